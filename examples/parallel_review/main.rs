@@ -63,7 +63,7 @@ impl Press {
     async fn write(&self, stage: StageContext) -> Outcome {
         let context = stage.context();
         let mend = context.text("parallel.fan_in.best_id");
-        match Fault::of(&mend) {
+        match Fault::parse(&mend) {
             None => Outcome::success()
                 .set("page", include_str!("page.txt"))
                 .notes("the first draft"),
@@ -76,7 +76,7 @@ impl Press {
     /// Reads the page for faults of one kind. The score is their number, so the fan-in chooses whoever found most.
     #[handler("page.review")]
     async fn review(&self, attributes: ReviewAttributes, stage: StageContext) -> Outcome {
-        let Some(fault) = Fault::of(&attributes.looks_for) else {
+        let Some(fault) = Fault::parse(&attributes.looks_for) else {
             return Outcome::fail_terminal(format!("nobody can look for `{}`", attributes.looks_for));
         };
         let found = fault.found(&stage.context().text("page"));
@@ -128,7 +128,7 @@ enum Fault {
 }
 
 impl Fault {
-    fn of(name: &str) -> Option<Fault> {
+    fn parse(name: &str) -> Option<Fault> {
         match name {
             "repetitions" => Some(Fault::Repetitions),
             "fillers" => Some(Fault::Fillers),

@@ -56,9 +56,10 @@ impl Rounds {
     /// Counts the rounds that the critic has sent back.
     #[handler("review.rounds")]
     async fn rounds(&self, attributes: RoundsAttributes, stage: StageContext) -> Another {
-        match stage.visit() < attributes.most {
-            true => Another::Success,
-            false => Another::Exhausted,
+        if stage.visit() < attributes.most {
+            Another::Success
+        } else {
+            Another::Exhausted
         }
     }
 }
@@ -68,7 +69,7 @@ impl Rounds {
 enum ReviewError {
     #[error("cannot read `{0}`")]
     Change(String, #[source] std::io::Error),
-    #[error("`{0}` is none of the commands: `ask FILE`, or nothing at all")]
+    #[error("`{0}` is not one of the commands: `ask FILE`, or nothing at all")]
     Command(String),
     #[error(transparent)]
     Model(#[from] ModelError),

@@ -116,10 +116,10 @@ fn compare(name: &str, now: &str) {
 /// To record anew, take the requests out of `review.json`, remove the prompts, and run it until it passes.
 #[tokio::test]
 async fn the_review_goes_as_it_was_recorded() {
-    let place = tempfile::tempdir().unwrap();
-    std::fs::create_dir(place.path().join("src")).unwrap();
-    std::fs::copy(recorded("src/sessions.rs"), place.path().join("src/sessions.rs")).unwrap();
-    let key = place.path().join("key");
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir(dir.path().join("src")).unwrap();
+    std::fs::copy(recorded("src/sessions.rs"), dir.path().join("src/sessions.rs")).unwrap();
+    let key = dir.path().join("key");
     std::fs::write(&key, "key-of-the-tests-0123456789").unwrap();
 
     let server = ModelServer::start();
@@ -138,8 +138,8 @@ async fn the_review_goes_as_it_was_recorded() {
         .secrets(agents.secrets())
         .backend(agents)
         .interviewer(person)
-        .working_dir(place.path())
-        .runs_dir(place.path().join("runs"))
+        .working_dir(dir.path())
+        .runs_dir(dir.path().join("runs"))
         .build()
         .unwrap();
     let run = engine

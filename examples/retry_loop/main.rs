@@ -81,9 +81,10 @@ impl Notes {
             let limit = attributes.max_width;
             format!("lint: line {} is longer than {limit} characters", at + 1)
         }));
-        let outcome = match found.is_empty() {
-            true => Outcome::success().notes("tests and lint pass"),
-            false => Outcome::fail(found.join("; ")),
+        let outcome = if found.is_empty() {
+            Outcome::success().notes("tests and lint pass")
+        } else {
+            Outcome::fail(found.join("; "))
         };
         outcome
             .set("tests_passed", missing.is_none())
@@ -108,9 +109,10 @@ struct Author {
 impl CodergenBackend for Author {
     async fn run(&self, request: CodergenRequest) -> Result<CodergenReply, BackendError> {
         let context = request.stage.context();
-        let history = match self.listens {
-            true => context.text("error_history"),
-            false => String::new(),
+        let history = if self.listens {
+            context.text("error_history")
+        } else {
+            String::new()
         };
         let features = list(context, "features");
         let mut draft = section("Features", &features);

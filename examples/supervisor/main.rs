@@ -43,14 +43,14 @@ impl Mathematician {
     #[handler("pi.approximate")]
     async fn approximate(&self, stage: StageContext) -> Outcome {
         let digits = stage.visit();
-        let mut series = Series::of(Method::of(&stage.context().text("method")));
+        let mut series = Series::new(Method::from_name(&stage.context().text("method")));
         while !series.is_good_for(digits) {
             series.go_on();
             // Others get their turn, and the manager may have said something.
             tokio::time::sleep(Duration::from_millis(5)).await;
             let told = stage.instructions();
             if self.listens && told.iter().any(|instruction| instruction.contains("Machin")) {
-                series = Series::of(Method::Machin);
+                series = Series::new(Method::Machin);
             }
         }
         let pi = series.text(digits);
@@ -87,7 +87,7 @@ enum Method {
 }
 
 impl Method {
-    fn of(name: &str) -> Method {
+    fn from_name(name: &str) -> Method {
         match name {
             "Machin" => Method::Machin,
             _ => Method::Leibniz,
@@ -110,7 +110,7 @@ struct Series {
 }
 
 impl Series {
-    fn of(method: Method) -> Series {
+    fn new(method: Method) -> Series {
         Series {
             method,
             terms: 0,

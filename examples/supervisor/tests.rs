@@ -12,7 +12,7 @@ fn supervised(listens: bool) -> SimulationRun<Node> {
 
 /// A child whose stages end as they are told; they are named by texts, because they are none of the manager's nodes.
 fn scripted(rounds: impl IntoIterator<Item = Outcome>) -> SimulationRun {
-    Simulation::of(&*supervisor::PIPELINE)
+    Simulation::from_pipeline(&*supervisor::PIPELINE)
         .outcome("approximate", rounds)
         .run()
 }
@@ -79,7 +79,7 @@ fn a_child_that_fails_fails_its_manager() {
 #[test]
 fn both_methods_come_to_the_same_digits() {
     for method in [Method::Leibniz, Method::Machin] {
-        let mut series = Series::of(method);
+        let mut series = Series::new(method);
         while !series.is_good_for(6) {
             series.go_on();
         }

@@ -18,7 +18,7 @@ use std::process::ExitCode;
 
 use orchestra::config::Project;
 use orchestra::prelude::*;
-use orchestra::workspace::{Git, GitCommand, GitError, GitWorkspace, SystemGit, WorkspaceFault};
+use orchestra::workspace::{Git, GitCommand, GitError, GitWorkspace, GitWorkspaceError, SystemGit};
 use orchestra::{BuildError, EventKind, RunEvent, Workplace};
 
 orchestra::pipeline! {
@@ -109,9 +109,7 @@ fn files(stage: &StageContext) -> Result<(PathBuf, PathBuf), io::Error> {
 
 /// The tree of a repository that a stage was given.
 fn repository_of(stage: &StageContext, name: &str) -> Result<PathBuf, io::Error> {
-    let folder = stage
-        .workplace()
-        .and_then(|place: &Workplace| place.repository(name));
+    let folder = stage.workplace().and_then(|dir: &Workplace| dir.repository(name));
     let folder = folder.ok_or_else(|| io::Error::other(format!("the run has no repository `{name}`")))?;
     Ok(folder.to_owned())
 }
@@ -146,7 +144,7 @@ enum ExampleError {
     #[error("`git {command}`: {message}")]
     Command { command: String, message: String },
     #[error(transparent)]
-    Workspace(#[from] WorkspaceFault),
+    Workspace(#[from] GitWorkspaceError),
     #[error(transparent)]
     Engine(#[from] BuildError),
     #[error(transparent)]
@@ -156,15 +154,15 @@ enum ExampleError {
 }
 
 /// The folder that the repositories and the runs are in.
-struct Place {
+struct DemoFolder {
     folder: PathBuf,
     git: SystemGit,
 }
 
-impl Place {
+impl DemoFolder {
     /// Makes both repositories, each with one commit of its user.
-    fn make(folder: &Path) -> Result<Place, ExampleError> {
-        let place = Place {
+    fn make(folder: &Path) -> Result<DemoFolder, ExampleError> {
+        let dir = DemoFolder {
             folder: folder.to_owned(),
             git: SystemGit::find()?,
         };
@@ -177,10 +175,10 @@ impl Place {
             };
             fs::create_dir_all(&repository).map_err(fault)?;
             fs::write(&file, text).map_err(fault)?;
-            place.git(name, &["init", "-q", "-b", "main"])?;
-            place.git(name, &["add", "-A"])?;
+            dir.git(name, &["init", "-q", "-b", "main"])?;
+            dir.git(name, &["add", "-A"])?;
             let (user, mail) = ("user.name=Someone", "user.email=someone@localhost");
-            place.git(
+            dir.git(
                 name,
                 &[
                     "-c",
@@ -196,11 +194,11 @@ impl Place {
                 ],
             )?;
         }
-        Ok(place)
+        Ok(dir)
     }
 
     /// The repositories that the configuration names, in this folder.
-    fn workspace(&self) -> Result<GitWorkspace, WorkspaceFault> {
+    fn workspace(&self) -> Result<GitWorkspace, GitWorkspaceError> {
         let project = Project::load(two_repos::CONFIG.configuration(), &two_repos::CONFIG);
         let mut builder = GitWorkspace::builder(self.folder.join(".orchestra/worktrees"));
         for (name, repository) in &project.configuration.workspace.repos {
@@ -254,10 +252,10 @@ fn show(event: &RunEvent) {
 }
 
 /// Runs the pipeline in the repositories of a folder.
-async fn run(place: &Place) -> Result<RunResult, ExampleError> {
+async fn run(dir: &DemoFolder) -> Result<RunResult, ExampleError> {
     let engine = Engine::builder()
-        .workspace(place.workspace()?)
-        .runs_dir(place.runs())
+        .workspace(dir.workspace()?)
+        .runs_dir(dir.runs())
         .on_event(show)
         .build()?;
     Ok(engine.start(&two_repos::PIPELINE, Team).await?.wait().await?)
@@ -272,9 +270,9 @@ async fn main() -> Result<ExitCode, ExampleError> {
     let temporary = tempfile::tempdir().map_err(fault)?;
     let asked = std::env::args_os().nth(1).map(PathBuf::from);
     let folder = asked.as_deref().unwrap_or(temporary.path());
-    let place = Place::make(folder)?;
-    let result = run(&place).await?;
-    place.show()?;
+    let dir = DemoFolder::make(folder)?;
+    let result = run(&dir).await?;
+    dir.show()?;
     if let Some(failure) = &result.failure {
         println!("failed: {failure}");
         return Ok(ExitCode::FAILURE);

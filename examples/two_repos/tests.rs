@@ -81,7 +81,7 @@ impl WorkspaceSession for LookingSession {
             });
             let stands = stands.collect();
             let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
-            begun.entry(stage.line().to_owned()).or_insert(stands);
+            begun.entry(stage.path_id().to_owned()).or_insert(stands);
             Ok(given)
         })
     }
@@ -139,8 +139,8 @@ fn checkpoints(events: &[RunEvent]) -> Vec<(String, Lines)> {
 async fn from_each_checkpoint_a_run_goes_on_in_trees_as_they_were_there() {
     let temporary = tempfile::tempdir().unwrap();
     let folder = temporary.path().canonicalize().unwrap();
-    let place = Place::make(&folder).unwrap();
-    let result = run(&place).await.unwrap();
+    let dir = DemoFolder::make(&folder).unwrap();
+    let result = run(&dir).await.unwrap();
     assert_eq!(result.failure, None);
     let first = result.run_dir.unwrap();
     let events = RunFolder::open(&first).unwrap().events(1).unwrap();
@@ -149,7 +149,7 @@ async fn from_each_checkpoint_a_run_goes_on_in_trees_as_they_were_there() {
         .map(|event| serde_json::from_value(event).unwrap())
         .collect();
     let bases: BTreeMap<String, String> = ["backend", "frontend"]
-        .map(|name| (name.to_owned(), place.git(name, &["rev-parse", "main"]).unwrap()))
+        .map(|name| (name.to_owned(), dir.git(name, &["rev-parse", "main"]).unwrap()))
         .into();
     let mut points = checkpoints(&events);
     // The last one is the end, from which nothing goes on.
@@ -160,12 +160,12 @@ async fn from_each_checkpoint_a_run_goes_on_in_trees_as_they_were_there() {
     for (checkpoint, lines) in &points {
         let begun = Begun::default();
         let workspace = Looking {
-            inner: place.workspace().unwrap(),
+            inner: dir.workspace().unwrap(),
             begun: begun.clone(),
         };
         let engine = Engine::builder()
             .workspace(workspace)
-            .runs_dir(place.runs())
+            .runs_dir(dir.runs())
             .durability(Durability::Process);
         let engine = engine.build().unwrap();
         let again = engine
@@ -191,7 +191,7 @@ async fn from_each_checkpoint_a_run_goes_on_in_trees_as_they_were_there() {
     }
     assert!(merging > 0, "no checkpoint had an open merge");
     for name in ["backend", "frontend"] {
-        assert_eq!(place.git(name, &["status", "--porcelain"]).unwrap(), "");
-        assert_eq!(place.git(name, &["rev-parse", "HEAD"]).unwrap(), bases[name]);
+        assert_eq!(dir.git(name, &["status", "--porcelain"]).unwrap(), "");
+        assert_eq!(dir.git(name, &["rev-parse", "HEAD"]).unwrap(), bases[name]);
     }
 }

@@ -1,14 +1,28 @@
-//! The macros of Orchestra: thin doors to `orchestra_codegen`, documented at `orchestra`.
+//! The macros of Orchestra: thin wrappers around `orchestra_codegen`, documented in the crate `orchestra`.
+//!
+//! # Glossary
+//!
+//! - **Pipeline**: a graph of stages in the language DOT, from a file or inline.
+//! - **Handler**: a function or method that executes the nodes of a kind.
+//! - **Outcome**: the result of a stage, which the conditions of edges refer to.
+//! - **Attribute**: a named value of a node, which a handler can read as a field of a struct.
+//! - **Tool**: a function that a model may call.
+//! - **Agent**: a struct with prompt layers, a model and tools; its fields are the variables of its task.
+//!
+//! # Modules, in reading order
+//!
+//! This crate has no modules: each macro calls the function of `orchestra_codegen` that expands it, with the files on
+//! disk.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
-use orchestra_codegen::{ReadFault, Reader};
+use orchestra_codegen::{ReadError, Reader};
 use proc_macro::TokenStream;
 use proc_macro2::Span;
 
-/// Checks a pipeline while the program is built and makes a typed module of it.
+/// Checks a pipeline at build time and generates a typed module from it.
 #[proc_macro]
 pub fn pipeline(input: TokenStream) -> TokenStream {
     orchestra_codegen::expand_pipeline(input.into(), &Disk).into()
@@ -20,44 +34,44 @@ pub fn bind(input: TokenStream) -> TokenStream {
     orchestra_codegen::expand_bind(input.into()).into()
 }
 
-/// Makes a handler of a function.
+/// Makes a function a handler.
 #[proc_macro_attribute]
 pub fn handler(arguments: TokenStream, item: TokenStream) -> TokenStream {
     orchestra_codegen::expand_handler(arguments.into(), item.into()).into()
 }
 
-/// Makes handlers of the marked methods of an `impl` block.
+/// Makes the marked methods of an `impl` block handlers.
 #[proc_macro_attribute]
 pub fn handlers(arguments: TokenStream, item: TokenStream) -> TokenStream {
     orchestra_codegen::expand_handlers(arguments.into(), item.into()).into()
 }
 
-/// Makes a tool of a function, for models.
+/// Makes a function a tool for models.
 #[proc_macro_attribute]
 pub fn tool(arguments: TokenStream, item: TokenStream) -> TokenStream {
     orchestra_codegen::expand_tool(arguments.into(), item.into()).into()
 }
 
-/// Makes an agent of a struct.
+/// Makes a struct an agent.
 #[cfg(feature = "agents")]
 #[proc_macro_attribute]
 pub fn agent(arguments: TokenStream, item: TokenStream) -> TokenStream {
     orchestra_codegen::expand_agent(arguments.into(), item.into(), &Disk).into()
 }
 
-/// Makes a struct of a node's custom attributes an argument of handlers.
+/// Makes a struct of a node's custom attributes an argument for handlers.
 #[proc_macro_derive(Attributes, attributes(attribute))]
 pub fn attributes(item: TokenStream) -> TokenStream {
     orchestra_codegen::expand_attributes(item.into()).into()
 }
 
-/// Makes an enum without fields the outcome words of a handler.
+/// Makes the variants of an enum without fields the outcomes of a handler.
 #[proc_macro_derive(Outcome, attributes(outcome))]
 pub fn outcome(item: TokenStream) -> TokenStream {
     orchestra_codegen::expand_outcome(item.into()).into()
 }
 
-/// The files of the package that is built.
+/// The reader of files on disk.
 struct Disk;
 
 impl Reader for Disk {
@@ -66,26 +80,26 @@ impl Reader for Disk {
     }
 
     fn source_file(&self, span: Span) -> Option<PathBuf> {
-        // rustc names files relative to the folder in which it runs.
+        // rustc names files relative to its working directory.
         let file = span.local_file().or_else(|| Span::call_site().local_file())?;
         std::path::absolute(file).ok()
     }
 
-    fn read(&self, path: &Path, limit: u64) -> Result<Vec<u8>, ReadFault> {
-        let fault = |error: std::io::Error| match error.kind() {
-            ErrorKind::NotFound | ErrorKind::NotADirectory => ReadFault::Missing,
-            _ => ReadFault::Other(error.to_string()),
+    fn read(&self, path: &Path, limit: u64) -> Result<Vec<u8>, ReadError> {
+        let diagnostic = |error: std::io::Error| match error.kind() {
+            ErrorKind::NotFound | ErrorKind::NotADirectory => ReadError::Missing,
+            _ => ReadError::Other(error.to_string()),
         };
-        let metadata = fs::metadata(path).map_err(fault)?;
+        let metadata = fs::metadata(path).map_err(diagnostic)?;
         if !metadata.is_file() {
-            return Err(ReadFault::Other("it is not a regular file".to_owned()));
+            return Err(ReadError::Other("it is not a regular file".to_owned()));
         }
         if metadata.len() > limit {
-            return Err(ReadFault::TooLong(metadata.len()));
+            return Err(ReadError::TooLong(metadata.len()));
         }
         let mut bytes = Vec::new();
-        let file = File::open(path).map_err(fault)?;
-        file.take(limit + 1).read_to_end(&mut bytes).map_err(fault)?;
+        let file = File::open(path).map_err(diagnostic)?;
+        file.take(limit + 1).read_to_end(&mut bytes).map_err(diagnostic)?;
         Ok(bytes)
     }
 

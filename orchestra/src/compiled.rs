@@ -1,4 +1,4 @@
-//! What a generated module offers beside the table.
+//! The types that a generated module uses besides its table.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use orchestra_graph::condition::Facts;
 use orchestra_graph::did_you_mean;
 use orchestra_graph::table::{EdgeRow, Pipeline};
 
-/// The edges of a compiled pipeline, with their ends as the module's `Node`.
+/// The edges of a compiled pipeline, with their ends as values of the module's `Node`.
 ///
 /// ```
 /// orchestra::pipeline! {
@@ -52,11 +52,11 @@ pub struct Transitions<N: 'static> {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Transition<N> {
-    /// Where it comes from.
+    /// The source node.
     pub from: N,
-    /// Where it leads.
+    /// The target node.
     pub to: N,
-    /// Its row in the table: label, weight, place in the file.
+    /// The row of the edge in the table: label, weight, position in the file.
     pub row: &'static EdgeRow,
     pipeline: &'static Pipeline,
 }
@@ -68,7 +68,7 @@ impl<N: Copy + PartialEq> Transitions<N> {
         Transitions { pipeline, nodes }
     }
 
-    /// All edges; those of one node together, in the order of the file.
+    /// Returns all edges, grouped by source node, in the order of the file.
     pub fn iter(&self) -> impl Iterator<Item = Transition<N>> + use<N> {
         let (pipeline, nodes) = (self.pipeline, self.nodes);
         pipeline.edges.iter().filter_map(move |row| {
@@ -81,21 +81,21 @@ impl<N: Copy + PartialEq> Transitions<N> {
         })
     }
 
-    /// The edges out of a node, in the order of the file.
+    /// Returns the edges out of a node, in the order of the file.
     pub fn from(&self, node: N) -> impl Iterator<Item = Transition<N>> + use<N> {
         self.iter().filter(move |edge| edge.from == node)
     }
 }
 
 impl<N> Transition<N> {
-    /// The condition as written; `None` for an edge without one.
+    /// Returns the condition as written, or `None` if the edge has no condition.
     pub fn condition(&self) -> Option<&'static str> {
         self.pipeline
             .condition(self.row)
             .map(|condition| &*condition.text)
     }
 
-    /// Whether the condition holds; an edge without one always does.
+    /// Returns whether the condition holds. An edge without a condition always holds.
     pub fn holds(&self, facts: &Facts<'_>) -> bool {
         self.pipeline
             .condition(self.row)
@@ -109,7 +109,7 @@ impl<N> fmt::Debug for Transitions<N> {
     }
 }
 
-/// A text that is not the id of a node.
+/// The error for a text that is not the id of a node.
 ///
 /// ```
 /// orchestra::pipeline! { mod tiny = digraph tiny { start -> work -> exit } }
@@ -132,7 +132,7 @@ impl UnknownNode {
         }
     }
 
-    /// The text.
+    /// Returns the text that was parsed.
     pub fn id(&self) -> &str {
         &self.id
     }
@@ -148,10 +148,10 @@ impl fmt::Display for UnknownNode {
 
 impl std::error::Error for UnknownNode {}
 
-/// A choice of a human gate; each variant of a module's choice enums gives one.
+/// A choice of a human gate. Each variant of a module's choice enums dereferences to its choice.
 ///
-/// A variant is also an [`Answer`](crate::Answer) to the gate's question, and is read from a text, such as
-/// `human.gate.selected` of the context, by what the gate itself would accept.
+/// A variant also converts into an [`Answer`](crate::Answer) to the gate's question. It can be parsed from a text, such
+/// as `human.gate.selected` of the context; the text may be any answer that the gate itself accepts.
 ///
 /// ```
 /// orchestra::pipeline! {
@@ -184,7 +184,7 @@ impl<N: Copy> Choice<N> {
         Choice { label, key, target }
     }
 
-    /// The place of the choice that a text names, by what the gate's question accepts. Used by generated code.
+    /// Returns the index of the choice that a text names, by the rules of the gate's question. Used by generated code.
     #[doc(hidden)]
     pub fn named(choices: &[Choice<N>], text: &str) -> Result<usize, AnswerRefused>
     where
@@ -203,17 +203,17 @@ impl<N: Copy> Choice<N> {
         Ok(options.iter().position(named).unwrap_or_default())
     }
 
-    /// The label as written in the file; the target's id where the edge has none.
+    /// Returns the label as written in the file, or the id of the target if the edge has no label.
     pub fn label(&self) -> &'static str {
         self.label
     }
 
-    /// The key that answers.
+    /// Returns the key that selects this choice.
     pub fn key(&self) -> &'static str {
         self.key
     }
 
-    /// The node that the answer leads to.
+    /// Returns the node that the choice leads to.
     pub fn target(&self) -> N {
         self.target
     }

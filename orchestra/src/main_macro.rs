@@ -1,9 +1,9 @@
-//! `main!`: the whole command line for compiled pipelines.
+//! `main!`: the command line for compiled pipelines.
 
-/// Writes `fn main` with the whole command line for the pipelines that the program is compiled with.
+/// Generates `fn main` with the whole command line for the pipelines that are compiled into the program.
 ///
-/// Each pipeline is named by its module; on the command line it has the module's name, where a file would stand
-/// else. Its handlers are made by `Default`, or by the expression behind `=`.
+/// Each pipeline is named by its module. On the command line, the name of the module replaces the path of a file. The
+/// handlers are created by `Default`, or by the expression after `=`.
 ///
 /// ```no_run
 /// orchestra::pipeline! {

@@ -1,4 +1,4 @@
-//! What generated code calls. Nothing here is part of the public interface.
+//! The interface between generated code and this crate. It is not part of the public interface.
 //!
 //! The names are short because a large pipeline repeats them thousands of times.
 
@@ -12,9 +12,10 @@ use orchestra_graph::condition::{Expression, Pattern, parse_condition};
 use serde_json::Value;
 
 pub use orchestra_engine::{
-    AttributeError, AttributeNeed, Binding, Bound, Builtin, Compiled, CompiledConfiguration, FieldSpec,
-    FieldType, FromStage, HandlerSet, IntoOutcome, KindSpec, Kinds, Needs, NodeNeed, Outcome, Place,
-    Registry, StageContext, StageEnd, Status, WordNeed, Words, blocking, verify,
+    AttributeError, AttributeRequirement, Binding, Bound, Builtin, Compiled, CompiledConfiguration,
+    FieldSpec, FieldType, FromStage, HandlerSet, IntoOutcome, KindSpec, Kinds, NodeRequirement, Outcome,
+    OutcomeRequirement, PipelineRequirements, Registry, SourceLocation, StageContext, StageEnd, Status,
+    Words, blocking, verify,
 };
 pub use orchestra_graph::condition::Comparison::*;
 pub use orchestra_graph::condition::Facts;
@@ -29,10 +30,11 @@ pub use orchestra_agent::support as agents;
 #[cfg(feature = "cli")]
 pub use orchestra_cli as cli;
 
-/// Stops the build where a set of tools does not have one of the name.
+/// Fails the build if a set of tools does not contain a name.
 ///
 /// # Panics
-/// At compile time, with the given words.
+///
+/// Panics at compile time, with the given message.
 #[cfg(feature = "agents")]
 #[allow(clippy::panic)] // A panic in a constant is the only way to a compile error there.
 pub const fn verify_tool(known: &orchestra_agent::ToolNames, name: &str, words: &str) {
@@ -43,12 +45,12 @@ pub const fn verify_tool(known: &orchestra_agent::ToolNames, name: &str, words: 
 
 use crate::compiled::UnknownNode;
 
-/// A text.
+/// Returns a static text.
 pub const fn t(text: &'static str) -> Text {
     Cow::Borrowed(text)
 }
 
-/// The number that stands for none; a table never has this many rows.
+/// The sentinel for no index or number; a table never has this many rows.
 const NONE: u32 = u32::MAX;
 
 const fn some(index: u32) -> Option<NodeIndex> {
@@ -63,25 +65,26 @@ const fn count(number: u32) -> Option<u32> {
     if number == NONE { None } else { Some(number) }
 }
 
-// Rows are given as plain tuples and turned into rows by one call a list: a call or a destructor for each row would
-// cost the compiler ten times as much, and more than in proportion.
+// Rows are passed as plain tuples and converted by one call per list: a call or a destructor for each row would cost
+// the compiler ten times as much, and more than in proportion to the number of rows.
 
-/// A node: id; kind, role, first edge and the one behind the last, the same for attributes, line, column.
+/// A node: id; kind, role, start and end of its edges, start and end of its attributes, line, column.
 pub type Node = (&'static str, [u32; 8]);
 
-/// What is unusual about a node: its number, how a run ends there (1: failed, 2: succeeded), flags (1: plain edges are
-/// followed after a failure, 2: goal gate, 4: partial success is allowed), retry target, fallback retry target, most
-/// visits, child, condition of the goal gate.
+/// The unusual properties of a node: its index, the end of a run there (1: failed, 2: succeeded), flags (1: plain edges
+/// are followed after a failure, 2: goal gate, 4: partial success is allowed), retry target, fallback retry target,
+/// maximum number of visits, child, condition of the goal gate.
 pub type NodeMore = (usize, u8, u8, [u32; 5]);
 
-/// The attempts of a node: its number, attempts, first delay, factor, longest delay, jitter; delays in milliseconds.
+/// The retry policy of a node: its index, attempts, initial delay, backoff factor, maximum delay, jitter. Delays are in
+/// milliseconds.
 pub type NodeRetry = (usize, u32, u64, f64, u64, bool);
 
-/// The branches of a node: its number, join, join policy (1: count, 2: first success, 3: fraction) with its number,
-/// error policy (1: fail fast, 2: ignore), how many run at a time.
+/// The branches of a node: its index, join, join policy (1: count, 2: first success, 3: fraction) with its number,
+/// error policy (1: fail fast, 2: ignore), maximum number of parallel branches.
 pub type NodeFanOut = (usize, u32, u8, f64, u8, u32);
 
-/// The rows of nodes.
+/// Returns the rows of nodes.
 pub const fn nodes<const N: usize>(
     nodes: &[Node; N],
     more: &[NodeMore],
@@ -208,17 +211,17 @@ pub const fn nodes<const N: usize>(
     rows
 }
 
-/// An edge: from, to, condition, line, column.
+/// An edge: source, target, condition, line, column.
 pub type Edge = [u32; 5];
 
-/// The label of an edge, as written and as compared.
+/// The label of an edge: the index of the edge, the label as written, and the normalized label.
 pub type Label = (usize, &'static str, &'static str);
 
-/// What is unusual about an edge: its number, weight, whether it restarts the run, whether it may lead back and how
-/// often, first attribute and the one behind the last.
+/// The unusual properties of an edge: its index, weight, whether it restarts the run, whether it may lead back and how
+/// often, start and end of its attributes.
 pub type EdgeMore = (usize, i64, bool, bool, u32, u32, u32);
 
-/// The rows of edges.
+/// Returns the rows of edges.
 pub const fn edges<const N: usize>(edges: &[Edge; N], labels: &[Label], more: &[EdgeMore]) -> [EdgeRow; N] {
     const EMPTY: EdgeRow = EdgeRow {
         from: NodeIndex(0),
@@ -281,10 +284,10 @@ pub enum V {
 }
 pub use V::*;
 
-/// An attribute.
+/// An attribute: key and value.
 pub type Attribute = (&'static str, V);
 
-/// The rows of attributes.
+/// Returns the rows of attributes.
 pub const fn attributes<const N: usize>(attributes: &[Attribute; N]) -> [AttributeRow; N] {
     const EMPTY: AttributeRow = AttributeRow {
         key: t(""),
@@ -307,7 +310,7 @@ pub const fn attributes<const N: usize>(attributes: &[Attribute; N]) -> [Attribu
     rows
 }
 
-/// Texts.
+/// Returns static texts.
 pub const fn texts<const N: usize>(texts: &[&'static str; N]) -> [Text; N] {
     const EMPTY: Text = t("");
     let mut rows = [EMPTY; N];
@@ -319,11 +322,11 @@ pub const fn texts<const N: usize>(texts: &[&'static str; N]) -> [Text; N] {
     rows
 }
 
-/// A condition: its text, the first of the keys that it reads and the one behind the last, whether it can hold only
-/// after a failure, how it is tested.
+/// A condition: its text, start and end of the keys that it reads, whether it can hold only after a failure, and its
+/// test.
 pub type Condition = (&'static str, usize, usize, bool, fn(&Facts<'_>) -> bool);
 
-/// The rows of conditions.
+/// Returns the rows of conditions.
 pub const fn conditions<const N: usize>(
     conditions: &[Condition; N],
     keys: &'static [Text],
@@ -350,7 +353,7 @@ pub const fn conditions<const N: usize>(
     rows
 }
 
-/// A pipeline.
+/// Creates a pipeline.
 #[allow(clippy::too_many_arguments)]
 pub const fn pipeline(
     name: &'static str,
@@ -388,8 +391,8 @@ pub const fn pipeline(
     }
 }
 
-/// What holds for a whole pipeline: whether the first match routes; most visits, breaker, most reroutes, most restarts,
-/// retry target, fallback retry target.
+/// Creates the settings of a pipeline: whether the first match routes; maximum number of visits of a node, failure
+/// breaker, maximum number of goal gate reroutes and of restarts, retry target, fallback retry target.
 pub const fn settings(first_match: bool, numbers: [u32; 6]) -> Settings {
     let [
         max_node_visits,
@@ -414,7 +417,7 @@ pub const fn settings(first_match: bool, numbers: [u32; 6]) -> Settings {
     }
 }
 
-/// A pipeline that a stage runs.
+/// Creates the row of a child pipeline.
 pub const fn child(file: &'static str, pipeline: &'static Pipeline) -> Child {
     Child {
         file: t(file),
@@ -422,9 +425,9 @@ pub const fn child(file: &'static str, pipeline: &'static Pipeline) -> Child {
     }
 }
 
-/// A place in the text.
-pub const fn at(line: u32, column: u32, offset: u32, length: u32) -> Place {
-    Place {
+/// Creates a position in the text.
+pub const fn at(line: u32, column: u32, offset: u32, length: u32) -> SourceLocation {
+    SourceLocation {
         line,
         column,
         offset,
@@ -432,14 +435,14 @@ pub const fn at(line: u32, column: u32, offset: u32, length: u32) -> Place {
     }
 }
 
-/// A pattern that is compiled when it is first used.
+/// A pattern that is compiled on first use.
 pub struct LazyPattern {
     text: &'static str,
     pattern: OnceLock<Option<Pattern>>,
 }
 
 impl LazyPattern {
-    /// The pattern of a text that was checked when the program was built.
+    /// Creates a pattern from a text that was checked at build time.
     pub const fn new(text: &'static str) -> LazyPattern {
         LazyPattern {
             text,
@@ -447,7 +450,7 @@ impl LazyPattern {
         }
     }
 
-    /// Whether it matches somewhere in a key's text.
+    /// Returns whether the pattern matches any part of a key's text.
     pub fn matches(&self, facts: &Facts<'_>, key: &str) -> bool {
         let pattern = self.pattern.get_or_init(|| Pattern::new(self.text).ok());
         pattern
@@ -456,14 +459,14 @@ impl LazyPattern {
     }
 }
 
-/// A condition too long for code, which is parsed when it is first used.
+/// A condition that is too long for generated code and is parsed on first use.
 pub struct LazyCondition {
     text: &'static str,
     expression: OnceLock<Option<Expression>>,
 }
 
 impl LazyCondition {
-    /// The condition of a text that was checked when the program was built.
+    /// Creates a condition from a text that was checked at build time.
     pub const fn new(text: &'static str) -> LazyCondition {
         LazyCondition {
             text,
@@ -471,7 +474,7 @@ impl LazyCondition {
         }
     }
 
-    /// Whether it holds.
+    /// Returns whether the condition holds.
     pub fn holds(&self, facts: &Facts<'_>) -> bool {
         let expression = self.expression.get_or_init(|| parse_condition(self.text).ok());
         expression
@@ -480,14 +483,14 @@ impl LazyCondition {
     }
 }
 
-/// A JSON value that is parsed when it is first used.
+/// A JSON value that is parsed on first use.
 pub struct LazyJson {
     text: &'static str,
     value: OnceLock<Value>,
 }
 
 impl LazyJson {
-    /// The value of a text that was checked when the program was built.
+    /// Creates a value from a text that was checked at build time.
     pub const fn new(text: &'static str) -> LazyJson {
         LazyJson {
             text,
@@ -495,44 +498,46 @@ impl LazyJson {
         }
     }
 
-    /// Whether the stage's output holds a key with this value.
+    /// Returns whether the output of the stage contains a key with this value.
     pub fn is(&self, facts: &Facts<'_>, key: &str) -> bool {
         let value = || serde_json::from_str(self.text).unwrap_or(Value::Null);
         facts.output_is(key, self.value.get_or_init(value))
     }
 }
 
-/// The id of a node.
+/// Returns the id of a node.
 pub fn id(pipeline: &'static Pipeline, at: usize) -> &'static str {
     pipeline.nodes.get(at).map_or("", |node| &node.id)
 }
 
-/// The node of an id.
+/// Returns the node with an id.
 ///
 /// # Errors
-/// There is no such node.
+///
+/// Fails if there is no such node.
 pub fn parse<N: Copy>(pipeline: &'static Pipeline, nodes: &[N], id: &str) -> Result<N, UnknownNode> {
     let found = pipeline.find(id).and_then(|index| nodes.get(index.at()));
     found.copied().ok_or_else(|| UnknownNode::new(pipeline, id))
 }
 
-/// An argument of a handler, whose type is named once so that a wrong one is told once.
+/// An argument of a handler. Its type is named once, so that an invalid type is reported once.
 pub struct Argument<T> {
     pub fields: &'static [FieldSpec],
     read: fn(&StageContext) -> Result<T, AttributeError>,
 }
 
 impl<T> Argument<T> {
-    /// Makes the argument.
+    /// Reads the argument from a stage.
     ///
     /// # Errors
-    /// The end of a stage whose attributes do not fit.
+    ///
+    /// Fails with the end of the stage if its attributes do not fit.
     pub fn read(&self, stage: &StageContext) -> Result<T, Box<StageEnd>> {
         (self.read)(stage).map_err(|error| Box::new(Outcome::fail_terminal(error.to_string()).into()))
     }
 }
 
-/// The argument of a type.
+/// Returns the argument of a type.
 pub const fn argument<T: FromStage>() -> Argument<T> {
     Argument {
         fields: T::FIELDS,
@@ -540,13 +545,13 @@ pub const fn argument<T: FromStage>() -> Argument<T> {
     }
 }
 
-/// What a handler returns, whose type is named once.
+/// The return value of a handler. Its type is named once, so that an invalid type is reported once.
 pub struct Returned<T> {
     pub words: Words,
     pub end: fn(T) -> StageEnd,
 }
 
-/// The return type of a handler.
+/// Returns the return value of a type.
 pub const fn returned<T: IntoOutcome>() -> Returned<T> {
     Returned {
         words: T::WORDS,
@@ -554,7 +559,7 @@ pub const fn returned<T: IntoOutcome>() -> Returned<T> {
     }
 }
 
-/// A field of a struct that derives `Attributes`, whose type is named once.
+/// A field of a struct that derives `Attributes`. Its type is named once, so that an invalid type is reported once.
 pub struct Field<T> {
     pub ty: FieldType,
     pub required: bool,
@@ -565,7 +570,8 @@ impl<T> Field<T> {
     /// Reads the field from a node.
     ///
     /// # Errors
-    /// The attribute is missing or has the wrong type.
+    ///
+    /// Fails if the attribute is missing or has the wrong type.
     pub fn read(&self, stage: &StageContext, name: &'static str) -> Result<T, AttributeError> {
         let node = stage.node();
         (self.read)(node.attribute(name)).map_err(|problem| AttributeError {
@@ -575,10 +581,11 @@ impl<T> Field<T> {
         })
     }
 
-    /// Reads the field, or gives its default where the attribute is missing.
+    /// Reads the field, or returns its default if the attribute is missing.
     ///
     /// # Errors
-    /// The attribute has the wrong type.
+    ///
+    /// Fails if the attribute has the wrong type.
     pub fn read_or(
         &self,
         stage: &StageContext,
@@ -592,7 +599,7 @@ impl<T> Field<T> {
     }
 }
 
-/// The field of a type.
+/// Returns the field of a type.
 pub const fn field<T: AttributeField>() -> Field<T> {
     Field {
         ty: T::TYPE,
@@ -601,7 +608,7 @@ pub const fn field<T: AttributeField>() -> Field<T> {
     }
 }
 
-/// A handler made of a function and the state that it shares with the others of its set.
+/// A handler that consists of a function and the state that it shares with the other handlers of its set.
 struct Method<S> {
     state: Arc<S>,
     run: for<'a> fn(&'a Arc<S>, StageContext) -> HandlerFuture<'a>,
@@ -624,15 +631,15 @@ pub fn add<S: Send + Sync + 'static>(
     registry.add(spec, Arc::new(Method { state, run }));
 }
 
-/// The outcome of a word that is known when the program is built.
+/// Returns the outcome of a name that is known at build time.
 pub fn outcome(word: &'static str) -> Outcome {
-    match Status::of(word) {
+    match Status::from_name(word) {
         Status::Custom(_) => Outcome::custom(word),
         status => Outcome::new(status),
     }
 }
 
-/// What each answer of a human gate has in common with the others.
+/// Implements the common part of an enum of a human gate's answers.
 #[macro_export]
 #[doc(hidden)]
 macro_rules! __gate {
@@ -670,19 +677,19 @@ macro_rules! __gate {
 }
 pub use __gate as gate;
 
-/// What a module offers to tests, where these are wanted.
+/// Generates the part of a module that is for tests.
 #[cfg(feature = "testkit")]
 #[macro_export]
 #[doc(hidden)]
 macro_rules! __simulate {
     ($node:ty, $table:path) => {
-        /// Begins a simulation: a run of this pipeline whose stages do what a test says.
+        /// Starts a simulation: a run of this pipeline whose stages do what a test defines.
         pub fn simulate() -> $crate::testkit::Simulation<$node> {
             $crate::testkit::Simulation::compiled(&$table)
         }
     };
 }
-/// What a module offers to tests: nothing, because the feature `testkit` is off.
+/// Generates nothing, because the feature `testkit` is off.
 #[cfg(not(feature = "testkit"))]
 #[macro_export]
 #[doc(hidden)]

@@ -1,4 +1,4 @@
-//! Structs that are agents, by `#[agent]`.
+//! Structs as agents, with `#[agent]`.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -47,7 +47,7 @@ fn a_prompt_is_made_of_the_layers_and_the_fields() {
     assert_eq!((Free::NAME, free.system.as_str()), ("free", ""));
 }
 
-/// What a stage that names the agent gets is what the agent gets itself.
+/// A stage that names the agent has the same settings as the agent itself.
 #[test]
 fn a_stage_that_names_the_agent_has_its_prompt_model_and_tools() {
     let text = "digraph { inputs=pr_diff; start -> review -> exit; review [agent=reviewer] }";
@@ -71,7 +71,7 @@ fn a_stage_that_names_the_agent_has_its_prompt_model_and_tools() {
     assert_eq!(message, prompt.message);
 }
 
-/// Looks a fault up, then reports what it read.
+/// A model that looks up a fault and then reports the result.
 #[derive(Clone, Default)]
 struct Curious(Arc<Mutex<Vec<ModelRequest>>>);
 

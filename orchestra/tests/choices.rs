@@ -1,4 +1,4 @@
-//! The choice enums of compiled human gates: answers that cannot be misspelt.
+//! The choice enums of compiled human gates: typed answers.
 
 #![cfg(feature = "macros")]
 #![allow(clippy::unwrap_used)]
@@ -39,7 +39,7 @@ fn a_text_is_read_as_the_gate_reads_an_answer() {
     let refused = "ship".parse::<Ask>().err().unwrap();
     assert_eq!(
         refused.to_string(),
-        "`ship` is none of the answers: [A] ALL, [F] Fix it, [C] Comment"
+        "`ship` is not one of the answers: [A] ALL, [F] Fix it, [C] Comment"
     );
 }
 

@@ -1,4 +1,4 @@
-//! Every public type shows how it is met: its doc comment holds an example that runs.
+//! The doc comment of every public type contains an example that runs.
 
 #![allow(clippy::unwrap_used)]
 
@@ -89,7 +89,7 @@ macro_rules! made {
     assert_eq!(types(text).len(), 4);
 }
 
-/// The public types of a source text: line, name, and whether an example in the doc comment runs.
+/// Returns the public types of a source text: line, name, and whether an example in the doc comment runs.
 fn types(text: &str) -> Vec<(usize, String, bool)> {
     let lines: Vec<&str> = text.lines().map(str::trim).collect();
     let item = |(at, line): (usize, &&str)| {
@@ -105,10 +105,10 @@ fn types(text: &str) -> Vec<(usize, String, bool)> {
     lines.iter().enumerate().filter_map(item).collect()
 }
 
-/// The doc comment at the end of some lines, above which only attributes may stand.
+/// Returns the doc comment at the end of some lines. Only attributes may follow it.
 fn doc<'t>(above: &[&'t str]) -> Vec<&'t str> {
     let mut doc = Vec::new();
-    // Whether the line is inside an attribute of several lines.
+    // `true` inside an attribute of several lines.
     let mut inside = false;
     for line in above.iter().rev() {
         match line.strip_prefix("///") {
@@ -122,14 +122,14 @@ fn doc<'t>(above: &[&'t str]) -> Vec<&'t str> {
     doc
 }
 
-/// Whether a doc comment holds a block that `cargo test` builds and runs.
+/// Returns whether a doc comment contains a block that `cargo test` builds and runs.
 fn runs(doc: &[&str]) -> bool {
     let fences = doc.iter().filter_map(|line| line.strip_prefix("```"));
     let mut openings = fences.step_by(2);
     openings.any(|info| matches!(info, "" | "rust"))
 }
 
-/// The sources of the facade and of the crates in its folders.
+/// Returns the source files of the facade and of the crates in its folders.
 fn sources(root: &Path) -> Vec<PathBuf> {
     let inner = std::fs::read_dir(root)
         .unwrap()

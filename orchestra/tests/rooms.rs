@@ -1,4 +1,4 @@
-//! What each room may know, held against `cargo metadata` (see ARCHITECTURE.md).
+//! The allowed dependencies of each crate, compared with `cargo metadata` (see ARCHITECTURE.md).
 
 #![allow(clippy::unwrap_used)]
 
@@ -8,7 +8,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// What a room may depend on; a new dependency is a decision, so it is written down here too.
+/// The allowed dependencies of each crate. A new dependency is a decision, so it must be added here too.
 const ROOMS: &[(&str, &[&str])] = &[
     (
         "orchestra-graph",
@@ -144,7 +144,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// The packages of the workspace, as cargo knows them.
+/// Returns the packages of the workspace, as cargo describes them.
 fn packages() -> Vec<Value> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
@@ -156,7 +156,7 @@ fn packages() -> Vec<Value> {
     metadata["packages"].as_array().unwrap().clone()
 }
 
-/// The direct dependencies of each package of the workspace, without those of its tests.
+/// Returns the direct dependencies of each package of the workspace, without those of its tests.
 fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     packages()
@@ -198,7 +198,7 @@ fn the_fake_clock_stays_in_tests() {
                 "orchestra-testkit" => asks("simulation") || dependency["uses_default_features"] == true,
                 _ => false,
             };
-            // Programs that ask for the facade's `testkit` do so by an optional dependency.
+            // Programs enable the facade's `testkit` through an optional dependency.
             if paused && dependency["kind"].is_null() && dependency["optional"] == false {
                 users.push(name.to_owned());
             }
@@ -241,8 +241,8 @@ fn the_engine_asks_its_clock_for_the_time() {
     let engine = root().join("orchestra/engine/src");
     for file in sources(&engine) {
         let inside = file.strip_prefix(&engine).unwrap();
-        // A tool process is bounded by the real clock, whatever a test says the time is, and other processes that ask
-        // something of a run live in it; and tests say it.
+        // A tool process is bounded by the real clock, even in a test with a fake one. The same holds for other
+        // processes that query a run. Tests are exempt.
         let asks = inside == Path::new("clock.rs") || inside.ends_with("tests.rs");
         if asks || inside.starts_with("process") || inside == Path::new("control/server.rs") {
             continue;

@@ -1,4 +1,4 @@
-//! Functions that are tools, by `#[tool]`.
+//! Functions as tools, with `#[tool]`.
 
 #![allow(clippy::panic, clippy::unwrap_used)]
 
@@ -50,7 +50,7 @@ fn broken() -> String {
     panic!("out of order")
 }
 
-/// A set is made of sets.
+/// A set that consists of sets.
 type All = (add_numbers, (migrate, nothing), broken);
 
 const _: () = assert!(All::NAMES.contain("backend:run-migration") && !All::NAMES.contain("migrate"));
@@ -148,7 +148,7 @@ async fn a_wrong_call_is_told_what_is_wrong() {
         (
             "add_numbers",
             r#"{"A": 1}"#,
-            "wrong arguments: there is no argument `A`; did you mean `a`? Expected: `a` (number), optional `b` (number)",
+            "wrong arguments: unknown argument `A`; did you mean `a`? Expected: `a` (number), optional `b` (number)",
         ),
         (
             "add_numbers",

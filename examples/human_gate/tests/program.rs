@@ -42,7 +42,7 @@ fn lines_of_a_pipe_answer_and_nonsense_is_asked_again() {
     let shown = text(&done.stderr);
     assert_eq!(done.status.code(), Some(0), "{shown}");
     assert!(
-        shown.contains("the line is none of the answers: [P] Publish"),
+        shown.contains("the line is not one of the answers: [P] Publish"),
         "{shown}"
     );
     assert!(shown.contains("It also floats.\""), "{shown}");
@@ -63,10 +63,10 @@ fn where_nobody_can_be_asked_the_gate_is_named() {
 
 #[test]
 fn a_run_that_waits_is_answered_and_goes_on_in_another_process_of_the_same_program() {
-    let place = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
     let program = |args: &[&str]| {
         let mut program = Command::new(env!("CARGO_BIN_EXE_human_gate"));
-        program.args(args).current_dir(place.path()).stdin(Stdio::null());
+        program.args(args).current_dir(dir.path()).stdin(Stdio::null());
         program.output().unwrap()
     };
     let waits = program(&["run", "human_gate", "--set", "product=Kettle"]);
@@ -82,7 +82,7 @@ fn a_run_that_waits_is_answered_and_goes_on_in_another_process_of_the_same_progr
         text(&published.stdout),
         "success: start -> write -> review -> shorten -> review -> publish -> exit\n"
     );
-    let folder = place.path().join(".orchestra/runs").join(id);
+    let folder = dir.path().join(".orchestra/runs").join(id);
     let announcement = std::fs::read_to_string(folder.join("publish/announcement.md")).unwrap();
     assert_eq!(
         announcement,

@@ -23,8 +23,8 @@ fn git(folder: &Path, words: &[&str]) -> String {
 
 #[test]
 fn it_merges_three_features_settles_the_conflict_and_leaves_the_user_alone() {
-    let place = tempfile::tempdir().unwrap();
-    let done = run(&[place.path()]);
+    let dir = tempfile::tempdir().unwrap();
+    let done = run(&[dir.path()]);
     let told = String::from_utf8(done.stdout).unwrap();
     assert_eq!(done.status.code(), Some(0), "{told}");
     assert!(told.contains("settle: settled frontend: menu.txt"), "{told}");
@@ -40,7 +40,7 @@ fn it_merges_three_features_settles_the_conflict_and_leaves_the_user_alone() {
             "Log in\nHome\nOrders\nProducts\nSearch\nExport\n",
         ),
     ] {
-        let repository = place.path().join(name);
+        let repository = dir.path().join(name);
         let branches = git(&repository, &["branch", "--format=%(refname:short)"]);
         let branches: Vec<&str> = branches.lines().collect();
         let [main, session] = branches[..] else {
@@ -60,8 +60,8 @@ fn it_merges_three_features_settles_the_conflict_and_leaves_the_user_alone() {
 
 #[test]
 fn a_folder_that_is_a_file_is_told() {
-    let place = tempfile::tempdir().unwrap();
-    let file = place.path().join("file");
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("file");
     std::fs::write(&file, "").unwrap();
     let done = run(&[&file]);
     assert_eq!(done.status.code(), Some(1));

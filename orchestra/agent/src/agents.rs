@@ -9,7 +9,7 @@ use orchestra_config::{Agent, BackendKind, Project, Resolution, ResolveOptions, 
 use orchestra_engine::{
     BackendError, CodergenBackend, CodergenReply, CodergenRequest, SimulationBackend, StageContext,
 };
-use orchestra_graph::{Analysis, ChildReader, Pipeline, ReadFault, Stage};
+use orchestra_graph::{Analysis, ChildReader, Pipeline, ReadError, Stage};
 
 use crate::cli_backend::CliBackend;
 use crate::definition::AgentDefinition;
@@ -22,21 +22,21 @@ use crate::talk::Talk;
 use crate::tool::{ToolRegistry, ToolSet};
 use crate::tools::{BuiltinTools, SelectError, SelectedTools, select};
 
-type Reader = Arc<dyn Fn(&str, u64) -> Result<Vec<u8>, ReadFault> + Send + Sync>;
+type Reader = Arc<dyn Fn(&str, u64) -> Result<Vec<u8>, ReadError> + Send + Sync>;
 
-/// What a pipeline is told apart by: its name, its file and its text.
+/// The identity of a pipeline: its name, its file and its source.
 type Key = (String, String, String);
 
-/// Runs model stages as a project says: with its agents, prompts, models, tools and backends.
+/// Runs model stages as a project configures them: with its agents, prompts, models, tools and backends.
 ///
-/// Each stage is run by the backend that the configuration, the pipeline or the node names: *direct* (one call, no tools),
-/// *agent* (model and tools in turn until the stage is done), *cli* (a program) or *simulation*.
+/// The configuration, the pipeline or the node names the backend of each stage: *direct* (one call, no tools), *agent*
+/// (a loop of model and tool calls until the stage is done), *cli* (an external program) or *simulation*.
 ///
 /// ```
 /// use orchestra_agent::{Agents, Model, ModelFuture, ModelReply, ModelRequest, OnText};
 /// use orchestra_config::Project;
 /// use orchestra_engine::Engine;
-/// # use orchestra_graph::{ReadFault, Source, load};
+/// # use orchestra_graph::{ReadError, Source, load};
 /// struct Echo;
 /// impl Model for Echo {
 ///     fn call<'a>(&'a self, request: &'a ModelRequest, _: Option<OnText<'a>>) -> ModelFuture<'a> {
@@ -45,7 +45,7 @@ type Key = (String, String, String);
 /// }
 /// let files = |path: &str, _: u64| match path {
 ///     "orchestra.yaml" => Ok(b"backend: direct\nproviders: {default: house, house: {kind: ollama, models: {smart: owl-7b}}}".to_vec()),
-///     _ => Err(ReadFault::Missing),
+///     _ => Err(ReadError::Missing),
 /// };
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// let project = Project::load("orchestra.yaml", &files);
@@ -71,14 +71,14 @@ struct Shared {
     agents: BTreeMap<String, Agent>,
     registry: ToolRegistry,
     model: Arc<dyn Model>,
-    /// The models of the configuration, where no other stand in for them.
+    /// The configured models; `None` if another model replaces them.
     models: Option<Arc<Models>>,
     prices: PriceTable,
     streams: bool,
     resolved: Mutex<HashMap<Key, Arc<Resolution>>>,
 }
 
-/// A reader that finds what is compiled in where another one finds nothing.
+/// Wraps a reader so that it falls back to the compiled-in files if a file is missing.
 fn with_compiled(reader: Option<Reader>, compiled: Vec<Sources>) -> Option<Reader> {
     if compiled.is_empty() {
         return reader;
@@ -86,13 +86,13 @@ fn with_compiled(reader: Option<Reader>, compiled: Vec<Sources>) -> Option<Reade
     Some(Arc::new(move |path: &str, limit: u64| {
         let found = reader
             .as_ref()
-            .map_or(Err(ReadFault::Missing), |reader| reader(path, limit));
+            .map_or(Err(ReadError::Missing), |reader| reader(path, limit));
         match found {
-            Err(ReadFault::Missing) => {
+            Err(ReadError::Missing) => {
                 let mut given = compiled
                     .iter()
                     .filter_map(|sources| sources.read(path, limit).ok());
-                given.next().ok_or(ReadFault::Missing)
+                given.next().ok_or(ReadError::Missing)
             }
             found => found,
         }
@@ -114,7 +114,7 @@ impl Shared {
     }
 }
 
-/// Makes [`Agents`].
+/// A builder of [`Agents`].
 ///
 /// ```
 /// use orchestra_agent::Agents;
@@ -129,21 +129,22 @@ pub struct AgentsBuilder {
     user_folder: Option<String>,
     agents: BTreeMap<String, Agent>,
     registry: ToolRegistry,
-    /// What is compiled in.
+    /// The files that are compiled into the program.
     compiled: Vec<Sources>,
     model: Option<Arc<dyn Model>>,
     streams: bool,
 }
 
 impl AgentsBuilder {
-    /// How prompt layers are read. Paths are relative to whatever those of configuration and pipelines are.
+    /// Sets the reader of prompt layers. It receives paths relative to the same base as those of the configuration and
+    /// of pipelines.
     #[must_use]
     pub fn reader(mut self, reader: impl ChildReader + Send + Sync + 'static) -> AgentsBuilder {
         self.reader = Some(Arc::new(move |path: &str, limit: u64| reader.read(path, limit)));
         self
     }
 
-    /// The user's own folder of prompts, which is looked through last.
+    /// Sets the user's folder of prompts, which is searched last.
     #[must_use]
     pub fn user_folder(mut self, folder: impl Into<String>) -> AgentsBuilder {
         self.user_folder = Some(folder.into());
@@ -157,39 +158,39 @@ impl AgentsBuilder {
         self
     }
 
-    /// Adds an agent of the program; one of the same name in the configuration stands in its place.
+    /// Adds an agent of the program. An agent of the same name in the configuration overrides it.
     #[must_use]
     pub fn agent(mut self, name: impl Into<String>, agent: Agent) -> AgentsBuilder {
         self.agents.insert(name.into(), agent);
         self
     }
 
-    /// Adds an agent that `#[agent]` made of a struct, with the prompt layers that were compiled into the program. What the
-    /// reader gives comes first.
+    /// Adds an agent that `#[agent]` defines, with the prompt layers that are compiled into the program. Files that the
+    /// reader finds override them.
     #[must_use]
     pub fn defined<A: AgentDefinition>(mut self) -> AgentsBuilder {
         self.compiled.push(A::SOURCES);
         self.agent(A::NAME, A::definition())
     }
 
-    /// Puts a model in the place of all that the configuration names.
+    /// Replaces all configured models by one model.
     #[must_use]
     pub fn model(mut self, model: impl Model) -> AgentsBuilder {
         self.model = Some(Arc::new(model));
         self
     }
 
-    /// Whether answers are streamed; unless said otherwise, they are.
+    /// Sets whether answers are streamed; the default is `true`.
     #[must_use]
     pub fn streaming(mut self, wanted: bool) -> AgentsBuilder {
         self.streams = wanted;
         self
     }
 
-    /// The backend.
+    /// Builds the backend.
     ///
     /// # Errors
-    /// A provider of the configuration cannot be called: its address is none, or its headers cannot be sent.
+    /// Returns an error if a configured provider is unusable: its address is invalid, or its headers cannot be sent.
     pub fn build(self) -> Result<Agents, ModelError> {
         let configuration = &self.project.configuration;
         let mut registry = ToolRegistry::default();
@@ -225,7 +226,7 @@ impl AgentsBuilder {
     }
 }
 
-/// The folder of the configuration.
+/// Returns the folder of the configuration file.
 fn folder_of(project: &Project) -> &Path {
     let path = project.path.as_deref().map(Path::new);
     path.and_then(Path::parent).unwrap_or(Path::new(""))
@@ -238,7 +239,7 @@ impl fmt::Debug for AgentsBuilder {
 }
 
 impl Agents {
-    /// Begins the backend of a project.
+    /// Returns a builder of the backend of a project.
     pub fn builder(project: Project) -> AgentsBuilder {
         AgentsBuilder {
             project,
@@ -252,8 +253,8 @@ impl Agents {
         }
     }
 
-    /// What the model stages of a pipeline get, and what is wrong with that. A pipeline with errors does not run well: ask
-    /// before it starts.
+    /// Resolves the settings of the model stages of a pipeline, with diagnostics. A pipeline with errors does not run
+    /// correctly, so check them before it starts.
     pub fn resolve(&self, pipeline: &Pipeline) -> Arc<Resolution> {
         let key = (
             pipeline.name.to_string(),
@@ -270,13 +271,13 @@ impl Agents {
         resolution
     }
 
-    /// What the model stages of a checked graph get; faults have their places in it.
+    /// Resolves the settings of the model stages of a checked graph. The diagnostics have spans in its source.
     pub fn resolve_graph(&self, analysis: &Analysis<'_>) -> Resolution {
         let shared = &self.shared;
         shared.with_options(|options| shared.project.resolve_graph(analysis, options))
     }
 
-    /// What is missing before the stages of a pipeline can call their models: an error for each provider without a key.
+    /// Returns an error for each provider that a stage of the pipeline calls and that has no key or does not exist.
     pub fn missing_keys(&self, pipeline: &Pipeline) -> Vec<ModelError> {
         let Some(models) = &self.shared.models else {
             return Vec::new();
@@ -294,7 +295,7 @@ impl Agents {
         models.missing_keys(providers)
     }
 
-    /// The keys of the providers and the values of their headers, for
+    /// Returns the keys of the providers and the values of their secret headers, for
     /// [`EngineBuilder::secrets`](orchestra_engine::EngineBuilder::secrets).
     pub fn secrets(&self) -> Vec<String> {
         use secrecy::ExposeSecret as _;
@@ -305,7 +306,7 @@ impl Agents {
             .collect()
     }
 
-    /// The project.
+    /// Returns the project.
     pub fn project(&self) -> &Project {
         &self.shared.project
     }
@@ -314,7 +315,8 @@ impl Agents {
         &*self.shared.model
     }
 
-    /// The provider of a model for which none is named, told by the model's name.
+    /// Returns the provider of a model for which none is configured, derived from the model's name. Returns an empty
+    /// string if the provider is unknown.
     pub(crate) fn provider_of(&self, model: &str) -> String {
         let models = self.shared.models.as_ref();
         let found = models.and_then(|models| models.provider_of_model(model));
@@ -338,13 +340,14 @@ impl Agents {
         )?))
     }
 
-    /// The variables of the environment that commands of tools may see.
+    /// Returns the names of the environment variables that commands of tools inherit.
     pub(crate) fn environment(&self) -> Vec<String> {
         let names = self.shared.project.configuration.environment.iter();
         names.map(|name| name.value.clone()).collect()
     }
 
-    /// Where a stage works: where its run says, else in the repository that its node names.
+    /// Returns the working folder of a stage: that of its run or, in a run without workspace, that of the repository
+    /// which its node names.
     pub(crate) fn working_dir(&self, stage: &StageContext) -> Option<PathBuf> {
         let named = stage.node().text("repo").filter(|_| stage.workplace().is_none());
         let project = &self.shared.project;
@@ -353,7 +356,8 @@ impl Agents {
         folder.or_else(|| stage.working_dir().map(Path::to_owned))
     }
 
-    /// How many tools run side by side in a backend of the configuration.
+    /// Returns the maximum number of tools that a configured backend runs in parallel. Returns `None` if it is not
+    /// configured.
     pub(crate) fn parallel_tools(&self, backend: &str) -> Option<usize> {
         let backend = self.shared.project.configuration.backends.get(backend)?;
         let most = backend.max_parallel_tools.as_ref()?.value;
@@ -366,7 +370,7 @@ impl CodergenBackend for Agents {
         let resolution = self.resolve(request.stage.pipeline());
         let node = request.stage.node().id().to_owned();
         let Some(resolved) = resolution.stage(&node) else {
-            return Err(BackendError::terminal(format!("`{node}` is no model stage")));
+            return Err(BackendError::terminal(format!("`{node}` is not a model stage")));
         };
         if resolved.backend_kind == BackendKind::Simulation {
             return SimulationBackend.run(request).await;
@@ -401,7 +405,7 @@ impl CodergenBackend for Agents {
         let Some(resolved) = resolution.stage(stage.id()) else {
             return true;
         };
-        // Hooks are commands, which run with each call of a tool.
+        // Hooks are commands that run with each tool call, and may write.
         let calls = resolved.backend_kind == BackendKind::Agent && !resolved.tools.is_empty();
         let is_read_only = |name: &str| {
             let tool = self.shared.registry.get(name);

@@ -1,4 +1,4 @@
-//! Coding agents that are programs of their own.
+//! A backend that runs a coding agent as an external program.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
@@ -14,14 +14,14 @@ use crate::hooks::ToolHooks;
 use crate::model::ReasoningEffort;
 use crate::tools::{is_of_git, line_start};
 
-/// How much of what a program writes is read.
+/// Maximum length of a program's output, in bytes.
 const OUTPUT: usize = 16 * 1024 * 1024;
-/// How many lines, and how many bytes, of its last words are told.
+/// Maximum number of lines and of bytes of a program's last output that an error message contains.
 const LAST: (usize, usize) = (5, 1_500);
-/// The file of the stage that holds the prompt.
+/// The file in the stage folder that contains the prompt.
 const PROMPT_FILE: &str = "agent-prompt.md";
 
-/// How a program gets its prompt.
+/// The way in which a program receives its prompt.
 ///
 /// ```
 /// use orchestra_agent::{CliInput, CliSettings};
@@ -30,14 +30,14 @@ const PROMPT_FILE: &str = "agent-prompt.md";
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CliInput {
-    /// By its standard input.
+    /// On its standard input.
     #[default]
     Stdin,
-    /// In a file, whose path is in `ORCHESTRA_PROMPT_FILE`.
+    /// In a file whose path is in `ORCHESTRA_PROMPT_FILE`.
     File,
 }
 
-/// What a program writes to its standard output.
+/// The format of a program's standard output.
 ///
 /// ```
 /// use orchestra_agent::{CliOutput, CliPointers};
@@ -46,14 +46,14 @@ pub enum CliInput {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum CliOutput {
-    /// The answer itself.
+    /// The answer as plain text.
     #[default]
     Text,
-    /// One JSON document, or lines of which the last object counts.
+    /// A JSON document, or lines of which the last JSON object is used.
     Json(CliPointers),
 }
 
-/// Where things stand in the JSON of a program, by JSON pointers (RFC 6901).
+/// JSON pointers (RFC 6901) to the values in the output of a program.
 ///
 /// ```
 /// use orchestra_agent::CliPointers;
@@ -67,15 +67,15 @@ pub enum CliOutput {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CliPointers {
-    /// The answer: `/result` unless set. What is no text is taken as JSON.
+    /// The answer, by default at `/result`. A value that is not a text is converted to JSON text.
     pub result: String,
-    /// Whether the program failed: `true` where it did, whatever its exit code.
+    /// The error flag. If it is `true`, the program failed, regardless of its exit code.
     pub is_error: Option<String>,
-    /// The number of tokens that were sent.
+    /// The number of input tokens.
     pub input_tokens: Option<String>,
-    /// The number of tokens that were answered.
+    /// The number of output tokens.
     pub output_tokens: Option<String>,
-    /// What it cost, in US dollars.
+    /// The cost in US dollars.
     pub cost: Option<String>,
 }
 
@@ -91,7 +91,7 @@ impl Default for CliPointers {
     }
 }
 
-/// How a program is run that is a coding agent.
+/// The settings of a coding agent that is run as a program.
 ///
 /// ```
 /// use std::time::Duration;
@@ -115,7 +115,7 @@ pub struct CliSettings {
 }
 
 impl CliSettings {
-    /// A shell command that reads its prompt from the standard input and writes its answer as text.
+    /// Creates settings for a shell command that reads its prompt from standard input and writes its answer as text.
     pub fn new(command: impl Into<String>) -> CliSettings {
         CliSettings {
             command: command.into(),
@@ -128,44 +128,44 @@ impl CliSettings {
         }
     }
 
-    /// Sets how the prompt comes to it.
+    /// Sets the way in which the program receives its prompt.
     pub fn input(mut self, input: CliInput) -> CliSettings {
         self.input = input;
         self
     }
 
-    /// Sets what it writes.
+    /// Sets the format of the program's output.
     pub fn output(mut self, output: CliOutput) -> CliSettings {
         self.output = output;
         self
     }
 
-    /// Sets the time after which it is ended; the node's own `timeout` holds in any case.
+    /// Sets the time limit of the program. The `timeout` of the node applies in any case.
     pub fn timeout(mut self, limit: Duration) -> CliSettings {
         self.timeout = Some(limit);
         self
     }
 
-    /// Sets the time between the request to end and the end by force: 2 s unless set.
+    /// Sets the time between the request to terminate and the forced termination: 2 s by default.
     pub fn grace(mut self, limit: Duration) -> CliSettings {
         self.grace = Some(limit);
         self
     }
 
-    /// Lets it see more variables of the environment, by their names.
+    /// Lets the program inherit additional environment variables, given by their names.
     pub fn inherit_env(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> CliSettings {
         self.inherit_env = names.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Sets the folder in which it works, if not that of the run.
+    /// Sets the folder in which the program works, if it is not that of the run.
     pub fn working_dir(mut self, folder: impl Into<PathBuf>) -> CliSettings {
         self.working_dir = Some(folder.into());
         self
     }
 }
 
-/// One stage that a program is asked to do.
+/// A stage that a program executes.
 ///
 /// ```
 /// use orchestra_agent::{CliCall, ReasoningEffort};
@@ -182,20 +182,20 @@ impl CliSettings {
 pub struct CliCall {
     /// The stage.
     pub stage: StageContext,
-    /// What it is asked.
+    /// The prompt of the stage.
     pub prompt: String,
-    /// What it is told about itself; where there is some, it comes before the prompt, with an empty line between.
+    /// The system prompt. If it is not empty, it precedes the prompt, separated by an empty line.
     pub system: String,
     /// The provider of the model.
     pub provider: Option<String>,
-    /// The model, by the provider's own name for it.
+    /// The model, by its name at the provider.
     pub model: Option<String>,
-    /// How long the model may think.
+    /// The reasoning effort of the model.
     pub effort: Option<ReasoningEffort>,
 }
 
 impl CliCall {
-    /// A call without a word on models.
+    /// Creates a call without settings of the model.
     pub fn new(stage: StageContext, prompt: impl Into<String>) -> CliCall {
         CliCall {
             stage,
@@ -208,24 +208,26 @@ impl CliCall {
     }
 }
 
-/// A backend that runs any coding agent as a program: the whole loop of model and tools is the program's own.
+/// A backend that runs any coding agent as a program, which has its own loop of model and tool calls.
 ///
-/// The command is one of the shell. Nothing of the prompt, the model or the node becomes a part of it; it finds
+/// The command is a shell command. No part of the prompt, the model or the node is inserted into it. It receives these
+/// environment variables:
 ///
-/// | Variable | What it is |
+/// | Variable | Meaning |
 /// |---|---|
-/// | `ORCHESTRA_PROMPT_FILE` | the file that holds the prompt, with [`CliInput::File`] |
-/// | `ORCHESTRA_MODEL`, `ORCHESTRA_PROVIDER`, `ORCHESTRA_REASONING_EFFORT` | what was chosen for the stage; not set where nothing was |
+/// | `ORCHESTRA_PROMPT_FILE` | the file that contains the prompt, with [`CliInput::File`] |
+/// | `ORCHESTRA_MODEL`, `ORCHESTRA_PROVIDER`, `ORCHESTRA_REASONING_EFFORT` | the settings of the stage; unset if not configured |
 /// | `ORCHESTRA_NODE_ID`, `ORCHESTRA_RUN_ID` | the node and the run |
-/// | `ORCHESTRA_ATTEMPT_KEY` | a key that is the same when the attempt is repeated after a crash |
+/// | `ORCHESTRA_ATTEMPT_KEY` | the key of the attempt, which stays the same if it is repeated after a crash |
 /// | `ORCHESTRA_STAGE_DIR`, `ORCHESTRA_STATUS_FILE` | the folder of the stage, and the `status.json` in it |
-/// | `ORCHESTRA_RUN_DIR` | the run folder, where there is one |
+/// | `ORCHESTRA_RUN_DIR` | the run folder, if there is one |
 ///
-/// Where the program writes the status file (Attractor appendix C), this says how the stage ended; else it succeeded
-/// where the program ends with the exit code 0. Any other exit fails the stage, with the last lines of what it said.
-/// When the stage is cancelled or out of time, nothing of the program stays behind.
+/// If the program writes the status file (Attractor appendix C), that file determines the outcome of the stage.
+/// Otherwise the stage succeeds if the exit code is 0. Any other exit fails the stage, with the last lines of the
+/// program's output. When the stage is cancelled or times out, all processes of the program are ended.
 ///
-/// As a [`CodergenBackend`] it takes the model from the node's `llm_model`, `llm_provider` and `reasoning_effort`.
+/// As a [`CodergenBackend`] it takes the model from the attributes `llm_model`, `llm_provider` and `reasoning_effort`
+/// of the node.
 ///
 /// ```
 /// use orchestra_agent::{CliBackend, CliSettings};
@@ -263,18 +265,18 @@ impl CodergenBackend for CliBackend {
 }
 
 impl CliBackend {
-    /// A backend that runs a program.
+    /// Creates a backend that runs a program.
     pub fn new(settings: CliSettings) -> CliBackend {
         CliBackend { settings }
     }
 
-    /// Has a stage done. Dropping the future ends the program.
+    /// Runs the program for a stage. Dropping the future ends the program.
     ///
     /// # Errors
-    /// The program cannot be run, fails, takes too long, or does not write what it should; or the stage has
-    /// `tool_hooks.pre`, which cannot run around the tool calls of a program.
+    /// Returns an error if the program cannot be run, fails, takes too long, or writes invalid output, or if the stage
+    /// has `tool_hooks.pre`, which cannot run around the tool calls of a program.
     pub async fn answer(&self, call: CliCall) -> Result<CodergenReply, BackendError> {
-        if ToolHooks::of(&call.stage).guards() {
+        if ToolHooks::from_stage(&call.stage).guards() {
             let told =
                 "`tool_hooks.pre` does not run around the tool calls of a program; use the backend `agent`";
             return Err(BackendError::terminal(told).code("backend_capability"));
@@ -287,7 +289,7 @@ impl CliBackend {
             (Ok(text), Some(usage)) => Ok(CodergenReply::from(text).used(usage)),
             (Ok(text), None) => Ok(text.into()),
             (Err(error), usage) => {
-                // What a failed attempt used counts as well.
+                // The usage of a failed attempt counts as well.
                 call.stage.record_usage(usage.unwrap_or_default());
                 Err(error)
             }
@@ -296,14 +298,15 @@ impl CliBackend {
 
     fn command(&self, call: &CliCall) -> Result<ShellCommand, BackendError> {
         let (settings, stage) = (&self.settings, &call.stage);
-        let no_folder = |fault: String| {
-            BackendError::terminal(format!("the program cannot be given its files: {fault}"))
+        let no_folder = |error: String| {
+            BackendError::terminal(format!("the program cannot be given its files: {error}"))
                 .code("cli_files")
         };
-        let folder = stage.stage_dir().map_err(|fault| no_folder(fault.to_string()))?;
-        let prompt = match call.system.trim().is_empty() {
-            true => call.prompt.clone(),
-            false => format!("{}\n\n{}", call.system.trim_end(), call.prompt),
+        let folder = stage.stage_dir().map_err(|error| no_folder(error.to_string()))?;
+        let prompt = if call.system.trim().is_empty() {
+            call.prompt.clone()
+        } else {
+            format!("{}\n\n{}", call.system.trim_end(), call.prompt)
         };
         let mut command = ShellCommand::new(&settings.command)
             .of_stage(stage)
@@ -320,7 +323,7 @@ impl CliBackend {
             CliInput::Stdin => command.input(prompt),
             CliInput::File => {
                 let path = folder.join(PROMPT_FILE);
-                fresh(&path, &prompt).map_err(|fault| no_folder(fault.to_string()))?;
+                fresh(&path, &prompt).map_err(|error| no_folder(error.to_string()))?;
                 command.variable("ORCHESTRA_PROMPT_FILE", path)
             }
         };
@@ -353,12 +356,12 @@ impl CliBackend {
         Ok(names.fold(command, |command, name| command.inherit(name)))
     }
 
-    /// Whether the program ended as one does that is content.
+    /// Returns an error unless the program ended with exit code 0.
     fn exited(&self, output: &ToolOutput) -> Result<(), BackendError> {
         let with_last_words = |what| with_last_words(what, &output.stdout, &output.stderr);
         let (what, code) = match output.exit {
             Exit::Code(0) => return Ok(()),
-            // What the shell says of a command that is not there, or cannot be run.
+            // The exit codes of the shell for a command that is missing or cannot be executed.
             Exit::Code(code @ (126 | 127)) => {
                 let said = with_last_words(format!("the program cannot be run: exit code {code}"));
                 return Err(BackendError::terminal(said).code("cli_not_found"));
@@ -375,10 +378,10 @@ impl CliBackend {
     }
 }
 
-/// Writes a new file. What an earlier agent may have planted at its place goes first; a link is not followed.
+/// Writes a new file. First removes an existing file, which an earlier agent may have created; links are not followed.
 fn fresh(path: &Path, text: &str) -> io::Result<()> {
     match fs::remove_file(path) {
-        Err(fault) if fault.kind() != io::ErrorKind::NotFound => return Err(fault),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
     let mut options = OpenOptions::new();
@@ -398,7 +401,7 @@ fn not_run(error: ProcessError) -> BackendError {
     made.code("cli_not_run")
 }
 
-/// Adds the last lines of what a program said, of its errors if there are any.
+/// Adds the last lines of a program's standard error or, if that is empty, of its standard output.
 fn with_last_words(what: String, stdout: &str, stderr: &str) -> String {
     let said = match stderr.trim() {
         "" => stdout.trim(),
@@ -414,7 +417,7 @@ fn with_last_words(what: String, stdout: &str, stderr: &str) -> String {
     }
 }
 
-/// The answer that a program wrote, and what it says that it used.
+/// Returns the answer that a program wrote, and the usage that it reported.
 pub(crate) fn written(
     form: &CliOutput,
     stdout: &str,
@@ -430,7 +433,7 @@ pub(crate) fn written(
     (result(pointers, found.as_ref(), wrong), used)
 }
 
-/// The JSON of a program: all that it wrote, or the last line that is an object.
+/// Returns the JSON of a program: its whole output, or the last line that is an object.
 fn last_object(text: &str) -> Option<Value> {
     if let Ok(whole) = serde_json::from_str(text) {
         return Some(whole);
@@ -473,7 +476,7 @@ fn result(
     }
 }
 
-/// What the program says that it used; `None` where it says nothing of the sort.
+/// Returns the usage that a program reported, or `None` if it reported none.
 fn usage(pointers: &CliPointers, found: &Value) -> Option<Usage> {
     let at = |pointer: &Option<String>| found.pointer(pointer.as_deref()?);
     let tokens = |pointer| at(pointer).and_then(Value::as_u64);
@@ -487,7 +490,7 @@ fn usage(pointers: &CliPointers, found: &Value) -> Option<Usage> {
     Some(Usage {
         input_tokens: input.unwrap_or(0),
         output_tokens: output.unwrap_or(0),
-        // A cast keeps within what the number can hold.
+        // The cast saturates.
         cost_micros: (cost.unwrap_or(0.0) * 1_000_000.0).round() as u64,
     })
 }

@@ -1,23 +1,23 @@
-//! Makes long conversations shorter, so that they fit what a model can take (Attractor 5.4).
+//! Shortens long conversations so that they fit the context window of a model (Attractor 5.4).
 
 use serde_json::Value;
 
 use crate::model::{Arguments, Message};
 use crate::tokens::count_tokens;
 
-/// How many of the last messages stay as they are.
+/// The number of last messages that stay unchanged.
 const KEPT: usize = 6;
-/// How many characters of an old result stay.
+/// Maximum length of an old tool result, in characters.
 const RESULT: usize = 200;
-/// How many characters of an old answer stay.
+/// Maximum length of an old answer or of a text argument of an old call, in characters.
 const ANSWER: usize = 1_000;
 
-/// What stands in the place of exchanges that were left out.
+/// The text that replaces exchanges that were removed.
 const LEFT_OUT: &str = "[Earlier parts of this conversation are left out here.]";
 
-/// Makes a conversation shorter where it has more tokens than this: results and arguments of old tool calls first, then old
-/// answers, then whole exchanges, whose place a line in the first message takes. The first message, the task and the last
-/// messages stay.
+/// Shortens a conversation with more than `limit` tokens: first the results and arguments of old tool calls, then old
+/// answers. Then it removes whole exchanges, oldest first, and notes this in the first message. The first message, the
+/// task and the last messages are never removed.
 pub(crate) fn compact(system: &str, messages: &mut Vec<Message>, task: &mut usize, limit: u64) {
     let base = count_tokens(system);
     let size = |messages: &[Message]| base + messages.iter().map(tokens_of).sum::<u64>();
@@ -63,7 +63,8 @@ pub(crate) fn compact(system: &str, messages: &mut Vec<Message>, task: &mut usiz
     }
 }
 
-/// The oldest messages that may go: something that was said, or calls with their results, which go together.
+/// Returns the range of the oldest messages that may be removed: a single message, or an answer with calls together
+/// with their results.
 fn oldest(messages: &[Message], task: usize) -> Option<(usize, usize)> {
     let from = (1..messages.len()).find(|at| *at != task)?;
     let calls = matches!(messages.get(from + 1), Some(Message::Tools { .. }));
@@ -87,9 +88,9 @@ fn shorten_value(value: &mut Value) {
     }
 }
 
-/// The tokens of a message, about as a provider counts them.
+/// Returns the approximate number of tokens of a message as a provider counts them.
 pub(crate) fn tokens_of(message: &Message) -> u64 {
-    /// What the frame of a message takes.
+    /// The tokens of a message's frame.
     const FRAME: u64 = 4;
     let content = match message {
         Message::User { text } => count_tokens(text),

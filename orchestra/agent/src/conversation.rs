@@ -1,5 +1,5 @@
-//! A conversation between a model, its tools and perhaps a person, as a machine: what happened goes in, what is to be
-//! done next comes out. It does nothing itself, and the same events always give the same conversation.
+//! A conversation between a model, its tools and possibly a person, as a state machine: events go in, the next action
+//! comes out. The machine performs no I/O, and the same events always result in the same conversation.
 
 use orchestra_engine::ChatTurn;
 use serde::{Deserialize, Serialize};
@@ -10,12 +10,12 @@ use crate::judge::{self, Choice};
 use crate::model::{Arguments, Message, ModelReply, StopReason, ToolCall, ToolResult};
 use crate::report::{self, Report};
 
-/// How often running an answer may hold nothing but calls that nobody can make.
+/// Maximum number of consecutive answers that contain only invalid tool calls.
 const MOST_MALFORMED: u32 = 3;
-/// How often an answer that was cut off is asked to go on.
+/// Maximum number of times that the model is asked to continue an answer that was cut off.
 const MOST_CUTS: u32 = 2;
 
-/// How a conversation is led.
+/// The rules of a conversation.
 ///
 /// ```
 /// use orchestra_agent::ConversationRules;
@@ -25,23 +25,23 @@ const MOST_CUTS: u32 = 2;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ConversationRules {
-    /// How often the model is asked at most.
+    /// Maximum number of model calls.
     pub max_turns: u32,
-    /// Whether a person answers where the model calls no tools.
+    /// `true` if a person replies when the model calls no tools.
     pub interactive: bool,
-    /// Whether the model reports its outcome by a tool, and is reminded of it once.
+    /// `true` if the model reports its outcome with the tool `report_outcome`.
     pub reports: bool,
-    /// Whether the model is reminded where it ends without a report.
+    /// `true` if the model is reminded once when it ends without a report.
     pub reminds: bool,
-    /// Words by which the outcome may be reported, besides the usual ones.
+    /// Outcome statuses that a report may contain in addition to the built-in ones.
     pub words: Vec<String>,
-    /// The nodes that a report may suggest to go to.
+    /// The ids of the nodes that a report may suggest as the next stage.
     pub successors: Vec<String>,
-    /// Values that a report of a success must hold.
+    /// The context keys that the report of a success must set.
     pub keys: Vec<String>,
-    /// The ids among which the model chooses by the tool `choose`; empty where it has nothing to choose.
+    /// The ids among which the model chooses with the tool `choose`; empty if there is nothing to choose.
     pub choices: Vec<String>,
-    /// After how many tokens the conversation is made shorter; `None` is never.
+    /// The number of tokens above which the conversation is compacted; `None` means never.
     pub compact_at: Option<u64>,
 }
 
@@ -61,7 +61,7 @@ impl Default for ConversationRules {
     }
 }
 
-/// What happened in a conversation. A list of these is all that must be kept of one.
+/// An event of a conversation. The list of its events is everything that must be persisted of a conversation.
 ///
 /// ```
 /// use orchestra_agent::Happened;
@@ -72,11 +72,11 @@ impl Default for ConversationRules {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Happened {
-    /// It began.
+    /// The conversation began.
     Began {
-        /// What the model is told about itself.
+        /// The system prompt.
         system: String,
-        /// What was said before, and the task as the last message.
+        /// The earlier messages, and the task as the last message.
         messages: Vec<Message>,
     },
     /// The model answered.
@@ -89,9 +89,9 @@ pub enum Happened {
         /// The results, in the order of the calls.
         results: Vec<ToolResult>,
     },
-    /// The person said something.
+    /// The person replied.
     Said {
-        /// What.
+        /// The text of the person.
         text: String,
     },
     /// The manager loop that supervises the run gave instructions (rule F7).
@@ -101,7 +101,7 @@ pub enum Happened {
     },
 }
 
-/// What is to be done next in a conversation.
+/// The next action in a conversation.
 ///
 /// ```
 /// use orchestra_agent::{Conversation, ConversationRules, Happened, Message, ModelReply, Next};
@@ -114,17 +114,17 @@ pub enum Happened {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum Next {
-    /// To ask the model, with [`messages`](Conversation::messages).
+    /// Call the model with [`messages`](Conversation::messages).
     AskModel,
-    /// To make calls of tools.
+    /// Execute tool calls.
     CallTools(Vec<ToolCall>),
-    /// To let the person speak.
+    /// Wait for the reply of the person.
     AskPerson,
-    /// Nothing: it is over.
+    /// Nothing: the conversation has ended.
     End(End),
 }
 
-/// How a conversation ended.
+/// The end of a conversation.
 ///
 /// ```
 /// use orchestra_agent::{End, Ended};
@@ -133,13 +133,13 @@ pub enum Next {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct End {
-    /// The last words of the model.
+    /// The last text of the model.
     pub text: String,
-    /// What came of it.
+    /// The reason why the conversation ended.
     pub how: Ended,
 }
 
-/// What came of a conversation.
+/// The reason why a conversation ended.
 ///
 /// ```
 /// use orchestra_agent::Ended;
@@ -149,51 +149,51 @@ pub struct End {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Ended {
-    /// The model had no more to say.
+    /// The model gave its final answer.
     Answered,
     /// The model reported its outcome.
     Reported(Report),
-    /// The model chose one of several.
+    /// The model chose one of several candidates.
     Chosen {
-        /// Which.
+        /// The id of the chosen candidate.
         best: String,
-        /// Why; may be empty.
+        /// The reason for the choice; may be empty.
         reason: String,
     },
-    /// The person said that it is done.
+    /// The person ended the conversation with `/done`.
     Done,
-    /// The person approved.
+    /// The person approved the result.
     Approved,
-    /// The person rejected.
+    /// The person rejected the result.
     Rejected {
-        /// Why; may be empty.
+        /// The reason for the rejection; may be empty.
         reason: String,
     },
-    /// The model was asked as often as it may be.
+    /// The maximum number of model calls was reached.
     TurnsUsedUp {
-        /// How often.
+        /// The number of model calls.
         turns: u32,
     },
-    /// The model kept calling tools in ways that nobody can follow.
+    /// The model repeatedly made invalid tool calls.
     Malformed {
-        /// What was wrong the last time.
+        /// The problem of the last call.
         problem: String,
     },
-    /// The model was to report its outcome, and did not although it was reminded.
+    /// The model did not report its outcome, although it was reminded.
     Unreported,
     /// The model stopped without an answer.
     Stopped {
-        /// Why, in the provider's word; empty where it says nothing.
+        /// The reason, as the provider names it; empty if the provider names none.
         reason: String,
     },
-    /// The answer was longer than it may be, again and again.
+    /// The answer was repeatedly cut off because it was too long.
     Cut,
-    /// The model, or a filter of its provider, declined.
+    /// The model, or a filter of its provider, declined to answer.
     Refused,
 }
 
 impl Ended {
-    /// Whether the stage did what it should.
+    /// Returns whether the stage succeeded.
     pub fn is_success(&self) -> bool {
         match self {
             Ended::Answered | Ended::Chosen { .. } | Ended::Done | Ended::Approved => true,
@@ -203,7 +203,7 @@ impl Ended {
     }
 }
 
-/// A conversation between a model, its tools and perhaps a person.
+/// A conversation between a model, its tools and possibly a person.
 ///
 /// ```
 /// use orchestra_agent::{
@@ -231,16 +231,16 @@ pub struct Conversation {
     malformed: u32,
     cuts: u32,
     reminded: bool,
-    /// The report that came beside other calls, which are made first.
+    /// The id of the report call, and the report. The other calls of the same answer are made before the end.
     reported: Option<(String, Report)>,
     chosen: Option<Choice>,
     last_words: String,
-    /// Which message is the task.
+    /// The index of the task in `messages`.
     task: usize,
 }
 
 impl Conversation {
-    /// A conversation that has yet to begin.
+    /// Creates a conversation that has not begun.
     pub fn new(rules: ConversationRules) -> Conversation {
         Conversation {
             rules,
@@ -258,37 +258,38 @@ impl Conversation {
         }
     }
 
-    /// What the model is told about itself.
+    /// Returns the system prompt.
     pub fn system(&self) -> &str {
         &self.system
     }
 
-    /// The messages so far.
+    /// Returns the messages so far.
     pub fn messages(&self) -> &[Message] {
         &self.messages
     }
 
-    /// How often the model was asked.
+    /// Returns the number of model calls since the conversation began or the person last replied.
     pub fn turns(&self) -> u32 {
         self.turns
     }
 
-    /// Whether this is the last time that the model is asked.
+    /// Returns whether the next model call is the last one allowed.
     pub fn is_last_turn(&self) -> bool {
         self.turns + 1 >= self.rules.max_turns
     }
 
-    /// What is to be done next.
+    /// Returns the next action.
     pub fn next(&self) -> Next {
         self.next.clone()
     }
 
-    /// The last words of the model.
+    /// Returns the last text of the model.
     pub fn last_words(&self) -> &str {
         &self.last_words
     }
 
-    /// Takes what happened. What does not fit, such as results of calls that were not made, changes nothing.
+    /// Applies an event. An event that does not fit the current state, such as results of calls that were not made, is
+    /// ignored.
     pub fn on(&mut self, happened: Happened) {
         match (happened, &self.next) {
             (Happened::Began { system, messages }, Next::AskModel) if self.turns == 0 => {
@@ -313,7 +314,7 @@ impl Conversation {
 
     fn replied(&mut self, reply: &ModelReply) {
         self.turns += 1;
-        // What holds nothing but reasoning is no message that a provider takes back.
+        // Providers reject an assistant message that contains only reasoning.
         if !reply.text.trim().is_empty() || !reply.tool_calls.is_empty() {
             self.messages.push(reply.message());
         }
@@ -332,12 +333,13 @@ impl Conversation {
         }
         let is_cut = reply.stop == StopReason::MaxTokens;
         if reply.tool_calls.is_empty() {
-            return match is_cut {
-                true => self.go_on_after_cut(),
-                false => self.ended_its_turn(reply),
+            return if is_cut {
+                self.go_on_after_cut()
+            } else {
+                self.ended_its_turn(reply)
             };
         }
-        // Calls that cannot be made, and the report, are answered here; the rest is for the tools.
+        // Invalid calls, the report and the choice are answered here; the tools handle the other calls.
         let mut answered = Vec::new();
         let mut problem = None;
         let mut calls = Vec::new();
@@ -350,12 +352,12 @@ impl Conversation {
                         ""
                     };
                     let told = format!(
-                        "The arguments are no JSON object: {what}.{cut} Call again with a JSON object that fits the schema."
+                        "The arguments are not a JSON object: {what}.{cut} Call again with a JSON object that fits the schema."
                     );
                     problem = Some(what.clone());
                     answered.push(refusal(call, told));
                 }
-                // A call that was cut off before its arguments came would be made without any.
+                // The arguments were cut off, so the call must not be made without them.
                 (Arguments::Object(fields), _) if is_cut && fields.is_empty() => {
                     problem = Some("the answer was cut off".to_owned());
                     let told = "The answer was cut off before the arguments came. Call again.";
@@ -377,7 +379,7 @@ impl Conversation {
                     }
                 },
                 (Arguments::Object(fields), false) if self.is_choice(call) => {
-                    match Choice::of(fields, &self.rules.choices) {
+                    match Choice::parse(fields, &self.rules.choices) {
                         Ok(choice) => {
                             self.chosen = Some(choice);
                             answered.push(ToolResult {
@@ -405,9 +407,10 @@ impl Conversation {
             let problem = problem.unwrap_or_default();
             return self.end(Ended::Malformed { problem });
         }
-        match calls.is_empty() {
-            true => self.go_on(),
-            false => self.next = Next::CallTools(calls),
+        if calls.is_empty() {
+            self.go_on()
+        } else {
+            self.next = Next::CallTools(calls)
         }
     }
 
@@ -415,21 +418,22 @@ impl Conversation {
         !self.rules.choices.is_empty() && call.name == judge::NAME
     }
 
-    /// What the model reports, if that is all that it should be.
+    /// Parses a report. Returns a message for the model if the report is invalid or incomplete.
     fn report(&self, fields: &serde_json::Map<String, Value>) -> Result<Report, String> {
         let report = Report::parse(fields, &self.rules.words, &self.rules.successors)?;
         let lacks = |key: &&String| !report.context_updates.contains_key(*key);
         let missing: Vec<&str> = self.rules.keys.iter().filter(lacks).map(String::as_str).collect();
-        match report.status.is_success() && !missing.is_empty() {
-            true => Err(format!(
+        if report.status.is_success() && !missing.is_empty() {
+            Err(format!(
                 "`context_updates` must also hold: {}.",
                 missing.join(", ")
-            )),
-            false => Ok(report),
+            ))
+        } else {
+            Ok(report)
         }
     }
 
-    /// The model said something, or nothing, and called nothing.
+    /// Handles an answer without tool calls.
     fn ended_its_turn(&mut self, reply: &ModelReply) {
         let is_last = self.turns >= self.rules.max_turns;
         let must_report = self.rules.reports && self.rules.reminds && !self.rules.interactive;
@@ -475,7 +479,7 @@ impl Conversation {
     }
 
     fn called(&mut self, results: Vec<ToolResult>) {
-        // The results of one answer stand in one message, as providers want it.
+        // Providers require all results of one answer in a single message.
         match self.messages.last_mut() {
             Some(Message::Tools { results: answered }) => answered.extend(results),
             _ => self.messages.push(Message::Tools { results }),
@@ -484,7 +488,7 @@ impl Conversation {
         self.go_on();
     }
 
-    /// Puts the results of the last answer in the order of its calls.
+    /// Sorts the results of the last answer in the order of its calls.
     fn put_in_order(&mut self) {
         let [
             ..,
@@ -494,11 +498,12 @@ impl Conversation {
         else {
             return;
         };
-        let place = |id: &str| tool_calls.iter().position(|call| call.id == id);
-        results.sort_by_key(|result| place(&result.id).unwrap_or(usize::MAX));
+        let index = |id: &str| tool_calls.iter().position(|call| call.id == id);
+        results.sort_by_key(|result| index(&result.id).unwrap_or(usize::MAX));
     }
 
-    /// After the results of an answer: the report ends it, else the model is asked again.
+    /// Continues after the results of an answer: ends the conversation if the model reported or chose, else calls the
+    /// model again.
     fn go_on(&mut self) {
         if let Some((_, report)) = self.reported.take() {
             return self.end(Ended::Reported(report));
@@ -514,7 +519,7 @@ impl Conversation {
     }
 
     fn said(&mut self, text: &str) {
-        // What is no command was refused before it came here.
+        // Unknown commands were already rejected before this event.
         match ChatTurn::parse(text).unwrap_or(ChatTurn::Say(text)) {
             ChatTurn::Done => self.end(Ended::Done),
             ChatTurn::Approve => self.end(Ended::Approved),
@@ -523,7 +528,7 @@ impl Conversation {
             }),
             ChatTurn::Say(text) => {
                 self.messages.push(Message::user(text));
-                // A person who goes on talking is no loop.
+                // A person who keeps replying is not an endless loop, so reset the limits.
                 self.turns = 0;
                 self.malformed = 0;
                 self.cuts = 0;
@@ -547,7 +552,7 @@ impl Conversation {
     }
 }
 
-/// Returns what a model reads of a manager's instructions.
+/// Returns the message with which a model receives the instructions of a manager.
 pub(crate) fn steering(instructions: &[String]) -> String {
     format!(
         "The manager that supervises this work gives you this instruction; follow it from here on:\n\n{}",
@@ -564,23 +569,23 @@ fn refusal(call: &ToolCall, content: String) -> ToolResult {
     }
 }
 
-/// The results of calls, one for each; a call without one is told as such.
+/// Returns exactly one result for each call, in the order of the calls. A call without a result gets an error result.
 fn in_order(calls: &[ToolCall], mut results: Vec<ToolResult>) -> Vec<ToolResult> {
     calls
         .iter()
         .map(
             |call| match results.iter().position(|result| result.id == call.id) {
-                Some(place) => results.swap_remove(place),
+                Some(index) => results.swap_remove(index),
                 None => refusal(call, "The call has no result.".to_owned()),
             },
         )
         .collect()
 }
 
-/// The events of a conversation as they were noted.
+/// Deserializes the persisted events of a conversation.
 ///
 /// # Errors
-/// A note is none of a conversation.
+/// Returns an error if a note is not a conversation event.
 pub(crate) fn events(notes: &[Value]) -> Result<Vec<Happened>, serde_json::Error> {
     notes.iter().map(Happened::deserialize).collect()
 }
@@ -626,7 +631,8 @@ mod tests {
         })
     }
 
-    /// What providers insist on: each call has one result, in order, before anything else is said.
+    /// Checks the invariants that providers require: each call has exactly one result, in order, before any other
+    /// message.
     fn is_sound(messages: &[Message]) -> bool {
         let mut messages = messages.iter().peekable();
         while let Some(message) = messages.next() {
@@ -709,7 +715,7 @@ mod tests {
             let ended = matches!(conversation.next(), Next::End(_));
             prop_assert!(ended, "it never ends");
             prop_assert!(is_sound(conversation.messages()), "{:#?}", conversation.messages());
-            // What was noted gives the same conversation again.
+            // Replaying the persisted events results in the same conversation.
             let notes: Vec<Value> = told.iter().map(|happened| json!(happened)).collect();
             let mut again = Conversation::new(rules);
             events(&notes).unwrap().into_iter().for_each(|happened| again.on(happened));

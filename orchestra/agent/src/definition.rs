@@ -1,4 +1,4 @@
-//! Agents that a program defines, by `#[orchestra::agent]`.
+//! Agents that a program defines with `#[orchestra::agent]`.
 
 use orchestra_config::{Agent, Project, Resolution, ResolveOptions, Sources};
 use orchestra_graph::{Analysis, Source, load};
@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 /// An agent that a program defines: a struct marked with `#[orchestra::agent]`, whose fields are the variables of its
 /// task.
 ///
-/// Nodes name it by `agent="NAME"`, where the backend is told of its [definition](AgentDefinition::definition). The
-/// prompt of one value is put together by [`prompt`](AgentDefinition::prompt).
+/// Nodes refer to it with `agent="NAME"` if its [definition](AgentDefinition::definition) was added to the backend.
+/// [`prompt`](AgentDefinition::prompt) renders the prompt of a single value.
 ///
 /// ```
 /// use orchestra_agent::support::{Agent, Sources, Variables, located};
@@ -38,26 +38,27 @@ use serde_json::{Map, Value};
     note = "mark the struct with `#[orchestra::agent(role = \"..\")]`"
 )]
 pub trait AgentDefinition {
-    /// Its name in pipelines.
+    /// The name in pipelines.
     const NAME: &'static str;
-    /// The pipeline of one stage, `agent`, as which it is resolved.
+    /// The pipeline with the single stage `agent` that is used to resolve the agent.
     const PIPELINE: &'static str;
-    /// The configuration and the layers of its prompt, as they were when the program was built.
+    /// The configuration and the prompt layers at compile time.
     const SOURCES: Sources;
 
-    /// What it is, in the terms of configurations.
+    /// Returns the definition of the agent in the terms of configurations.
     fn definition() -> Agent;
 
-    /// The variables of its task.
+    /// Returns the variables of the task.
     ///
     /// # Errors
-    /// A field cannot be written as JSON.
+    /// Returns an error if a field cannot be serialized as JSON.
     fn variables(&self) -> Result<Map<String, Value>, AgentPromptError>;
 
-    /// The prompt for this value: the system prompt of its layers, and its task with the fields as variables.
+    /// Renders the prompt of this value: the system prompt from its layers, and the task with the fields as variables.
     ///
     /// # Errors
-    /// A field cannot be written as JSON, or the task does something that cannot be done with a value.
+    /// Returns an error if a field cannot be serialized as JSON, or if the task template cannot be rendered with the
+    /// fields.
     fn prompt(&self) -> Result<AgentPrompt, AgentPromptError> {
         let resolution = resolution::<Self>();
         let Some(stage) = resolution.stage("agent") else {
@@ -77,7 +78,7 @@ pub trait AgentDefinition {
     }
 }
 
-/// What an agent gets of configuration and layers; the resolver is that of every stage.
+/// Resolves an agent with its configuration and prompt layers. Uses the same resolver as every stage.
 fn resolution<A: AgentDefinition + ?Sized>() -> Resolution {
     let files = A::SOURCES;
     let project = match files.configuration() {
@@ -104,13 +105,13 @@ fn resolution<A: AgentDefinition + ?Sized>() -> Resolution {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AgentPrompt {
-    /// Role, persona and personality, in this order.
+    /// The system prompt: role, persona and personality, in this order.
     pub system: String,
-    /// The task, with the fields in place of its variables.
+    /// The task, with its variables replaced by the fields.
     pub message: String,
 }
 
-/// A prompt that could not be put together.
+/// The error of a prompt that could not be rendered.
 ///
 /// ```
 /// use orchestra_agent::support::value;
@@ -122,13 +123,13 @@ pub struct AgentPrompt {
 #[error("{message}")]
 #[non_exhaustive]
 pub struct AgentPromptError {
-    /// Why.
+    /// The reason of the failure.
     pub message: String,
 }
 
-/// The value of a field.
+/// Converts a field to JSON.
 pub(crate) fn value<T: serde::Serialize>(field: &T) -> Result<Value, AgentPromptError> {
-    serde_json::to_value(field).map_err(|fault| AgentPromptError {
-        message: format!("a field cannot be written as JSON: {fault}"),
+    serde_json::to_value(field).map_err(|error| AgentPromptError {
+        message: format!("a field cannot be written as JSON: {error}"),
     })
 }

@@ -1,12 +1,13 @@
-//! What a model is told of the run before its stage: as much as the tokens of its fidelity allow (Attractor 5.4, rule F4).
+//! Describes the earlier part of the run to a model, within the tokens of the stage's fidelity (Attractor 5.4, rule
+//! F4).
 
-use orchestra_engine::{Context, Fidelity, PastStage, StageFile, Status, StoredText, Surroundings};
+use orchestra_engine::{Context, Fidelity, PastStage, StageFile, StageHistory, Status, StoredText};
 use serde_json::Value;
 
 use crate::page::{Share, end_of, fit, natural, section};
 use crate::tokens::count_tokens;
 
-/// The keys of the context that say nothing to a model, or that it is told otherwise.
+/// The context keys that are useless for a model, or that other parts of its prompt contain.
 const SILENT: &[&str] = &[
     "current_node",
     "error_history",
@@ -17,7 +18,7 @@ const SILENT: &[&str] = &[
     "tool.last_line",
     "tool.output",
 ];
-/// The beginnings of keys that are the engine's own.
+/// The prefixes of the engine's own keys.
 const SILENT_PREFIXES: &[&str] = &[
     "graph.",
     "internal.",
@@ -29,7 +30,7 @@ const SILENT_PREFIXES: &[&str] = &[
     "workspace.",
 ];
 
-/// Returns how many tokens a model is told at most of what came before; `None` where it is told all.
+/// Returns the maximum number of tokens of the description of earlier stages. Returns `None` if there is no limit.
 ///
 /// ```
 /// use orchestra_agent::fidelity_budget;
@@ -41,7 +42,7 @@ pub const fn fidelity_budget(fidelity: Fidelity) -> Option<u64> {
     match fidelity {
         Fidelity::Full => None,
         Fidelity::Truncate => Some(150),
-        // The default has to carry an ordinary plan or review as a whole.
+        // The default must have space for an ordinary plan or review.
         Fidelity::Compact => Some(4_000),
         Fidelity::SummaryLow => Some(600),
         Fidelity::SummaryMedium => Some(1_500),
@@ -49,20 +50,20 @@ pub const fn fidelity_budget(fidelity: Fidelity) -> Option<u64> {
     }
 }
 
-/// Reads what a visit left.
+/// Reads an output file of a visit.
 pub(crate) type ReadText<'a> = &'a dyn Fn(&str, StageFile, usize) -> Option<StoredText>;
 
-/// What there is to tell.
+/// The data from which the description is made.
 pub(crate) struct Past<'a> {
-    pub(crate) around: &'a Surroundings,
+    pub(crate) around: &'a StageHistory,
     pub(crate) goal: &'a str,
     pub(crate) run: &'a str,
     pub(crate) context: &'a Context,
     pub(crate) read: ReadText<'a>,
 }
 
-/// Returns the text that tells a model what came before its stage, of at most as many tokens as [`fidelity_budget`] says,
-/// counted by [`count_tokens`](crate::count_tokens). Empty for `full`.
+/// Returns the description of the run before a stage, of at most [`fidelity_budget`] tokens as counted by
+/// [`count_tokens`](crate::count_tokens). Returns an empty text for `full`.
 pub(crate) fn preamble(fidelity: Fidelity, past: &Past<'_>) -> String {
     let Some(budget) = fidelity_budget(fidelity) else {
         return String::new();
@@ -84,8 +85,8 @@ pub(crate) fn preamble(fidelity: Fidelity, past: &Past<'_>) -> String {
     compose(budget, &head.join("\n"), past, &stages, fidelity)
 }
 
-/// Returns the text that tells a model what happened since its thread was at work last; empty where nothing did. It takes
-/// as many tokens as the default fidelity.
+/// Returns the description of what happened since the latest stage of the thread. Returns an empty text if nothing
+/// happened. It has at most as many tokens as the default fidelity.
 pub(crate) fn since(past: &Past<'_>) -> String {
     let budget = fidelity_budget(Fidelity::Compact).unwrap_or_default();
     let all = &past.around.stages;
@@ -111,9 +112,9 @@ pub(crate) fn since(past: &Past<'_>) -> String {
     compose(budget, "# Since then", past, &stages, Fidelity::Full)
 }
 
-/// Puts the parts together, each within its share, so that all of them fill the budget where there is enough to say.
+/// Composes the parts, each within its share. If there is enough to report, they fill the budget.
 fn compose(budget: u64, head: &str, past: &Past<'_>, stages: &[&PastStage], fidelity: Fidelity) -> String {
-    // Parts that are put together may have a few tokens more than each alone.
+    // The composed text may have a few more tokens than the sum of its parts.
     for slack in [8, 40, 120, 400] {
         let text = parts(budget.saturating_sub(slack), head, past, stages, fidelity);
         if count_tokens(&text) <= budget {
@@ -156,16 +157,16 @@ fn parts(budget: u64, head: &str, past: &Past<'_>, stages: &[&PastStage], fideli
         Fidelity::SummaryHigh => tools(past.around),
         _ => Vec::new(),
     };
-    let attempts = match is_new_page && fidelity != Fidelity::Compact {
-        true => past
-            .around
+    let attempts = if is_new_page && fidelity != Fidelity::Compact {
+        past.around
             .failures
             .iter()
             .map(|failure| format!("- {}", excerpt(failure, 300)))
-            .collect(),
-        false => Vec::new(),
+            .collect()
+    } else {
+        Vec::new()
     };
-    // What comes last is not starved by what comes first.
+    // Reserve tokens so that the first parts do not starve the later ones.
     let least = |lines: &[String], share: u64| natural(lines).min(budget * share / 100);
     let kept_back = least(&listed, 12) + least(&values, 10) + least(&tools, 4) + least(&attempts, 4);
     left.keep_back(kept_back);
@@ -216,7 +217,7 @@ fn parts(budget: u64, head: &str, past: &Past<'_>, stages: &[&PastStage], fideli
     text.join("\n\n")
 }
 
-/// What a stage answered or printed; `None` where that is nothing.
+/// Returns the response or output of a stage, or `None` if both are empty.
 fn answer(stage: &PastStage, read: ReadText<'_>, most: usize) -> Option<StoredText> {
     let record = stage.record.as_deref()?;
     let files = [StageFile::Response, StageFile::ToolOutput, StageFile::ToolError];
@@ -224,7 +225,7 @@ fn answer(stage: &PastStage, read: ReadText<'_>, most: usize) -> Option<StoredTe
     texts.find(|text| !text.head.trim().is_empty())
 }
 
-/// The answers of earlier stages, the newest first: as many as have room for more than a few words.
+/// Returns the answers of earlier stages, newest first: as many as have space for more than a few words.
 fn earlier_answers<'s>(
     earlier: &[&'s PastStage],
     read: ReadText<'_>,
@@ -239,7 +240,7 @@ fn earlier_answers<'s>(
     answers.take(count).collect()
 }
 
-/// The failure that led here: its reason, and the end of what the stage printed or said.
+/// Returns the failure that led to this stage: its reason, and the end of the stage's output.
 fn failure(failed: &PastStage, read: ReadText<'_>, room: u64) -> Option<String> {
     let reason = failed.failure_reason.as_deref().or(failed.notes.as_deref());
     let reason = StoredText::from(reason.unwrap_or("no reason was given"));
@@ -256,7 +257,7 @@ fn failure(failed: &PastStage, read: ReadText<'_>, room: u64) -> Option<String> 
         .into_iter()
         .filter_map(|(what, file)| Some((what, left(file)?)))
         .collect();
-        // What is short leaves its room to the other.
+        // Start with the shortest, so that the others can use the tokens it leaves.
         parts.sort_by_key(|(_, text)| text.len());
         let mut count = parts.len() as u64;
         for (what, part) in &parts {
@@ -271,7 +272,7 @@ fn failure(failed: &PastStage, read: ReadText<'_>, room: u64) -> Option<String> 
     })
 }
 
-fn counts(around: &Surroundings) -> String {
+fn counts(around: &StageHistory) -> String {
     let failed = around.failures.len();
     let last = around
         .stages
@@ -285,11 +286,10 @@ fn counts(around: &Surroundings) -> String {
     format!("{} stages have ended.{last}{attempts}", around.stages_in_all)
 }
 
-/// A line for each stage, the latest first. Of a stage that was visited again the latest visit is told, whose outcome is
-/// known.
+/// Returns a line for each visit whose outcome is known, the latest first.
 fn listed(stages: &[&PastStage]) -> Vec<String> {
     let line = |(stage, status): (&PastStage, &Status)| {
-        // What the engine notes of every stage says no more than its status.
+        // The default notes of the engine repeat the status, so leave them out.
         let usual = format!("Stage completed: {}", stage.node);
         let notes = stage.notes.as_deref().map(str::trim);
         match notes.filter(|notes| !notes.is_empty() && *notes != usual) {
@@ -317,7 +317,7 @@ fn values(context: &Context) -> Vec<String> {
     .collect()
 }
 
-fn tools(around: &Surroundings) -> Vec<String> {
+fn tools(around: &StageHistory) -> Vec<String> {
     let line = |tally: &orchestra_engine::ToolTally| {
         let failed = match tally.failures {
             0 => String::new(),
@@ -331,7 +331,7 @@ fn tools(around: &Surroundings) -> Vec<String> {
     around.tools.iter().map(line).collect()
 }
 
-/// As many lines as fit, and how many do not.
+/// Returns as many lines as fit, and the number of omitted ones.
 fn lines_within(lines: &[String], room: u64, latest_first: bool) -> String {
     let mut left = room.saturating_sub(16);
     let mut shown: Vec<&str> = Vec::new();
@@ -355,7 +355,7 @@ fn lines_within(lines: &[String], room: u64, latest_first: bool) -> String {
     text
 }
 
-/// Returns the beginning of a text in one line.
+/// Returns the beginning of a text on one line, of at most `limit` characters.
 pub(crate) fn excerpt(text: &str, limit: usize) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     match line.char_indices().nth(limit) {

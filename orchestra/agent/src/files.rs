@@ -1,5 +1,4 @@
-//! What a model is told of the files on which it works: which folder holds which repository, and which files hold
-//! conflicts.
+//! Describes the files of a stage to its model: the folders of the repositories, and the files with conflicts.
 
 use std::path::Path;
 
@@ -8,41 +7,41 @@ use serde_json::{Map, Value};
 
 use crate::fidelity::excerpt;
 
-/// How many repositories are named.
+/// Maximum number of repositories that are listed.
 const MOST_REPOSITORIES: usize = 20;
-/// How many files with conflicts are named, and how many places and branches of each.
+/// Maximum number of files with conflicts that are listed, and of lines and branches of each.
 const MOST_FILES: usize = 30;
 const MOST_PLACES: usize = 8;
-/// How many characters of a path are shown.
+/// Maximum length of a path, in characters.
 const LONGEST_PATH: usize = 200;
 
-/// The text that tells a model of its files; empty where there is nothing to tell.
+/// Returns the description of the files. Returns an empty text if there is nothing to describe.
 pub(crate) fn files(
-    place: Option<&Workplace>,
+    workplace: Option<&Workplace>,
     here: Option<&Path>,
     context: &Context,
     may_write: bool,
 ) -> String {
     let parts = [
-        repositories(place, here),
-        conflicts(place, here, context, may_write),
+        repositories(workplace, here),
+        conflicts(workplace, here, context, may_write),
     ];
     let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
     parts.join("\n\n")
 }
 
-/// Which folder holds which repository, where there are several.
-fn repositories(place: Option<&Workplace>, here: Option<&Path>) -> String {
-    let Some(place) = place.filter(|place| place.repositories().count() > 1) else {
+/// Returns the list of repositories and their folders, if there are several.
+fn repositories(workplace: Option<&Workplace>, here: Option<&Path>) -> String {
+    let Some(workplace) = workplace.filter(|workplace| workplace.repositories().count() > 1) else {
         return String::new();
     };
-    let own = place.repositories().find(|(_, folder)| Some(*folder) == here);
-    let at_root = here.is_none_or(|here| here == place.root());
-    let others = place
+    let own = workplace.repositories().find(|(_, folder)| Some(*folder) == here);
+    let at_root = here.is_none_or(|here| here == workplace.root());
+    let others = workplace
         .repositories()
         .filter(|(name, _)| own.is_none_or(|(own, _)| own != *name));
     let named: Vec<String> = others
-        .map(|(name, folder)| match folder.strip_prefix(place.root()) {
+        .map(|(name, folder)| match folder.strip_prefix(workplace.root()) {
             _ if own.is_some() => format!("`{name}`"),
             Ok(below) if at_root => format!("`{name}` in `{}/`", below.display()),
             _ => format!("`{name}` in `{}`", folder.display()),
@@ -65,8 +64,13 @@ fn repositories(place: Option<&Workplace>, here: Option<&Path>) -> String {
     format!("# Where the files are\n\n{told}")
 }
 
-/// The files that hold conflicts of branches, as the context has them.
-fn conflicts(place: Option<&Workplace>, here: Option<&Path>, context: &Context, may_write: bool) -> String {
+/// Returns the list of files with conflicts between branches, taken from the context.
+fn conflicts(
+    workplace: Option<&Workplace>,
+    here: Option<&Path>,
+    context: &Context,
+    may_write: bool,
+) -> String {
     let listed: &[Value] = match context.get("workspace.conflicts") {
         Some(Value::Array(listed)) => listed,
         _ => &[],
@@ -81,7 +85,10 @@ fn conflicts(place: Option<&Workplace>, here: Option<&Path>, context: &Context, 
         .filter_map(Value::as_object)
         .take(MOST_FILES)
         .collect();
-    let mut lines: Vec<String> = shown.iter().map(|conflict| line(conflict, place, here)).collect();
+    let mut lines: Vec<String> = shown
+        .iter()
+        .map(|conflict| line(conflict, workplace, here))
+        .collect();
     if let missing @ 1.. = count.saturating_sub(lines.len()) {
         lines.push(format!("- [{missing} more are left out; search for `<<<<<<<`]"));
     }
@@ -95,33 +102,33 @@ fn conflicts(place: Option<&Workplace>, here: Option<&Path>, context: &Context, 
          signs where a further branch conflicts:"
     );
     let unmarked = shown.iter().any(|conflict| hunks(conflict).is_empty());
-    let unmarked = match unmarked {
-        true => {
-            " A file without such lines was removed or renamed by one side, or is no text: leave there what should stay."
-        }
-        false => "",
+    let unmarked = if unmarked {
+        " A file without such lines was removed or renamed by one side, or is not text: leave there what should stay."
+    } else {
+        ""
     };
-    let (heading, wanted) = match may_write {
-        true => (
+    let (heading, wanted) = if may_write {
+        (
             "# Conflicts to resolve",
             format!(
                 "Resolve them all: make of each file what all sides meant, and leave none of these lines in any file, or \
                  this stage fails. Only change the files; the merge is committed for you.{unmarked}"
             ),
-        ),
-        false => (
+        )
+    } else {
+        (
             "# Conflicts in the files",
             "A later stage resolves them; take what stands there for what the branches say, not for what holds.".to_owned(),
-        ),
+        )
     };
     format!("{heading}\n\n{intro}\n\n{}\n\n{wanted}", lines.join("\n"))
 }
 
-/// One file with its conflicts.
-fn line(conflict: &Map<String, Value>, place: Option<&Workplace>, here: Option<&Path>) -> String {
+/// Returns the line of a file with its conflicts.
+fn line(conflict: &Map<String, Value>, workplace: Option<&Workplace>, here: Option<&Path>) -> String {
     let text = |key: &str| conflict.get(key).and_then(Value::as_str).unwrap_or_default();
     let (repository, path) = (text("repository"), excerpt(text("path"), LONGEST_PATH));
-    let folder = place.and_then(|place| place.repository(repository));
+    let folder = workplace.and_then(|workplace| workplace.repository(repository));
     let file = match (folder, here) {
         (Some(folder), Some(here)) if folder == here => format!("`{path}`"),
         (Some(folder), Some(here)) => match folder.strip_prefix(here) {
@@ -131,11 +138,11 @@ fn line(conflict: &Map<String, Value>, place: Option<&Workplace>, here: Option<&
         _ if repository.is_empty() => format!("`{path}`"),
         _ => format!("`{path}` of the repository `{repository}`"),
     };
-    let places: Vec<String> = hunks(conflict)
+    let spans: Vec<String> = hunks(conflict)
         .iter()
         .filter_map(|hunk| Some(hunk.get("line")?.as_u64()?.to_string()))
         .collect();
-    let places = match places.as_slice() {
+    let spans = match spans.as_slice() {
         [] => String::new(),
         [one] => format!(", at line {one}"),
         many => format!(", at lines {}", listed(many, MOST_PLACES)),
@@ -145,15 +152,16 @@ fn line(conflict: &Map<String, Value>, place: Option<&Workplace>, here: Option<&
     let branches: Vec<String> = branches
         .map(|branch| format!("`{}`", excerpt(branch, 60)))
         .collect();
-    let by = match branches.is_empty() {
-        true => String::new(),
-        false => format!(", by {}", listed(&branches, MOST_PLACES)),
+    let by = if branches.is_empty() {
+        String::new()
+    } else {
+        format!(", by {}", listed(&branches, MOST_PLACES))
     };
     let kind = match text("kind") {
         "" => String::new(),
         kind => format!(" ({})", excerpt(kind, 60)),
     };
-    format!("- {file}{kind}{places}{by}")
+    format!("- {file}{kind}{spans}{by}")
 }
 
 fn hunks(conflict: &Map<String, Value>) -> &[Value] {
@@ -163,7 +171,7 @@ fn hunks(conflict: &Map<String, Value>) -> &[Value] {
     }
 }
 
-/// Some words in one line: `a`, `a and b`, `a, b and 3 more`.
+/// Joins words in one line: `a`, `a and b`, `a, b and 3 more`.
 fn listed(words: &[String], most: usize) -> String {
     match words {
         [] => String::new(),
@@ -190,8 +198,8 @@ mod tests {
         Workplace::new("/work", folders.into())
     }
 
-    fn told(place: &Workplace, here: &str) -> String {
-        files(Some(place), Some(Path::new(here)), &Context::new(), true)
+    fn told(workplace: &Workplace, here: &str) -> String {
+        files(Some(workplace), Some(Path::new(here)), &Context::new(), true)
     }
 
     #[test]
@@ -250,7 +258,7 @@ mod tests {
              - `frontend/logo.png` (modify/delete), by `left`\n\n\
              Resolve them all: make of each file what all sides meant, and leave none of these lines in any file, or this \
              stage fails. Only change the files; the merge is committed for you. A file without such lines was removed or \
-             renamed by one side, or is no text: leave there what should stay."
+             renamed by one side, or is not text: leave there what should stay."
         );
         let inside = files(Some(&two()), Some(Path::new("/work/backend")), &context, true);
         assert!(inside.contains("- `src/sum.rs` (content)"), "{inside}");
@@ -284,7 +292,7 @@ mod tests {
             told.contains("- [370 more are left out; search for `<<<<<<<`]"),
             "{told}"
         );
-        // What is no list of conflicts is not one, but how many there are is still told.
+        // An invalid list of conflicts is ignored, but the number of conflicts is still reported.
         let odd = files(None, None, &conflicts_of(json!("many"), 3), true);
         assert!(odd.contains("- [3 more are left out"), "{odd}");
     }

@@ -1,4 +1,4 @@
-//! What `tests/fuzz` calls: readers of what models and programs write, without the server and the process around them.
+//! Entry points for `tests/fuzz`: parsers of the output of models and programs, without server and process.
 
 use orchestra_engine::{BackendError, Usage};
 
@@ -6,10 +6,10 @@ use crate::cli_backend::{CliOutput, written};
 use crate::model::{ModelError, ModelReply};
 use crate::providers::{ProviderKind, read_body};
 
-/// Reads the body of an answer of a model, which comes in pieces.
+/// Parses the body of an answer of a model, which arrives in pieces.
 ///
 /// # Errors
-/// The body is no answer of such a model.
+/// Returns an error if the body is not a valid answer of such a model.
 pub fn model_answer(
     kind: ProviderKind,
     model: &str,
@@ -20,7 +20,7 @@ pub fn model_answer(
     read_body(kind, model, content_type, pieces, on_text)
 }
 
-/// Reads what a coding agent wrote to its two outputs: its answer, and what it used.
+/// Parses the standard output and error of a coding agent. Returns its answer and its usage.
 pub fn program_answer(
     form: &CliOutput,
     stdout: &str,

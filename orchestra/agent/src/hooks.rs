@@ -11,33 +11,33 @@ use serde_json::{Map, Value, json};
 use crate::tool::ToolContext;
 use crate::tools::{clipped, in_context};
 
-/// How long a hook may take unless something else is set.
+/// Default time limit of a hook.
 const USUAL: Duration = Duration::from_secs(60);
-/// How many bytes of what a hook said are repeated.
+/// Maximum length of a hook's output that is included in a message, in bytes.
 const SHOWN: usize = 2_000;
 
-/// The shell commands around each tool call of a model (Attractor 9.7).
+/// The shell commands that run before and after each tool call of a model (Attractor 9.7).
 ///
-/// Both run in the working folder. What they may want to know stands in their environment and, as one JSON object, on
-/// their standard input; nothing of it becomes a part of a command.
+/// Both hooks run in the working folder. The data of the call is passed to them in environment variables and, as one
+/// JSON object, on their standard input. None of it becomes part of a command.
 ///
-/// | Variable | Field | What it is |
+/// | Variable | Field | Meaning |
 /// |---|---|---|
 /// | `ORCHESTRA_HOOK` | `hook` | `pre` or `post` |
 /// | `ORCHESTRA_TOOL_NAME` | `tool` | the tool, as configurations write it: `read-file`, `backend:run-tests` |
-/// | `ORCHESTRA_TOOL_CALL_ID` | `call_id` | the provider's name for the call |
-/// | `ORCHESTRA_NODE_ID` | `node` | the stage's node; outside of a run neither this nor what follows is there |
+/// | `ORCHESTRA_TOOL_CALL_ID` | `call_id` | the provider's id of the call |
+/// | `ORCHESTRA_NODE_ID` | `node` | the node of the stage; outside of a run this and the following two are not set |
 /// | `ORCHESTRA_RUN_ID` | `run` | the run |
-/// | `ORCHESTRA_ATTEMPT_KEY` | `attempt_key` | the attempt, by a key that is the same when it is repeated after a crash |
-/// | | `arguments` | what the model passes to the tool |
+/// | `ORCHESTRA_ATTEMPT_KEY` | `attempt_key` | the key of the attempt; unchanged if it is repeated after a crash |
+/// | | `arguments` | the arguments of the call |
 /// | `ORCHESTRA_TOOL_STATUS` | | after the call: `success` or `error` |
-/// | | `result` | after the call: what the model reads; `null` where the tool failed |
-/// | | `error` | after the call: why the tool failed; else `null` |
-/// | | `duration_ms` | after the call: how long it took |
+/// | | `result` | after the call: the text that the model reads; `null` if the tool failed |
+/// | | `error` | after the call: the reason why the tool failed; else `null` |
+/// | | `duration_ms` | after the call: the duration of the call in milliseconds |
 ///
-/// A call whose first hook fails, or takes too long, is not made: the model reads what the hook said. The second hook
-/// changes nothing; that it failed is told to those who follow the run. Both are ended after a minute, unless another
-/// limit is set.
+/// If the pre hook fails or exceeds its time limit, the call is not made and the model reads the output of the hook.
+/// The post hook changes nothing; its failure is only reported to those who follow the run. The time limit of both
+/// hooks is one minute unless another one is set.
 ///
 /// ```
 /// use std::time::Duration;
@@ -64,9 +64,9 @@ impl Default for ToolHooks {
 }
 
 impl ToolHooks {
-    /// What `tool_hooks.pre` and `tool_hooks.post` say; the node's own attributes win over those of the graph, and an
-    /// empty one is none.
-    pub fn of(stage: &StageContext) -> ToolHooks {
+    /// Returns the hooks of the attributes `tool_hooks.pre` and `tool_hooks.post`. Attributes of the node override
+    /// those of the graph; an empty attribute means no hook.
+    pub fn from_stage(stage: &StageContext) -> ToolHooks {
         ToolHooks::of_node(stage.node())
     }
 
@@ -86,38 +86,38 @@ impl ToolHooks {
         }
     }
 
-    /// Sets the command before each call.
+    /// Sets the command that runs before each call.
     pub fn pre(mut self, command: impl Into<String>) -> ToolHooks {
         self.pre = Some(command.into());
         self
     }
 
-    /// Sets the command after each call.
+    /// Sets the command that runs after each call.
     pub fn post(mut self, command: impl Into<String>) -> ToolHooks {
         self.post = Some(command.into());
         self
     }
 
-    /// Sets the time after which a hook is ended, which is a failure.
+    /// Sets the time limit of a hook. A hook that exceeds it is killed and counts as failed.
     pub fn timeout(mut self, limit: Duration) -> ToolHooks {
         self.timeout = limit;
         self
     }
 
-    /// Whether there is nothing to run.
+    /// Returns whether there are no hooks.
     pub fn is_empty(&self) -> bool {
         self.pre.is_none() && self.post.is_none()
     }
 
-    /// Returns whether there is a command before each call.
+    /// Returns whether there is a command that runs before each call.
     pub(crate) fn guards(&self) -> bool {
         self.pre.is_some()
     }
 
-    /// Asks whether a call may be made.
+    /// Runs the pre hook, if there is one.
     ///
     /// # Errors
-    /// Says why not.
+    /// Returns the reason why the call must not be made.
     pub(crate) async fn before(&self, call: &HookedCall<'_>, context: &ToolContext) -> Result<(), String> {
         match &self.pre {
             Some(command) => self.run("pre", command, call, None, context).await,
@@ -125,10 +125,10 @@ impl ToolHooks {
         }
     }
 
-    /// Tells of a call that was made.
+    /// Runs the post hook, if there is one, after a call was made.
     ///
     /// # Errors
-    /// Says why the hook failed.
+    /// Returns the reason why the hook failed.
     pub(crate) async fn after(
         &self,
         call: &HookedCall<'_>,
@@ -184,10 +184,10 @@ impl ToolHooks {
             .capture_limit(SHOWN)
             .input(told.to_string());
         let command = variables.into_iter().fold(command, |command, (name, value)| {
-            // What a provider made up must not keep the hook from being run.
+            // The id comes from a provider and may contain NUL, with which no process can be started.
             command.variable(name, value.replace('\0', "\u{fffd}"))
         });
-        let output = command.run().await.map_err(|fault| fault.to_string())?;
+        let output = command.run().await.map_err(|error| error.to_string())?;
         let why = match output.exit {
             Exit::Code(0) => return Ok(()),
             Exit::Code(code) => format!("exit code {code}"),
@@ -206,7 +206,7 @@ impl ToolHooks {
     }
 }
 
-/// The call around which hooks run.
+/// The tool call around which hooks run.
 pub(crate) struct HookedCall<'c> {
     pub(crate) tool: &'c str,
     pub(crate) id: &'c str,

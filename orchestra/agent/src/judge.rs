@@ -1,4 +1,4 @@
-//! The tool by which a model that judges a fan-in names its choice (rule F6).
+//! The tool `choose`, with which a model that judges a fan-in names its choice (rule F6).
 
 use orchestra_engine::StageContext;
 use orchestra_graph::{did_you_mean, kind};
@@ -6,10 +6,11 @@ use serde_json::{Map, Value, json};
 
 use crate::tool::ToolSpec;
 
-/// The name by which the model calls it.
+/// The name by which the model calls the tool.
 pub(crate) const NAME: &str = "choose";
 
-/// Returns the branches among which a stage chooses: those that succeeded. Empty where it is no fan-in.
+/// Returns the ids of the branches among which a stage chooses: those that succeeded. Returns an empty list if the
+/// stage is not a fan-in.
 pub(crate) fn choices(stage: &StageContext) -> Vec<String> {
     if stage.node().kind() != kind::FAN_IN {
         return Vec::new();
@@ -37,7 +38,7 @@ pub(crate) fn spec(choices: &[String]) -> ToolSpec {
     }
 }
 
-/// A choice that a model made.
+/// A choice of a model.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Choice {
     pub(crate) best: String,
@@ -45,11 +46,11 @@ pub(crate) struct Choice {
 }
 
 impl Choice {
-    /// Reads what a model passes to the tool.
+    /// Parses the arguments of the tool call.
     ///
     /// # Errors
-    /// Says in words for the model what is wrong.
-    pub(crate) fn of(fields: &Map<String, Value>, choices: &[String]) -> Result<Choice, String> {
+    /// Returns a message for the model that describes the problem.
+    pub(crate) fn parse(fields: &Map<String, Value>, choices: &[String]) -> Result<Choice, String> {
         let text = |name: &str| fields.get(name).and_then(Value::as_str).map(str::trim);
         let Some(best) = text("best").filter(|best| !best.is_empty()) else {
             return Err("`best` is missing: it is the id of the best candidate.".to_owned());
@@ -58,7 +59,7 @@ impl Choice {
             let near = did_you_mean(best, choices.iter().map(String::as_str));
             let near = near.map_or(String::new(), |near| format!(" Did you mean `{near}`?"));
             return Err(format!(
-                "`{best}` is no candidate that may be chosen.{near} The candidates are: {}.",
+                "`{best}` cannot be chosen.{near} The candidates are: {}.",
                 choices.join(", ")
             ));
         }
@@ -68,7 +69,7 @@ impl Choice {
         })
     }
 
-    /// Returns the choice in the form in which the engine reads it from a response.
+    /// Returns the choice as a response that the engine can parse.
     pub(crate) fn response(&self, words: &str) -> String {
         let mut text = String::new();
         for part in [words.trim(), self.reason.as_str()] {
@@ -89,7 +90,7 @@ mod tests {
     #[test]
     fn only_a_candidate_is_chosen() {
         let choices = ["fast".to_owned(), "deep".to_owned()];
-        let of = |fields: Value| Choice::of(fields.as_object().unwrap(), &choices);
+        let of = |fields: Value| Choice::parse(fields.as_object().unwrap(), &choices);
         let choice = of(json!({"best": " deep ", "reason": "It is right."})).unwrap();
         assert_eq!(choice.best, "deep");
         assert_eq!(

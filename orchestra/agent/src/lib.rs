@@ -1,4 +1,46 @@
-//! Agents: the backends that run model stages, with the models, tools and conversations behind them.
+//! Agents: the backends that run model stages, with their models, tools and conversations.
+//!
+//! # Glossary
+//!
+//! - **Model stage**: a node of a pipeline that calls a model.
+//! - **Backend**: the component that runs a model stage: a single call, an agent with tools, an external program, or a
+//!   simulation. [`Agents`] is the backend that selects among them as a project configures it.
+//! - **Provider**: a service that offers models through an API. Its **wire format** is the format of its requests and
+//!   answers.
+//! - **Tool**: a function or command that a model can call. It is described to the model by a name and a JSON schema.
+//! - **Conversation**: the messages of one model stage, as a state machine that is driven by events. A **turn** is one
+//!   call of its model.
+//! - **Report**: the tool call with which a model ends its stage and sets the outcome.
+//! - **Fidelity**: the amount of detail with which the earlier part of a run is described to a model.
+//! - **Thread**: a sequence of stages that continue the same conversation.
+//! - **Compaction**: the shortening of a long conversation so that it fits the context window of the model.
+//! - **Hook**: a shell command that runs before or after each tool call.
+//!
+//! # Modules, in reading order
+//!
+//! - `model`: requests to a model, messages and replies, independent of the provider, and the [`Model`] trait.
+//! - `tool`: the [`Tool`] trait, the registry of tools, and the context and results of their calls.
+//! - `conversation`: the state machine of a conversation.
+//! - `report`: the tool with which a model reports its outcome.
+//! - `judge`: the tool with which a model chooses the best branch at a fan-in.
+//! - `compaction`: the shortening of long conversations.
+//! - `talk`: the driver of a conversation, which calls the model, the tools and the person, and persists each event.
+//! - `threads`: conversations that continue from stage to stage.
+//! - `fidelity`: the description of the earlier part of a run.
+//! - `files`: the description of the repositories and conflicts of a stage.
+//! - `values`: the values that task templates can use.
+//! - `page`: fits texts into a number of tokens.
+//! - `tokens`: counts the tokens of texts and requests.
+//! - `tools`: the built-in tools, command tools, their selection, and the runner of tool calls.
+//! - `hooks`: the shell commands around tool calls.
+//! - `providers`: the [`Model`] for real providers, with a module for each wire format.
+//! - `prices`: the prices of models, and the cost of calls.
+//! - `cli_backend`: the backend that runs an external coding agent.
+//! - `settings`: the conversion of the configuration to the settings of the other modules.
+//! - `agents`: the backend of a project, which connects all of the above.
+//! - `definition`: agents that a program defines as structs.
+//! - `support`: functions that generated code of the macros calls.
+//! - `fuzzing`: entry points for fuzz tests.
 
 mod agents;
 mod cli_backend;
@@ -39,7 +81,7 @@ pub use model::{
 pub use prices::{LongContext, Price, PriceTable, Rates};
 pub use providers::{DEFAULT_MAX_OUTPUT_TOKENS, KeySource, Models, ProviderKind, ProviderSettings};
 pub use report::Report;
-/// The crate by which the arguments of tools describe themselves.
+/// The crate that generates the JSON schemas of tool arguments.
 pub use schemars;
 pub use secrecy::{ExposeSecret, SecretString};
 pub use tokens::{count_tokens, input_token_bound};

@@ -1,4 +1,4 @@
-//! What is asked of a model and what it answers, in terms that no provider owns.
+//! Provider-independent types for calls of a model: requests, messages, replies and errors.
 
 use std::fmt;
 use std::future::Future;
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::tool::ToolSpec;
 
-/// How long a model may think before it answers (Attractor 8.4).
+/// The amount of reasoning that a model does before it answers (Attractor 8.4).
 ///
 /// ```
 /// use orchestra_agent::ReasoningEffort;
@@ -21,16 +21,16 @@ use crate::tool::ToolSpec;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ReasoningEffort {
-    /// As little as may be.
+    /// As little reasoning as possible.
     Low,
-    /// Some.
+    /// A moderate amount of reasoning.
     Medium,
-    /// As long as it takes.
+    /// As much reasoning as the task needs.
     High,
 }
 
 impl ReasoningEffort {
-    /// The word in pipelines and configurations.
+    /// Returns the name of the value as pipelines and configurations write it.
     pub const fn word(self) -> &'static str {
         match self {
             ReasoningEffort::Low => "low",
@@ -48,12 +48,12 @@ impl std::str::FromStr for ReasoningEffort {
             "low" => Ok(ReasoningEffort::Low),
             "medium" => Ok(ReasoningEffort::Medium),
             "high" => Ok(ReasoningEffort::High),
-            other => Err(format!("`{other}` is none of `low`, `medium`, `high`")),
+            other => Err(format!("`{other}` is not one of `low`, `medium`, `high`")),
         }
     }
 }
 
-/// One call of a model: a whole conversation up to here, and what the model may do.
+/// One call of a model: the conversation so far, the tools that the model may call, and the options of the call.
 ///
 /// ```
 /// use orchestra_agent::{Message, ModelRequest};
@@ -65,24 +65,24 @@ impl std::str::FromStr for ReasoningEffort {
 pub struct ModelRequest {
     /// The provider, by its name in the configuration.
     pub provider: String,
-    /// The model, by the provider's own name for it.
+    /// The model, by its name at the provider.
     pub model: String,
-    /// What the model is told about itself; may be empty.
+    /// The system prompt; may be empty.
     pub system: String,
-    /// The conversation so far, the last message not the model's.
+    /// The conversation so far. The last message is not from the model.
     pub messages: Vec<Message>,
     /// The tools that the model may call.
     pub tools: Vec<ToolSpec>,
-    /// The most tokens of an answer; `None` leaves it to the provider's configuration.
+    /// The maximum number of output tokens; if `None`, the provider's configuration decides.
     pub max_output_tokens: Option<u32>,
-    /// How long the model may think; `None` leaves it to the model.
+    /// The reasoning effort; if `None`, the model decides.
     pub reasoning_effort: Option<ReasoningEffort>,
-    /// How much chance there is in an answer; `None` leaves it to the model.
+    /// The sampling temperature; if `None`, the model decides.
     pub temperature: Option<f64>,
 }
 
 impl ModelRequest {
-    /// A request without messages.
+    /// Creates a request without messages.
     pub fn new(provider: impl Into<String>, model: impl Into<String>) -> ModelRequest {
         ModelRequest {
             provider: provider.into(),
@@ -96,21 +96,21 @@ impl ModelRequest {
         }
     }
 
-    /// Sets what the model is told about itself.
+    /// Sets the system prompt.
     #[must_use]
     pub fn system(mut self, text: impl Into<String>) -> ModelRequest {
         self.system = text.into();
         self
     }
 
-    /// Adds a message of the user.
+    /// Adds a user message.
     #[must_use]
     pub fn user(mut self, text: impl Into<String>) -> ModelRequest {
         self.messages.push(Message::user(text));
         self
     }
 
-    /// Sets the tools.
+    /// Sets the tools that the model may call.
     #[must_use]
     pub fn tools(mut self, tools: Vec<ToolSpec>) -> ModelRequest {
         self.tools = tools;
@@ -129,23 +129,23 @@ impl ModelRequest {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "role", rename_all = "snake_case")]
 pub enum Message {
-    /// What the model is asked, by the pipeline or by a person.
+    /// A message to the model, from the pipeline or from a person.
     User {
         /// The text.
         text: String,
     },
-    /// What the model answered.
+    /// An answer of the model.
     Assistant {
-        /// The text; may be empty where it called tools.
+        /// The text; may be empty if the model called tools.
         text: String,
-        /// The tools that it called.
+        /// The tools that the model called.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         tool_calls: Vec<ToolCall>,
-        /// What the provider wants back with the next request, such as signed reasoning; nobody else reads it.
+        /// Data that the provider needs back with the next request, such as signed reasoning; nothing else reads it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         opaque: Option<Value>,
     },
-    /// What came of the tools that the model called, in the order of its calls.
+    /// The results of the tools that the model called, in the order of its calls.
     Tools {
         /// The results.
         results: Vec<ToolResult>,
@@ -153,12 +153,12 @@ pub enum Message {
 }
 
 impl Message {
-    /// A message of the user.
+    /// Creates a user message.
     pub fn user(text: impl Into<String>) -> Message {
         Message::User { text: text.into() }
     }
 
-    /// An answer of the model that called no tools.
+    /// Creates an answer of the model without tool calls.
     pub fn assistant(text: impl Into<String>) -> Message {
         Message::Assistant {
             text: text.into(),
@@ -168,7 +168,7 @@ impl Message {
     }
 }
 
-/// What a model passes to a tool.
+/// The arguments that a model passes to a tool.
 ///
 /// ```
 /// use orchestra_agent::Arguments;
@@ -180,17 +180,17 @@ impl Message {
 pub enum Arguments {
     /// A JSON object.
     Object(serde_json::Map<String, Value>),
-    /// Something else; the model is told, and asked to call again.
+    /// Invalid arguments. The model receives the problem as an error and can call again.
     Malformed {
-        /// What it wrote.
+        /// The text that the model wrote.
         text: String,
-        /// What is wrong with it.
+        /// The reason why the text is invalid.
         problem: String,
     },
 }
 
 impl Arguments {
-    /// Reads what a model wrote; nothing at all stands for no arguments.
+    /// Parses the text that a model wrote. An empty text means no arguments.
     pub fn parse(text: &str) -> Arguments {
         if text.trim().is_empty() {
             return Arguments::Object(serde_json::Map::new());
@@ -209,7 +209,7 @@ impl Arguments {
     }
 }
 
-/// A tool that a model calls.
+/// A tool call of a model.
 ///
 /// ```
 /// use orchestra_agent::{Arguments, ToolCall};
@@ -218,15 +218,15 @@ impl Arguments {
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolCall {
-    /// The provider's name for the call; unique in its message.
+    /// The provider's id of the call; unique in its message.
     pub id: String,
-    /// The tool, by the name that the model was told.
+    /// The name of the tool, as in the [`ToolSpec`] that the model received.
     pub name: String,
-    /// What is passed to it.
+    /// The arguments of the call.
     pub arguments: Arguments,
 }
 
-/// What came of a tool call, as the model is told.
+/// The result of a tool call, as the model receives it.
 ///
 /// ```
 /// use orchestra_agent::ToolResult;
@@ -235,18 +235,18 @@ pub struct ToolCall {
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolResult {
-    /// The call.
+    /// The id of the call.
     pub id: String,
-    /// The tool.
+    /// The name of the tool.
     pub name: String,
-    /// The text.
+    /// The text that the model reads.
     pub content: String,
-    /// Whether the tool failed.
+    /// `true` if the tool failed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_error: bool,
 }
 
-/// The tokens of one call, as the provider counts them.
+/// The number of tokens of one call, as the provider counts them.
 ///
 /// ```
 /// use orchestra_agent::TokenUsage;
@@ -255,26 +255,26 @@ pub struct ToolResult {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenUsage {
-    /// All tokens that went in, those from and to a cache included.
+    /// All input tokens, including those read from or written to a cache.
     pub input: u64,
-    /// All tokens that came out, those of reasoning included.
+    /// All output tokens, including those of reasoning.
     pub output: u64,
-    /// How many of those that went in were read from a cache.
+    /// The number of input tokens that were read from a cache.
     #[serde(default)]
     pub cached_input: u64,
-    /// How many of those that went in were written to a cache.
+    /// The number of input tokens that were written to a cache.
     #[serde(default)]
     pub cache_write: u64,
 }
 
 impl TokenUsage {
-    /// All tokens.
+    /// Returns the sum of the input and output tokens.
     pub fn total(&self) -> u64 {
         self.input.saturating_add(self.output)
     }
 }
 
-/// Why a model stopped.
+/// The reason why a model stopped.
 ///
 /// ```
 /// use orchestra_agent::StopReason;
@@ -283,15 +283,15 @@ impl TokenUsage {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StopReason {
-    /// It said all that it had to say.
+    /// The model finished its answer.
     End,
-    /// It waits for tools.
+    /// The model waits for the results of tool calls.
     ToolCalls,
-    /// The answer would have been longer than it may be.
+    /// The answer reached the maximum number of output tokens.
     MaxTokens,
-    /// It declined to answer, or a filter of the provider did.
+    /// The model, or a filter of its provider, declined to answer.
     Refused,
-    /// Any other, in the provider's word.
+    /// Any other reason, as the provider names it.
     Other(String),
 }
 
@@ -307,18 +307,18 @@ pub enum StopReason {
 pub struct ModelReply {
     /// The text; may be empty.
     pub text: String,
-    /// The tools that it calls.
+    /// The tools that the model calls.
     pub tool_calls: Vec<ToolCall>,
-    /// Why it stopped.
+    /// The reason why the model stopped.
     pub stop: StopReason,
-    /// What it used; `None` where the provider did not say.
+    /// The tokens used; `None` if the provider did not report them.
     pub usage: Option<TokenUsage>,
-    /// What the provider wants back with the next request.
+    /// Data that the provider needs back with the next request.
     pub opaque: Option<Value>,
 }
 
 impl ModelReply {
-    /// An answer in words.
+    /// Creates a complete text answer without tool calls.
     pub fn text(text: impl Into<String>) -> ModelReply {
         ModelReply {
             text: text.into(),
@@ -329,7 +329,7 @@ impl ModelReply {
         }
     }
 
-    /// The answer as a message of the conversation.
+    /// Returns the answer as a message of the conversation.
     pub fn message(&self) -> Message {
         Message::Assistant {
             text: self.text.clone(),
@@ -339,7 +339,7 @@ impl ModelReply {
     }
 }
 
-/// What went wrong with a call of a model (Attractor appendix D, rule Y2).
+/// The kind of failure of a model call (Attractor appendix D, rule Y2).
 ///
 /// ```
 /// use orchestra_agent::ModelErrorKind;
@@ -351,36 +351,36 @@ impl ModelReply {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ModelErrorKind {
-    /// There is no key for the provider, or none that can be read.
+    /// The provider has no key, or its key cannot be read.
     MissingKey,
-    /// The provider does not accept the key, or the key may not do this.
+    /// The provider rejects the key, or the key lacks the permission.
     Authentication,
-    /// The account has no credit left, or its quota is used up for good.
+    /// The account has no credit left, or its quota is used up permanently.
     Quota,
-    /// The provider does not understand the request.
+    /// The provider rejects the request as invalid.
     BadRequest,
     /// The provider does not have the model.
     UnknownModel,
-    /// The conversation is longer than the model can take.
+    /// The conversation is longer than the context window of the model.
     ContextTooLong,
-    /// The provider wants fewer requests.
+    /// The provider received too many requests.
     RateLimited,
-    /// The provider has too much to do, or is broken for now.
+    /// The provider is overloaded or temporarily broken.
     Unavailable,
-    /// The provider was not reached, or the connection broke.
+    /// The provider could not be reached, or the connection broke.
     Network,
-    /// Nothing came for too long.
+    /// No data arrived for too long.
     Timeout,
-    /// What came is no answer: broken JSON, a stream that was cut, an answer that is too large.
+    /// The answer is invalid: broken JSON, a stream that was cut off, or an answer that is too large.
     Malformed,
-    /// The provider sends its callers elsewhere; credentials do not follow.
+    /// The provider redirects the request; credentials are not sent to the new address.
     Redirected,
-    /// The configuration does not say how to call the provider.
+    /// The configuration of the provider is invalid or incomplete.
     Configuration,
 }
 
 impl ModelErrorKind {
-    /// Whether asking again may help.
+    /// Returns whether a retry may help.
     pub const fn category(self) -> FailureCategory {
         use ModelErrorKind as Kind;
         match self {
@@ -391,7 +391,7 @@ impl ModelErrorKind {
         }
     }
 
-    /// The failure code of a stage that fails so.
+    /// Returns the failure code of a stage that fails with this error.
     pub const fn code(self) -> &'static str {
         match self {
             ModelErrorKind::MissingKey => "model_missing_key",
@@ -411,7 +411,7 @@ impl ModelErrorKind {
     }
 }
 
-/// A call of a model that gave no answer.
+/// The error of a failed model call.
 ///
 /// ```
 /// use std::time::Duration;
@@ -423,23 +423,23 @@ impl ModelErrorKind {
 #[error("{message}")]
 #[non_exhaustive]
 pub struct ModelError {
-    /// What kind of fault it is.
+    /// The kind of failure.
     pub kind: ModelErrorKind,
-    /// What happened, with provider and model, and how to mend it where that is known. It holds no credentials.
+    /// A message that names the provider and the model, and the fix if it is known. It contains no credentials.
     pub message: String,
-    /// The status of HTTP, where there was one.
+    /// The HTTP status code, if there was a response.
     pub status: Option<u16>,
-    /// How long the provider wants to be left alone (rule Y4).
+    /// The delay that the provider requests before a retry (rule Y4).
     pub retry_after: Option<Duration>,
-    /// What was used all the same, where the provider said so before it failed.
+    /// The tokens used, if the provider reported them before the call failed.
     pub usage: Option<TokenUsage>,
-    /// What caused it.
+    /// The underlying error.
     #[source]
     pub source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
 impl ModelError {
-    /// An error without further data.
+    /// Creates an error without further data.
     pub fn new(kind: ModelErrorKind, message: impl Into<String>) -> ModelError {
         ModelError {
             kind,
@@ -451,21 +451,21 @@ impl ModelError {
         }
     }
 
-    /// Sets the status of HTTP.
+    /// Sets the HTTP status code.
     #[must_use]
     pub fn status(mut self, status: u16) -> ModelError {
         self.status = Some(status);
         self
     }
 
-    /// Sets how long the provider wants to be left alone.
+    /// Sets the delay that the provider requests before a retry.
     #[must_use]
     pub fn retry_after(mut self, delay: Duration) -> ModelError {
         self.retry_after = Some(delay);
         self
     }
 
-    /// Adds what caused it.
+    /// Sets the underlying error.
     #[must_use]
     pub fn caused_by(mut self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> ModelError {
         self.source = Some(source.into());
@@ -491,13 +491,13 @@ impl From<ModelError> for BackendError {
     }
 }
 
-/// A call of a model under way. Dropping it closes the connection.
+/// The future of a model call. Dropping it closes the connection.
 pub type ModelFuture<'a> = Pin<Box<dyn Future<Output = Result<ModelReply, ModelError>> + Send + 'a>>;
 
-/// What takes the text of an answer as it comes.
+/// A callback that receives the text of an answer piece by piece.
 pub type OnText<'a> = &'a mut (dyn FnMut(&str) + Send);
 
-/// Models: those of all providers that a configuration names. Tests put a scripted one in its place.
+/// A client for models: the production implementation serves all configured providers, tests use a scripted one.
 ///
 /// ```
 /// use orchestra_agent::{Model, ModelFuture, ModelReply, ModelRequest, OnText};
@@ -509,11 +509,11 @@ pub type OnText<'a> = &'a mut (dyn FnMut(&str) + Send);
 /// }
 /// ```
 pub trait Model: Send + Sync + 'static {
-    /// Makes one call, without retries: whoever leads the conversation makes those. With `on_text` the answer is streamed; the reply holds
-    /// the whole of it all the same.
+    /// Makes one call, without retries; the caller retries. With `on_text` the answer is streamed; the reply still
+    /// contains the complete answer.
     ///
     /// # Errors
-    /// The future gives an error for everything that is no whole answer.
+    /// The future returns an error for everything but a complete answer.
     fn call<'a>(&'a self, request: &'a ModelRequest, on_text: Option<OnText<'a>>) -> ModelFuture<'a>;
 }
 

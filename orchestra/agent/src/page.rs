@@ -1,10 +1,10 @@
-//! Texts within a number of tokens.
+//! Fits texts into a number of tokens.
 
 use orchestra_engine::StoredText;
 
 use crate::tokens::count_tokens;
 
-/// Tokens that are given out, part by part.
+/// A budget of tokens that is spent part by part.
 pub(crate) struct Share {
     left: u64,
     kept_back: u64,
@@ -15,22 +15,22 @@ impl Share {
         Share { left, kept_back: 0 }
     }
 
-    /// Sets tokens aside for later parts.
+    /// Reserves tokens for later parts.
     pub(crate) fn keep_back(&mut self, tokens: u64) {
         self.kept_back += tokens;
     }
 
-    /// Gives out what was set aside.
+    /// Releases reserved tokens.
     pub(crate) fn give_back(&mut self, tokens: u64) {
         self.kept_back = self.kept_back.saturating_sub(tokens);
     }
 
-    /// How many tokens the next part may take.
+    /// Returns the number of tokens that the next part may take.
     pub(crate) fn open(&self) -> u64 {
         self.left.saturating_sub(self.kept_back)
     }
 
-    /// Makes a part of at most so many tokens, and counts what it takes with the blank line before it.
+    /// Creates a part of at most `room` tokens, and deducts it together with the blank line before it.
     pub(crate) fn take(&mut self, room: u64, part: impl FnOnce(u64) -> Option<String>) -> Option<String> {
         let text = part(room.checked_sub(2)?)?;
         self.left = self.left.saturating_sub(count_tokens(&text) + 2);
@@ -38,12 +38,12 @@ impl Share {
     }
 }
 
-/// How many tokens some lines have.
+/// Returns the number of tokens of some lines.
 pub(crate) fn natural(lines: &[String]) -> u64 {
     lines.iter().map(|line| count_tokens(line) + 1).sum()
 }
 
-/// A heading with what stands below it; `None` where there is no room for more than the heading.
+/// Returns a heading with a body below it. Returns `None` if the body is empty or does not fit.
 pub(crate) fn section(heading: &str, room: u64, body: impl FnOnce(u64) -> String) -> Option<String> {
     let open = room
         .checked_sub(count_tokens(heading) + 2)
@@ -52,12 +52,12 @@ pub(crate) fn section(heading: &str, room: u64, body: impl FnOnce(u64) -> String
     (!body.trim().is_empty()).then(|| format!("{heading}\n\n{body}"))
 }
 
-/// A text within a number of tokens: all of it, else its beginning and its end.
+/// Returns a text within `room` tokens: the whole text, else its beginning and its end.
 pub(crate) fn fit(text: &StoredText, room: u64) -> String {
     cut(text, room, 0.5)
 }
 
-/// The same, but mostly its end.
+/// Returns a text within `room` tokens, mostly its end if it does not fit.
 pub(crate) fn end_of(text: &StoredText, room: u64) -> String {
     cut(text, room, 0.1)
 }
@@ -68,7 +68,7 @@ fn cut(text: &StoredText, room: u64, head_share: f64) -> String {
     if tokens <= room {
         return whole;
     }
-    // What a mark takes is much the same for every number.
+    // The omission mark takes about the same number of tokens for every number in it.
     let mark = StoredText::default();
     let mut mark = mark;
     (mark.missing, mark.file) = (text.len(), text.file.clone());
@@ -91,7 +91,7 @@ fn cut(text: &StoredText, room: u64, head_share: f64) -> String {
     beginning(&whole, room)
 }
 
-/// The first words of a text, where there is not even room to say that they are cut.
+/// Returns the beginning of a text, for a limit that does not even fit the omission mark.
 fn beginning(text: &str, room: u64) -> String {
     let mut length = text
         .len()
@@ -105,7 +105,7 @@ fn beginning(text: &str, room: u64) -> String {
     }
 }
 
-/// A text with so many bytes of its beginning and of its end.
+/// Returns a text reduced to `head` bytes of its beginning and `tail` bytes of its end.
 fn shortened(text: &StoredText, head: usize, tail: usize) -> String {
     let (first, last) = match text.missing {
         0 => (text.head.as_str(), text.head.as_str()),

@@ -1,10 +1,11 @@
-//! What models cost.
+//! Prices of models, and the cost of calls.
 
 use std::collections::BTreeMap;
 
 use crate::model::TokenUsage;
 
-/// Prices of a million tokens, in millionths of a US dollar: 3,000,000 is $3 for a million tokens, which is 3 for one.
+/// Prices per million tokens, in millionths of a US dollar: 3,000,000 means $3 per million tokens, or 3 millionths per
+/// token.
 ///
 /// ```
 /// use orchestra_agent::Rates;
@@ -13,18 +14,18 @@ use crate::model::TokenUsage;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rates {
-    /// What goes in, and is neither read from a cache nor written to one.
+    /// The price of input that is neither read from a cache nor written to one.
     pub input: u64,
-    /// What comes out, reasoning included.
+    /// The price of output, including reasoning.
     pub output: u64,
-    /// What goes in and is read from a cache.
+    /// The price of input that is read from a cache.
     pub cached_input: u64,
-    /// What goes in and is written to a cache.
+    /// The price of input that is written to a cache.
     pub cache_write: u64,
 }
 
 impl Rates {
-    /// Prices of a million tokens in dollars; the cache costs what everything else costs.
+    /// Creates rates from prices per million tokens in dollars. Cached input costs the same as other input.
     pub fn from_dollars(input: f64, output: f64) -> Rates {
         let input = micros(input);
         Rates {
@@ -35,7 +36,7 @@ impl Rates {
         }
     }
 
-    /// Sets what a million tokens cost that are read from a cache, and such that are written to it, in dollars.
+    /// Sets the prices per million tokens read from and written to a cache, in dollars.
     #[must_use]
     pub fn cache(mut self, read: f64, write: f64) -> Rates {
         self.cached_input = micros(read);
@@ -43,9 +44,9 @@ impl Rates {
         self
     }
 
-    /// The cost of tokens in millionths of a dollar, rounded up.
+    /// Returns the cost of a usage in millionths of a dollar, rounded up.
     fn cost(&self, usage: TokenUsage) -> u64 {
-        // Cached tokens are among those that went in; each is counted at one price alone.
+        // The input includes the cached tokens; each token is counted at only one price.
         let read = usage.cached_input.min(usage.input);
         let write = usage.cache_write.min(usage.input - read);
         let plain = usage.input - read - write;
@@ -63,13 +64,13 @@ impl Rates {
     }
 }
 
-/// Dollars in millionths; what is no price is none.
+/// Converts dollars to millionths. Negative numbers and NaN become 0.
 fn micros(dollars: f64) -> u64 {
-    // The cast saturates, and makes nothing of what is below zero or no number.
+    // The cast saturates, and converts negative numbers and NaN to 0.
     (dollars * 1_000_000.0).round() as u64
 }
 
-/// Prices of requests that are longer than usual.
+/// Prices of requests above a length.
 ///
 /// ```
 /// use orchestra_agent::{LongContext, Rates};
@@ -78,13 +79,13 @@ fn micros(dollars: f64) -> u64 {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LongContext {
-    /// They hold for requests with more tokens than this going in.
+    /// The prices apply to requests with more input tokens than this.
     pub above: u64,
-    /// What all tokens of such a request cost.
+    /// The prices of all tokens of such a request.
     pub rates: Rates,
 }
 
-/// What a model costs.
+/// The prices of a model.
 ///
 /// ```
 /// use orchestra_agent::{Price, Rates};
@@ -93,9 +94,9 @@ pub struct LongContext {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Price {
-    /// The usual prices.
+    /// The ordinary prices.
     pub rates: Rates,
-    /// Those of long requests, where they differ.
+    /// The prices of long requests, if they differ.
     pub long_context: Option<LongContext>,
 }
 
@@ -108,11 +109,11 @@ impl From<Rates> for Price {
     }
 }
 
-/// What models cost, by their names.
+/// A table of prices by model name.
 ///
-/// A name stands for itself and for what is only another date or stage of it: `gpt-4o` also for `gpt-4o-2024-08-06`,
-/// `gemini-3-pro` also for `gemini-3-pro-preview`. A name that ends with `*` stands for all that begin so. The longest
-/// name that fits wins. Names of OpenRouter, `VENDOR/MODEL`, are looked up without the vendor if not as a whole.
+/// A name matches itself and its dated or staged versions: `gpt-4o` also matches `gpt-4o-2024-08-06`, `gemini-3-pro`
+/// also matches `gemini-3-pro-preview`. A name that ends with `*` matches all names with that prefix. The longest
+/// matching name wins. OpenRouter names, `VENDOR/MODEL`, are looked up as a whole first and then without the vendor.
 ///
 /// ```
 /// use orchestra_agent::{PriceTable, Rates, TokenUsage};
@@ -129,7 +130,7 @@ pub struct PriceTable {
     prices: BTreeMap<String, Price>,
 }
 
-/// The prices that providers publish, as of September 2026: name, input, output, cache read, cache write, in dollars.
+/// The published prices of providers, as of September 2026: name, input, output, cache read, cache write, in dollars.
 #[rustfmt::skip]
 const PUBLISHED: &[(&str, f64, f64, f64, f64)] = &[
     ("claude-fable-5",        10.0,  50.0, 1.0,    12.5),
@@ -189,7 +190,7 @@ const PUBLISHED: &[(&str, f64, f64, f64, f64)] = &[
     ("gemini-2.0-flash-lite",  0.075, 0.3, 0.075,   0.075),
 ];
 
-/// Those of them that cost more when more than so many tokens go in: twice what goes in, one and a half what comes out.
+/// Models that cost more above a number of input tokens: twice the input price, one and a half times the output price.
 const DEARER_WHEN_LONG: &[(&str, u64)] = &[
     ("claude-sonnet-4", 200_000),
     ("claude-sonnet-4-5", 200_000),
@@ -201,7 +202,7 @@ const DEARER_WHEN_LONG: &[(&str, u64)] = &[
 ];
 
 impl Default for PriceTable {
-    /// The published prices of well-known models. They change; a table of one's own wins, by [`set`](PriceTable::set).
+    /// Returns the published prices of well-known models. They may change; [`set`](PriceTable::set) overrides them.
     fn default() -> PriceTable {
         let mut table = PriceTable::empty();
         for (name, input, output, read, write) in PUBLISHED {
@@ -224,20 +225,21 @@ impl Default for PriceTable {
 }
 
 impl PriceTable {
-    /// A table without any price.
+    /// Creates a table without prices.
     pub fn empty() -> PriceTable {
         PriceTable {
             prices: BTreeMap::new(),
         }
     }
 
-    /// Sets what a model costs, or all whose names begin so (`llama*`); a price of the same name is replaced.
+    /// Sets the price of a model, or of all models with a prefix (`llama*`). Replaces an existing price of the same
+    /// name.
     pub fn set(&mut self, model: impl Into<String>, price: impl Into<Price>) {
         self.prices
             .insert(model.into().to_ascii_lowercase(), price.into());
     }
 
-    /// What a model costs; `None` where nobody has said.
+    /// Returns the price of a model, or `None` if it is unknown.
     pub fn price(&self, model: &str) -> Option<&Price> {
         let model = model.to_ascii_lowercase();
         let without_vendor = model.rsplit_once('/').map(|(_, name)| name);
@@ -255,15 +257,15 @@ impl PriceTable {
         fitting.max_by_key(|(name, _)| name.len()).map(|(_, price)| price)
     }
 
-    /// What a call cost, in millionths of a US dollar, rounded up; `None` where the price is not known.
+    /// Returns the cost of a call in millionths of a US dollar, rounded up, or `None` if the price is unknown.
     pub fn cost_micros(&self, model: &str, usage: TokenUsage) -> Option<u64> {
         let price = self.price(model)?;
         let long = price.long_context.filter(|long| usage.input > long.above);
         Some(long.map_or(price.rates, |long| long.rates).cost(usage))
     }
 
-    /// The most that a call can cost, in millionths of a US dollar, before it is made; `None` where the price is not
-    /// known. A budget reserves it, with [`input_token_bound`](crate::input_token_bound) for what goes in.
+    /// Returns the maximum cost of a call in millionths of a US dollar, or `None` if the price is unknown. A budget
+    /// reserves it before the call, with [`input_token_bound`](crate::input_token_bound) as the input.
     ///
     /// ```
     /// use orchestra_agent::{PriceTable, TokenUsage};
@@ -289,8 +291,8 @@ impl PriceTable {
     }
 }
 
-/// Whether a model is one of this name, or another date or stage of it: `-20250929`, `-2024-08-06`, `@001`, `-latest`,
-/// `-preview-05-06`. Another number is another model.
+/// Returns whether a model has this name, or is another date or stage of it: `-20250929`, `-2024-08-06`, `@001`,
+/// `-latest`, `-preview-05-06`. Another version number is another model.
 fn is_version_of(model: &str, name: &str) -> bool {
     let Some(rest) = model.strip_prefix(name) else {
         return false;
@@ -306,7 +308,7 @@ fn is_version_of(model: &str, name: &str) -> bool {
         .find_map(|stage| version.strip_prefix(stage))
         .map_or(version, |rest| rest.strip_prefix('-').unwrap_or(rest));
     let dated = version.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
-    // One or two digits right behind a name are the number of another model.
+    // One or two digits directly after a name are the version number of another model.
     let first = version.split('-').next().unwrap_or_default();
     let staged = rest.len() > version.len() + 1;
     dated && (staged || first.len() >= 3)
@@ -399,7 +401,7 @@ mod tests {
     }
 
     proptest! {
-        /// No usage costs more than was reserved for it, however its tokens are cached.
+        /// No usage costs more than its reservation, however its tokens are cached.
         #[test]
         fn nothing_costs_more_than_the_worst_case(
             at in 0..PUBLISHED.len(),
@@ -415,7 +417,7 @@ mod tests {
             let most = prices.worst_case(model, input + spare, output + spare).unwrap();
             let cost = prices.cost_micros(model, usage).unwrap();
             prop_assert!(cost <= most, "{model}: {usage:?} costs {cost} of {most}");
-            // Each token is counted once: with one price for all, the cache makes no difference.
+            // Each token is counted once, so with equal prices the cache makes no difference.
             let mut flat = PriceTable::empty();
             flat.set(model, Rates::from_dollars(1.0, 1.0));
             prop_assert_eq!(flat.cost_micros(model, usage), Some(input + output));

@@ -1,4 +1,4 @@
-//! The tool by which a model reports the outcome of its stage.
+//! The tool `report_outcome`, with which a model reports the outcome of its stage.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use serde_json::{Map, Value, json};
 
 use crate::tool::ToolSpec;
 
-/// The name by which the model calls it.
+/// The name by which the model calls the tool.
 pub(crate) const NAME: &str = "report_outcome";
 
-/// What a model is told that ends without a report.
+/// The message to a model that ends without a report.
 pub(crate) const REMINDER: &str =
     "The stage is not over before you report its outcome: call the tool `report_outcome`.";
 
@@ -27,7 +27,7 @@ const FIELDS: &[&str] = &[
     "context_updates",
 ];
 
-/// What a model reports of its stage: what [`Outcome`] holds (Attractor 5.2).
+/// The report of a model about its stage, with the fields of [`Outcome`] (Attractor 5.2).
 ///
 /// ```
 /// use orchestra_agent::Report;
@@ -40,31 +40,31 @@ const FIELDS: &[&str] = &[
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Report {
-    /// How the stage ended.
+    /// The status with which the stage ended.
     pub status: Status,
     /// A summary for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub notes: Option<String>,
-    /// The label of the edge to prefer.
+    /// The label of the preferred edge.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preferred_label: Option<String>,
-    /// The nodes to go to, the one preferred most first (rule F10).
+    /// The ids of the suggested next nodes, most preferred first (rule F10).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub suggested_next_ids: Vec<String>,
-    /// Why it failed.
+    /// The reason of a failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_reason: Option<String>,
-    /// Values for the run's context.
+    /// Updates to the context of the run.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub context_updates: BTreeMap<String, Value>,
 }
 
 impl Report {
-    /// Parses what a model passes to the tool. The status is a built-in outcome word or one of `words`, which the node
-    /// declares: a misspelt failure must not pass for a success. Suggested nodes are among `successors`.
+    /// Parses the arguments of the tool call. The status must be a built-in one or one of `words`, which the node
+    /// declares, so that a misspelt failure does not count as a success. Suggested nodes must be among `successors`.
     ///
     /// # Errors
-    /// Tells the model what is wrong.
+    /// Returns a message for the model that describes the problem.
     pub fn parse(
         fields: &Map<String, Value>,
         words: &[String],
@@ -74,7 +74,7 @@ impl Report {
             let near = did_you_mean(unknown, FIELDS.iter().copied());
             let near = near.map_or(String::new(), |near| format!(" Did you mean `{near}`?"));
             return Err(format!(
-                "There is no field `{unknown}`.{near} The fields are: {}.",
+                "Unknown field `{unknown}`.{near} The fields are: {}.",
                 FIELDS.join(", ")
             ));
         }
@@ -90,15 +90,15 @@ impl Report {
         };
         let lower = word.to_ascii_lowercase();
         let status = match STATUSES.iter().find(|known| **known == lower) {
-            Some(known) => Status::of(known),
-            None if words.contains(&word) => Status::of(&word),
+            Some(known) => Status::from_name(known),
+            None if words.contains(&word) => Status::from_name(&word),
             None => {
                 let known = || STATUSES.iter().copied().chain(words.iter().map(String::as_str));
                 let near = did_you_mean(&word, known());
                 let near = near.map_or(String::new(), |near| format!(" Did you mean `{near}`?"));
                 let all: Vec<&str> = known().collect();
                 return Err(format!(
-                    "`{word}` is no status.{near} It is one of: {}.",
+                    "Unknown status `{word}`.{near} It is one of: {}.",
                     all.join(", ")
                 ));
             }
@@ -117,12 +117,13 @@ impl Report {
         })
     }
 
-    /// The outcome of the stage.
+    /// Converts the report to the outcome of the stage.
     pub(crate) fn outcome(self) -> Outcome {
         let reason = self.failure_reason.or_else(|| self.notes.clone());
-        let mut outcome = match self.status.is_success() || self.status == Status::Skipped {
-            true => Outcome::success(),
-            false => Outcome::fail(reason.unwrap_or_else(|| "the model reported a failure".to_owned())),
+        let mut outcome = if self.status.is_success() || self.status == Status::Skipped {
+            Outcome::success()
+        } else {
+            Outcome::fail(reason.unwrap_or_else(|| "the model reported a failure".to_owned()))
         };
         outcome.status = self.status;
         outcome.notes = self.notes;
@@ -133,11 +134,11 @@ impl Report {
     }
 }
 
-/// Parses the nodes that a model suggests.
+/// Parses the ids of the nodes that a model suggests.
 fn suggested(value: Option<&Value>, successors: &[String]) -> Result<Vec<String>, String> {
     let items = match value {
         None | Some(Value::Null) => return Ok(Vec::new()),
-        // One node stands for a list of one.
+        // Accept a single node instead of a list of one.
         Some(id @ Value::String(_)) => std::slice::from_ref(id),
         Some(Value::Array(items)) => items.as_slice(),
         Some(other) => {
@@ -153,9 +154,10 @@ fn suggested(value: Option<&Value>, successors: &[String]) -> Result<Vec<String>
         }
         let near = did_you_mean(id, successors.iter().map(String::as_str));
         let near = near.map_or(String::new(), |near| format!(" Did you mean `{near}`?"));
-        let all = match successors.is_empty() {
-            true => "No stage follows it.".to_owned(),
-            false => format!("It is one of: {}.", successors.join(", ")),
+        let all = if successors.is_empty() {
+            "No stage follows it.".to_owned()
+        } else {
+            format!("It is one of: {}.", successors.join(", "))
         };
         Err(format!(
             "`suggested_next_ids` names {item}, and no edge of this stage leads there.{near} {all}"
@@ -164,22 +166,22 @@ fn suggested(value: Option<&Value>, successors: &[String]) -> Result<Vec<String>
     items.iter().map(known).collect()
 }
 
-/// What a stage of the pipeline can report.
+/// The values that the stage of a pipeline can report.
 pub(crate) struct Reportable {
-    /// The outcome words beside the usual ones.
+    /// The statuses that the node declares in addition to the built-in ones.
     words: Vec<String>,
-    /// The labels of its edges, where a label chooses.
+    /// The labels of its edges; empty if there are fewer than two.
     labels: Vec<String>,
-    /// The nodes to which its edges lead.
+    /// The ids of the nodes to which its edges lead.
     successors: Vec<String>,
-    /// Whether nothing but a suggestion chooses among some of its edges.
+    /// `true` if only a suggested node can choose among some of its edges.
     is_undecided: bool,
-    /// What the context must get.
+    /// The context keys that a success must set.
     keys: Vec<String>,
 }
 
 impl Reportable {
-    pub(crate) fn of(stage: Stage<'_>) -> Reportable {
+    pub(crate) fn from_stage(stage: Stage<'_>) -> Reportable {
         let list = |name: &str| {
             let text = stage.text(name).unwrap_or_default();
             let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
@@ -213,22 +215,22 @@ impl Reportable {
         }
     }
 
-    /// The outcome words that are the node's own.
+    /// Returns the statuses that the node declares.
     pub(crate) fn words(&self) -> &[String] {
         &self.words
     }
 
-    /// The nodes to which its edges lead.
+    /// Returns the ids of the nodes to which its edges lead.
     pub(crate) fn successors(&self) -> &[String] {
         &self.successors
     }
 
-    /// What the context must get of a success.
+    /// Returns the context keys that a success must set.
     pub(crate) fn keys(&self) -> &[String] {
         &self.keys
     }
 
-    /// Whether the way on depends on more than that the model ended.
+    /// Returns whether the report affects the choice of the next edge, the status or the context.
     pub(crate) fn matters(&self, stage: Stage<'_>) -> bool {
         !self.labels.is_empty()
             || self.is_undecided
@@ -295,7 +297,7 @@ mod tests {
             .pipeline()
             .unwrap();
         let stage = pipeline.stage(pipeline.find("work").unwrap());
-        let reportable = Reportable::of(stage);
+        let reportable = Reportable::from_stage(stage);
         (reportable.spec().parameters, reportable.matters(stage))
     }
 
@@ -337,7 +339,7 @@ mod tests {
         let told = |fields: Value| of(fields).unwrap_err();
         let misspelt = told(json!({"status": "failed"}));
         assert!(
-            misspelt.starts_with("`failed` is no status. Did you mean `fail`?"),
+            misspelt.starts_with("Unknown status `failed`. Did you mean `fail`?"),
             "{misspelt}"
         );
         assert_eq!(of(json!({"status": "FAIL"})).unwrap().status, Status::Fail);
@@ -346,7 +348,7 @@ mod tests {
         assert_eq!(told(json!({"status": 7})), "`status` must be a text, and is `7`.");
         let unknown = told(json!({"status": "success", "note": "x"}));
         assert!(
-            unknown.starts_with("There is no field `note`. Did you mean `notes`?"),
+            unknown.starts_with("Unknown field `note`. Did you mean `notes`?"),
             "{unknown}"
         );
         assert!(told(json!({"status": "fail", "context_updates": []})).contains("must be an object"));

@@ -1,4 +1,4 @@
-//! What the configuration says, as the parts of this crate want it.
+//! Converts the configuration to the settings of this crate's types.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::providers::{KeySource, ProviderKind, ProviderSettings};
 use crate::tool::ToolRegistry;
 use crate::tools::{CommandTool, InRepository, built_in};
 
-/// The providers of a configuration; those that it does not name are there with their defaults.
+/// Returns the providers of a configuration, and the default settings of those that it does not configure.
 pub(crate) fn providers(
     configuration: &Configuration,
     folder: &Path,
@@ -71,7 +71,7 @@ fn provider_settings(name: &str, provider: &Provider, folder: &Path) -> Result<P
     Ok(settings)
 }
 
-/// The known prices, with those of a configuration.
+/// Returns the default prices, overridden by those of a configuration.
 pub(crate) fn prices(configuration: &Configuration) -> PriceTable {
     let mut table = PriceTable::default();
     let providers = configuration.providers.named.values();
@@ -83,7 +83,7 @@ pub(crate) fn prices(configuration: &Configuration) -> PriceTable {
         let of_million = |micros: u64| micros as f64 / 1_000_000.0;
         let input = input.unwrap_or_else(|| of_million(known.input));
         let rates = Rates::from_dollars(input, output.unwrap_or_else(|| of_million(known.output)));
-        // A price of what goes in is also that of what a cache holds, where nothing else is said.
+        // A configured input price also applies to cached input, unless the configuration sets a price for that.
         let cached = |known: u64| match price.input {
             Some(_) => input,
             None => of_million(known),
@@ -95,7 +95,7 @@ pub(crate) fn prices(configuration: &Configuration) -> PriceTable {
     table
 }
 
-/// The program of a backend; `None` where it names none.
+/// Returns the program of a backend, or `None` if it has no command.
 pub(crate) fn program(backend: &Backend) -> Option<CliSettings> {
     let text = |value: &Option<Located<String>>| value.as_ref().map(|value| value.value.clone());
     let mut settings = CliSettings::new(text(&backend.command)?);
@@ -126,7 +126,8 @@ pub(crate) fn program(backend: &Backend) -> Option<CliSettings> {
     Some(settings.inherit_env(names))
 }
 
-/// Puts the tools of a configuration into a registry: its commands, and of each repository the built-in ones and its own.
+/// Adds the tools of a configuration to a registry: its command tools and, for each repository, the built-in tools and
+/// the repository's command tools.
 pub(crate) fn project_tools(
     configuration: &Configuration,
     folder: &Path,
@@ -160,7 +161,8 @@ pub(crate) fn project_tools(
     Ok(())
 }
 
-/// Where a repository of a configuration is, which lies in a folder itself.
+/// Returns the folder of a configured repository. A relative path is resolved against `folder`, which contains the
+/// configuration file.
 pub(crate) fn repository_folder(configuration: &Configuration, folder: &Path, name: &str) -> Option<PathBuf> {
     let repository = configuration.workspace.repos.get(name)?;
     Some(folder.join(&repository.value.path.as_ref()?.value))

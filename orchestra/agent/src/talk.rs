@@ -1,12 +1,12 @@
-//! Leads the conversation of one stage: calls the model, runs the tools, asks the person, and notes each step, so that a
-//! run that stops goes on in the middle of it.
+//! Runs the conversation of one stage: calls the model, runs the tools, asks the person, and persists each event, so
+//! that an interrupted run resumes in the middle of the conversation.
 
 use std::time::Duration;
 
 use orchestra_config::{BackendKind, Chosen, Effort, Mode, ResolvedStage};
 use orchestra_engine::{
     Answer, BackendError, ChatVerdict, CodergenBackend as _, CodergenReply, FailureCategory, Fidelity,
-    Outcome, Question, QuestionKind, Reply, Reservation, StageContext, StageFile, StoreError, Surroundings,
+    Outcome, Question, QuestionKind, Reply, Reservation, StageContext, StageFile, StageHistory, StoreError,
     Usage,
 };
 use orchestra_graph::kind;
@@ -26,17 +26,17 @@ use crate::tools::ToolRunner;
 use crate::values::values;
 use crate::{DEFAULT_MAX_OUTPUT_TOKENS, ToolContext, ToolHooks};
 
-/// How many tokens a conversation may have before it is made shorter.
+/// The number of tokens above which a conversation is compacted.
 const COMPACT_AT: u64 = 100_000;
 
-/// How often a model call is made at most that fails for a reason that may pass (rule F9).
+/// Maximum number of attempts of a model call that fails with a retryable error (rule F9).
 const MAX_TRIES: u32 = 5;
-/// The delay before the second try; it doubles with each further one.
+/// The delay before the second attempt; it doubles with each further attempt.
 const FIRST_DELAY: Duration = Duration::from_secs(1);
-/// The longest delay, whatever a server asks for (rule Y4).
+/// Maximum delay between attempts, even if a server requests a longer one (rule Y4).
 const LONGEST_DELAY: Duration = Duration::from_secs(60);
 
-/// What every model is told that works alone with tools.
+/// The text that is appended to the system prompt of every model which reports its outcome.
 const AUTONOMOUS: &str = "You do one stage of an automated pipeline. Nobody reads what you write while you work, and nobody \
 answers questions: use the tools until the task is done, check what you did, and then report the outcome by calling \
 `report_outcome`. Report `fail` with the reason where the task cannot be done; never claim what you have not seen.";
@@ -46,7 +46,7 @@ pub(crate) struct Talk<'a> {
     pub(crate) agents: &'a Agents,
     pub(crate) stage: StageContext,
     pub(crate) resolved: &'a ResolvedStage,
-    /// The prompt as the engine gives it, with the request for output keys.
+    /// The prompt as the engine provides it, including the request for output keys.
     pub(crate) prompt: String,
 }
 
@@ -55,8 +55,8 @@ impl Talk<'_> {
         let stage = self.stage.clone();
         let interactive = self.resolved.mode.value == Mode::Interactive;
         let with_tools = self.resolved.backend_kind == BackendKind::Agent;
-        let reportable = Reportable::of(stage.node());
-        // A fan-in wants its choice in words, and a person says how a conversation ended.
+        let reportable = Reportable::from_stage(stage.node());
+        // A fan-in needs its choice as text, and in an interactive stage the person ends the conversation.
         let reports = with_tools && !interactive && stage.node().kind() != kind::FAN_IN;
         let tools = self.tools(with_tools)?;
         let choices = judge::choices(&stage);
@@ -75,16 +75,15 @@ impl Talk<'_> {
             BackendError::terminal("what the stage noted before it was cut short cannot be read")
                 .caused_by(error)
         })?;
-        let around = stage.surroundings().await;
+        let around = stage.history().await;
         let mut kept = Kept::new(conversation, &stage);
-        match noted.is_empty() {
-            true => {
-                let began = self.begin(&around, &mut kept, reports).await?;
-                self.note(&mut kept.conversation, began, false).await?;
-            }
-            false => noted
+        if noted.is_empty() {
+            let began = self.begin(&around, &mut kept, reports).await?;
+            self.note(&mut kept.conversation, began, false).await?;
+        } else {
+            noted
                 .into_iter()
-                .for_each(|happened| kept.conversation.on(happened)),
+                .for_each(|happened| kept.conversation.on(happened))
         }
         let conversation = &mut kept.conversation;
         loop {
@@ -124,7 +123,7 @@ impl Talk<'_> {
         let turns = match (with_tools, asked) {
             (_, Some(turns)) => turns,
             (true, None) => u64::from(ConversationRules::default().max_turns),
-            // One call; one more where something is called or said in between.
+            // One call, plus one if a tool call or a reply of the person comes in between.
             (false, None) => 1 + u64::from(answers),
         };
         u32::try_from(turns).unwrap_or(u32::MAX).max(1)
@@ -148,14 +147,14 @@ impl Talk<'_> {
         let context = ToolContext::new(root)
             .of_stage(stage.clone())
             .inherit_env(self.agents.environment());
-        let runner = ToolRunner::new(selected, context).hooks(ToolHooks::of(stage));
+        let runner = ToolRunner::new(selected, context).hooks(ToolHooks::from_stage(stage));
         Ok(match self.agents.parallel_tools(&self.resolved.backend.value) {
             Some(most) => runner.parallel(most),
             None => runner,
         })
     }
 
-    /// Keeps what happened, and takes it. What is kept holds no secrets, so what goes on in memory must not either.
+    /// Persists an event and applies it. The persisted event is redacted, so the redacted form is applied too.
     async fn note(
         &self,
         conversation: &mut Conversation,
@@ -167,9 +166,10 @@ impl Talk<'_> {
         if let Some(redactor) = self.stage.redactor() {
             redactor.value(&mut note);
         }
-        match checkpoint {
-            true => self.stage.note_checkpoint(note.clone()).await,
-            false => self.stage.note(note.clone()).await,
+        if checkpoint {
+            self.stage.note_checkpoint(note.clone()).await
+        } else {
+            self.stage.note(note.clone()).await
         }
         let happened = serde_json::from_value(note)
             .map_err(|error| BackendError::terminal("the conversation cannot be kept").caused_by(error))?;
@@ -177,16 +177,17 @@ impl Talk<'_> {
         Ok(())
     }
 
-    /// What the model is told first.
+    /// Returns the first event of the conversation, with the system prompt and the first message.
     async fn begin(
         &self,
-        around: &Surroundings,
+        around: &StageHistory,
         kept: &mut Kept,
         reports: bool,
     ) -> Result<Happened, BackendError> {
-        let earlier = match around.fidelity == Fidelity::Full || around.degraded {
-            true => Earlier::read(&self.stage, around),
-            false => Earlier::default(),
+        let earlier = if around.fidelity == Fidelity::Full || around.degraded {
+            Earlier::read(&self.stage, around)
+        } else {
+            Earlier::default()
         };
         let goes_on = around.fidelity == Fidelity::Full && !earlier.messages.is_empty();
         let told = self.told(around, goes_on.then_some(&earlier));
@@ -204,8 +205,9 @@ impl Talk<'_> {
         Ok(Happened::Began { system, messages })
     }
 
-    /// What the model is told of the run, where it goes on with an earlier conversation or begins anew.
-    fn told(&self, around: &Surroundings, earlier: Option<&Earlier>) -> String {
+    /// Returns the description of the run for the model: the whole preamble if no earlier conversation is continued,
+    /// else only what happened since.
+    fn told(&self, around: &StageHistory, earlier: Option<&Earlier>) -> String {
         let stage = &self.stage;
         let read = |record: &str, file: StageFile, most: usize| stage.stage_text(record, file, most);
         let past = Past {
@@ -216,7 +218,7 @@ impl Talk<'_> {
             read: &read,
         };
         let Some(earlier) = earlier else {
-            // A thread that begins knows nothing of the run.
+            // A thread that begins has no history, so it needs a preamble.
             let fidelity = match around.fidelity {
                 Fidelity::Full => Fidelity::Compact,
                 fidelity => fidelity,
@@ -233,7 +235,7 @@ impl Talk<'_> {
         parts.join("\n\n")
     }
 
-    /// What the model is told about itself, and the first message to it.
+    /// Returns the system prompt and the first message to the model, and stores both as the prompt of the stage.
     async fn opening(
         &self,
         told: String,
@@ -248,9 +250,10 @@ impl Talk<'_> {
             .into_iter()
             .filter(|part| !part.is_empty())
             .collect();
-        let mut message = match before.is_empty() {
-            true => task,
-            false => format!("{}\n\n# Your task\n\n{task}", before.join("\n\n")),
+        let mut message = if before.is_empty() {
+            task
+        } else {
+            format!("{}\n\n# Your task\n\n{task}", before.join("\n\n"))
         };
         if !instructions.is_empty() {
             message = format!("{message}\n\n{}", steering(instructions));
@@ -262,28 +265,29 @@ impl Talk<'_> {
             }
             system.push_str(AUTONOMOUS);
         }
-        let shown = match system.is_empty() {
-            true => message.clone(),
-            false => format!("{system}\n\n---\n\n{message}"),
+        let shown = if system.is_empty() {
+            message.clone()
+        } else {
+            format!("{system}\n\n---\n\n{message}")
         };
         stage.keep_prompt(&shown).map_err(unwritable)?;
         Ok((system, message))
     }
 
-    /// Has the stage done by a program, which has a loop of its own.
+    /// Runs the stage with an external program, which has its own agent loop.
     pub(crate) async fn by_program(self, program: &CliBackend) -> Result<CodergenReply, BackendError> {
         if self.resolved.mode.value == Mode::Interactive {
             let told = "nobody can talk with a program during a stage; use the backend `agent` or `direct`";
             return Err(BackendError::terminal(told).code("backend_capability"));
         }
         let stage = self.stage.clone();
-        let around = stage.surroundings().await;
+        let around = stage.history().await;
         if around.fidelity == Fidelity::Full || around.degraded {
             let told = "a program begins anew at each stage, so the fidelity `full` cannot be kept; use the backend `agent` or \
                         `direct`, or another fidelity";
             return Err(BackendError::terminal(told).code("backend_capability"));
         }
-        // Instructions that come while the program runs wait for the next model stage.
+        // Instructions that arrive while the program runs are delivered to the next model stage.
         let told = self.told(&around, None);
         let (system, prompt) = self.opening(told, false, &stage.instructions()).await?;
         let resolved = self.resolved;
@@ -296,14 +300,14 @@ impl Talk<'_> {
         program.answer(call).await
     }
 
-    /// The task of the stage in words.
+    /// Renders the task of the stage.
     async fn task(&self, reports: bool) -> Result<String, BackendError> {
         let stage = &self.stage;
         let node = stage.node();
         let own = node.prompt();
         let own = &*own;
         let is_fan_in = node.kind() == kind::FAN_IN;
-        // What the engine asks for beside the prompt is part of the report, where there is one.
+        // The engine's addition to the prompt becomes part of the report schema if the model reports.
         let (prompt, appended) = match self.prompt.strip_prefix(own).filter(|_| !is_fan_in) {
             Some(appended) if node.text("prompt").is_some_and(|text| !text.trim().is_empty()) => {
                 (own, appended)
@@ -365,7 +369,7 @@ impl Talk<'_> {
         let most = resolved.max_tokens.as_ref().map(|most| most.value);
         request.max_output_tokens = most.map(|most| u32::try_from(most).unwrap_or(u32::MAX));
         if !self.stage.budget().is_empty() {
-            // What nothing bounds cannot be set aside.
+            // A call without a limit on its output cannot be reserved.
             request.max_output_tokens.get_or_insert(DEFAULT_MAX_OUTPUT_TOKENS);
         }
         request.reasoning_effort = effort(resolved);
@@ -373,8 +377,8 @@ impl Talk<'_> {
         request
     }
 
-    /// Calls the model, and calls it again after a failure that may pass (rule F9). The stage's time-out and its budget
-    /// bound all tries together.
+    /// Calls the model, and retries after retryable errors (rule F9). The time limit of the stage and its budget apply
+    /// to all attempts together.
     async fn call_model(&self, request: &ModelRequest) -> Result<(ModelReply, Reservation), BackendError> {
         let mut delay = FIRST_DELAY;
         let mut tries = 1;
@@ -395,19 +399,21 @@ impl Talk<'_> {
         }
     }
 
-    /// The answer, and what was set aside for it until it is kept.
+    /// Makes one model call. Returns the answer, and the reservation that the caller holds until the answer is
+    /// persisted.
     async fn ask_model(&self, request: &ModelRequest) -> Result<(ModelReply, Reservation), BackendError> {
         let stage = &self.stage;
         let reserved = stage.reserve(self.most(request)?).await?;
         let mut text = stage.text();
         let mut told = |piece: &str| text.push(piece);
-        let on_text: Option<crate::OnText<'_>> = match self.agents.streams() {
-            true => Some(&mut told),
-            false => None,
+        let on_text: Option<crate::OnText<'_>> = if self.agents.streams() {
+            Some(&mut told)
+        } else {
+            None
         };
         match self.agents.model().call(request, on_text).await {
             Ok(reply) => {
-                // A provider that does not tell is believed to count as we do.
+                // If the provider does not report its usage, use our own count.
                 let used = reply.usage.unwrap_or_else(|| counted(request, &reply));
                 reserved.record(self.usage(request, used));
                 Ok((reply, reserved))
@@ -421,7 +427,7 @@ impl Talk<'_> {
         }
     }
 
-    /// What a call may use at most.
+    /// Returns the maximum usage of a call, which is reserved from the budget.
     fn most(&self, request: &ModelRequest) -> Result<Usage, BackendError> {
         let budget = self.stage.budget();
         if budget.is_empty() {
@@ -461,13 +467,13 @@ impl Talk<'_> {
         }
     }
 
-    /// Lets the person speak.
+    /// Asks the person for a reply and waits for it.
     async fn ask_person(&self, conversation: &Conversation) -> Result<String, BackendError> {
         let words = conversation.last_words();
         let question = Question::new(QuestionKind::FreeText, words)
             .chat()
             .metadata("turn", conversation.messages().len() as u64);
-        // Silence approves nothing: somebody else may answer when the run is resumed.
+        // A timeout must not approve anything: somebody else may answer when the run is resumed.
         let Answer { reply, .. } = self.stage.require_answer(question).await?;
         match reply {
             Reply::Chosen(said) => Ok(said.join("\n")),
@@ -479,7 +485,7 @@ impl Talk<'_> {
         }
     }
 
-    /// What the engine is told of a conversation that is over.
+    /// Converts the end of the conversation to the reply for the engine.
     fn reply(&self, end: End) -> Result<CodergenReply, BackendError> {
         let End { text, how } = end;
         let failed = |reason: String, code: &str| Err(BackendError::terminal(reason).code(code));
@@ -497,9 +503,10 @@ impl Talk<'_> {
             }
             Ended::Approved => return Ok(CodergenReply::from(text).with_verdict(ChatVerdict::Approved)),
             Ended::Rejected { reason } => {
-                let told = match reason.is_empty() {
-                    true => "a person rejected it".to_owned(),
-                    false => format!("a person rejected it: {reason}"),
+                let told = if reason.is_empty() {
+                    "a person rejected it".to_owned()
+                } else {
+                    format!("a person rejected it: {reason}")
                 };
                 verdict = Some(ChatVerdict::Rejected { reason });
                 (Outcome::fail_terminal(told).prefer("Reject"), text)
@@ -545,7 +552,7 @@ fn unwritable(error: StoreError) -> BackendError {
     BackendError::retryable("the stage's files cannot be written").caused_by(error)
 }
 
-/// How long the model of a stage may think.
+/// Returns the reasoning effort of the model of a stage.
 fn effort(resolved: &ResolvedStage) -> Option<ReasoningEffort> {
     let effort = resolved.reasoning_effort.as_ref()?;
     Some(match effort.value {
@@ -555,7 +562,7 @@ fn effort(resolved: &ResolvedStage) -> Option<ReasoningEffort> {
     })
 }
 
-/// The tokens of a call, as we count them.
+/// Returns the tokens of a call by our own count.
 fn counted(request: &ModelRequest, reply: &ModelReply) -> TokenUsage {
     let tools = serde_json::to_string(&request.tools).unwrap_or_default();
     let input = request.messages.iter().map(tokens_of).sum::<u64>();

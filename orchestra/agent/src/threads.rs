@@ -1,25 +1,25 @@
-//! Conversations that go on from stage to stage (Attractor 5.4, rule F5). A stage leaves its conversation among its files, so
-//! it is there after a resume too, and a later stage of the thread begins with it.
+//! Conversations that continue from stage to stage (Attractor 5.4, rule F5). A stage saves its conversation among its
+//! files. A later stage of the thread continues it, even after the run was resumed.
 
 use std::sync::OnceLock;
 
-use orchestra_engine::{StageContext, StageFile, Status, Surroundings};
+use orchestra_engine::{StageContext, StageFile, StageHistory, Status};
 use orchestra_graph::Pipeline;
 use orchestra_graph::table::Constant;
 
 use crate::conversation::Conversation;
 use crate::model::{Message, ToolResult};
 
-/// The longest conversation that is read, in bytes.
+/// Maximum size of a conversation that is read, in bytes.
 const LONGEST: usize = 64 << 20;
 
-/// Whether conversations of a run go on at all; looked up once a run.
+/// The cached answer whether any stage of a run continues a conversation; computed once per run.
 #[derive(Default)]
 struct Threads {
     any: OnceLock<bool>,
 }
 
-/// Returns whether any stage of a pipeline goes on with a conversation.
+/// Returns whether any stage of a pipeline may continue a conversation.
 fn any_goes_on(pipeline: &Pipeline) -> bool {
     let full =
         |value: Option<&Constant>| matches!(value, Some(Constant::String(word)) if word.trim() == "full");
@@ -33,19 +33,19 @@ fn any_goes_on(pipeline: &Pipeline) -> bool {
         })
 }
 
-/// What was said in a thread before.
+/// The earlier conversation of a thread.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Earlier {
     pub(crate) messages: Vec<Message>,
-    /// How the latest stage of the thread failed, in words; `None` where it did not.
+    /// A description of how the latest stage of the thread failed; `None` if it did not fail.
     pub(crate) failure: Option<String>,
-    /// Whether it was an earlier attempt of the stage itself.
+    /// `true` if the conversation is that of an earlier attempt of the same stage.
     pub(crate) is_own: bool,
 }
 
 impl Earlier {
-    /// Reads what the thread of a stage holds.
-    pub(crate) fn read(stage: &StageContext, around: &Surroundings) -> Earlier {
+    /// Reads the earlier conversation of a stage's thread.
+    pub(crate) fn read(stage: &StageContext, around: &StageHistory) -> Earlier {
         let read = |record: &str| {
             let text = stage.stage_text(record, StageFile::Conversation, LONGEST)?;
             let messages: Vec<Message> = serde_json::from_str(&text.head).ok()?;
@@ -88,10 +88,10 @@ fn failed(node: &str, reason: &str) -> String {
     }
 }
 
-/// A conversation under way, which is kept for its thread however the stage ends.
+/// A conversation that is saved for its thread when it is dropped, however the stage ends.
 pub(crate) struct Kept {
     pub(crate) conversation: Conversation,
-    /// What was said in the thread before, where the model was not told all of it.
+    /// Earlier messages of the thread that the current conversation does not contain.
     before: Vec<Message>,
     stage: Option<StageContext>,
 }
@@ -107,7 +107,7 @@ impl Kept {
         }
     }
 
-    /// Puts what was said before in front of what is kept.
+    /// Sets the earlier messages that are saved before the conversation.
     pub(crate) fn behind(&mut self, before: Vec<Message>) {
         self.before = before;
     }
@@ -123,14 +123,14 @@ impl Drop for Kept {
             return;
         }
         let messages = without_loose_ends(self.before.iter().chain(messages).cloned().collect());
-        // What cannot be written stops the run; there is nobody else to tell.
+        // A failed write stops the run elsewhere; `drop` cannot report it.
         if let Ok(text) = serde_json::to_string(&messages) {
             let _ = stage.keep_conversation(&text);
         }
     }
 }
 
-/// Answers calls whose results never came, so that a provider takes the conversation.
+/// Adds error results to calls without results, so that a provider accepts the conversation.
 fn without_loose_ends(mut messages: Vec<Message>) -> Vec<Message> {
     let answered: Vec<String> = match messages.last() {
         Some(Message::Tools { results }) => results.iter().map(|result| result.id.clone()).collect(),
@@ -160,7 +160,7 @@ fn without_loose_ends(mut messages: Vec<Message>) -> Vec<Message> {
     messages
 }
 
-/// Puts calls of tools and their results into words, for a stage without tools: a provider takes none then.
+/// Converts tool calls and their results to plain text, because a provider rejects them in a stage without tools.
 pub(crate) fn in_words(messages: Vec<Message>) -> Vec<Message> {
     let mut made: Vec<Message> = Vec::new();
     for message in messages {
@@ -188,7 +188,7 @@ pub(crate) fn in_words(messages: Vec<Message>) -> Vec<Message> {
     made
 }
 
-/// Adds the next task to a conversation; two messages of the user in a row are one.
+/// Adds a message of the user. Merges it with the last message if that is also from the user.
 pub(crate) fn with_task(mut messages: Vec<Message>, task: String) -> Vec<Message> {
     match messages.last_mut() {
         Some(Message::User { text }) => {

@@ -1,17 +1,17 @@
-//! How many tokens a text has.
+//! Counts the tokens of texts and requests.
 
 use crate::model::{Arguments, Message, ModelRequest};
 use crate::providers::ProviderKind;
 
-/// The tokens of a text, counted with OpenAI's vocabulary `o200k_base`, whichever model reads it.
+/// Returns the number of tokens of a text, counted with OpenAI's vocabulary `o200k_base`, regardless of the model.
 ///
-/// For OpenAI's models since GPT 4o this is what they count, but for a few tokens that frame each message. Others have
-/// vocabularies of their own that are not published, so for them it is a measure, not their count: for English and
-/// program text, Gemini counts about the same, give or take a tenth; Claude up to 4.6 a tenth to a third more, later
-/// Claudes up to two thirds more. Where a bound is needed, as for a budget, there is [`input_token_bound`].
+/// For OpenAI's models since GPT 4o this is the exact count, except for a few tokens that frame each message. Other
+/// providers do not publish their vocabularies, so for them it is an estimate: for English and program text, Gemini
+/// counts about the same, plus or minus a tenth; Claude up to 4.6 counts a tenth to a third more, later versions up to
+/// two thirds more. Use [`input_token_bound`] if an upper bound is needed, as for a budget.
 ///
-/// The time grows with the text alone, whatever is in it. The first call loads the vocabulary, which takes a fraction of
-/// a second.
+/// The time is linear in the length of the text, whatever it contains. The first call loads the vocabulary, which takes
+/// a fraction of a second.
 ///
 /// ```
 /// use orchestra_agent::count_tokens;
@@ -24,8 +24,8 @@ pub fn count_tokens(text: &str) -> u64 {
     u64::try_from(count).unwrap_or(u64::MAX)
 }
 
-/// A text in pieces of bounded length, cut behind a line where that is possible. The tokenizer's expressions backtrack,
-/// and give up on a long run of white space; a cut costs a token at most.
+/// Splits a text into pieces of bounded length, after a line feed if possible. The tokenizer's regular expressions
+/// backtrack, and fail on long runs of white space. A split costs at most one token.
 fn pieces(text: &str) -> impl Iterator<Item = &str> {
     const LONGEST: usize = 8 * 1024;
     let mut rest = text;
@@ -42,10 +42,11 @@ fn pieces(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The most tokens that a provider will count for a request, before it is sent: what a budget reserves for it.
+/// Returns an upper bound of the tokens that a provider counts for a request. A budget reserves it before the request
+/// is sent.
 ///
-/// It counts everything that is sent, adds what frames messages and tools, and then a margin for vocabularies other
-/// than [`count_tokens`] knows: a tenth for OpenAI's models, a quarter for Gemini, three quarters for all others.
+/// The bound includes everything that is sent, the frames of messages and tools, and a margin for vocabularies other
+/// than that of [`count_tokens`]: a tenth for OpenAI's models, a quarter for Gemini, three quarters for all others.
 ///
 /// ```
 /// use orchestra_agent::{ModelRequest, count_tokens, input_token_bound};
@@ -54,7 +55,7 @@ fn pieces(text: &str) -> impl Iterator<Item = &str> {
 /// assert!(input_token_bound(&request) > count_tokens(text));
 /// ```
 pub fn input_token_bound(request: &ModelRequest) -> u64 {
-    // What providers add: a frame around each message and call, a description of tools in general.
+    // Providers add a frame around each message and call, and a general description of tools.
     const FRAME: u64 = 12;
     const TOOLS: u64 = 500;
     let mut count = FRAME + count_tokens(&request.system);
@@ -112,7 +113,7 @@ mod tests {
 
     use super::*;
 
-    /// Counts that the vocabulary's publisher gives for these texts.
+    /// The counts that the publisher of the vocabulary states for these texts.
     #[test]
     fn texts_have_the_tokens_that_are_published_for_them() {
         let cases = [
@@ -139,7 +140,7 @@ mod tests {
         for text in &texts {
             assert!(count_tokens(text) > 0);
         }
-        // Quadratic time would be hours.
+        // Quadratic time would take hours.
         assert!(began.elapsed() < Duration::from_secs(120));
     }
 

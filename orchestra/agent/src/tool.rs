@@ -1,4 +1,4 @@
-//! Tools: what a model may do besides talking.
+//! The [`Tool`] trait, the registry of tools, and the context and results of their calls.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
-/// What a model is told of a tool.
+/// The description of a tool that is sent to the model.
 ///
 /// ```
 /// use orchestra_agent::ToolSpec;
@@ -27,15 +27,15 @@ use tokio_util::sync::CancellationToken;
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolSpec {
-    /// The name by which the model calls it: letters, digits, `_` and `-`, at most 64.
+    /// The name by which the model calls the tool: letters, digits, `_` and `-`, at most 64 characters.
     pub name: String,
-    /// What it does, when to use it.
+    /// A description of what the tool does and when to use it.
     pub description: String,
-    /// The JSON schema of its arguments; an object.
+    /// The JSON schema of the arguments; an object.
     pub parameters: Value,
 }
 
-/// What a tool may know of the call: where it works, who wants it, when to stop.
+/// The context of a tool call: the working folder, the stage that makes the call, the cancellation token, and limits.
 ///
 /// ```
 /// use orchestra_agent::ToolContext;
@@ -52,11 +52,12 @@ pub struct ToolContext {
     output_limit: usize,
 }
 
-/// How many bytes of a result a model reads, unless something else is set.
+/// Default maximum length of a result that a model reads, in bytes.
 const OUTPUT_LIMIT: usize = 30_000;
 
 impl ToolContext {
-    /// A call outside of any run, in a working folder, beyond which file tools do not reach.
+    /// Creates the context of a call outside of any run. File tools cannot reach files outside of the working folder
+    /// `root`.
     pub fn new(root: impl Into<PathBuf>) -> ToolContext {
         ToolContext {
             root: root.into(),
@@ -67,7 +68,7 @@ impl ToolContext {
         }
     }
 
-    /// A call of a stage.
+    /// Sets the stage that makes the call, and uses its cancellation token.
     #[must_use]
     pub fn of_stage(mut self, stage: StageContext) -> ToolContext {
         self.cancellation = stage.cancellation();
@@ -75,41 +76,43 @@ impl ToolContext {
         self
     }
 
-    /// Lets commands inherit more variables of the environment, by their names.
+    /// Lets commands inherit additional environment variables, given by their names.
     #[must_use]
     pub fn inherit_env(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> ToolContext {
         self.inherit_env = names.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Sets how many bytes of a result the model reads: 30,000 unless set, and at least 1,000.
+    /// Sets the maximum length of a result that the model reads, in bytes: 30,000 by default, and at least 1,000.
     #[must_use]
     pub fn output_limit(mut self, bytes: usize) -> ToolContext {
         self.output_limit = bytes.max(1_000);
         self
     }
 
-    /// Replaces the token by which calls are cancelled.
+    /// Replaces the token that cancels calls.
     #[must_use]
     pub fn cancelled_by(mut self, token: CancellationToken) -> ToolContext {
         self.cancellation = token;
         self
     }
 
-    /// The same call in a repository: in its folder of the workspace of the run, or where there is none in another one.
+    /// Returns the same context with the folder of a repository as working folder: its folder in the workspace of the
+    /// run or, if the run has no workspace, `otherwise`. Returns an unchanged copy if there is neither.
     ///
     /// # Errors
-    /// The workspace does not hold the repository. Its own folder is a person's, in which no run with a workspace works.
+    /// Returns an error if the workspace does not contain the repository. The repository's configured folder is not
+    /// used instead: it belongs to a person, and a run with a workspace must not work in it.
     pub(crate) fn in_repository(
         &self,
         name: &str,
         otherwise: Option<&Path>,
     ) -> Result<ToolContext, ToolError> {
-        let place = self.stage.as_ref().and_then(StageContext::workplace);
-        let folder = match place {
-            Some(place) => {
+        let position = self.stage.as_ref().and_then(StageContext::workplace);
+        let folder = match position {
+            Some(position) => {
                 let same = |known: &&str| canonical_name(known) == canonical_name(name);
-                let mut known = place.repositories();
+                let mut known = position.repositories();
                 let found = known.find(|(known, _)| same(known)).map(|(_, folder)| folder);
                 found.ok_or_else(|| {
                     ToolError::new(format!("the workspace of this run has no repository `{name}`"))
@@ -123,8 +126,9 @@ impl ToolContext {
         Ok(self.at(folder))
     }
 
-    /// Returns the same call in the run folder, with the path there, where a path leads to what a stage of the run left:
-    /// such files may be read wherever the model works (rule F4).
+    /// Returns the same context with the run folder as working folder, and `path` relative to that folder. Returns
+    /// `None` if `path` is not an output file of a stage of the run. Such files may be read regardless of the working
+    /// folder (rule F4).
     pub(crate) fn for_stage_file(&self, path: &str) -> Option<(ToolContext, String)> {
         let stage = self.stage.as_ref()?;
         let folder = std::path::absolute(stage.run_dir()?).ok()?;
@@ -145,20 +149,21 @@ impl ToolContext {
         is_left.then(|| (self.at(&folder), parts.join("/")))
     }
 
-    /// The folders of the repositories in the working folder, where that is the root of a workspace with several.
+    /// Returns the names of the repository folders in the working folder. Returns an empty list unless the working
+    /// folder is the root of a workspace with several repositories.
     pub(crate) fn repositories(&self) -> Vec<String> {
-        let place = self.stage.as_ref().and_then(StageContext::workplace);
-        let Some(place) = place.filter(|place| place.root() == self.root) else {
+        let position = self.stage.as_ref().and_then(StageContext::workplace);
+        let Some(position) = position.filter(|position| position.root() == self.root) else {
             return Vec::new();
         };
-        let below = place
+        let below = position
             .repositories()
-            .filter_map(|(_, folder)| folder.strip_prefix(place.root()).ok());
+            .filter_map(|(_, folder)| folder.strip_prefix(position.root()).ok());
         let below = below.filter_map(|folder| folder.iter().next());
         below.map(|name| name.to_string_lossy().into_owned()).collect()
     }
 
-    /// The same call in another working folder.
+    /// Returns the same context with another working folder.
     pub(crate) fn at(&self, root: &Path) -> ToolContext {
         ToolContext {
             root: root.to_owned(),
@@ -166,34 +171,34 @@ impl ToolContext {
         }
     }
 
-    /// How many bytes of a result the model reads. A tool that has more to say tells how to ask for the rest; what goes
-    /// beyond this all the same is cut in the middle.
+    /// Returns the maximum length of a result that the model reads, in bytes. A tool with a longer result should
+    /// explain how to request the rest; a result that is still longer is cut in the middle.
     pub fn most_output(&self) -> usize {
         self.output_limit
     }
 
-    /// The working folder.
+    /// Returns the working folder.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// The variables of the environment that commands may see besides those that every command sees.
+    /// Returns the names of the environment variables that commands inherit in addition to the default ones.
     pub fn inherited_env(&self) -> &[String] {
         &self.inherit_env
     }
 
-    /// Cancelled when the stage is; what a tool started must end then.
+    /// Returns the token that is cancelled together with the stage. Everything that a tool started must end then.
     pub fn cancellation(&self) -> &CancellationToken {
         &self.cancellation
     }
 
-    /// The stage whose model calls; `None` outside of a run.
+    /// Returns the stage that makes the call, or `None` outside of a run.
     pub fn stage(&self) -> Option<&StageContext> {
         self.stage.as_ref()
     }
 }
 
-/// What a tool gives back: text for the model.
+/// The result of a successful tool call: text for the model.
 ///
 /// ```
 /// use orchestra_agent::ToolOutput;
@@ -202,7 +207,7 @@ impl ToolContext {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ToolOutput {
-    /// What the model reads.
+    /// The text that the model reads.
     pub text: String,
 }
 
@@ -218,7 +223,7 @@ impl From<&str> for ToolOutput {
     }
 }
 
-/// A tool that did not do what it was asked; the model reads why, and may try otherwise.
+/// The error of a failed tool call. The model reads the message and can try again differently.
 ///
 /// ```
 /// use orchestra_agent::ToolError;
@@ -228,12 +233,12 @@ impl From<&str> for ToolOutput {
 #[error("{message}")]
 #[non_exhaustive]
 pub struct ToolError {
-    /// Why.
+    /// The reason of the failure.
     pub message: String,
 }
 
 impl ToolError {
-    /// An error with its reason, in words that help the model to do better.
+    /// Creates an error with a message that helps the model to correct its call.
     pub fn new(message: impl Into<String>) -> ToolError {
         ToolError {
             message: message.into(),
@@ -241,10 +246,10 @@ impl ToolError {
     }
 }
 
-/// A call of a tool under way. Dropping it ends what it started.
+/// The future of a tool call. Dropping it ends everything that the call started.
 pub type ToolFuture<'a> = Pin<Box<dyn Future<Output = Result<ToolOutput, ToolError>> + Send + 'a>>;
 
-/// A tool. Functions become tools by `#[orchestra::tool]`.
+/// A tool that a model can call. `#[orchestra::tool]` turns a function into a tool.
 ///
 /// ```
 /// use orchestra_agent::{Tool, ToolContext, ToolFuture, ToolSpec};
@@ -264,28 +269,29 @@ pub type ToolFuture<'a> = Pin<Box<dyn Future<Output = Result<ToolOutput, ToolErr
 /// }
 /// ```
 pub trait Tool: Send + Sync + 'static {
-    /// What the model is told of it.
+    /// Returns the description of the tool for the model.
     fn spec(&self) -> ToolSpec;
 
-    /// The repository to which it belongs; in configurations it is then called `REPOSITORY:NAME`. It works in the folder
-    /// that the workspace of a run has of it.
+    /// Returns the repository to which the tool belongs, if any. In configurations the tool is then called
+    /// `REPOSITORY:NAME`, and it works in the folder of that repository in the workspace of the run.
     fn repository(&self) -> Option<&str> {
         None
     }
 
-    /// Whether calls of it may run beside others of the same answer. One that changes what others read should not.
+    /// Returns whether its calls may run concurrently with other calls of the same answer. A tool that changes data
+    /// that other tools read should return `false`.
     fn is_read_only(&self) -> bool {
         false
     }
 
-    /// Does what the model asks.
+    /// Executes a call of the model.
     ///
     /// # Errors
-    /// The future gives an error where it cannot be done; the model is told.
+    /// The future returns an error if the call fails; the model receives the message.
     fn call<'a>(&'a self, arguments: Map<String, Value>, context: ToolContext) -> ToolFuture<'a>;
 }
 
-/// The tools that a program has, by their names.
+/// The tools of a program, by name.
 ///
 /// ```
 /// use orchestra_agent::ToolRegistry;
@@ -297,45 +303,46 @@ pub struct ToolRegistry {
 }
 
 impl ToolRegistry {
-    /// Adds a tool; one of the same name is replaced and given back.
+    /// Adds a tool. Replaces and returns an existing tool of the same name.
     pub fn add(&mut self, tool: Arc<dyn Tool>) -> Option<Arc<dyn Tool>> {
         self.tools.insert(configured_name(&*tool), tool)
     }
 
-    /// The tool of a name as configurations write it: `read-file`, `backend:run-tests`.
+    /// Returns the tool with a name as configurations write it: `read-file`, `backend:run-tests`.
     pub fn get(&self, name: &str) -> Option<&Arc<dyn Tool>> {
         self.tools.get(&canonical_name(name))
     }
 
-    /// The tool of a name, and the nearest name where there is none.
+    /// Returns the tool with a name or, if there is none, the most similar known name as the error.
     pub(crate) fn find(&self, name: &str) -> Result<&Arc<dyn Tool>, Option<String>> {
         let canonical = canonical_name(name);
         let near = || did_you_mean(&canonical, self.names()).map(str::to_owned);
         self.tools.get(&canonical).ok_or_else(near)
     }
 
-    /// The tools, in the order of their names.
+    /// Returns the tools, sorted by name.
     pub fn all(&self) -> impl Iterator<Item = &Arc<dyn Tool>> {
         self.tools.values()
     }
 
-    /// The names, in order.
+    /// Returns the names, sorted.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.tools.keys().map(String::as_str)
     }
 }
 
-/// The name of a tool in configurations: `read-file`, `backend:run-tests`.
+/// Returns the name of a tool as configurations write it: `read-file`, `backend:run-tests`.
 pub(crate) fn configured_name(tool: &dyn Tool) -> String {
     let name = canonical_name(&tool.spec().name);
     match tool.repository() {
-        // The repository's name is made canonical too: by such names tools are looked up.
+        // Lookups use canonical names, so the repository's name must be canonical too.
         Some(repository) => format!("{}:{name}", canonical_name(repository)),
         None => name,
     }
 }
 
-/// Configurations write `read-file`, models and Rust `read_file`; both mean the same tool.
+/// Returns the canonical form of a tool name. Configurations write `read-file`, models and Rust write `read_file`; both
+/// mean the same tool.
 pub(crate) fn canonical_name(name: &str) -> String {
     name.replace('_', "-")
 }
@@ -360,10 +367,10 @@ impl fmt::Debug for ToolRegistry {
     note = "mark a function with `#[orchestra::tool]`, or give a tuple of such functions' types"
 )]
 pub trait ToolSet: Send + Sync + Sized + 'static {
-    /// The names of the tools, as configurations write them; known when the program is built.
+    /// The names of the tools, as configurations write them; known at compile time.
     const NAMES: ToolNames;
 
-    /// Puts the tools into a registry.
+    /// Adds the tools to a registry.
     fn register(self, registry: &mut ToolRegistry);
 }
 
@@ -373,7 +380,7 @@ impl ToolSet for () {
     fn register(self, _: &mut ToolRegistry) {}
 }
 
-/// The names of a set of tools; those of a tuple are those of its parts.
+/// The names of a set of tools. Those of a tuple are the names of its parts.
 ///
 /// ```
 /// use orchestra_agent::ToolNames;
@@ -384,14 +391,14 @@ impl ToolSet for () {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub enum ToolNames {
-    /// These.
+    /// A list of names.
     List(&'static [&'static str]),
-    /// Those of two sets.
+    /// The names of two sets.
     Both(&'static ToolNames, &'static ToolNames),
 }
 
 impl ToolNames {
-    /// Whether a name is among them, written as they are.
+    /// Returns whether `name` is one of the names. The comparison is exact.
     pub const fn contain(&self, name: &str) -> bool {
         match self {
             ToolNames::Both(first, second) => first.contain(name) || second.contain(name),
@@ -408,7 +415,7 @@ impl ToolNames {
         }
     }
 
-    /// The names, in order.
+    /// Returns the names, in order.
     pub fn iter(&self) -> impl Iterator<Item = &'static str> {
         let mut found = Vec::new();
         self.collect(&mut found);

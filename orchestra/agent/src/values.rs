@@ -1,5 +1,5 @@
-//! The values of a task template: the context, and what stages and branches left, read when the template uses it
-//! (rules F1 and F2).
+//! The values of a task template: the context, and the outputs of stages and branches, which are read when the template
+//! uses them (rules F1 and F2).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,11 +8,11 @@ use orchestra_config::{ResolvedStage, STAGE_FIELDS, TemplateValue, TemplateValue
 use orchestra_engine::{PastStage, StageContext, StageFile, StoredText};
 use serde_json::{Map, Value};
 
-/// The longest text that is given whole, in bytes.
+/// Maximum length of a text that is returned whole, in bytes.
 const WHOLE: usize = 1 << 20;
-/// Where the results of a parallel block stand in the context.
+/// The context key of the results of a parallel block.
 const RESULTS: &str = "parallel.results";
-/// Where the beginning of the latest response stands in the context (Attractor 4.5); a template gets all of it.
+/// The context key of the beginning of the latest response (Attractor 4.5). A template receives the whole response.
 const LAST_RESPONSE: &str = "last_response";
 
 /// Returns the values that the templates of a stage may use.
@@ -41,20 +41,20 @@ pub(crate) async fn values(stage: &StageContext, resolved: &ResolvedStage) -> Te
     values
 }
 
-/// The latest response as a whole: that of the latest stage whose response begins as the context says.
+/// Returns the whole latest response: that of the latest stage whose response begins with the text in the context.
 async fn last_response(stage: &StageContext) -> String {
     let start = stage.context().text(LAST_RESPONSE);
     if start.is_empty() {
         return String::new();
     }
-    let stages = stage.surroundings().await.stages;
+    let stages = stage.history().await.stages;
     let records = stages.iter().rev().filter_map(|past| past.record.as_deref());
     let mut responses = records.filter_map(|record| stage.stage_text(record, StageFile::Response, WHOLE));
     let whole = responses.find(|text| text.head.starts_with(&*start));
     whole.map_or_else(|| start.to_string(), |text| text.to_string())
 }
 
-/// The stages that the templates use; those that have not ended are there too, with nothing in them.
+/// Returns the stages that the templates use. Stages that have not ended are included with empty fields.
 async fn stages(stage: &StageContext, resolved: &ResolvedStage) -> TemplateValue {
     let named: Option<Vec<Vec<String>>> = resolved.templates().map(|template| template.stages()).collect();
     let named: Option<Vec<String>> = named.map(|named| named.concat());
@@ -78,7 +78,7 @@ async fn stages(stage: &StageContext, resolved: &ResolvedStage) -> TemplateValue
     TemplateValue::Map(stages)
 }
 
-/// A stage that has ended.
+/// Returns the fields of a stage that has ended.
 fn ended(stage: &StageContext, past: &PastStage) -> BTreeMap<String, TemplateValue> {
     let mut fields = match &past.record {
         Some(record) => texts(stage, record),
@@ -92,7 +92,7 @@ fn ended(stage: &StageContext, past: &PastStage) -> BTreeMap<String, TemplateVal
     fields
 }
 
-/// What a visit left, read when it is used.
+/// Returns the output fields of a visit; each is read when the template uses it.
 fn texts(stage: &StageContext, record: &str) -> BTreeMap<String, TemplateValue> {
     use StageFile::{Response, ToolError, ToolOutput};
     let late = |files: &'static [StageFile], show: fn(StoredText) -> String, most: usize| {
@@ -120,7 +120,8 @@ fn texts(stage: &StageContext, record: &str) -> BTreeMap<String, TemplateValue> 
     .into()
 }
 
-/// The results of a parallel block, each with the response of its last stage that left one, and with its stages.
+/// Returns the results of a parallel block. Each result contains its stages and the response of its last stage with a
+/// response.
 fn branches(stage: &StageContext, results: &Value) -> TemplateValue {
     let Value::Array(results) = results else {
         return results.clone().into();
@@ -165,7 +166,7 @@ fn branch(stage: &StageContext, fields: &Map<String, Value>) -> BTreeMap<String,
     made
 }
 
-/// The records of the stages of a branch, in the order in which they ended.
+/// Returns the records of the stages of a branch, in the order in which the stages ended.
 fn records(result: &Map<String, Value>) -> Vec<String> {
     let stages = result
         .get("stages")
@@ -176,7 +177,7 @@ fn records(result: &Map<String, Value>) -> Vec<String> {
     records.map(str::to_owned).collect()
 }
 
-/// Returns what a visit left: a response, else the output of a tool.
+/// Returns the output of a visit: the response or, if there is none, the output of a tool.
 pub(crate) fn left(stage: &StageContext, record: &str, most: usize) -> Option<StoredText> {
     let files = [StageFile::Response, StageFile::ToolOutput];
     let mut texts = files

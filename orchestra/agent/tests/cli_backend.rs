@@ -1,4 +1,4 @@
-//! The cli backend with real programs that play the agent.
+//! Tests of the cli backend with real programs that act as agents.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)]
 
@@ -27,7 +27,7 @@ echo "Working as ${ORCHESTRA_MODEL-any} of ${ORCHESTRA_PROVIDER-any} (${ORCHESTR
 echo "The greeting is right now."
 "#;
 
-/// Digits that no other process on this machine has in its arguments.
+/// Returns digits that no other process on this machine has in its arguments.
 fn token() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(1);
     format!(
@@ -37,7 +37,7 @@ fn token() -> String {
     )
 }
 
-/// The processes with a text in their arguments.
+/// Returns the ids of the processes with a text in their arguments.
 fn processes_with(token: &str) -> Vec<i32> {
     let own = i32::try_from(std::process::id()).unwrap();
     let pids = fs::read_dir("/proc").unwrap().flatten();
@@ -58,7 +58,7 @@ async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// A pipeline with one model stage, whose attributes are given.
+/// Returns a pipeline whose first model stage has these attributes.
 fn pipeline(attributes: &str) -> orchestra_graph::Pipeline {
     let text = format!(
         "digraph {{
@@ -76,7 +76,7 @@ fn pipeline(attributes: &str) -> orchestra_graph::Pipeline {
         .unwrap()
 }
 
-/// Runs a pipeline with an agent.
+/// Runs the pipeline with an agent. Returns the result and the events.
 async fn run(settings: CliSettings, attributes: &str) -> (RunResult, Vec<RunEvent>) {
     let engine = Engine::builder()
         .backend(CliBackend::new(settings))
@@ -92,7 +92,7 @@ async fn run(settings: CliSettings, attributes: &str) -> (RunResult, Vec<RunEven
     (result, events)
 }
 
-/// Why the first stage failed, and whether trying again may help.
+/// Returns the failure reason of the first stage, and its category.
 async fn failure(settings: CliSettings, attributes: &str) -> (String, FailureCategory) {
     let (result, events) = run(settings, attributes).await;
     assert_eq!(result.status, RunStatus::Fail, "{result:?}");
@@ -285,7 +285,7 @@ async fn the_environment_is_an_allow_list() {
     assert_eq!(open.context.text("last_response"), secret);
 }
 
-/// Agents that do not want to end; `@` stands for a sleep of half an hour with the token in its arguments.
+/// Agents that resist termination. `@` is replaced by a sleep of half an hour with the token in its arguments.
 const HOSTILE: [(&str, &str); 5] = [
     ("hangs", "echo ready >ready; @"),
     ("ignores TERM", "trap '' TERM; echo ready >ready; @; @"),
@@ -305,7 +305,7 @@ async fn out_of_time_nothing_of_an_agent_is_left() {
     for (name, script) in HOSTILE {
         let (folder, token) = (repository(), token());
         let command = script.replace('@', &format!("sleep 1800.{token}"));
-        // Either limit ends it: the backend's own, and that of the node.
+        // Either limit ends the program: that of the backend, and that of the node.
         for (limit, attributes, told) in [
             (
                 Some(Duration::from_millis(500)),

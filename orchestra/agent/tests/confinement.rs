@@ -1,4 +1,4 @@
-//! File tools reach nothing beyond their root: neither by names nor by links nor by what changes under their hands.
+//! File tools cannot leave their root: neither with paths, nor through links, nor through changes while they run.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)]
 
@@ -16,15 +16,15 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 use serde_json::json;
 use tools_support::{builtin, call};
 
-/// What stands in every file outside, and nowhere inside.
+/// The content of every file outside of the root. No file inside contains it.
 const CANARY: &str = "CANARY-5f1d";
-/// The name of a file outside; no path of the tests holds it.
+/// The name of a file outside of the root. No path of the tests contains it.
 const ONLY_OUTSIDE: &str = "only_outside";
 const PATHS: usize = 10_000;
-/// Planted links that lead out, which nothing may put a file in place of.
+/// Links that lead out of the root, which no tool may replace by a file.
 const LINKS: [&str; 6] = ["to_file", "to_folder", "dangling", "etc", "up", "proc"];
 
-/// A root, and beside it what must not be touched.
+/// A root folder, with files next to it that must not be touched.
 struct Ground {
     _folder: tempfile::TempDir,
     outer: PathBuf,
@@ -34,7 +34,7 @@ struct Ground {
 
 impl Ground {
     fn new() -> Ground {
-        // Thousands of files are synced, so memory is better, where the system lends some.
+        // The tests sync thousands of files, so use a memory file system if there is one.
         let folder = tempfile::tempdir_in("/dev/shm")
             .or_else(|_| tempfile::tempdir())
             .unwrap();
@@ -44,7 +44,7 @@ impl Ground {
         for path in ["secret", "folder/secret", "file.txt", ONLY_OUTSIDE] {
             fs::write(canary.join(path), format!("{CANARY} {path}\n")).unwrap();
         }
-        // A name that begins like the root's.
+        // A folder whose name begins with that of the root.
         fs::create_dir(outer.join("root2")).unwrap();
         fs::write(outer.join("root2/secret"), CANARY).unwrap();
         let ground = Ground {
@@ -91,7 +91,7 @@ impl Ground {
         }
     }
 
-    /// Everything outside of the root, with content and times.
+    /// Returns everything outside of the root, with content and times.
     fn outside(&self) -> BTreeMap<PathBuf, (u64, i64, i64, Vec<u8>)> {
         let mut found = BTreeMap::new();
         let mut folders = vec![self.outer.clone()];
@@ -120,7 +120,7 @@ impl Ground {
     }
 }
 
-/// The calls of all file tools with a path.
+/// Returns calls of all file tools with a path.
 fn calls(path: &str) -> [ToolCall; 6] {
     [
         call("read_file", json!({"path": path})),
@@ -138,10 +138,10 @@ fn calls(path: &str) -> [ToolCall; 6] {
     ]
 }
 
-/// Fails where a result shows something from outside.
+/// Panics if a result shows data from outside of the root.
 fn assert_harmless(call: &ToolCall, content: &str) {
     let asked = format!("{call:?}");
-    // What the call says itself comes back in messages.
+    // Messages may repeat the arguments of the call.
     let mut shown = content.to_owned();
     for own in [
         "`CANARY|root:x:0`",
@@ -156,7 +156,7 @@ fn assert_harmless(call: &ToolCall, content: &str) {
     }
 }
 
-/// A generator of its own, so that every run tries the same paths.
+/// A deterministic random number generator, so that every run tries the same paths.
 struct Chance(u64);
 
 impl Chance {
@@ -314,7 +314,7 @@ async fn no_path_leads_out_of_the_root() {
     let paths = hostile(&ground);
     assert_eq!(paths.len(), PATHS);
     for (at, path) in paths.iter().enumerate() {
-        // What is written inside would make every search longer.
+        // Files written inside the root would slow down every search, so reset it regularly.
         if at % 50 == 0 {
             for link in LINKS {
                 assert!(ground.root.join(link).is_symlink(), "{link} was replaced");
@@ -330,7 +330,7 @@ async fn no_path_leads_out_of_the_root() {
             *(if result.is_error { &mut refused } else { &mut done }) += 1;
         }
     }
-    // Both kinds were there: paths that are odd but inside, and those that lead out.
+    // There were paths of both kinds: unusual ones inside, and ones that lead out.
     assert!(done > 1_000 && refused > 20_000, "{done} done, {refused} refused");
     assert_eq!(ground.outside(), before);
 }
@@ -361,23 +361,23 @@ async fn links_that_stay_inside_are_followed() {
     }
 }
 
-/// Calls tools in a circle while another thread exchanges what lies at a place with a link that leads out.
-async fn race(ground: &Ground, path: &str, place: &str, target: &str) {
+/// Calls tools in a loop while another thread repeatedly swaps `place` with a link that leads out.
+async fn race(ground: &Ground, path: &str, dir: &str, target: &str) {
     let before = ground.outside();
     let runner = builtin(&ground.root);
     let (over, flips) = (&AtomicBool::new(false), &AtomicUsize::new(0));
-    let (place, link) = (ground.root.join(place), ground.root.join("link"));
+    let (dir, link) = (ground.root.join(dir), ground.root.join("link"));
     std::thread::scope(|scope| {
         let flipper = scope.spawn(move || {
             while !over.load(Ordering::Relaxed) {
-                // A tool that replaces what is at the place may have put a file there.
-                if !place.is_symlink() && !link.is_symlink() {
+                // A tool may have replaced the link with a file.
+                if !dir.is_symlink() && !link.is_symlink() {
                     let fresh = link.with_extension("fresh");
                     symlink(target, &fresh).unwrap();
                     let _old = fs::remove_file(&link);
                     fs::rename(&fresh, &link).unwrap();
                 }
-                renameat_with(CWD, &place, CWD, &link, RenameFlags::EXCHANGE).unwrap();
+                renameat_with(CWD, &dir, CWD, &link, RenameFlags::EXCHANGE).unwrap();
                 flips.fetch_add(1, Ordering::Relaxed);
             }
         });

@@ -1,4 +1,4 @@
-//! Conversations with people, and conversations that are cut short.
+//! Conversations with people, and interrupted conversations.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -19,7 +19,7 @@ fn says<'a>(said: impl IntoIterator<Item = &'a str>) -> QueueInterviewer {
     QueueInterviewer::new().answers(said.into_iter().map(Answer::choice))
 }
 
-/// The checkpoints of a node, in order.
+/// Returns the checkpoints of a node, in order.
 fn checkpoints(folder: &Path, node: &str) -> Vec<String> {
     let text = std::fs::read_to_string(folder.join("events.jsonl")).unwrap();
     let events = text
@@ -34,11 +34,11 @@ fn checkpoints(folder: &Path, node: &str) -> Vec<String> {
 #[tokio::test]
 async fn a_person_talks_with_the_model_until_they_approve() {
     let model = Scripted::list([ModelReply::text("Draft one."), ModelReply::text("Draft two.")]);
-    let place = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
     let agents = agents("", &[], model.clone());
     let seen = Arc::new(Mutex::new(String::new()));
     let sees = seen.clone();
-    let engine = engine(&agents, place.path())
+    let engine = engine(&agents, dir.path())
         .interviewer(says(["Shorter.", "/approve"]))
         .on_text(move |piece| sees.lock().unwrap().push_str(&piece.text));
     let run = engine.build().unwrap().start_loaded(pipeline(CHAT), ());
@@ -53,9 +53,9 @@ async fn a_person_talks_with_the_model_until_they_approve() {
 #[tokio::test]
 async fn a_rejection_fails_the_stage_and_says_why() {
     let model = Scripted::list([ModelReply::text("Draft one.")]);
-    let place = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
     let agents = agents("", &[], model);
-    let engine = engine(&agents, place.path()).interviewer(says(["/reject it is about cats"]));
+    let engine = engine(&agents, dir.path()).interviewer(says(["/reject it is about cats"]));
     let run = engine.build().unwrap().start_loaded(pipeline(CHAT), ());
     let result = run.await.unwrap().wait().await.unwrap();
     let told = result.failure.unwrap().to_string();
@@ -65,10 +65,10 @@ async fn a_rejection_fails_the_stage_and_says_why() {
 #[tokio::test]
 async fn a_conversation_goes_on_after_a_stop_from_any_turn() {
     let model = Scripted::new(|request| Ok(ModelReply::text(format!("Draft {}.", request.messages.len()))));
-    let place = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
     let agents = agents("", &[], model.clone());
-    // Nobody is left to ask behind the second turn.
-    let first = engine(&agents, place.path()).interviewer(says(["Shorter.", "Bolder."]));
+    // The interviewer has no answer after the second turn.
+    let first = engine(&agents, dir.path()).interviewer(says(["Shorter.", "Bolder."]));
     let run = first
         .build()
         .unwrap()
@@ -79,7 +79,7 @@ async fn a_conversation_goes_on_after_a_stop_from_any_turn() {
     let result = run.wait().await.unwrap();
     assert_eq!(result.status, RunStatus::Paused, "{:?}", result.failure);
     assert_eq!(model.asked().len(), 3);
-    let again = engine(&agents, place.path())
+    let again = engine(&agents, dir.path())
         .interviewer(says(["/done"]))
         .build()
         .unwrap();
@@ -90,8 +90,8 @@ async fn a_conversation_goes_on_after_a_stop_from_any_turn() {
     assert_eq!(result.context.text("last_response"), "Draft 5.");
     let turns = checkpoints(&folder, "talk");
     assert_eq!(turns.len(), 3);
-    // Back to behind the first turn.
-    let back = engine(&agents, place.path())
+    // Replay from the checkpoint after the first turn.
+    let back = engine(&agents, dir.path())
         .interviewer(says(["/approve"]))
         .build()
         .unwrap();
@@ -103,7 +103,7 @@ async fn a_conversation_goes_on_after_a_stop_from_any_turn() {
 
 #[tokio::test]
 async fn an_agent_that_is_cut_short_pays_for_no_answer_twice() {
-    let place = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
     let mut turn = 0;
     let (arrived, hangs) = tokio::sync::oneshot::channel();
     let mut arrived = Some(arrived);
@@ -123,7 +123,7 @@ async fn an_agent_that_is_cut_short_pays_for_no_answer_twice() {
     });
     let agents = agents("", &[], model.clone());
     let flow = || pipeline("digraph { start -> work -> exit; work [prompt=x] }");
-    let run = engine(&agents, place.path()).build().unwrap();
+    let run = engine(&agents, dir.path()).build().unwrap();
     let run = run.start_loaded(flow(), ()).await.unwrap();
     let folder = run.run_dir().unwrap().to_owned();
     hangs.await.unwrap();
@@ -133,8 +133,8 @@ async fn an_agent_that_is_cut_short_pays_for_no_answer_twice() {
     }
     run.pause("lunch");
     assert_eq!(run.wait().await.unwrap().status, RunStatus::Paused);
-    std::fs::write(place.path().join("go"), "").unwrap();
-    let run = engine(&agents, place.path()).build().unwrap();
+    std::fs::write(dir.path().join("go"), "").unwrap();
+    let run = engine(&agents, dir.path()).build().unwrap();
     let run = run.resume_loaded(&folder, flow(), ()).await.unwrap();
     let result = run.wait().await.unwrap();
     assert!(result.is_success(), "{:?}", result.failure);

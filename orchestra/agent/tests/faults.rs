@@ -1,5 +1,5 @@
-//! Every way in which a provider or a network breaks, streamed and not, over each wire format: a typed outcome each
-//! time, tokens counted once, bounded time and size, and no key in what is said.
+//! All faults of providers and networks, streamed and not, in each wire format: each results in a typed error, tokens
+//! are counted once, time and size are bounded, and no error contains the key.
 
 #![allow(clippy::unwrap_used)]
 
@@ -23,17 +23,17 @@ const WIRES: [(ProviderKind, Wire); 4] = [
     (ProviderKind::Gemini, Wire::Gemini),
 ];
 
-/// The tokens that are told, in and out: by wire, and whether it is streamed.
+/// Returns the input and output tokens that an error reports, by wire format and whether it is streamed.
 type Told = fn(Wire, bool) -> Option<(u64, u64)>;
 
-/// What is to come of a fault.
+/// The expected error of a fault.
 struct Expected {
     kind: Kind,
     status: Option<u16>,
     retry_after: Option<(u64, u64)>,
-    /// The tokens that are told all the same; `None` is not looked at.
+    /// The expected tokens; `None` skips the check.
     usage: Option<Told>,
-    /// What the message says.
+    /// A part of the message.
     says: &'static str,
 }
 
@@ -41,7 +41,7 @@ struct Row {
     name: &'static str,
     answer: fn(Wire) -> Answer,
     expected: Expected,
-    /// Time-outs in milliseconds: of the whole call, and of silence.
+    /// Time limits in milliseconds: of the whole call, and without data.
     limits: (u64, u64),
 }
 
@@ -87,7 +87,7 @@ impl Row {
     }
 }
 
-/// An error in the words of each format.
+/// Returns an error with the identifier of each format.
 fn error(wire: Wire, status: u16, words: [&'static str; 3], message: &'static str) -> Answer {
     Answer::fault(Fault::Error {
         status,
@@ -117,7 +117,7 @@ fn slow_down(wire: Wire, retry_after: String) -> Answer {
     })
 }
 
-/// What a stream has told in its first half, and a whole answer in its own not.
+/// Returns the tokens that a stream reports in its first half. An answer that is not streamed reports none.
 fn told_in_the_middle(wire: Wire, streamed: bool) -> Option<(u64, u64)> {
     match (wire, streamed) {
         (Wire::Anthropic | Wire::Gemini, true) => Some((10, 1)),
@@ -271,7 +271,7 @@ fn table() -> Vec<Row> {
         row("200 with broken JSON", Kind::Malformed, |_| {
             Answer::fault(Fault::BrokenJson)
         })
-        .says("no JSON"),
+        .says("not JSON"),
         row("cut", Kind::Network, |_| Answer::fault(Fault::Cut))
             .usage(Some(told_in_the_middle))
             .says("the connection broke"),
@@ -309,9 +309,9 @@ fn table() -> Vec<Row> {
                 })
         })
         .usage(Some(|wire, streamed| match (wire, streamed) {
-            // What came out is told by the last chunk alone.
+            // Only the last chunk contains the total output.
             (Wire::Gemini, true) => Some((100, 1)),
-            // Here it is told by the end alone, which does not come.
+            // Only the last event, which does not arrive, contains the tokens.
             (Wire::OpenAiResponses, true) => None,
             _ => Some((100, 50)),
         }))
@@ -335,7 +335,7 @@ fn models(kind: ProviderKind, base: String, limits: (u64, u64)) -> Models {
     Models::new([settings]).unwrap()
 }
 
-/// A model that is asked in this format.
+/// Returns the name of a model that uses this format.
 fn model_of(wire: Wire) -> &'static str {
     match wire {
         Wire::OpenAiResponses => "gpt-5.2",
@@ -355,13 +355,14 @@ fn request(wire: Wire) -> ModelRequest {
 
 async fn call(models: &Models, wire: Wire, streamed: bool) -> Result<ModelReply, ModelError> {
     let request = request(wire);
-    match streamed {
-        true => models.call(&request, Some(&mut |_| {})).await,
-        false => models.call(&request, None).await,
+    if streamed {
+        models.call(&request, Some(&mut |_| {})).await
+    } else {
+        models.call(&request, None).await
     }
 }
 
-/// All that an error says, to whoever asks it.
+/// Returns all texts of an error and its sources.
 fn all_words(error: &ModelError) -> String {
     let mut words = format!("{error} {error:?}");
     let mut source = error.source();
@@ -372,7 +373,7 @@ fn all_words(error: &ModelError) -> String {
     words
 }
 
-/// What is wrong with an outcome.
+/// Returns the deviations of an outcome from the expected error.
 fn faults_of(
     expected: &Expected,
     wire: Wire,
@@ -418,7 +419,7 @@ fn faults_of(
     wrong
 }
 
-/// The largest answer that is read, and what may lie in the buffers of two systems.
+/// Returns the maximum number of bytes of an answer that is read, plus the size of the buffers of two systems.
 fn largest(streamed: bool) -> u64 {
     let mib = if streamed { 64 } else { 8 };
     (mib + 16) * 1024 * 1024
@@ -445,7 +446,7 @@ async fn every_fault_has_its_outcome() {
                         wrong.push(format!("{} requests", server.requests().len()));
                     }
                     if row.name.starts_with("endless") {
-                        // What was sent is known once the server sees that nobody takes more.
+                        // The number of bytes sent is final once the server notices that the connection was closed.
                         while server.abandoned() == 0 && began.elapsed() < Duration::from_secs(100) {
                             tokio::time::sleep(Duration::from_millis(5)).await;
                         }

@@ -1,4 +1,4 @@
-//! Calls of models: keys, addresses, headers, efforts, what ends a call, and what a server may leave out.
+//! Calls of models: keys, addresses, headers, efforts, cancellation and time limits, and optional parts of answers.
 
 #![allow(clippy::unwrap_used)]
 
@@ -10,7 +10,7 @@ use orchestra_agent::{
 };
 use orchestra_model_server_tests::{Answer, Fault, ModelServer, Usage, Wire};
 
-/// The formats, each with a model that is asked in it.
+/// The wire formats, each with a model that uses it.
 const WIRES: [(ProviderKind, Wire, &str); 4] = [
     (ProviderKind::Anthropic, Wire::Anthropic, "m"),
     (ProviderKind::OpenAi, Wire::OpenAi, "m"),
@@ -33,7 +33,7 @@ fn hello(model: &str) -> ModelRequest {
     ModelRequest::new("p", model).user("Hello.")
 }
 
-/// Waits for something that another thread does.
+/// Waits for a condition that another thread fulfils.
 async fn until(what: &str, mut done: impl FnMut() -> bool) {
     let began = Instant::now();
     while !done() {
@@ -59,7 +59,7 @@ async fn dropping_a_call_closes_its_connection() {
         }
         until("the end of the connection", || server.abandoned() == 1).await;
 
-        // What was streamed before is there when the call is given up.
+        // Text that was streamed before the call is dropped has already been delivered.
         let (sender, mut pieces) = tokio::sync::mpsc::unbounded_channel();
         let mut on_text = move |piece: &str| drop(sender.send(piece.to_owned()));
         {
@@ -159,7 +159,7 @@ async fn a_key_file_is_read_when_the_key_is_needed() {
 
     std::fs::write(&path, "sk-of-the-file\n").unwrap();
     models.call(&hello("m"), None).await.unwrap();
-    // It is read once.
+    // The key is read only once.
     std::fs::remove_file(&path).unwrap();
     models.call(&hello("m"), None).await.unwrap();
     assert_eq!(
@@ -188,7 +188,7 @@ fn a_provider_that_cannot_be_called_is_refused_with_the_reason() {
         (
             |s| s.api_base = Some("models".into()),
             ProviderKind::OpenAi,
-            "its `api_base` is no address",
+            "its `api_base` is not a valid address",
         ),
         (
             |s| s.api_base = Some("ftp://models".into()),
@@ -203,7 +203,7 @@ fn a_provider_that_cannot_be_called_is_refused_with_the_reason() {
         (
             |s| s.headers = [("a b".into(), "c".into())].into(),
             ProviderKind::OpenAi,
-            "`a b` is no name of a header",
+            "`a b` is not a valid header name",
         ),
         (
             |s| s.headers = [("a".into(), "c\n".into())].into(),
@@ -237,14 +237,14 @@ async fn an_unknown_provider_is_said_to_be_unknown() {
         .unwrap_err();
     assert_eq!(
         error.to_string(),
-        "there is no provider `antropic`; did you mean `anthropic`?"
+        "unknown provider `antropic`; did you mean `anthropic`?"
     );
     let error = Models::new([])
         .unwrap()
         .call(&hello("m"), None)
         .await
         .unwrap_err();
-    assert_eq!(error.to_string(), "there is no provider `p`; none is configured");
+    assert_eq!(error.to_string(), "unknown provider `p`; none is configured");
 }
 
 #[tokio::test]
@@ -371,11 +371,12 @@ async fn tokens_of_the_cache_are_counted_once() {
             let models = models(kind, &server, wire);
             let mut on_text = |_: &str| {};
             let request = hello(model);
-            let reply = match streamed {
-                true => models.call(&request, Some(&mut on_text)).await,
-                false => models.call(&request, None).await,
+            let reply = if streamed {
+                models.call(&request, Some(&mut on_text)).await
+            } else {
+                models.call(&request, None).await
             };
-            // Only Anthropic tells what was written to its cache.
+            // Only Anthropic reports cache writes.
             let expected = TokenUsage {
                 input: 1_000,
                 output: 51,
@@ -429,9 +430,10 @@ async fn a_call_that_was_cut_by_the_limit_is_malformed_and_says_so() {
         let server = ModelServer::start();
         server.push(Answer::call("look", "{\"path\": \"src/").stopping("max_tokens"));
         let models = models(ProviderKind::Anthropic, &server, Wire::Anthropic);
-        let reply = match streamed {
-            true => models.call(&hello("m"), Some(&mut |_| {})).await.unwrap(),
-            false => models.call(&hello("m"), None).await.unwrap(),
+        let reply = if streamed {
+            models.call(&hello("m"), Some(&mut |_| {})).await.unwrap()
+        } else {
+            models.call(&hello("m"), None).await.unwrap()
         };
         assert_eq!(reply.stop, StopReason::MaxTokens);
         assert!(matches!(

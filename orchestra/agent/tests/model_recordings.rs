@@ -1,4 +1,4 @@
-//! Requests and answers of each wire format, compared with recordings.
+//! Compares the requests and answers of each wire format with recordings.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -11,7 +11,7 @@ use orchestra_agent::{
 use orchestra_model_server_tests::{Answer, Fault, ModelServer, Request, Wire};
 use serde_json::{Value, json};
 
-/// A wire format: the folder of its recordings, and a model of a provider that speaks it.
+/// A wire format: the folder of its recordings, and a provider and model that use it.
 struct Case {
     folder: &'static str,
     kind: ProviderKind,
@@ -51,7 +51,7 @@ impl Case {
         Models::new([settings]).unwrap()
     }
 
-    /// Compares with the recording of that name. To record anew, remove the file and run the test twice.
+    /// Compares a value with a recording. To renew the recording, remove the file and run the test twice.
     fn compare(&self, name: &str, value: &Value) {
         let path = recordings().join(self.folder).join(name);
         let text = format!("{value:#}\n");
@@ -97,7 +97,7 @@ fn tools() -> Vec<ToolSpec> {
     ]
 }
 
-/// A conversation with all that a conversation may have.
+/// Returns a conversation with every kind of message and option.
 fn conversation(case: &Case, opening: &ModelReply) -> ModelRequest {
     let mut request = ModelRequest::new("provider", case.model)
         .system("You mend parsers.")
@@ -121,7 +121,7 @@ fn conversation(case: &Case, opening: &ModelReply) -> ModelRequest {
         name: "read_file".into(),
         arguments: Arguments::parse("{\"path\": "),
     };
-    // An answer of another provider, whose opaque value means nothing here.
+    // An answer of another provider, whose opaque value must be ignored.
     request.messages.push(Message::Assistant {
         text: String::new(),
         tool_calls: vec![malformed],
@@ -142,7 +142,7 @@ fn conversation(case: &Case, opening: &ModelReply) -> ModelRequest {
     request
 }
 
-/// What of a request a provider sees; what differs from run to run is left out.
+/// Returns the reproducible parts of a request as a provider receives it.
 fn seen(request: &Request) -> Value {
     let own = ["host", "content-length", "user-agent"];
     let headers = request
@@ -158,9 +158,10 @@ fn seen(request: &Request) -> Value {
 async fn call(models: &Models, request: &ModelRequest, streamed: bool) -> (ModelReply, String) {
     let mut text = String::new();
     let mut take = |piece: &str| text.push_str(piece);
-    let reply = match streamed {
-        true => models.call(request, Some(&mut take)).await,
-        false => models.call(request, None).await,
+    let reply = if streamed {
+        models.call(request, Some(&mut take)).await
+    } else {
+        models.call(request, None).await
     };
     (reply.unwrap(), text)
 }
@@ -207,7 +208,7 @@ async fn requests_are_those_of_the_recordings() {
         let requests = server.requests();
         case.compare("request.json", &seen(&requests[0]));
         case.compare("request-plain.json", &seen(&requests[2]));
-        // Streaming changes how the answer comes, and nothing else.
+        // Streaming must not change anything else in the request.
         let mut streamed = seen(&requests[1]);
         let fields = streamed["body"].as_object_mut().unwrap();
         fields.remove("stream");

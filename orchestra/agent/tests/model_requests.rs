@@ -1,4 +1,4 @@
-//! What a request becomes for a model: efforts, limits, and who has the model.
+//! The conversion of requests for each model: efforts, limits, and the choice of the provider.
 
 #![allow(clippy::unwrap_used)]
 
@@ -21,7 +21,7 @@ fn tool() -> Vec<ToolSpec> {
     }]
 }
 
-/// The body of the request that a model is sent.
+/// Returns the body of the request that is sent to a model.
 async fn sent(kind: ProviderKind, wire: Wire, request: &ModelRequest) -> Value {
     let server = ModelServer::start();
     server.push(Answer::text("Fine."));

@@ -1,5 +1,5 @@
-//! Whole pipelines against a model server on loopback, in each wire format, streamed and whole: what is asked is compared
-//! with recordings, and what is done is done to a real repository.
+//! Whole pipelines with a model server on loopback, in each wire format, streamed and not. The requests are compared
+//! with recordings, and the stages change a real repository.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -11,12 +11,12 @@ use std::process::Command;
 use orchestra_agent::Agents;
 use orchestra_config::Project;
 use orchestra_engine::{Disk, Engine, RunStatus, Usage};
-use orchestra_graph::{ChildReader as _, ReadFault};
+use orchestra_graph::{ChildReader as _, ReadError};
 use orchestra_model_server_tests::{Answer, Fault, ModelServer, Wire};
 use serde_json::{Value, json};
 use support::pipeline;
 
-/// A provider, the model that is asked, and the format in which it is asked.
+/// The providers, each with a model and its wire format.
 const PROVIDERS: [(&str, &str, Wire); 3] = [
     ("anthropic", "claude-sonnet-4-5", Wire::Anthropic),
     ("openai", "gpt-4.1", Wire::OpenAi),
@@ -25,10 +25,10 @@ const PROVIDERS: [(&str, &str, Wire); 3] = [
 
 const KEY: &str = "key-of-the-tests-0123456789";
 
-/// Agents of a configuration whose only provider is the server.
-fn agents(server: &ModelServer, provider: (&str, &str, Wire), place: &Path, streamed: bool) -> Agents {
+/// Returns the agents of a configuration whose only provider is the server.
+fn agents(server: &ModelServer, provider: (&str, &str, Wire), dir: &Path, streamed: bool) -> Agents {
     let (name, model, wire) = provider;
-    let key = place.join("key");
+    let key = dir.join("key");
     std::fs::write(&key, KEY).unwrap();
     let yaml = format!(
         "providers:\n  default: {name}\n  {name}: {{api_base: {:?}, api_key_file: {key:?}, models: {{smart: {model}}}, \
@@ -38,7 +38,7 @@ fn agents(server: &ModelServer, provider: (&str, &str, Wire), place: &Path, stre
     let files = move |path: &str, limit: u64| match path {
         "orchestra.yaml" => Ok(yaml.clone().into_bytes()),
         other if Path::new(other).is_absolute() => Disk.read(other, limit),
-        _ => Err(ReadFault::Missing),
+        _ => Err(ReadError::Missing),
     };
     let project = Project::load("orchestra.yaml", &files);
     assert!(!project.report.has_errors(), "{:#?}", project.report.diagnostics);
@@ -46,10 +46,10 @@ fn agents(server: &ModelServer, provider: (&str, &str, Wire), place: &Path, stre
     agents.build().unwrap()
 }
 
-/// A repository with a fault and a test that finds it.
+/// Creates a repository with a bug and a test that detects it.
 fn repository() -> tempfile::TempDir {
-    let place = tempfile::tempdir().unwrap();
-    let write = |name: &str, text: &str| std::fs::write(place.path().join(name), text).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
     write("sum.sh", "# Adds two numbers.\necho $(($1 - $2))\n");
     write(
         "test.sh",
@@ -57,10 +57,10 @@ fn repository() -> tempfile::TempDir {
     );
     let git = Command::new("git")
         .args(["init", "-q"])
-        .current_dir(place.path())
+        .current_dir(dir.path())
         .status();
     assert!(git.unwrap().success());
-    place
+    dir
 }
 
 const FLOW: &str = "digraph mend {
@@ -97,7 +97,7 @@ fn script(server: &ModelServer) {
     server.push(Answer::call("report_outcome", report.to_string()).tokens(1_400, 30));
 }
 
-/// Compares with the recording of that name. To record anew, remove the file and run the test twice.
+/// Compares a value with a recording. To renew the recording, remove the file and run the test twice.
 fn compare(name: &str, value: &Value) {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/recordings/pipelines");
     let path = path.join(format!("{name}.json"));
@@ -206,8 +206,8 @@ async fn faults_of_a_server_are_outcomes_of_the_stage() {
         let server = ModelServer::start();
         server.push(error(503, "overloaded"));
         server.push(Answer::text("At last."));
-        let place = tempfile::tempdir().unwrap();
-        let agents = agents(&server, provider, place.path(), true);
+        let dir = tempfile::tempdir().unwrap();
+        let agents = agents(&server, provider, dir.path(), true);
         let engine = Engine::builder().backend(agents).build().unwrap();
         let text = "digraph { start -> ask -> exit; ask [prompt=x, backend=direct] }";
         let result = engine
@@ -241,8 +241,8 @@ async fn faults_of_a_server_are_outcomes_of_the_stage() {
 async fn a_stage_that_is_cancelled_closes_its_connection() {
     let server = ModelServer::start();
     server.push(Answer::fault(Fault::HangBeforeHeaders));
-    let place = tempfile::tempdir().unwrap();
-    let agents = agents(&server, PROVIDERS[0], place.path(), true);
+    let dir = tempfile::tempdir().unwrap();
+    let agents = agents(&server, PROVIDERS[0], dir.path(), true);
     let engine = Engine::builder().backend(agents).build().unwrap();
     let text = "digraph { start -> ask -> exit; ask [prompt=x, backend=direct] }";
     let run = engine.start_loaded(pipeline(text), ()).await.unwrap();

@@ -1,4 +1,4 @@
-//! Stages that the configuration gives to a program.
+//! Stages that a configured program runs.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
@@ -25,7 +25,7 @@ backends:
 "#;
     let model = Scripted::list([]);
     let text = "digraph { goal=tea; start -> play -> exit; play [prompt=\"Make $goal.\", backend=player, llm_model=smart] }";
-    let (result, place) = run(&agents(yaml, &[], model.clone()), text).await;
+    let (result, position) = run(&agents(yaml, &[], model.clone()), text).await;
     assert!(result.is_success(), "{:?}", result.failure);
     assert_eq!(result.context.text("last_response"), "Make tea.");
     let used = Usage {
@@ -35,7 +35,7 @@ backends:
     };
     assert_eq!(result.usage, used);
     assert!(model.asked().is_empty());
-    let runs = std::fs::read_dir(place.path().join("runs")).unwrap();
+    let runs = std::fs::read_dir(position.path().join("runs")).unwrap();
     let folder = runs
         .flatten()
         .find(|entry| entry.path().join("play").is_dir())

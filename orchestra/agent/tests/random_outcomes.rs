@@ -1,5 +1,5 @@
-//! Ten thousand random objects as status file and as report: none does more than an outcome may (rules K1 and K2). What
-//! may be written is told here once more, in other words than in the engine.
+//! Ten thousand random objects each as status file and as report: none has more effects than an outcome may have (rules
+//! K1 and K2). The tests have their own implementation of the permitted effects.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -16,13 +16,13 @@ use orchestra_engine::{
 use serde_json::{Map, Value, json};
 use support::{Scripted, agents, pipeline, report};
 
-/// How many objects of each kind.
+/// The number of objects of each kind.
 const OBJECTS: u64 = 10_000;
-/// What stands under every reserved key.
+/// The value of every reserved key.
 const FORGED: &str = "forged";
 const FLOW: &str = "digraph { goal=honest; start -> a -> exit; a [prompt=x, \"agent.tools\"=\"\", on_failure=route, outcomes=\"approved\", retry_policy=none] }";
 
-/// A generator of numbers (SplitMix64).
+/// A random number generator (SplitMix64).
 struct Random(u64);
 
 impl Random {
@@ -63,7 +63,7 @@ impl Random {
         }
     }
 
-    /// A key that is reserved, in one of its spellings.
+    /// Returns a reserved key, in one of its spellings.
     fn reserved(&mut self) -> String {
         let namespaces = [
             "graph",
@@ -94,9 +94,10 @@ impl Random {
             "last_response",
             "error_history",
         ];
-        let key = match self.chance(70) {
-            true => format!("{}.{}", self.pick(&namespaces), self.pick(&below)),
-            false => self.pick(&plain).to_owned(),
+        let key = if self.chance(70) {
+            format!("{}.{}", self.pick(&namespaces), self.pick(&below))
+        } else {
+            self.pick(&plain).to_owned()
         };
         match self.below(6) {
             0 => format!("context.{key}"),
@@ -123,13 +124,13 @@ impl Random {
     }
 }
 
-/// An object, and whether it can be used: every field that is read has its type.
+/// An object, and whether it is usable: the fields that are read have valid values.
 struct Object {
     fields: Map<String, Value>,
     usable: bool,
 }
 
-/// A random object whose outcome stands under `word`; `extra` adds fields of which only some are read.
+/// Returns a random object with its status in the field `word`. `extra` adds fields of which only some are read.
 fn object(random: &mut Random, word: &str, extra: bool) -> Object {
     let mut fields = Map::new();
     let mut usable = true;
@@ -190,12 +191,11 @@ fn object(random: &mut Random, word: &str, extra: bool) -> Object {
     if random.chance(85) {
         let mut updates = Map::new();
         for _ in 0..random.below(5) {
-            match random.chance(55) {
-                true => updates.insert(random.reserved(), FORGED.into()),
-                false => {
-                    let key = random.key();
-                    updates.insert(key, random.value(2))
-                }
+            if random.chance(55) {
+                updates.insert(random.reserved(), FORGED.into())
+            } else {
+                let key = random.key();
+                updates.insert(key, random.value(2))
             };
         }
         let value = if random.chance(4) {
@@ -209,7 +209,7 @@ fn object(random: &mut Random, word: &str, extra: bool) -> Object {
     Object { fields, usable }
 }
 
-/// Whether the engine alone writes a key; the second opinion.
+/// Returns whether only the engine may write a key, by an independent implementation.
 fn is_reserved(key: &str) -> bool {
     let squeezed: String = key.to_lowercase().split_whitespace().collect();
     let parts: Vec<&str> = squeezed.split('.').collect();
@@ -228,27 +228,28 @@ fn is_reserved(key: &str) -> bool {
     }
 }
 
-/// What an object writes, and what is left out of it.
+/// Returns the values that an object should write, and the keys that should be ignored.
 fn second_opinion(object: &Object) -> (BTreeMap<String, Value>, Vec<String>) {
     let updates = object.fields.get("context_updates").and_then(Value::as_object);
     let mut written = BTreeMap::new();
     let mut left_out = Vec::new();
     for (key, value) in updates.into_iter().flatten().filter(|_| object.usable) {
-        match is_reserved(key) {
-            true => left_out.push(key.clone()),
-            false => drop(written.insert(key.clone(), value.clone())),
+        if is_reserved(key) {
+            left_out.push(key.clone())
+        } else {
+            drop(written.insert(key.clone(), value.clone()))
         }
     }
     (written, left_out)
 }
 
-/// What stages wrote: all that is not the engine's.
+/// Returns the values that stages wrote: those whose keys are not reserved.
 fn written(context: &Context) -> BTreeMap<String, Value> {
     let all = context.iter().filter(|(key, _)| !is_reserved(key));
     all.map(|(key, value)| (key.to_owned(), value.clone())).collect()
 }
 
-/// An engine that keeps what is told of keys that were left out.
+/// Builds an engine that records the keys of its warnings about ignored keys.
 fn listening(builder: EngineBuilder) -> (Engine, Arc<Mutex<Vec<String>>>) {
     let told = Arc::new(Mutex::new(Vec::new()));
     let hears = told.clone();
@@ -263,7 +264,7 @@ fn listening(builder: EngineBuilder) -> (Engine, Arc<Mutex<Vec<String>>>) {
 
 fn check(object: &Object, result: &RunResult, told: &Mutex<Vec<String>>) {
     let shown = || Value::Object(object.fields.clone());
-    // Nothing suspends, pauses or ends the run: a failure is routed as the node says.
+    // No object suspends, pauses or ends the run: the node routes a failure.
     assert!(result.is_success(), "{:?}\n{:#}", result.failure, shown());
     assert_eq!(result.path, ["start", "a", "exit"], "{:#}", shown());
     let (expected, mut left_out) = second_opinion(object);
@@ -313,13 +314,13 @@ async fn no_status_file_changes_more_than_it_may() {
 async fn no_report_changes_more_than_it_may() {
     let next: Arc<Mutex<Map<String, Value>>> = Arc::default();
     let says = next.clone();
-    // A report that is refused is followed by one that says nothing.
+    // After a rejected report the model reports a plain success.
     let model = Scripted::new(move |request| {
         let mut reply = match request.messages.len() {
             1 => report(says.lock().unwrap().clone().into()),
             _ => report(json!({"status": "success"})),
         };
-        // What it used need not be counted.
+        // Report a usage, so that the tokens need not be counted.
         reply.usage = Some(TokenUsage {
             input: 1,
             output: 1,

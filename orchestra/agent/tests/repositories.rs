@@ -1,4 +1,5 @@
-//! Stages of a project with several repositories: the tools of each, where they work, and which stages may write.
+//! Stages of a project with several repositories: the tools of each repository, their folders, and the stages that may
+//! write.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -25,7 +26,7 @@ use serde_json::{Value, json};
 use support::{Scripted, builder, calls, engine, pipeline, report};
 use tools_support::{builtin, refused};
 
-/// A workspace that gives every line the same folders.
+/// A workspace that provides the same folders to every execution path.
 #[derive(Clone)]
 struct Folders(PathBuf, Vec<&'static str>);
 
@@ -42,8 +43,8 @@ impl Workspace for Folders {
 impl WorkspaceSession for Folders {
     fn enter<'s>(&'s self, _: &'s WorkspaceStage) -> WorkspaceFuture<'s, Result<Workplace, WorkspaceError>> {
         let folders = self.1.iter().map(|name| ((*name).to_owned(), self.0.join(name)));
-        let place = Workplace::new(&self.0, folders.collect::<BTreeMap<_, _>>());
-        Box::pin(async { Ok(place) })
+        let dir = Workplace::new(&self.0, folders.collect::<BTreeMap<_, _>>());
+        Box::pin(async { Ok(dir) })
     }
 
     fn leave<'s>(
@@ -75,7 +76,7 @@ impl WorkspaceSession for Folders {
     }
 }
 
-/// A function of the program that says where it works, as `#[tool(repo = "backend")]` makes a tool of it.
+/// A tool of the program that returns its working folder, as `#[tool(repo = "backend")]` creates it.
 struct Here;
 
 impl ToolSet for Here {
@@ -90,7 +91,7 @@ impl ToolSet for Here {
     }
 }
 
-/// A person's repositories in `own`, and those of a run in `work`.
+/// The repositories of a person in `own`, and those of a run in `work`.
 struct Ground {
     folder: tempfile::TempDir,
 }
@@ -98,11 +99,11 @@ struct Ground {
 impl Ground {
     fn new() -> Ground {
         let folder = tempfile::tempdir().unwrap();
-        for place in ["own", "work"] {
+        for dir in ["own", "work"] {
             for name in ["backend", "frontend"] {
-                let repository = folder.path().join(place).join(name);
+                let repository = folder.path().join(dir).join(name);
                 fs::create_dir_all(repository.join("src")).unwrap();
-                fs::write(repository.join("src/name"), format!("{place} {name}\n")).unwrap();
+                fs::write(repository.join("src/name"), format!("{dir} {name}\n")).unwrap();
                 fs::write(repository.join(".git"), "gitdir: /elsewhere\n").unwrap();
             }
         }
@@ -131,7 +132,7 @@ impl Ground {
         Folders(self.at("work"), vec!["backend", "frontend"])
     }
 
-    /// Runs a pipeline, in the folders of a workspace or without.
+    /// Runs a pipeline, with or without a workspace.
     async fn run(&self, agents: &Agents, text: &str, workspace: Option<Folders>) {
         let flow = pipeline(text);
         let resolution = agents.resolve(&flow);
@@ -147,7 +148,7 @@ impl Ground {
     }
 }
 
-/// What the tools said that were called in the turn before a request.
+/// Returns the tool results before a request.
 fn results(request: &ModelRequest) -> Vec<(String, bool)> {
     let Some(Message::Tools { results }) = request.messages.last() else {
         panic!("{:?}", request.messages);
@@ -363,7 +364,7 @@ async fn a_stage_is_told_of_its_folders_and_of_open_conflicts() {
     ] {
         assert!(said[0].contains(text), "{text:?} is not in:\n{}", said[0]);
     }
-    // What is told above is not told again among the values.
+    // The conflicts described above must not be repeated among the values.
     assert_eq!(said[0].matches("src/name").count(), 1, "{}", said[0]);
     for text in [
         "The working folder is that of the repository `backend`; of the project there are also `frontend`",
@@ -489,36 +490,37 @@ async fn what_belongs_to_git_is_not_written() {
     let kept = [".git/config", ".git/more", "link", "tree/.git", "tree/settings"].map(PathBuf::from);
     assert_eq!(left, kept);
     assert_eq!(fs::read_to_string(root.join(".git/config")).unwrap(), "[core]\n");
-    // Files that only look like it are the repository's own.
+    // Files with similar names belong to the repository.
     for path in [".gitignore", ".github/workflow.yml", "git/a", "a.git/b"] {
         tools_support::said(&tools, "write_file", json!({"path": path, "content": "x"})).await;
     }
 }
 
-/// The files and links below a folder.
+/// Returns the files and links below a folder.
 fn walk(root: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut open = vec![root.to_owned()];
     while let Some(folder) = open.pop() {
         for entry in fs::read_dir(folder).unwrap() {
             let entry = entry.unwrap();
-            match entry.file_type().unwrap().is_dir() {
-                true => open.push(entry.path()),
-                false => found.push(entry.path().strip_prefix(root).unwrap().to_owned()),
+            if entry.file_type().unwrap().is_dir() {
+                open.push(entry.path())
+            } else {
+                found.push(entry.path().strip_prefix(root).unwrap().to_owned())
             }
         }
     }
     found
 }
 
-/// The value that the variables of git have in the process that looks for them.
+/// The value of git's variables in the child process that runs the test.
 const ELSEWHERE: &str = "/nowhere/of-another-repository";
 
 #[test]
 fn variables_of_git_never_reach_a_command() {
     let variables = ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"];
     if std::env::var("GIT_DIR").as_deref() != Ok(ELSEWHERE) {
-        // The variables are those of the process, so it takes another one.
+        // Environment variables belong to the process, so run the test in a child process.
         let mut again = std::process::Command::new(std::env::current_exe().unwrap());
         again.args(["--exact", "variables_of_git_never_reach_a_command"]);
         variables.iter().for_each(|name| {

@@ -1,4 +1,4 @@
-//! Model stages from the pipeline to the outcome, with a scripted model.
+//! Tests of model stages from the pipeline to the outcome, with a scripted model.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -16,8 +16,8 @@ use support::{Scripted, agents, calls, engine, pipeline, report, run};
 
 #[tokio::test]
 async fn an_agent_reads_edits_runs_and_reports() {
-    let place = tempfile::tempdir().unwrap();
-    std::fs::write(place.path().join("sum.sh"), "echo $(($1 - $2))\n").unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("sum.sh"), "echo $(($1 - $2))\n").unwrap();
     let model = Scripted::list([
         calls(&[
             ("read_file", json!({"path": "sum.sh"})),
@@ -40,14 +40,14 @@ async fn an_agent_reads_edits_runs_and_reports() {
         "digraph { goal=\"Mend the sum\"; start -> mend; mend [prompt=\"Mend sum.sh for $goal.\", output_keys=result]
             mend -> exit [label=Ship]; mend -> again [label=Again]; again [prompt=y]; again -> exit }",
     );
-    let engine = engine(&agents, place.path()).build().unwrap();
+    let engine = engine(&agents, dir.path()).build().unwrap();
     let run = engine.start_loaded(flow, ()).await.unwrap();
     let folder = run.run_dir().unwrap().to_owned();
     let result = run.wait().await.unwrap();
     assert!(result.is_success(), "{:?}", result.failure);
     assert_eq!(result.path, ["start", "mend", "exit"]);
     assert_eq!(result.context.get("result"), Some(&json!(5)));
-    let mended = std::fs::read_to_string(place.path().join("sum.sh")).unwrap();
+    let mended = std::fs::read_to_string(dir.path().join("sum.sh")).unwrap();
     assert_eq!(mended, "echo $(($1 + $2))\n");
     let asked = model.asked();
     assert_eq!(asked.len(), 4);
@@ -106,9 +106,9 @@ async fn calls_that_cannot_be_made_are_told_and_mended() {
             Message::Assistant { .. } => panic!("the model answers itself"),
         });
     let told: Vec<String> = told.collect();
-    assert!(told[0].contains("no JSON object"), "{}", told[0]);
+    assert!(told[0].contains("not a JSON object"), "{}", told[0]);
     assert!(told[1].contains("did you mean `read_file`?"), "{}", told[1]);
-    assert!(told[2].contains("There is no field `outcome`"), "{}", told[2]);
+    assert!(told[2].contains("Unknown field `outcome`"), "{}", told[2]);
     assert!(told[3].contains("report_outcome"), "{}", told[3]);
 }
 
@@ -167,7 +167,7 @@ async fn a_stage_that_is_retried_has_its_five_tries_again() {
     assert_eq!(model.asked().len(), 10);
 }
 
-/// How long a stage took whose model never has time, and how often it was asked.
+/// Returns the duration of a stage whose model is always rate limited, the number of model calls, and the failure.
 async fn asked_in_vain(attributes: &str, retry_after: Option<u64>) -> (Duration, usize, String) {
     let model = Scripted::new(move |_| {
         let slow = ModelError::new(ModelErrorKind::RateLimited, "slow down");
@@ -225,7 +225,7 @@ async fn layers_and_task_make_the_prompt() {
         pipelines: {flow: {inputs: [mood]}}\n";
     let model = Scripted::list([ModelReply::text("Leaves fall.")]);
     let agents = agents(yaml, &layers, model.clone());
-    let place = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
     let flow = "digraph flow { goal=autumn; start -> write -> exit; write [agent=poet, fidelity=truncate] }";
     let flow = pipeline(flow);
     assert!(
@@ -233,7 +233,7 @@ async fn layers_and_task_make_the_prompt() {
         "{:#?}",
         agents.resolve(&flow).reports
     );
-    let engine = engine(&agents, place.path()).build().unwrap();
+    let engine = engine(&agents, dir.path()).build().unwrap();
     let run = engine
         .start_loaded(flow, ())
         .param("mood", "gloom")

@@ -1,4 +1,4 @@
-//! Commands, hooks and the runner, as a model meets them.
+//! Tests of command tools, hooks and the runner.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)]
 
@@ -26,7 +26,7 @@ fn runner(tool: impl Tool, root: &Path) -> ToolRunner {
     )
 }
 
-/// A tool that does what a function says.
+/// A tool that calls a function: its name, whether it is read-only, and the function.
 struct Does<F>(&'static str, bool, F);
 
 impl<F: Fn(ToolContext) -> ToolFuture<'static>> Does<F> {
@@ -159,7 +159,7 @@ async fn what_a_model_says_never_becomes_a_part_of_a_command() {
     let wrong = refused(&runner, "show", json!({"waht": "x"})).await;
     assert_eq!(
         wrong,
-        "wrong arguments: there is no argument `waht`; did you mean `what`? Expected: `what` (string), optional \
+        "wrong arguments: unknown argument `waht`; did you mean `what`? Expected: `what` (string), optional \
          `dry-run` (boolean), optional `more` (array)"
     );
 }
@@ -207,7 +207,7 @@ async fn every_call_has_a_result_whatever_happens() {
     };
     let told = runner.call(&malformed).await.content;
     assert!(
-        told.starts_with("the arguments are no JSON object: EOF"),
+        told.starts_with("the arguments are not a JSON object: EOF"),
         "{told}"
     );
     assert!(
@@ -216,7 +216,7 @@ async fn every_call_has_a_result_whatever_happens() {
     );
     let unknown = refused(&runner, "read-file", json!({})).await;
     assert!(
-        unknown.starts_with("there is no tool `read-file`; did you mean `read_file`? The tools are: "),
+        unknown.starts_with("unknown tool `read-file`; did you mean `read_file`? The tools are: "),
         "{unknown}"
     );
 }
@@ -224,7 +224,7 @@ async fn every_call_has_a_result_whatever_happens() {
 #[tokio::test]
 async fn reading_calls_run_side_by_side_and_writing_ones_in_order() {
     let folder = tempfile::tempdir().unwrap();
-    // Both calls of the reading tool must be there before either ends.
+    // Both calls of the read-only tool must be running before either ends.
     let meeting = Arc::new(Barrier::new(2));
     let (running, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let reads = {

@@ -1,4 +1,4 @@
-//! The file tools, as a model meets them.
+//! Tests of the file tools through the runner.
 #![allow(clippy::unwrap_used)]
 
 mod tools_support;
@@ -120,7 +120,7 @@ async fn a_wrong_path_or_argument_helps_to_a_right_one() {
         ),
         (
             json!({"file": "a"}),
-            "wrong arguments: there is no argument `file`. Expected: `path` (string), optional `limit` (integer), \
+            "wrong arguments: unknown argument `file`. Expected: `path` (string), optional `limit` (integer), \
              optional `offset` (integer)",
         ),
         (
@@ -282,7 +282,7 @@ async fn an_edit_keeps_the_line_ends_of_the_file() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(64) })]
 
-    /// One edit is `str::replacen`, where the text occurs once; what was written is what is read.
+    /// A single edit equals `str::replacen` if the text occurs exactly once, and fails otherwise.
     #[test]
     fn an_edit_is_a_replacement(before in "[ab\n]{0,12}", old in "[ab\n]{1,3}", new in "[cd\n]{0,4}") {
         let folder = tempfile::tempdir().unwrap();

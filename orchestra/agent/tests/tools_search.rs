@@ -1,4 +1,4 @@
-//! `grep`, `glob` and `search-code`, as a model meets them.
+//! Tests of the tools `grep`, `glob` and `search-code` through the runner.
 #![allow(clippy::unwrap_used)]
 
 mod tools_support;
@@ -11,7 +11,7 @@ use std::process::Command;
 use serde_json::json;
 use tools_support::{builtin, refused, said};
 
-/// A folder with some files, by their paths and contents.
+/// Creates a folder with files, given by their paths and contents.
 fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     for (path, content) in files {
@@ -68,7 +68,7 @@ async fn grep_shows_matches_with_their_places() {
     );
     let wrong = refused(&runner, "grep", json!({"pattern": "fn("})).await;
     assert!(
-        wrong.starts_with("`fn(` is no regular expression for one line: "),
+        wrong.starts_with("`fn(` is not a regular expression for one line: "),
         "{wrong}"
     );
     let path = refused(&runner, "grep", json!({"pattern": "one", "path": "scr"})).await;
@@ -146,12 +146,12 @@ async fn glob_lists_in_order_what_git_does_not_ignore() {
     assert_eq!(below, "src/deep/c.rs\n[1 file]");
     let wrong = refused(&runner, "glob", json!({"pattern": "a[b"})).await;
     assert!(
-        wrong.starts_with("`**/a[b` is no pattern") || wrong.starts_with("`a[b` is no pattern"),
+        wrong.starts_with("`**/a[b` is not a pattern") || wrong.starts_with("`a[b` is not a pattern"),
         "{wrong}"
     );
 }
 
-/// Git itself is the second opinion on what is ignored.
+/// Compares the ignored files with those of git itself.
 #[tokio::test]
 async fn glob_and_git_agree_on_what_is_ignored() {
     let folder = folder(&[

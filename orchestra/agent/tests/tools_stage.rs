@@ -1,4 +1,4 @@
-//! Tool calls of a stage that runs: hooks of the pipeline, and what those are told who follow the run.
+//! Tool calls of a running stage: hooks of the pipeline, and the events that the run emits.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)]
 
@@ -13,7 +13,7 @@ use orchestra_graph::{Source, load};
 use serde_json::{Value, json};
 use tools_support::{call, registry};
 
-/// A backend that makes one call and answers with its result.
+/// A backend that makes one tool call and records its result.
 struct OneCall {
     root: PathBuf,
     said: Arc<Mutex<Vec<(String, bool)>>>,
@@ -22,7 +22,7 @@ struct OneCall {
 impl CodergenBackend for OneCall {
     async fn run(&self, request: CodergenRequest) -> Result<CodergenReply, BackendError> {
         let tools = SelectedTools::new(select(&registry(), &["write-file"], &[], None).unwrap());
-        let hooks = ToolHooks::of(&request.stage);
+        let hooks = ToolHooks::from_stage(&request.stage);
         let context = ToolContext::new(&self.root).of_stage(request.stage.clone());
         let path = request.stage.node().id().to_owned();
         let result = ToolRunner::new(tools, context)

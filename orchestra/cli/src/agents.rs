@@ -1,4 +1,4 @@
-//! The project configuration of a run: where it is found, what the model stages get of it, and the backend made of it.
+//! The project configuration of a run: finding it, resolving the agents of model stages, and building their backend.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use orchestra_config::{Agent, BackendKind, Mode, Project, Resolution, ResolveOptions, Sources, UserFiles};
 use orchestra_engine::{Disk, EngineBuilder, EnvironmentSecrets, StageText, listed_variables};
-use orchestra_graph::{Analysis, ChildReader, Loaded, Pipeline, ReadFault, SharedPipeline};
+use orchestra_graph::{Analysis, ChildReader, Loaded, Pipeline, ReadError, SharedPipeline};
 
 use crate::Entry;
 use crate::args::Format;
@@ -15,15 +15,15 @@ use crate::pipelines::print_report;
 use crate::progress::Shown;
 use crate::terminal::Terminal;
 
-/// The usual name of a configuration.
+/// The default file name of a configuration.
 pub(crate) const FILE: &str = "orchestra.yaml";
-/// The longest file of a user's agent or tool that is read, in bytes.
+/// Maximum size of an agent or tool file of the user, in bytes.
 const MAX_USER_FILE: u64 = 1 << 20;
-/// What can be done without a model.
+/// The hint on running without a model.
 const OR_SIMULATE: &str =
     "or simulate: `--simulate-models` runs the tools all the same, `--simulate` runs nothing";
 
-/// A project, and what runs its model stages.
+/// A project, and the agents that run its model stages.
 #[derive(Clone)]
 pub(crate) struct ProjectAgents {
     project: Arc<Project>,
@@ -34,7 +34,7 @@ pub(crate) struct ProjectAgents {
     agents: orchestra_agent::Agents,
 }
 
-/// How the files of a project are read: from the disk, unless they are part of the program.
+/// The source of a project's files: the disk, or the program into which they are compiled.
 #[derive(Clone, Copy)]
 enum Reader {
     Disk,
@@ -42,7 +42,7 @@ enum Reader {
 }
 
 impl ChildReader for Reader {
-    fn read(&self, path: &str, limit: u64) -> Result<Vec<u8>, ReadFault> {
+    fn read(&self, path: &str, limit: u64) -> Result<Vec<u8>, ReadError> {
         match self {
             Reader::Disk => Disk.read(path, limit),
             Reader::Program(sources) => sources.read(path, limit),
@@ -51,8 +51,8 @@ impl ChildReader for Reader {
 }
 
 impl ProjectAgents {
-    /// The agents of the configuration that is asked for, else of the one that the pipeline was compiled with, else of the
-    /// one that is found beside the pipeline or above it.
+    /// Finds the configuration and its agents. Uses the requested file, else the configuration with which the pipeline
+    /// was compiled, else the file that is found beside the pipeline or above it.
     pub(crate) fn find(
         asked: Option<&Path>,
         pipeline: &str,
@@ -75,7 +75,7 @@ impl ProjectAgents {
             print_report(terminal, &project.report, format(terminal));
             return Err(invalid(path.as_deref().unwrap_or(FILE)));
         }
-        // What is compiled in does not depend on who runs it.
+        // A compiled configuration does not depend on the user.
         let home = match reader {
             Reader::Disk => home(),
             Reader::Program(_) => None,
@@ -97,7 +97,7 @@ impl ProjectAgents {
         })
     }
 
-    /// The configuration.
+    /// Returns the project.
     pub(crate) fn project(&self) -> &Project {
         &self.project
     }
@@ -111,22 +111,23 @@ impl ProjectAgents {
         })
     }
 
-    /// What the model stages of a checked graph get, with the places of what is wrong in it.
+    /// Resolves the model stages of a checked graph. The diagnostics have positions in the file.
     pub(crate) fn resolve_graph(&self, analysis: &Analysis<'_>) -> Resolution {
         self.with_options(|options| self.project.resolve_graph(analysis, options))
     }
 
-    /// What the model stages of a pipeline get.
+    /// Resolves the model stages of a pipeline.
     fn resolve(&self, pipeline: &Pipeline) -> Resolution {
         self.with_options(|options| self.project.resolve(pipeline, options))
     }
 
-    /// The configuration's file.
+    /// Returns the path of the configuration file.
     pub(crate) fn path(&self) -> Option<&str> {
         self.project.path.as_deref()
     }
 
-    /// Refuses a pipeline whose model stages cannot run, its children included, and says how to mend it.
+    /// Rejects a pipeline if its model stages, or those of its child pipelines, cannot run. Prints diagnostics with
+    /// hints.
     pub(crate) fn check(&self, pipeline: &SharedPipeline, terminal: &Terminal) -> Result<(), CliError> {
         let mut seen = Vec::new();
         let mut ahead = vec![&**pipeline];
@@ -141,15 +142,15 @@ impl ProjectAgents {
         Ok(())
     }
 
-    /// Returns what the model stages of a loaded pipeline and of its children get, with the positions of the attributes
-    /// at fault; a pipeline that runs knows those of its nodes alone.
+    /// Resolves the model stages of a loaded pipeline and of its child pipelines. The diagnostics have the positions of
+    /// attributes, while a pipeline that is executed has positions of nodes only.
     pub(crate) fn resolutions(&self, loaded: &Loaded) -> Vec<Resolution> {
         let descendants = loaded.descendants().into_iter().map(|child| &*child.loaded);
         let resolve = |loaded: &Loaded| self.resolve_graph(&Analysis::new(&loaded.graph, &loaded.source));
         std::iter::once(loaded).chain(descendants).map(resolve).collect()
     }
 
-    /// Refuses a pipeline whose model stages cannot be resolved, its children included.
+    /// Rejects a pipeline if its model stages, or those of its child pipelines, cannot be resolved.
     pub(crate) fn check_loaded(&self, loaded: &Loaded, terminal: &Terminal) -> Result<(), CliError> {
         let resolutions = self.resolutions(loaded);
         match resolutions.iter().find(|resolution| resolution.has_errors()) {
@@ -197,8 +198,8 @@ impl ProjectAgents {
         match self.agents.missing_keys(pipeline).first() {
             None => Ok(()),
             Some(error) => {
-                let fault = CliError::usage(error.kind.code(), error.to_string()).exit(Exit::Credentials);
-                Err(fault.help(format!("set it, {OR_SIMULATE}")))
+                let error = CliError::usage(error.kind.code(), error.to_string()).exit(Exit::Credentials);
+                Err(error.help(format!("set it, {OR_SIMULATE}")))
             }
         }
     }
@@ -206,37 +207,37 @@ impl ProjectAgents {
     #[cfg(not(feature = "agents"))]
     fn can_ask(&self, _: &Pipeline) -> Result<(), CliError> {
         let message = "this program is built without what asks models";
-        let fault = CliError::usage("no_backend", message).exit(Exit::Credentials);
-        Err(fault.help(format!(
+        let error = CliError::usage("no_backend", message).exit(Exit::Credentials);
+        Err(error.help(format!(
             "build it with the feature `agents` of `orchestra`, {OR_SIMULATE}"
         )))
     }
 
-    /// Gives the engine its backend.
+    /// Sets the backend of the engine.
     #[cfg(feature = "agents")]
     pub(crate) fn equip(&self, builder: EngineBuilder) -> EngineBuilder {
         builder.backend(self.agents.clone())
     }
 
-    /// Gives the engine its backend: there is none.
+    /// Sets the backend of the engine; there is none in this build.
     #[cfg(not(feature = "agents"))]
     pub(crate) fn equip(&self, builder: EngineBuilder) -> EngineBuilder {
         builder
     }
 
-    /// Tells the engine the keys of the providers, which no run must show.
+    /// Passes the API keys of the providers to the engine, which redacts them in all output.
     #[cfg(feature = "agents")]
     pub(crate) fn keep_secrets(&self, builder: EngineBuilder) -> EngineBuilder {
         builder.secrets(self.agents.secrets())
     }
 
-    /// Tells the engine the keys of the providers: there are none.
+    /// Passes the API keys of the providers to the engine; there are none in this build.
     #[cfg(not(feature = "agents"))]
     pub(crate) fn keep_secrets(&self, builder: EngineBuilder) -> EngineBuilder {
         builder
     }
 
-    /// Shows what models write to a person who talks with them.
+    /// Shows the text of models to a person who talks with them.
     pub(crate) fn show(
         &self,
         builder: EngineBuilder,
@@ -255,7 +256,7 @@ impl ProjectAgents {
         })
     }
 
-    /// The stages in which a person talks with the model.
+    /// Returns the stages in which a person talks with the model.
     pub(crate) fn talking(&self, pipeline: &Pipeline) -> Vec<String> {
         let resolution = self.resolve(pipeline);
         let talking = resolution
@@ -263,7 +264,7 @@ impl ProjectAgents {
             .iter()
             .filter(|stage| stage.mode.value == Mode::Interactive);
         let mut nodes: Vec<String> = talking.map(|stage| stage.node.clone()).collect();
-        // Those of the pipelines that it runs talk at the same terminal.
+        // Stages of child pipelines talk at the same terminal.
         let children = pipeline.children.iter();
         nodes.extend(children.flat_map(|child| self.talking(&child.pipeline)));
         nodes
@@ -289,7 +290,7 @@ fn backend(
         .map_err(|error| CliError::usage(error.kind.code(), error.to_string()).exit(Exit::Invalid))
 }
 
-/// Tells what is wrong with what stages get; whether that keeps the pipeline from running.
+/// Prints the diagnostics of a resolution. Returns whether they keep the pipeline from running.
 pub(crate) fn print_resolution(resolution: &Resolution, terminal: &Terminal) -> bool {
     let errors = resolution.has_errors();
     for report in &resolution.reports {
@@ -300,7 +301,7 @@ pub(crate) fn print_resolution(resolution: &Resolution, terminal: &Terminal) -> 
     errors
 }
 
-/// Returns the secrets of the environment, and tells which variables that a pipeline lists are too short to be hidden.
+/// Returns the secrets in the environment. Warns about listed variables whose values are too short to be redacted.
 pub(crate) fn secrets_of_environment(pipeline: &Pipeline, terminal: &Terminal) -> Vec<String> {
     let variables = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
@@ -325,22 +326,23 @@ fn invalid(file: &str) -> CliError {
     .exit(Exit::Invalid)
 }
 
-/// The configuration in the folder of the pipeline, or in one above it up to where the program runs.
+/// Finds the configuration in the folder of the pipeline, or in a parent folder up to the current directory.
 fn beside(pipeline: &str) -> Option<String> {
     let path = Path::new(pipeline);
     let inside = path
         .components()
         .all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
-    let mut folders: Vec<PathBuf> = match inside {
-        true => path.ancestors().skip(1).map(Path::to_owned).collect(),
-        false => path.parent().map(Path::to_owned).into_iter().collect(),
+    let mut folders: Vec<PathBuf> = if inside {
+        path.ancestors().skip(1).map(Path::to_owned).collect()
+    } else {
+        path.parent().map(Path::to_owned).into_iter().collect()
     };
     folders.push(PathBuf::new());
     let mut files = folders.into_iter().map(|folder| folder.join(FILE));
     files.find(|file| file.is_file()).map(|file| slashed(&file))
 }
 
-/// Reads the agents and tools of a user's own folder.
+/// Reads the agents and tools in the user's home folder.
 fn user_files(folder: &Path) -> UserFiles {
     let mut files = UserFiles::default();
     for (name, path, bytes) in yaml_files(&folder.join("agents")) {
@@ -352,7 +354,7 @@ fn user_files(folder: &Path) -> UserFiles {
     files
 }
 
-/// The files of a folder that end in `.yaml`, in the order of their names: each with its name, its path and what it holds.
+/// Returns the `.yaml` files in a folder, sorted by name: each with its stem, its path and its content.
 fn yaml_files(folder: &Path) -> Vec<(String, String, Vec<u8>)> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
@@ -361,7 +363,7 @@ fn yaml_files(folder: &Path) -> Vec<(String, String, Vec<u8>)> {
     let files = paths.iter().filter_map(|path| {
         let name = path.file_stem()?.to_str()?.to_owned();
         let path = slashed(path);
-        // What cannot be read is not there, as it is with prompts.
+        // Unreadable files are ignored, like unreadable prompts.
         let bytes = Disk.read(&path, MAX_USER_FILE).ok()?;
         Some((name, path, bytes))
     });
@@ -372,7 +374,7 @@ fn home() -> Option<PathBuf> {
     std::env::home_dir().filter(|home| !home.as_os_str().is_empty())
 }
 
-/// A path with `/` between its parts.
+/// Returns a path with `/` as the separator.
 fn slashed(path: &Path) -> String {
     path.to_string_lossy().replace('\\', "/")
 }

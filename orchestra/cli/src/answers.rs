@@ -1,5 +1,5 @@
-//! Who answers the questions of a run that its script does not: the command line, nobody (`--auto-approve`), a person; in
-//! this order.
+//! The interviewers of a run, in this order: answers of the command line, automatic approval (`--auto-approve`), and a
+//! person.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -13,7 +13,7 @@ use orchestra_testkit::{answered_gate, check_answer, gate_question};
 use crate::error::CliError;
 use crate::runs::Runs;
 
-/// Answers the questions of a run; silence never approves.
+/// Answers the questions of a run that its script does not answer. Silence never approves.
 pub(crate) struct Answers<C> {
     pub(crate) given: QueueInterviewer,
     pub(crate) approve: bool,
@@ -36,7 +36,7 @@ impl<C: Interviewer> Interviewer for Answers<C> {
     }
 }
 
-/// The answers of `--answer NODE=CHOICE`, in turn.
+/// Parses the answers of `--answer NODE=CHOICE`, in order.
 pub(crate) fn given(
     pairs: &[String],
     pipeline: &Pipeline,
@@ -51,10 +51,10 @@ pub(crate) fn given(
                 CliError::usage("answer_form", format!("`{pair}` is not of the form NODE=CHOICE"))
             })?;
         let answer = Answer::choice(choice);
-        // What is said to a model may be anything.
+        // Text for a model may be anything.
         if merges(pipeline, node) {
             if !is_way_to_merge(choice) {
-                let message = format!("`{}` is no way to finish a merge", choice.escape_debug());
+                let message = format!("`{}` does not finish a merge", choice.escape_debug());
                 return Err(CliError::usage("unknown_choice", message).help(WAYS_TO_MERGE));
             }
         } else if talking.iter().any(|stage| stage == node) {
@@ -68,7 +68,7 @@ pub(crate) fn given(
     Ok(queue)
 }
 
-/// How other processes answer the questions of a run: the command line that does.
+/// The command with which another process answers a question of a run.
 pub(crate) struct AnswerCommand {
     runs: Runs,
     folder: OnceLock<PathBuf>,
@@ -82,7 +82,7 @@ impl AnswerCommand {
         }
     }
 
-    /// The run has begun, and is kept here.
+    /// Sets the folder of the run after it has started.
     pub(crate) fn begun(&self, folder: &Path) {
         self.folder.get_or_init(|| folder.to_owned());
     }
@@ -97,7 +97,7 @@ impl AnswerCommand {
     }
 }
 
-/// An answer of a question: its first choice that is not free text.
+/// Returns an example answer: the first choice that is not free text.
 fn example(question: &Question) -> &str {
     let fixed = question.options.iter().find(|option| !option.freeform);
     match question.kind {
@@ -106,7 +106,7 @@ fn example(question: &Question) -> &str {
     }
 }
 
-/// How a merge can be finished that a person is asked about.
+/// The ways in which a person can finish a merge.
 const WAYS_TO_MERGE: &str = "choose D (done: the files are edited), O (ours), T (theirs) or R (refuse)";
 
 fn is_way_to_merge(choice: &str) -> bool {
@@ -114,7 +114,7 @@ fn is_way_to_merge(choice: &str) -> bool {
     first.is_some_and(|first| "DOTR".contains(first.to_ascii_uppercase()))
 }
 
-/// Whether a node asks a person how to finish a merge that conflicts; one of a pipeline that it runs is found too.
+/// Returns whether a node asks a person how to finish a conflicting merge. Also finds nodes of child pipelines.
 fn merges(pipeline: &Pipeline, node: &str) -> bool {
     pipeline.family().into_iter().any(|pipeline| {
         let index = pipeline.find(node);
@@ -122,14 +122,14 @@ fn merges(pipeline: &Pipeline, node: &str) -> bool {
     })
 }
 
-/// The choices of a gate in words.
+/// Returns the choices of a gate as text.
 fn choices(question: &Question) -> String {
     let choices: Vec<String> = question.options.iter().map(ToString::to_string).collect();
     choices.join(", ")
 }
 
-/// Says how a gate that nobody was there to answer can be answered. It may be one of a pipeline that the node runs. The
-/// question as it was `asked` names the choices that are offered.
+/// Returns how to answer a gate for which nobody was present. The gate may be in a child pipeline of the node. If
+/// given, the question as it was `asked` provides the offered choices.
 pub(crate) fn how_to_answer(pipeline: &Pipeline, node: &str, asked: Option<Question>) -> String {
     if merges(pipeline, node) {
         return format!("answer it with `--answer {node}=T`; {WAYS_TO_MERGE}");
@@ -146,9 +146,10 @@ pub(crate) fn how_to_answer(pipeline: &Pipeline, node: &str, asked: Option<Quest
     }
     let [question] = &waiting[..] else {
         let gates: Vec<&str> = waiting.iter().map(|question| question.node.as_str()).collect();
-        let gates = match gates.is_empty() {
-            true => String::new(),
-            false => format!(" (of {})", gates.join(", ")),
+        let gates = if gates.is_empty() {
+            String::new()
+        } else {
+            format!(" (of {})", gates.join(", "))
         };
         return format!("answer it with `--answer GATE=CHOICE`{gates}, {automatic}");
     };
@@ -161,13 +162,13 @@ pub(crate) fn how_to_answer(pipeline: &Pipeline, node: &str, asked: Option<Quest
     format!("answer it with `--answer {gate}={example}`{of}, {automatic}")
 }
 
-/// Whether a node that is no gate can have asked what a model says.
+/// Returns whether a node is a model stage, which may have asked a question of its model.
 fn talks(pipeline: &Pipeline, node: &str) -> bool {
     let index = pipeline.find(node);
     index.is_some_and(|index| pipeline.stage(index).kind() == kind::CODERGEN)
 }
 
-/// The questions of the pipeline that a node runs, each gate once.
+/// Returns the questions of the gates in the child pipeline of a node, each gate once.
 fn gates_within(pipeline: &Pipeline, node: &str) -> Vec<Question> {
     let row = pipeline
         .find(node)

@@ -19,16 +19,16 @@ const EXIT_CODES: &str = "Exit codes:
   2  wrong usage
   3  the pipeline is invalid
   4  credentials are missing
-  5  the run waits for a person, and nobody can be asked
-  6  a budget or the longest time was reached
+  5  the run waits for a person, and nobody is there to answer
+  6  a budget or the time limit was reached
   7  another process owns the run
   74  the output could not be written
-  130  stopped from outside: cancelled, paused or interrupted";
+  130  the run was cancelled, paused or interrupted";
 
 /// The folder of all run folders, where nothing else is said.
 pub(crate) const RUNS: &str = ".orchestra/runs";
 
-const RUN: &str = "The run: its id, the beginning of it, `last`, or its folder";
+const RUN: &str = "The run: its id, a unique prefix of the id, `last`, or its folder";
 
 /// Checks, draws and runs pipelines written in Graphviz DOT.
 #[derive(Debug, Parser)]
@@ -46,29 +46,29 @@ pub(crate) struct Common {
     /// Write JSON lines to standard output
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// Write no colours
+    /// Disable colours
     #[arg(long, global = true)]
     pub(crate) no_color: bool,
-    /// Write results and errors only
+    /// Print only results and errors
     #[arg(long, short, global = true)]
     pub(crate) quiet: bool,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Check whether pipelines can be run, and print what is wrong with them
+    /// Check whether pipelines can be run, and print their diagnostics
     Check(CheckArgs),
-    /// Check a pipeline and print its graph: handlers, models, routes
+    /// Check a pipeline and print its resolved graph: handlers, models, edges
     Compile(CompileArgs),
     /// Run a pipeline
     Run(RunArgs),
-    /// Go on with a run that stopped, from where it is
+    /// Resume a stopped run
     Resume(ResumeArgs),
-    /// Begin a run where another run was at a checkpoint
+    /// Start a new run from a checkpoint of another run
     Replay(ReplayArgs),
-    /// List runs, or show one in depth: path, attempts, cost, why each edge
+    /// List runs, or show one in detail: path, attempts, cost, reason of each transition
     Status(StatusArgs),
-    /// List the points of a run that one may replay from
+    /// List the checkpoints from which a run can be replayed
     Checkpoints(CheckpointsArgs),
     /// Follow a run that another process executes, and answer its questions
     Attach(AttachArgs),
@@ -78,15 +78,15 @@ pub(crate) enum Command {
     Pause(PauseArgs),
     /// End a run
     Cancel(CancelArgs),
-    /// Draw a pipeline, coloured by a run where one is given
+    /// Draw a pipeline, optionally coloured by the state of a run
     Graph(GraphArgs),
-    /// Explain a diagnostic: what, why, a bad and a good example
+    /// Explain a diagnostic: meaning, reason, a bad and a good example
     Explain(ExplainArgs),
-    /// Write pipelines in canonical form, with their comments
+    /// Format pipelines canonically, keeping their comments
     Fmt(FmtArgs),
-    /// Remove the folders of runs that ended long ago, their trees, and branches that are merged
+    /// Remove the folders of runs that ended long ago, their worktrees, and merged branches
     Cleanup(CleanupArgs),
-    /// Make a project that compiles and runs
+    /// Create a project that compiles and runs
     Init(InitArgs),
     /// Print a completion script for a shell
     Completions {
@@ -98,10 +98,10 @@ pub(crate) enum Command {
 /// What to report, and how gravely.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct Lints {
-    /// Treat warnings of a code as errors; `warnings` means all
+    /// Treat warnings with this code as errors; `warnings` means all
     #[arg(long, value_name = "CODE")]
     pub(crate) deny: Vec<String>,
-    /// Do not report warnings and notes of a code
+    /// Suppress warnings and notes with this code
     #[arg(long, value_name = "CODE")]
     pub(crate) allow: Vec<String>,
 }
@@ -113,10 +113,10 @@ pub(crate) struct CheckArgs {
     pub(crate) files: Vec<String>,
     #[command(flatten)]
     pub(crate) lints: Lints,
-    /// How to print diagnostics
+    /// The format of diagnostics
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
-    /// The project configuration, instead of the `orchestra.yaml` beside each pipeline or above it
+    /// The project configuration [default: the nearest `orchestra.yaml` in the folder of each pipeline or a parent]
     #[arg(long, value_name = "orchestra.yaml")]
     pub(crate) config: Option<PathBuf>,
 }
@@ -136,7 +136,7 @@ pub(crate) struct CompileArgs {
     /// The pipeline
     #[arg(value_name = "FILE")]
     pub(crate) file: String,
-    /// The project configuration, instead of the `orchestra.yaml` beside the pipeline or above it
+    /// The project configuration [default: the nearest `orchestra.yaml` in the folder of the pipeline or a parent]
     #[arg(long, value_name = "orchestra.yaml")]
     pub(crate) config: Option<PathBuf>,
     #[command(flatten)]
@@ -151,31 +151,31 @@ pub(crate) struct RunArgs {
     /// Simulate: call no model, run no tool; take outcomes from the script, else succeed
     #[arg(long, value_name = "SCRIPT.yaml", num_args = 0..=1, default_missing_value = "")]
     pub(crate) simulate: Option<String>,
-    /// Simulate the stages that ask a model, and those that the script names; run all others
+    /// Simulate model stages and the stages in the script; run all others
     #[arg(long, value_name = "SCRIPT.yaml", num_args = 0..=1, default_missing_value = "", conflicts_with = "simulate")]
     pub(crate) simulate_models: Option<String>,
-    /// Outcomes that a stage gives in turn when simulated; the last one repeats
+    /// The outcomes of a simulated stage, in order; the last one repeats
     #[arg(long, value_name = "NODE=WORD[,WORD]")]
     pub(crate) outcome: Vec<String>,
     #[command(flatten)]
     pub(crate) answers: AnswerOptions,
-    /// Set a context value: JSON where it parses, else text; `KEY=@FILE` takes the text of a file, `KEY=@-` standard input
+    /// Set a context value: JSON if it parses, else text; `KEY=@FILE` reads a file, `KEY=@-` reads standard input
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
-    /// The project configuration, instead of the `orchestra.yaml` beside the pipeline or above it
+    /// The project configuration [default: the nearest `orchestra.yaml` in the folder of the pipeline or a parent]
     #[arg(long, value_name = "orchestra.yaml")]
     pub(crate) config: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) runs: RunsDir,
-    /// Exactly this folder for the run
+    /// Use this folder as the run folder
     #[arg(long, value_name = "DIR")]
     pub(crate) run_dir: Option<PathBuf>,
-    /// The seed of every chance in the run
+    /// The random seed of the run
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
     #[command(flatten)]
     pub(crate) limits: LimitOptions,
-    /// What the run must survive before a stage counts as done
+    /// The failure that the result of a finished stage must survive
     #[arg(long, value_enum, default_value_t = Survives::Full)]
     pub(crate) durability: Survives,
     #[command(flatten)]
@@ -193,13 +193,13 @@ pub(crate) struct RunsDir {
 /// Who answers the questions of a run, beside a person.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct AnswerOptions {
-    /// Answer a human gate beforehand; several answers of one gate are taken in turn
+    /// Answer a human gate in advance; several answers to one gate are used in order
     #[arg(long, value_name = "NODE=CHOICE")]
     pub(crate) answer: Vec<String>,
-    /// Approve at every human gate without asking: yes, or the first choice
+    /// Approve every human gate without asking: yes, or the first choice
     #[arg(long)]
     pub(crate) auto_approve: bool,
-    /// Wait for `answer` or `attach` where there is nobody to ask here, instead of pausing the run
+    /// Wait for `answer` or `attach` instead of pausing the run if nobody can be asked here
     #[arg(long)]
     pub(crate) wait: bool,
 }
@@ -207,24 +207,24 @@ pub(crate) struct AnswerOptions {
 /// How much a run may use; it pauses when it has.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct LimitOptions {
-    /// The most that models may cost, such as `2.50`
+    /// The maximum cost of model calls, such as `2.50`
     #[arg(long, value_name = "USD")]
     pub(crate) max_cost: Option<String>,
-    /// The most tokens that models may read and write
+    /// The maximum number of input and output tokens
     #[arg(long, value_name = "N")]
     pub(crate) max_tokens: Option<u64>,
-    /// The longest that the run may take, such as `15m`
+    /// The maximum duration of the run, such as `15m`
     #[arg(long, value_name = "DURATION")]
     pub(crate) max_time: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Survives {
-    /// A loss of power
+    /// A power failure
     Full,
-    /// The end of the process
+    /// A crash of the process
     Process,
-    /// Nothing but a pause and the end
+    /// None: state is stored only when the run pauses or ends
     None,
 }
 
@@ -233,14 +233,14 @@ pub(crate) struct ResumeArgs {
     #[arg(value_name = "RUN", help = RUN)]
     pub(crate) run: String,
     #[command(flatten)]
-    pub(crate) going_on: GoingOn,
-    /// Take the run from a process that hangs; should it wake, it can write nothing more
+    pub(crate) options: ResumeOptions,
+    /// Take over the run from a hung process, which can then write no more
     #[arg(long)]
     pub(crate) take_over: bool,
-    /// Go on although records of the run are lost: from the latest state that is left, doing again what came since
+    /// Resume although records of the run are lost: start from the latest remaining state and repeat later work
     #[arg(long)]
     pub(crate) accept_loss: bool,
-    /// Retry a run that failed, at the stage that failed
+    /// Retry a failed run at the stage that failed
     #[arg(long)]
     pub(crate) retry: bool,
     #[command(flatten)]
@@ -251,12 +251,12 @@ pub(crate) struct ResumeArgs {
 pub(crate) struct ReplayArgs {
     #[arg(value_name = "RUN", help = RUN)]
     pub(crate) run: String,
-    /// Where to begin, such as `cp_000012`; `orchestra checkpoints RUN` lists them
+    /// The checkpoint to start from, such as `cp_000012`; `orchestra checkpoints RUN` lists them
     #[arg(long, value_name = "CHECKPOINT")]
     pub(crate) checkpoint: String,
     #[command(flatten)]
-    pub(crate) going_on: GoingOn,
-    /// Exactly this folder for the new run
+    pub(crate) options: ResumeOptions,
+    /// Use this folder as the folder of the new run
     #[arg(long, value_name = "DIR")]
     pub(crate) run_dir: Option<PathBuf>,
     #[command(flatten)]
@@ -265,11 +265,11 @@ pub(crate) struct ReplayArgs {
 
 /// How a run that was begun before goes on.
 #[derive(Debug, Clone, Default, Args)]
-pub(crate) struct GoingOn {
-    /// Go on although the pipeline was changed, if the places where the run stands are still there
+pub(crate) struct ResumeOptions {
+    /// Resume with a changed pipeline if the current nodes of the run still exist
     #[arg(long)]
     pub(crate) accept_changes: bool,
-    /// The project configuration, instead of the `orchestra.yaml` beside the pipeline or above it
+    /// The project configuration [default: the nearest `orchestra.yaml` in the folder of the pipeline or a parent]
     #[arg(long, value_name = "orchestra.yaml")]
     pub(crate) config: Option<PathBuf>,
     #[command(flatten)]
@@ -282,10 +282,10 @@ pub(crate) struct GoingOn {
 pub(crate) struct StatusArgs {
     #[arg(value_name = "RUN", help = RUN)]
     pub(crate) run: Option<String>,
-    /// At most so many runs in the list
+    /// The maximum number of runs to list
     #[arg(long, value_name = "N", conflicts_with = "run")]
     pub(crate) limit: Option<usize>,
-    /// Show the whole path, however long it is
+    /// Show the complete path
     #[arg(long, requires = "run")]
     pub(crate) all: bool,
     #[command(flatten)]
@@ -304,7 +304,7 @@ pub(crate) struct CheckpointsArgs {
 pub(crate) struct AttachArgs {
     #[arg(value_name = "RUN", help = RUN)]
     pub(crate) run: String,
-    /// Show only what happens from now on
+    /// Show new events only
     #[arg(long)]
     pub(crate) tail: bool,
     #[command(flatten)]
@@ -315,10 +315,10 @@ pub(crate) struct AttachArgs {
 pub(crate) struct AnswerArgs {
     #[arg(value_name = "RUN", help = RUN)]
     pub(crate) run: String,
-    /// The gate that asks
+    /// The gate to answer
     #[arg(value_name = "GATE")]
     pub(crate) gate: String,
-    /// The choice, by its key, its label or its target; or the text, where the gate takes any
+    /// The key, label or target of a choice, or text if the gate accepts text
     #[arg(value_name = "CHOICE")]
     pub(crate) choice: String,
     #[command(flatten)]
@@ -329,7 +329,7 @@ pub(crate) struct AnswerArgs {
 pub(crate) struct PauseArgs {
     #[arg(value_name = "RUN", help = RUN)]
     pub(crate) run: String,
-    /// Why; it is kept with the run
+    /// The reason, which is stored with the run
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub(crate) reason: String,
     #[command(flatten)]
@@ -340,7 +340,7 @@ pub(crate) struct PauseArgs {
 pub(crate) struct CancelArgs {
     #[arg(value_name = "RUN", help = RUN)]
     pub(crate) run: String,
-    /// Why; it is kept with the run
+    /// The reason, which is stored with the run
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub(crate) reason: String,
     #[command(flatten)]
@@ -352,16 +352,16 @@ pub(crate) struct CleanupArgs {
     /// Remove runs that ended longer ago than this
     #[arg(long, value_name = "DURATION", default_value = "7d")]
     pub(crate) older_than: String,
-    /// Remove paused runs too, which could be resumed
+    /// Also remove paused runs, which could be resumed
     #[arg(long)]
     pub(crate) paused: bool,
-    /// Say what would be removed, and remove nothing
+    /// Print what would be removed without removing it
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Remove also branches of runs whose commits are nowhere else, where they are older than that
+    /// Also remove older branches of runs whose commits exist nowhere else
     #[arg(long)]
     pub(crate) force: bool,
-    /// The project configuration that names the repositories, instead of the `orchestra.yaml` here
+    /// The project configuration that names the repositories [default: the `orchestra.yaml` of the current folder]
     #[arg(long, value_name = "orchestra.yaml")]
     pub(crate) config: Option<PathBuf>,
     #[command(flatten)]
@@ -373,12 +373,12 @@ pub(crate) struct GraphArgs {
     /// The pipeline
     #[arg(value_name = "FILE")]
     pub(crate) file: String,
-    /// Colour it by this run: its id, the beginning of it, `last`, or its folder
+    /// Colour it by the state of this run: its id, a unique prefix of the id, `last`, or its folder
     #[arg(long, value_name = "RUN")]
     pub(crate) run: Option<String>,
     #[command(flatten)]
     pub(crate) runs: RunsDir,
-    /// The form; without it, that of the output file's ending, else text on a terminal and SVG elsewhere
+    /// The output format [default: by the extension of the output file, else text on a terminal and SVG otherwise]
     #[arg(long, value_enum)]
     pub(crate) format: Option<Picture>,
     /// Write to this file
@@ -388,19 +388,19 @@ pub(crate) struct GraphArgs {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Picture {
-    /// A picture, by Graphviz where it is installed
+    /// An SVG picture, laid out by Graphviz if it is installed
     Svg,
-    /// Graphviz DOT that any Graphviz reads
+    /// Standard Graphviz DOT
     Dot,
     /// A Mermaid flowchart
     Mermaid,
-    /// Lines for a terminal
+    /// Text for a terminal
     Text,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ExplainArgs {
-    /// The code, as printed in brackets; without one, all codes are listed
+    /// The code, as printed in brackets [default: list all codes]
     #[arg(value_name = "CODE")]
     pub(crate) code: Option<String>,
 }
@@ -410,25 +410,25 @@ pub(crate) struct FmtArgs {
     /// The pipelines; `-` reads standard input and writes standard output
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<String>,
-    /// Change nothing; exit with 1 where a file is not in canonical form
+    /// Change nothing; exit with 1 if a file is not in canonical form
     #[arg(long)]
     pub(crate) check: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct InitArgs {
-    /// The project's name, and the folder that is made
+    /// The name of the project and of its folder
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
-    /// What to begin with
+    /// The template of the project
     #[arg(long, value_enum, default_value_t = Template::Hello)]
     pub(crate) template: Template,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Template {
-    /// A line of stages
+    /// A sequence of stages
     Hello,
-    /// Tools, a decision on their result, and a handler of your own
+    /// Tools, a decision on their result, and a custom handler
     Tools,
 }

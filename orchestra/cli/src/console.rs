@@ -1,4 +1,4 @@
-//! Questions on the console (Attractor 6.4): printed to standard error, answered by lines of standard input.
+//! Questions on the console (Attractor 6.4): printed to standard error, answered on standard input.
 
 use std::io::{BufRead, ErrorKind, IsTerminal, Read};
 use std::sync::Arc;
@@ -15,53 +15,53 @@ use crate::answers::AnswerCommand;
 use crate::progress::time;
 use crate::terminal::{Paint, Terminal};
 
-/// The longest line that is taken for an answer, in bytes.
+/// Maximum length of an answer line, in bytes.
 const MAX_LINE: usize = 1 << 20;
 
-/// How many lines may wait for a question.
+/// Maximum number of lines that are read ahead of a question.
 const LINES_AHEAD: usize = 16;
 
-/// How long no line comes, where nobody sits at a terminal, before it is said who else can answer.
+/// Time without input from a non-terminal, after which a hint names the command that answers from elsewhere.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How many lines in a row may be nonsense where nobody sits at a terminal and could do better.
+/// Maximum number of consecutive invalid lines from a non-terminal.
 const NONSENSE: u32 = 3;
 
-/// How long it takes to read what was typed before the first question was shown.
+/// Time to discard input that was typed before the first question was shown.
 const TYPED_BEFORE: Duration = Duration::from_millis(50);
 
-/// Where questions are shown. While one is open, nothing else is.
+/// The screen that shows questions. While a question is open, nothing else is shown.
 pub(crate) trait Screen: Send + Sync {
-    /// A question is about to be shown.
+    /// Prepares for a question.
     fn open(&self);
-    /// Shows text, as it is.
+    /// Shows text unchanged.
     fn write(&self, text: &str);
-    /// Returns whether the answer that a stage's model gave last is on the screen already.
+    /// Returns whether the last answer of a stage's model is on the screen already.
     fn shows_answer(&self, node: &str, text: &str) -> bool;
-    /// Ends the line if one is begun.
+    /// Ends the current line if there is one.
     fn end_line(&self);
-    /// The question is answered or withdrawn.
+    /// Resumes other output after the question was answered or withdrawn.
     fn close(&self);
 }
 
 type OpenInput = Box<dyn FnOnce() -> Box<dyn BufRead> + Send>;
 
-/// Asks on the console. Questions at the same time are asked one after the other.
+/// An interviewer on the console. Simultaneous questions are asked one after the other.
 pub(crate) struct Console {
     lines: Mutex<Lines>,
     screen: Arc<dyn Screen>,
     terminal: Terminal,
-    /// Whether the input is a terminal, with a person before it.
+    /// `true` if the input is a terminal, at which a person answers.
     attended: bool,
-    /// Whether a question that the input cannot answer waits for an answer from elsewhere.
+    /// `true` if a question that the input cannot answer waits for an answer of another process.
     waits: bool,
-    /// How other processes answer.
+    /// The command with which other processes answer.
     elsewhere: Option<Arc<AnswerCommand>>,
     patience: Duration,
 }
 
 impl Console {
-    /// Reads standard input, from the first question on.
+    /// Creates a console that reads standard input from the first question on.
     pub(crate) fn new(terminal: Terminal, screen: Arc<dyn Screen>) -> Console {
         let input = || -> Box<dyn BufRead> { Box::new(std::io::stdin().lock()) };
         let attended = std::io::stdin().is_terminal();
@@ -80,14 +80,15 @@ impl Console {
         }
     }
 
-    /// Says how other processes answer; with `wait`, a question that the input cannot answer waits for them.
+    /// Sets the command with which other processes answer. With `wait`, a question that the input cannot answer waits
+    /// for them.
     pub(crate) fn or_elsewhere(mut self, command: Arc<AnswerCommand>, wait: bool) -> Console {
         self.elsewhere = Some(command);
         self.waits = wait;
         self
     }
 
-    /// The question with its options.
+    /// Returns the question with its options.
     fn text(&self, question: &Question, is_shown: bool) -> String {
         let mut text = self.terminal.paint(Paint::Bold, "[?] ");
         if !question.node.is_empty() {
@@ -119,7 +120,7 @@ impl Console {
         text
     }
 
-    /// What stands before the answer.
+    /// Returns the prompt before the answer.
     fn prompt(&self, question: &Question, deadline: Option<Instant>) -> String {
         let mut text = String::new();
         if let Some(deadline) = deadline {
@@ -145,7 +146,7 @@ impl Console {
         text
     }
 
-    /// The next line, however long it takes; a question that has a time-out is withdrawn by it.
+    /// Waits for the next line without a time limit. The caller drops the future when the question times out.
     async fn line(
         &self,
         lines: &mut Lines,
@@ -161,7 +162,7 @@ impl Console {
         lines.next().await
     }
 
-    /// The lines that say for what a question waits, and how it is answered.
+    /// Returns the hint that the question waits, and how it can be answered.
     fn hint(&self, question: &Question, why: &str) -> String {
         let mut hint = format!("    {}; the run waits\n", indented(why));
         if let Some(command) = self.elsewhere.as_ref().and_then(|command| command.of(question)) {
@@ -171,7 +172,7 @@ impl Console {
         hint
     }
 
-    /// Asks, and reads lines until one is an answer or none can be any more.
+    /// Shows a question and reads lines until one is an answer, or until the input cannot provide one.
     async fn ask_here(&self, question: &Question) -> Result<Answer, InterviewError> {
         let deadline = question
             .timeout
@@ -187,9 +188,10 @@ impl Console {
         let text = text();
         let mut shown = Shown::new(&*self.screen);
         shown.write(&text);
-        let by = match self.attended {
-            true => AnsweredBy::Person,
-            false => AnsweredBy::Prepared,
+        let by = if self.attended {
+            AnsweredBy::Person
+        } else {
+            AnsweredBy::Prepared
         };
         let mut nonsense = 0;
         loop {
@@ -206,7 +208,7 @@ impl Console {
                             shown.answered(None);
                             refused.to_string()
                         }
-                        // What comes from a pipe may be secret.
+                        // Piped input may be secret.
                         Err(refused) => {
                             shown.answered(Some(String::new()));
                             refused.without_answer()
@@ -215,7 +217,7 @@ impl Console {
                 }
                 Line::TooLong => {
                     shown.answered((!self.attended).then(String::new));
-                    format!("a line of more than {MAX_LINE} bytes is no answer")
+                    format!("a line of more than {MAX_LINE} bytes is not an answer")
                 }
             };
             shown.write(&format!(
@@ -225,7 +227,7 @@ impl Console {
             nonsense += 1;
             if nonsense == NONSENSE && !self.attended {
                 let reason =
-                    format!("{NONSENSE} lines of standard input are no answers; the last: {refused}");
+                    format!("{NONSENSE} lines of standard input are not answers; the last: {refused}");
                 return Err(InterviewError::unavailable(reason));
             }
         }
@@ -236,7 +238,7 @@ impl Interviewer for Console {
     async fn ask(&self, question: Question) -> Result<Answer, InterviewError> {
         match self.ask_here(&question).await {
             Err(InterviewError::Unavailable { reason, .. }) if self.waits => {
-                // Whoever answers, or the time-out, withdraws the question here.
+                // An answer from elsewhere or the timeout drops this future.
                 self.screen.write(&self.hint(&question, &reason));
                 std::future::pending().await
             }
@@ -245,7 +247,7 @@ impl Interviewer for Console {
     }
 
     async fn inform(&self, message: &str, stage: &str) {
-        // Nothing comes between a question and its answer.
+        // Nothing is shown between a question and its answer.
         let _lines = self.lines.lock().await;
         self.screen
             .write(&format!("    {stage}: {}\n", indented(message)));
@@ -255,9 +257,9 @@ impl Interviewer for Console {
 /// A question on the screen, until it is dropped.
 struct Shown<'s> {
     screen: &'s dyn Screen,
-    /// Whether the cursor stands behind a prompt.
+    /// `true` if the cursor is after a prompt.
     waiting: bool,
-    /// What stands before a line that is shown because nobody typed it.
+    /// The indentation of a line that is echoed because nobody typed it.
     margin: &'static str,
 }
 
@@ -281,7 +283,7 @@ impl<'s> Shown<'s> {
         self.margin = "";
     }
 
-    /// Shows lines below the prompt, while the answer is waited for.
+    /// Shows lines below the prompt while waiting for the answer.
     fn hint(&mut self, lines: &str) {
         self.screen.end_line();
         self.write(lines);
@@ -289,7 +291,7 @@ impl<'s> Shown<'s> {
         self.margin = "    ";
     }
 
-    /// The line has come; where nobody typed it, what it says is shown.
+    /// Handles the arrival of a line. Echoes it if nobody typed it.
     fn answered(&mut self, line: Option<String>) {
         self.waiting = false;
         if let Some(line) = line {
@@ -307,7 +309,7 @@ impl Drop for Shown<'_> {
     }
 }
 
-/// Returns what a line of a pipe has chosen. Text that may be anything is not shown.
+/// Returns the echo of a choice from a pipe. Free text is not shown.
 fn taken(question: &Question, answer: &Answer, accepted: &Accepted) -> String {
     const TEXT: &str = "(a text, which is not shown)";
     if let Some(yes) = accepted.is_yes() {
@@ -339,17 +341,17 @@ enum Line {
     TooLong,
 }
 
-/// The lines of the input: read by a thread that owns it, because a read cannot be given up.
+/// The lines of the input. A separate thread reads them, because a blocking read cannot be cancelled.
 enum Lines {
-    /// Nobody has asked yet, so the input is left alone.
+    /// Nothing was asked yet, so the input is not read.
     Unread(Option<OpenInput>),
     Read(mpsc::Receiver<std::io::Result<Line>>),
-    /// Nothing more will come.
+    /// No more input will come.
     Ended(String),
 }
 
 impl Lines {
-    /// Begins to read, and forgets what was typed before the question could be seen.
+    /// Starts to read. Discards terminal input that was typed before the question was visible.
     async fn begin(&mut self, attended: bool) -> Result<(), InterviewError> {
         if let Lines::Unread(input) = self {
             let input = input.take();
@@ -407,7 +409,7 @@ impl Lines {
     }
 }
 
-/// Sends the lines of an input until it ends or nobody wants them any more.
+/// Sends the lines of an input until it ends, or until the receiver is dropped.
 fn forward(input: &mut dyn BufRead, sender: &mpsc::Sender<std::io::Result<Line>>) {
     loop {
         let line = match read_line(input) {
@@ -422,7 +424,7 @@ fn forward(input: &mut dyn BufRead, sender: &mpsc::Sender<std::io::Result<Line>>
     }
 }
 
-/// The next line without its end; `None` behind the last.
+/// Returns the next line without its line ending, or `None` at the end.
 fn read_line(input: &mut dyn BufRead) -> std::io::Result<Option<Line>> {
     let mut bytes = Vec::new();
     let mut limited = (&mut *input).take(MAX_LINE as u64 + 1);
@@ -439,7 +441,7 @@ fn read_line(input: &mut dyn BufRead) -> std::io::Result<Option<Line>> {
     Ok(Some(Line::Text(text.trim_end_matches('\r').to_owned())))
 }
 
-/// Reads to the end of a line and keeps nothing of it.
+/// Discards the rest of a line.
 fn skip_line(input: &mut dyn BufRead) -> std::io::Result<()> {
     loop {
         let (length, ended) = match input.fill_buf() {
@@ -458,7 +460,7 @@ fn skip_line(input: &mut dyn BufRead) -> std::io::Result<()> {
     }
 }
 
-/// Returns text of somebody else for the screen: further lines stand under the first.
+/// Formats external text for the screen: further lines are indented below the first.
 pub(crate) fn indented(text: &str) -> String {
     text.trim_end().lines().collect::<Vec<_>>().join("\n    ")
 }

@@ -1,4 +1,5 @@
-//! One run in depth: the path that it took with all attempts, why it took each edge, what it used, where it stands.
+//! The detailed report of one run: its path with all attempts, the reason of each transition, its usage, and its
+//! present state.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::path::Path;
@@ -24,13 +25,13 @@ use crate::terminal::{Paint, Terminal};
 use crate::waiting::{Open, Waiting};
 use crate::workspace::{BranchStates, branches, short};
 
-/// How many entries of a path are shown, the latest ones.
+/// Maximum number of path entries without `--all`; the latest ones are shown.
 const MOST: usize = 200;
 
-/// How many lines of an error are shown.
+/// Maximum number of lines of an error.
 const MOST_LINES: usize = 100;
 
-/// All that is known of a run.
+/// The complete report of a run.
 #[derive(Serialize)]
 pub(crate) struct Depth {
     #[serde(flatten)]
@@ -41,31 +42,31 @@ pub(crate) struct Depth {
     tool_calls: Rows<ToolCallRow>,
     nodes: Vec<NodeTotals>,
     questions: Vec<Asked>,
-    /// The attempts that are under way, or were cut short.
+    /// The attempts that are in progress, or were interrupted.
     #[serde(skip)]
     open: Vec<StageRow>,
-    /// The latest attempts that failed.
+    /// The latest failed attempts.
     #[serde(skip)]
     failed: Vec<StageRow>,
     #[serde(skip_serializing_if = "VecDeque::is_empty")]
     warnings: VecDeque<Warned>,
     #[serde(skip_serializing_if = "BranchStates::is_empty")]
     workspace: BranchStates,
-    /// The command that goes on with it, where one can.
+    /// The command that resumes the run, if it can be resumed.
     #[serde(skip_serializing_if = "Option::is_none")]
     resume: Option<String>,
     /// The node at which the run failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     failed_at: Option<String>,
-    /// The command that retries it, where it failed.
+    /// The command that retries the run, if it failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     retry: Option<String>,
-    /// The command that begins a run before what went wrong in this one.
+    /// The command that replays the run from before its failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     replay: Option<String>,
 }
 
-/// What the engine left out of what a stage returned.
+/// A warning about a part of a stage's outcome that the engine dropped.
 #[derive(Serialize)]
 struct Warned {
     node: String,
@@ -108,13 +109,13 @@ struct Asked {
     asked: String,
     deadline: Option<String>,
     default: Option<String>,
-    /// The deadline for people.
+    /// The deadline in the form for people.
     #[serde(skip)]
     until: Option<String>,
 }
 
 impl Asked {
-    fn of(open: &Open) -> Asked {
+    fn from_open(open: &Open) -> Asked {
         let question = &open.question;
         let default = question
             .options
@@ -138,11 +139,12 @@ impl Asked {
 }
 
 impl Depth {
-    /// Reads it; of warnings only the latest, unless `whole`.
+    /// Reads the report of a run. Keeps only the latest warnings, unless `whole` is set.
     ///
     /// # Errors
-    /// The run folder or the index cannot be read.
-    pub(crate) fn of(runs: &Runs, folder: &Path, whole: bool) -> Result<Depth, CliError> {
+    ///
+    /// Returns an error if the run folder or the index cannot be read.
+    pub(crate) fn new(runs: &Runs, folder: &Path, whole: bool) -> Result<Depth, CliError> {
         let run = RunFolder::open(folder)?;
         let (index, name) = runs.index_of(folder)?;
         let index = Rc::new(index);
@@ -188,7 +190,7 @@ impl Depth {
             path: Rows::new(&index, &name, SessionIndex::stages_in, |row| row.seq),
             transitions: Rows::new(&index, &name, SessionIndex::transitions_in, |row| row.seq),
             tool_calls: Rows::new(&index, &name, SessionIndex::tool_calls_in, |row| row.seq),
-            questions: waiting.iter().map(Asked::of).collect(),
+            questions: waiting.iter().map(Asked::from_open).collect(),
             warnings,
             workspace,
             resume,
@@ -202,7 +204,7 @@ impl Depth {
         })
     }
 
-    /// Prints it for people; without `all`, of a long path only what is latest.
+    /// Prints the report as text. Shows only the latest part of a long path, unless `all` is set.
     pub(crate) fn print(&self, runs: &Runs, all: bool, terminal: &Terminal) -> Result<(), CliError> {
         let mut sheet = Sheet {
             terminal,
@@ -284,7 +286,7 @@ impl Depth {
             sheet.fact(key, &format!("{name:<width$}  {branch} from {base}, {stands}"));
         }
         let counts = [
-            (session.epoch.saturating_sub(1), "resumed"),
+            (session.fencing_token.saturating_sub(1), "resumed"),
             (session.restarts, "restarted"),
         ];
         let counts = counts.into_iter().filter(|(count, _)| *count > 0);
@@ -301,7 +303,7 @@ impl Depth {
         }
     }
 
-    /// Prints stages, the tools that they called and the ways that were chosen, in their order.
+    /// Prints the stages, tool calls and transitions in order.
     fn path(&self, all: bool, sheet: &mut Sheet<'_>) -> Result<(), CliError> {
         sheet.heading("path");
         let total = self.session.stages + self.session.transitions + self.session.tool_calls;
@@ -364,7 +366,7 @@ impl Depth {
         }
     }
 
-    /// How an attempt has ended, or what it does, in a word.
+    /// Returns the short state of an attempt and its colour.
     fn mark<'r>(&self, row: &'r StageRow) -> (&'r str, Paint) {
         let asks = |asked: &Asked| asked.node == row.node && asked.branch == row.branch;
         match (row.state, row.outcome.as_deref()) {
@@ -382,7 +384,7 @@ impl Depth {
         self.session.status == SessionStatus::Running
     }
 
-    /// Where it stands now.
+    /// Prints the present state of the run.
     fn standing(&self, sheet: &mut Sheet<'_>) {
         if !matches!(
             self.session.status,
@@ -412,7 +414,7 @@ impl Depth {
         }
         for asked in &self.questions {
             let name = named(asked.branch.as_deref(), &asked.node);
-            // What a person is asked about is shown whole.
+            // Show the complete text of a question.
             let text = indented(&asked.text);
             let text = text.lines().map(str::trim_end);
             lines.extend(text.enumerate().map(|(at, line)| match at {
@@ -505,7 +507,7 @@ impl Depth {
     }
 }
 
-/// Returns the snapshot that a line tells of, where it is one of the main line of this run.
+/// Returns the snapshot in a line if it is a snapshot of the main path of this run.
 fn saved(line: EventLine<'_>, run: &str) -> Option<Value> {
     let event = line.event()?;
     match event.kind {
@@ -518,27 +520,27 @@ fn saved(line: EventLine<'_>, run: &str) -> Option<Value> {
     }
 }
 
-/// Something on the path of a run.
+/// An entry on the path of a run.
 enum Entry {
     Stage(StageRow),
     Tool(ToolCallRow),
     Went(TransitionRow),
 }
 
-/// A stage with its branch, its visit and its attempt.
+/// Returns a stage with its branch, visit and attempt.
 fn attempt(row: &StageRow) -> String {
     let again = crate::progress::attempt(row.visit, row.attempt);
     let repeated = if row.repeat { ", repeated" } else { "" };
     format!("{}{again}{repeated}", named(row.branch.as_deref(), &row.node))
 }
 
-/// The text that is printed, a piece at a time.
+/// The report as it is printed, chunk by chunk.
 struct Sheet<'p> {
     terminal: &'p Terminal,
     text: String,
 }
 
-/// How many bytes of text are printed at once.
+/// The chunk size in bytes.
 const PIECE: usize = 64 << 10;
 
 impl Sheet<'_> {
@@ -567,7 +569,7 @@ impl Sheet<'_> {
         self.line(&text);
     }
 
-    /// A fact about the run; an empty one is none.
+    /// Prints a property of the run, unless it is empty.
     fn fact(&mut self, name: &str, value: &str) {
         if !value.is_empty() {
             let name = self.paint(Paint::Dim, &format!("{name:<12}"));
@@ -605,13 +607,13 @@ impl Sheet<'_> {
         self.beneath(&text);
     }
 
-    /// The way that was chosen: by which rule, and each condition that was tested with what it saw.
+    /// Prints a transition: the rule that decided, and each tested condition with the values that it saw.
     fn went(&mut self, row: &TransitionRow) {
         let branch = row
             .branch
             .as_deref()
             .map_or_else(String::new, |branch| named(Some(branch), &row.from) + " ");
-        let rule = Rule::of(&row.rule).map(Rule::describe).unwrap_or(&row.rule);
+        let rule = Rule::parse(&row.rule).map(Rule::describe).unwrap_or(&row.rule);
         let text = match (&row.to, row.branches) {
             (Some(to), _) => format!("{branch}-> {to} ({rule})"),
             (None, Some(1)) => "1 branch".to_owned(),
@@ -630,9 +632,10 @@ impl Sheet<'_> {
     }
 
     fn tested(&mut self, tested: &TestedCondition, width: usize) {
-        let mark = match tested.held {
-            true => self.paint(Paint::Good, "yes"),
-            false => self.paint(Paint::Dim, " no"),
+        let mark = if tested.held {
+            self.paint(Paint::Good, "yes")
+        } else {
+            self.paint(Paint::Dim, " no")
         };
         let saw = tested
             .values
@@ -646,7 +649,7 @@ impl Sheet<'_> {
         ));
     }
 
-    /// A line beneath that of a stage.
+    /// Prints a line below that of a stage.
     fn beneath(&mut self, text: &str) {
         let text = self.paint(Paint::Dim, text);
         self.line(&format!("                  {text}"));

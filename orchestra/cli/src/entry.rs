@@ -13,19 +13,19 @@ use orchestra_engine::{
 use orchestra_graph::{Pipeline, ShapeFallback, Transform};
 use serde_json::Value;
 
-/// How a run begins, or goes on.
+/// The way in which a run begins or is resumed.
 #[derive(Debug)]
 pub(crate) enum Begin {
-    /// A new run.
+    /// Starts a new run.
     Start(StartOptions),
-    /// A run that stopped, from where it is.
+    /// Resumes a run that stopped.
     Resume {
         folder: PathBuf,
         options: GoOnOptions,
         take_over: bool,
         retry: bool,
     },
-    /// A new run, from where another one was.
+    /// Starts a new run from a checkpoint of another run.
     Replay {
         folder: PathBuf,
         checkpoint: String,
@@ -34,7 +34,7 @@ pub(crate) enum Begin {
     },
 }
 
-/// What a run is started with.
+/// The options with which a run starts.
 #[derive(Debug, Default)]
 pub(crate) struct StartOptions {
     pub(crate) params: Vec<(String, Value)>,
@@ -43,16 +43,16 @@ pub(crate) struct StartOptions {
     pub(crate) limits: Limits,
 }
 
-/// What a run goes on with.
+/// The options with which a run is resumed or replayed.
 #[derive(Debug, Default)]
 pub(crate) struct GoOnOptions {
     pub(crate) accept_changes: bool,
-    /// Whether a run goes on although records of it are lost.
+    /// `true` to resume the run although some of its records are lost.
     pub(crate) accept_loss: bool,
     pub(crate) limits: Limits,
 }
 
-/// How much a run may use before it pauses.
+/// The limits at which a run pauses.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Limits {
     pub(crate) time: Option<Duration>,
@@ -62,9 +62,9 @@ pub(crate) struct Limits {
 type BeginFuture = Pin<Box<dyn Future<Output = Result<RunHandle, StartError>>>>;
 type BeginRun = Box<dyn Fn(&Engine, Begin) -> BeginFuture + Send>;
 
-/// A pipeline that a program is compiled with, and how to start it. `orchestra::main!` makes these.
+/// A pipeline that a program is compiled with, and the function that starts it. `orchestra::main!` creates these.
 ///
-/// What the macro writes, by hand:
+/// The code that the macro generates is equivalent to this:
 ///
 /// ```
 /// use orchestra_cli::Entry;
@@ -96,7 +96,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// An entry of a bound pipeline; `handlers` makes its handlers anew for each run.
+    /// Creates an entry of a bound pipeline. `handlers` creates new handlers for each run.
     pub fn new<B, H, S>(name: &str, binding: B, handlers: impl Fn() -> S + Send + 'static) -> Entry
     where
         B: Binding<H> + Clone + Send + 'static,
@@ -139,7 +139,7 @@ impl Entry {
         }
     }
 
-    /// An entry of a bound pipeline whose handlers have a default.
+    /// Creates an entry of a bound pipeline whose handlers implement `Default`.
     pub fn with_default<B, H>(name: &str, binding: B) -> Entry
     where
         B: Binding<H> + Clone + Send + 'static,
@@ -148,17 +148,17 @@ impl Entry {
         Entry::new(name, binding, H::default)
     }
 
-    /// The name by which the command line knows it.
+    /// Returns the name of the pipeline on the command line.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The pipeline.
+    /// Returns the pipeline.
     pub fn pipeline(&self) -> &'static Pipeline {
         self.pipeline
     }
 
-    /// The project configuration that the pipeline was checked with.
+    /// Returns the project configuration with which the pipeline was checked.
     pub(crate) fn configuration(&self) -> Option<CompiledConfiguration> {
         self.configuration
     }
@@ -168,7 +168,7 @@ impl Entry {
     }
 }
 
-/// Begins a run of a pipeline that was loaded from a file.
+/// Starts, resumes or replays a run of a pipeline that was loaded from a file.
 pub(crate) async fn begin_loaded(
     engine: &Engine,
     pipeline: SharedPipeline,
@@ -194,19 +194,19 @@ pub(crate) async fn begin_loaded(
             options,
         } => {
             let builder = engine.replay_loaded(folder, checkpoint, pipeline, ());
-            let builder = builder.going_on(|resume| resume.transforms(transforms()));
+            let builder = builder.configure_resume(|resume| resume.transforms(transforms()));
             replay(builder, run_dir, options)
         }
     };
     begun.await
 }
 
-/// With what a file is loaded that is to be run here: this program has no handlers for types of files.
+/// Returns the transforms for loading a file to run it. This program has no handlers for custom types.
 pub(crate) fn transforms() -> Vec<Arc<dyn Transform>> {
     vec![Arc::new(ShapeFallback::default())]
 }
 
-/// With what a file is loaded that is only checked: whoever runs it may have handlers for its types.
+/// Returns the transforms for loading a file to check it. Another program may have handlers for its types.
 pub(crate) fn noted_transforms() -> Vec<Arc<dyn Transform>> {
     vec![Arc::new(ShapeFallback::default().noted())]
 }
@@ -239,7 +239,7 @@ fn resume(builder: ResumeBuilder, options: GoOnOptions, take_over: bool, retry: 
 }
 
 fn replay(builder: ReplayBuilder, run_dir: Option<PathBuf>, options: GoOnOptions) -> BeginFuture {
-    let mut builder = builder.going_on(|resume| go_on(resume, &options));
+    let mut builder = builder.configure_resume(|resume| go_on(resume, &options));
     if let Some(folder) = run_dir {
         builder = builder.run_dir(folder);
     }

@@ -1,4 +1,4 @@
-//! Why a command ended otherwise than well, and the exit code that says so.
+//! The errors that end a command, and the exit codes.
 
 use std::borrow::Cow;
 use std::process::ExitCode;
@@ -7,7 +7,7 @@ use orchestra_engine::{StoreError, SystemError};
 use orchestra_sessions::SessionError;
 use orchestra_testkit::ScriptError;
 
-/// The exit codes of the contract.
+/// The documented exit codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     Ok = 0,
@@ -18,13 +18,13 @@ pub(crate) enum Exit {
     WaitsForHuman = 5,
     Budget = 6,
     Owned = 7,
-    /// Output could not be written; the code is `EX_IOERR` of `sysexits.h`.
+    /// Output could not be written. The code is `EX_IOERR` of `sysexits.h`.
     Output = 74,
     Cancelled = 130,
 }
 
 impl Exit {
-    /// Returns this code, or another one where this one says that all is well.
+    /// Returns this code, or `other` if this code is `Ok`.
     pub(crate) fn or(self, other: Exit) -> Exit {
         match self {
             Exit::Ok => other,
@@ -32,7 +32,7 @@ impl Exit {
         }
     }
 
-    /// The exit code of a run folder that cannot be used.
+    /// Returns the exit code of a store error.
     pub(crate) fn of_store(error: &StoreError) -> Exit {
         match error {
             StoreError::Owned { .. }
@@ -57,7 +57,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// An error that ends a command: one line of what, and how to mend it.
+/// An error that ends a command: a message of one line, and a hint that helps to fix it.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub(crate) struct CliError {
@@ -65,7 +65,7 @@ pub(crate) struct CliError {
     pub(crate) code: Cow<'static, str>,
     pub(crate) message: String,
     pub(crate) help: Option<String>,
-    /// The command that goes on with the run, where one can.
+    /// The command that resumes the run, if it can be resumed.
     pub(crate) resume: Option<String>,
 }
 
@@ -85,7 +85,7 @@ impl CliError {
         self
     }
 
-    /// Returns what to do about it: how to raise the limit that it ran into, else its help.
+    /// Returns the hint: how to raise the system limit that was exceeded, else the help of the error.
     pub(crate) fn advice(&self) -> Option<&str> {
         SystemError::limit_in(&self.message).or(self.help.as_deref())
     }
@@ -113,11 +113,11 @@ impl From<StoreError> for CliError {
 
 impl From<SessionError> for CliError {
     fn from(error: SessionError) -> CliError {
-        let fault = CliError::usage(error.code(), error.to_string());
+        let converted = CliError::usage(error.code(), error.to_string());
         match error {
-            SessionError::UnknownRun { .. } => fault.help("`status` lists the runs"),
-            SessionError::AmbiguousRun { .. } | SessionError::NotARun { .. } => fault,
-            _ => fault.exit(Exit::RunFailed),
+            SessionError::UnknownRun { .. } => converted.help("`status` lists the runs"),
+            SessionError::AmbiguousRun { .. } | SessionError::NotARun { .. } => converted,
+            _ => converted.exit(Exit::RunFailed),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! How the end of a run is told, and how it can go on.
+//! The report at the end of a run, and the commands that resume, retry or replay it.
 
 use std::path::{Path, PathBuf};
 
@@ -17,15 +17,15 @@ use crate::terminal::{Paint, Terminal};
 use crate::waiting::Waiting;
 use crate::workspace::{BranchStates, Left};
 
-/// Where a run is kept, and the commands that deal with it.
+/// A stopped run: its folder, and the commands for it.
 pub(crate) struct Stopped<'s> {
     runs: &'s Runs,
-    /// `None` where nothing is kept.
+    /// `None` if the run is not stored.
     folder: Option<PathBuf>,
 }
 
 impl<'s> Stopped<'s> {
-    pub(crate) fn of(runs: &'s Runs, handle: &RunHandle) -> Stopped<'s> {
+    pub(crate) fn new(runs: &'s Runs, handle: &RunHandle) -> Stopped<'s> {
         Stopped::in_folder(runs, handle.run_dir())
     }
 
@@ -36,13 +36,13 @@ impl<'s> Stopped<'s> {
         }
     }
 
-    /// The command that goes on with the run.
+    /// Returns the command that resumes the run.
     pub(crate) fn resume(&self) -> Option<String> {
         let folder = self.folder.as_deref()?;
         Some(self.runs.command("resume", folder, &[]))
     }
 
-    /// The command that retries a run that failed for this reason, as one word (rule D9).
+    /// Returns the command that retries the run after a failure with this code (rule D9).
     pub(crate) fn retry(&self, code: Option<&str>) -> Option<String> {
         let folder = self.folder.as_deref()?;
         let options: &[&str] = match code {
@@ -52,11 +52,11 @@ impl<'s> Stopped<'s> {
         Some(self.runs.command("resume", folder, options))
     }
 
-    /// The command that begins a run before what went wrong in this one: for which reason, as one word, and where.
+    /// Returns the command that replays the run from before its failure, which is given by its code and its node.
     pub(crate) fn replay(&self, code: Option<&str>, node: Option<&str>) -> Option<String> {
         let folder = self.folder.as_deref()?;
         let run = RunFolder::open(folder).ok()?;
-        // Without a journal there is nothing to go back to.
+        // Without a journal there is no checkpoint to replay from.
         let journal = run.manifest().durability != Durability::None;
         let checkpoint = journal
             .then(|| checkpoint_before(|visit| visit_known(&run, &BEFORE, visit), code, node))
@@ -67,7 +67,7 @@ impl<'s> Stopped<'s> {
         )
     }
 
-    /// Returns the question of a gate as it was put, where it waits.
+    /// Returns the question of a waiting gate as it was asked.
     fn asked(&self, gate: &str) -> Option<Question> {
         let run = RunFolder::open(self.folder.as_deref()?).ok()?;
         let mut waiting = Waiting::default();
@@ -79,7 +79,7 @@ impl<'s> Stopped<'s> {
 
 /// Visits the events of a run that have one of these names.
 fn visit_known(run: &RunFolder, names: &[&str], visit: &mut dyn FnMut(&RunEvent)) {
-    // What cannot be read tells nothing.
+    // Lines that cannot be read are skipped.
     let _ = run.each_event(|line| {
         if line.name().is_some_and(|name| names.contains(&name))
             && let Some(event) = line.event()
@@ -89,7 +89,7 @@ fn visit_known(run: &RunFolder, names: &[&str], visit: &mut dyn FnMut(&RunEvent)
     });
 }
 
-/// The events that tell where a run can begin again.
+/// The events that determine where a run can be replayed from.
 const BEFORE: [&str; 8] = [
     "PipelineStarted",
     "PipelineResumed",
@@ -101,7 +101,7 @@ const BEFORE: [&str; 8] = [
     "StageFailed",
 ];
 
-/// The failures that a retry cannot get past before the pipeline is changed.
+/// The failures that a retry repeats until the pipeline is changed.
 const NEEDS_CHANGE: [&str; 6] = [
     "no_matching_edge",
     "dead_end",
@@ -111,8 +111,8 @@ const NEEDS_CHANGE: [&str; 6] = [
     "invalid_transition",
 ];
 
-/// The last checkpoint before the stage began at which the run ended. An end that is marked as a failure did as it was
-/// told: there it is the stage that failed last.
+/// Returns the last checkpoint before the start of the stage at which the run ended. If the run reached an exit that is
+/// marked as a failure, returns the checkpoint before the stage that failed last.
 fn checkpoint_before(
     events: impl Fn(&mut dyn FnMut(&RunEvent)),
     code: Option<&str>,
@@ -141,7 +141,7 @@ fn checkpoint_before(
         {
             points.push(checkpoint.clone());
         }
-        // Where the run ended nothing is left to do, also if it was retried later.
+        // Nothing remains to do at the point where the run ended, even if it was retried later.
         EventKind::PipelineCompleted { .. }
         | EventKind::PipelineFailed { .. }
         | EventKind::PipelineCancelled { .. } => drop(points.pop()),
@@ -163,12 +163,12 @@ pub(crate) struct Finish<'f> {
     pub(crate) stopped: Stopped<'f>,
 }
 
-/// The result as a program reads it.
+/// The JSON form of the result.
 #[derive(Serialize)]
 struct Written<'a> {
     #[serde(flatten)]
     result: &'a RunResult,
-    /// How to raise the limit that the run ran into.
+    /// A hint on raising the limit that the run exceeded.
     #[serde(skip_serializing_if = "Option::is_none")]
     help: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -182,7 +182,7 @@ struct Written<'a> {
 }
 
 impl Finish<'_> {
-    /// Tells the result: an object last, or a line for people; before it or behind it, the edges that a simulation took.
+    /// Prints the result as JSON object or as text, and the edge coverage of a simulation. Returns the exit code.
     pub(crate) fn tell(&self, result: &RunResult, coverage: Option<&Coverage>) -> Exit {
         let terminal = self.terminal;
         let resume = match result.status {
@@ -214,7 +214,7 @@ impl Finish<'_> {
         } else {
             self.tell_people(result, coverage);
         }
-        // The last line of all.
+        // The resume command is the last line on standard error.
         if let Some(command) = resume {
             terminal.say(&resume_line(terminal, &command));
         }
@@ -268,22 +268,22 @@ impl Finish<'_> {
     }
 }
 
-/// Returns how to raise the limit that a run ran into.
+/// Returns a hint on raising the system limit that a run exceeded.
 fn advice(result: &RunResult) -> Option<&'static str> {
     SystemError::limit_in(&result.failure.as_ref()?.to_string())
 }
 
-/// What a run has left in its repositories.
+/// Returns the state of a run's repositories.
 fn left(result: &RunResult) -> Option<Left> {
-    Left::of(&RunFolder::open(result.run_dir.as_deref()?).ok()?)
+    Left::from_folder(&RunFolder::open(result.run_dir.as_deref()?).ok()?)
 }
 
-/// The line that says how a run goes on.
+/// Returns the line with the command that resumes a run.
 pub(crate) fn resume_line(terminal: &Terminal, command: &str) -> String {
     format!("resume with: {}", terminal.paint(Paint::Bold, command))
 }
 
-/// The word for how a run ended, and its colour.
+/// Returns the name and the colour of a final status.
 pub(crate) fn verdict(status: RunStatus) -> (Paint, &'static str) {
     match status {
         RunStatus::Success => (Paint::Good, "success"),
@@ -293,7 +293,7 @@ pub(crate) fn verdict(status: RunStatus) -> (Paint, &'static str) {
     }
 }
 
-/// The exit code of a run that ended so.
+/// Returns the exit code for the end of a run.
 pub(crate) fn exit_of(status: RunStatus, failure: Option<&RunFailure>) -> Exit {
     match (status, failure) {
         (RunStatus::Success, _) => Exit::Ok,
@@ -382,7 +382,7 @@ mod tests {
             before(Some("stage_failed"), Some("build")).as_deref(),
             Some("cp_000000")
         );
-        // The end did as it was told.
+        // The failure end itself did not fail.
         assert_eq!(
             before(Some("failure_end"), Some("mend")).as_deref(),
             Some("cp_000001")

@@ -1,12 +1,13 @@
-//! What `tests/fuzz` calls: readers of what stands on the command line.
+//! Entry points for `tests/fuzz`: parsers of command line values.
 
 use orchestra_graph::Pipeline;
 use serde_json::Value;
 
-/// Reads the values of `--set`.
+/// Parses the values of `--set`.
 ///
 /// # Errors
-/// Says why they cannot be read.
+///
+/// Returns the reason if they cannot be parsed.
 pub fn parameters(pairs: &[String]) -> Result<Vec<(String, Value)>, String> {
     crate::parameters::parameters(pairs).map_err(|error| error.to_string())
 }
@@ -14,7 +15,8 @@ pub fn parameters(pairs: &[String]) -> Result<Vec<(String, Value)>, String> {
 /// Checks the values of `--answer`.
 ///
 /// # Errors
-/// Says why they answer nothing.
+///
+/// Returns the reason if they are not valid answers.
 pub fn answers(pairs: &[String], pipeline: &Pipeline) -> Result<(), String> {
     let given = crate::answers::given(pairs, pipeline, &[]);
     given.map(drop).map_err(|error| error.to_string())

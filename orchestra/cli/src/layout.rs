@@ -1,4 +1,4 @@
-//! Tables, times and sums for people.
+//! Formatting of tables, times and amounts.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ pub(crate) struct Cell {
 }
 
 impl Cell {
-    /// Text at the left.
+    /// Creates a left-aligned cell.
     pub(crate) fn text(text: impl Into<String>) -> Cell {
         Cell {
             text: text.into(),
@@ -23,7 +23,7 @@ impl Cell {
         }
     }
 
-    /// A number, at the right.
+    /// Creates a right-aligned cell.
     pub(crate) fn number(text: impl ToString) -> Cell {
         Cell {
             right: true,
@@ -41,7 +41,7 @@ impl Cell {
     }
 }
 
-/// Rows under each other, two blanks between columns. A column without any text below its head is left out.
+/// Formats a table with two spaces between columns. Omits columns that are empty except for their head.
 pub(crate) fn table(terminal: &Terminal, head: &[&str], rows: Vec<Vec<Cell>>) -> String {
     let wanted: Vec<bool> = (0..head.len())
         .map(|at| {
@@ -77,9 +77,10 @@ pub(crate) fn table(terminal: &Terminal, head: &[&str], rows: Vec<Vec<Cell>>) ->
             if !line.is_empty() {
                 line.push_str("  ");
             }
-            line.push_str(&match cell.right {
-                true => blanks + &text,
-                false => text + &blanks,
+            line.push_str(&if cell.right {
+                blanks + &text
+            } else {
+                text + &blanks
             });
         }
         line.trim_end().to_owned()
@@ -87,28 +88,28 @@ pub(crate) fn table(terminal: &Terminal, head: &[&str], rows: Vec<Vec<Cell>>) ->
     all.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// The present moment.
+/// Returns the present time.
 pub(crate) fn now() -> Timestamp {
     SystemClock::new().now()
 }
 
-/// How long one moment is before another; none where it is behind.
+/// Returns the time from `from` to `to`; zero if `to` is earlier.
 pub(crate) fn between(from: Timestamp, to: Timestamp) -> Duration {
     Duration::from_millis(to.as_millis().saturating_sub(from.as_millis()))
 }
 
-/// A moment with its date: `2026-11-21 15:30:00`, in UTC.
+/// Formats a time with its date in UTC: `2026-11-21 15:30:00`.
 pub(crate) fn moment(moment: Timestamp) -> String {
     let text = moment.to_string();
     text.get(..19).unwrap_or(&text).replace('T', " ")
 }
 
-/// The time of the day: `15:30:00`, in UTC.
+/// Formats the time of day in UTC: `15:30:00`.
 pub(crate) fn clock(moment: Timestamp) -> String {
     moment.to_string().get(11..19).unwrap_or_default().to_owned()
 }
 
-/// A long time in the two units that suit it.
+/// Formats a long duration in two suitable units.
 pub(crate) fn long(duration: Duration) -> String {
     let seconds = duration.as_secs();
     match seconds {
@@ -117,7 +118,7 @@ pub(crate) fn long(duration: Duration) -> String {
     }
 }
 
-/// A number with its thousands apart.
+/// Formats a number with thousands separators.
 pub(crate) fn thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -130,7 +131,7 @@ pub(crate) fn thousands(number: u64) -> String {
     text
 }
 
-/// Tokens; nothing for none.
+/// Formats a number of tokens; empty for zero.
 pub(crate) fn tokens(usage: Usage) -> String {
     match usage.tokens() {
         0 => String::new(),
@@ -138,7 +139,7 @@ pub(crate) fn tokens(usage: Usage) -> String {
     }
 }
 
-/// A price; nothing for none.
+/// Formats a cost; empty for zero.
 pub(crate) fn cost(usage: Usage) -> String {
     match usage.cost_micros {
         0 => String::new(),
@@ -146,7 +147,7 @@ pub(crate) fn cost(usage: Usage) -> String {
     }
 }
 
-/// A number of bytes in the unit that suits it.
+/// Formats a number of bytes in a suitable unit.
 pub(crate) fn bytes(bytes: u64) -> String {
     let units = [("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1_000)];
     match units.into_iter().find(|(_, size)| bytes >= *size) {

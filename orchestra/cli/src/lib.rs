@@ -1,6 +1,49 @@
-//! The `orchestra` program, and the same commands for the pipelines that a program is compiled with.
+//! The `orchestra` program, and its command line for programs with compiled pipelines.
 //!
-//! `orchestra::main!(review, release)` gives a program the whole command line; this crate is what it calls.
+//! `orchestra::main!(review, release)` gives a program the complete command line; its `main` calls [`main()`].
+//!
+//! # Glossary
+//!
+//! - **Entry** ([`Entry`]): a pipeline that the program is compiled with, and the function that starts it.
+//! - **Runs folder**: the folder that contains all run folders, `.orchestra/runs` by default.
+//! - **Owner**: the process that executes a run.
+//! - **Gate**: a human gate, a stage that asks a person to choose an edge.
+//! - **Console**: the interviewer that asks questions on the terminal.
+//! - **Resume**: to continue a run that stopped, under its own id.
+//! - **Retry**: to resume a failed run at the stage that failed.
+//! - **Replay**: to start a new run from a checkpoint of another one.
+//! - **Attach**: to follow a run that another process executes.
+//! - **Exit code**: the documented code of a command, such as 1 for a failed run.
+//!
+//! # Modules, in reading order
+//!
+//! - `args`: the commands and options.
+//! - `commands`: the commands, one module each.
+//! - `error`: the errors that end a command, and the exit codes.
+//! - `usage`: usage errors, help and the version.
+//! - `entry`: [`Entry`], the compiled pipelines, and how a run begins.
+//! - `pipelines`: loading a pipeline from a file or from the program.
+//! - `parameters`: the values of `--set`.
+//! - `agents`: the project configuration and its agents.
+//! - `workspace`: the git repositories of a run.
+//! - `startable`: the check whether a run would start.
+//! - `run_session`: a run that this process executes.
+//! - `runtime`: the tokio runtime.
+//! - `signals`: signals that ask the program to end.
+//! - `progress`: the progress display of a run.
+//! - `console`: questions on the terminal.
+//! - `answers`: the answers of the command line, and automatic approval.
+//! - `finish`: the report at the end of a run.
+//! - `listing`: adding a run to the index.
+//! - `runs`: finding runs by their names.
+//! - `tail`: following the events of a run of another process.
+//! - `waiting`: the open questions of a run.
+//! - `depth`: the detailed report of one run.
+//! - `rows`: paged access to the index rows of a run.
+//! - `layout`: formatting of tables, times and amounts.
+//! - `terminal`: safe output of text and JSON.
+//! - `output`: the writers of the standard streams.
+//! - `fuzzing`: entry points for fuzz tests.
 
 mod agents;
 mod answers;
@@ -13,7 +56,6 @@ mod error;
 mod finish;
 #[doc(hidden)]
 pub mod fuzzing;
-mod going;
 mod layout;
 mod listing;
 mod output;
@@ -21,6 +63,7 @@ mod parameters;
 mod pipelines;
 mod progress;
 mod rows;
+mod run_session;
 mod runs;
 mod runtime;
 mod signals;
@@ -48,24 +91,24 @@ use crate::terminal::{Paint, Terminal};
 
 pub use crate::entry::Entry;
 
-/// The variable that lets debuggers and tracers at the program.
+/// The variable that allows debuggers and tracers to inspect the program.
 const DUMPABLE: &str = "ORCHESTRA_DUMPABLE";
 
-/// Runs the command line of a program that is compiled with these pipelines; none for `orchestra` itself.
+/// Runs the command line of a program with these compiled pipelines; none for `orchestra` itself.
 ///
-/// The exit code follows the contract: 0 ok, 1 the run failed, 2 wrong usage, 3 invalid pipeline, 4 credentials
-/// missing, 5 it waits for a person and nobody can be asked, 6 a budget was reached, 7 another process owns the run,
-/// 74 the output could not be written, 130 stopped from outside.
+/// The exit codes are: 0 ok, 1 the run failed, 2 wrong usage, 3 invalid pipeline, 4 credentials missing, 5 the run
+/// waits for a person and nobody can be asked, 6 a limit was reached, 7 another process owns the run, 74 the output
+/// could not be written, 130 stopped from outside.
 ///
-/// On Linux the process becomes the parent of all orphans among its descendants: see
-/// [`run_as_subreaper`]; and other processes of the user can neither read its environment or memory nor trace it, unless
-/// `ORCHESTRA_DUMPABLE=1` is set: see [`forbid_inspection`].
+/// On Linux, the process adopts all orphans among its descendants; see [`run_as_subreaper`]. Other processes of the
+/// user can neither read its environment or memory nor trace it, unless `ORCHESTRA_DUMPABLE=1` is set; see
+/// [`forbid_inspection`].
 pub fn main(entries: Vec<Entry>) -> ExitCode {
     if std::env::var_os(DUMPABLE).is_none_or(|value| value != "1") {
         forbid_inspection();
     }
     survive_file_size_limit();
-    // Handlers of a compiled pipeline may start processes of their own, which are theirs to end.
+    // Handlers of a compiled pipeline may start their own processes, which they must end themselves.
     let strays = entries.is_empty();
     run_as_subreaper(strays, || command_line(entries))
 }
@@ -94,7 +137,7 @@ fn command_line(entries: Vec<Entry>) -> ExitCode {
     ended(exit, &terminal).into()
 }
 
-/// Tells why a command ended otherwise than well.
+/// Prints the error of a command.
 fn tell(error: &CliError, terminal: &Terminal) -> Exit {
     if terminal.json {
         terminal.object(&json!({
@@ -113,12 +156,9 @@ fn tell(error: &CliError, terminal: &Terminal) -> Exit {
     error.exit
 }
 
-/// Waits until the output is written, and tells where it cannot be.
+/// Waits until the output is written, and prints an error if it cannot be written.
 fn ended(exit: Exit, terminal: &Terminal) -> Exit {
-    let exit = match drained() {
-        true => exit,
-        false => exit.or(Exit::Cancelled),
-    };
+    let exit = if drained() { exit } else { exit.or(Exit::Cancelled) };
     let Some((stream, error)) = Terminal::failure() else {
         return exit;
     };
@@ -129,10 +169,10 @@ fn ended(exit: Exit, terminal: &Terminal) -> Exit {
     exit.or(Exit::Output)
 }
 
-/// How long the output is waited for before signals are listened to.
+/// Time to wait for the output before signals are handled.
 const SOON: Duration = Duration::from_millis(50);
 
-/// Waits for the reader of the output, unless somebody asks the program to end; returns whether all is written.
+/// Waits for the reader of the output. A signal shortens the wait. Returns whether everything is written.
 fn drained() -> bool {
     if Terminal::drain(Some(SOON)) {
         return true;
@@ -153,7 +193,7 @@ fn drained() -> bool {
     })
 }
 
-/// The name under which the program was called.
+/// Returns the name under which the program was called.
 fn program() -> String {
     let path = std::env::args_os().next().unwrap_or_default();
     let name = std::path::Path::new(&path)

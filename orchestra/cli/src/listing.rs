@@ -1,4 +1,4 @@
-//! How a run that this process executes gets into the index of runs. The index never stops a run, nor makes it wait.
+//! Adds a run that this process executes to the index of runs. The index never stops or delays a run.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -10,42 +10,47 @@ use orchestra_sessions::{SessionError, SessionIndex};
 
 use crate::terminal::{Paint, Terminal};
 
-/// How long another process may hold the index before this one goes without it.
+/// Maximum time that another process may hold the index before this run is not indexed.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 type Listener = Box<dyn Fn(&RunEvent) + Send + Sync>;
 
-/// Tells the index of events, once it listens.
+/// Forwards events to the index once it is open.
 #[derive(Clone, Default)]
-pub(crate) struct Ear(Arc<OnceLock<Listener>>);
+pub(crate) struct EventForwarder(Arc<OnceLock<Listener>>);
 
-impl Ear {
-    pub(crate) fn hear(&self, event: &RunEvent) {
+impl EventForwarder {
+    pub(crate) fn forward(&self, event: &RunEvent) {
         if let Some(listener) = self.0.get() {
             listener(event);
         }
     }
 }
 
-/// A run on its way into the index.
+/// The state of adding a run to the index.
 pub(crate) enum Listing {
-    /// It stays outside.
+    /// The run is not indexed.
     None,
-    /// A thread opens the index and lists the run; what happened until then is read from the run's folder.
+    /// A thread opens the index and adds the run. Earlier events are read from the folder of the run.
     Opening(JoinHandle<Result<SessionIndex, SessionError>>),
     Open(SessionIndex),
 }
 
 impl Listing {
-    /// Lists a run that has begun. Below the runs folder its own folder lists it already; one elsewhere is waited for,
-    /// since else nobody would find it.
-    pub(crate) fn begin(runs: &Path, folder: Option<&Path>, ear: Ear, terminal: &Terminal) -> Listing {
+    /// Adds a run that has started. A run in the runs folder is found by its folder, so this method does not wait. A
+    /// run elsewhere must be added before this method returns, because nobody would find it otherwise.
+    pub(crate) fn begin(
+        runs: &Path,
+        folder: Option<&Path>,
+        forwarder: EventForwarder,
+        terminal: &Terminal,
+    ) -> Listing {
         let Some(folder) = folder.map(Path::to_owned) else {
             return Listing::None;
         };
         let below = std::path::absolute(runs).is_ok_and(|runs| folder.parent() == Some(&*runs));
         let runs = runs.to_owned();
-        let open = move || open(runs, folder, &ear);
+        let open = move || open(runs, folder, &forwarder);
         if below {
             let spawned = std::thread::Builder::new().spawn(open);
             return spawned.map_or(Listing::None, Listing::Opening);
@@ -59,7 +64,7 @@ impl Listing {
         }
     }
 
-    /// Takes in what is outstanding.
+    /// Applies the outstanding events.
     pub(crate) fn end(self, terminal: &Terminal) {
         let opened = match self {
             Listing::None => return,
@@ -75,11 +80,11 @@ impl Listing {
     }
 }
 
-fn open(runs: PathBuf, folder: PathBuf, ear: &Ear) -> Result<SessionIndex, SessionError> {
+fn open(runs: PathBuf, folder: PathBuf, forwarder: &EventForwarder) -> Result<SessionIndex, SessionError> {
     let index = SessionIndex::open_patiently(runs, PATIENCE)?;
     index.accept(&folder)?;
     // Nobody else sets it.
-    let _ = ear.0.set(Box::new(index.listener()));
+    let _ = forwarder.0.set(Box::new(index.listener()));
     Ok(index)
 }
 

@@ -1,8 +1,8 @@
 //! Standard output and standard error of the program.
 //!
-//! A command that executes no run writes directly, and waits for a slow reader as usual tools do. While a run is
-//! executed or followed, [`Output::detach`] lets two threads write, so that a reader that does not read, or a terminal
-//! that is stopped, never blocks the runtime: lines wait in memory, then in a temporary file without a name.
+//! A command that executes no run writes directly, and waits for a slow reader like other tools. While a run is
+//! executed or followed, [`Output::detach`] moves the writes to two threads, so that a reader that does not read, or a
+//! stopped terminal, never blocks the runtime. Pending lines are kept in memory, then in an unnamed temporary file.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -10,25 +10,25 @@ use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How many bytes of a stream wait in memory.
+/// Maximum number of pending bytes of a stream in memory.
 const MEMORY: usize = 1 << 20;
 
-/// How many bytes of a stream wait in the temporary file.
+/// Maximum number of pending bytes of a stream in the temporary file.
 const FILE: u64 = 1 << 30;
 
-/// How many bytes are written at once at most.
+/// Maximum number of bytes of one write.
 const CHUNK: usize = 64 << 10;
 
-/// How long a line waits for earlier lines of the other stream.
+/// Maximum time that a line waits for earlier lines of the other stream.
 const ORDER: Duration = Duration::from_millis(250);
 
-/// How long the end of a run that was told to stop waits for a reader.
+/// Maximum time that the end of an interrupted program waits for a reader.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// How long a write is put off where the stream is not ready.
+/// Delay before a write is repeated if the stream is not ready.
 const NOT_READY: Duration = Duration::from_millis(5);
 
-/// A stream of the process.
+/// A standard stream of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stream {
     Output = 0,
@@ -78,7 +78,7 @@ impl Stream {
     }
 }
 
-/// Writes all bytes, also where a stream that does not block was inherited.
+/// Writes all bytes, even to an inherited non-blocking stream.
 fn write_all(stream: &mut dyn Write, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         match stream.write(bytes) {
@@ -93,7 +93,7 @@ fn write_all(stream: &mut dyn Write, mut bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Waits where a write is only put off.
+/// Waits if a write can be repeated; otherwise returns the error.
 fn later(error: io::Error) -> io::Result<()> {
     match error.kind() {
         ErrorKind::Interrupted => Ok(()),
@@ -105,12 +105,12 @@ fn later(error: io::Error) -> io::Result<()> {
     }
 }
 
-/// How a line is treated when there is no room for it.
+/// The treatment of a line for which there is no space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// It is left out, and a line that counts such lines stands in its place.
+    /// The line is dropped. A line with the number of dropped lines replaces it.
     Progress,
-    /// It is kept.
+    /// The line is kept.
     Result,
 }
 
@@ -121,36 +121,36 @@ pub(crate) struct Output {
 }
 
 struct State {
-    /// Whether threads write.
+    /// `true` if threads write.
     detached: bool,
-    /// Whether somebody asked the program to end.
+    /// `true` if the program was asked to end.
     hurried: bool,
-    /// Whether both streams are the same file, whose lines must keep their order.
+    /// `true` if both streams are the same file, in which lines must keep their order.
     same: bool,
     /// The number of the next line.
     next: u64,
     queues: [Queue; 2],
 }
 
-/// A line that waits.
+/// A pending line.
 struct Line {
     number: u64,
     since: Instant,
     bytes: Vec<u8>,
 }
 
-/// What waits to be written to a stream: first the lines, then the file, then the late lines.
+/// The pending output of a stream: first the lines, then the file, then the late lines.
 struct Queue {
     lines: VecDeque<Line>,
     bytes: usize,
     file: Option<Overflow>,
-    /// The lines that were left out.
+    /// The number of dropped lines.
     left_out: u64,
     /// Lines that are kept although the file is full.
     late: VecDeque<Line>,
     /// The number of the first line that is being written.
     writing: Option<u64>,
-    /// Nobody can read any more.
+    /// `true` if the reader is gone.
     closed: bool,
     failed: Option<io::Error>,
 }
@@ -173,7 +173,7 @@ impl Queue {
         self.writing.is_none() && self.front().is_none() && self.left_out == 0
     }
 
-    /// Returns the number of the oldest line that is not written, and since when it waits.
+    /// Returns the number of the oldest pending line, and the time since which it is pending.
     fn front(&self) -> Option<(u64, Instant)> {
         let file = self.file.as_ref().filter(|file| !file.is_empty());
         let lines = self.lines.front().map(|line| (line.number, line.since));
@@ -205,7 +205,7 @@ impl Queue {
         }
     }
 
-    /// Puts a line behind the others in the file.
+    /// Appends a line to the file.
     fn overflow(&mut self, line: &Line) -> io::Result<()> {
         let file = match &mut self.file {
             Some(file) => file,
@@ -214,7 +214,7 @@ impl Queue {
         file.push(line)
     }
 
-    /// Takes what is to be written next, up to a line of the other stream.
+    /// Takes the next chunk to write, which ends before line number `until` of the other stream.
     fn take(&mut self, until: u64, left_out: impl FnOnce(u64) -> Vec<u8>) -> Option<Vec<u8>> {
         let mut bytes = Vec::new();
         while let Some(line) = self.lines.front() {
@@ -225,9 +225,10 @@ impl Queue {
             self.writing.get_or_insert(line.number);
             if let Some(line) = self.lines.pop_front() {
                 self.bytes -= line.bytes.len();
-                match bytes.is_empty() {
-                    true => bytes = line.bytes,
-                    false => bytes.extend(line.bytes),
+                if bytes.is_empty() {
+                    bytes = line.bytes
+                } else {
+                    bytes.extend(line.bytes)
                 }
             }
         }
@@ -239,7 +240,7 @@ impl Queue {
             return match file.take() {
                 Ok(bytes) => Some(bytes),
                 Err(_) => {
-                    // What it held cannot be counted; it is told as one loss.
+                    // The lines in the file cannot be counted; report them as one.
                     self.file = None;
                     self.left_out += 1;
                     self.take(until, left_out)
@@ -265,12 +266,12 @@ impl Queue {
     }
 }
 
-/// A temporary file without a name for what does not fit into memory.
+/// An unnamed temporary file for lines that do not fit into memory.
 struct Overflow {
     file: File,
     read: u64,
     written: u64,
-    /// The first line that it holds.
+    /// The number of the first line in the file.
     number: u64,
     since: Instant,
 }
@@ -336,7 +337,7 @@ impl Output {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes, or lets the thread of the stream write.
+    /// Writes a line, or queues it for the thread of the stream.
     pub(crate) fn push(&self, stream: Stream, bytes: Vec<u8>, kind: Kind) {
         let mut state = self.state();
         if state.detached {
@@ -355,7 +356,7 @@ impl Output {
         }
     }
 
-    /// Takes note of how a write ended. A reader that has gone away is no error.
+    /// Records the result of a write. A broken pipe is not an error.
     fn written(&self, stream: Stream, written: io::Result<()>) {
         let mut state = self.state();
         let queue = &mut state.queues[stream as usize];
@@ -369,12 +370,12 @@ impl Output {
         self.changed.notify_all();
     }
 
-    /// Returns whether all is written to a stream.
+    /// Returns whether a stream has no pending output.
     pub(crate) fn is_idle(&self, stream: Stream) -> bool {
         self.state().queues[stream as usize].is_empty()
     }
 
-    /// Lets threads write from now on. `left_out` makes the line that stands for lines that were left out.
+    /// Moves all further writes to threads. `left_out` formats the line that reports dropped lines.
     pub(crate) fn detach(&'static self, left_out: fn(Stream, u64) -> Vec<u8>) {
         let same = Stream::Output
             .file()
@@ -389,14 +390,14 @@ impl Output {
         for stream in Stream::ALL {
             let thread = std::thread::Builder::new().name(stream.name().replace(' ', "-"));
             if thread.spawn(move || self.serve(stream, left_out)).is_err() {
-                // Without both threads the program writes as before; the one that was started has nothing to do.
+                // Without both threads the program keeps writing directly; a thread that was started stays idle.
                 return;
             }
         }
         self.state().detached = true;
     }
 
-    /// Writes what comes, until the process ends.
+    /// Writes queued lines until the process ends.
     fn serve(&self, stream: Stream, left_out: fn(Stream, u64) -> Vec<u8>) {
         let mut state = self.state();
         loop {
@@ -406,10 +407,7 @@ impl Output {
                 None if state.queues[own].left_out == 0 => None,
                 Some((number, since)) if before.is_some_and(|before| before < number) => {
                     let left = ORDER.saturating_sub(since.elapsed());
-                    match state.same {
-                        true => None,
-                        false => Some(left),
-                    }
+                    if state.same { None } else { Some(left) }
                 }
                 _ => Some(Duration::ZERO),
             };
@@ -432,14 +430,14 @@ impl Output {
         }
     }
 
-    /// Does not let the end of the program wait for a reader for long.
+    /// Limits the time that the end of the program waits for a reader.
     pub(crate) fn hurry(&self) {
         self.state().hurried = true;
         self.changed.notify_all();
     }
 
-    /// Waits until all is written, at most for so long; returns whether it is. Without a bound it waits for a moment only
-    /// from [`Output::hurry`] on.
+    /// Waits until everything is written, at most for `patience`. Without a limit, it waits indefinitely until
+    /// [`Output::hurry`] is called, and then for a short time. Returns whether everything is written.
     pub(crate) fn drain(&self, patience: Option<Duration>) -> bool {
         let mut state = self.state();
         let mut until = patience.map(|patience| Instant::now() + patience);
@@ -464,7 +462,7 @@ impl Output {
         }
     }
 
-    /// Returns what could not be written, and why.
+    /// Returns the stream that could not be written, and the error.
     pub(crate) fn failure(&self) -> Option<(Stream, String)> {
         let state = self.state();
         let failed = |stream: &Stream| state.queues[*stream as usize].failed.as_ref();
@@ -523,7 +521,7 @@ mod tests {
         let mut queue = Queue::new();
         queue.push(line(0, MEMORY), Kind::Progress);
         queue.push(line(1, 10), Kind::Progress);
-        // As if so much had been written already.
+        // Simulate that this much was written and read already.
         if let Some(file) = &mut queue.file {
             let read = FILE - 10;
             file.file.set_len(read).unwrap();

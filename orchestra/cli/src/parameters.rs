@@ -7,22 +7,23 @@ use serde_json::Value;
 
 use crate::error::CliError;
 
-/// The largest file that is taken as a value, in bytes.
+/// Maximum size of a file that is used as a value, in bytes.
 const MAX_FILE: u64 = 16 << 20;
 
-/// The name of standard input behind the `@`.
+/// The name of standard input after the `@`.
 const STANDARD_INPUT: &str = "-";
 
-/// Reads the values of `--set KEY=VALUE`, in their order.
+/// Parses the values of `--set KEY=VALUE`, in order.
 ///
-/// A value is JSON where it parses, else text. `@FILE` stands for the text of a file and `@-` for that of standard input,
-/// exactly as it stands there; `@@` stands for a literal `@` at the beginning of a text.
+/// A value is JSON if it parses, otherwise text. `@FILE` is replaced by the exact text of a file, and `@-` by that of
+/// standard input. `@@` is a literal `@` at the beginning of a text.
 ///
 /// # Errors
-/// A pair has no key, or a file cannot be read, is not UTF-8, or is larger than 16 MiB.
+///
+/// Returns an error if a pair has no key, or if a file cannot be read, is not UTF-8, or is larger than 16 MiB.
 pub(crate) fn parameters(pairs: &[String]) -> Result<Vec<(String, Value)>, CliError> {
     let mut values = Vec::with_capacity(pairs.len());
-    // Standard input can be read only once: the pair that did.
+    // The key that used standard input, which can be read only once.
     let mut drained: Option<&str> = None;
     for pair in pairs {
         let (key, value) = pair
@@ -47,7 +48,7 @@ pub(crate) fn parameters(pairs: &[String]) -> Result<Vec<(String, Value)>, CliEr
             }
             Some(path) => {
                 let read = text(pair, &format!("`{path}`"), Disk::open(path));
-                read.map_err(|fault| fault.help(literal_at(key, path)))?
+                read.map_err(|error| error.help(literal_at(key, path)))?
             }
         };
         values.push((key.to_owned(), value));
@@ -55,26 +56,26 @@ pub(crate) fn parameters(pairs: &[String]) -> Result<Vec<(String, Value)>, CliEr
     Ok(values)
 }
 
-/// How a value is written that begins with `@` and names no file.
+/// Returns the hint on a value that begins with a literal `@`.
 fn literal_at(key: &str, rest: &str) -> String {
     format!("a value that begins with `@` is written `{key}=@@{rest}`")
 }
 
-/// Reads all of an input as text.
+/// Reads an input as text.
 fn text(pair: &str, name: &str, input: io::Result<impl Read>) -> Result<Value, CliError> {
-    let fault = |message: String| CliError::usage("set_file", format!("`--set {pair}`: {message}"));
+    let failed = |message: String| CliError::usage("set_file", format!("`--set {pair}`: {message}"));
     let mut bytes = Vec::new();
     let read = input.and_then(|input| input.take(MAX_FILE + 1).read_to_end(&mut bytes));
-    read.map_err(|error| fault(format!("cannot read {name}: {error}")))?;
+    read.map_err(|error| failed(format!("cannot read {name}: {error}")))?;
     if bytes.len() as u64 > MAX_FILE {
         let message = format!("{name} is larger than {} MiB", MAX_FILE >> 20);
-        return Err(fault(message + "; pass its path, and let a tool read it"));
+        return Err(failed(message + "; pass its path, and let a tool read it"));
     }
     let text = String::from_utf8(bytes).map_err(|error| {
         let valid = error.utf8_error().valid_up_to();
         let lines = error.as_bytes().get(..valid).unwrap_or_default();
         let line = lines.iter().filter(|byte| **byte == b'\n').count() + 1;
-        fault(format!("{name} is not UTF-8 text (line {line}, byte {valid})"))
+        failed(format!("{name} is not UTF-8 text (line {line}, byte {valid})"))
     })?;
     Ok(Value::String(text))
 }

@@ -1,4 +1,4 @@
-//! Where a pipeline named on the command line comes from: a file, or the program itself.
+//! The source of a pipeline that the command line names: a file, or the program itself.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::{fs, io};
 
 use orchestra_engine::Disk;
 use orchestra_graph::{
-    ChildReader, LoadOptions, Loaded, Pipeline, ReadFault, Report, Source, Transform, did_you_mean, load,
+    ChildReader, LoadOptions, Loaded, Pipeline, ReadError, Report, Source, Transform, did_you_mean, load,
     load_bytes,
 };
 
@@ -18,34 +18,36 @@ use crate::entry::{noted_transforms, transforms};
 use crate::error::CliError;
 use crate::terminal::Terminal;
 
-/// The pipelines compiled into the program.
+/// The pipelines that are compiled into the program.
 pub(crate) struct Pipelines {
     pub(crate) entries: Vec<Entry>,
 }
 
 impl Pipelines {
-    /// The compiled pipeline of that name.
+    /// Returns the compiled pipeline with this name.
     pub(crate) fn entry(&self, name: &str) -> Option<&Entry> {
         self.entries.iter().find(|entry| entry.name() == name)
     }
 
-    /// The compiled pipeline with which a run was begun.
+    /// Returns the compiled pipeline with which a run was started.
     pub(crate) fn entry_of(&self, name: &str, file: &str) -> Option<&Entry> {
         let is = |entry: &&Entry| entry.pipeline().name == *name && *entry.pipeline().file == *file;
         self.entries.iter().find(is)
     }
 
-    /// Loads and checks a pipeline by the name of its file, or by its own name. Its handlers may be anybody's.
+    /// Loads and checks a pipeline by its file name, or by the name of a compiled pipeline. Accepts node types of any
+    /// handler.
     pub(crate) fn load(&self, name: &str, lints: &Lints) -> Result<Loaded, CliError> {
         self.load_with(name, lints, LoadOptions::default())
     }
 
-    /// Like [`load`](Pipelines::load), to be run here: this program has no handlers for types of files.
+    /// Like [`load`](Pipelines::load), for a pipeline that this program runs: a file must not use types of custom
+    /// handlers.
     pub(crate) fn load_to_run(&self, name: &str, lints: &Lints) -> Result<Loaded, CliError> {
         self.load_transformed(name, lints, transforms())
     }
 
-    /// Like [`load_to_run`](Pipelines::load_to_run), for a check: types without a handler here are notes.
+    /// Like [`load_to_run`](Pipelines::load_to_run), for a check: types without a handler in this program are notes.
     pub(crate) fn load_to_check(&self, name: &str, lints: &Lints) -> Result<Loaded, CliError> {
         self.load_transformed(name, lints, noted_transforms())
     }
@@ -69,7 +71,7 @@ impl Pipelines {
         let known = pages.iter().map(|page| page.code);
         for code in lints.deny.iter().chain(&lints.allow) {
             if code != "warnings" && !known.clone().any(|rule| rule == code) {
-                let error = CliError::usage("unknown_code", format!("there is no diagnostic `{code}`"));
+                let error = CliError::usage("unknown_code", format!("unknown diagnostic `{code}`"));
                 return Err(match did_you_mean(code, known) {
                     Some(near) => error.help(format!("did you mean `{near}`?")),
                     None => error.help("`orchestra explain` lists all codes"),
@@ -77,7 +79,7 @@ impl Pipelines {
             }
         }
         let entry = self.entry(name).map(Entry::pipeline);
-        let compiled = Compiled::of(entry);
+        let compiled = Compiled::new(entry);
         let children: &dyn ChildReader = if entry.is_some() { &compiled } else { &Disk };
         let options = LoadOptions {
             deny: lints.deny.clone(),
@@ -92,7 +94,7 @@ impl Pipelines {
             ));
         }
         let shown = name.replace('\\', "/");
-        // One byte more than is read says that there is more; where, the parser does.
+        // Reading one byte more than the limit lets the parser report the oversized file with a position.
         match Disk::read_at_most(name, options.limits.bytes as u64 + 1) {
             Ok(bytes) => Ok(load_bytes(&shown, &bytes, &options)),
             Err(error) => Err(self.unreadable(name, &error)),
@@ -100,13 +102,13 @@ impl Pipelines {
     }
 
     fn unreadable(&self, name: &str, error: &io::Error) -> CliError {
-        let fault = CliError::usage("unreadable_file", format!("cannot read `{name}`: {error}"));
+        let error = CliError::usage("unreadable_file", format!("cannot read `{name}`: {error}"));
         let names: Vec<&str> = self.entries.iter().map(Entry::name).collect();
         if let Some(near) = did_you_mean(name, names.iter().copied()) {
-            return fault.help(format!("did you mean the compiled pipeline `{near}`?"));
+            return error.help(format!("did you mean the compiled pipeline `{near}`?"));
         }
         if !names.is_empty() {
-            return fault.help(format!("the compiled pipelines are {}", names.join(", ")));
+            return error.help(format!("the compiled pipelines are {}", names.join(", ")));
         }
         let path = Path::new(name);
         let folder = path
@@ -126,17 +128,17 @@ impl Pipelines {
             .map(|file| file.to_string_lossy().into_owned())
             .unwrap_or_default();
         match did_you_mean(&file, siblings.iter().map(String::as_str)) {
-            Some(near) => fault.help(format!("did you mean `{}`?", folder.join(near).display())),
-            None => fault,
+            Some(near) => error.help(format!("did you mean `{}`?", folder.join(near).display())),
+            None => error,
         }
     }
 }
 
-/// Reads the children of a compiled pipeline, which are compiled into the program with it.
+/// Reads the child pipelines of a compiled pipeline, which are compiled into the program too.
 struct Compiled(HashMap<String, &'static str>);
 
 impl Compiled {
-    fn of(pipeline: Option<&'static Pipeline>) -> Compiled {
+    fn new(pipeline: Option<&'static Pipeline>) -> Compiled {
         let mut texts = HashMap::new();
         let mut ahead: Vec<&'static Pipeline> = pipeline.into_iter().collect();
         while let Some(pipeline) = ahead.pop() {
@@ -152,20 +154,20 @@ impl Compiled {
 }
 
 impl ChildReader for Compiled {
-    fn read(&self, path: &str, _: u64) -> Result<Vec<u8>, ReadFault> {
-        let text = self.0.get(path).ok_or(ReadFault::Missing)?;
+    fn read(&self, path: &str, _: u64) -> Result<Vec<u8>, ReadError> {
+        let text = self.0.get(path).ok_or(ReadError::Missing)?;
         Ok(text.as_bytes().to_vec())
     }
 }
 
-/// Prints the diagnostics of a pipeline and of its children in a format.
+/// Prints the diagnostics of a pipeline and of its child pipelines.
 pub(crate) fn print_reports(terminal: &Terminal, loaded: &Loaded, format: Format) {
     for report in loaded.reports() {
         print_report(terminal, report, format);
     }
 }
 
-/// Prints diagnostics in a format.
+/// Prints the diagnostics of a report.
 pub(crate) fn print_report(terminal: &Terminal, report: &Report, format: Format) {
     if report.diagnostics.is_empty() {
         return;
@@ -178,9 +180,10 @@ pub(crate) fn print_report(terminal: &Terminal, report: &Report, format: Format)
         }
         Format::Concise => terminal.say(orchestra_graph::render::concise(report).trim_end()),
         Format::Text => {
-            let style = match terminal.color {
-                true => orchestra_graph::render::Style::Coloured,
-                false => orchestra_graph::render::Style::Plain,
+            let style = if terminal.color {
+                orchestra_graph::render::Style::Coloured
+            } else {
+                orchestra_graph::render::Style::Plain
             };
             terminal.rendered(orchestra_graph::render::text(report, style).trim_end());
             terminal.say("");
@@ -205,7 +208,7 @@ mod tests {
         let files = |path: &str, _: u64| match path {
             "flows/parts/lint.dot" => Ok(node("../check.dot").into_bytes()),
             "flows/check.dot" => Ok(b"digraph check { start -> exit }".to_vec()),
-            _ => Err(ReadFault::Missing),
+            _ => Err(ReadError::Missing),
         };
         let options = LoadOptions {
             children: Some(&files),

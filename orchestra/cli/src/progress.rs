@@ -1,4 +1,4 @@
-//! How a run looks while it goes: one line a stage, the way taken and why, and a live line on a terminal.
+//! The progress of a run: one line for each stage, the transitions with their reasons, and a live line on a terminal.
 
 use std::collections::HashMap;
 use std::io::IsTerminal;
@@ -12,7 +12,7 @@ use crate::console::Screen;
 use crate::layout::{between, now};
 use crate::terminal::{Paint, Terminal};
 
-/// What is shown of a run: shared by its events, its questions and the clock.
+/// The progress display, shared by the events, the questions and the timer.
 pub(crate) struct Shown {
     progress: Mutex<Progress>,
 }
@@ -55,41 +55,41 @@ impl Screen for Shown {
     }
 }
 
-/// What a stage does before it is tried again.
+/// The live status of a stage that waits for its next attempt.
 const WAITS: &str = " waits";
 
-/// What a human gate does.
+/// The live status of a human gate.
 const ASKS: &str = " asks";
 
-/// A stage that is under way.
+/// A stage in progress.
 struct Running {
     name: String,
-    /// What it is doing, where that is not its work.
+    /// The live status; empty while the stage works.
     doing: &'static str,
     since: Instant,
-    /// Whether it had begun before the run was interrupted.
+    /// `true` if the attempt had begun before the run was interrupted.
     repeat: bool,
 }
 
-/// The lines of a run.
+/// The progress display of a run.
 pub(crate) struct Progress {
     terminal: Terminal,
     live: bool,
     shown: bool,
     running: Vec<Running>,
-    /// The run that was started; others are those of its children.
+    /// The run that is shown; other runs are its child runs.
     run: Option<RunId>,
-    /// What stands before the stages of the child that is told about now.
+    /// The prefix of the stages of the current child run.
     inside: String,
-    /// Whether the cursor stands behind a prompt, or behind what a model says.
+    /// `true` if the cursor is after a prompt, or after text of a model.
     begun: bool,
-    /// The stage whose model spoke last.
+    /// The stage whose model text was shown last.
     speaking: Option<String>,
-    /// What is on the screen of the last answer of each stage's model.
+    /// The part of the last answer of each stage's model that is on the screen.
     answers: HashMap<String, String>,
-    /// The lines that wait for the answer to a question; `None` where none is open.
+    /// The lines that are held back while a question is open; `None` while none is open.
     held: Option<Vec<String>>,
-    /// The branches that the run works on, until its title is shown; `None` behind that.
+    /// The branches of the run until the title is shown; `None` afterwards.
     branches: Option<Vec<String>>,
 }
 
@@ -111,7 +111,7 @@ impl Progress {
         }
     }
 
-    /// Keeps everything back while a person reads and types.
+    /// Holds back all output while a person reads and types.
     fn hold(&mut self) {
         self.clear();
         self.end_line();
@@ -119,21 +119,21 @@ impl Progress {
         self.held = Some(Vec::new()).filter(|_| self.live);
     }
 
-    /// Shows what was kept back.
+    /// Shows the lines that were held back.
     fn release(&mut self) {
-        // Whoever typed the answer ended the line too.
+        // The person ended the line by pressing Enter.
         self.begun = false;
         for line in self.held.take().unwrap_or_default() {
             self.terminal.progress(&line);
         }
     }
 
-    /// Says which run it is that is followed; otherwise it is that of the first event.
+    /// Sets the run that is followed. By default, it is the run of the first event.
     pub(crate) fn of_run(&mut self, run: &str) {
         self.run = RunId::new(run).ok();
     }
 
-    /// Shows one event.
+    /// Shows an event.
     pub(crate) fn event(&mut self, event: &RunEvent) {
         let run = self.run.get_or_insert_with(|| event.run.clone());
         self.inside = inside(run, &event.run);
@@ -160,7 +160,7 @@ impl Progress {
                 let from = replayed_from.as_ref().unwrap_or(checkpoint);
                 self.note(&match retry {
                     Some(node) => format!("resumed from {from}, retries {node}"),
-                    None => format!("goes on from {from}"),
+                    None => format!("resumed from {from}"),
                 });
                 for mended in repaired {
                     self.note(&format!("mended: {}", one_line(mended)));
@@ -234,7 +234,7 @@ impl Progress {
             } => {
                 let mark = self.terminal.paint(Paint::Warn, "   cut");
                 let name = named(branch.as_deref(), node);
-                // What ends a question tells itself why.
+                // The event that ended the question has shown the reason already.
                 if self.over(&name).is_some_and(|over| over.doing == ASKS) {
                     return;
                 }
@@ -247,7 +247,7 @@ impl Progress {
                 ..
             } => {
                 let name = named(branch.as_deref(), node);
-                // Its branches tell how it goes.
+                // The branches show their own progress.
                 self.over(&name);
                 let noun = if *branch_count == 1 { "branch" } else { "branches" };
                 self.note(&format!("{name}: {branch_count} {noun}"));
@@ -312,7 +312,7 @@ impl Progress {
                         |tested| {
                             let condition = format!("{}{}", tested.condition, values(tested));
                             match rule {
-                                // The condition alone would not say why the edge was taken.
+                                // The condition alone would not explain why the edge was taken.
                                 Rule::Choice => format!("{}: {condition}", rule.describe()),
                                 Rule::PartialAsSuccess => {
                                     format!("{condition}, with the partial success taken as a success")
@@ -357,7 +357,7 @@ impl Progress {
         }
     }
 
-    /// Shows the branches that the run works on, beneath its title.
+    /// Shows the branches of the run below its title.
     pub(crate) fn works_on(&mut self, branches: Vec<String>) {
         match &mut self.branches {
             Some(waiting) => *waiting = branches,
@@ -383,7 +383,7 @@ impl Progress {
         self.tick();
     }
 
-    /// Takes a stage off the live line.
+    /// Removes a stage from the live line.
     fn over(&mut self, name: &str) -> Option<Running> {
         let is = |running: &Running| running.name.strip_prefix(&*self.inside) == Some(name);
         let at = self.running.iter().position(is)?;
@@ -411,14 +411,14 @@ impl Progress {
         ));
     }
 
-    /// A line beneath that of a stage.
+    /// Prints a line below that of a stage.
     pub(crate) fn note(&mut self, text: &str) {
         let text = self.terminal.paint(Paint::Dim, &format!("{}{text}", self.inside));
         self.line(&format!("        {text}"));
     }
 
     fn line(&mut self, text: &str) {
-        // Nothing in it passes for a line of its own.
+        // Indent further lines, so that they cannot look like separate entries.
         let text = text.trim_end().replace('\n', "\n          ");
         match &mut self.held {
             Some(held) => held.push(text),
@@ -430,13 +430,13 @@ impl Progress {
         }
     }
 
-    /// Shows a piece of what a model says to the person who talks with it.
+    /// Shows a piece of a model's text to the person who talks with the model.
     pub(crate) fn spoken(&mut self, piece: &StageText) {
         let node = &*piece.node;
         if piece.starts_answer {
             self.answers.remove(node);
         }
-        // What comes while somebody answers another question is shown with the question that it leads to.
+        // Text that arrives while another question is open is shown together with its own question.
         if self.held.is_some() {
             return;
         }
@@ -451,13 +451,13 @@ impl Progress {
             self.terminal.write(&name);
             self.speaking = Some(node.to_owned());
         }
-        // Further lines stand under the first.
+        // Indent further lines below the first.
         self.terminal
             .write(&piece.text.replace("\r\n", "\n").replace('\n', "\n    "));
         self.begun = true;
     }
 
-    /// Shows a line at once, whatever else is on the screen.
+    /// Shows a line at once, even while output is held back.
     pub(crate) fn interject(&mut self, text: &str) {
         self.clear();
         self.end_line();
@@ -470,7 +470,7 @@ impl Progress {
         }
     }
 
-    /// Renews the live line; called at least once a second.
+    /// Updates the live line. Called at least once a second.
     pub(crate) fn tick(&mut self) {
         if !self.live || self.held.is_some() || self.begun || self.running.is_empty() {
             return;
@@ -483,7 +483,7 @@ impl Progress {
         self.shown |= self.terminal.live_line(&text);
     }
 
-    /// Takes the live line away.
+    /// Removes the live line.
     pub(crate) fn clear(&mut self) {
         if std::mem::take(&mut self.shown) {
             self.terminal.clear_line();
@@ -491,14 +491,14 @@ impl Progress {
     }
 }
 
-/// The stages that are under way, in a line that no usual terminal breaks.
+/// Formats the stages in progress as one line that fits a common terminal width.
 fn live(stages: &[String]) -> String {
     const WIDTH: usize = 78;
     let mut line = "   ...".to_owned();
     let mut taken = line.len();
     for (at, stage) in stages.iter().enumerate() {
         let more = stages.len() - at;
-        // Room for the number of those that do not fit.
+        // Reserve space for the number of stages that do not fit.
         let room = (WIDTH - " +9999".len()).saturating_sub(taken);
         let length = stage.chars().count() + 2;
         if at > 0 && length > room {
@@ -512,7 +512,8 @@ fn live(stages: &[String]) -> String {
     line
 }
 
-/// What tells a child of the run from the run itself: `nightly-supervise-1` is `supervise-1` inside `nightly`.
+/// Returns the prefix for events of a child run: `supervise-1 > ` for the run `nightly-supervise-1` inside `nightly`.
+/// Empty for the run itself.
 fn inside(run: &RunId, of: &RunId) -> String {
     if run == of {
         return String::new();
@@ -521,14 +522,14 @@ fn inside(run: &RunId, of: &RunId) -> String {
     format!("{} > ", rest.unwrap_or(of))
 }
 
-/// Which visit and attempt of a stage it is, where that is not the first.
+/// Returns the visit and the attempt of a stage, each unless it is the first.
 pub(crate) fn attempt(visit: u32, attempt: u32) -> String {
     let parts = [("visit", visit), ("attempt", attempt)];
     let later = parts.into_iter().filter(|(_, number)| *number > 1);
     later.map(|(word, number)| format!(", {word} {number}")).collect()
 }
 
-/// A stage with the branch that it runs in; the stage that its branch is named after needs no name of its own.
+/// Returns a stage with its branch. The stage is omitted if the branch is named after it.
 pub(crate) fn named(branch: Option<&str>, node: &str) -> String {
     match branch {
         Some(branch) if branch.rsplit(':').next() == Some(node) => bracketed(branch),
@@ -537,14 +538,14 @@ pub(crate) fn named(branch: Option<&str>, node: &str) -> String {
     }
 }
 
-/// A branch such as `fan#1:left/inner#1:a` as `[left/a]`.
+/// Formats a branch such as `fan#1:left/inner#1:a` as `[left/a]`.
 pub(crate) fn bracketed(branch: &str) -> String {
     let steps = branch.split('/');
     let names = steps.map(|step| step.split_once(':').map_or(step, |(_, name)| name));
     format!("[{}]", names.collect::<Vec<_>>().join("/"))
 }
 
-/// The values that a condition saw, where it does not say them itself.
+/// Returns the values that a condition saw, unless the condition text contains them.
 fn values(tested: &TestedCondition) -> String {
     let said = |(key, value): &&(String, String)| !tested.condition.contains(&format!("{key}={value}"));
     let values: Vec<String> = tested
@@ -574,7 +575,7 @@ pub(crate) fn one_line(text: &str) -> String {
     shown
 }
 
-/// A time in the unit that suits it.
+/// Formats a duration in a suitable unit.
 pub(crate) fn time(duration: Duration) -> String {
     match duration.as_millis() {
         0..1_000 => format!("{} ms", duration.as_millis()),

@@ -1,4 +1,4 @@
-//! The rows of a run in the index, read part by part.
+//! Paged access to the index rows of a run.
 
 use std::rc::Rc;
 
@@ -6,12 +6,12 @@ use orchestra_sessions::{Page, SessionError, SessionIndex};
 use serde::ser::{Error as _, SerializeSeq as _};
 use serde::{Serialize, Serializer};
 
-/// How many rows are read at once.
+/// Number of rows in a page.
 const ROWS: usize = 1_000;
 
 pub(crate) type Read<T> = fn(&SessionIndex, &str, Page) -> Result<Vec<T>, SessionError>;
 
-/// The rows of a run of one kind, which are read part by part.
+/// The rows of one kind of a run, which are read page by page.
 pub(crate) struct Rows<T> {
     index: Rc<SessionIndex>,
     run: String,
@@ -29,12 +29,12 @@ impl<T> Rows<T> {
         }
     }
 
-    /// Returns the latest rows, at most so many.
+    /// Returns the latest rows, at most `most`.
     pub(crate) fn last(&self, most: usize) -> Result<Vec<T>, SessionError> {
         (self.read)(&self.index, &self.run, Page::Last { most })
     }
 
-    /// Returns all rows with their numbers, one after the other.
+    /// Returns all rows with their sequence numbers.
     pub(crate) fn each(&self) -> impl Iterator<Item = Result<(u64, T), SessionError>> {
         let (mut part, mut after, mut ended) = (Vec::new().into_iter(), 0, false);
         std::iter::from_fn(move || {
@@ -69,7 +69,7 @@ impl<T: Serialize> Serialize for Rows<T> {
     }
 }
 
-/// Returns the number of the row that comes next; what cannot be read comes first.
+/// Returns the sequence number of the next row. An error sorts first.
 pub(crate) fn seq<T>(row: Option<&Result<(u64, T), SessionError>>) -> Option<u64> {
     row.map(|row| row.as_ref().map_or(0, |(seq, _)| *seq))
 }

@@ -1,4 +1,4 @@
-//! The folder of run folders: how runs are named on the command line, and found.
+//! The runs folder, and finding runs by their names on the command line.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,16 +9,16 @@ use orchestra_sessions::{RunFilter, SessionError, SessionIndex};
 use crate::args::{RUNS, RunsDir};
 use crate::error::CliError;
 
-/// How long another process may hold the index of runs.
+/// Maximum time to wait while another process holds the index.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long it may do so where the index is only asked for the name of a run.
+/// Maximum wait if the index is only needed to look up the name of a run.
 const LOOK_UP: Duration = Duration::from_secs(2);
 
-/// The run that began last.
+/// The name of the run that started last.
 const LAST: &str = "last";
 
-/// The folder of run folders, and the program that deals with it.
+/// The runs folder, and the name of this program for commands.
 #[derive(Clone)]
 pub(crate) struct Runs {
     dir: PathBuf,
@@ -37,7 +37,7 @@ impl Runs {
         &self.dir
     }
 
-    /// A command of this program about the run in a folder, as it can be typed.
+    /// Returns a command of this program for the run in a folder, quoted for a shell.
     pub(crate) fn command(&self, verb: &str, folder: &Path, options: &[&str]) -> String {
         let mut words = vec![self.program.clone(), verb.to_owned()];
         let inside = std::path::absolute(&self.dir).ok();
@@ -58,14 +58,14 @@ impl Runs {
         words.join(" ")
     }
 
-    /// A folder as it is shown: from here, where it lies below.
+    /// Returns the displayed path of a folder, relative to the current directory if it is below it.
     pub(crate) fn shown(&self, folder: &Path) -> String {
         let here = std::env::current_dir().ok();
         let below = here.as_deref().and_then(|here| folder.strip_prefix(here).ok());
         match below {
-            // The folder itself has no parts that could be shown.
+            // The current directory itself has no components to show.
             Some(below) if below.as_os_str().is_empty() => ".".to_owned(),
-            // A bare name could be taken for that of a run.
+            // A bare name could be mistaken for the id of a run.
             Some(below) if below.components().count() == 1 => {
                 Path::new(".").join(below).display().to_string()
             }
@@ -74,16 +74,18 @@ impl Runs {
         }
     }
 
-    /// The folder of the run that is meant by `name`: an id, the beginning of one, `last`, or a folder.
+    /// Returns the folder of a run. `name` is an id, a prefix of an id, `last`, or a folder.
     ///
     /// # Errors
-    /// None is meant, or several.
+    ///
+    /// Returns an error if no run or several runs match.
     pub(crate) fn find(&self, name: &str) -> Result<PathBuf, CliError> {
         let path = Path::new(name);
         if name.contains(std::path::is_separator) || name.starts_with('.') {
-            return match RunFolder::is_one(path) {
-                true => absolute(path),
-                false => Err(no_run(path)),
+            return if RunFolder::is_one(path) {
+                absolute(path)
+            } else {
+                Err(no_run(path))
             };
         }
         let inside = self.dir.join(name);
@@ -99,12 +101,12 @@ impl Runs {
             Ok(None) => Err(self.none_yet(name)),
             Err(error @ SessionError::UnknownRun { .. }) => beside().unwrap_or_else(|| Err(error.into())),
             Err(error @ SessionError::AmbiguousRun { .. }) => Err(error.into()),
-            // The index is held or broken; the folders themselves are there.
+            // The index is held or broken, but the run folders can still be listed.
             Err(error) => self.look_through(name).ok_or_else(|| error.into()),
         }
     }
 
-    /// The folder of the run that the index knows by a name; nothing where there is no last one.
+    /// Returns the folder of a run from the index. Returns `None` for `last` if there are no runs.
     fn look_up(&self, name: &str) -> Result<Option<PathBuf>, SessionError> {
         let index = SessionIndex::open_patiently(&self.dir, LOOK_UP)?;
         if name == LAST {
@@ -114,7 +116,7 @@ impl Runs {
         Ok(Some(index.run(name)?.folder))
     }
 
-    /// The same without the index, among the folders here.
+    /// Searches the run folders without the index.
     fn look_through(&self, name: &str) -> Option<PathBuf> {
         let folders = RunFolder::list(&self.dir).ok()?.into_iter();
         let found = if name == LAST {
@@ -133,12 +135,12 @@ impl Runs {
         absolute(&found?).ok()
     }
 
-    /// The index of the runs here.
+    /// Opens the index of the runs folder.
     pub(crate) fn index(&self) -> Result<SessionIndex, CliError> {
         Ok(SessionIndex::open_patiently(&self.dir, PATIENCE)?)
     }
 
-    /// The index that lists the run in a folder, and its name there.
+    /// Opens the index that lists the run in a folder. Also returns the id of the run.
     pub(crate) fn index_of(&self, folder: &Path) -> Result<(SessionIndex, String), CliError> {
         let name = folder
             .file_name()
@@ -166,7 +168,7 @@ impl Runs {
         let message = match name {
             LAST => format!("there are no runs in `{dir}`"),
             _ => format!(
-                "there is no run `{}`: there are no runs in `{dir}`",
+                "unknown run `{}`: there are no runs in `{dir}`",
                 name.escape_debug()
             ),
         };
@@ -187,12 +189,13 @@ fn no_run(path: &Path) -> CliError {
     .help("it has no `manifest.json`")
 }
 
-/// A word as a shell takes it.
+/// Quotes a word for a shell.
 pub(crate) fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "_-./:=@%+,".contains(c);
-    match !word.is_empty() && word.chars().all(plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', "'\\''")),
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
     }
 }
 

@@ -1,4 +1,4 @@
-//! The runtime of the program.
+//! The tokio runtime of the program.
 
 use std::fs::File;
 use std::io;
@@ -8,7 +8,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::error::{CliError, Exit};
 
-/// How many files the runtime and its signals take.
+/// Number of file descriptors that the runtime and its signal handlers need.
 const FILES: usize = 8;
 
 /// Starts a runtime.
@@ -17,7 +17,7 @@ pub(crate) fn runtime() -> Result<Runtime, CliError> {
         let message = format!("cannot start the runtime: {}", SystemError(&error));
         CliError::usage("runtime", message).exit(Exit::RunFailed)
     };
-    // Where these cannot be had, the runtime panics.
+    // The runtime panics if it cannot get its file descriptors, so try to open as many first.
     let room: Vec<File> = (0..FILES)
         .map(|_| File::open(if cfg!(windows) { "NUL" } else { "/dev/null" }))
         .collect::<io::Result<_>>()

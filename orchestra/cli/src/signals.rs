@@ -1,6 +1,6 @@
-//! The wishes of the system and of the terminal that this program end.
+//! Signals that ask the program to end.
 
-/// Interrupts (Ctrl-C) and requests to end (`SIGTERM`), none of which is lost between two looks.
+/// Interrupts (Ctrl-C) and termination requests (`SIGTERM`). No signal is lost between two calls of `next`.
 pub(crate) struct Signals {
     #[cfg(unix)]
     sources: Vec<tokio::signal::unix::Signal>,
@@ -10,7 +10,7 @@ pub(crate) struct Signals {
 
 #[cfg(unix)]
 impl Signals {
-    /// Listens from now on; a signal that cannot be listened to does what it always does.
+    /// Starts listening. A signal that cannot be listened to keeps its default action.
     pub(crate) fn new() -> Signals {
         use tokio::signal::unix::{SignalKind, signal};
         let kinds = [SignalKind::interrupt(), SignalKind::terminate()];
@@ -19,14 +19,14 @@ impl Signals {
         }
     }
 
-    /// Waits for the next one.
+    /// Waits for the next signal.
     pub(crate) async fn next(&mut self) {
         use std::task::Poll;
         std::future::poll_fn(|cx| {
             let come = |source: &mut tokio::signal::unix::Signal| {
                 matches!(source.poll_recv(cx), Poll::Ready(Some(())))
             };
-            // Each is asked, so that each wakes.
+            // Poll every source, so that each one registers its waker.
             match self.sources.iter_mut().map(come).filter(|come| *come).count() {
                 0 => Poll::Pending,
                 _ => Poll::Ready(()),
@@ -38,14 +38,14 @@ impl Signals {
 
 #[cfg(not(unix))]
 impl Signals {
-    /// Listens from now on.
+    /// Starts listening.
     pub(crate) fn new() -> Signals {
         Signals {
             source: tokio::signal::windows::ctrl_c().ok(),
         }
     }
 
-    /// Waits for the next one.
+    /// Waits for the next signal.
     pub(crate) async fn next(&mut self) {
         match &mut self.source {
             Some(source) => {

@@ -1,4 +1,4 @@
-//! Whether a run of a pipeline would start: the diagnostics of its text, of its configuration and of the engine.
+//! The check whether a run of a pipeline would start: the diagnostics of its text, its configuration and the engine.
 
 use std::path::Path;
 
@@ -11,25 +11,26 @@ use crate::error::CliError;
 use crate::pipelines::Pipelines;
 use crate::terminal::Terminal;
 
-/// The code of what the engine refuses to start.
+/// The diagnostic code for pipelines that the engine refuses to start.
 pub(crate) const CANNOT_START: &str = "cannot_start";
 
-/// What the engine refuses, and a program with its own handlers and pipelines may still run.
+/// Refusals that do not apply to a program with its own handlers and pipelines.
 const OF_OTHER_PROGRAMS: &[&str] = &["missing_handler", "missing_child"];
 
-/// A pipeline that was checked by all that a run asks before it starts, but for keys of models and the files of a
+/// A pipeline that passed through the checks before the start of a run, except for API keys and the files of a
 /// workspace.
 pub(crate) struct Checked {
     loaded: Loaded,
-    /// What the configuration and the engine say of a text that has no errors.
+    /// The reports of the configuration and the engine for a text without errors.
     further: Vec<Report>,
 }
 
 impl Checked {
-    /// Checks a file, or a pipeline of the program, with the configuration that a run would take.
+    /// Checks a file or a compiled pipeline with the configuration that a run would use.
     ///
     /// # Errors
-    /// The file or its configuration cannot be read.
+    ///
+    /// Returns an error if the file or its configuration cannot be read.
     pub(crate) fn new(
         pipelines: &Pipelines,
         name: &str,
@@ -59,20 +60,20 @@ impl Checked {
         Ok(Checked { loaded, further })
     }
 
-    /// Returns the reports of the pipeline and its children.
+    /// Returns the reports of the pipeline and its child pipelines.
     pub(crate) fn pipelines(&self) -> impl Iterator<Item = &Report> {
         self.loaded.reports()
     }
 
-    /// Returns all reports: those of the pipelines, and what the configuration and the engine say.
+    /// Returns all reports: those of the pipelines, the configuration and the engine.
     pub(crate) fn reports(&self) -> impl Iterator<Item = &Report> {
         self.loaded.reports().chain(&self.further)
     }
 }
 
-/// Returns what the engine would refuse, at the nodes at fault.
+/// Returns the refusals of the engine as reports, at the nodes that cause them.
 fn refusals(loaded: &Loaded, pipeline: Pipeline) -> Result<Vec<Report>, CliError> {
-    // Stands for the models, whose keys need not be here.
+    // Replaces the models, whose API keys may be missing here.
     let engine = Engine::builder().backend(SimulationBackend).build();
     let engine = engine.map_err(|error| CliError::usage(error.code(), error.to_string()))?;
     let Err(refused) = engine.check_loaded(SharedPipeline::from(pipeline), ()) else {

@@ -1,4 +1,4 @@
-//! The events of a run that another process writes, as they come.
+//! Follows the events of a run that another process executes.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,20 +7,20 @@ use std::path::{Path, PathBuf};
 
 use orchestra_engine::{Disk, EventKind, RunEvent, RunFolder, stage_folder_name};
 
-/// What is read at once at most.
+/// Maximum number of bytes of one read.
 const ROOM: u64 = 4 << 20;
 
-/// How deep runs may lie within runs.
+/// The square of this number is the maximum number of runs that are searched for child runs at the start.
 const DEEP: usize = 16;
 
-/// The events of a run, and of the runs that its stages have started.
+/// The events of a run and of its child runs.
 pub(crate) struct Tails {
-    /// That of the run itself comes first.
+    /// The tail of the run itself comes first.
     tails: Vec<Tail>,
 }
 
 impl Tails {
-    /// Those that are there already are told too.
+    /// Creates the tails. The first read also returns the events that already exist.
     pub(crate) fn new(folder: &Path) -> Tails {
         let mut tails = Tails {
             tails: vec![Tail::new(folder)],
@@ -37,10 +37,11 @@ impl Tails {
         tails
     }
 
-    /// What has come since the last look, in the order of time.
+    /// Returns the new events since the previous call, ordered by time.
     ///
     /// # Errors
-    /// The events of the run itself cannot be read.
+    ///
+    /// Returns an error if the events of the run itself cannot be read.
     pub(crate) fn read(&mut self) -> io::Result<Vec<Told>> {
         let mut told = Vec::new();
         let mut at = 0;
@@ -49,31 +50,33 @@ impl Tails {
             match tail.read() {
                 Ok(news) => told.extend(news),
                 Err(error) if at == 0 => return Err(error),
-                // It was moved aside, since its stage is visited again.
+                // The child run was moved aside, because its stage is visited again.
                 Err(_) => {}
             }
-            let places = tail.places();
-            places.iter().for_each(|stage| self.look_in(stage, false));
+            let stage_folders = tail.stage_folders();
+            stage_folders.iter().for_each(|stage| self.look_in(stage, false));
             at += 1;
         }
         told.sort_by_key(|told: &Told| told.event.time.as_millis());
         Ok(told)
     }
 
-    /// Finds the runs that a stage has started; where asked for, those of earlier visits too.
+    /// Finds the child runs of a stage. With `earlier`, also those of its earlier visits.
     fn look_in(&mut self, stage: &Path, earlier: bool) {
         let branches = folders(&stage.join("branches"), |_| true);
-        let mut places = vec![stage.to_owned()];
-        places.extend(branches);
+        let mut stage_folders = vec![stage.to_owned()];
+        stage_folders.extend(branches);
         if earlier {
-            let visits: Vec<PathBuf> = places
+            let visits: Vec<PathBuf> = stage_folders
                 .iter()
-                .flat_map(|place| folders(&place.join("visits"), |_| true))
+                .flat_map(|stage_folder| folders(&stage_folder.join("visits"), |_| true))
                 .collect();
-            places.extend(visits);
+            stage_folders.extend(visits);
         }
-        for place in places {
-            let children = folders(&place, |name| name == "child" || name.starts_with("child-"));
+        for stage_folder in stage_folders {
+            let children = folders(&stage_folder, |name| {
+                name == "child" || name.starts_with("child-")
+            });
             for child in children.into_iter().filter(|child| RunFolder::is_one(child)) {
                 if self.tails.iter().all(|tail| tail.folder != child) {
                     self.tails.push(Tail::new(&child));
@@ -83,7 +86,7 @@ impl Tails {
     }
 }
 
-/// The folders in a folder whose names are wanted. Links are not followed.
+/// Returns the subfolders with wanted names. Does not follow links.
 fn folders(folder: &Path, wanted: impl Fn(&str) -> bool) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let found = entries.filter(|entry| {
@@ -95,22 +98,22 @@ fn folders(folder: &Path, wanted: impl Fn(&str) -> bool) -> Vec<PathBuf> {
     found
 }
 
-/// Reads `events.jsonl` from its beginning, and goes on where it ended.
+/// A reader of `events.jsonl` that continues after the last complete line.
 pub(crate) struct Tail {
     folder: PathBuf,
     path: PathBuf,
-    /// The stages that run, and those that have ended since the last look, with their folders.
+    /// The folders of the stages that are running, and of those that ended since the last read.
     open: BTreeSet<PathBuf>,
     over: BTreeSet<PathBuf>,
-    /// Which life of the run it is.
+    /// The number of restarts of the run.
     restart: u32,
-    /// Behind the last whole line.
+    /// The offset after the last complete line.
     offset: u64,
-    /// The number of the last event.
+    /// The sequence number of the last event.
     seq: u64,
 }
 
-/// An event, and the line that it was read from.
+/// An event and its line in the file.
 pub(crate) struct Told {
     pub(crate) event: RunEvent,
     pub(crate) line: String,
@@ -129,12 +132,12 @@ impl Tail {
         }
     }
 
-    /// What has come since the last look; nothing where nothing has. A line that is being written is left for later, and
-    /// an event of a newer version is passed over. The file is opened anew each time, because whoever takes a run over
-    /// replaces it.
+    /// Returns the new events since the previous call. An incomplete line is left for later, and events of newer
+    /// versions are skipped. The file is reopened each time, because a process that takes over the run replaces it.
     ///
     /// # Errors
-    /// The file cannot be read.
+    ///
+    /// Returns an error if the file cannot be read.
     pub(crate) fn read(&mut self) -> io::Result<Vec<Told>> {
         let mut file = match Disk::open(&self.path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
@@ -152,7 +155,7 @@ impl Tail {
             bytes.truncate(whole);
             self.offset += whole as u64;
             for line in bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-                // After a crash, what was lost is told anew.
+                // Lost events may be written again after a crash.
                 if let Ok(event) = RunEvent::from_json(line)
                     && event.seq > self.seq
                 {
@@ -171,7 +174,7 @@ impl Tail {
 
 impl Tail {
     fn event(&mut self, event: &RunEvent) {
-        let place = |node: &str| {
+        let stage_folder = |node: &str| {
             let node = stage_folder_name(node);
             match self.restart {
                 0 => self.folder.join(&*node),
@@ -180,23 +183,23 @@ impl Tail {
         };
         match &event.kind {
             EventKind::StageStarted { node, .. } => {
-                let place = place(node);
-                self.open.insert(place);
+                let stage_folder = stage_folder(node);
+                self.open.insert(stage_folder);
             }
             EventKind::StageCompleted { node, .. }
             | EventKind::StageFailed { node, .. }
             | EventKind::StageCancelled { node, .. } => {
-                let place = place(node);
-                self.open.remove(&place);
-                self.over.insert(place);
+                let stage_folder = stage_folder(node);
+                self.open.remove(&stage_folder);
+                self.over.insert(stage_folder);
             }
             EventKind::PipelineRestarted { restart, .. } => self.restart = *restart,
             _ => {}
         }
     }
 
-    /// The folders in which stages may have started runs since the last look.
-    fn places(&mut self) -> Vec<PathBuf> {
+    /// Returns the folders in which stages may have started child runs since the last read.
+    fn stage_folders(&mut self) -> Vec<PathBuf> {
         let over = std::mem::take(&mut self.over);
         over.into_iter().chain(self.open.iter().cloned()).collect()
     }
@@ -214,20 +217,20 @@ mod tests {
 
     #[test]
     fn whole_lines_are_told_once_and_also_when_the_file_is_replaced() {
-        let place = tempfile::tempdir().unwrap();
-        let path = place.path().join("events.jsonl");
-        let mut tail = Tail::new(place.path());
+        let stage_folder = tempfile::tempdir().unwrap();
+        let path = stage_folder.path().join("events.jsonl");
+        let mut tail = Tail::new(stage_folder.path());
         let mut seqs = || -> Vec<u64> { tail.read().unwrap().iter().map(|told| told.event.seq).collect() };
         assert!(seqs().is_empty());
         let (one, two, three) = (line(1), line(2), line(3));
         std::fs::write(&path, format!("{one}{}", &two[..30])).unwrap();
         assert_eq!(seqs(), [1]);
         std::fs::write(
-            place.path().join("copy"),
+            stage_folder.path().join("copy"),
             format!("{one}{two}not an event\n{three}"),
         )
         .unwrap();
-        std::fs::rename(place.path().join("copy"), &path).unwrap();
+        std::fs::rename(stage_folder.path().join("copy"), &path).unwrap();
         assert_eq!(seqs(), [2, 3]);
         assert!(seqs().is_empty());
     }

@@ -1,5 +1,5 @@
-//! The only place that writes to the terminal, and the one door for text of others: pipelines, tools, models, people
-//! and files cannot send it control characters.
+//! The only module that writes to the terminal. All external text passes through it, so pipelines, tools, models,
+//! people and files cannot send control characters to the terminal.
 
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
@@ -13,14 +13,14 @@ use crate::output::{Kind, Output, Stream};
 /// The standard streams of the process.
 static OUTPUT: Output = Output::new();
 
-/// Where output goes, and in which form.
+/// The destination and the format of output.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terminal {
-    /// Whether standard output carries JSON lines.
+    /// `true` if standard output carries JSON lines.
     pub(crate) json: bool,
-    /// Whether only results and errors are written.
+    /// `true` if only results and errors are written.
     pub(crate) quiet: bool,
-    /// Whether standard error takes colours.
+    /// `true` if standard error supports colours.
     pub(crate) color: bool,
 }
 
@@ -36,7 +36,7 @@ impl Terminal {
         }
     }
 
-    /// Writes a result for people, to standard output.
+    /// Writes a result for people to standard output.
     pub(crate) fn result(&self, text: &str) {
         push(Stream::Output, shown(text, self.color_of_results()), Kind::Result);
     }
@@ -46,12 +46,12 @@ impl Terminal {
         self.json_line(&value.to_string());
     }
 
-    /// Writes a result that is a line of JSON already.
+    /// Writes a result that is already a line of JSON.
     pub(crate) fn json_line(&self, line: &str) {
         push(Stream::Output, escaped(line), Kind::Result);
     }
 
-    /// Writes a result as a line of JSON, piece by piece.
+    /// Writes a result as a line of JSON in chunks.
     pub(crate) fn json_stream(&self, value: &impl serde::Serialize) -> Result<(), serde_json::Error> {
         let mut pieces = Pieces(Vec::new());
         serde_json::to_writer(&mut pieces, value)?;
@@ -64,32 +64,34 @@ impl Terminal {
         push(Stream::Output, escaped(line), Kind::Progress);
     }
 
-    /// Writes text that another program reads, such as a formatted file: exactly, except to a terminal.
+    /// Writes text for another program, such as a formatted file. The text is unchanged unless standard output is a
+    /// terminal.
     pub(crate) fn data(&self, text: &str) {
-        match std::io::stdout().is_terminal() {
-            true => self.result(text),
-            false => push(Stream::Output, text.to_owned(), Kind::Result),
+        if std::io::stdout().is_terminal() {
+            self.result(text)
+        } else {
+            push(Stream::Output, text.to_owned(), Kind::Result)
         }
     }
 
-    /// Writes progress, to standard error, unless quiet.
+    /// Writes progress to standard error, unless quiet.
     pub(crate) fn progress(&self, text: &str) {
         if !self.quiet {
             push(Stream::Error, shown(text, self.color), Kind::Progress);
         }
     }
 
-    /// Writes a diagnostic or an error, to standard error.
+    /// Writes a diagnostic or an error to standard error.
     pub(crate) fn say(&self, text: &str) {
         push(Stream::Error, shown(text, self.color), Kind::Result);
     }
 
-    /// Writes text in which colours were put by its renderer, to standard error.
+    /// Writes text that its renderer has coloured to standard error.
     pub(crate) fn rendered(&self, text: &str) {
         push(Stream::Error, coloured(text, self.color), Kind::Result);
     }
 
-    /// Writes a result in which colours were put by its renderer, to standard output.
+    /// Writes a result that its renderer has coloured to standard output.
     pub(crate) fn rendered_result(&self, text: &str) {
         push(
             Stream::Output,
@@ -98,12 +100,12 @@ impl Terminal {
         );
     }
 
-    /// Writes text without a line end, to standard error: a prompt, or a piece of what a model says.
+    /// Writes text without a line ending to standard error, such as a prompt or a piece of a model's text.
     pub(crate) fn write(&self, text: &str) {
         OUTPUT.push(Stream::Error, shown(text, self.color).into_bytes(), Kind::Result);
     }
 
-    /// Writes a line over the one that the cursor is in, to standard error; nothing where the reader is behind.
+    /// Replaces the current line on standard error. Does nothing and returns `false` if the reader lags behind.
     pub(crate) fn live_line(&self, text: &str) -> bool {
         let idle = OUTPUT.is_idle(Stream::Error);
         if idle {
@@ -113,16 +115,17 @@ impl Terminal {
         idle
     }
 
-    /// Takes away the line that the cursor is in.
+    /// Clears the current line.
     pub(crate) fn clear_line(&self) {
         OUTPUT.push(Stream::Error, b"\r\x1b[2K".to_vec(), Kind::Result);
     }
 
-    /// Marks text to be in a colour, where standard error takes colours.
+    /// Marks text to be coloured if standard error supports colours.
     pub(crate) fn paint(&self, style: Paint, text: &str) -> String {
-        match self.color {
-            true => format!("{}{text}{END}", style.mark()),
-            false => text.to_owned(),
+        if self.color {
+            format!("{}{text}{END}", style.mark())
+        } else {
+            text.to_owned()
         }
     }
 
@@ -130,46 +133,44 @@ impl Terminal {
         self.color && std::io::stdout().is_terminal()
     }
 
-    /// Marks text to be in a colour, where standard output takes colours.
+    /// Marks text to be coloured if standard output supports colours.
     pub(crate) fn paint_result(&self, style: Paint, text: &str) -> String {
         let color = self.color_of_results();
         Terminal { color, ..*self }.paint(style, text)
     }
 
-    /// Lets threads write from now on, so that no reader can block who prints.
+    /// Moves all further writes to threads, so that no reader can block the caller.
     pub(crate) fn detach(&self) {
-        OUTPUT.detach(match self.json {
-            true => left_out_of_json,
-            false => left_out,
-        });
+        OUTPUT.detach(if self.json { left_out_of_json } else { left_out });
     }
 
-    /// Does not let the end of the program wait for a reader for long, since somebody asked it to end.
+    /// Limits the time that the end of the program waits for a reader, after the program was asked to end.
     pub(crate) fn hurry() {
         OUTPUT.hurry();
     }
 
-    /// Waits until all is written, at most for so long, and for a moment only where somebody asked the program to end; returns whether it is.
+    /// Waits until everything is written, at most for `patience`. Without a limit, it waits for a short time only if
+    /// the program was asked to end. Returns whether everything is written.
     pub(crate) fn drain(patience: Option<Duration>) -> bool {
         OUTPUT.drain(patience)
     }
 
-    /// Returns which stream could not be written, and why.
+    /// Returns the stream that could not be written, and the error.
     pub(crate) fn failure() -> Option<(&'static str, String)> {
         OUTPUT.failure().map(|(stream, error)| (stream.name(), error))
     }
 }
 
-/// Takes JSON, and writes it in pieces.
+/// Writes JSON in chunks.
 struct Pieces(Vec<u8>);
 
-/// How large a piece is.
+/// The chunk size in bytes.
 const PIECE: usize = 64 << 10;
 
 impl Write for Pieces {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.extend_from_slice(bytes);
-        // Only what stands before the last character of ASCII is surely whole.
+        // Only the text up to the last ASCII character is certainly complete UTF-8.
         let ascii = self
             .0
             .iter()
@@ -212,12 +213,12 @@ fn left_out_of_json(stream: Stream, lines: u64) -> Vec<u8> {
     format!("{object}\n").into_bytes()
 }
 
-/// Stands at the end of text in a colour. Such characters stand in no text, and what a pipeline or a tool writes with
-/// them can at most choose among the colours of [`Paint`].
+/// The mark at the end of coloured text. Ordinary text does not contain these noncharacters. A pipeline or tool that
+/// writes them can only select one of the colours of [`Paint`].
 const END: char = '\u{fddf}';
 
-/// Makes text harmless for a terminal: what would move its cursor, command it or reorder text is made visible. Colours
-/// are put where they are marked.
+/// Makes text harmless for a terminal: characters that move the cursor, send commands or reorder text are made visible.
+/// Colour marks are replaced by colours.
 fn shown(text: &str, color: bool) -> String {
     let mut shown = String::with_capacity(text.len() + 1);
     let mut painted = false;
@@ -243,7 +244,7 @@ fn shown(text: &str, color: bool) -> String {
     shown
 }
 
-/// Makes rendered text harmless, and keeps the colours in it where they are wanted.
+/// Makes rendered text harmless. Keeps its colours if `color` is set.
 fn coloured(text: &str, color: bool) -> String {
     let mut parts = text.split('\x1b');
     let mut result = shown(parts.next().unwrap_or_default(), false);
@@ -262,11 +263,11 @@ fn coloured(text: &str, color: bool) -> String {
     result
 }
 
-/// Escapes in a line of JSON what would command a terminal; a reader of JSON finds the same text.
+/// Escapes the characters in a line of JSON that could command a terminal. A JSON parser reads the same text.
 fn escaped(line: &str) -> String {
     let mut text = String::with_capacity(line.len() + 1);
     for character in line.chars() {
-        // All others that `visible` knows stand in strings only, since JSON has no such character elsewhere.
+        // All other characters that `visible` replaces occur in JSON strings only.
         match visible(character) {
             Some(_) if character != '\t' && character != '\n' && character != '\r' => {
                 for unit in character.encode_utf16(&mut [0; 2]) {
@@ -279,7 +280,7 @@ fn escaped(line: &str) -> String {
     text
 }
 
-/// How text is shown.
+/// The style of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Paint {
     Good,
@@ -302,7 +303,7 @@ impl Paint {
         }
     }
 
-    /// Returns the character that stands before text in this colour.
+    /// Returns the mark before text in this style.
     const fn mark(self) -> char {
         match self {
             Paint::Good => '\u{fdd0}',

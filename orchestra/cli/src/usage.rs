@@ -1,4 +1,4 @@
-//! Wrong usage, help and the version.
+//! Usage errors, help and the version.
 
 use clap::error::ErrorKind;
 use serde_json::json;
@@ -7,9 +7,9 @@ use crate::args::Common;
 use crate::error::Exit;
 use crate::terminal::Terminal;
 
-/// Tells what is wrong with the arguments, or prints what they ask for: help, or the version.
+/// Prints a usage error, or the requested help or version.
 pub(crate) fn refuse(error: &clap::Error) -> (Terminal, Exit) {
-    // The arguments could not be parsed, so options of every command are looked for one by one.
+    // The arguments could not be parsed, so look for the common options in the raw arguments.
     let words = std::env::args_os()
         .skip(1)
         .take_while(|word| word != "--")
@@ -58,7 +58,7 @@ fn code(kind: ErrorKind) -> &'static str {
     }
 }
 
-/// Returns the message of an error as one line, and the lines that help.
+/// Returns the message of an error as one line, and the help text.
 fn parts(error: &clap::Error) -> (String, Option<String>) {
     let kind = error.kind();
     if code(kind) == "missing_command" {

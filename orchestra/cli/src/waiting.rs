@@ -1,4 +1,4 @@
-//! Which questions of a run wait for an answer, as its events tell.
+//! The open questions of a run, derived from its events.
 
 use std::time::Duration;
 
@@ -6,22 +6,22 @@ use orchestra_engine::{EventKind, EventLine, Question, RunEvent, RunId, Timestam
 
 use crate::layout::between;
 
-/// A question that waits.
+/// An open question.
 #[derive(Clone, Debug)]
 pub(crate) struct Open {
     pub(crate) node: String,
     pub(crate) branch: Option<String>,
     pub(crate) question: Question,
-    /// When it was put first; its time goes on while nobody executes the run (rule H3).
+    /// The time at which it was first asked. Its timeout continues while no process executes the run (rule H3).
     pub(crate) asked: Timestamp,
-    /// The run that asks: the run itself, or one that a stage has started.
+    /// The run that asks: the run itself or a child run.
     pub(crate) run: RunId,
-    /// Whether it was withdrawn; the pause of a run puts it aside only.
+    /// `true` if it was withdrawn. The pause of a run only suspends it.
     cut: bool,
 }
 
 impl Open {
-    /// Until when it waits.
+    /// Returns the deadline of the question.
     pub(crate) fn deadline(&self) -> Option<Timestamp> {
         let timeout = self.question.timeout?;
         let millis = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
@@ -30,25 +30,25 @@ impl Open {
         ))
     }
 
-    /// How long it still waits.
+    /// Returns the remaining time.
     pub(crate) fn left(&self, now: Timestamp) -> Option<Duration> {
         Some(between(now, self.deadline()?))
     }
 }
 
-/// The questions that wait.
+/// The open questions of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Waiting {
     open: Vec<Open>,
 }
 
 impl Waiting {
-    /// Those that wait, oldest first.
+    /// Returns the open questions, oldest first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Open> {
         self.open.iter().filter(|open| !open.cut)
     }
 
-    /// Takes in a line of `events.jsonl`, which is parsed only where it matters.
+    /// Applies a line of `events.jsonl`. Parses it only if it is relevant.
     pub(crate) fn line(&mut self, line: EventLine<'_>) {
         let matters = match line.name() {
             Some("InterviewStarted") => true,
@@ -81,7 +81,7 @@ impl Waiting {
                     open.cut |= open.is(event, node, branch.as_deref());
                 }
             }
-            // What was cut short by the pause waits on.
+            // Questions that the pause cut short are open again.
             EventKind::PipelinePaused { .. } => self.open.iter_mut().for_each(|open| open.cut = false),
             EventKind::StageStarted { repeat: true, .. } | EventKind::PipelineResumed { .. } => {}
             EventKind::StageStarted { node, branch, .. }
@@ -143,7 +143,7 @@ mod tests {
         assert_eq!(nodes(&waiting), ["ask"]);
         tell(
             &mut waiting,
-            r#""event":"PipelineResumed","checkpoint":"cp_000001","epoch":2"#,
+            r#""event":"PipelineResumed","checkpoint":"cp_000001","fencing_token":2"#,
         );
         tell(
             &mut waiting,

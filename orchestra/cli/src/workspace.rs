@@ -1,11 +1,11 @@
-//! The git repositories in which a run works: what the engine gets of them, and what people are told of its branches.
+//! The git repositories in which a run works: the engine's workspace, and the report on the branches of a run.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use orchestra_config::Project;
 use orchestra_engine::{Manifest, RunFolder, WorkspaceError};
-use orchestra_workspace::{Git, GitCommand, GitWorkspace, SystemGit, WorkspaceFault};
+use orchestra_workspace::{Git, GitCommand, GitWorkspace, GitWorkspaceError, SystemGit};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -14,24 +14,24 @@ use crate::error::{CliError, Exit};
 use crate::runs::{Runs, quoted};
 use crate::terminal::{Paint, Terminal};
 
-/// The folder of what belongs to runs.
+/// The folder for the data of runs.
 const OURS: &str = ".orchestra";
-/// The folder of their trees in it.
+/// The name of the folder for their worktrees.
 const WORKTREES: &str = "worktrees";
-/// How many digits of a commit people see.
+/// Number of digits of a displayed commit.
 const SHORT: usize = 8;
-/// How many conflicting files are named.
+/// Maximum number of displayed conflicting files.
 const MOST_FILES: usize = 20;
 
-/// The repositories that a configuration names.
+/// The repositories of a project configuration.
 pub(crate) struct Repositories<'p> {
     project: &'p Project,
     worktrees: PathBuf,
 }
 
 impl<'p> Repositories<'p> {
-    /// Those of a project; `None` where it names none.
-    pub(crate) fn of(project: &'p Project, runs: &Runs) -> Option<Repositories<'p>> {
+    /// Returns the repositories of a project, or `None` if it names none.
+    pub(crate) fn new(project: &'p Project, runs: &Runs) -> Option<Repositories<'p>> {
         let named = !project.configuration.workspace.repos.is_empty();
         named.then(|| Repositories {
             project,
@@ -39,13 +39,13 @@ impl<'p> Repositories<'p> {
         })
     }
 
-    /// What gives the engine's runs their files.
+    /// Builds the workspace for the engine.
     pub(crate) fn workspace(&self) -> Result<GitWorkspace, CliError> {
         self.with(|_| true)
-            .map_err(|fault| invalid(fault.code(), fault.to_string()))
+            .map_err(|error| invalid(error.code(), error.to_string()))
     }
 
-    fn with(&self, wanted: impl Fn(&str) -> bool) -> Result<GitWorkspace, WorkspaceFault> {
+    fn with(&self, wanted: impl Fn(&str) -> bool) -> Result<GitWorkspace, GitWorkspaceError> {
         let mut builder = GitWorkspace::builder(&self.worktrees);
         for (name, repository) in &self.project.configuration.workspace.repos {
             if let Some(path) = repository.path.as_ref().filter(|_| wanted(name)) {
@@ -57,13 +57,13 @@ impl<'p> Repositories<'p> {
         builder.build()
     }
 
-    /// The folder of the configuration.
+    /// Returns the folder of the configuration.
     fn folder(&self) -> &Path {
         let path = self.project.path.as_deref().map(Path::new);
         path.and_then(Path::parent).unwrap_or(Path::new(""))
     }
 
-    /// Why a run cannot begin or go on, with the place of the repository that is at fault.
+    /// Converts a workspace error of a start, and adds the position of the repository that causes it.
     pub(crate) fn refused(&self, error: &WorkspaceError) -> CliError {
         let refused = invalid(error.code(), error.to_string());
         let alone = |name: &str| {
@@ -81,17 +81,18 @@ impl<'p> Repositories<'p> {
             return refused;
         };
         let source = &self.project.report.source;
-        let place = source.position(path.span.start);
+        let at = source.position(path.span.start);
         refused.help(format!(
             "`{name}` is defined at {}:{}:{}",
             source.name(),
-            place.line,
-            place.column
+            at.line,
+            at.column
         ))
     }
 }
 
-/// The folder of the trees of runs: beside that of the runs, where that is the usual one; else with the configuration.
+/// Returns the folder of the worktrees of runs: a sibling of the runs folder if that has its default name, else a
+/// folder beside the configuration.
 pub(crate) fn worktrees(runs: &Runs, configuration: Option<&str>) -> PathBuf {
     let around = runs.dir().parent();
     let around = around.filter(|around| around.file_name().is_some_and(|name| name == OURS));
@@ -108,7 +109,7 @@ fn invalid(code: &str, message: String) -> CliError {
     CliError::usage(code.to_owned(), message).exit(Exit::Invalid)
 }
 
-/// What a run keeps of its repositories in its manifest.
+/// The workspace data in the manifest of a run.
 #[derive(Deserialize)]
 pub(crate) struct Kept {
     pub(crate) worktrees: PathBuf,
@@ -124,12 +125,12 @@ pub(crate) struct KeptRepository {
 }
 
 impl Kept {
-    /// What a run has kept; `None` where it works in no repositories.
-    pub(crate) fn of(manifest: &Manifest) -> Option<Kept> {
+    /// Returns the workspace data of a run, or `None` if it has no repositories.
+    pub(crate) fn from_manifest(manifest: &Manifest) -> Option<Kept> {
         serde_json::from_value(manifest.workspace.clone()?).ok()
     }
 
-    /// One line for each repository: its branch, and where that begins.
+    /// Returns a line for each repository with its branch and the commit from which the branch began.
     pub(crate) fn lines(&self) -> Vec<String> {
         let width = self.repositories.keys().map(String::len).max().unwrap_or(0);
         let line = |(name, kept): (&String, &KeptRepository)| {
@@ -139,25 +140,25 @@ impl Kept {
     }
 }
 
-/// The branch of a run in a repository, as a program reads it.
+/// The JSON form of a run's branch in a repository.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct BranchState {
     pub(crate) branch: String,
-    /// The commit from which it began.
+    /// The commit from which the branch began.
     pub(crate) base: String,
-    /// Where it stands.
+    /// The present commit.
     pub(crate) git_sha: String,
-    /// The commit that holds a merge which is not finished.
+    /// The commit that holds an unfinished merge.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) merging: Option<String>,
 }
 
-/// The branches of a run by the names of the repositories; empty where it works in none.
+/// The branches of a run by repository; empty if it has no repositories.
 pub(crate) type BranchStates = BTreeMap<String, BranchState>;
 
-/// Returns where the branches of a run stand, by the last snapshot of its main line.
+/// Returns the state of a run's branches according to the last snapshot of its main path.
 pub(crate) fn branches(manifest: &Manifest, last: Option<&Value>) -> BranchStates {
-    let Some(kept) = Kept::of(manifest) else {
+    let Some(kept) = Kept::from_manifest(manifest) else {
         return BranchStates::new();
     };
     let state = |(name, kept): (String, KeptRepository)| {
@@ -173,31 +174,31 @@ pub(crate) fn branches(manifest: &Manifest, last: Option<&Value>) -> BranchState
     kept.repositories.into_iter().map(state).collect()
 }
 
-/// The first digits of a commit.
+/// Returns the first digits of a commit.
 pub(crate) fn short(sha: &str) -> &str {
     sha.get(..SHORT).unwrap_or(sha)
 }
 
-/// What a run has left in its repositories, as git knows it.
+/// The present state of the repositories of a run.
 pub(crate) struct Left {
     kept: Kept,
-    /// The latest snapshot of the main line.
+    /// The latest snapshot of the main path.
     saved: Option<Value>,
     git: SystemGit,
 }
 
 impl Left {
-    /// What a run has left; `None` where it worked in no repositories, or git is gone.
-    pub(crate) fn of(folder: &RunFolder) -> Option<Left> {
+    /// Returns the state of a run's repositories. Returns `None` if it has none, or if there is no git.
+    pub(crate) fn from_folder(folder: &RunFolder) -> Option<Left> {
         let checkpoint = folder.checkpoint().ok().flatten();
         Some(Left {
-            kept: Kept::of(folder.manifest())?,
+            kept: Kept::from_manifest(folder.manifest())?,
             saved: checkpoint.and_then(|checkpoint| checkpoint.workspace_snapshot),
             git: SystemGit::find().ok()?,
         })
     }
 
-    /// Where its branches stand.
+    /// Returns the state of the branches.
     pub(crate) fn states(&self) -> BranchStates {
         let state = |(name, kept): (&String, &KeptRepository)| {
             let tip = self.ask(kept, &["rev-parse", "--verify", "-q", &head(&kept.branch)]);
@@ -216,7 +217,7 @@ impl Left {
         self.kept.repositories.iter().map(state).collect()
     }
 
-    /// Tells where the work is, how to look at it and how to merge it.
+    /// Prints where the work is, and the commands that show and merge it.
     pub(crate) fn tell(&self, conflicts: Option<&Value>, paused: bool, runs: &Runs, terminal: &Terminal) {
         let conflicts = files(conflicts);
         for (name, kept) in &self.kept.repositories {
@@ -254,7 +255,7 @@ impl Left {
         }
     }
 
-    /// Branches of lines beside the main one that have commits of their own.
+    /// Returns the branches of other paths that have commits of their own, with the number of these commits.
     fn beside(&self, kept: &KeptRepository) -> Vec<(String, usize)> {
         let pattern = format!("{}.*", head(&kept.branch));
         let listed = self.ask(kept, &["for-each-ref", "--format=%(refname:short)", &pattern]);
@@ -280,7 +281,7 @@ impl Left {
         told.and_then(|told| told.parse().ok()).unwrap_or(0)
     }
 
-    /// What git says; `None` where it says nothing good.
+    /// Returns the output of a git command, or `None` if it fails.
     fn ask(&self, kept: &KeptRepository, words: &[&str]) -> Option<String> {
         let asked = self.git.run(&GitCommand::new(&kept.path).args(words)).ok()?;
         let text = String::from_utf8(asked.stdout).ok()?;
@@ -288,12 +289,12 @@ impl Left {
     }
 }
 
-/// The full name of a branch, which no other ref can be taken for.
+/// Returns the full name of a branch, which is unambiguous.
 fn head(branch: &str) -> String {
     format!("refs/heads/{branch}")
 }
 
-/// The files of each repository that conflict, as the context of a run tells.
+/// Returns the conflicting files of each repository from the context of a run.
 fn files(conflicts: Option<&Value>) -> BTreeMap<&str, Vec<String>> {
     let mut files: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for conflict in conflicts.and_then(Value::as_array).into_iter().flatten() {

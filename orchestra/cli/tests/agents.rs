@@ -1,11 +1,11 @@
-//! Agents through the program: what is configured, what is wrong with it, and a task that is done with tools.
+//! Agents through the program: their configuration, its errors, and a task that an agent does with tools.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod agents_support;
 
-use agents_support::{Done, Place, Project, reports};
+use agents_support::{Done, Project, Scratch, reports};
 use orchestra_model_server_tests::Answer;
 use serde_json::Value;
 
@@ -30,7 +30,7 @@ const HOUSE: &str = r##"digraph house {
 }
 "##;
 
-/// What each model stage gets: its provider, its model, and who chose the provider.
+/// Returns the provider, the model and the origin of the provider for each model stage.
 fn chosen(compiled: &Value) -> Vec<[String; 4]> {
     let nodes = compiled["nodes"].as_array().unwrap().iter();
     let agents = nodes.filter(|node| !node["resolved"].is_null());
@@ -49,10 +49,10 @@ fn chosen(compiled: &Value) -> Vec<[String; 4]> {
 
 #[test]
 fn another_default_provider_switches_every_stage_that_does_not_say_otherwise() {
-    let place = Place::new();
-    place.write("house.dot", HOUSE).write("orchestra.yaml", TIERS);
-    let compiled = |place: &Place| {
-        let compiled = place.call(&["compile", "house.dot", "--json"]).exits(0);
+    let scratch = Scratch::new();
+    scratch.write("house.dot", HOUSE).write("orchestra.yaml", TIERS);
+    let compiled = |scratch: &Scratch| {
+        let compiled = scratch.call(&["compile", "house.dot", "--json"]).exits(0);
         chosen(&compiled.objects().pop().unwrap())
     };
     let stage = |node: &str, provider: &str, model: &str, reason: &str| {
@@ -68,8 +68,8 @@ fn another_default_provider_switches_every_stage_that_does_not_say_otherwise() {
         stage("write", "anthropic", "claude-sonnet-4-5", "project"),
     ];
     before.extend(loyal.clone());
-    assert_eq!(compiled(&place), before);
-    let table = place.call(&["compile", "house.dot"]).exits(0).stdout;
+    assert_eq!(compiled(&scratch), before);
+    let table = scratch.call(&["compile", "house.dot"]).exits(0).stdout;
     for part in [
         "anthropic [project]",
         "smart = claude-opus-4-6 [provider]",
@@ -81,7 +81,7 @@ fn another_default_provider_switches_every_stage_that_does_not_say_otherwise() {
         assert!(table.contains(part), "{part}\n{table}");
     }
 
-    place.write(
+    scratch.write(
         "orchestra.yaml",
         TIERS.replace("default: anthropic", "default: openai"),
     );
@@ -90,26 +90,26 @@ fn another_default_provider_switches_every_stage_that_does_not_say_otherwise() {
         stage("write", "openai", "gpt-5-mini", "project"),
     ];
     after.extend(loyal);
-    assert_eq!(compiled(&place), after);
+    assert_eq!(compiled(&scratch), after);
 }
 
-/// What `compile` says of the provider of a model, with the rule by which it was chosen.
-fn provider_of(place: &Place, providers: &str, model: &str) -> (String, String) {
-    place.write("orchestra.yaml", format!("providers:\n{providers}"));
-    place.write(
+/// Returns the provider that `compile` resolves for a model, with the rule that chose it.
+fn provider_of(scratch: &Scratch, providers: &str, model: &str) -> (String, String) {
+    scratch.write("orchestra.yaml", format!("providers:\n{providers}"));
+    scratch.write(
         "a.dot",
         format!("digraph {{ start -> ask -> exit; ask [prompt=x, llm_model={model:?}] }}"),
     );
-    let compiled = place.call(&["compile", "a.dot", "--json"]).exits(0);
+    let compiled = scratch.call(&["compile", "a.dot", "--json"]).exits(0);
     let [_, provider, _, rule] = chosen(&compiled.objects().pop().unwrap()).remove(0);
     (provider, rule)
 }
 
 #[test]
 fn a_model_without_a_provider_tells_its_provider() {
-    let place = Place::new();
+    let scratch = Scratch::new();
     let is = |providers: &str, model: &str, provider: &str, rule: &str| {
-        let found = provider_of(&place, providers, model);
+        let found = provider_of(&scratch, providers, model);
         assert_eq!(
             found,
             (provider.to_owned(), rule.to_owned()),
@@ -125,28 +125,28 @@ fn a_model_without_a_provider_tells_its_provider() {
     }
     is(two, "claude-haiku-4-5", "anthropic", "project");
     is(two, "some-other-model", "anthropic", "project");
-    // No default is needed where the name tells.
+    // No default is needed if the model name implies the provider.
     let without = two.replace("  default: anthropic\n", "");
     is(&without, "claude-haiku-4-5", "anthropic", "family");
-    // What the default cannot have is asked of the vendor, which is known without a configuration.
+    // A model that the default provider does not have belongs to its vendor, which is known without configuration.
     is(two, "gemini-2.5-pro", "gemini", "family");
-    // A server that speaks as another one does may have any model.
+    // A server that is compatible with a provider may have any model.
     let proxy =
         "  default: anthropic\n  anthropic: {api_base: 'https://proxy.example.org', models: {smart: x}}\n";
     is(proxy, "gemini-2.5-pro", "anthropic", "project");
     let mirrored =
         "  default: west\n  east: {kind: anthropic, models: {}}\n  west: {kind: anthropic, models: {}}\n";
     is(mirrored, "claude-haiku-4-5", "west", "project");
-    let table = place.call(&["compile", "a.dot"]).exits(0).stdout;
+    let table = scratch.call(&["compile", "a.dot"]).exits(0).stdout;
     assert!(table.contains("west [project]"), "{table}");
-    place.write(
+    scratch.write(
         "orchestra.yaml",
         format!(
             "providers:\n{}",
             mirrored.replace("default: west", "default: openai")
         ),
     );
-    let refused = place.call(&["compile", "a.dot"]).exits(3);
+    let refused = scratch.call(&["compile", "a.dot"]).exits(3);
     for part in [
         "a.dot:1:",
         "ambiguous_provider",
@@ -161,49 +161,49 @@ fn a_model_without_a_provider_tells_its_provider() {
 fn a_key_that_is_missing_is_named_and_exits_with_code_4() {
     let project = Project::new("");
     project
-        .place
+        .scratch
         .write("a.dot", "digraph { start -> ask -> exit; ask [prompt=x] }");
     let mut command = project.command(&["run", "a.dot"]);
     let run = agents_support::done(command.env_remove("ANTHROPIC_API_KEY").output().unwrap());
     let run = run.exits(4);
     assert!(run.stderr.contains("ANTHROPIC_API_KEY"), "{}", run.stderr);
     assert!(run.stderr.contains("--simulate"), "{}", run.stderr);
-    assert!(!project.place.path(".orchestra").exists(), "nothing has begun");
+    assert!(!project.scratch.path(".orchestra").exists(), "nothing has begun");
     assert!(project.server.requests().is_empty());
 }
 
 #[test]
 fn without_a_configuration_a_model_stage_exits_with_code_4_and_the_way_to_write_one() {
-    let place = Place::new();
-    place.write("a.dot", "digraph { start -> ask -> exit; ask [prompt=x] }");
-    let run = place.call(&["run", "a.dot"]).exits(4);
+    let scratch = Scratch::new();
+    scratch.write("a.dot", "digraph { start -> ask -> exit; ask [prompt=x] }");
+    let run = scratch.call(&["run", "a.dot"]).exits(4);
     for part in ["`ask`", "`orchestra.yaml`", "`--config`", "`--simulate`"] {
         assert!(run.stderr.contains(part), "{part}: {}", run.stderr);
     }
-    assert!(!place.path(".orchestra").exists(), "nothing has begun");
+    assert!(!scratch.path(".orchestra").exists(), "nothing has begun");
 }
 
 #[test]
 fn a_simulation_needs_neither_key_nor_configuration() {
-    let place = Place::new();
+    let scratch = Scratch::new();
     let talks = "digraph { start -> ask -> exit; ask [prompt=x, \"agent.mode\"=interactive] }";
-    place.write("a.dot", talks);
-    let mut command = place.command(&["run", "a.dot", "--simulate"]);
+    scratch.write("a.dot", talks);
+    let mut command = scratch.command(&["run", "a.dot", "--simulate"]);
     let run = agents_support::done(command.env_remove("ANTHROPIC_API_KEY").output().unwrap());
     assert_eq!(run.exits(0).stdout, "success: start -> ask -> exit\n");
 }
 
-/// What the program says of a project with a fault; each of `compile` and `run` says it, and exits with code 3.
+/// Asserts that `compile` and `run` reject the project with a diagnostic and exit with code 3.
 #[track_caller]
-fn refused(project: &Project, place: &str, code: &str, parts: &[&str]) {
+fn refused(project: &Project, scratch: &str, code: &str, parts: &[&str]) {
     for command in ["compile", "run"] {
         let done: Done = project.call(&[command, "a.dot"]).exits(3);
         let told = done.stderr + &done.stdout;
-        for part in [place, code].iter().chain(parts) {
+        for part in [scratch, code].iter().chain(parts) {
             assert!(told.contains(part), "{command}, {part}:\n{told}");
         }
     }
-    assert!(!project.place.path(".orchestra").exists(), "nothing has begun");
+    assert!(!project.scratch.path(".orchestra").exists(), "nothing has begun");
     assert!(project.server.requests().is_empty());
 }
 
@@ -215,7 +215,7 @@ fn what_cannot_be_resolved_is_told_with_its_place_and_exits_with_code_3() {
     let project = |agents: &str, task: &str, flow: &str| {
         let project = Project::new(&format!("{agents}pipelines: {{flow: {{inputs: [change]}}}}\n"));
         project
-            .place
+            .scratch
             .write("prompts/tasks/judge.yaml", task)
             .write("a.dot", flow);
         project
@@ -223,7 +223,7 @@ fn what_cannot_be_resolved_is_told_with_its_place_and_exits_with_code_3() {
     let sound = project(agents, task, flow);
     sound.call(&["compile", "a.dot"]).exits(0);
 
-    // What `Project::new` writes first takes six lines.
+    // `Project::new` writes six lines first.
     let layer = project(
         &agents.replace("security-reviewer", "security-reviewr"),
         task,
@@ -268,7 +268,7 @@ fn a_task_is_done_with_tools_of_orchestra_and_of_the_project() {
          agents:\n  mender: {tools: [verify]}\n",
     );
     project
-        .place
+        .scratch
         .write("sum.sh", "echo $(($1 - $2))\n")
         .write(
             "test.sh",
@@ -290,7 +290,7 @@ fn a_task_is_done_with_tools_of_orchestra_and_of_the_project() {
     }
     let run = project.call(&["run", "a.dot"]).exits(0);
     assert_eq!(run.stdout, "success: start -> mend -> exit\n");
-    assert_eq!(project.place.read("sum.sh"), "echo $(($1 + $2))\n");
+    assert_eq!(project.scratch.read("sum.sh"), "echo $(($1 + $2))\n");
     let results: Vec<String> = project.asked()[1..]
         .iter()
         .map(|messages| messages.last().unwrap()["content"][0]["content"].to_string())
@@ -299,7 +299,7 @@ fn a_task_is_done_with_tools_of_orchestra_and_of_the_project() {
         results[1].contains("failed") && results[3].contains("passed"),
         "{results:#?}"
     );
-    let status = project.place.status();
+    let status = project.scratch.status();
     assert_eq!(status["status"], "success");
     let told = project.call(&["status", "last"]).exits(0).stdout;
     assert!(told.contains("The sum adds now."), "{told}");

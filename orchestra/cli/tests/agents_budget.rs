@@ -1,4 +1,4 @@
-//! `--max-tokens` with models that are asked side by side, through the program.
+//! `--max-tokens` with concurrent model calls, through the program.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::panic)]
@@ -12,10 +12,10 @@ use agents_support::{Done, Project};
 use orchestra_model_server_tests::{Answer, Fault};
 
 const BRANCHES: usize = 20;
-/// What the server tells of each call.
+/// The usage that the server reports for each call.
 const USED: (u64, u64) = (100, 50);
 
-/// A block of branches that ask a model each.
+/// A block of branches that each call a model.
 fn flow() -> String {
     let names: Vec<String> = (0..BRANCHES).map(|at| format!("branch_{at}")).collect();
     let mut text = "digraph wide {\n    node [prompt=\"Say something.\", backend=direct]\n    \
@@ -28,12 +28,12 @@ fn flow() -> String {
     text + "}\n"
 }
 
-/// What the server has told that was used, over all calls.
+/// Returns the total usage that the server reported.
 fn told(project: &Project) -> u64 {
     project.server.requests().len() as u64 * (USED.0 + USED.1)
 }
 
-/// What a run counts as used.
+/// Returns the usage that a run counts.
 fn used(done: &Done) -> u64 {
     let usage = &done.result()["usage"];
     let tokens = |name: &str| usage[name].as_u64().unwrap_or_else(|| panic!("{usage}"));
@@ -43,8 +43,8 @@ fn used(done: &Done) -> u64 {
 #[test]
 fn branches_side_by_side_never_call_beyond_the_cap_and_go_on_with_a_higher_one() {
     let project = Project::new("");
-    project.place.write("w.dot", flow());
-    // One answer takes a while, so that it is under way when there is no room for one more.
+    project.scratch.write("w.dot", flow());
+    // One answer takes a while, so that its call is in flight when the budget does not allow another one.
     let calls = AtomicUsize::new(0);
     project.server.respond_with(move |_| {
         let answer = Answer::text("Something.").tokens(USED.0, USED.1);
@@ -73,7 +73,7 @@ fn branches_side_by_side_never_call_beyond_the_cap_and_go_on_with_a_higher_one()
         "answers that were under way are waited for"
     );
 
-    // The cap of a run counts what was used before, so the same one stops it again.
+    // The budget of a run includes earlier usage, so the same limit stops it again.
     let again = project
         .call(&["resume", "last", "--max-tokens", &cap.to_string(), "--json"])
         .exits(6);

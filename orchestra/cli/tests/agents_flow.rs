@@ -1,4 +1,4 @@
-//! What flows from stage to stage: reviews, plans and logs reach the requests of the stages that need them.
+//! The data flow between stages: reviews, plans and logs reach the requests of the stages that need them.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::panic)]
@@ -11,7 +11,7 @@ use orchestra_engine::Fidelity;
 use orchestra_model_server_tests::Answer;
 use serde_json::Value;
 
-/// A text of so many bytes that ends in its own words.
+/// Returns a text of `bytes` bytes that ends with `last`.
 fn long(bytes: usize, what: &str, last: &str) -> String {
     let mut text = String::new();
     let mut line = 0;
@@ -25,7 +25,7 @@ fn long(bytes: usize, what: &str, last: &str) -> String {
     text + last
 }
 
-/// All text of a request.
+/// Returns all text of a request.
 fn told(request: &Value) -> String {
     let system = request["system"].to_string();
     let messages = request["messages"].as_array().unwrap().iter();
@@ -37,7 +37,7 @@ fn told(request: &Value) -> String {
     system + &texts.collect::<Vec<_>>().join("\n")
 }
 
-/// The text of the request that holds some words in its last message.
+/// Returns the text of the request whose last message contains `words`.
 fn asked_for(project: &Project, words: &str) -> String {
     let requests = project.server.requests();
     let found = requests.iter().find(|request| {
@@ -48,7 +48,7 @@ fn asked_for(project: &Project, words: &str) -> String {
     told(&found.body)
 }
 
-/// What stands before the task, which is what the fidelity gave.
+/// Returns the part before the task, which depends on the fidelity.
 fn before_the_task(request: &str) -> &str {
     let start = request.find("# Where you are").unwrap();
     let end = request.find("\n\n# Your task").unwrap();
@@ -92,7 +92,7 @@ fn the_last_line_of_a_review_reaches_critic_and_synthesizer() {
          architecture-reviewer: {role: architecture-reviewer, task: review-pr-architecture}\n  \
          synthesizer: {role: synthesizer, task: synthesize-review}\npipelines: {pr_review: {inputs: [pr_diff]}}\n",
     );
-    project.place.write("review.dot", REVIEW);
+    project.scratch.write("review.dot", REVIEW);
     let security = long(20_000, "Nothing here", "LAST: the token is logged in auth.rs:88");
     let design = long(20_000, "Nothing there", "LAST: the cache is a second truth");
     let critique = long(20_000, "Confirmed", "LAST: both findings stand");
@@ -144,12 +144,12 @@ fn a_plan_fills_the_fidelity_of_the_next_stage_and_stands_whole_where_it_is_name
     let flow = format!(
         "digraph {{ goal=\"Move the data\"; {nodes} start -> plan0; do0 -> plan1; do1 -> plan2; do2 -> plan3; do3 -> exit }}"
     );
-    project.place.write("a.dot", flow).write(
+    project.scratch.write("a.dot", flow).write(
         "b.dot",
         "digraph { prompt_templates=true; start -> plan -> work -> exit; plan [prompt=\"Plan it.\"]
             work [prompt=\"Do this:\\n{{ stages.plan.response }}\", fidelity=truncate] }",
     );
-    project.place.write(
+    project.scratch.write(
         "c.dot",
         "digraph { goal=\"Move the data\"; start -> plan -> work -> exit; plan [agent.task=\"plan-change\"]
             work [agent.task=\"implement-change\", fidelity=truncate] }",
@@ -196,7 +196,7 @@ fn a_plan_fills_the_fidelity_of_the_next_stage_and_stands_whole_where_it_is_name
 #[test]
 fn the_last_line_of_a_long_log_reaches_the_stage_that_mends_it() {
     let project = Project::new("");
-    project.place.write(
+    project.scratch.write(
         "a.dot",
         r#"digraph { goal="Make the tests pass"; prompt_templates=true
             start -> test
@@ -208,13 +208,13 @@ fn the_last_line_of_a_long_log_reaches_the_stage_that_mends_it() {
             look [prompt="Look at it:\n{{ stages.test.output }}\n{{ stages.test.outcome }}: {{ stages.test.failure_reason }}", backend=direct]
         }"#,
     );
-    project.place.write(
+    project.scratch.write(
         "test.sh",
         "test -e fixed && exit 0\nyes 'test module::case_with_a_long_name ... ok' | head -c 2000000\n\
          echo\necho 'FAILED: sum::adds, left: 5, right: 6'\nexit 1\n",
     );
     project.server.respond_with({
-        let place = project.place.path("fixed");
+        let scratch = project.scratch.path("fixed");
         move |request| {
             let messages = request.body["messages"].as_array().unwrap();
             let asked = told(&request.body);
@@ -229,7 +229,7 @@ fn the_last_line_of_a_long_log_reaches_the_stage_that_mends_it() {
                 let read = serde_json::json!({"path": file, "pattern": "FAILED"});
                 return Answer::call("grep", read.to_string());
             }
-            std::fs::write(&place, "").unwrap();
+            std::fs::write(&scratch, "").unwrap();
             reports("Fixed.")
         }
     });
@@ -273,7 +273,7 @@ fn the_last_line_of_a_long_log_reaches_the_stage_that_mends_it() {
 fn a_template_that_names_no_stage_of_the_pipeline_is_refused_with_its_place() {
     let project = Project::new("backend: direct\n");
     project
-        .place
+        .scratch
         .write(
             "prompts/tasks/do.yaml",
             "task:\n  name: do\n  template: |\n    Do {{ stages.plna.response }}, {{ stages.plan.respons }}.\n",
@@ -298,7 +298,7 @@ fn a_template_that_names_no_stage_of_the_pipeline_is_refused_with_its_place() {
 #[test]
 fn a_branch_sees_its_own_stages_and_the_line_sees_the_latest() {
     let project = Project::new("backend: direct\n");
-    project.place.write(
+    project.scratch.write(
         "a.dot",
         r#"digraph { prompt_templates=true; default_fidelity=truncate
             start -> plan -> fan
@@ -333,7 +333,7 @@ fn a_branch_sees_its_own_stages_and_the_line_sees_the_latest() {
 #[test]
 fn stages_are_named_after_a_resume_too() {
     let project = Project::new("backend: direct\n");
-    project.place.write(
+    project.scratch.write(
         "a.dot",
         r#"digraph { prompt_templates=true; default_fidelity=truncate
             start -> plan -> gate; plan [prompt="PLAN"]
@@ -356,7 +356,7 @@ fn stages_are_named_after_a_resume_too() {
 #[test]
 fn full_fidelity_alone_makes_one_conversation_which_failures_and_resumes_do_not_end() {
     let project = Project::new("backend: direct\n");
-    project.place.write(
+    project.scratch.write(
         "a.dot",
         r#"digraph { default_fidelity=full; goal="Tell"
             start -> one -> two
@@ -412,7 +412,7 @@ fn full_fidelity_alone_makes_one_conversation_which_failures_and_resumes_do_not_
 #[test]
 fn full_fidelity_on_a_program_is_refused_by_every_command() {
     let project = Project::new("backend: coder\nbackends: {coder: {kind: cli, command: 'cat'}}\n");
-    project.place.write(
+    project.scratch.write(
         "a.dot",
         "digraph {\n    default_fidelity=full\n    start -> work -> exit\n    work [prompt=x]\n}\n",
     );
@@ -453,7 +453,7 @@ fn a_judge_sees_whole_responses_and_chooses_by_a_call_or_by_one_id_in_its_words(
     ];
     for judge in judges {
         let project = Project::new("backend: direct\n");
-        project.place.write("a.dot", CONTEST);
+        project.scratch.write("a.dot", CONTEST);
         let mut answers = judge.into_iter();
         let (mut judged, quick) = (Vec::new(), long(30_000, "Quick", "THE END OF QUICK"));
         judged.extend(&mut answers);
@@ -487,7 +487,7 @@ fn a_judge_sees_whole_responses_and_chooses_by_a_call_or_by_one_id_in_its_words(
 fn prompts_are_labels_templates_or_files() {
     let project = Project::new("backend: direct\n");
     project
-        .place
+        .scratch
         .write("flows/prompts/plan.md", "Plan $goal from a file.\n")
         .write("flows/review.md", "Review $goal from another.\n")
         .write(
@@ -526,7 +526,7 @@ fn prompts_are_labels_templates_or_files() {
         ]
     );
     let missing = "digraph {\n    start -> file -> exit\n    file [prompt=\"@prompts/plam.md\"]\n}\n";
-    project.place.write("flows/b.dot", missing);
+    project.scratch.write("flows/b.dot", missing);
     let done = project.call(&["compile", "flows/b.dot"]).exits(3);
     let told = done.stderr + &done.stdout;
     assert!(

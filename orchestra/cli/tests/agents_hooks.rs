@@ -9,25 +9,25 @@ use agents_support::{Project, reports};
 use orchestra_model_server_tests::Answer;
 use serde_json::Value;
 
-/// A project with a program as a backend, which leaves a trace where it runs.
+/// Returns a project with a program as backend, which creates a file when it runs.
 fn with_program(flow: &str) -> Project {
     let project = Project::new("backends: {coder: {kind: cli, command: touch ran; echo done}}\n");
-    project.place.write("a.dot", flow);
+    project.scratch.write("a.dot", flow);
     project
 }
 
-/// What the program says of a pipeline that no command may run.
+/// Asserts that `compile` and `run` reject a pipeline with a diagnostic.
 #[track_caller]
-fn refused(flow: &str, place: &str, parts: &[&str]) {
+fn refused(flow: &str, scratch: &str, parts: &[&str]) {
     let project = with_program(flow);
     for command in ["compile", "run"] {
         let done = project.call(&[command, "a.dot"]).exits(3);
         let told = done.stderr + &done.stdout;
-        for part in [place, "backend_capability", "`coder`"].iter().chain(parts) {
+        for part in [scratch, "backend_capability", "`coder`"].iter().chain(parts) {
             assert!(told.contains(part), "{command}, {part}:\n{told}");
         }
     }
-    assert!(!project.place.path("ran").exists() && !project.place.path(".orchestra").exists());
+    assert!(!project.scratch.path("ran").exists() && !project.scratch.path(".orchestra").exists());
 }
 
 #[test]
@@ -39,11 +39,11 @@ fn a_guard_that_a_backend_cannot_honour_is_refused_where_it_is_written() {
     let of_node = "digraph {\n    start -> work -> exit\n    \
         work [prompt=x, backend=coder, \"tool_hooks.pre\"=\"exit 1\"]\n}\n";
     refused(of_node, "a.dot:3:53", hook);
-    // A node may do without the guard, if it says so.
+    // A node may disable the hook explicitly.
     let without = of_graph.replace("backend=coder", "backend=coder, \"tool_hooks.pre\"=\"\"");
     let project = with_program(&without);
     project.call(&["run", "a.dot"]).exits(0);
-    assert!(project.place.path("ran").exists());
+    assert!(project.scratch.path("ran").exists());
 }
 
 #[test]
@@ -71,13 +71,13 @@ fn hooks_run_around_the_calls_of_every_tool_and_receive_what_is_documented() {
     let project = Project::new(
         "tools: {greet: {command: 'echo hello; touch greeted', description: Greets.}}\nagents: {host: {tools: [greet]}}\n",
     );
-    project.place.write(
+    project.scratch.write(
         "hook.sh",
         "cat >> told.jsonl; echo >> told.jsonl\n\
          echo \"$ORCHESTRA_HOOK $ORCHESTRA_TOOL_NAME $ORCHESTRA_TOOL_CALL_ID $ORCHESTRA_NODE_ID ${ORCHESTRA_TOOL_STATUS-}\" >> told.txt\n\
          if [ $ORCHESTRA_TOOL_NAME = shell ] && [ $ORCHESTRA_HOOK = pre ]; then echo no shells; exit 3; fi\n",
     );
-    project.place.write(
+    project.scratch.write(
         "a.dot",
         "digraph {\n    graph [\"tool_hooks.pre\"=\"sh hook.sh\", \"tool_hooks.post\"=\"sh hook.sh\"]\n    \
          start -> work -> exit\n    work [prompt=x, agent=host]\n}\n",
@@ -87,12 +87,12 @@ fn hooks_run_around_the_calls_of_every_tool_and_receive_what_is_documented() {
         .push(Answer::call("greet", "{}").and_call("shell", r#"{"command": "touch forbidden"}"#));
     project.server.push(reports("Greeted."));
     let run = project.call(&["run", "a.dot"]).exits(0);
-    assert!(project.place.path("greeted").exists() && !project.place.path("forbidden").exists());
+    assert!(project.scratch.path("greeted").exists() && !project.scratch.path("forbidden").exists());
     assert_eq!(
-        project.place.read("told.txt"),
+        project.scratch.read("told.txt"),
         "pre greet call_1 work \npost greet call_1 work success\npre shell call_2 work \n"
     );
-    let told = project.place.read("told.jsonl");
+    let told = project.scratch.read("told.jsonl");
     let told: Vec<Value> = told
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())

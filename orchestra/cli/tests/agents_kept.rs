@@ -1,4 +1,4 @@
-//! What models reach of the folders in which the engine keeps runs, by their file tools.
+//! The access of models to the run folders of the engine through file tools.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::panic)]
@@ -12,14 +12,14 @@ use agents_support::{Project, reports};
 use orchestra_model_server_tests::Answer;
 use serde_json::{Value, json};
 
-/// The names of the run folders, without drafts and indices.
+/// Returns the names of the run folders, without drafts and indices.
 fn runs(project: &Project, folder: &str) -> Vec<String> {
-    let entries = std::fs::read_dir(project.place.path(folder)).unwrap();
+    let entries = std::fs::read_dir(project.scratch.path(folder)).unwrap();
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let mut names: Vec<String> = names
         .filter(|name| {
             project
-                .place
+                .scratch
                 .path(&format!("{folder}/{name}/manifest.json"))
                 .exists()
         })
@@ -28,7 +28,7 @@ fn runs(project: &Project, folder: &str) -> Vec<String> {
     names
 }
 
-/// What the tool of the last message gave.
+/// Returns the tool result in the last message.
 fn last_result(body: &Value) -> String {
     let last = body["messages"].as_array().unwrap().last().unwrap();
     last["content"].to_string()
@@ -39,7 +39,7 @@ fn models_neither_change_what_the_engine_keeps_nor_read_other_runs() {
     for folder in [".orchestra/runs", "history"] {
         let project = Project::new("");
         project
-            .place
+            .scratch
             .write("other.dot", "digraph other { start -> exit }")
             .write(
                 "main.dot",
@@ -49,25 +49,25 @@ fn models_neither_change_what_the_engine_keeps_nor_read_other_runs() {
             .write(".orchestra/note.txt", "note\n");
         project.call(&["run", "other.dot", "--runs", folder]).exits(0);
         let other = runs(&project, folder).remove(0);
-        symlink(folder, project.place.path("link")).unwrap();
+        symlink(folder, project.scratch.path("link")).unwrap();
         let (at, results) = (Mutex::new(0), Arc::new(Mutex::new(Vec::new())));
-        let (place, gave) = (project.place.path("."), results.clone());
+        let (scratch, gave) = (project.scratch.path("."), results.clone());
         let of_other = other.clone();
         project.server.respond_with(move |request| {
             let mut at = at.lock().unwrap();
             if *at > 0 {
                 gave.lock().unwrap().push(last_result(&request.body));
             }
-            let own = std::fs::read_dir(place.join(folder))
+            let own = std::fs::read_dir(scratch.join(folder))
                 .unwrap()
                 .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-                .filter(|name| place.join(folder).join(name).join("manifest.json").exists())
+                .filter(|name| scratch.join(folder).join(name).join("manifest.json").exists())
                 .find(|name| *name != of_other)
                 .unwrap();
             let write = |path: String| ("write_file", json!({"path": path, "content": "forged"}));
             let read = |path: String| ("read_file", json!({"path": path}));
             let calls = [
-                // Refused.
+                // Rejected.
                 write(format!("{folder}/{own}/control-inbox/1.request.json")),
                 write(format!("{folder}/{own}/checkpoint.json")),
                 write(format!("{folder}/new/manifest.json")),
@@ -111,9 +111,9 @@ fn models_neither_change_what_the_engine_keeps_nor_read_other_runs() {
             "{}",
             results[13]
         );
-        assert_eq!(project.place.read("sub/mine.txt"), "forged");
-        assert!(!project.place.path(".orchestra/hooks").exists());
-        assert!(!project.place.path(&format!("{folder}/new")).exists());
-        assert!(!project.place.path(&format!("{folder}/new.txt")).exists());
+        assert_eq!(project.scratch.read("sub/mine.txt"), "forged");
+        assert!(!project.scratch.path(".orchestra/hooks").exists());
+        assert!(!project.scratch.path(&format!("{folder}/new")).exists());
+        assert!(!project.scratch.path(&format!("{folder}/new.txt")).exists());
     }
 }

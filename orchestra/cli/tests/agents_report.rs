@@ -1,4 +1,4 @@
-//! What a model reports by `report_outcome`, and where the run goes, through the program (rule F10).
+//! The reports of a model with `report_outcome`, and the resulting transitions, through the program (rule F10).
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::panic)]
@@ -26,7 +26,7 @@ fn report(fields: Value) -> Answer {
     Answer::call("report_outcome", fields.to_string())
 }
 
-/// The schema of the fields of `report_outcome`, as the model is told.
+/// Returns the schema of the fields of `report_outcome` that the model receives.
 fn schema(project: &Project) -> Value {
     let request = project.server.requests().remove(0);
     let tools = request.body["tools"].as_array().unwrap().clone();
@@ -37,7 +37,7 @@ fn schema(project: &Project) -> Value {
 #[test]
 fn a_suggested_successor_is_where_the_run_goes() {
     let project = Project::new("");
-    project.place.write("a.dot", FLOW);
+    project.scratch.write("a.dot", FLOW);
     project.server.push(report(
         json!({"status": "success", "notes": "Done.", "suggested_next_ids": ["exit"]}),
     ));
@@ -48,7 +48,7 @@ fn a_suggested_successor_is_where_the_run_goes() {
     let run = project.call(&["run", "a.dot", "--json"]).exits(0);
     assert_eq!(run.result()["path"], json!(["start", "work", "ship", "exit"]));
     let folder = run.result()["run_dir"].as_str().unwrap().to_owned();
-    let status = project.place.read(&format!("{folder}/work/status.json"));
+    let status = project.scratch.read(&format!("{folder}/work/status.json"));
     let status: Value = serde_json::from_str(&status).unwrap();
     assert_eq!(status["context_updates"]["size"], 7);
     let rules = run.told("EdgeSelected", "rule");
@@ -68,7 +68,7 @@ fn a_partial_success_is_reported_as_such() {
         "work -> mend\n",
         "work -> mend [condition=\"outcome=partial_success\"]\n",
     );
-    project.place.write("a.dot", flow);
+    project.scratch.write("a.dot", flow);
     project.server.push(report(
         json!({"status": "partial_success", "notes": "Half of it."}),
     ));

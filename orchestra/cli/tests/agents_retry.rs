@@ -1,4 +1,4 @@
-//! Model calls that fail for the moment, through the program (rule F9).
+//! Transient failures of model calls, through the program (rule F9).
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::panic)]
@@ -8,13 +8,13 @@ mod agents_support;
 use agents_support::Project;
 use orchestra_model_server_tests::{Answer, Fault};
 
-/// One stage whose first call is all that it needs.
+/// A stage that needs only one model call.
 const ASK: &str = "digraph { start -> ask -> exit; ask [prompt=x, ATTRIBUTES] }";
 
 fn project(attributes: &str) -> Project {
     let project = Project::new("");
     project
-        .place
+        .scratch
         .write("a.dot", ASK.replace("ATTRIBUTES", attributes));
     project
 }
@@ -65,9 +65,9 @@ fn a_stream_that_breaks_is_asked_for_again() {
     let run = project.call(&["run", "a.dot"]).exits(0);
     assert!(run.stderr.contains("1 of 5 tries failed"), "{}", run.stderr);
     assert_eq!(project.asked().len(), 2);
-    let folder = project.place.runs().remove(0);
+    let folder = project.scratch.runs().remove(0);
     let response = project
-        .place
+        .scratch
         .read(&format!(".orchestra/runs/{folder}/ask/response.md"));
     assert_eq!(response, "Leaves fall.", "nothing of the broken answer is kept");
 }

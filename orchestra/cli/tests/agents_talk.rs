@@ -1,4 +1,4 @@
-//! Conversations with models through the program: who speaks, a program that is killed in the middle, and secrets.
+//! Conversations with models through the program: roles, a program that is killed in between, and secrets.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::panic)]
@@ -9,7 +9,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::Stdio;
 
-use agents_support::{KEY, Place, Project, Started, done, reports, text};
+use agents_support::{KEY, Project, Scratch, Started, done, reports, text};
 use orchestra_model_server_tests::{Answer, Fault};
 use serde_json::Value;
 
@@ -29,14 +29,14 @@ const KEPT: &str = "success: start -> draft -> talk -> keep -> exit\n";
 
 fn talk(answers: &[&str]) -> Project {
     let project = Project::new("");
-    project.place.write("t.dot", TALK);
+    project.scratch.write("t.dot", TALK);
     for answer in answers {
         project.server.push(Answer::text(*answer));
     }
     project
 }
 
-/// Who said what in a request, the task itself left out.
+/// Returns the roles and texts in a request, without the task itself.
 fn said(messages: &[Value]) -> Vec<(&str, &str)> {
     let said = messages[1..].iter();
     said.map(|message| (message["role"].as_str().unwrap(), text(message)))
@@ -159,10 +159,10 @@ fn an_answer_to_a_conversation_that_nobody_executes_is_said_when_it_is_resumed()
     assert_eq!(project.asked().len(), 3);
 }
 
-/// Ends a conversation about a size, with outputs, and says how the run went on.
+/// Ends a conversation with a command, and returns the result and the context of the run.
 fn ends(command: &str, words: &str) -> (String, Value) {
     let project = Project::new("");
-    project.place.write(
+    project.scratch.write(
         "t.dot",
         r#"digraph {
             start -> talk
@@ -176,9 +176,9 @@ fn ends(command: &str, words: &str) -> (String, Value) {
     );
     project.server.push(Answer::text(words));
     let run = project.call_with(&["run", "t.dot"], &format!("{command}\n"));
-    let folder = project.place.runs().remove(0);
+    let folder = project.scratch.runs().remove(0);
     let checkpoint = project
-        .place
+        .scratch
         .read(&format!(".orchestra/runs/{folder}/checkpoint.json"));
     let checkpoint: Value = serde_json::from_str(&checkpoint).unwrap();
     (run.stdout, checkpoint["context"].clone())
@@ -196,7 +196,7 @@ fn however_a_conversation_ends_well_its_outputs_are_taken_alike() {
     }
     assert_eq!(of_done["human.chat.verdict"], Value::Null);
     assert_eq!(of_approved["human.chat.verdict"], "approved");
-    // What is asked for and not there fails both alike.
+    // A missing output makes both commands fail in the same way.
     let (done, _) = ends("/done", "We agreed on nothing.");
     let (approved, context) = ends("/approve", "We agreed on nothing.");
     assert_eq!(done, "failed: start -> talk\n");
@@ -204,19 +204,19 @@ fn however_a_conversation_ends_well_its_outputs_are_taken_alike() {
     assert_eq!(context["human.chat.verdict"], Value::Null);
 }
 
-/// Begins a run that is talked with, and says the first thing.
+/// Starts a run with a conversation, and sends the first message.
 fn begun(project: &Project) -> (Started, std::process::ChildStdin) {
     let mut command = project.command(&["run", "t.dot"]);
     command.stdin(Stdio::piped());
-    let (run, input) = Started::of(command);
+    let (run, input) = Started::from_command(command);
     let mut input = input.unwrap();
     input.write_all(b"Make it longer.\n").unwrap();
     (run, input)
 }
 
-/// Whether the journal of the only run holds some words.
-fn noted(place: &Place, words: &str) -> bool {
-    let runs = std::fs::read_dir(place.path(".orchestra/runs")).into_iter();
+/// Returns whether the journal of the only run contains `words`.
+fn noted(scratch: &Scratch, words: &str) -> bool {
+    let runs = std::fs::read_dir(scratch.path(".orchestra/runs")).into_iter();
     let journals = runs
         .flatten()
         .map(|run| run.unwrap().path().join("journal.jsonl"));
@@ -225,7 +225,7 @@ fn noted(place: &Place, words: &str) -> bool {
         .any(|journal| journal.contains(words))
 }
 
-/// Kills a program, and waits until it is gone.
+/// Kills a program and waits until it is gone.
 fn kill(run: Started) {
     run.signal("KILL");
     run.end().exits(-1);
@@ -235,9 +235,9 @@ fn kill(run: Started) {
 fn a_conversation_that_is_killed_while_the_person_thinks_goes_on_in_another_process() {
     let project = talk(&["A draft.", "It is short.", "It is longer now.", "It has an end."]);
     let (run, input) = begun(&project);
-    project
-        .place
-        .until("the answer is kept", |place| noted(place, "It is longer now."));
+    project.scratch.until("the answer is kept", |scratch| {
+        noted(scratch, "It is longer now.")
+    });
     kill(run);
     drop(input);
     let resumed = project
@@ -260,9 +260,9 @@ fn a_conversation_that_is_killed_while_the_person_thinks_goes_on_in_another_proc
         ]
     );
     let response = "It has an end.";
-    let folder = project.place.runs().remove(0);
+    let folder = project.scratch.runs().remove(0);
     let kept = project
-        .place
+        .scratch
         .read(&format!(".orchestra/runs/{folder}/talk/response.md"));
     assert_eq!(kept, response);
 }
@@ -274,7 +274,7 @@ fn a_conversation_that_is_killed_while_the_model_speaks_asks_it_again_and_the_pe
     project.server.push(Answer::text("It is longer now."));
     let (run, input) = begun(&project);
     project
-        .place
+        .scratch
         .until("the model is asked", |_| project.server.requests().len() == 3);
     kill(run);
     drop(input);
@@ -292,7 +292,7 @@ fn a_conversation_that_is_killed_while_the_model_speaks_asks_it_again_and_the_pe
     );
 }
 
-/// A secret that is another text in base64 and in a URL.
+/// A secret whose base64 and URL forms differ from the plain text.
 const TOKEN: &str = "dpl/9f+Zk=Qw&Tn-8h2Jx.LmB4vC7yR1s";
 const IN_BASE64: &str = "ZHBsLzlmK1prPVF3JlRuLThoMkp4LkxtQjR2Qzd5UjFz";
 const IN_URL: &str = "dpl%2F9f%2BZk%3DQw%26Tn-8h2Jx.LmB4vC7yR1s";
@@ -309,7 +309,7 @@ fn holds_no_secret(what: &str, bytes: &[u8]) {
     }
 }
 
-/// How many files a folder has; none of them may hold a secret.
+/// Returns the number of files in a folder. Asserts that none of them contains a secret.
 fn search(folder: &Path) -> usize {
     let mut files = 0;
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -330,14 +330,14 @@ fn a_secret_that_a_tool_prints_is_in_no_file_no_output_and_no_request() {
         "environment: [DEPLOY_TOKEN]\ntools:\n  leak: {description: Leaks., command: sh leak.sh}\n\
          agents:\n  leaker: {tools: [leak]}\n",
     );
-    project.place.write(
+    project.scratch.write(
         "leak.sh",
         "echo \"plain $DEPLOY_TOKEN\"\n\
          printf 'base64 '; printf '%s' \"$DEPLOY_TOKEN\" | base64\n\
          printf 'url '; printf '%s\\n' \"$DEPLOY_TOKEN\" | sed 's,/,%2F,g; s/+/%2B/g; s/=/%3D/g; s/&/%26/g'\n\
          printf '%s' \"$DEPLOY_TOKEN\" > leaked\n",
     );
-    project.place.write(
+    project.scratch.write(
         "l.dot",
         "digraph { start -> leak -> talk -> exit; leak [prompt=Leak, agent=leaker]
             talk [prompt=Talk, agent=leaker, \"agent.mode\"=interactive] }",
@@ -347,7 +347,7 @@ fn a_secret_that_a_tool_prints_is_in_no_file_no_output_and_no_request() {
     };
     for json in [false, true] {
         project.server.push(leaks());
-        // A model that knows it otherwise says it, too.
+        // A model that learned the secret elsewhere also reveals it.
         project
             .server
             .push(reports(&format!("It is {TOKEN}, {IN_BASE64} and {IN_URL}.")));
@@ -368,11 +368,11 @@ fn a_secret_that_a_tool_prints_is_in_no_file_no_output_and_no_request() {
         assert_eq!(project.server.left(), 0);
     }
     assert_eq!(
-        project.place.read("leaked"),
+        project.scratch.read("leaked"),
         TOKEN,
         "the tool has the secret itself"
     );
-    std::fs::remove_file(project.place.path("leaked")).unwrap();
+    std::fs::remove_file(project.scratch.path("leaked")).unwrap();
     let results: Vec<Value> = project
         .asked()
         .iter()
@@ -393,6 +393,6 @@ fn a_secret_that_a_tool_prints_is_in_no_file_no_output_and_no_request() {
     }
     let listed = project.call(&["status", "--json"]).exits(0).stdout;
     holds_no_secret("the list of runs", listed.as_bytes());
-    assert!(project.place.path(".orchestra/runs/.sessions.sqlite").is_file());
-    assert!(search(&project.place.path(".orchestra")) > 20);
+    assert!(project.scratch.path(".orchestra/runs/.sessions.sqlite").is_file());
+    assert!(search(&project.scratch.path(".orchestra")) > 20);
 }

@@ -1,4 +1,4 @@
-//! What a person sees of a model before they are asked, on a terminal and elsewhere (rule F13).
+//! The text of a model that a person sees before being asked, on a terminal and elsewhere (rule F13).
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::panic)]
@@ -16,7 +16,7 @@ use agents_support::Project;
 use orchestra_model_server_tests::Answer;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
-/// A program with a terminal, on which a person reads and types.
+/// A program on a terminal with a person who reads and types.
 struct Seated {
     child: Child,
     keyboard: File,
@@ -41,7 +41,7 @@ impl Seated {
             .stdout(terminal.try_clone().unwrap())
             .stderr(terminal);
         let child = command.spawn().unwrap();
-        // The terminal is closed on this side, so that its end is seen.
+        // Close the program's side of the terminal here, so that end of file is detected.
         drop(command);
         let keyboard = File::from(master);
         let mut output = keyboard.try_clone().unwrap();
@@ -81,7 +81,7 @@ impl Seated {
         }
     }
 
-    /// Waits until the screen shows a text so many times.
+    /// Waits until the screen shows a text `times` times.
     #[track_caller]
     fn shows_times(&self, text: &str, times: usize) {
         let begun = Instant::now();
@@ -102,7 +102,7 @@ impl Seated {
 
 impl Drop for Seated {
     fn drop(&mut self) {
-        // A test that failed leaves nothing behind.
+        // Clean up after a failed test.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -113,7 +113,7 @@ const TALK: &str = "digraph {\n    start -> talk -> exit\n    \
 
 fn talk(answers: impl IntoIterator<Item = Answer>) -> Project {
     let project = Project::new("");
-    project.place.write("t.dot", TALK).write("a.txt", "tea");
+    project.scratch.write("t.dot", TALK).write("a.txt", "tea");
     answers.into_iter().for_each(|answer| project.server.push(answer));
     project
 }
@@ -178,7 +178,7 @@ fn a_mistyped_command_of_a_conversation_is_asked_again_and_the_model_does_not_se
     run.shows("`/approve` takes no text; send the text first, then `/approve` alone");
     run.types("//done is a command");
     run.shows("Understood.");
-    // The prompt behind each line that was refused, and that of the second turn.
+    // The prompt after each rejected line, and that of the second turn.
     run.shows_times("    > ", 4);
     run.types("/approve");
     assert_eq!(run.ends(), 0);
@@ -190,7 +190,7 @@ fn a_mistyped_command_of_a_conversation_is_asked_again_and_the_model_does_not_se
         "{last}"
     );
     assert!(!last.contains("aprove") && !last.contains("but longer"), "{last}");
-    // A command given beforehand is checked before the run begins.
+    // Commands in `--answer` are checked before the run starts.
     let given = project
         .call(&["run", "t.dot", "--answer", "talk=/aprove"])
         .exits(2);

@@ -1,4 +1,4 @@
-//! Agents and tools of a user, for all of their projects, through the program.
+//! Agents and tools of a user that are available in all projects, through the program.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::panic)]
@@ -10,11 +10,11 @@ use orchestra_model_server_tests::Answer;
 
 const FLOW: &str = "digraph {\n    start -> ask -> exit\n    ask [prompt=x, agent=critic]\n}\n";
 
-/// A project without agents, and what its user has at home.
+/// Returns a project without agents, whose user has agents and tools at home.
 fn project(more: &str) -> Project {
     let project = Project::new(more);
     project
-        .place
+        .scratch
         .write("a.dot", FLOW)
         .write(
             "home/.orchestra/agents/critic.yaml",
@@ -31,7 +31,7 @@ fn project(more: &str) -> Project {
     project
 }
 
-/// What the model was told that it is, and what its tool gave.
+/// Returns the system prompt that the model received, and the result of its tool.
 fn run(project: &Project) -> (String, String) {
     project.server.push(Answer::call("spell", "{}"));
     project.server.push(reports("Done."));
@@ -68,7 +68,7 @@ fn what_the_project_says_stands_in_place_of_what_the_user_says() {
 #[test]
 fn a_faulty_file_of_the_user_is_told_with_its_place_and_gives_nothing() {
     let project = project("");
-    project.place.write(
+    project.scratch.write(
         "home/.orchestra/agents/critic.yaml",
         "agent:\n  roel: my-critic\n",
     );
@@ -81,8 +81,8 @@ fn a_faulty_file_of_the_user_is_told_with_its_place_and_gives_nothing() {
     ] {
         assert!(refused.stderr.contains(part), "{part}: {}", refused.stderr);
     }
-    // Whoever does not name it is not kept from anything.
-    project.place.write("a.dot", FLOW.replace(", agent=critic", ""));
+    // Pipelines that do not use the invalid file are not affected.
+    project.scratch.write("a.dot", FLOW.replace(", agent=critic", ""));
     project.server.push(reports("Done."));
     project.call(&["run", "a.dot"]).exits(0);
 }
@@ -95,7 +95,7 @@ fn the_roles_that_come_with_orchestra_include_those_of_its_design() {
            synthesizer: {role: review-synthesizer, persona: tech-lead, personality: balanced-decisive}\n",
     );
     for agent in ["security-reviewer", "architecture-reviewer", "synthesizer"] {
-        project.place.write("a.dot", FLOW.replace("critic", agent));
+        project.scratch.write("a.dot", FLOW.replace("critic", agent));
         let compiled = project.call(&["compile", "a.dot"]).exits(0).stdout;
         assert!(compiled.contains("(orchestra:roles/"), "{compiled}");
     }

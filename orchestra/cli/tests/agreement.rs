@@ -1,4 +1,5 @@
-//! What `check` accepts without errors, `run` starts, given handlers and credentials; what `run` ignores, `check` reports.
+//! Agreement of `check` and `run`: `run` starts what `check` accepts, given handlers and credentials, and `check`
+//! reports what `run` ignores.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::panic)]
@@ -18,9 +19,9 @@ use orchestra_graph::{LoadOptions, Pipeline, ShapeFallback, SharedPipeline, Tran
 use orchestra_oracle_tests::generate::cases;
 use orchestra_oracle_tests::random::Random;
 use serde_json::Value;
-use support::Place;
+use support::Scratch;
 
-/// The files as people write them.
+/// Returns the files of the corpus as users write them.
 fn corpus() -> Vec<std::path::PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../graph/tests/corpus");
     let mut files: Vec<_> = std::fs::read_dir(folder)
@@ -31,18 +32,19 @@ fn corpus() -> Vec<std::path::PathBuf> {
     files
 }
 
-/// What `check` says of files: the codes of the errors, and of the notes on what other programs would supply.
+/// The result of `check` for a file: the codes of its errors, and of the notes on handlers that other programs may
+/// supply.
 #[derive(Default)]
 struct Told {
     errors: BTreeSet<String>,
     notes: BTreeSet<String>,
 }
 
-/// Checks files in one call, and gives what is told of each.
-fn check(place: &Place, files: &[String]) -> BTreeMap<String, Told> {
+/// Checks files in one call and returns the results by file.
+fn check(scratch: &Scratch, files: &[String]) -> BTreeMap<String, Told> {
     let mut args = vec!["check", "--json"];
     args.extend(files.iter().map(String::as_str));
-    let done = place.call(&args);
+    let done = scratch.call(&args);
     let mut told: BTreeMap<String, Told> = BTreeMap::new();
     for object in done.objects() {
         let text = |field: &str| object[field].as_str().unwrap_or_default().to_owned();
@@ -55,7 +57,7 @@ fn check(place: &Place, files: &[String]) -> BTreeMap<String, Told> {
     told
 }
 
-/// Loads a file as `run` does.
+/// Loads a file like `run` does.
 fn load(path: &Path) -> Option<Pipeline> {
     let transforms: Vec<Arc<dyn Transform>> = vec![Arc::new(ShapeFallback::default())];
     let options = LoadOptions {
@@ -66,7 +68,7 @@ fn load(path: &Path) -> Option<Pipeline> {
     load_bytes(&path.to_string_lossy(), &std::fs::read(path).unwrap(), &options).pipeline()
 }
 
-/// Handlers for all kinds that a pipeline names.
+/// Handlers for all kinds that a pipeline uses.
 struct Handlers(Vec<&'static str>);
 
 impl HandlerSet for Handlers {
@@ -92,16 +94,16 @@ impl Handler for Idle {
     }
 }
 
-/// The kinds of random graphs that no engine has.
+/// The kinds in random graphs for which no engine has a handler.
 const ELSEWHERE: &[&str] = &["acme.build", "team.judge", "team.work"];
 
-/// Those of them that a pipeline asks for.
+/// Returns those of these kinds that a pipeline uses.
 fn elsewhere(pipeline: &Pipeline) -> Vec<&'static str> {
     let asked = |kind: &&'static str| pipeline.kinds.iter().any(|asked| **asked == **kind);
     ELSEWHERE.iter().copied().filter(asked).collect()
 }
 
-/// Whether the engine starts a pipeline whose models and handlers are there. Nothing of it is executed.
+/// Returns whether the engine starts a pipeline if its models and handlers exist. Nothing is executed.
 async fn starts(pipeline: SharedPipeline) -> bool {
     let engine = Engine::builder().backend(SimulationBackend).build().unwrap();
     let kinds = elsewhere(&pipeline);
@@ -115,18 +117,18 @@ async fn starts(pipeline: SharedPipeline) -> bool {
     }
 }
 
-/// Runs a pipeline in a simulation by which every stage succeeds.
+/// Simulates a run in which every stage succeeds.
 async fn simulate(pipeline: SharedPipeline) -> RunResult {
     let engine = Engine::builder()
         .simulate(Script::new().hasten())
         .interviewer(AutoApprove);
     let start = engine.build().unwrap().start_loaded(pipeline, ());
-    // What waits before it is tried again would do so for minutes.
+    // The back-off between attempts would take minutes.
     let run = start.max_time(Duration::from_millis(20)).await.unwrap();
     run.wait().await.unwrap()
 }
 
-/// Whether a failure is one that a check should have found, rather than one of the stages and their routes.
+/// Returns whether a check should have found the failure, unlike a failure of a stage or a missing route.
 fn is_of_the_pipeline(failure: &RunFailure) -> bool {
     let told = failure.to_string();
     ["no handler", "tool_command", "not provided"]
@@ -134,7 +136,7 @@ fn is_of_the_pipeline(failure: &RunFailure) -> bool {
         .any(|part| told.contains(part))
 }
 
-/// A graph with something added that an engine may lack or refuse.
+/// Adds something to a graph that an engine may lack or refuse.
 fn spoilt(dot: &str, nodes: &[String], random: &mut Random) -> String {
     let additions = [
         "shape=parallelogram",
@@ -165,7 +167,7 @@ fn spoilt(dot: &str, nodes: &[String], random: &mut Random) -> String {
     )
 }
 
-/// How many graphs were accepted and refused, and how many are for an engine with other handlers.
+/// The numbers of accepted and rejected graphs, and of graphs for engines with other handlers.
 #[derive(Debug, Default)]
 struct Counts {
     accepted: usize,
@@ -173,12 +175,12 @@ struct Counts {
     elsewhere: usize,
 }
 
-/// 2,500 graphs; `ORACLE_CASES=10000` asks for more.
+/// Tries 2,500 graphs; set `ORACLE_CASES=10000` to try more.
 #[test]
 fn check_and_run_agree_on_random_graphs() {
-    let place = Place::new();
-    place.write("child.dot", "digraph child { start -> exit }");
-    place.write(
+    let scratch = Scratch::new();
+    scratch.write("child.dot", "digraph child { start -> exit }");
+    scratch.write(
         "empty.dot",
         "digraph child { start -> work -> exit; work [shape=parallelogram] }",
     );
@@ -190,7 +192,7 @@ fn check_and_run_agree_on_random_graphs() {
         let mut random = Random::new(case.seed);
         let nodes: Vec<String> = case.graph.nodes.iter().map(|node| node.id.clone()).collect();
         let file = format!("g{}.dot", case.seed);
-        place.write(&file, spoilt(&case.dot, &nodes, &mut random));
+        scratch.write(&file, spoilt(&case.dot, &nodes, &mut random));
         files.push(file);
     }
     let workers = std::thread::available_parallelism().map_or(1, usize::from);
@@ -198,7 +200,7 @@ fn check_and_run_agree_on_random_graphs() {
     let counted: Vec<Counts> = std::thread::scope(|scope| {
         let shares: Vec<_> = files
             .chunks(share)
-            .map(|files| scope.spawn(|| agree(&place, files)))
+            .map(|files| scope.spawn(|| agree(&scratch, files)))
             .collect();
         shares.into_iter().map(|share| share.join().unwrap()).collect()
     });
@@ -211,25 +213,25 @@ fn check_and_run_agree_on_random_graphs() {
     assert!(sum(|counts| counts.elsewhere) > 25, "{counted:?}");
 }
 
-/// Holds what `check` says of files against what the engine does with them.
+/// Compares the results of `check` with the behaviour of the engine.
 #[tokio::main(flavor = "current_thread")]
-async fn agree(place: &Place, files: &[String]) -> Counts {
+async fn agree(scratch: &Scratch, files: &[String]) -> Counts {
     let mut told = BTreeMap::new();
     for some in files.chunks(2_000) {
-        told.extend(check(place, some));
+        told.extend(check(scratch, some));
     }
     let none = Told::default();
     let mut counts = Counts::default();
     for file in files {
         let said = told.get(file).unwrap_or(&none);
         let mut errors = !said.errors.is_empty();
-        let Some(pipeline) = load_in(place, file) else {
+        let Some(pipeline) = load_in(scratch, file) else {
             assert!(errors, "`check` accepts {file}, which does not load");
             counts.refused += 1;
             continue;
         };
         let pipeline = SharedPipeline::from(pipeline);
-        // What is wrong with a child is told at the child's own file.
+        // The errors of a child are reported in the child's own file.
         errors |= pipeline
             .children
             .iter()
@@ -239,7 +241,7 @@ async fn agree(place: &Place, files: &[String]) -> Counts {
             !errors,
             "{file}: {:?}\n{}",
             said.errors,
-            place.read(file)
+            scratch.read(file)
         );
         if errors {
             counts.refused += 1;
@@ -252,7 +254,7 @@ async fn agree(place: &Place, files: &[String]) -> Counts {
             said.notes.contains("cannot_start"),
             needs_others,
             "{file}\n{}",
-            place.read(file)
+            scratch.read(file)
         );
         counts.elsewhere += usize::from(needs_others);
         if let Some(failure) = simulate(pipeline).await.failure {
@@ -262,9 +264,9 @@ async fn agree(place: &Place, files: &[String]) -> Counts {
     counts
 }
 
-/// Loads a file of a place by the name that it has there.
-fn load_in(place: &Place, file: &str) -> Option<Pipeline> {
-    load(&place.path(file))
+/// Loads a file of a place by its relative name.
+fn load_in(scratch: &Scratch, file: &str) -> Option<Pipeline> {
+    load(&scratch.path(file))
 }
 
 #[tokio::test(flavor = "current_thread")]
@@ -272,16 +274,16 @@ async fn check_and_run_agree_on_the_corpus() {
     let files = corpus();
     assert!(files.len() >= 48, "{}", files.len());
     for path in &files {
-        let place = Place::new();
-        place.write("child.dot", "digraph child { start -> exit }");
-        place.write("a.dot", std::fs::read(path).unwrap());
+        let scratch = Scratch::new();
+        scratch.write("child.dot", "digraph child { start -> exit }");
+        scratch.write("a.dot", std::fs::read(path).unwrap());
         let name = path.file_name().unwrap().to_string_lossy();
-        let checked = place.call(&["check", "a.dot"]);
-        let pipeline = SharedPipeline::from(load_in(&place, "a.dot").unwrap());
+        let checked = scratch.call(&["check", "a.dot"]);
+        let pipeline = SharedPipeline::from(load_in(&scratch, "a.dot").unwrap());
         if checked.code == 0 {
             let engine = Engine::builder().backend(SimulationBackend).build().unwrap();
             let started = engine.start_loaded(pipeline, ()).await;
-            // Given the handlers of other programs, it can be run.
+            // It can be run with the handlers of other programs.
             let needs_others = checked.stderr.contains("note[cannot_start]");
             assert_eq!(started.is_err(), needs_others, "{name}: {}", checked.stderr);
             if let Ok(run) = started {
@@ -289,20 +291,20 @@ async fn check_and_run_agree_on_the_corpus() {
                 run.wait().await.unwrap();
             }
         } else {
-            // It names agents that no configuration here has.
+            // It uses agents that are not configured here.
             assert!(
                 checked.stderr.contains("[unknown_agent]"),
                 "{name}: {}",
                 checked.stderr
             );
-            let refused = place.call(&["run", "a.dot"]).exits(3);
+            let refused = scratch.call(&["run", "a.dot"]).exits(3);
             assert!(
                 refused.stderr.contains("[unknown_agent]"),
                 "{name}: {}",
                 refused.stderr
             );
         }
-        let run = place.call(&["run", "a.dot", "--simulate", "--auto-approve", "--json"]);
+        let run = scratch.call(&["run", "a.dot", "--simulate", "--auto-approve", "--json"]);
         assert!(
             [0, 1].contains(&run.code),
             "{name}: {}\n{}",
@@ -333,36 +335,36 @@ fn what_run_refuses_check_says_in_the_same_words() {
         ),
     ];
     for (attributes, message) in cases {
-        let place = Place::new();
-        place.write("child.dot", "digraph child { start -> exit }");
-        place.write(
+        let scratch = Scratch::new();
+        scratch.write("child.dot", "digraph child { start -> exit }");
+        scratch.write(
             "empty.dot",
             "digraph e { start -> tests -> exit; tests [shape=parallelogram] }",
         );
-        place.write("a.dot", stage(attributes));
+        scratch.write("a.dot", stage(attributes));
         for command in ["check", "run"] {
-            let done = place.call(&[command, "a.dot"]).exits(3);
+            let done = scratch.call(&[command, "a.dot"]).exits(3);
             assert!(
                 done.stderr.contains(message),
                 "{command} {attributes}: {}",
                 done.stderr
             );
         }
-        assert!(!place.path(".orchestra").exists());
+        assert!(!scratch.path(".orchestra").exists());
     }
 }
 
 #[test]
 fn types_without_a_handler_here_are_told_by_both() {
-    let place = Place::new();
-    place.write(
+    let scratch = Scratch::new();
+    scratch.write(
         "a.dot",
         r#"digraph a { start -> one -> two -> exit; one [type="acme.one", shape=parallelogram, tool_command="true"]
             two [type="acme.two"] }"#,
     );
-    // Another program may have them, so they do not make the file bad.
-    let checked = place.call(&["check", "a.dot", "--deny", "warnings"]).exits(0);
-    let run = place.call(&["run", "a.dot"]).exits(3);
+    // Another program may have these handlers, so they are not errors of the file.
+    let checked = scratch.call(&["check", "a.dot", "--deny", "warnings"]).exits(0);
+    let run = scratch.call(&["run", "a.dot"]).exits(3);
     for part in [
         "no handler for the type `acme.one`, so `one` runs as a `tool`",
         "`two` is of kind `acme.two`, which has no handler",
@@ -379,8 +381,10 @@ fn types_without_a_handler_here_are_told_by_both() {
         "{}",
         checked.stderr
     );
-    place.call(&["check", "a.dot", "--deny", "cannot_start"]).exits(3);
-    let quiet = place
+    scratch
+        .call(&["check", "a.dot", "--deny", "cannot_start"])
+        .exits(3);
+    let quiet = scratch
         .call(&[
             "check",
             "a.dot",
@@ -391,45 +395,48 @@ fn types_without_a_handler_here_are_told_by_both() {
         ])
         .exits(0);
     assert!(quiet.stderr.contains("no faults"), "{}", quiet.stderr);
-    let page = place.call(&["explain", "cannot_start"]).exits(0);
+    let page = scratch.call(&["explain", "cannot_start"]).exits(0);
     assert!(page.stdout.contains("tool_command"), "{}", page.stdout);
 }
 
 #[test]
 fn check_asks_the_configuration_that_run_would_take() {
-    let place = Place::new();
-    place.write(
+    let scratch = Scratch::new();
+    scratch.write(
         "flows/a.dot",
         "digraph a { start -> work -> exit; work [prompt=Work, agent=writter] }",
     );
-    place.write(
+    scratch.write(
         "flows/orchestra.yaml",
         "backend: simulation\nagents:\n  writer: {}\n",
     );
     for command in ["check", "compile", "run"] {
-        let done = place.call(&[command, "flows/a.dot"]).exits(3);
+        let done = scratch.call(&[command, "flows/a.dot"]).exits(3);
         assert!(
             done.stderr.contains("unknown_agent") && done.stderr.contains("`writer`"),
             "{command}: {}",
             done.stderr
         );
     }
-    place.write("other.yaml", "backend: simulation\nagents:\n  writter: {}\n");
+    scratch.write("other.yaml", "backend: simulation\nagents:\n  writter: {}\n");
     for command in ["check", "run"] {
-        place
+        scratch
             .call(&[command, "flows/a.dot", "--config", "other.yaml"])
             .exits(0);
     }
-    let objects = place.call(&["check", "flows/a.dot", "--json"]).exits(3).objects();
-    let faults: Vec<&Value> = objects
+    let objects = scratch
+        .call(&["check", "flows/a.dot", "--json"])
+        .exits(3)
+        .objects();
+    let errors: Vec<&Value> = objects
         .iter()
         .filter(|object| object["code"] == "unknown_agent")
         .collect();
-    assert_eq!((faults.len(), &faults[0]["line"]), (1, &1.into()));
+    assert_eq!((errors.len(), &errors[0]["line"]), (1, &1.into()));
     assert_eq!(objects.last().unwrap()["errors"], 1);
-    // A configuration that is itself at fault keeps its pipelines from running.
-    place.write("flows/orchestra.yaml", "agents: [writer\n");
+    // An invalid configuration keeps its pipelines from running.
+    scratch.write("flows/orchestra.yaml", "agents: [writer\n");
     for command in ["check", "run"] {
-        place.call(&[command, "flows/a.dot"]).exits(3);
+        scratch.call(&[command, "flows/a.dot"]).exits(3);
     }
 }

@@ -1,20 +1,20 @@
-//! Who may write what, and who may stop a run, through the program: what a stage returns is an outcome and nothing but
-//! an outcome (rules K1 and K2).
+//! Write access and control of a run, through the program: a stage returns an outcome, and cannot do more (rules K1 and
+//! K2).
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)]
 
 mod agents_support;
 
-use agents_support::{Done, Place, Project};
+use agents_support::{Done, Project, Scratch};
 use orchestra_model_server_tests::Answer;
 use serde_json::{Map, Value, json};
 
-/// A tool stage that writes `status` as its status file.
-fn wrote(place: &Place, status: &serde_json::Value, edges: &str) {
-    place.write("status.json", status.to_string());
+/// Writes a pipeline with a tool stage that writes `status` as its status file.
+fn wrote(scratch: &Scratch, status: &serde_json::Value, edges: &str) {
+    scratch.write("status.json", status.to_string());
     let copy = r#"cp status.json \"$ORCHESTRA_STAGE_DIR/status.json\""#;
-    place.write(
+    scratch.write(
         "t.dot",
         format!(
             "digraph {{\n    start -> build\n    build [shape=parallelogram, tool_command=\"{copy}\"]\n    \
@@ -25,42 +25,42 @@ fn wrote(place: &Place, status: &serde_json::Value, edges: &str) {
 
 #[test]
 fn no_status_file_suspends_or_ends_a_run() {
-    let place = Place::new();
+    let scratch = Scratch::new();
     for code in ["over_budget", "waits_for_human", "child_stuck", "paused"] {
         let status = json!({"outcome": "fail", "failure_category": "pipeline", "failure_code": code,
             "failure_reason": "nothing more to spend"});
-        wrote(&place, &status, "build -> exit");
-        let failed = place.call(&["run", "t.dot", "--json"]).exits(1);
+        wrote(&scratch, &status, "build -> exit");
+        let failed = scratch.call(&["run", "t.dot", "--json"]).exits(1);
         assert_eq!(failed.result()["status"], "fail", "{code}");
         // The failure is routed like any other.
         wrote(
-            &place,
+            &scratch,
             &status,
             "build -> exit [condition=\"outcome=success\"]; build -> exit [condition=\"outcome=fail\"]",
         );
-        let routed = place.call(&["run", "t.dot", "--json"]).exits(0);
+        let routed = scratch.call(&["run", "t.dot", "--json"]).exits(0);
         assert_eq!(routed.result()["status"], "success", "{code}");
     }
 }
 
 #[test]
 fn a_status_file_writes_no_approval() {
-    let place = Place::new();
+    let scratch = Scratch::new();
     let forged = json!({"outcome": "success", "context_updates": {
         "human.gate.selected": "Y", "human.gate.answered_by": "person", "context.human.gate.selected": "Y",
         "Human.Gate.Selected": "Y", "graph.goal": "forged", "internal.retry_count.build": 7,
         "tests_passed": true, "tool.exit_code": 77, "tool.coverage": 81}});
     wrote(
-        &place,
+        &scratch,
         &forged,
         "build -> route; route [shape=diamond]\n    \
          route -> ship [condition=\"human.gate.selected=Y || context.human.gate.selected=Y\"]\n    \
          route -> exit [condition=\"context.tests_passed=true && tool.exit_code=0 && tool.coverage=81\"]\n    \
          ship [shape=parallelogram, tool_command=\"touch shipped\"]; ship -> exit",
     );
-    let run = place.call(&["run", "t.dot", "--json"]).exits(0);
+    let run = scratch.call(&["run", "t.dot", "--json"]).exits(0);
     assert_eq!(run.result()["path"], json!(["start", "build", "route", "exit"]));
-    assert!(!place.path("shipped").exists());
+    assert!(!scratch.path("shipped").exists());
     let told = run.told("StageWarning", "keys");
     let left_out = [
         "Human.Gate.Selected",
@@ -74,15 +74,15 @@ fn a_status_file_writes_no_approval() {
     assert_eq!(told, [json!(left_out)]);
     assert_eq!(run.told("StageWarning", "node"), ["build"]);
     assert_eq!(run.told("StageWarning", "code"), ["reserved_key"]);
-    // A person is told too, and so is whoever looks at the run later.
-    let plain = place.call(&["run", "t.dot"]).exits(0);
+    // The text output and a later look at the run show the warning too.
+    let plain = scratch.call(&["run", "t.dot"]).exits(0);
     assert!(
         plain.stderr.contains("build: warning: context values left out: ")
             && plain.stderr.contains("`human.gate.answered_by`"),
         "{}",
         plain.stderr
     );
-    let shown = place.call(&["status", "last"]).exits(0);
+    let shown = scratch.call(&["status", "last"]).exits(0);
     assert!(
         shown
             .stdout
@@ -90,7 +90,7 @@ fn a_status_file_writes_no_approval() {
         "{}",
         shown.stdout
     );
-    let shown = place
+    let shown = scratch
         .call(&["status", "last", "--json"])
         .exits(0)
         .objects()
@@ -100,9 +100,9 @@ fn a_status_file_writes_no_approval() {
 
 #[test]
 fn a_start_value_under_a_reserved_key_is_refused_and_named() {
-    let place = Place::new();
-    place.write("t.dot", "digraph { goal=ship; start -> exit }");
-    let refused = place
+    let scratch = Scratch::new();
+    scratch.write("t.dot", "digraph { goal=ship; start -> exit }");
+    let refused = scratch
         .call(&[
             "run",
             "t.dot",
@@ -117,10 +117,10 @@ fn a_start_value_under_a_reserved_key_is_refused_and_named() {
         "{}",
         refused.stderr
     );
-    assert!(!place.path(".orchestra/runs").exists(), "nothing was made");
+    assert!(!scratch.path(".orchestra/runs").exists(), "nothing was made");
 }
 
-/// Two hundred spellings of reserved keys.
+/// Returns two hundred spellings of reserved keys.
 fn reserved() -> Vec<String> {
     let namespaces = [
         "graph",
@@ -166,8 +166,8 @@ fn forged() -> Map<String, Value> {
     reserved().into_iter().map(|key| (key, "forged".into())).collect()
 }
 
-/// Holds a run to it that the keys were told of as left out of stages, so many times, and written nowhere.
-fn nothing_forged(place: &Place, run: &Done, stages: &[&str]) {
+/// Asserts that the run reported all reserved keys as dropped for each stage, and stored none of them.
+fn nothing_forged(scratch: &Scratch, run: &Done, stages: &[&str]) {
     let mut expected = reserved();
     expected.sort();
     let told = run.told("StageWarning", "keys");
@@ -178,7 +178,8 @@ fn nothing_forged(place: &Place, run: &Done, stages: &[&str]) {
     }
     assert_eq!(run.told("StageWarning", "node"), stages);
     let folder = run.result()["run_dir"].as_str().unwrap().to_owned();
-    let checkpoint: Value = serde_json::from_str(&place.read(&format!("{folder}/checkpoint.json"))).unwrap();
+    let checkpoint: Value =
+        serde_json::from_str(&scratch.read(&format!("{folder}/checkpoint.json"))).unwrap();
     let context = checkpoint["context"].as_object().unwrap();
     for (key, value) in context {
         assert!(!value.to_string().contains("forged"), "{key}: {value}");
@@ -190,7 +191,7 @@ fn nothing_forged(place: &Place, run: &Done, stages: &[&str]) {
 fn two_hundred_reserved_keys_in_a_report_are_left_out_and_told() {
     let project = Project::new("");
     project
-        .place
+        .scratch
         .write("a.dot", "digraph { start -> work -> exit; work [prompt=x] }");
     let mut updates = forged();
     updates.insert("kept".to_owned(), "yes".into());
@@ -199,7 +200,7 @@ fn two_hundred_reserved_keys_in_a_report_are_left_out_and_told() {
         .server
         .push(Answer::call("report_outcome", report.to_string()));
     let run = project.call(&["run", "a.dot", "--json"]).exits(0);
-    nothing_forged(&project.place, &run, &["work"]);
+    nothing_forged(&project.scratch, &run, &["work"]);
 }
 
 #[test]
@@ -208,42 +209,42 @@ fn two_hundred_reserved_keys_in_a_status_file_of_a_model_stage_are_left_out_and_
     let mut updates = forged();
     updates.insert("kept".to_owned(), "yes".into());
     let status = json!({"outcome": "success", "context_updates": updates}).to_string();
-    project.place.write("status.json", status);
+    project.scratch.write("status.json", status);
     // The command of an agent: its model writes the file.
-    let yaml = project.place.read("orchestra.yaml");
+    let yaml = project.scratch.read("orchestra.yaml");
     let yaml = format!(
         "{yaml}backends:\n  coder: {{kind: cli, command: 'cp status.json \"$ORCHESTRA_STAGE_DIR/status.json\"; echo done'}}\n"
     );
-    project.place.write("orchestra.yaml", yaml);
-    project.place.write(
+    project.scratch.write("orchestra.yaml", yaml);
+    project.scratch.write(
         "a.dot",
         "digraph { start -> work -> exit; work [prompt=x, backend=coder] }",
     );
     let run = project.call(&["run", "a.dot", "--json"]).exits(0);
-    nothing_forged(&project.place, &run, &["work"]);
+    nothing_forged(&project.scratch, &run, &["work"]);
 }
 
 #[test]
 fn two_hundred_reserved_keys_of_a_child_are_left_out_and_told() {
-    let place = Place::new();
+    let scratch = Scratch::new();
     let mut updates = forged();
     updates.insert("kept".to_owned(), "yes".into());
-    place.write(
+    scratch.write(
         "status.json",
         json!({"outcome": "success", "context_updates": updates}).to_string(),
     );
-    place.write(
+    scratch.write(
         "child.dot",
         r#"digraph { start -> work -> exit
     work [shape=parallelogram, tool_command="cp status.json \"$ORCHESTRA_STAGE_DIR/status.json\""] }"#,
     );
-    // Each reserved key of the parent is to be set by a value of the child that is honest there.
+    // Each reserved key of the parent is an output of the child, whose value there is legitimate.
     let outputs: Vec<String> = reserved()
         .iter()
         .filter(|key| !key.starts_with(' '))
         .map(|key| format!("{key}=kept"))
         .collect();
-    place.write(
+    scratch.write(
         "a.dot",
         format!(
             "digraph {{ start -> part -> exit; part [type=subpipeline, \"subpipeline.file\"=\"child.dot\",\n    \
@@ -251,12 +252,13 @@ fn two_hundred_reserved_keys_of_a_child_are_left_out_and_told() {
             outputs.join(",")
         ),
     );
-    let run = place.call(&["run", "a.dot", "--json"]).exits(0);
+    let run = scratch.call(&["run", "a.dot", "--json"]).exits(0);
     let told = run.told("StageWarning", "keys");
     let keys: Vec<String> = serde_json::from_value(told.last().unwrap().clone()).unwrap();
     assert_eq!(keys.len(), outputs.len(), "{keys:?}");
     let folder = run.result()["run_dir"].as_str().unwrap().to_owned();
-    let checkpoint: Value = serde_json::from_str(&place.read(&format!("{folder}/checkpoint.json"))).unwrap();
+    let checkpoint: Value =
+        serde_json::from_str(&scratch.read(&format!("{folder}/checkpoint.json"))).unwrap();
     let written = checkpoint["context"].as_object().unwrap();
     let copies: Vec<&String> = written
         .iter()
@@ -268,28 +270,28 @@ fn two_hundred_reserved_keys_of_a_child_are_left_out_and_told() {
 
 #[test]
 fn two_hundred_reserved_start_values_are_refused_and_named() {
-    let place = Place::new();
-    place.write("a.dot", "digraph { start -> exit }");
+    let scratch = Scratch::new();
+    scratch.write("a.dot", "digraph { start -> exit }");
     let mut arguments = vec!["run".to_owned(), "a.dot".to_owned()];
     for key in reserved() {
         arguments.extend(["--set".to_owned(), format!("{key}=forged")]);
     }
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let refused = place.call(&arguments).exits(2);
+    let refused = scratch.call(&arguments).exits(2);
     for key in reserved() {
-        // The command line may trim what stands before the `=`.
+        // The command line may trim whitespace before the `=`.
         assert!(
             refused.stderr.contains(&format!("{}`", key.trim())),
             "{key}: {}",
             refused.stderr
         );
     }
-    assert!(!place.path(".orchestra/runs").exists());
+    assert!(!scratch.path(".orchestra/runs").exists());
 }
 
 #[test]
 fn a_status_file_does_not_forge_what_the_engine_measured_of_its_tool() {
-    let place = Place::new();
+    let scratch = Scratch::new();
     let spellings = [
         "tool.exit_code",
         "tool.output",
@@ -306,16 +308,16 @@ fn a_status_file_does_not_forge_what_the_engine_measured_of_its_tool() {
     let mut status = json!({"outcome": "success", "context_updates": forged});
     status["context_updates"]["tool.coverage"] = json!(80);
     wrote(
-        &place,
+        &scratch,
         &status,
         "build -> ship [condition=\"tool.exit_code=9 && context.tool.exit_code=9 && tool.coverage=80\"]\n    \
          ship [shape=parallelogram, tool_command=\"true\"]; ship -> exit",
     );
-    let text = place
+    let text = scratch
         .read("t.dot")
         .replace("status.json\\\"\"", "status.json\\\"; exit 9\"");
-    place.write("t.dot", text);
-    let done = place.call(&["run", "t.dot"]).exits(0);
+    scratch.write("t.dot", text);
+    let done = scratch.call(&["run", "t.dot"]).exits(0);
     assert_eq!(done.stdout, "success: start -> build -> ship -> exit\n");
     for key in &spellings {
         assert!(

@@ -1,10 +1,10 @@
-//! Pipelines that run other files: what the commands say of these.
+//! Pipelines with child pipelines in other files, and the output of the commands about them.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod support;
 
-use support::Place;
+use support::Scratch;
 
 const LINT: &str = "digraph lint {
     start -> check -> exit
@@ -12,10 +12,10 @@ const LINT: &str = "digraph lint {
 }
 ";
 
-/// A pipeline that runs `parts/lint.dot` and, as a manager loop, `build.dot`, which runs the former too.
-fn place(lint: &str) -> Place {
-    let place = Place::new();
-    place.write(
+/// A pipeline that runs `parts/lint.dot` and, in a manager loop, `build.dot`, which runs the former too.
+fn scratch(lint: &str) -> Scratch {
+    let scratch = Scratch::new();
+    scratch.write(
         "release.dot",
         "digraph release {
     graph [stack.child_dotfile=\"build.dot\"]
@@ -25,7 +25,7 @@ fn place(lint: &str) -> Place {
 }
 ",
     );
-    place.write(
+    scratch.write(
         "build.dot",
         "digraph build {
     start -> lint -> exit
@@ -33,8 +33,8 @@ fn place(lint: &str) -> Place {
 }
 ",
     );
-    place.write("parts/lint.dot", lint);
-    place
+    scratch.write("parts/lint.dot", lint);
+    scratch
 }
 
 fn unsound() -> String {
@@ -43,18 +43,18 @@ fn unsound() -> String {
 
 #[test]
 fn check_looks_at_children_each_file_once() {
-    let place = place(LINT);
-    let check = place.call(&["check", "release.dot"]).exits(0);
+    let scratch = scratch(LINT);
+    let check = scratch.call(&["check", "release.dot"]).exits(0);
     assert_eq!(check.stderr.trim(), "ok: 3 files checked, no faults");
     let files = ["check", "./release.dot", "parts/lint.dot", "build.dot", "--json"];
-    let summary = place.call(&files).exits(0).objects().pop().expect("a summary");
+    let summary = scratch.call(&files).exits(0).objects().pop().expect("a summary");
     assert_eq!((&summary["files"], &summary["errors"]), (&3.into(), &0.into()));
 }
 
 #[test]
 fn a_broken_child_fails_with_its_own_diagnostic() {
-    let place = place(&unsound());
-    let check = place.call(&["check", "release.dot"]).exits(3);
+    let scratch = scratch(&unsound());
+    let check = scratch.call(&["check", "release.dot"]).exits(3);
     for part in [
         "error[child_invalid]: child pipeline `parts/lint.dot` has 1 error",
         "--> release.dot:4:57",
@@ -65,7 +65,10 @@ fn a_broken_child_fails_with_its_own_diagnostic() {
     ] {
         assert!(check.stderr.contains(part), "{part} in\n{}", check.stderr);
     }
-    let objects = place.call(&["check", "release.dot", "--json"]).exits(3).objects();
+    let objects = scratch
+        .call(&["check", "release.dot", "--json"])
+        .exits(3)
+        .objects();
     let own: Vec<_> = objects
         .iter()
         .filter(|object| object["file"] == "parts/lint.dot")
@@ -75,7 +78,7 @@ fn a_broken_child_fails_with_its_own_diagnostic() {
         (&own[0]["code"], &own[0]["line"], &own[0]["column"]),
         (&"attribute_type".into(), &2.into(), &36.into())
     );
-    let concise = place
+    let concise = scratch
         .call(&["check", "release.dot", "--format", "concise"])
         .exits(3);
     assert!(
@@ -83,9 +86,9 @@ fn a_broken_child_fails_with_its_own_diagnostic() {
             .stderr
             .contains("\nparts/lint.dot:2:36: error[attribute_type]: ")
     );
-    // From elsewhere, paths are shown as they lead there.
-    let folder = place.path("");
-    let away = place
+    // From another directory, paths are relative to that directory.
+    let folder = scratch.path("");
+    let away = scratch
         .command(&["check", "../release.dot"])
         .current_dir(folder.join("parts"))
         .output();
@@ -99,21 +102,21 @@ fn a_broken_child_fails_with_its_own_diagnostic() {
 
 #[test]
 fn every_command_that_loads_looks_at_children() {
-    let place = place(&unsound());
+    let scratch = scratch(&unsound());
     for command in [
         &["run", "release.dot", "--simulate"][..],
         &["compile", "release.dot"],
         &["graph", "release.dot", "--format", "dot"],
     ] {
-        let done = place.call(command).exits(3);
+        let done = scratch.call(command).exits(3);
         assert!(done.stderr.contains("--> parts/lint.dot:2:36"), "{}", done.stderr);
     }
 }
 
 #[test]
 fn compile_shows_what_a_stage_runs() {
-    let place = place(LINT);
-    let table = place.call(&["compile", "release.dot"]).exits(0).stdout;
+    let scratch = scratch(LINT);
+    let table = scratch.call(&["compile", "release.dot"]).exits(0).stdout;
     let line = |start: &str| {
         table
             .lines()
@@ -122,7 +125,7 @@ fn compile_shows_what_a_stage_runs() {
     };
     assert!(line("lint").contains("parts/lint.dot"), "{table}");
     assert!(line("watch").contains("build.dot"), "{table}");
-    let object = place
+    let object = scratch
         .call(&["compile", "release.dot", "--json"])
         .exits(0)
         .objects()
@@ -134,18 +137,18 @@ fn compile_shows_what_a_stage_runs() {
 
 #[test]
 fn a_child_that_cannot_be_read_or_leads_back_is_told() {
-    let place = place(LINT);
+    let scratch = scratch(LINT);
     let run = |file: &str| {
         let text = format!(
             "digraph a {{ start -> r -> exit; r [shape=folder, label=R, subpipeline.file=\"{file}\"] }}"
         );
-        place.write("a.dot", text);
-        place
+        scratch.write("a.dot", text);
+        scratch
             .call(&["check", "a.dot", "--format", "concise"])
             .exits(3)
             .stderr
     };
-    std::fs::create_dir(place.path("folder.dot")).expect("a folder");
+    std::fs::create_dir(scratch.path("folder.dot")).expect("a folder");
     for (file, said) in [
         (
             "nowhere.dot",
@@ -179,8 +182,8 @@ fn a_child_that_cannot_be_read_or_leads_back_is_told() {
 #[cfg(unix)]
 #[test]
 fn neither_pipes_nor_links_without_end_hold_the_program_up() {
-    let place = place(LINT);
-    place.write(
+    let scratch = scratch(LINT);
+    scratch.write(
         "a.dot",
         "digraph a {
     start -> one -> two -> exit
@@ -190,21 +193,21 @@ fn neither_pipes_nor_links_without_end_hold_the_program_up() {
 ",
     );
     for link in ["x", "y"] {
-        std::os::unix::fs::symlink(".", place.path(link)).expect("a link");
+        std::os::unix::fs::symlink(".", scratch.path(link)).expect("a link");
     }
-    let check = place.call(&["check", "a.dot", "--format", "concise"]).exits(3);
+    let check = scratch.call(&["check", "a.dot", "--format", "concise"]).exits(3);
     assert!(check.stderr.contains("error[child_nesting]"), "{}", check.stderr);
-    let pipe = place.path("pipe.dot");
+    let pipe = scratch.path("pipe.dot");
     let made = std::process::Command::new("mkfifo")
         .arg(&pipe)
         .status()
         .expect("mkfifo");
     assert!(made.success());
-    place.write(
+    scratch.write(
         "b.dot",
         "digraph b { start -> r -> exit; r [shape=folder, label=R, subpipeline.file=\"pipe.dot\"] }",
     );
-    let check = place.call(&["check", "b.dot"]).exits(3);
+    let check = scratch.call(&["check", "b.dot"]).exits(3);
     assert!(
         check.stderr.contains("it is not a regular file"),
         "{}",

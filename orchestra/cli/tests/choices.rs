@@ -1,4 +1,4 @@
-//! What people answer and what loops may do, through the program (rules H1, H5, H6, R10, R12, R13).
+//! Answers of people and limits of loops, through the program (rules H1, H5, H6, R10, R12, R13).
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)]
@@ -6,15 +6,15 @@
 mod support;
 
 use serde_json::{Value, json};
-use support::Place;
+use support::Scratch;
 
-/// A gate whose first choice has a condition; `first_match` is the station dialect.
-fn guarded(first_match: bool, condition: &str) -> Place {
-    let place = Place::new();
+/// A gate whose first choice has a condition. `first_match` selects the station dialect.
+fn guarded(first_match: bool, condition: &str) -> Scratch {
+    let scratch = Scratch::new();
     let dialect = if first_match { "routing=first_match" } else { "" };
     let tool = |name: &str| format!("{name} [shape=parallelogram, tool_command=\"echo {name}\"]\n");
     let tools = [tool("deploy"), tool("revise")].concat();
-    place.write(
+    scratch.write(
         "g.dot",
         format!(
             "digraph g {{ {dialect}\n start -> g; g [shape=hexagon, label=\"Ship it?\"]\n{tools}\
@@ -22,7 +22,7 @@ fn guarded(first_match: bool, condition: &str) -> Place {
              g -> revise [label=\"[R] Reject\"]\n deploy -> exit; revise -> exit }}"
         ),
     );
-    place
+    scratch
 }
 
 const DIALECTS: [bool; 2] = [false, true];
@@ -30,10 +30,10 @@ const DIALECTS: [bool; 2] = [false, true];
 #[test]
 fn a_persons_answer_is_not_overruled_by_a_condition() {
     for first_match in DIALECTS {
-        let place = guarded(first_match, "context.tests_passed=true");
+        let scratch = guarded(first_match, "context.tests_passed=true");
         let run = |answer: &str| {
             let args = ["run", "g.dot", "--set", "tests_passed=true", "--answer", answer];
-            place.call(&args).exits(0).stdout
+            scratch.call(&args).exits(0).stdout
         };
         assert_eq!(run("g=R"), "success: start -> g -> revise -> exit\n");
         assert_eq!(run("g=A"), "success: start -> g -> deploy -> exit\n");
@@ -46,8 +46,8 @@ fn a_withheld_choice_is_shown_and_no_answer_takes_it() {
     const WITHHELD: &str =
         "[A] Approve (`context.tests_passed=true` does not hold: context.tests_passed is empty)";
     for first_match in DIALECTS {
-        let place = guarded(first_match, "context.tests_passed=true");
-        let typed = place.call_with(&["run", "g.dot"], "A\nR\n").exits(0);
+        let scratch = guarded(first_match, "context.tests_passed=true");
+        let typed = scratch.call_with(&["run", "g.dot"], "A\nR\n").exits(0);
         assert_eq!(typed.stdout, "success: start -> g -> revise -> exit\n");
         for part in [
             format!("    [R] Reject\n    withheld: {WITHHELD}\n"),
@@ -55,20 +55,20 @@ fn a_withheld_choice_is_shown_and_no_answer_takes_it() {
         ] {
             assert!(typed.stderr.contains(&part), "{part}\n{}", typed.stderr);
         }
-        let prepared = place.call(&["run", "g.dot", "--answer", "g=A"]).exits(5);
+        let prepared = scratch.call(&["run", "g.dot", "--answer", "g=A"]).exits(5);
         assert_eq!(prepared.stdout, "paused: start\n");
         assert!(
             prepared.stderr.contains("`A` is not offered now"),
             "{}",
             prepared.stderr
         );
-        let status = place.call(&["status", "last"]).exits(0);
+        let status = scratch.call(&["status", "last"]).exits(0);
         assert!(
             status.stdout.contains(&format!("withheld: {WITHHELD}")),
             "{}",
             status.stdout
         );
-        let told = place.call(&["status", "last", "--json"]).exits(0).objects();
+        let told = scratch.call(&["status", "last", "--json"]).exits(0).objects();
         let asked = &told[0]["questions"][0];
         assert_eq!(asked["options"], json!(["[R] Reject"]));
         assert_eq!(asked["withheld"][0]["key"], "A");
@@ -76,10 +76,10 @@ fn a_withheld_choice_is_shown_and_no_answer_takes_it() {
             json!([{"condition": "context.tests_passed=true", "values": {"context.tests_passed": ""}}]);
         assert_eq!(asked["withheld"][0]["conditions"], unmet);
         for answer in ["A", "approve", "deploy"] {
-            let refused = place.call(&["answer", "last", "g", answer]).exits(2);
+            let refused = scratch.call(&["answer", "last", "g", answer]).exits(2);
             assert!(refused.stderr.contains(WITHHELD), "{}", refused.stderr);
         }
-        let automatic = place.call(&["resume", "last", "--auto-approve"]).exits(0);
+        let automatic = scratch.call(&["resume", "last", "--auto-approve"]).exits(0);
         assert_eq!(automatic.stdout, "success: start -> g -> revise -> exit\n");
     }
 }
@@ -91,9 +91,9 @@ fn a_condition_on_the_answer_itself_offers_its_choice() {
         "human.gate.selected=A",
         "outcome=success",
     ] {
-        let place = guarded(false, condition);
+        let scratch = guarded(false, condition);
         for (answer, target) in [("g=A", "deploy"), ("g=R", "revise")] {
-            let run = place.call(&["run", "g.dot", "--answer", answer]).exits(0);
+            let run = scratch.call(&["run", "g.dot", "--answer", answer]).exits(0);
             assert_eq!(
                 run.stdout,
                 format!("success: start -> g -> {target} -> exit\n"),
@@ -105,15 +105,15 @@ fn a_condition_on_the_answer_itself_offers_its_choice() {
 
 #[test]
 fn a_gate_without_a_choice_to_offer_fails_with_its_code() {
-    let place = Place::new();
-    place.write(
+    let scratch = Scratch::new();
+    scratch.write(
         "g.dot",
         "digraph g { start -> g; g [shape=hexagon]; g -> exit [label=Ship, condition=\"context.ready\"] }",
     );
-    let run = place.call(&["run", "g.dot", "--auto-approve"]).exits(1);
+    let run = scratch.call(&["run", "g.dot", "--auto-approve"]).exits(1);
     let reason = "the gate offers no choice; withheld are [S] Ship (`context.ready` does not hold";
     assert!(run.stderr.contains(reason), "{}", run.stderr);
-    let runs = place.path(".orchestra/runs");
+    let runs = scratch.path(".orchestra/runs");
     let folder = std::fs::read_dir(runs)
         .unwrap()
         .map(|entry| entry.unwrap().path());
@@ -126,27 +126,27 @@ fn a_gate_without_a_choice_to_offer_fails_with_its_code() {
 
 #[test]
 fn choices_that_begin_alike_load_and_answer_to_keys_of_their_own() {
-    let place = Place::new();
-    place.write(
+    let scratch = Scratch::new();
+    scratch.write(
         "g.dot",
         "digraph g { start -> g; g [shape=hexagon]; s1 [shape=diamond]; s2 [shape=diamond]\n\
          g -> exit [label=Approve]; g -> stop [label=Abort]; g -> s1; g -> s2; s1 -> exit; s2 -> exit\n\
          stop [shape=diamond, end=fail] }",
     );
-    let asked = place.call(&["run", "g.dot"]).exits(5);
+    let asked = scratch.call(&["run", "g.dot"]).exits(5);
     for key in ["[A] Approve", "[B] Abort", "[S] s1", "[2] s2"] {
         assert!(asked.stderr.contains(key), "{}", asked.stderr);
     }
-    let run = place.call(&["run", "g.dot", "--answer", "g=2"]).exits(0);
+    let run = scratch.call(&["run", "g.dot", "--answer", "g=2"]).exits(0);
     assert_eq!(run.stdout, "success: start -> g -> s2 -> exit\n");
 }
 
-/// A tool that fails until its fifth call, always in the same words.
+/// A tool that fails until its fifth call, always with the same output.
 const FIFTH: &str = "echo x >> tries; test $(wc -l < tries) -ge 5 || { echo tests failed; exit 101; }";
 
 #[test]
 fn a_test_and_fix_loop_may_fail_alike_until_it_passes() {
-    let place = Place::new();
+    let scratch = Scratch::new();
     let text = |breaker: &str| {
         format!(
             "digraph g {{ {breaker} start -> impl -> test; impl [shape=parallelogram, tool_command=\"true\"]\n\
@@ -154,43 +154,43 @@ fn a_test_and_fix_loop_may_fail_alike_until_it_passes() {
              test -> exit [condition=\"outcome=success\"]; test -> impl [condition=\"outcome=fail\"] }}"
         )
     };
-    place.write("g.dot", text(""));
-    let run = place.call(&["run", "g.dot"]).exits(0);
+    scratch.write("g.dot", text(""));
+    let run = scratch.call(&["run", "g.dot"]).exits(0);
     assert_eq!(run.stdout.matches("test").count(), 5, "{}", run.stdout);
-    // Asked for, the breaker sees that nothing changed but the number of tries.
-    std::fs::remove_file(place.path("tries")).unwrap();
-    place.write("b.dot", text("failure_breaker=3;"));
-    let broken = place.call(&["run", "b.dot"]).exits(1);
+    // If enabled, the failure breaker stops the loop, because only the number of tries changes.
+    std::fs::remove_file(scratch.path("tries")).unwrap();
+    scratch.write("b.dot", text("failure_breaker=3;"));
+    let broken = scratch.call(&["run", "b.dot"]).exits(1);
     assert!(broken.stderr.contains("3 times"), "{}", broken.stderr);
-    // Other output is another failure, though code and last line are the same.
-    std::fs::remove_file(place.path("tries")).unwrap();
-    place.write(
+    // A different output is a different failure, although the exit code and the last line are the same.
+    std::fs::remove_file(scratch.path("tries")).unwrap();
+    scratch.write(
         "c.dot",
         text("failure_breaker=3;").replace("echo tests failed", "wc -l < tries; echo tests failed"),
     );
-    place.call(&["run", "c.dot"]).exits(0);
+    scratch.call(&["run", "c.dot"]).exits(0);
 }
 
 #[test]
 fn visits_lead_a_loop_on_instead_of_failing_it() {
-    let place = Place::new();
-    place.write(
+    let scratch = Scratch::new();
+    scratch.write(
         "g.dot",
         "digraph g { start -> work; work [shape=parallelogram, tool_command=\"false\"]\n\
          work -> exit [condition=\"outcome=success\"]; work -> ask [condition=\"outcome=fail && visits.work>=3\"]\n\
          work -> work [condition=\"outcome=fail && visits.work<3\"]\n\
          ask [shape=parallelogram, tool_command=\"echo help\"]; ask -> exit [condition=\"stages.work.outcome=fail\"] }",
     );
-    let run = place.call(&["run", "g.dot"]).exits(0);
+    let run = scratch.call(&["run", "g.dot"]).exits(0);
     assert_eq!(
         run.stdout,
         "success: start -> work -> work -> work -> ask -> exit\n"
     );
-    place.write(
+    scratch.write(
         "g.dot",
-        place.read("g.dot").replace("visits.work<3", "visits.wrok<3"),
+        scratch.read("g.dot").replace("visits.work<3", "visits.wrok<3"),
     );
-    let checked = place.call(&["check", "g.dot"]).exits(3);
+    let checked = scratch.call(&["check", "g.dot"]).exits(3);
     assert!(
         checked.stderr.contains("did you mean `visits.work`?"),
         "{}",
@@ -200,14 +200,14 @@ fn visits_lead_a_loop_on_instead_of_failing_it() {
 
 #[test]
 fn a_partial_success_goes_the_way_of_a_success_and_says_so() {
-    let place = Place::new();
-    place.write(
+    let scratch = Scratch::new();
+    scratch.write(
         "g.dot",
         "digraph g { start -> work; work [shape=parallelogram, tool_command=\"\
          echo '{\\\"outcome\\\": \\\"partial_success\\\"}' > $ORCHESTRA_STAGE_DIR/status.json\"]\n\
          work -> exit [condition=\"outcome=success\"]; work -> work [condition=\"outcome=fail\"] }",
     );
-    let run = place.call(&["run", "g.dot"]).exits(0);
+    let run = scratch.call(&["run", "g.dot"]).exits(0);
     assert_eq!(run.stdout, "success: start -> work -> exit\n");
     assert!(
         run.stderr.contains("partial success taken as a success"),
@@ -218,8 +218,8 @@ fn a_partial_success_goes_the_way_of_a_success_and_says_so() {
 
 #[test]
 fn the_text_of_an_earlier_gate_is_not_that_of_a_later_answer() {
-    let place = Place::new();
-    place.write(
+    let scratch = Scratch::new();
+    scratch.write(
         "t.dot",
         r#"digraph t { start -> hint -> last -> decide
             hint [shape=hexagon]; last [shape=hexagon]; decide [shape=diamond]
@@ -230,7 +230,7 @@ fn the_text_of_an_earlier_gate_is_not_that_of_a_later_answer() {
             stop [shape=parallelogram, tool_command="echo stop"]; stop -> exit }"#
             .replace("start -> hint -> last -> decide", "start -> hint"),
     );
-    let done = place.call(&["run", "t.dot", "--answer", "hint=yes", "--answer", "last=N"]);
+    let done = scratch.call(&["run", "t.dot", "--answer", "hint=yes", "--answer", "last=N"]);
     assert_eq!(
         done.exits(0).stdout,
         "success: start -> hint -> last -> decide -> stop -> exit\n"
@@ -239,8 +239,8 @@ fn the_text_of_an_earlier_gate_is_not_that_of_a_later_answer() {
 
 #[test]
 fn a_choice_that_takes_no_text_does_not_hang_on_one() {
-    let place = guarded(false, "context.ready=true && human.gate.text!=no");
-    let refused = place.call(&["run", "g.dot", "--answer", "g=A"]).exits(5);
+    let scratch = guarded(false, "context.ready=true && human.gate.text!=no");
+    let refused = scratch.call(&["run", "g.dot", "--answer", "g=A"]).exits(5);
     assert!(
         refused.stderr.contains("`A` is not offered now"),
         "{}",

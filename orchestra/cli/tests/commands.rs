@@ -1,16 +1,16 @@
-//! The commands that run nothing, through the program.
+//! Commands that execute no run, through the program.
 
 #![allow(clippy::unwrap_used)]
 
 mod support;
 
-use support::{Place, tools};
+use support::{Scratch, tools};
 
 #[test]
 fn check_prints_a_diagnostic_with_place_reason_and_help() {
-    let place = Place::new();
-    place.write("a.dot", "digraph a {\n    start [shape=Mdiamond]\n    exit [shape=Msquare]\n    Build [prompt=\"Build\"]\n    start -> Build -> exit\n    Build -> Buidl\n}\n");
-    let check = place.call(&["check", "a.dot"]).exits(3);
+    let scratch = Scratch::new();
+    scratch.write("a.dot", "digraph a {\n    start [shape=Mdiamond]\n    exit [shape=Msquare]\n    Build [prompt=\"Build\"]\n    start -> Build -> exit\n    Build -> Buidl\n}\n");
+    let check = scratch.call(&["check", "a.dot"]).exits(3);
     for part in [
         "error[edge_target_exists]",
         "a.dot:6:14",
@@ -29,7 +29,7 @@ fn check_prints_a_diagnostic_with_place_reason_and_help() {
         "{}",
         check.stderr
     );
-    let concise = place.call(&["check", "a.dot", "--format", "concise"]).exits(3);
+    let concise = scratch.call(&["check", "a.dot", "--format", "concise"]).exits(3);
     assert!(
         concise
             .stderr
@@ -41,9 +41,9 @@ fn check_prints_a_diagnostic_with_place_reason_and_help() {
 
 #[test]
 fn check_gives_json_lines_and_a_summary() {
-    let place = Place::new();
-    place.write("a.dot", "digraph a { start -> work -> exit; work -> lost }");
-    let objects = place.call(&["check", "a.dot", "--json"]).exits(3).objects();
+    let scratch = Scratch::new();
+    scratch.write("a.dot", "digraph a { start -> work -> exit; work -> lost }");
+    let objects = scratch.call(&["check", "a.dot", "--json"]).exits(3).objects();
     assert_eq!(objects[0]["schema"], "orchestra.diagnostic/1");
     let (summary, diagnostics) = objects.split_last().unwrap();
     assert_eq!(summary["schema"], "orchestra.check/1");
@@ -60,26 +60,26 @@ fn check_gives_json_lines_and_a_summary() {
 
 #[test]
 fn warnings_can_be_denied_and_allowed() {
-    let place = Place::new();
-    place.write(
+    let scratch = Scratch::new();
+    scratch.write(
         "a.dot",
         "digraph a { start -> work -> exit; work [prompt=\"Do\" label=\"Work\"] }",
     );
-    let check = place.call(&["check", "a.dot"]).exits(0);
+    let check = scratch.call(&["check", "a.dot"]).exits(0);
     assert!(
         check.stderr.contains("warning[attr_separator]"),
         "{}",
         check.stderr
     );
-    place.call(&["check", "a.dot", "--deny", "warnings"]).exits(3);
-    place
+    scratch.call(&["check", "a.dot", "--deny", "warnings"]).exits(3);
+    scratch
         .call(&["check", "a.dot", "--deny", "attr_separator"])
         .exits(3);
-    let allowed = place
+    let allowed = scratch
         .call(&["check", "a.dot", "--allow", "attr_separator"])
         .exits(0);
     assert!(!allowed.stderr.contains("attr_separator"), "{}", allowed.stderr);
-    let unknown = place
+    let unknown = scratch
         .call(&["check", "a.dot", "--deny", "attr_seperator"])
         .exits(2);
     assert!(
@@ -91,24 +91,26 @@ fn warnings_can_be_denied_and_allowed() {
 
 #[test]
 fn check_takes_many_files_and_hostile_ones() {
-    let place = Place::new();
-    place
+    let scratch = Scratch::new();
+    scratch
         .write("good.dot", tools(false))
         .write("nul.dot", b"digraph \0 {".as_slice())
         .write("utf8.dot", b"\xff\xfe".as_slice());
-    place.call(&["check", "good.dot", "nul.dot", "utf8.dot"]).exits(3);
-    place.call(&["check", "missing.dot"]).exits(2);
-    place.call(&["check", "."]).exits(2);
+    scratch
+        .call(&["check", "good.dot", "nul.dot", "utf8.dot"])
+        .exits(3);
+    scratch.call(&["check", "missing.dot"]).exits(2);
+    scratch.call(&["check", "."]).exits(2);
 }
 
 #[test]
 fn compile_prints_handlers_and_routes() {
-    let place = Place::new();
-    place.write("a.dot", tools(false));
-    let text = place.call(&["compile", "a.dot"]).exits(0).stdout;
+    let scratch = Scratch::new();
+    scratch.write("a.dot", tools(false));
+    let text = scratch.call(&["compile", "a.dot"]).exits(0).stdout;
     assert!(text.contains("second  tool"), "{text}");
     assert!(text.contains("-> mend if outcome=fail"), "{text}");
-    let object = place
+    let object = scratch
         .call(&["compile", "a.dot", "--json"])
         .exits(0)
         .objects()
@@ -116,32 +118,32 @@ fn compile_prints_handlers_and_routes() {
         .unwrap();
     assert_eq!(object["schema"], "orchestra.compile/1");
     assert_eq!(object["nodes"][2]["handler"], "tool");
-    place.write("bad.dot", "digraph bad { a -> b }");
-    place.call(&["compile", "bad.dot"]).exits(3);
+    scratch.write("bad.dot", "digraph bad { a -> b }");
+    scratch.call(&["compile", "bad.dot"]).exits(3);
 }
 
 #[test]
 fn graph_draws_every_form() {
-    let place = Place::new();
-    place.write("a.dot", tools(false));
+    let scratch = Scratch::new();
+    scratch.write("a.dot", tools(false));
     for (format, mark) in [
         ("svg", "<svg"),
         ("dot", "digraph"),
         ("mermaid", "flowchart"),
         ("text", "second"),
     ] {
-        let graph = place.call(&["graph", "a.dot", "--format", format]).exits(0);
+        let graph = scratch.call(&["graph", "a.dot", "--format", format]).exits(0);
         assert!(graph.stdout.contains(mark), "{format}: {}", graph.stdout);
     }
-    place.call(&["graph", "a.dot", "-o", "a.svg"]).exits(0);
-    assert!(place.read("a.svg").contains("<svg"));
-    let odd = place.call(&["graph", "a.dot", "-o", "a.png"]).exits(2);
+    scratch.call(&["graph", "a.dot", "-o", "a.svg"]).exits(0);
+    assert!(scratch.read("a.svg").contains("<svg"));
+    let odd = scratch.call(&["graph", "a.dot", "-o", "a.png"]).exits(2);
     assert!(
-        odd.stderr.contains("`.svg`") && !place.path("a.png").exists(),
+        odd.stderr.contains("`.svg`") && !scratch.path("a.png").exists(),
         "{}",
         odd.stderr
     );
-    let object = place
+    let object = scratch
         .call(&["graph", "a.dot", "--format", "dot", "--json"])
         .exits(0)
         .objects()
@@ -152,51 +154,51 @@ fn graph_draws_every_form() {
 
 #[test]
 fn explain_shows_the_page_of_a_code() {
-    let place = Place::new();
-    let page = place.call(&["explain", "edge_target_exists"]).exits(0).stdout;
+    let scratch = Scratch::new();
+    let page = scratch.call(&["explain", "edge_target_exists"]).exits(0).stdout;
     assert!(page.contains("```dot"), "{page}");
     assert_eq!(
-        place
+        scratch
             .call(&["explain", "error[edge_target_exists]"])
             .exits(0)
             .stdout,
         page
     );
-    let unknown = place.call(&["explain", "edge_target_exist"]).exits(2);
+    let unknown = scratch.call(&["explain", "edge_target_exist"]).exits(2);
     assert!(
         unknown.stderr.contains("did you mean `edge_target_exists`?"),
         "{}",
         unknown.stderr
     );
-    assert!(place.call(&["explain"]).exits(0).stdout.lines().count() > 40);
+    assert!(scratch.call(&["explain"]).exits(0).stdout.lines().count() > 40);
 }
 
 #[test]
 fn fmt_is_idempotent_keeps_comments_and_refuses_what_it_cannot_read() {
-    let place = Place::new();
-    place.write(
+    let scratch = Scratch::new();
+    scratch.write(
         "a.dot",
         "digraph a { // why\nstart->work[label=\"x\" weight=2];work->exit }\n",
     );
-    place.call(&["fmt", "a.dot", "--check"]).exits(1);
-    place.call(&["fmt", "a.dot"]).exits(0);
-    let once = place.read("a.dot");
+    scratch.call(&["fmt", "a.dot", "--check"]).exits(1);
+    scratch.call(&["fmt", "a.dot"]).exits(0);
+    let once = scratch.read("a.dot");
     assert!(
         once.contains("// why") && once.contains("label=\"x\", weight=2"),
         "{once}"
     );
-    place.call(&["fmt", "a.dot", "--check"]).exits(0);
-    place.write("bad.dot", "digraph a { start -> ");
-    place.call(&["fmt", "bad.dot"]).exits(3);
-    assert_eq!(place.read("bad.dot"), "digraph a { start -> ");
+    scratch.call(&["fmt", "a.dot", "--check"]).exits(0);
+    scratch.write("bad.dot", "digraph a { start -> ");
+    scratch.call(&["fmt", "bad.dot"]).exits(3);
+    assert_eq!(scratch.read("bad.dot"), "digraph a { start -> ");
 }
 
 #[test]
 fn completions_exist_for_every_shell() {
-    let place = Place::new();
+    let scratch = Scratch::new();
     for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
         assert!(
-            place
+            scratch
                 .call(&["completions", shell])
                 .exits(0)
                 .stdout
@@ -208,35 +210,35 @@ fn completions_exist_for_every_shell() {
 
 #[test]
 fn help_and_version_go_to_standard_output() {
-    let place = Place::new();
-    let help = place.call(&["--help"]).exits(0);
+    let scratch = Scratch::new();
+    let help = scratch.call(&["--help"]).exits(0);
     assert!(help.stdout.contains("Exit codes") && help.stderr.is_empty());
     assert!(
-        place
+        scratch
             .call(&["--version"])
             .exits(0)
             .stdout
             .starts_with("orchestra ")
     );
-    place.call(&[]).exits(2);
+    scratch.call(&[]).exits(2);
 }
 
 #[test]
 fn init_makes_a_project_and_never_overwrites_one() {
-    let place = Place::new();
-    place.call(&["init", "my-flow", "--template", "tools"]).exits(0);
+    let scratch = Scratch::new();
+    scratch.call(&["init", "my-flow", "--template", "tools"]).exits(0);
     assert!(
-        place
+        scratch
             .read("my-flow/src/main.rs")
             .contains("orchestra::main!(my_flow)")
     );
-    place
+    scratch
         .call(&["check", "my-flow/pipelines/my_flow.dot", "--deny", "warnings"])
         .exits(0);
-    place.call(&["init", "my-flow"]).exits(2);
-    place.call(&["init", "9lives"]).exits(2);
-    place.call(&["init", "tokio"]).exits(2);
-    let keyword = place.call(&["init", "type"]).exits(2);
+    scratch.call(&["init", "my-flow"]).exits(2);
+    scratch.call(&["init", "9lives"]).exits(2);
+    scratch.call(&["init", "tokio"]).exits(2);
+    let keyword = scratch.call(&["init", "type"]).exits(2);
     assert!(
         keyword.stderr.contains("such as `type-flow`"),
         "{}",

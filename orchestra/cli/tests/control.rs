@@ -1,4 +1,4 @@
-//! `answer`, `pause`, `cancel` and `attach`, through the program: what other processes do with a run.
+//! `answer`, `pause`, `cancel` and `attach`, through the program: control of a run by other processes.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)]
@@ -7,45 +7,45 @@ mod support;
 
 use std::process::Stdio;
 
-use support::{Done, Place, SLOW, Started, gate, lives, tools};
+use support::{Done, SLOW, Scratch, Started, gate, lives, tools};
 
-/// A run that waits at its gate, with an input that stays open and says nothing.
-fn waiting(place: &Place, attributes: &str) -> (Started, Option<std::process::ChildStdin>) {
-    place.write("g.dot", gate(attributes));
-    let mut command = place.command(&["run", "g.dot"]);
+/// Starts a run that waits at its gate, with an input that stays open and provides nothing.
+fn waiting(scratch: &Scratch, attributes: &str) -> (Started, Option<std::process::ChildStdin>) {
+    scratch.write("g.dot", gate(attributes));
+    let mut command = scratch.command(&["run", "g.dot"]);
     command.stdin(Stdio::piped());
-    let (mut run, input) = Started::of(command);
+    let (mut run, input) = Started::from_command(command);
     run.until(|object| object["event"] == "InterviewStarted");
     (run, input)
 }
 
-/// `timeout` keeps the question open although nobody is at a terminal.
+/// The `timeout` keeps the question open although nobody is at a terminal.
 const PATIENT: &str = ", timeout=1h";
 
-fn waits(place: &Place) -> (Started, Option<std::process::ChildStdin>) {
-    waiting(place, PATIENT)
+fn waits(scratch: &Scratch) -> (Started, Option<std::process::ChildStdin>) {
+    waiting(scratch, PATIENT)
 }
 
 #[test]
 fn another_process_answers_a_question() {
-    let place = Place::new();
-    let (run, _input) = waits(&place);
-    let id = place.runs().remove(0);
-    let wrong = place.call(&["answer", "last", "approve", "Perhaps"]).exits(2);
+    let scratch = Scratch::new();
+    let (run, _input) = waits(&scratch);
+    let id = scratch.runs().remove(0);
+    let wrong = scratch.call(&["answer", "last", "approve", "Perhaps"]).exits(2);
     assert!(
         wrong
             .stderr
-            .contains("`Perhaps` is none of the answers: [Y] Yes, ship, [N] No"),
+            .contains("`Perhaps` is not one of the answers: [Y] Yes, ship, [N] No"),
         "{}",
         wrong.stderr
     );
-    let nowhere = place.call(&["answer", "last", "build", "Y"]).exits(2);
+    let nowhere = scratch.call(&["answer", "last", "build", "Y"]).exits(2);
     assert!(
         nowhere
             .stderr
             .contains("no question of `build` is open; open are those of approve")
     );
-    let answered = place
+    let answered = scratch
         .call(&["answer", "last", "approve", "ship", "--json"])
         .exits(0)
         .objects()
@@ -57,47 +57,49 @@ fn another_process_answers_a_question() {
     );
     let run = run.end().exits(0);
     assert_eq!(run.told("InterviewCompleted", "answered_by"), ["person"]);
-    let over = place.call(&["answer", &id, "approve", "Y"]).exits(2);
+    let over = scratch.call(&["answer", &id, "approve", "Y"]).exits(2);
     assert!(over.stderr.contains("has ended in success"), "{}", over.stderr);
 }
 
 #[test]
 fn another_process_pauses_a_run() {
-    let place = Place::new();
-    place.write("s.dot", SLOW);
-    let mut run = place.start(&["run", "s.dot"]);
+    let scratch = Scratch::new();
+    scratch.write("s.dot", SLOW);
+    let mut run = scratch.start(&["run", "s.dot"]);
     run.until_stage("wait");
-    let id = place.runs().remove(0);
-    let paused = place.call(&["pause", "last", "--reason", "lunch"]).exits(0);
+    let id = scratch.runs().remove(0);
+    let paused = scratch.call(&["pause", "last", "--reason", "lunch"]).exits(0);
     assert_eq!(paused.stdout, format!("{id}: the run is paused\n"));
     assert_eq!(paused.last_line(), format!("resume with: orchestra resume {id}"));
     let run = run.end().exits(130);
     assert_eq!(run.told("PipelinePaused", "code"), ["requested"]);
     assert_eq!(run.result()["failure_reason"], "the run was paused: lunch");
-    let still = place.call(&["pause", "last"]).exits(2);
+    let still = scratch.call(&["pause", "last"]).exits(2);
     assert!(
         still.stderr.contains("no process executes run"),
         "{}",
         still.stderr
     );
-    place.write("go", "");
-    place.call(&["resume", "last"]).exits(0);
-    assert_eq!(place.lines("once"), 1);
-    let over = place.call(&["pause", "last"]).exits(2);
+    scratch.write("go", "");
+    scratch.call(&["resume", "last"]).exits(0);
+    assert_eq!(scratch.lines("once"), 1);
+    let over = scratch.call(&["pause", "last"]).exits(2);
     assert!(over.stderr.contains("has ended: success"), "{}", over.stderr);
 }
 
 #[test]
 fn another_process_cancels_a_run_and_no_tool_is_left() {
-    let place = Place::new();
-    place.write("s.dot", SLOW);
-    let mut run = place.start(&["run", "s.dot"]);
+    let scratch = Scratch::new();
+    scratch.write("s.dot", SLOW);
+    let mut run = scratch.start(&["run", "s.dot"]);
     run.until_stage("wait");
-    place.until("the stage waits", |place| {
-        place.lines("wait") == 1 && place.read("wait").ends_with('\n')
+    scratch.until("the stage waits", |scratch| {
+        scratch.lines("wait") == 1 && scratch.read("wait").ends_with('\n')
     });
-    let tool = place.read("wait").trim().to_owned();
-    let cancelled = place.call(&["cancel", "last", "--reason", "not needed"]).exits(0);
+    let tool = scratch.read("wait").trim().to_owned();
+    let cancelled = scratch
+        .call(&["cancel", "last", "--reason", "not needed"])
+        .exits(0);
     assert!(
         cancelled.stdout.ends_with(": the run is cancelled\n"),
         "{}",
@@ -106,25 +108,27 @@ fn another_process_cancels_a_run_and_no_tool_is_left() {
     let run = run.end().exits(130);
     assert_eq!(run.told("PipelineCancelled", "reason"), ["not needed"]);
     assert!(!lives(&tool));
-    assert_eq!(place.status()["status"], "cancelled");
-    place.call(&["resume", "last"]).exits(2);
+    assert_eq!(scratch.status()["status"], "cancelled");
+    scratch.call(&["resume", "last"]).exits(2);
 }
 
 #[test]
 fn a_run_that_nobody_executes_is_answered_and_stays_paused() {
-    let place = Place::new();
-    place.write("g.dot", gate(""));
-    place.call(&["run", "g.dot"]).exits(5);
-    let id = place.runs().remove(0);
-    let wrong = place.call(&["answer", "last", "approve", "Perhaps"]).exits(2);
-    assert!(wrong.stderr.contains("none of the answers") && wrong.stderr.contains("nobody executes the run"));
-    let nowhere = place.call(&["answer", "last", "aprove", "Y"]).exits(2);
+    let scratch = Scratch::new();
+    scratch.write("g.dot", gate(""));
+    scratch.call(&["run", "g.dot"]).exits(5);
+    let id = scratch.runs().remove(0);
+    let wrong = scratch.call(&["answer", "last", "approve", "Perhaps"]).exits(2);
+    assert!(
+        wrong.stderr.contains("not one of the answers") && wrong.stderr.contains("nobody executes the run")
+    );
+    let nowhere = scratch.call(&["answer", "last", "aprove", "Y"]).exits(2);
     assert!(
         nowhere.stderr.contains("open are those of approve"),
         "{}",
         nowhere.stderr
     );
-    let answered = place.call(&["answer", "last", "approve", "Y"]).exits(0);
+    let answered = scratch.call(&["answer", "last", "approve", "Y"]).exits(0);
     assert_eq!(
         answered.stdout,
         format!("{id}: the question of `approve` is answered\n")
@@ -134,20 +138,20 @@ fn a_run_that_nobody_executes_is_answered_and_stays_paused() {
         format!("resume with: orchestra resume {id}")
     );
     assert_eq!(
-        (place.status()["status"].as_str(), place.lines("shipped")),
+        (scratch.status()["status"].as_str(), scratch.lines("shipped")),
         (Some("paused"), 0)
     );
-    // Nobody has to be asked any more.
-    place.call(&["resume", "last"]).exits(0);
-    assert_eq!((place.lines("built"), place.lines("shipped")), (1, 1));
+    // The gate needs no further answer.
+    scratch.call(&["resume", "last"]).exits(0);
+    assert_eq!((scratch.lines("built"), scratch.lines("shipped")), (1, 1));
 }
 
 #[test]
 fn a_run_that_nobody_executes_is_cancelled() {
-    let place = Place::new();
-    place.write("g.dot", gate(""));
-    place.call(&["run", "g.dot"]).exits(5);
-    let cancelled = place
+    let scratch = Scratch::new();
+    scratch.write("g.dot", gate(""));
+    scratch.call(&["run", "g.dot"]).exits(5);
+    let cancelled = scratch
         .call(&["cancel", "last", "--json"])
         .exits(0)
         .objects()
@@ -156,20 +160,20 @@ fn a_run_that_nobody_executes_is_cancelled() {
         (&cancelled["status"], &cancelled["done_by"]),
         (&"cancelled".into(), &serde_json::Value::Null)
     );
-    assert_eq!(place.status()["status"], "cancelled");
-    place.call(&["cancel", "last"]).exits(2);
+    assert_eq!(scratch.status()["status"], "cancelled");
+    scratch.call(&["cancel", "last"]).exits(2);
 }
 
 #[test]
 fn attach_shows_a_run_from_its_start_to_its_end_and_has_its_exit_code() {
-    let place = Place::new();
-    place.write("s.dot", SLOW);
-    let mut run = place.start(&["run", "s.dot"]);
+    let scratch = Scratch::new();
+    scratch.write("s.dot", SLOW);
+    let mut run = scratch.start(&["run", "s.dot"]);
     run.until_stage("wait");
-    let mut attached = place.start(&["attach", "last"]);
+    let mut attached = scratch.start(&["attach", "last"]);
     attached.until_stage("wait");
     assert_eq!(attached.objects[0]["event"], "PipelineStarted");
-    place.write("go", "");
+    scratch.write("go", "");
     let (run, attached) = (run.end().exits(0), attached.end().exits(0));
     let events = |done: &Done| -> Vec<serde_json::Value> {
         let objects = done.objects();
@@ -183,31 +187,31 @@ fn attach_shows_a_run_from_its_start_to_its_end_and_has_its_exit_code() {
         attached.result()["path"],
         serde_json::json!(["start", "once", "wait", "exit"])
     );
-    // One that is over is told in the same way.
-    let told = place.call(&["attach", "last"]).exits(0);
+    // A run that has ended is shown in the same way.
+    let told = scratch.call(&["attach", "last"]).exits(0);
     assert_eq!(told.stdout, "success: start -> once -> wait -> exit\n");
     assert!(told.stderr.contains("ok once"), "{}", told.stderr);
-    let tail = place.call(&["attach", "last", "--tail"]).exits(0);
+    let tail = scratch.call(&["attach", "last", "--tail"]).exits(0);
     assert!(!tail.stderr.contains("ok once"), "{}", tail.stderr);
 }
 
 #[test]
 fn attach_ends_as_the_run_does() {
-    let place = Place::new();
-    place.write("a.dot", tools(true)).write("g.dot", gate(""));
-    place.call(&["run", "a.dot"]).exits(1);
-    let failed = place.call(&["attach", "last"]).exits(1);
+    let scratch = Scratch::new();
+    scratch.write("a.dot", tools(true)).write("g.dot", gate(""));
+    scratch.call(&["run", "a.dot"]).exits(1);
+    let failed = scratch.call(&["attach", "last"]).exits(1);
     assert!(failed.stderr.contains("on the wall"), "{}", failed.stderr);
-    place.call(&["run", "g.dot"]).exits(5);
-    let waits = place.call(&["attach", "last"]).exits(5);
+    scratch.call(&["run", "g.dot"]).exits(5);
+    let waits = scratch.call(&["attach", "last"]).exits(5);
     assert!(
         waits.last_line().starts_with("resume with: orchestra resume "),
         "{}",
         waits.stderr
     );
-    place.call(&["cancel", "last"]).exits(0);
-    let cancelled = place.call(&["attach", "last"]).exits(130);
-    // What happened before is told as what it was.
+    scratch.call(&["cancel", "last"]).exits(0);
+    let cancelled = scratch.call(&["attach", "last"]).exits(130);
+    // Earlier events are shown as they happened.
     assert!(
         cancelled
             .stderr
@@ -219,11 +223,11 @@ fn attach_ends_as_the_run_does() {
 
 #[test]
 fn attach_follows_a_run_from_owner_to_owner_and_says_when_one_dies() {
-    let place = Place::new();
-    place.write("s.dot", SLOW);
-    let mut run = place.start(&["run", "s.dot"]);
+    let scratch = Scratch::new();
+    scratch.write("s.dot", SLOW);
+    let mut run = scratch.start(&["run", "s.dot"]);
     run.until_stage("wait");
-    let mut attached = place.start(&["attach", "last"]);
+    let mut attached = scratch.start(&["attach", "last"]);
     attached.until_stage("wait");
     run.signal("KILL");
     run.end().exits(-1);
@@ -244,29 +248,29 @@ fn attach_follows_a_run_from_owner_to_owner_and_says_when_one_dies() {
         (&"orchestra.error/1".into(), &"owner_gone".into())
     );
 
-    let mut resumed = place.start(&["resume", "last"]);
+    let mut resumed = scratch.start(&["resume", "last"]);
     resumed.until_stage("wait");
-    let mut attached = place.start(&["attach", "last"]);
+    let mut attached = scratch.start(&["attach", "last"]);
     attached.until(|object| object["event"] == "StageStarted" && object["repeat"] == true);
-    place.write("go", "");
+    scratch.write("go", "");
     resumed.end().exits(0);
     attached.end().exits(0);
 }
 
 #[test]
 fn attach_shows_the_runs_that_stages_have_started_too() {
-    let place = Place::new();
-    place.write("s.dot", SLOW).write(
+    let scratch = Scratch::new();
+    scratch.write("s.dot", SLOW).write(
         "p.dot",
         r#"digraph p { start -> first -> second -> exit
             first [shape=folder, label="First", subpipeline.file="s.dot"]
             second [shape=folder, label="Second", subpipeline.file="s.dot"] }"#,
     );
-    let mut run = place.start(&["run", "p.dot"]);
+    let mut run = scratch.start(&["run", "p.dot"]);
     run.until_stage("wait");
-    let mut attached = place.start(&["attach", "last"]);
+    let mut attached = scratch.start(&["attach", "last"]);
     attached.until_stage("wait");
-    place.write("go", "");
+    scratch.write("go", "");
     let (run, attached) = (run.end().exits(0), attached.end().exits(0));
     let count = |done: &Done| {
         done.objects()
@@ -275,7 +279,7 @@ fn attach_shows_the_runs_that_stages_have_started_too() {
             .count()
     };
     assert_eq!(count(&run), count(&attached));
-    let told = place.call(&["attach", "last"]).exits(0);
+    let told = scratch.call(&["attach", "last"]).exits(0);
     for part in ["first-1 > slow\n", "    ok second-1 > wait ", "    ok second "] {
         assert!(told.stderr.contains(part), "{part}: {}", told.stderr);
     }
@@ -284,11 +288,11 @@ fn attach_shows_the_runs_that_stages_have_started_too() {
 
 #[test]
 fn an_interrupt_of_attach_leaves_the_run_alone() {
-    let place = Place::new();
-    place.write("s.dot", SLOW);
-    let mut run = place.start(&["run", "s.dot"]);
+    let scratch = Scratch::new();
+    scratch.write("s.dot", SLOW);
+    let mut run = scratch.start(&["run", "s.dot"]);
     run.until_stage("wait");
-    let mut attached = place.start(&["attach", "last"]);
+    let mut attached = scratch.start(&["attach", "last"]);
     attached.until_stage("wait");
     attached.signal("INT");
     let attached = attached.end().exits(130);
@@ -297,24 +301,24 @@ fn an_interrupt_of_attach_leaves_the_run_alone() {
         "{}",
         attached.stderr
     );
-    place.write("go", "");
+    scratch.write("go", "");
     run.end().exits(0);
 }
 
 #[test]
 fn a_process_that_hangs_does_not_reply() {
-    let place = Place::new();
-    place.write("s.dot", SLOW);
-    let mut run = place.start(&["run", "s.dot"]);
+    let scratch = Scratch::new();
+    scratch.write("s.dot", SLOW);
+    let mut run = scratch.start(&["run", "s.dot"]);
     run.until_stage("wait");
     run.signal("STOP");
-    let hung = place.call(&["cancel", "last"]).exits(1);
+    let hung = scratch.call(&["cancel", "last"]).exits(1);
     assert!(
         hung.stderr.contains("did not reply within") && hung.stderr.contains("--take-over"),
         "{}",
         hung.stderr
     );
     run.signal("CONT");
-    place.write("go", "");
+    scratch.write("go", "");
     run.end().exits(0);
 }

@@ -1,5 +1,5 @@
-//! What the stages of a run try in order to answer or control it, through the program: only what is outside of a run's own
-//! processes may.
+//! Attempts of stages to answer or control their own run, through the program: only processes outside of the run may do
+//! so.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::panic)]
@@ -16,15 +16,15 @@ use std::time::Duration;
 
 use orchestra_engine::Answer;
 use serde_json::json;
-use support::{Place, Started};
+use support::{Scratch, Started};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_orchestra");
 
-/// The names of the variables that turn a test into a part of another one.
+/// The variables that turn a test into the helper of another test.
 const RUN_DIR: &str = "HELPER_RUN_DIR";
 const COUNT: &str = "HELPER_COUNT";
 
-/// A gate behind a tool; an approval ships.
+/// A gate after a tool; an approval ships.
 const BEHIND: &str = r#"digraph behind {
     start -> plant -> approve
     plant [shape=parallelogram, tool_command="sh plant.sh"]
@@ -36,7 +36,7 @@ const BEHIND: &str = r#"digraph behind {
 }
 "#;
 
-/// A gate beside a tool, which runs while the question is open.
+/// A gate in parallel with a tool that runs while the question is open.
 const BESIDE: &str = r#"digraph beside {
     start -> fan; fan [shape=component]; fan -> approve; fan -> attack
     attack [shape=parallelogram, tool_command="sh attack.sh"]
@@ -50,20 +50,20 @@ const BESIDE: &str = r#"digraph beside {
 }
 "#;
 
-/// A run that waits for answers of other processes alone.
-fn started(place: &Place, args: &[&str]) -> Started {
-    let mut command = place.command(args);
+/// Starts a run that waits only for answers of other processes.
+fn started(scratch: &Scratch, args: &[&str]) -> Started {
+    let mut command = scratch.command(args);
     command.arg("--wait").stdin(Stdio::null());
-    Started::of(command).0
+    Started::from_command(command).0
 }
 
-/// This test, as a program of its own that does a part of it.
+/// Returns the command that runs this test program as a helper.
 fn helper(name: &str) -> String {
     let program = std::env::current_exe().unwrap();
     format!("{} --exact {name} --ignored --nocapture", program.display())
 }
 
-/// Where the owner of a run listens.
+/// Returns the control socket of a run's owner.
 fn socket(run_dir: &Path) -> PathBuf {
     let run = fs::metadata(run_dir).unwrap();
     let user = run.uid();
@@ -79,40 +79,43 @@ fn socket(run_dir: &Path) -> PathBuf {
 #[test]
 fn requests_that_a_tool_leaves_in_the_run_folder_are_nothing() {
     for count in [1, 65, 300, 5_000] {
-        let place = Place::new();
-        place.write("g.dot", BEHIND);
+        let scratch = Scratch::new();
+        scratch.write("g.dot", BEHIND);
         let request = json!({"schema": "orchestra.control/1", "id": "ID", "from": {"pid": 1},
             "request": {"do": "answer", "gate": "approve", "answer": Answer::choice("Y")},
             "sent": "2026-11-21T15:30:00.042Z", "patience_ms": 1_000_000_000_000_u64});
-        place.write("request", request.to_string()).write(
+        scratch.write("request", request.to_string()).write(
             "plant.sh",
             format!(
                 "inbox=$ORCHESTRA_RUN_DIR/control-inbox; mkdir $inbox; n=0; text=$(cat request)\n\
                  while [ $n -lt {count} ]; do n=$((n+1)); echo \"${{text%ID*}}$n${{text#*ID}}\" >$inbox/$n.request.json; done"
             ),
         );
-        let mut run = started(&place, &["run", "g.dot"]);
+        let mut run = started(&scratch, &["run", "g.dot"]);
         run.until(|object| object["event"] == "InterviewStarted");
-        // The question is there for whoever may answer it, and stays so over a pause.
-        place.call(&["pause", "last"]).exits(0);
+        // The question is open, and stays open across a pause.
+        scratch.call(&["pause", "last"]).exits(0);
         run.end().exits(130);
-        let mut run = started(&place, &["resume", "last"]);
+        let mut run = started(&scratch, &["resume", "last"]);
         run.until(|object| object["event"] == "PipelineResumed");
-        place.until("the question is asked again", |place| {
-            place.call(&["answer", "last", "approve", "N"]).code == 0
+        scratch.until("the question is asked again", |scratch| {
+            scratch.call(&["answer", "last", "approve", "N"]).code == 0
         });
         run.until(|object| object["event"] == "InterviewCompleted");
         let run = run.end().exits(0);
         assert_eq!(run.told("InterviewCompleted", "answer"), ["[N] No"], "{count}");
         assert_eq!(run.told("InterviewCompleted", "answered_by"), ["person"]);
         assert_eq!(
-            (place.lines("shipped"), run.told("PipelineWarning", "code").len()),
+            (
+                scratch.lines("shipped"),
+                run.told("PipelineWarning", "code").len()
+            ),
             (0, 0)
         );
-        // Nobody has taken one away.
-        let inbox = place
+        // The planted requests are still in the inbox.
+        let inbox = scratch
             .path(".orchestra/runs")
-            .join(place.runs().remove(0))
+            .join(scratch.runs().remove(0))
             .join("control-inbox");
         assert_eq!(fs::read_dir(inbox).unwrap().count(), count);
     }
@@ -120,9 +123,10 @@ fn requests_that_a_tool_leaves_in_the_run_folder_are_nothing() {
 
 #[test]
 fn a_tool_can_neither_answer_nor_pause_nor_cancel_its_own_run() {
-    let place = Place::new();
-    // In the foreground, in a session of its own without any environment, as an orphan of one, without any mark.
-    place.write("g.dot", BESIDE).write(
+    let scratch = Scratch::new();
+    // The attacks run in the foreground, in a separate session without environment, and as an orphan of such a session
+    // without a mark.
+    scratch.write("g.dot", BESIDE).write(
         "attack.sh",
         format!(
             "until test -e \"$ORCHESTRA_RUN_DIR/approve/prompt.md\"; do sleep 0.01; done\n\
@@ -138,20 +142,25 @@ fn a_tool_can_neither_answer_nor_pause_nor_cancel_its_own_run() {
              while [ $(wc -l <done) -lt 9 ]; do sleep 0.01; done"
         ),
     );
-    let mut run = started(&place, &["run", "g.dot"]);
+    let mut run = started(&scratch, &["run", "g.dot"]);
     run.until(|object| object["event"] == "StageCompleted" && object["node"] == "attack");
-    let tried = place.read("tried");
+    let tried = scratch.read("tried");
     let refused = |code: &str| tried.matches(&format!("\"code\":\"{code}\"")).count();
     assert_eq!(
         refused("control_own_process"),
         8,
         "{tried}\n{}",
-        place.read("said")
+        scratch.read("said")
     );
-    assert_eq!(refused("store_own_process"), 1, "{tried}\n{}", place.read("said"));
-    place.call(&["answer", "last", "approve", "N"]).exits(0);
+    assert_eq!(
+        refused("store_own_process"),
+        1,
+        "{tried}\n{}",
+        scratch.read("said")
+    );
+    scratch.call(&["answer", "last", "approve", "N"]).exits(0);
     let run = run.end().exits(0);
-    assert_eq!((place.lines("shipped"), place.lines("kept")), (0, 1));
+    assert_eq!((scratch.lines("shipped"), scratch.lines("kept")), (0, 1));
     assert_eq!(run.told("InterviewCompleted", "answered_by"), ["person"]);
     let codes = run.told("PipelineWarning", "code");
     assert_eq!(codes, ["control_own_process"; 8]);
@@ -162,19 +171,19 @@ fn a_tool_can_neither_answer_nor_pause_nor_cancel_its_own_run() {
 #[test]
 fn thousands_of_connections_keep_no_person_from_answering() {
     for count in [1, 65, 300, 5_000] {
-        let place = Place::new();
-        // All at once from a tool, and beside them as many from outside that say nothing.
+        let scratch = Scratch::new();
+        // The tool opens all connections at once, while outside processes open as many that stay silent.
         let call = format!(
             "ulimit -n 6000; {COUNT}={count} exec {}",
             helper("helper_connects")
         );
-        place.write("g.dot", BESIDE).write(
+        scratch.write("g.dot", BESIDE).write(
             "attack.sh",
             format!("{RUN_DIR}=\"$ORCHESTRA_RUN_DIR\"; export {RUN_DIR}; {call} >heard"),
         );
-        let mut run = started(&place, &["run", "g.dot"]);
+        let mut run = started(&scratch, &["run", "g.dot"]);
         run.until(|object| object["event"] == "InterviewStarted");
-        let run_dir = place.path(".orchestra/runs").join(place.runs().remove(0));
+        let run_dir = scratch.path(".orchestra/runs").join(scratch.runs().remove(0));
         let mut outside = Command::new("sh")
             .args(["-c", &call])
             .env(RUN_DIR, &run_dir)
@@ -188,13 +197,13 @@ fn thousands_of_connections_keep_no_person_from_answering() {
             line.clear();
             assert_ne!(output.read_line(&mut line).unwrap(), 0);
         }
-        place.call(&["answer", "last", "approve", "N"]).exits(0);
+        scratch.call(&["answer", "last", "approve", "N"]).exits(0);
         let run = run.end().exits(0);
         drop(outside.stdin.take());
         outside.wait().unwrap();
-        assert_eq!((place.lines("shipped"), place.lines("kept")), (0, 1));
-        // Each of the tool was refused at once; a few are told of.
-        let heard = place.read("heard");
+        assert_eq!((scratch.lines("shipped"), scratch.lines("kept")), (0, 1));
+        // Each connection of the tool was refused at once; only a few are reported.
+        let heard = scratch.read("heard");
         assert!(
             heard.contains(&format!("refused {count} of {count}\n")),
             "{heard}"
@@ -203,7 +212,7 @@ fn thousands_of_connections_keep_no_person_from_answering() {
     }
 }
 
-/// Not a test: it connects to the owner of a run again and again, keeps all connections and says nothing.
+/// Not a test by itself: repeatedly connects to the owner of a run, and keeps all connections open and silent.
 #[test]
 #[ignore = "a part of another test"]
 fn helper_connects() {
@@ -227,6 +236,6 @@ fn helper_connects() {
         read.is_ok() && line.contains("control_own_process")
     });
     println!("\nrefused {} of {count}", refused.count());
-    // Until whoever started it has what he wants; a tool's input is at its end.
+    // Wait until the parent test closes standard input; the input of a tool is at its end at once.
     let _ = std::io::stdin().read_to_end(&mut Vec::new());
 }

@@ -1,4 +1,4 @@
-//! The edges that `orchestra run --simulate` took, through the program.
+//! The edge coverage of `orchestra run --simulate`, through the program.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)]
@@ -7,7 +7,7 @@ mod support;
 
 use std::collections::BTreeMap;
 
-use support::Place;
+use support::Scratch;
 
 const PIPELINE: &str = r#"digraph release {
     start [shape=Mdiamond]
@@ -24,24 +24,26 @@ const PIPELINE: &str = r#"digraph release {
 }
 "#;
 
-fn place() -> Place {
-    let place = Place::new();
-    place.write("a.dot", PIPELINE);
-    place.write("straight.yaml", "ship: Yes\n");
-    place.write("back.yaml", "test: [fail, success]\nship: [No, Yes]\n");
-    place
+fn scratch() -> Scratch {
+    let scratch = Scratch::new();
+    scratch.write("a.dot", PIPELINE);
+    scratch.write("straight.yaml", "ship: Yes\n");
+    scratch.write("back.yaml", "test: [fail, success]\nship: [No, Yes]\n");
+    scratch
 }
 
 #[test]
 fn a_simulation_ends_with_the_edges_that_it_took() {
-    let place = place();
-    let straight = place
+    let scratch = scratch();
+    let straight = scratch
         .call(&["run", "a.dot", "--simulate", "straight.yaml"])
         .exits(0);
     assert_eq!(straight.stdout, "success: start -> test -> ship -> exit\n");
     let line = "edges: 3 of 6 taken (50 %), not taken: test -> mend [outcome=fail], mend -> test, ship -> mend \"[N] No\"\n";
     assert!(straight.stderr.contains(line), "{}", straight.stderr);
-    let back = place.call(&["run", "a.dot", "--simulate", "back.yaml"]).exits(0);
+    let back = scratch
+        .call(&["run", "a.dot", "--simulate", "back.yaml"])
+        .exits(0);
     assert!(
         back.stderr.contains("edges: 6 of 6 taken (100 %)\n"),
         "{}",
@@ -51,14 +53,14 @@ fn a_simulation_ends_with_the_edges_that_it_took() {
 
 #[test]
 fn a_run_that_fails_or_waits_says_so_too() {
-    let place = place();
-    let waits = place.call(&["run", "a.dot", "--simulate"]).exits(5);
+    let scratch = scratch();
+    let waits = scratch.call(&["run", "a.dot", "--simulate"]).exits(5);
     assert!(
         waits.stderr.contains("edges: 2 of 6 taken (33 %), not taken: "),
         "{}",
         waits.stderr
     );
-    let fails = place
+    let fails = scratch
         .call(&["run", "a.dot", "--simulate", "--outcome", "test=fail"])
         .exits(1);
     assert!(
@@ -70,15 +72,15 @@ fn a_run_that_fails_or_waits_says_so_too() {
 
 #[test]
 fn a_quiet_run_and_one_that_is_not_simulated_do_not() {
-    let place = place();
-    let quiet = place
+    let scratch = scratch();
+    let quiet = scratch
         .call(&["run", "a.dot", "--simulate", "straight.yaml", "--quiet"])
         .exits(0);
     assert!(!quiet.stderr.contains("edges:"), "{}", quiet.stderr);
-    place.write("real.dot", support::tools(false));
-    let real = place.call(&["run", "real.dot"]).exits(0);
+    scratch.write("real.dot", support::tools(false));
+    let real = scratch.call(&["run", "real.dot"]).exits(0);
     assert!(!real.stderr.contains("edges:"), "{}", real.stderr);
-    let real = place.call(&["run", "real.dot", "--json"]).exits(0);
+    let real = scratch.call(&["run", "real.dot", "--json"]).exits(0);
     assert!(
         real.objects()
             .iter()
@@ -88,10 +90,10 @@ fn a_quiet_run_and_one_that_is_not_simulated_do_not() {
 
 #[test]
 fn in_json_the_edges_come_before_the_result_and_runs_add_up() {
-    let place = place();
+    let scratch = scratch();
     let mut taken: BTreeMap<(String, String), u64> = BTreeMap::new();
     for script in ["straight.yaml", "back.yaml"] {
-        let run = place
+        let run = scratch
             .call(&["run", "a.dot", "--simulate", script, "--json"])
             .exits(0);
         let objects = run.objects();
@@ -121,7 +123,7 @@ fn in_json_the_edges_come_before_the_result_and_runs_add_up() {
 
 #[test]
 fn a_script_that_does_not_fit_is_wrong_usage_and_says_what_was_meant() {
-    let place = place();
+    let scratch = scratch();
     for (script, message, help) in [
         (
             "tset: fail\n",
@@ -144,8 +146,8 @@ fn a_script_that_does_not_fit_is_wrong_usage_and_says_what_was_meant() {
             "a script maps a node to its outcomes",
         ),
     ] {
-        place.write("bad.yaml", script);
-        let run = place.call(&["run", "a.dot", "--simulate", "bad.yaml"]).exits(2);
+        scratch.write("bad.yaml", script);
+        let run = scratch.call(&["run", "a.dot", "--simulate", "bad.yaml"]).exits(2);
         assert!(
             run.stderr.contains(message) && run.stderr.contains(help),
             "{}",

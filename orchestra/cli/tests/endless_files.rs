@@ -1,5 +1,5 @@
-//! Files without an end, files that never begin, and files of 100 GiB in the place of those that the program reads: each is
-//! refused at once, with its name, and little memory.
+//! Endless files, files that block on reading, and files of 100 GiB in place of the files that the program reads. Each
+//! is rejected promptly with its name, and with little memory.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)]
@@ -9,16 +9,16 @@ mod support;
 use std::fs::File;
 use std::time::{Duration, Instant};
 
-use support::{Done, Place};
+use support::{Done, Scratch};
 
-/// The address space that the program may have, in KiB: more than it needs, and less than any of the files.
+/// The address space of the program in KiB: more than it needs, and less than any of the files.
 const ROOM: &str = "4000000";
-/// What nothing here comes near, unless it waits or reads for ever.
+/// A time that nothing exceeds unless it waits or reads forever.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 const FLOW: &str = "digraph flow { start -> exit }";
 
-fn call(place: &Place, args: &[&str]) -> Done {
+fn call(scratch: &Scratch, args: &[&str]) -> Done {
     let script = format!("ulimit -v {ROOM}; exec timeout 120 \"$0\" \"$@\"");
     let mut command = std::process::Command::new("sh");
     let shell = command
@@ -26,7 +26,7 @@ fn call(place: &Place, args: &[&str]) -> Done {
         .args(args);
     let begun = Instant::now();
     let output = shell
-        .current_dir(place.path("."))
+        .current_dir(scratch.path("."))
         .stdin(std::process::Stdio::null())
         .output()
         .unwrap();
@@ -38,26 +38,26 @@ fn call(place: &Place, args: &[&str]) -> Done {
     }
 }
 
-fn pipe(place: &Place, name: &str) {
+fn pipe(scratch: &Scratch, name: &str) {
     let made = std::process::Command::new("mkfifo")
-        .arg(place.path(name))
+        .arg(scratch.path(name))
         .status()
         .unwrap();
     assert!(made.success());
 }
 
-fn huge(place: &Place, name: &str) {
-    let file = File::create(place.path(name)).unwrap();
+fn huge(scratch: &Scratch, name: &str) {
+    let file = File::create(scratch.path(name)).unwrap();
     file.set_len(100 << 30).unwrap();
 }
 
 #[test]
 fn what_the_program_is_given_is_read_up_to_its_limit() {
-    let place = Place::new();
-    place.write("flow.dot", FLOW);
-    std::fs::create_dir(place.path("folder")).unwrap();
-    pipe(&place, "pipe");
-    huge(&place, "huge");
+    let scratch = Scratch::new();
+    scratch.write("flow.dot", FLOW);
+    std::fs::create_dir(scratch.path("folder")).unwrap();
+    pipe(&scratch, "pipe");
+    huge(&scratch, "huge");
     for file in ["/dev/zero", "pipe", "huge", "folder"] {
         let value = format!("key=@{file}");
         for args in [
@@ -70,7 +70,7 @@ fn what_the_program_is_given_is_read_up_to_its_limit() {
             &["run", "flow.dot", "--simulate", file],
             &["run", "flow.dot", "--config", file],
         ] {
-            let done = call(&place, args);
+            let done = call(&scratch, args);
             assert!(
                 [2, 3].contains(&done.code),
                 "{args:?}: {} {}",
@@ -81,8 +81,8 @@ fn what_the_program_is_given_is_read_up_to_its_limit() {
             assert!(said.contains(file), "{args:?}: {said}");
         }
     }
-    // What a shell pipes in is read.
-    let done = place
+    // Input from a pipe is read.
+    let done = scratch
         .call_with(
             &["run", "flow.dot", "--set", "key=@/dev/stdin", "--json"],
             "piped",
@@ -93,8 +93,8 @@ fn what_the_program_is_given_is_read_up_to_its_limit() {
 
 #[test]
 fn what_a_run_folder_holds_is_read_up_to_its_limit() {
-    let place = Place::new();
-    place.write("flow.dot", FLOW);
+    let scratch = Scratch::new();
+    scratch.write("flow.dot", FLOW);
     for name in [
         "manifest.json",
         "journal.jsonl",
@@ -102,16 +102,16 @@ fn what_a_run_folder_holds_is_read_up_to_its_limit() {
         "events.jsonl",
         "owner.lock",
     ] {
-        for plant in [pipe as fn(&Place, &str), huge] {
-            let _ = std::fs::remove_dir_all(place.path("runs"));
-            place
+        for plant in [pipe as fn(&Scratch, &str), huge] {
+            let _ = std::fs::remove_dir_all(scratch.path("runs"));
+            scratch
                 .call(&["run", "flow.dot", "--run-dir", "runs/flow"])
                 .exits(0);
             let path = format!("runs/flow/{name}");
-            std::fs::remove_file(place.path(&path)).unwrap();
-            plant(&place, &path);
-            let done = call(&place, &["resume", "runs/flow"]);
-            // Without a checkpoint the journal leads to the end again; no signal and no panic ends the program.
+            std::fs::remove_file(scratch.path(&path)).unwrap();
+            plant(&scratch, &path);
+            let done = call(&scratch, &["resume", "runs/flow"]);
+            // Without a checkpoint, the journal leads to the end again; no signal or panic ends the program.
             assert!(
                 (0..=2).contains(&done.code),
                 "{name}: {} {}",
@@ -119,11 +119,11 @@ fn what_a_run_folder_holds_is_read_up_to_its_limit() {
                 done.stderr
             );
             assert!(!done.stderr.contains("panicked"), "{name}: {}", done.stderr);
-            // Events are read by lines of a bounded length, but to the end of their file.
+            // Events are read to the end of the file, in lines of bounded length.
             if name == "events.jsonl" {
                 continue;
             }
-            let done = call(&place, &["status", "runs/flow"]);
+            let done = call(&scratch, &["status", "runs/flow"]);
             assert!(
                 (0..=2).contains(&done.code),
                 "{name}: {} {}",

@@ -1,4 +1,4 @@
-//! What the commands of tool stages, and those that models start, see of the environment of the run.
+//! The environment of tool stages and of commands that models start.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::panic)]
@@ -15,7 +15,7 @@ use serde_json::json;
 const HOUSE_KEY: &str = "key-of-the-house-0123456789";
 const FILE_KEY: &str = "key-of-the-file-0123456789";
 
-/// What somebody's shell has set, and a build server.
+/// Typical variables of a shell and of a build server.
 const SET: &[(&str, &str)] = &[
     ("CI", "true"),
     ("JAVA_HOME", "/opt/java"),
@@ -25,7 +25,8 @@ const SET: &[(&str, &str)] = &[
     ("SSH_KEY", "/etc/hosts"),
 ];
 
-/// What holds secrets: keys of providers, by name even where they are short; others by their values and names.
+/// Variables with secrets: API keys of providers, which are recognised by name even if they are short, and others that
+/// are recognised by value or name.
 const SECRET: &[(&str, &str)] = &[
     ("ANTHROPIC_API_KEY", KEY),
     ("OPENAI_API_KEY", "x"),
@@ -48,16 +49,16 @@ const PROVIDERS: &str = "  default: anthropic
 
 fn project() -> Project {
     let project = Project::new(PROVIDERS);
-    project.place.write("filed.key", format!("{FILE_KEY}\n"));
+    project.scratch.write("filed.key", format!("{FILE_KEY}\n"));
     project
 }
 
-/// The program in the environment of [`SET`] and [`SECRET`], and nothing else but `PATH` and `HOME`.
+/// Returns a command whose environment consists of [`SET`], [`SECRET`], `PATH` and `HOME` only.
 fn command(project: &Project, args: &[&str]) -> Command {
     let mut command = project.command(args);
     command.env_clear();
     command.env("PATH", std::env::var_os("PATH").unwrap());
-    command.env("HOME", project.place.path("home"));
+    command.env("HOME", project.scratch.path("home"));
     command.envs(SET.iter().copied()).envs(SECRET.iter().copied());
     command
 }
@@ -66,7 +67,7 @@ fn run(project: &Project, args: &[&str]) -> Done {
     done(command(project, args).output().unwrap())
 }
 
-/// A pipeline of one tool, which writes its environment into the file `seen`; with attributes of graph and node.
+/// A pipeline with one tool that writes its environment to the file `seen`, with attributes of graph and node.
 fn dump(graph: &str, node: &str) -> String {
     format!(
         "digraph dump {{\n {graph}\n start -> dump -> exit\n \
@@ -74,22 +75,22 @@ fn dump(graph: &str, node: &str) -> String {
     )
 }
 
-/// What a command wrote with `env -0`.
+/// Returns the variables that a command wrote with `env -0`.
 fn seen(project: &Project) -> BTreeMap<String, String> {
-    let text = project.place.read("seen");
+    let text = project.scratch.read("seen");
     let variables = text
         .split_terminator('\0')
         .map(|line| line.split_once('=').unwrap());
-    // What the shell sets itself.
+    // The shell itself sets these.
     let variables = variables.filter(|(name, _)| !["PWD", "OLDPWD", "SHLVL", "_"].contains(name));
     variables
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .collect()
 }
 
-/// What the tool of a pipeline sees.
+/// Returns the variables that the tool of a pipeline sees.
 fn seen_with(project: &Project, graph: &str, node: &str) -> BTreeMap<String, String> {
-    project.place.write("a.dot", dump(graph, node));
+    project.scratch.write("a.dot", dump(graph, node));
     run(project, &["run", "a.dot"]).exits(0);
     seen(project)
 }
@@ -134,7 +135,7 @@ fn a_pipeline_adds_variables_and_asks_for_withheld_ones_but_not_for_keys() {
 
     for key in ["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "HOUSE_MODELS"] {
         project
-            .place
+            .scratch
             .write("a.dot", dump("", &format!(", tool_env={key}")));
         let refused = run(&project, &["run", "a.dot"]).exits(1);
         let said = format!("`tool_env` lists `{key}`");
@@ -176,14 +177,14 @@ fn a_tool_stage_may_begin_with_an_empty_environment() {
 fn the_check_knows_the_attributes_and_refuses_the_variables_of_the_engine() {
     let project = project();
     let check = |text: &str, code: i32| {
-        project.place.write("a.dot", text);
+        project.scratch.write("a.dot", text);
         let done = run(&project, &["check", "a.dot"]).exits(code);
         done.stdout + &done.stderr
     };
     let node = ", tool_env.LEVEL=3, tool_env=MY_OWN";
     let sound = check(&dump("tool_env.CI=true; tool_env_inherit=false", node), 0);
     assert!(!sound.contains("warning"), "{sound}");
-    for (graph, node, fault) in [
+    for (graph, node, error) in [
         (
             "",
             ", tool_env=\"CI=true\"",
@@ -197,7 +198,7 @@ fn the_check_knows_the_attributes_and_refuses_the_variables_of_the_engine() {
         ("tool_env_inherit=maybe", "", "error[attribute_type]"),
     ] {
         let said = check(&dump(graph, node), 3);
-        assert!(said.contains(fault), "{said}");
+        assert!(said.contains(error), "{said}");
     }
     let edge = "start -> dump [tool_env.CI=true]; dump";
     let said = check(&dump("", "").replace("start -> dump", edge), 0);
@@ -211,7 +212,7 @@ fn a_command_that_a_model_starts_sees_the_short_list_only() {
     project.server.push(Answer::call("shell", calls.to_string()));
     project.server.push(reports("done"));
     let text = "digraph { tool_env.CI=set; tool_env=MY_OWN; start -> work -> exit; work [prompt=x, agent.tools=shell] }";
-    project.place.write("a.dot", text);
+    project.scratch.write("a.dot", text);
     run(&project, &["run", "a.dot"]).exits(0);
     let seen = seen(&project);
     assert!(seen.contains_key("PATH") && seen.contains_key("HOME"));

@@ -1,4 +1,4 @@
-//! The examples, run by the program as the README says.
+//! The examples, run as the README describes.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)]
@@ -10,35 +10,35 @@ use std::path::Path;
 
 use orchestra_example_tests::pipelines;
 use serde_json::Value;
-use support::{Done, Place};
+use support::{Done, Scratch};
 
 fn examples() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples"))
 }
 
-/// A copy of the release check, so that its crate can be broken.
-fn release_check(place: &Place) {
+/// Copies the release check, so that its crate can be broken.
+fn release_check(scratch: &Scratch) {
     for file in ["release_check.dot", "widget/Cargo.toml", "widget/src/lib.rs"] {
         let text = std::fs::read(examples().join("release_check").join(file)).unwrap();
-        place.write(&format!("examples/release_check/{file}"), text);
+        scratch.write(&format!("examples/release_check/{file}"), text);
     }
 }
 
-fn run_release_check(place: &Place) -> Done {
-    place.call(&["run", "examples/release_check/release_check.dot"])
+fn run_release_check(scratch: &Scratch) -> Done {
+    scratch.call(&["run", "examples/release_check/release_check.dot"])
 }
 
 #[test]
 fn the_release_check_builds_tests_and_packages_a_real_crate() {
-    let place = Place::new();
-    release_check(&place);
-    let run = run_release_check(&place).exits(0);
+    let scratch = Scratch::new();
+    release_check(&scratch);
+    let run = run_release_check(&scratch).exits(0);
     assert_eq!(
         run.stdout,
         "success: start -> build -> test -> verdict -> package -> record -> exit\n"
     );
     assert!(
-        place
+        scratch
             .path("examples/release_check/widget/target/package/widget-0.3.1.crate")
             .is_file()
     );
@@ -46,15 +46,15 @@ fn the_release_check_builds_tests_and_packages_a_real_crate() {
 
 #[test]
 fn a_broken_test_takes_the_failure_path_and_says_so() {
-    let place = Place::new();
-    release_check(&place);
+    let scratch = Scratch::new();
+    release_check(&scratch);
     let source = "examples/release_check/widget/src/lib.rs";
-    let text = place.read(source);
-    place.write(
+    let text = scratch.read(source);
+    scratch.write(
         source,
         text.replace("self.major == other.major", "self.major != other.major"),
     );
-    let run = run_release_check(&place).exits(1);
+    let run = run_release_check(&scratch).exits(1);
     assert_eq!(
         run.stdout,
         "failed: start -> build -> test -> verdict -> report_failure\n"
@@ -69,20 +69,20 @@ fn a_broken_test_takes_the_failure_path_and_says_so() {
 
 #[test]
 fn every_example_is_sound_and_canonical() {
-    let place = Place::new();
+    let scratch = Scratch::new();
     let pipelines = pipelines();
     let files: Vec<&str> = pipelines
         .iter()
         .map(|pipeline| pipeline.file.to_str().unwrap())
         .collect();
     assert!(files.len() >= 9, "{files:?}");
-    place
+    scratch
         .call(&[&["check", "--deny", "warnings"], &files[..]].concat())
         .exits(0);
-    place.call(&[&["fmt", "--check"], &files[..]].concat()).exits(0);
+    scratch.call(&[&["fmt", "--check"], &files[..]].concat()).exits(0);
 }
 
-/// How often each edge was taken in a simulation, by what the program says of it.
+/// Returns the number of times that each edge was taken in a simulation, according to the program's output.
 fn taken(simulated: &Done) -> BTreeMap<String, u64> {
     let coverage = simulated.objects().into_iter();
     let mut coverage = coverage.filter(|object| object["schema"] == "orchestra.coverage/1");
@@ -97,13 +97,13 @@ fn taken(simulated: &Done) -> BTreeMap<String, u64> {
 
 #[test]
 fn simulations_by_script_drive_every_example_down_each_of_its_edges() {
-    let place = Place::new();
+    let scratch = Scratch::new();
     for pipeline in pipelines() {
         let file = pipeline.file.to_str().unwrap();
         let mut edges: BTreeMap<String, u64> = BTreeMap::new();
         for script in &pipeline.scripts {
             let script = script.to_str().unwrap();
-            let run = place.call(&["run", file, "--simulate", script, "--json"]);
+            let run = scratch.call(&["run", file, "--simulate", script, "--json"]);
             assert!(matches!(run.code, 0 | 1), "{script}: {}", run.stderr);
             for (edge, count) in taken(&run) {
                 *edges.entry(edge).or_default() += count;
@@ -120,7 +120,7 @@ fn simulations_by_script_drive_every_example_down_each_of_its_edges() {
 
 #[test]
 fn the_edges_that_a_simulation_took_are_printed() {
-    let place = Place::new();
+    let scratch = Scratch::new();
     let pipelines = pipelines();
     let branching = pipelines
         .iter()
@@ -130,14 +130,14 @@ fn the_edges_that_a_simulation_took_are_printed() {
         branching.file.to_str().unwrap(),
         branching.scripts[0].to_str().unwrap(),
     );
-    let half = place.call(&["run", file, "--simulate", script]).exits(0);
+    let half = scratch.call(&["run", file, "--simulate", script]).exits(0);
     let line = "edges: 4 of 6 taken (67 %), not taken: readable -> proofread \"Yes\", proofread -> exit\n";
     assert!(half.stderr.contains(line), "{}", half.stderr);
     let hello = pipelines
         .iter()
         .find(|pipeline| pipeline.name == "hello")
         .unwrap();
-    let whole = place
+    let whole = scratch
         .call(&["run", hello.file.to_str().unwrap(), "--simulate"])
         .exits(0);
     assert!(
@@ -149,15 +149,15 @@ fn the_edges_that_a_simulation_took_are_printed() {
 
 #[test]
 fn the_branching_example_takes_both_ways() {
-    let place = Place::new();
+    let scratch = Scratch::new();
     let file = examples().join("branching/branching.dot");
     let file = file.to_str().unwrap();
-    let yes = place.call(&["run", file, "--simulate"]).exits(0);
+    let yes = scratch.call(&["run", file, "--simulate"]).exits(0);
     assert_eq!(
         yes.stdout,
         "success: start -> translate -> readable -> proofread -> exit\n"
     );
-    let no = place
+    let no = scratch
         .call(&["run", file, "--simulate", "--outcome", "translate=fail"])
         .exits(0);
     assert_eq!(

@@ -1,4 +1,4 @@
-//! Human gates of `orchestra run`, through the program: who answers, in which order, and what happens when nobody does.
+//! Human gates of `orchestra run`, through the program: the sources of answers, their order, and missing answers.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)]
@@ -9,9 +9,9 @@ use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
 use serde_json::Value;
-use support::{Place, done};
+use support::{Scratch, done};
 
-/// A gate with a way out and a way back; `attributes` are the gate's.
+/// A gate with an edge to the exit and an edge back. `attributes` are the attributes of the gate.
 fn gate(attributes: &str) -> String {
     format!(
         r#"digraph gate {{
@@ -29,10 +29,10 @@ fn gate(attributes: &str) -> String {
     )
 }
 
-fn place(attributes: &str) -> Place {
-    let place = Place::new();
-    place.write("g.dot", gate(attributes));
-    place
+fn scratch(attributes: &str) -> Scratch {
+    let scratch = Scratch::new();
+    scratch.write("g.dot", gate(attributes));
+    scratch
 }
 
 const SHIPPED: &str = "success: start -> build -> approve -> ship -> exit\n";
@@ -40,10 +40,12 @@ const MENDED: &str = "success: start -> build -> approve -> mend -> approve -> s
 
 #[test]
 fn lines_of_a_pipe_answer_and_nonsense_is_asked_again() {
-    let run = place("").call_with(&["run", "g.dot"], "maybe\nno\nY\n").exits(0);
+    let run = scratch("")
+        .call_with(&["run", "g.dot"], "maybe\nno\nY\n")
+        .exits(0);
     assert_eq!(run.stdout, MENDED);
     let question = "        -> approve (only edge)\n[?] approve: Ship it?\n    [Y] Yes, ship\n    [N] No\n    Select: \n    \
-                    the line is none of the answers: [Y] Yes, ship, [N] No\n    Select: [N] No\n    ok approve ";
+                    the line is not one of the answers: [Y] Yes, ship, [N] No\n    Select: [N] No\n    ok approve ";
     assert!(
         run.stderr.contains(question),
         "what came before is shown before: {}",
@@ -58,7 +60,7 @@ fn lines_of_a_pipe_answer_and_nonsense_is_asked_again() {
 
 #[test]
 fn nobody_to_ask_is_code_5_with_the_gate_and_the_way_to_answer_it() {
-    let run = place("").call(&["run", "g.dot"]).exits(5);
+    let run = scratch("").call(&["run", "g.dot"]).exits(5);
     assert_eq!(run.stdout, "paused: start -> build\n");
     for part in [
         "error: the gate `approve` waits for a person: standard input is closed",
@@ -67,7 +69,7 @@ fn nobody_to_ask_is_code_5_with_the_gate_and_the_way_to_answer_it() {
     ] {
         assert!(run.stderr.contains(part), "{}", run.stderr);
     }
-    let json = place("").call(&["run", "g.dot", "--json"]).exits(5);
+    let json = scratch("").call(&["run", "g.dot", "--json"]).exits(5);
     let objects = json.objects();
     let (result, events) = objects.split_last().unwrap();
     assert_eq!(result["status"], "paused");
@@ -84,14 +86,14 @@ fn nobody_to_ask_is_code_5_with_the_gate_and_the_way_to_answer_it() {
 
 #[test]
 fn silence_never_approves_in_a_simulation_either() {
-    let run = place("").call(&["run", "g.dot", "--simulate"]).exits(5);
+    let run = scratch("").call(&["run", "g.dot", "--simulate"]).exits(5);
     assert_eq!(run.stdout, "paused: start -> build\n");
 }
 
 #[test]
 fn auto_approve_takes_the_first_choice_and_says_so() {
-    let place = place("");
-    let run = place
+    let scratch = scratch("");
+    let run = scratch
         .call_with(&["run", "g.dot", "--auto-approve", "--run-dir", "out"], "N\n")
         .exits(0);
     assert_eq!(run.stdout, SHIPPED);
@@ -101,14 +103,14 @@ fn auto_approve_takes_the_first_choice_and_says_so() {
         run.stderr
     );
     assert!(!run.stderr.contains("Select:"), "nobody is asked: {}", run.stderr);
-    let checkpoint: Value = serde_json::from_str(&place.read("out/checkpoint.json")).unwrap();
+    let checkpoint: Value = serde_json::from_str(&scratch.read("out/checkpoint.json")).unwrap();
     let text = checkpoint.to_string();
     assert!(text.contains(r#""human.gate.answered_by":"automatic""#), "{text}");
 }
 
 #[test]
 fn answers_of_the_command_line_are_taken_in_turn_and_come_before_everybody_else() {
-    let place = place("");
+    let scratch = scratch("");
     let answers = [
         "run",
         "g.dot",
@@ -117,48 +119,48 @@ fn answers_of_the_command_line_are_taken_in_turn_and_come_before_everybody_else(
         "--answer",
         "approve=yes, SHIP",
     ];
-    assert_eq!(place.call_with(&answers, "Y\n").exits(0).stdout, MENDED);
+    assert_eq!(scratch.call_with(&answers, "Y\n").exits(0).stdout, MENDED);
     let then_automatic = ["run", "g.dot", "--answer", "approve=N", "--auto-approve"];
-    assert_eq!(place.call(&then_automatic).exits(0).stdout, MENDED);
+    assert_eq!(scratch.call(&then_automatic).exits(0).stdout, MENDED);
     let then_person = ["run", "g.dot", "--answer", "approve=N"];
-    assert_eq!(place.call_with(&then_person, "Y\n").exits(0).stdout, MENDED);
+    assert_eq!(scratch.call_with(&then_person, "Y\n").exits(0).stdout, MENDED);
     assert_eq!(
-        place.call(&then_person).exits(5).stdout,
+        scratch.call(&then_person).exits(5).stdout,
         "paused: start -> build -> approve -> mend\n"
     );
 }
 
 #[test]
 fn wrong_answers_of_the_command_line_are_wrong_usage_and_run_nothing() {
-    let place = place("");
+    let scratch = scratch("");
     let cases = [
         ("aprove=Y", "did you mean `approve`?"),
         ("approve=shop", "did you mean `ship`?"),
         ("approve=later", "its choices are [Y] Yes, ship, [N] No"),
-        ("build=Y", "`build` is no human gate"),
+        ("build=Y", "`build` is not a human gate"),
         ("nowhere=Y", "its human gates are approve"),
         ("approve", "NODE=CHOICE"),
         ("approve=", "NODE=CHOICE"),
         ("=Y", "NODE=CHOICE"),
     ];
     for (answer, help) in cases {
-        let run = place.call(&["run", "g.dot", "--answer", answer]).exits(2);
+        let run = scratch.call(&["run", "g.dot", "--answer", answer]).exits(2);
         assert!(run.stderr.contains(help), "{answer}: {}", run.stderr);
     }
-    place.write("plain.dot", "digraph plain { start -> exit }");
-    let none = place.call(&["run", "plain.dot", "--answer", "exit=Y"]).exits(2);
+    scratch.write("plain.dot", "digraph plain { start -> exit }");
+    let none = scratch.call(&["run", "plain.dot", "--answer", "exit=Y"]).exits(2);
     assert!(
         none.stderr.contains("the pipeline has no human gates"),
         "{}",
         none.stderr
     );
-    assert!(!place.path(".orchestra").exists());
+    assert!(!scratch.path(".orchestra").exists());
 }
 
 #[test]
 fn a_script_answers_gates_in_turn_before_the_command_line_does() {
-    let place = place("");
-    place.write(
+    let scratch = scratch("");
+    scratch.write(
         "script.yaml",
         "approve: [N, {preferred_label: 'Yes, ship', notes: fine}]\n",
     );
@@ -170,10 +172,10 @@ fn a_script_answers_gates_in_turn_before_the_command_line_does() {
         "--answer",
         "approve=Y",
     ];
-    assert_eq!(place.call(&run).exits(0).stdout, MENDED);
+    assert_eq!(scratch.call(&run).exits(0).stdout, MENDED);
     let inline = ["run", "g.dot", "--simulate", "--outcome", "approve=mend,ship"];
-    assert_eq!(place.call(&inline).exits(0).stdout, MENDED);
-    // Without an entry of its own, the gate is answered by the others.
+    assert_eq!(scratch.call(&inline).exits(0).stdout, MENDED);
+    // A gate without an entry in the script is answered by the other sources.
     let given = [
         "run",
         "g.dot",
@@ -183,11 +185,11 @@ fn a_script_answers_gates_in_turn_before_the_command_line_does() {
         "--answer",
         "approve=Y",
     ];
-    assert_eq!(place.call(&given).exits(0).stdout, SHIPPED);
+    assert_eq!(scratch.call(&given).exits(0).stdout, SHIPPED);
     let automatic = ["run", "g.dot", "--simulate", "--auto-approve"];
-    assert_eq!(place.call(&automatic).exits(0).stdout, SHIPPED);
+    assert_eq!(scratch.call(&automatic).exits(0).stdout, SHIPPED);
     assert_eq!(
-        place
+        scratch
             .call_with(&["run", "g.dot", "--simulate"], "Y\n")
             .exits(0)
             .stdout,
@@ -197,7 +199,7 @@ fn a_script_answers_gates_in_turn_before_the_command_line_does() {
 
 #[test]
 fn a_script_may_skip_a_gate_or_let_its_time_run_out() {
-    let timed = place(", timeout=90m, \"human.default_choice\"=\"mend\", max_visits=2");
+    let timed = scratch(", timeout=90m, \"human.default_choice\"=\"mend\", max_visits=2");
     let skipped = timed
         .call(&["run", "g.dot", "--simulate", "--outcome", "approve=skipped"])
         .exits(1);
@@ -217,7 +219,7 @@ fn a_script_may_skip_a_gate_or_let_its_time_run_out() {
         "{}",
         silent.stderr
     );
-    let retried = place(", timeout=90m, max_retries=1, retry_policy=none");
+    let retried = scratch(", timeout=90m, max_retries=1, retry_policy=none");
     let run = retried
         .call(&["run", "g.dot", "--simulate", "--outcome", "approve=timeout,Y"])
         .exits(0);
@@ -228,13 +230,13 @@ fn a_script_may_skip_a_gate_or_let_its_time_run_out() {
 
 #[test]
 fn a_choice_of_that_name_comes_before_the_meaning_of_a_word() {
-    let place = Place::new();
-    place.write(
+    let scratch = Scratch::new();
+    scratch.write(
         "g.dot",
         r#"digraph g { start -> ask; ask [shape=hexagon]; ask -> exit [label="Skipped"]; ask -> mend [label="Retry"]
             mend [shape=parallelogram, tool_command="true"]; mend -> ask }"#,
     );
-    let run = place
+    let run = scratch
         .call(&["run", "g.dot", "--simulate", "--outcome", "ask=retry,skipped"])
         .exits(0);
     assert_eq!(run.stdout, "success: start -> ask -> mend -> ask -> exit\n");
@@ -242,7 +244,7 @@ fn a_choice_of_that_name_comes_before_the_meaning_of_a_word() {
 
 #[test]
 fn a_wrong_answer_of_a_script_is_wrong_usage() {
-    let place = place("");
+    let scratch = scratch("");
     for (script, help) in [
         ("approve: shop\n", "did you mean `ship`?"),
         (
@@ -256,8 +258,8 @@ fn a_wrong_answer_of_a_script_is_wrong_usage() {
             "sets no context",
         ),
     ] {
-        place.write("script.yaml", script);
-        let run = place
+        scratch.write("script.yaml", script);
+        let run = scratch
             .call(&["run", "g.dot", "--simulate", "script.yaml"])
             .exits(2);
         assert!(run.stderr.contains(help), "{script}: {}", run.stderr);
@@ -266,9 +268,9 @@ fn a_wrong_answer_of_a_script_is_wrong_usage() {
 
 #[test]
 fn a_time_out_takes_the_default_although_the_console_waits() {
-    let place = place(", timeout=300ms, \"human.default_choice\"=\"Y\"");
-    // The pipe stays open and says nothing.
-    let child = place
+    let scratch = scratch(", timeout=300ms, \"human.default_choice\"=\"Y\"");
+    // The pipe stays open and provides nothing.
+    let child = scratch
         .command(&["run", "g.dot"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -291,35 +293,37 @@ fn a_time_out_takes_the_default_although_the_console_waits() {
 
 #[test]
 fn free_text_goes_on_with_the_run() {
-    let place = Place::new();
-    place.write(
+    let scratch = Scratch::new();
+    scratch.write(
         "g.dot",
         r#"digraph g { start -> ask; ask [shape=hexagon, label="Why?"]; ask -> say [freeform=true]
             say [shape=diamond]; say -> exit [condition="context.human.gate.text=Because"]; say -> ask }"#,
     );
-    let run = place.call_with(&["run", "g.dot"], "\nBecause\n").exits(0);
+    let run = scratch.call_with(&["run", "g.dot"], "\nBecause\n").exits(0);
     assert!(
         run.stderr
-            .contains("    > \n    an empty answer is no answer\n    > (a text, which is not shown)\n"),
+            .contains("    > \n    an empty answer is not an answer\n    > (a text, which is not shown)\n"),
         "{}",
         run.stderr
     );
     assert_eq!(run.stdout, "success: start -> ask -> say -> exit\n");
-    let given = place.call(&["run", "g.dot", "--answer", "ask=Because"]).exits(0);
+    let given = scratch
+        .call(&["run", "g.dot", "--answer", "ask=Because"])
+        .exits(0);
     assert_eq!(given.stdout, "success: start -> ask -> say -> exit\n");
 }
 
 #[test]
 fn what_a_pipe_answers_is_not_shown() {
-    let place = Place::new();
-    place.write(
+    let scratch = Scratch::new();
+    scratch.write(
         "g.dot",
         r#"digraph g { start -> ask; ask [shape=hexagon, label="Password?"]
             ask -> say [freeform=true, label="Any"]; say -> choose
             say [shape=parallelogram, tool_command="echo said"]
             choose [shape=hexagon, label="Sure?"]; choose -> exit [label="[S] Sure"]; choose -> say [label="[N] No"] }"#,
     );
-    let run = place
+    let run = scratch
         .call_with(&["run", "g.dot"], "hunter2\nswordfish\nsure\n")
         .exits(0);
     let shown = run.stdout + &run.stderr;
@@ -329,22 +333,22 @@ fn what_a_pipe_answers_is_not_shown() {
     );
     for part in [
         "    > (a text, which is not shown)\n",
-        "    Select: \n    the line is none of the answers: [S] Sure, [N] No\n    Select: [S] Sure\n",
+        "    Select: \n    the line is not one of the answers: [S] Sure, [N] No\n    Select: [S] Sure\n",
     ] {
         assert!(shown.contains(part), "{part}\n{shown}");
     }
-    // A pipe that is given up does not tell what it said either.
-    let nonsense = place
+    // The invalid lines of a pipe are not shown either.
+    let nonsense = scratch
         .call_with(&["run", "g.dot"], "hunter2\na1\na2\nswordfish\n")
         .exits(5);
-    let told = nonsense.stdout + &nonsense.stderr + &place.call(&["status", "last"]).exits(0).stdout;
+    let told = nonsense.stdout + &nonsense.stderr + &scratch.call(&["status", "last"]).exits(0).stdout;
     assert!(!told.contains("hunter2") && !told.contains("swordfish"), "{told}");
 }
 
 #[test]
 fn gates_of_parallel_branches_are_asked_one_after_the_other_and_lines_name_their_branch() {
-    let place = Place::new();
-    place.write(
+    let scratch = Scratch::new();
+    scratch.write(
         "p.dot",
         r#"digraph p {
     start -> fan
@@ -361,12 +365,12 @@ fn gates_of_parallel_branches_are_asked_one_after_the_other_and_lines_name_their
     join -> exit
 }"#,
     );
-    let run = place.call_with(&["run", "p.dot"], "G\ng\n").exits(0);
+    let run = scratch.call_with(&["run", "p.dot"], "G\ng\n").exits(0);
     let questions: Vec<&str> = run
         .stderr
         .lines()
         .filter(|line| line.starts_with("[?]") || line.contains("Select: "))
-        // What a branch tells meanwhile may come between a prompt and its answer.
+        // Output of a branch may come between a prompt and its answer.
         .map(|line| line.split_inclusive("Select: ").next().unwrap_or(line))
         .collect();
     assert_eq!(
@@ -393,8 +397,8 @@ fn gates_of_parallel_branches_are_asked_one_after_the_other_and_lines_name_their
 
 #[test]
 fn goal_gates_and_restarts_are_told() {
-    let place = Place::new();
-    place.write(
+    let scratch = Scratch::new();
+    scratch.write(
         "r.dot",
         r#"digraph r {
     start -> work -> test
@@ -407,11 +411,11 @@ fn goal_gates_and_restarts_are_told() {
     go -> exit [condition="context.again!=true"]
 }"#,
     );
-    place.write(
+    scratch.write(
         "script.yaml",
         "work: [{outcome: success, context: {again: true}}, success]\ntest: [success, fail, success]\n",
     );
-    let run = place
+    let run = scratch
         .call(&["run", "r.dot", "--simulate", "script.yaml"])
         .exits(0);
     for part in [
@@ -424,8 +428,8 @@ fn goal_gates_and_restarts_are_told() {
 
 #[test]
 fn an_interrupt_pauses_a_run_that_waits_for_an_answer() {
-    let place = place("");
-    let mut run = place.command(&["run", "g.dot", "--json"]);
+    let scratch = scratch("");
+    let mut run = scratch.command(&["run", "g.dot", "--json"]);
     let mut child = run
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -448,14 +452,14 @@ fn an_interrupt_pauses_a_run_that_waits_for_an_answer() {
     assert_eq!(result["status"], "paused");
     let prompt = "    Select: \npausing: running stages are told to stop; once more stops at once\n";
     assert!(run.stderr.contains(prompt), "{}", run.stderr);
-    let asked_again = place.call_with(&["resume", "last"], "Y\n").exits(0);
+    let asked_again = scratch.call_with(&["resume", "last"], "Y\n").exits(0);
     assert_eq!(asked_again.stdout, SHIPPED);
 }
 
 #[test]
 fn a_gate_of_a_child_is_answered_like_one_of_the_pipeline() {
-    let place = place("");
-    place.write(
+    let scratch = scratch("");
+    scratch.write(
         "p.dot",
         r#"digraph p {
     graph [stack.child_dotfile="g.dot"]
@@ -463,7 +467,7 @@ fn a_gate_of_a_child_is_answered_like_one_of_the_pipeline() {
     watch [shape=house, label="Watch", manager.actions="wait", manager.poll_interval=10ms]
 }"#,
     );
-    let run = place.call(&["run", "p.dot", "--answer", "approve=Y"]).exits(0);
+    let run = scratch.call(&["run", "p.dot", "--answer", "approve=Y"]).exits(0);
     for part in [
         "watch-1 > gate\n",
         "    ok watch-1 > build ",
@@ -474,9 +478,9 @@ fn a_gate_of_a_child_is_answered_like_one_of_the_pipeline() {
         assert!(run.stderr.contains(part), "{part}: {}", run.stderr);
     }
     let scripted = ["run", "p.dot", "--simulate", "--outcome", "approve=N,Y"];
-    let run = place.call(&scripted).exits(0);
+    let run = scratch.call(&scripted).exits(0);
     assert!(run.stderr.contains("ok watch-1 > mend "), "{}", run.stderr);
-    let wrong = place.call(&["run", "p.dot", "--answer", "aprove=Y"]).exits(2);
+    let wrong = scratch.call(&["run", "p.dot", "--answer", "aprove=Y"]).exits(2);
     assert!(
         wrong.stderr.contains("did you mean `approve`?"),
         "{}",
@@ -486,12 +490,12 @@ fn a_gate_of_a_child_is_answered_like_one_of_the_pipeline() {
 
 #[test]
 fn a_child_that_waits_for_a_person_pauses_the_run_and_names_its_gate() {
-    let place = place("");
-    place.write(
+    let scratch = scratch("");
+    scratch.write(
         "p.dot",
         r#"digraph p { start -> sub -> exit; sub [shape=folder, label="Ship", subpipeline.file="g.dot"] }"#,
     );
-    let run = place.call(&["run", "p.dot"]).exits(5);
+    let run = scratch.call(&["run", "p.dot"]).exits(5);
     assert_eq!(run.stdout, "paused: start\n");
     for part in [
         "the gate `approve` waits",
@@ -499,5 +503,5 @@ fn a_child_that_waits_for_a_person_pauses_the_run_and_names_its_gate() {
     ] {
         assert!(run.stderr.contains(part), "{part}: {}", run.stderr);
     }
-    place.call(&["run", "p.dot", "--answer", "approve=Y"]).exits(0);
+    scratch.call(&["run", "p.dot", "--answer", "approve=Y"]).exits(0);
 }

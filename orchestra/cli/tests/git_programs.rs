@@ -1,5 +1,5 @@
-//! Programs that git runs for a repository: what a stage names never runs in the engine's git, and what the user named
-//! before the run runs as tools do.
+//! Programs that git runs for a repository. Those that a stage configures never run in the engine's git, and those that
+//! the user configured before the run execute like tools.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
@@ -8,48 +8,48 @@ mod support;
 
 use std::process::Command;
 
-use support::Place;
+use support::Scratch;
 
 const CONFIGURATION: &str = "workspace:\n  repos:\n    backend: {path: backend}\n";
 const SECRET: &str = "sk-canary-0123456789abcdef0123";
 
-/// A repository with a commit, a home of its own, and a program that says that it ran, with its environment.
-fn repository() -> Place {
-    let place = Place::new();
-    place.write("orchestra.yaml", CONFIGURATION);
-    place.write("home/.keep", "");
-    place.write("backend/list.txt", "one\n-\n-\n-\ntwo\n");
-    let log = place.path("canaries").display().to_string();
-    place.write(
+/// A repository with a commit, a separate home folder, and a program that records its execution and its environment.
+fn repository() -> Scratch {
+    let scratch = Scratch::new();
+    scratch.write("orchestra.yaml", CONFIGURATION);
+    scratch.write("home/.keep", "");
+    scratch.write("backend/list.txt", "one\n-\n-\n-\ntwo\n");
+    let log = scratch.path("canaries").display().to_string();
+    scratch.write(
         "canary",
         format!("#!/bin/sh\necho \"ran: $*\" >> '{log}'\nenv >> '{log}'\nsetsid sleep 1800 >/dev/null 2>&1 &\necho $! >> '{log}.pids'\ncat\n"),
     );
     assert!(
         Command::new("chmod")
             .arg("+x")
-            .arg(place.path("canary"))
+            .arg(scratch.path("canary"))
             .status()
             .unwrap()
             .success()
     );
-    git(&place, &["init", "-q", "-b", "main"]);
-    commit(&place);
-    place
+    git(&scratch, &["init", "-q", "-b", "main"]);
+    commit(&scratch);
+    scratch
 }
 
-fn commit(place: &Place) {
-    git(place, &["add", "-A"]);
+fn commit(scratch: &Scratch) {
+    git(scratch, &["add", "-A"]);
     let (user, mail) = ("user.name=me", "user.email=me@localhost");
-    git(place, &["-c", user, "-c", mail, "commit", "-q", "-m", "start"]);
+    git(scratch, &["-c", user, "-c", mail, "commit", "-q", "-m", "start"]);
 }
 
-/// What git says in the repository, as the user would hear it.
+/// Runs git in the repository with the user's configuration and returns the output.
 #[track_caller]
-fn git(place: &Place, words: &[&str]) -> String {
+fn git(scratch: &Scratch, words: &[&str]) -> String {
     let mut command = Command::new("git");
-    command.arg("-C").arg(place.path("backend")).args(words);
+    command.arg("-C").arg(scratch.path("backend")).args(words);
     command
-        .env("HOME", place.path("home"))
+        .env("HOME", scratch.path("home"))
         .env("GIT_CONFIG_NOSYSTEM", "1");
     let said = command.output().unwrap();
     assert!(
@@ -60,16 +60,16 @@ fn git(place: &Place, words: &[&str]) -> String {
     String::from_utf8(said.stdout).unwrap()
 }
 
-/// Runs a pipeline of the place; returns the branch of its work.
+/// Runs a pipeline and returns the branch with its work.
 #[track_caller]
-fn run(place: &Place) -> String {
-    let mut command = place.command(&["run", "pipeline.dot"]);
+fn run(scratch: &Scratch) -> String {
+    let mut command = scratch.command(&["run", "pipeline.dot"]);
     command
-        .env("HOME", place.path("home"))
+        .env("HOME", scratch.path("home"))
         .env("OPENAI_API_KEY", SECRET);
     support::done(command.output().unwrap()).exits(0);
     let branches = git(
-        place,
+        scratch,
         &[
             "for-each-ref",
             "--format=%(refname:short)",
@@ -79,7 +79,7 @@ fn run(place: &Place) -> String {
     branches.lines().next().unwrap().to_owned()
 }
 
-/// A stage that plants the program wherever a stage can write, work, and two branches that change one file.
+/// A stage that plants the program wherever a stage can write, then works; and two branches that change the same file.
 const PIPELINE: &str = r#"digraph planted {
     node [shape=parallelogram]
     start [shape=Mdiamond]
@@ -99,10 +99,10 @@ const PIPELINE: &str = r#"digraph planted {
 
 #[test]
 fn no_program_that_a_stage_names_is_run() {
-    let place = repository();
-    let (canary, home) = (place.path("canary"), place.path("home"));
+    let scratch = repository();
+    let (canary, home) = (scratch.path("canary"), scratch.path("home"));
     let (canary, home) = (canary.display(), home.display());
-    let common = place.path("backend/.git");
+    let common = scratch.path("backend/.git");
     let common = common.display();
     let hooks: String = [
         "pre-commit",
@@ -129,13 +129,13 @@ fn no_program_that_a_stage_names_is_run() {
          [credential]\n helper = !{canary} credential\n[commit]\n gpgSign = true\n[gpg]\n program = {canary}\n\
          [log]\n showSignature = true\n[gc]\n auto = 1\n[uploadpack]\n packObjectsHook = {canary} pack\n"
     );
-    place.write("settings", &settings);
-    place.write("home/included", &settings);
+    scratch.write("settings", &settings);
+    scratch.write("home/included", &settings);
     let attributes = "* filter=evil diff=evil merge=evil\n*.txt filter=lasting\nlist.txt filter=evil\n";
-    place.write("attributes", attributes);
-    let (settings, attributes) = (place.path("settings"), place.path("attributes"));
+    scratch.write("attributes", attributes);
+    let (settings, attributes) = (scratch.path("settings"), scratch.path("attributes"));
     let (settings, attributes) = (settings.display(), attributes.display());
-    place.write(
+    scratch.write(
         "plant.sh",
         format!(
             "set -e\ncd backend 2>/dev/null || :\n\
@@ -148,41 +148,41 @@ fn no_program_that_a_stage_names_is_run() {
              cp '{attributes}' '{home}/attributes'\ncp '{attributes}' '{home}/.config/git/attributes'\n{hooks}"
         ),
     );
-    let plant = place.path("plant.sh").display().to_string();
-    place.write("pipeline.dot", PIPELINE.replace("PLANT", &plant));
-    let branch = run(&place);
-    assert!(!place.path("canaries").exists(), "{}", place.read("canaries"));
-    // Looked at without what was planted, for which a program would run now.
+    let plant = scratch.path("plant.sh").display().to_string();
+    scratch.write("pipeline.dot", PIPELINE.replace("PLANT", &plant));
+    let branch = run(&scratch);
+    assert!(!scratch.path("canaries").exists(), "{}", scratch.read("canaries"));
+    // Inspect the result without the planted configuration, which would run the program now.
     std::fs::write(
-        place.path("backend/.git/config"),
+        scratch.path("backend/.git/config"),
         "[core]\n\trepositoryformatversion = 0\n",
     )
     .unwrap();
-    std::fs::remove_file(place.path("home/.gitconfig")).unwrap();
-    std::fs::remove_dir_all(place.path("home/.config")).unwrap();
+    std::fs::remove_file(scratch.path("home/.gitconfig")).unwrap();
+    std::fs::remove_dir_all(scratch.path("home/.config")).unwrap();
     assert_eq!(
-        git(&place, &["show", &format!("{branch}:list.txt")]),
+        git(&scratch, &["show", &format!("{branch}:list.txt")]),
         "one left\n-\n-\n-\ntwo right\n"
     );
-    assert_eq!(git(&place, &["show", &format!("{branch}:work.txt")]), "work\n");
+    assert_eq!(git(&scratch, &["show", &format!("{branch}:work.txt")]), "work\n");
 }
 
 #[test]
 fn a_filter_of_the_user_runs_without_secrets_and_does_not_outlive_the_run() {
-    let place = repository();
-    let canary = place.path("canary").display().to_string();
-    place.write("backend/.gitattributes", "*.big filter=user\n");
-    commit(&place);
+    let scratch = repository();
+    let canary = scratch.path("canary").display().to_string();
+    scratch.write("backend/.gitattributes", "*.big filter=user\n");
+    commit(&scratch);
     git(
-        &place,
+        &scratch,
         &[
             "config",
             "filter.user.clean",
             &format!("{canary} clean | tr a-z A-Z"),
         ],
     );
-    git(&place, &["config", "filter.user.smudge", "tr A-Z a-z"]);
-    place.write(
+    git(&scratch, &["config", "filter.user.smudge", "tr A-Z a-z"]);
+    scratch.write(
         "pipeline.dot",
         r#"digraph filtered {
     node [shape=parallelogram]
@@ -193,16 +193,16 @@ fn a_filter_of_the_user_runs_without_secrets_and_does_not_outlive_the_run() {
 }
 "#,
     );
-    let branch = run(&place);
-    // As the filter was before the stage changed it.
+    let branch = run(&scratch);
+    // The filter is applied as it was before the stage changed it.
     assert_eq!(
-        git(&place, &["cat-file", "blob", &format!("{branch}:file.big")]),
+        git(&scratch, &["cat-file", "blob", &format!("{branch}:file.big")]),
         "TEXT\n"
     );
-    let told = place.read("canaries");
+    let told = scratch.read("canaries");
     assert!(told.contains("ran: clean\n"), "{told}");
     assert!(!told.contains(SECRET), "{told}");
-    for pid in place.read("canaries.pids").lines() {
+    for pid in scratch.read("canaries.pids").lines() {
         assert!(!support::lives(pid), "{pid} outlives the run");
     }
 }

@@ -1,5 +1,5 @@
 //! Text of pipelines, tools, models, people and files cannot command the terminal on which it is shown, and does not
-//! change what a program reads.
+//! change the output for programs.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::panic)]
@@ -12,8 +12,8 @@ use agents_support::{Done, Project, done};
 use orchestra_model_server_tests::Answer;
 use serde_json::Value;
 
-/// Every control character that an argument can hold, links and the clipboard (OSC 8 and 52), bidirectional text, and
-/// characters without a width.
+/// Every control character that an argument can contain, links and the clipboard (OSC 8 and 52), bidirectional text,
+/// and zero-width characters.
 fn hostile() -> String {
     let mut text =
         "H\x1b]8;;http://evil\x1b\\link\x1b]8;;\x1b\\ \x1b]52;c;ZXZpbA==\x07 \x1b[2J\r\x1b[8m".to_owned();
@@ -25,7 +25,7 @@ fn hostile() -> String {
     text + "T"
 }
 
-/// What has no width or ends a line, marks the directions of text, and the characters by which the program marks styles.
+/// Characters that have no width, end a line, mark the direction of text, or mark styles in the program.
 const UNSEEN: [char; 11] = [
     '\u{61c}',
     '\u{200b}',
@@ -40,13 +40,13 @@ const UNSEEN: [char; 11] = [
     '\u{e0041}',
 ];
 
-/// Whether a terminal may act on a character: by a list of the test's own, which does not follow that of the program.
+/// Returns whether a terminal may act on a character. The list is independent of that of the program.
 fn acts(character: char) -> bool {
     let directs = matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     (character.is_control() && !matches!(character, '\n' | '\t')) || directs || UNSEEN.contains(&character)
 }
 
-/// Looks for what a terminal would act on; returns both streams.
+/// Asserts that the output contains nothing on which a terminal would act. Returns both streams.
 #[track_caller]
 fn harmless(what: &str, done: &Done) -> String {
     for (stream, text) in [("stdout", &done.stdout), ("stderr", &done.stderr)] {
@@ -60,7 +60,7 @@ fn harmless(what: &str, done: &Done) -> String {
     done.stdout.clone() + &done.stderr
 }
 
-/// The same, of output that shows the hostile text.
+/// The same for output that shows the hostile text.
 #[track_caller]
 fn shown(what: &str, done: &Done) {
     let text = harmless(what, done);
@@ -70,7 +70,7 @@ fn shown(what: &str, done: &Done) {
     );
 }
 
-/// As a string of DOT.
+/// Returns the text as a DOT string.
 fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
@@ -78,8 +78,8 @@ fn quoted(text: &str) -> String {
 fn project() -> Project {
     let project = Project::new("");
     let text = quoted(&hostile());
-    project.place.write("hostile.txt", hostile());
-    project.place.write(
+    project.scratch.write("hostile.txt", hostile());
+    project.scratch.write(
         "a.dot",
         format!(
             "digraph {text} {{\n  label={text}; goal={text}\n  start -> write -> ask\n  \
@@ -110,7 +110,7 @@ fn a_run_shows_no_control_characters_of_others() {
         let paused = call(&["run", "a.dot", "--set", &format!("given={text}")]).exits(5);
         shown("the run", &paused);
         if json {
-            // What a program reads is the text itself.
+            // JSON output contains the original text.
             let started = paused.told("PipelineStarted", "goal");
             assert_eq!(started, [Value::from(text.clone())]);
         }
@@ -142,7 +142,7 @@ fn a_run_shows_no_control_characters_of_others() {
     }
 }
 
-/// Results are looked at whatever the exit code is.
+/// Access to results whatever the exit code is.
 trait Any {
     fn clone_with_any_exit(self) -> Done;
     fn then(self, next: impl FnOnce() -> Done) -> Done;
@@ -164,8 +164,8 @@ fn arguments_names_and_diagnostics_show_no_control_characters() {
     let project = project();
     let text = hostile();
     let name = text.replace('/', "|") + ".dot";
-    let file = |content: String| project.place.write(&name, content);
-    // A name, a node, an attribute, a value, a condition and a line that are wrong.
+    let file = |content: String| project.scratch.write(&name, content);
+    // A file with an invalid name, node, attribute, value, condition and line.
     file(format!(
         "digraph {{ start -> {n} -> exit; {n} [{n}={n}, shape={n}, max_retries={n}]\n  {n} -> start [condition={n}]\n \
          {text} }}",
@@ -219,7 +219,7 @@ fn arguments_names_and_diagnostics_show_no_control_characters() {
         }
         harmless("a picture", &call(&["graph", "a.dot", "--format", "text"]));
     }
-    project.place.write(
+    project.scratch.write(
         "bad.yaml",
         format!(
             "{t}: {t}\nproviders: {t}\n",
@@ -230,7 +230,7 @@ fn arguments_names_and_diagnostics_show_no_control_characters() {
         "a configuration",
         &project.call(&["compile", "a.dot", "--config", "bad.yaml"]),
     );
-    project.place.write(
+    project.scratch.write(
         "bad.yaml",
         format!("{t}: [fail]\n", t = serde_json::to_string(&text).unwrap()),
     );
@@ -240,15 +240,15 @@ fn arguments_names_and_diagnostics_show_no_control_characters() {
     );
 }
 
-/// What a formatter writes to another program is the file itself.
+/// The formatter writes the exact file to another program.
 #[test]
 fn a_formatted_file_is_exact() {
     let project = project();
     let mut command: Command = project.command(&["fmt", "-"]);
     let source = "digraph {\n    start -> exit // \u{202a}\u{7f}\n}\n";
-    project.place.write("b.dot", source);
+    project.scratch.write("b.dot", source);
     let formatted = command
-        .stdin(std::fs::File::open(project.place.path("b.dot")).unwrap())
+        .stdin(std::fs::File::open(project.scratch.path("b.dot")).unwrap())
         .output()
         .unwrap();
     assert!(

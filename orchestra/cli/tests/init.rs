@@ -1,4 +1,4 @@
-//! What `orchestra init` makes compiles and runs.
+//! Projects that `orchestra init` creates compile and run.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)]
@@ -8,24 +8,24 @@ mod support;
 use std::path::Path;
 use std::process::Command;
 
-use support::{Done, Place, done};
+use support::{Done, Scratch, done};
 
-/// Builds and runs a project that was made; all of them share one target folder with the packages of
-/// `tests/compile_fail`, and nothing is fetched.
-fn run(place: &Place, project: &str, pipeline: &str) -> Done {
+/// Builds and runs a created project. All projects share one target folder with the packages of `tests/compile_fail`,
+/// and nothing is downloaded.
+fn run(scratch: &Scratch, project: &str, pipeline: &str) -> Done {
     let lock = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.lock");
-    std::fs::copy(lock, place.path(project).join("Cargo.lock")).unwrap();
+    std::fs::copy(lock, scratch.path(project).join("Cargo.lock")).unwrap();
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command
         .args(["run", "--quiet", "--offline", "--", "run", pipeline])
-        .current_dir(place.path(project));
+        .current_dir(scratch.path(project));
     command.env(
         "CARGO_TARGET_DIR",
         Path::new(env!("CARGO_TARGET_TMPDIR")).join("target"),
     );
     command
-        // Nobody debugs what comes of it.
+        // No debug information is needed.
         .env("CARGO_PROFILE_DEV_DEBUG", "0")
         .env_remove("RUSTFLAGS")
         .env_remove("CARGO_ENCODED_RUSTFLAGS");
@@ -34,14 +34,14 @@ fn run(place: &Place, project: &str, pipeline: &str) -> Done {
 
 #[test]
 fn a_new_project_of_each_template_compiles_and_runs() {
-    let place = Place::new();
-    place.call(&["init", "greeting"]).exits(0);
-    let hello = run(&place, "greeting", "greeting").exits(0);
+    let scratch = Scratch::new();
+    scratch.call(&["init", "greeting"]).exits(0);
+    let hello = run(&scratch, "greeting", "greeting").exits(0);
     assert_eq!(hello.stdout, "success: start -> greet -> check -> exit\n");
-    place
+    scratch
         .call(&["init", "nightly-build", "--template", "tools"])
         .exits(0);
-    let tools = run(&place, "nightly-build", "nightly_build").exits(0);
+    let tools = run(&scratch, "nightly-build", "nightly_build").exits(0);
     assert_eq!(
         tools.stdout,
         "success: start -> build -> test -> passed -> report -> exit\n"

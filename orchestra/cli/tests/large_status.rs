@@ -1,4 +1,4 @@
-//! `status` of a run with very many events takes no more memory than that of a small one.
+//! `status` of a run with very many events needs no more memory than that of a small run.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::panic)]
@@ -9,23 +9,23 @@ use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::process::Command;
 
-use support::{Place, done};
+use support::{Scratch, done};
 
-/// Twice as much as this is more than a process may have below.
+/// The size of the events in bytes. Twice this size exceeds the memory limit below.
 const EVENTS: usize = 48 << 20;
 
-/// In kilobytes.
+/// The memory limit in kilobytes.
 const MEMORY: usize = 64 << 10;
 
 #[test]
 fn what_is_not_shown_is_not_held_in_memory() {
-    let place = Place::new();
-    place.write("a.dot", "digraph { start -> exit }");
-    place
+    let scratch = Scratch::new();
+    scratch.write("a.dot", "digraph { start -> exit }");
+    scratch
         .call(&["run", "a.dot", "--run-dir", ".orchestra/runs/one"])
         .exits(0);
-    let path = place.path(".orchestra/runs/one/events.jsonl");
-    let before = place.lines(".orchestra/runs/one/events.jsonl");
+    let path = scratch.path(".orchestra/runs/one/events.jsonl");
+    let before = scratch.lines(".orchestra/runs/one/events.jsonl");
     let mut events = OpenOptions::new().append(true).open(&path).unwrap();
     let message = "x".repeat(512 << 10);
     for at in 1..=EVENTS / message.len() {
@@ -45,7 +45,7 @@ fn what_is_not_shown_is_not_held_in_memory() {
         let program = env!("CARGO_BIN_EXE_orchestra");
         let mut shell = Command::new("/bin/sh");
         let line = format!("ulimit -d {MEMORY} && exec {program} {args}");
-        shell.args(["-c", &line]).current_dir(place.path("."));
+        shell.args(["-c", &line]).current_dir(scratch.path("."));
         let told = done(shell.output().unwrap()).exits(0);
         assert!(told.stdout.contains("exit"), "{args}: {}", told.stdout);
     }

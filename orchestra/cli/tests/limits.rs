@@ -1,4 +1,4 @@
-//! Limits of the system that the program runs into: each failure names the limit, and nothing panics.
+//! System limits that the program exceeds: each error names the limit, and nothing panics.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr)]
@@ -7,7 +7,7 @@ mod support;
 
 use std::process::Command;
 
-use support::{Done, Place};
+use support::{Done, Scratch};
 
 const PIPELINE: &str = r#"digraph small {
     node [shape=parallelogram]
@@ -19,15 +19,15 @@ const PIPELINE: &str = r#"digraph small {
 }
 "#;
 
-/// Runs the pipeline behind commands of a shell that set limits.
-fn run(place: &Place, limits: &str, words: &str) -> Done {
-    place.write("small.dot", PIPELINE);
+/// Runs the pipeline after shell commands that set limits.
+fn run(scratch: &Scratch, limits: &str, words: &str) -> Done {
+    scratch.write("small.dot", PIPELINE);
     let mut command = Command::new("sh");
     command.arg("-c").arg(format!(
         "{limits}; exec '{}' {words}",
         env!("CARGO_BIN_EXE_orchestra")
     ));
-    let output = command.current_dir(place.path("")).output().unwrap();
+    let output = command.current_dir(scratch.path("")).output().unwrap();
     let done = support::done(output);
     assert!(
         !done.stderr.contains("panicked") && done.code != 101,
@@ -42,10 +42,10 @@ fn too_few_open_files_are_told_with_their_limit() {
     for files in [
         5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 16, 18, 20, 22, 24, 26, 28, 32, 64,
     ] {
-        let place = Place::new();
-        // The shell that makes the pipes needs files as well, so the limit is the program's alone.
+        let scratch = Scratch::new();
+        // The shell that creates the pipes needs files too, so the limit applies to the program only.
         let done = run(
-            &place,
+            &scratch,
             &format!("ulimit -n {files}"),
             "run small.dot --run-dir run",
         );
@@ -58,15 +58,15 @@ fn too_few_open_files_are_told_with_their_limit() {
             assert_eq!(done.code, 1, "{files}: {}", done.stderr);
         }
         if done.stderr.contains("resume with: ") {
-            let resumed = place.call(&["resume", "run"]);
-            // The stage had failed for the limit before the run was paused.
+            let resumed = scratch.call(&["resume", "run"]);
+            // The stage may have failed because of the limit before the run was paused.
             if resumed.code != 0 {
                 assert!(
                     resumed.stderr.contains("raise `ulimit -n`"),
                     "{files}: {}",
                     resumed.stderr
                 );
-                place.call(&["resume", "run", "--retry"]).exits(0);
+                scratch.call(&["resume", "run", "--retry"]).exits(0);
             }
         }
     }
@@ -74,16 +74,16 @@ fn too_few_open_files_are_told_with_their_limit() {
 
 #[test]
 fn a_file_that_may_not_grow_pauses_the_run_and_names_the_limit() {
-    let place = Place::new();
-    let done = run(&place, "ulimit -f 4", "run small.dot --run-dir run").exits(1);
+    let scratch = Scratch::new();
+    let done = run(&scratch, "ulimit -f 4", "run small.dot --run-dir run").exits(1);
     assert!(done.stderr.contains("raise `ulimit -f`"), "{}", done.stderr);
     assert!(done.stderr.contains("resume with: "), "{}", done.stderr);
-    place.call(&["resume", "run"]).exits(0);
+    scratch.call(&["resume", "run"]).exits(0);
 }
 
 #[test]
 fn a_lack_of_threads_panics_nowhere() {
-    // The limit counts the processes of a user, and does not hold for root: another user, who has none.
+    // The limit counts the processes of a user and does not apply to root, so use a user without processes.
     let as_other = "setpriv --reuid=61234 --regid=61234 --clear-groups";
     let tried = Command::new("sh")
         .arg("-c")
@@ -95,14 +95,14 @@ fn a_lack_of_threads_panics_nowhere() {
         return;
     }
     for threads in 1..=9 {
-        let place = Place::new();
-        place.write("small.dot", PIPELINE);
+        let scratch = Scratch::new();
+        scratch.write("small.dot", PIPELINE);
         Command::new("chmod")
             .args(["-R", "777"])
-            .arg(place.path(""))
+            .arg(scratch.path(""))
             .status()
             .unwrap();
-        let program = place.path("orchestra");
+        let program = scratch.path("orchestra");
         std::fs::copy(env!("CARGO_BIN_EXE_orchestra"), &program).unwrap();
         let mut command = Command::new("sh");
         let words =
@@ -110,7 +110,7 @@ fn a_lack_of_threads_panics_nowhere() {
         let output = command
             .arg("-c")
             .arg(words)
-            .current_dir(place.path(""))
+            .current_dir(scratch.path(""))
             .output()
             .unwrap();
         let done = support::done(output);

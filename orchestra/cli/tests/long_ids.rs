@@ -1,15 +1,15 @@
-//! Nodes with ids that are too long for the names of folders run as all others do.
+//! Nodes whose ids are too long for folder names run like all others.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)]
 
 mod support;
 
-use support::Place;
+use support::Scratch;
 
 #[test]
 fn nodes_of_long_ids_that_begin_alike_run_in_folders_of_their_own() {
-    let place = Place::new();
+    let scratch = Scratch::new();
     let long = "a_long_id_".repeat(500);
     let (one, two) = (format!("{long}1"), format!("{long}2"));
     let tool = |id: &str, says: &str| {
@@ -22,13 +22,13 @@ fn nodes_of_long_ids_that_begin_alike_run_in_folders_of_their_own() {
         tool(&two, "second"),
         tool(&format!("last_{one}"), "third"),
     );
-    place.write("a.dot", text).write("go", "");
-    place.call(&["check", "a.dot"]).exits(0);
-    place.call(&["run", "a.dot", "--runs", "runs"]).exits(0);
-    let id = place.call(&["status", "--runs", "runs", "--json"]).exits(0);
+    scratch.write("a.dot", text).write("go", "");
+    scratch.call(&["check", "a.dot"]).exits(0);
+    scratch.call(&["run", "a.dot", "--runs", "runs"]).exits(0);
+    let id = scratch.call(&["status", "--runs", "runs", "--json"]).exits(0);
     assert!(id.stdout.contains("success"), "{}", id.stdout);
     let mut outputs = Vec::new();
-    let mut ahead = vec![place.path("runs")];
+    let mut ahead = vec![scratch.path("runs")];
     while let Some(folder) = ahead.pop() {
         for entry in std::fs::read_dir(folder).unwrap() {
             let entry = entry.unwrap();
@@ -41,5 +41,5 @@ fn nodes_of_long_ids_that_begin_alike_run_in_folders_of_their_own() {
     }
     outputs.sort();
     assert_eq!(outputs, ["first\n", "second\n", "third\n"]);
-    place.call(&["status", "last", "--runs", "runs"]).exits(0);
+    scratch.call(&["status", "last", "--runs", "runs"]).exits(0);
 }

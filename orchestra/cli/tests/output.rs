@@ -1,4 +1,4 @@
-//! Output that nobody reads, that cannot be written, or whose reader has gone.
+//! Output that nobody reads, that cannot be written, or whose reader is gone.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::panic)]
@@ -14,31 +14,31 @@ use std::time::{Duration, Instant};
 
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::Value;
-use support::Place;
+use support::Scratch;
 
-/// How long anything may take here; what hangs takes for ever.
+/// Time limit of each step; a blocked program never ends.
 const BOUND: Duration = Duration::from_secs(60);
 
-/// Who should read the output and does not.
+/// The kind of output that nobody reads.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Unread {
-    /// Nobody reads the pipes.
+    /// Pipes that nobody reads.
     Pipes,
     /// The same with `--json`.
     Json,
-    /// The terminal is stopped, as by Ctrl-S.
+    /// A terminal that is stopped, as by Ctrl-S.
     Terminal,
 }
 
 /// A program whose output nobody reads.
 struct Stuck {
-    place: Place,
+    scratch: Scratch,
     child: Child,
-    /// The other end of the terminal, or of the pipes.
+    /// The other end of the terminal or of the pipes.
     _kept: Vec<OwnedFd>,
 }
 
-/// A terminal that is stopped: its own side, and that of the program.
+/// Returns a stopped terminal: the master side, and the side of the program.
 fn stopped_terminal() -> (File, File) {
     let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&master).unwrap();
@@ -56,7 +56,7 @@ fn stopped_terminal() -> (File, File) {
     (keyboard, terminal)
 }
 
-/// The goal is more than a pipe holds.
+/// A pipeline whose goal exceeds the capacity of a pipe.
 fn pipeline() -> String {
     format!(
         "digraph {{\n goal=\"{}\"\n start -> slow\n slow -> hang [condition=\"outcome=fail\"]\n \
@@ -68,11 +68,11 @@ fn pipeline() -> String {
 }
 
 impl Stuck {
-    /// Starts a run whose first stage times out and whose second one hangs, and waits until it does.
+    /// Starts a run whose first stage times out and whose second stage hangs, and waits until it hangs.
     fn hanging(unread: Unread) -> Stuck {
-        let place = Place::new();
-        place.write("a.dot", pipeline());
-        let mut command = place.command(&["run", "a.dot", "--run-dir", "run"]);
+        let scratch = Scratch::new();
+        scratch.write("a.dot", pipeline());
+        let mut command = scratch.command(&["run", "a.dot", "--run-dir", "run"]);
         let mut stuck = match unread {
             Unread::Terminal => {
                 let (keyboard, terminal) = stopped_terminal();
@@ -82,7 +82,11 @@ impl Stuck {
                     .stderr(terminal);
                 let child = command.spawn().unwrap();
                 let _kept = vec![keyboard.into()];
-                Stuck { place, child, _kept }
+                Stuck {
+                    scratch,
+                    child,
+                    _kept,
+                }
             }
             Unread::Pipes | Unread::Json => {
                 if unread == Unread::Json {
@@ -97,11 +101,15 @@ impl Stuck {
                     child.stdout.take().unwrap().into(),
                     child.stderr.take().unwrap().into(),
                 ];
-                Stuck { place, child, _kept }
+                Stuck {
+                    scratch,
+                    child,
+                    _kept,
+                }
             }
         };
         let begun = Instant::now();
-        while stuck.place.lines("pid") == 0 {
+        while stuck.scratch.lines("pid") == 0 {
             assert!(
                 begun.elapsed() < BOUND,
                 "{unread:?}: the first stage never timed out"
@@ -123,7 +131,7 @@ impl Stuck {
         );
     }
 
-    /// Waits until the program and its tool have ended; returns the exit code.
+    /// Waits until the program and its tool have ended. Returns the exit code.
     fn ends(mut self, what: &str) -> i32 {
         let begun = Instant::now();
         let code = loop {
@@ -133,7 +141,7 @@ impl Stuck {
             assert!(begun.elapsed() < BOUND, "{what}: it does not end");
             std::thread::sleep(Duration::from_millis(5));
         };
-        let tool = format!("/proc/{}", self.place.read("pid").trim());
+        let tool = format!("/proc/{}", self.scratch.read("pid").trim());
         while is_alive(&tool) {
             assert!(begun.elapsed() < BOUND, "{what}: its tool goes on");
             std::thread::sleep(Duration::from_millis(5));
@@ -142,7 +150,7 @@ impl Stuck {
     }
 }
 
-/// Returns whether a process exists, and is not only waiting to be reaped.
+/// Returns whether a process exists and is not a zombie.
 fn is_alive(process: &str) -> bool {
     let state = std::fs::read_to_string(format!("{process}/stat")).unwrap_or_default();
     state
@@ -153,13 +161,13 @@ fn is_alive(process: &str) -> bool {
 
 impl Drop for Stuck {
     fn drop(&mut self) {
-        // A test that failed leaves nothing behind.
+        // Clean up after a failed test.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Runs with each output that nobody reads, and what ends them; all go at once.
+/// Starts a run for each kind of unread output, and ends it with `end`; all concurrently.
 fn each(end: impl Fn(&Stuck) + Sync) {
     std::thread::scope(|scope| {
         for unread in [Unread::Pipes, Unread::Json, Unread::Terminal] {
@@ -176,7 +184,7 @@ fn each(end: impl Fn(&Stuck) + Sync) {
 #[test]
 fn a_run_whose_output_nobody_reads_times_out_stages_and_is_cancelled() {
     each(|stuck| {
-        let cancelled = stuck.place.call(&["cancel", "run", "--runs", "."]);
+        let cancelled = stuck.scratch.call(&["cancel", "run", "--runs", "."]);
         assert_eq!(cancelled.code, 0, "{}{}", cancelled.stdout, cancelled.stderr);
     });
 }
@@ -201,14 +209,14 @@ fn a_run_whose_output_nobody_reads_is_paused_by_a_request_to_terminate() {
 
 #[test]
 fn what_is_read_late_is_whole_and_in_order() {
-    let place = Place::new();
-    place.write(
+    let scratch = Scratch::new();
+    scratch.write(
         "a.dot",
         "digraph { max_node_visits=9999; start -> work; work -> work [condition=\"outcome=fail\"]; \
          work -> exit [condition=\"outcome=success\"]; work [label=Work, max_retries=0] }",
     );
     let outcomes = "fail, ".repeat(2_000);
-    place.write("s.yaml", format!("work: [{outcomes}success]\n"));
+    scratch.write("s.yaml", format!("work: [{outcomes}success]\n"));
     let args = [
         "run",
         "a.dot",
@@ -220,15 +228,15 @@ fn what_is_read_late_is_whole_and_in_order() {
         "--run-dir",
         "run",
     ];
-    let mut child = place
+    let mut child = scratch
         .command(&args)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
     // The run ends although nobody reads.
-    place.until("the run ends", |place| {
-        let events = std::fs::read_to_string(place.path("run/events.jsonl")).unwrap_or_default();
+    scratch.until("the run ends", |scratch| {
+        let events = std::fs::read_to_string(scratch.path("run/events.jsonl")).unwrap_or_default();
         events.contains("\"PipelineCompleted\"")
     });
     assert!(child.try_wait().unwrap().is_none(), "it waits for its reader");
@@ -258,8 +266,8 @@ fn what_is_read_late_is_whole_and_in_order() {
 
 #[test]
 fn a_reader_that_went_away_is_told_on_neither_stream() {
-    let place = Place::new();
-    place.write("a.dot", "digraph { start -> exit }");
+    let scratch = Scratch::new();
+    scratch.write("a.dot", "digraph { start -> exit }");
     for args in [
         &["explain"][..],
         &["run", "a.dot", "--json"],
@@ -269,7 +277,7 @@ fn a_reader_that_went_away_is_told_on_neither_stream() {
     ] {
         let (read, written) = std::io::pipe().unwrap();
         drop(read);
-        let output = place
+        let output = scratch
             .command(args)
             .stdout(written)
             .stderr(Stdio::piped())
@@ -287,20 +295,20 @@ fn a_reader_that_went_away_is_told_on_neither_stream() {
 #[cfg(target_os = "linux")]
 #[test]
 fn output_that_cannot_be_written_is_told_and_has_an_exit_code_of_its_own() {
-    let place = Place::new();
-    place.write("a.dot", "digraph { start -> exit }");
-    place.write(
+    let scratch = Scratch::new();
+    scratch.write("a.dot", "digraph { start -> exit }");
+    scratch.write(
         "bad.dot",
         "digraph { start -> work -> exit; work [shape=parallelogram, tool_command=\"exit 1\"] }",
     );
-    place
+    scratch
         .call(&["run", "a.dot", "--run-dir", ".orchestra/runs/one"])
         .exits(0);
     let full = || OpenOptions::new().write(true).open("/dev/full").unwrap();
     let commands: [(&[&str], i32); 19] = [
         (&["run", "a.dot"], 74),
         (&["run", "a.dot", "--json"], 74),
-        // The failure of the run says more.
+        // The failure of the run takes precedence.
         (&["run", "bad.dot"], 1),
         (&["status"], 74),
         (&["status", "one"], 74),
@@ -320,14 +328,14 @@ fn output_that_cannot_be_written_is_told_and_has_an_exit_code_of_its_own() {
         (&["--version"], 74),
     ];
     for (args, code) in commands {
-        let mut command = place.command(args);
+        let mut command = scratch.command(args);
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(full())
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        // Some do not read it.
+        // Some commands do not read their input.
         let _ = child
             .stdin
             .take()
@@ -344,7 +352,7 @@ fn output_that_cannot_be_written_is_told_and_has_an_exit_code_of_its_own() {
         (&["run", "a.dot"], 74),
         (&["check", "none.dot"], 2),
     ] {
-        let output = place
+        let output = scratch
             .command(args)
             .stdout(Stdio::piped())
             .stderr(full())

@@ -6,47 +6,47 @@
 mod support;
 
 use serde_json::{Value, json};
-use support::{Done, Place};
+use support::{Done, Scratch};
 
 /// A tool that counts its calls.
 const TOOL: &str =
     r#"digraph set { start -> work -> exit; work [shape=parallelogram, tool_command="echo ran >> ran"] }"#;
 
-fn place() -> Place {
-    let place = Place::new();
-    place.write("a.dot", TOOL);
-    place
+fn scratch() -> Scratch {
+    let scratch = Scratch::new();
+    scratch.write("a.dot", TOOL);
+    scratch
 }
 
-/// The context in which a run ended that was kept in `out`.
-fn context(place: &Place) -> Value {
-    let checkpoint: Value = serde_json::from_str(&place.read("out/checkpoint.json")).unwrap();
+/// Returns the final context of the run in the folder `out`.
+fn context(scratch: &Scratch) -> Value {
+    let checkpoint: Value = serde_json::from_str(&scratch.read("out/checkpoint.json")).unwrap();
     checkpoint["context"].clone()
 }
 
-fn set(place: &Place, pairs: &[&str], input: &str) -> Done {
+fn set(scratch: &Scratch, pairs: &[&str], input: &str) -> Done {
     let mut args = vec!["run", "a.dot", "--run-dir", "out"];
     args.extend(pairs.iter().flat_map(|pair| ["--set", pair]));
-    place.call_with(&args, input)
+    scratch.call_with(&args, input)
 }
 
 #[test]
 fn a_diff_of_200_kilobytes_is_a_value() {
-    let place = place();
-    // More than a command line may hold on many systems.
+    let scratch = scratch();
+    // Larger than the command line limit of many systems.
     let diff: String = (0..5_000)
         .map(|line| format!("+ line {line} of a change, \"quoted\" → ✓\n"))
         .collect();
     assert!(diff.len() > 200_000);
-    place.write("big.diff", &diff);
-    set(&place, &["diff=@big.diff"], "").exits(0);
-    assert_eq!(context(&place)["diff"], json!(diff));
+    scratch.write("big.diff", &diff);
+    set(&scratch, &["diff=@big.diff"], "").exits(0);
+    assert_eq!(context(&scratch)["diff"], json!(diff));
 }
 
 #[test]
 fn standard_input_is_a_value_and_the_text_of_a_file_is_never_json() {
-    let place = place();
-    place.write("version", "2.10\n");
+    let scratch = scratch();
+    scratch.write("version", "2.10\n");
     let pairs = [
         "issue=@-",
         "version=@version",
@@ -54,8 +54,8 @@ fn standard_input_is_a_value_and_the_text_of_a_file_is_never_json() {
         "handle=@@octocat",
         "mail=a@b",
     ];
-    set(&place, &pairs, "It breaks.\n  Always.\n").exits(0);
-    let context = context(&place);
+    set(&scratch, &pairs, "It breaks.\n  Always.\n").exits(0);
+    let context = context(&scratch);
     for (key, value) in [
         ("issue", json!("It breaks.\n  Always.\n")),
         ("version", json!("2.10\n")),
@@ -69,10 +69,10 @@ fn standard_input_is_a_value_and_the_text_of_a_file_is_never_json() {
 
 #[test]
 fn what_cannot_be_a_value_is_wrong_usage_and_runs_nothing() {
-    let place = place();
-    place.write("binary", b"first\nsecond \xff\n");
-    std::fs::create_dir(place.path("folder")).unwrap();
-    let huge = std::fs::File::create(place.path("huge")).unwrap();
+    let scratch = scratch();
+    scratch.write("binary", b"first\nsecond \xff\n");
+    std::fs::create_dir(scratch.path("folder")).unwrap();
+    let huge = std::fs::File::create(scratch.path("huge")).unwrap();
     huge.set_len((16 << 20) + 1).unwrap();
     let cases: [(&[&str], &str); 8] = [
         (
@@ -91,19 +91,19 @@ fn what_cannot_be_a_value_is_wrong_usage_and_runs_nothing() {
         (&["=@binary"], "not of the form KEY=VALUE"),
     ];
     for (pairs, message) in cases {
-        let run = set(&place, pairs, "text").exits(2);
+        let run = set(&scratch, pairs, "text").exits(2);
         assert!(run.stderr.contains(message), "{pairs:?}: {}", run.stderr);
     }
-    assert!(!place.path("out").exists() && !place.path("ran").exists());
+    assert!(!scratch.path("out").exists() && !scratch.path("ran").exists());
 }
 
 #[test]
 fn a_gate_behind_a_value_of_standard_input_has_nobody_to_ask() {
-    let place = Place::new();
-    place.write(
+    let scratch = Scratch::new();
+    scratch.write(
         "a.dot",
         "digraph a { start -> ask; ask [shape=hexagon]; ask -> exit [label=Ship] }",
     );
-    let run = set(&place, &["issue=@-"], "Ship\n").exits(5);
+    let run = set(&scratch, &["issue=@-"], "Ship\n").exits(5);
     assert!(run.stderr.contains("standard input is closed"), "{}", run.stderr);
 }

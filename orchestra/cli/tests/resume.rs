@@ -1,4 +1,4 @@
-//! `orchestra resume` and `replay`, through the program: runs that stop, and go on in another process.
+//! `orchestra resume` and `replay`, through the program: runs that stop and are resumed by another process.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)]
@@ -7,37 +7,37 @@ mod support;
 
 use std::collections::BTreeMap;
 
-use support::{Place, SLOW, gate, lives, tools};
+use support::{SLOW, Scratch, gate, lives, tools};
 
-fn slow() -> Place {
-    let place = Place::new();
-    place.write("s.dot", SLOW);
-    place
+fn slow() -> Scratch {
+    let scratch = Scratch::new();
+    scratch.write("s.dot", SLOW);
+    scratch
 }
 
-fn asks() -> Place {
-    let place = Place::new();
-    place.write("g.dot", gate(""));
-    place
+fn asks() -> Scratch {
+    let scratch = Scratch::new();
+    scratch.write("g.dot", gate(""));
+    scratch
 }
 
 const SHIPPED: &str = "success: start -> build -> approve -> ship -> exit\n";
 
-/// The process that the stage of [`SLOW`] runs in.
-fn waiter(place: &Place) -> String {
-    place.until("the stage waits", |place| {
-        place.lines("wait") > 0 && place.read("wait").ends_with('\n')
+/// Returns the process id of the stage in [`SLOW`].
+fn waiter(scratch: &Scratch) -> String {
+    scratch.until("the stage waits", |scratch| {
+        scratch.lines("wait") > 0 && scratch.read("wait").ends_with('\n')
     });
-    place.read("wait").lines().last().unwrap().to_owned()
+    scratch.read("wait").lines().last().unwrap().to_owned()
 }
 
 #[test]
 fn an_interrupt_pauses_the_run_and_the_command_that_it_names_goes_on() {
     for signal in ["INT", "TERM"] {
-        let place = slow();
-        let mut run = place.start(&["run", "s.dot"]);
+        let scratch = slow();
+        let mut run = scratch.start(&["run", "s.dot"]);
         run.until_stage("wait");
-        let tool = waiter(&place);
+        let tool = waiter(&scratch);
         run.signal(signal);
         let run = run.end().exits(130);
         assert!(!lives(&tool), "the tool of process {tool} is still there");
@@ -55,29 +55,29 @@ fn an_interrupt_pauses_the_run_and_the_command_that_it_names_goes_on() {
         );
         assert_eq!(run.told("PipelinePaused", "code"), ["interrupted"]);
 
-        place.write("go", "");
+        scratch.write("go", "");
         let words: Vec<&str> = command.split(' ').collect();
         assert_eq!(words[..2], ["orchestra", "resume"]);
-        let resumed = place.call(&words[1..]).exits(0);
+        let resumed = scratch.call(&words[1..]).exits(0);
         assert_eq!(resumed.stdout, "success: start -> once -> wait -> exit\n");
         assert_eq!(
-            (place.lines("once"), place.lines("wait")),
+            (scratch.lines("once"), scratch.lines("wait")),
             (1, 2),
             "what was done is not done again"
         );
         assert!(resumed.stderr.contains("ok wait, repeated"), "{}", resumed.stderr);
-        assert_eq!(place.status()["status"], "success");
+        assert_eq!(scratch.status()["status"], "success");
     }
 }
 
 #[test]
 fn a_second_interrupt_stops_at_once_and_leaves_a_run_that_can_be_resumed() {
-    let place = Place::new();
-    // It does not heed the wish to end.
-    place.write("s.dot", SLOW.replace("echo $$", "trap '' TERM; echo $$"));
-    let mut run = place.start(&["run", "s.dot"]);
+    let scratch = Scratch::new();
+    // The tool ignores the request to end.
+    scratch.write("s.dot", SLOW.replace("echo $$", "trap '' TERM; echo $$"));
+    let mut run = scratch.start(&["run", "s.dot"]);
     run.until_stage("wait");
-    let tool = waiter(&place);
+    let tool = waiter(&scratch);
     run.signal("INT");
     run.until(|object| object["event"] == "StageCancelled");
     run.signal("INT");
@@ -92,42 +92,42 @@ fn a_second_interrupt_stops_at_once_and_leaves_a_run_that_can_be_resumed() {
         "{}",
         run.stderr
     );
-    place.until("the tool is gone", |_| !lives(&tool));
-    assert_eq!(place.status()["status"], "interrupted");
-    place.write("go", "");
-    place.call(&["resume", "last"]).exits(0);
-    assert_eq!(place.lines("once"), 1);
+    scratch.until("the tool is gone", |_| !lives(&tool));
+    assert_eq!(scratch.status()["status"], "interrupted");
+    scratch.write("go", "");
+    scratch.call(&["resume", "last"]).exits(0);
+    assert_eq!(scratch.lines("once"), 1);
 }
 
 #[test]
 fn a_run_whose_process_was_killed_is_interrupted_and_goes_on() {
-    let place = slow();
-    let mut run = place.start(&["run", "s.dot"]);
+    let scratch = slow();
+    let mut run = scratch.start(&["run", "s.dot"]);
     run.until_stage("wait");
-    let tool = waiter(&place);
+    let tool = waiter(&scratch);
     run.signal("KILL");
     run.end().exits(-1);
-    place.until("the tool is gone", |_| !lives(&tool));
-    let status = place.status();
+    scratch.until("the tool is gone", |_| !lives(&tool));
+    let status = scratch.status();
     assert_eq!(
         (&status["status"], &status["name"]),
         (&"interrupted".into(), &"slow".into())
     );
-    let told = place.call(&["status", "last"]).exits(0).stdout;
+    let told = scratch.call(&["status", "last"]).exits(0).stdout;
     assert!(
         told.contains("wait was cut short, and runs again when the run goes on"),
         "{told}"
     );
-    place.write("go", "");
-    place.call(&["resume", "last"]).exits(0);
-    assert_eq!((place.lines("once"), place.lines("wait")), (1, 2));
+    scratch.write("go", "");
+    scratch.call(&["resume", "last"]).exits(0);
+    assert_eq!((scratch.lines("once"), scratch.lines("wait")), (1, 2));
 }
 
 #[test]
 fn a_command_that_is_repeated_or_retried_finds_the_key_of_its_stage_again() {
-    let place = Place::new();
+    let scratch = Scratch::new();
     let keys = "echo $ORCHESTRA_STAGE_KEY $ORCHESTRA_ATTEMPT $ORCHESTRA_ATTEMPT_KEY >> keys";
-    place.write(
+    scratch.write(
         "k.dot",
         format!(
             "digraph slow {{\n start -> wait\n wait -> wait [condition=\"outcome=success && context.tool.last_line!=again\"]\n \
@@ -137,16 +137,16 @@ fn a_command_that_is_repeated_or_retried_finds_the_key_of_its_stage_again() {
              test -f twice && echo again || touch twice\"]\n}}"
         ),
     );
-    let mut run = place.start(&["run", "k.dot"]);
+    let mut run = scratch.start(&["run", "k.dot"]);
     run.until_stage("wait");
-    let tool = waiter(&place);
-    // The side effect has happened, the outcome is not written.
+    let tool = waiter(&scratch);
+    // The side effect has happened, but the outcome is not stored.
     run.signal("KILL");
     run.end().exits(-1);
-    place.until("the tool is gone", |_| !lives(&tool));
-    place.write("go", "");
-    place.call(&["resume", "last"]).exits(0);
-    let id = place.runs().remove(0);
+    scratch.until("the tool is gone", |_| !lives(&tool));
+    scratch.write("go", "");
+    scratch.call(&["resume", "last"]).exits(0);
+    let id = scratch.runs().remove(0);
     let first = format!("{id}/wait#1");
     // The repeat, the retry, and the next visit.
     let expected = [
@@ -155,113 +155,117 @@ fn a_command_that_is_repeated_or_retried_finds_the_key_of_its_stage_again() {
         format!("{first} 2 wait#1/2"),
         format!("{id}/wait#2 1 wait#2/1"),
     ];
-    assert_eq!(place.read("keys").lines().collect::<Vec<_>>(), expected);
+    assert_eq!(scratch.read("keys").lines().collect::<Vec<_>>(), expected);
 }
 
 #[test]
 fn a_run_is_named_by_its_id_the_beginning_of_it_last_or_its_folder() {
-    let place = asks();
-    let run = place.call(&["run", "g.dot"]).exits(5);
-    let id = place.runs().remove(0);
+    let scratch = asks();
+    let run = scratch.call(&["run", "g.dot"]).exits(5);
+    let id = scratch.runs().remove(0);
     assert_eq!(run.last_line(), format!("resume with: orchestra resume {id}"));
     let folder = format!(".orchestra/runs/{id}");
-    // Up to the day it is the same for all runs.
+    // Run ids share the prefix up to the date.
     let beginning = &id[..id.len() - 3];
     for name in [&*id, beginning, "last", &folder] {
-        let again = place.call(&["resume", name]).exits(5);
-        assert!(again.stderr.contains("goes on from cp_"), "{}", again.stderr);
-        place.call(&["checkpoints", name]).exits(0);
+        let again = scratch.call(&["resume", name]).exits(5);
+        assert!(again.stderr.contains("resumed from cp_"), "{}", again.stderr);
+        scratch.call(&["checkpoints", name]).exits(0);
     }
-    place.call(&["resume", "last", "--answer", "approve=Y"]).exits(0);
-    assert_eq!((place.lines("built"), place.lines("shipped")), (1, 1));
-    let unknown = place.call(&["resume", &format!("{id}x")]).exits(2);
+    scratch
+        .call(&["resume", "last", "--answer", "approve=Y"])
+        .exits(0);
+    assert_eq!((scratch.lines("built"), scratch.lines("shipped")), (1, 1));
+    let unknown = scratch.call(&["resume", &format!("{id}x")]).exits(2);
     assert!(unknown.stderr.contains("did you mean"), "{}", unknown.stderr);
-    let nowhere = place.call(&["resume", "./built"]).exits(2);
+    let nowhere = scratch.call(&["resume", "./built"]).exits(2);
     assert!(
         nowhere.stderr.contains("not the folder of a run"),
         "{}",
         nowhere.stderr
     );
-    place.call(&["run", "g.dot"]).exits(5);
-    let ambiguous = place.call(&["resume", &id[..4]]).exits(2);
+    scratch.call(&["run", "g.dot"]).exits(5);
+    let ambiguous = scratch.call(&["resume", &id[..4]]).exits(2);
     assert!(
         ambiguous.stderr.contains("several runs begin with"),
         "{}",
         ambiguous.stderr
     );
-    let none = place.call(&["resume", "last", "--runs", "elsewhere"]).exits(2);
+    let none = scratch.call(&["resume", "last", "--runs", "elsewhere"]).exits(2);
     assert!(
         none.stderr.contains("there are no runs in `elsewhere`"),
         "{}",
         none.stderr
     );
     assert!(
-        !place.path("elsewhere").exists(),
+        !scratch.path("elsewhere").exists(),
         "who only looks makes no folder"
     );
 }
 
 #[test]
 fn a_run_in_a_folder_of_its_own_is_listed_and_resumed_by_the_command_that_is_printed() {
-    let place = asks();
-    let own = place.call(&["run", "g.dot", "--run-dir", "it's mine"]).exits(5);
+    let scratch = asks();
+    let own = scratch.call(&["run", "g.dot", "--run-dir", "it's mine"]).exits(5);
     assert_eq!(own.last_line(), r"resume with: orchestra resume './it'\''s mine'");
-    place.call(&["resume", "./it's mine"]).exits(5);
-    place.call(&["resume", "last", "--answer", "approve=Y"]).exits(0);
-    assert_eq!(place.status()["status"], "success");
-    let other = place.call(&["run", "g.dot", "--runs", "other runs"]).exits(5);
+    scratch.call(&["resume", "./it's mine"]).exits(5);
+    scratch
+        .call(&["resume", "last", "--answer", "approve=Y"])
+        .exits(0);
+    assert_eq!(scratch.status()["status"], "success");
+    let other = scratch.call(&["run", "g.dot", "--runs", "other runs"]).exits(5);
     let line = other.last_line();
     assert!(line.ends_with(" --runs 'other runs'"), "{line}");
-    place
+    scratch
         .call(&["resume", "last", "--runs", "other runs", "--auto-approve"])
         .exits(0);
 }
 
 #[test]
 fn answers_and_limits_are_given_anew() {
-    let place = asks();
-    place.call(&["run", "g.dot"]).exits(5);
-    let wrong = place.call(&["resume", "last", "--answer", "aprove=Y"]).exits(2);
+    let scratch = asks();
+    scratch.call(&["run", "g.dot"]).exits(5);
+    let wrong = scratch.call(&["resume", "last", "--answer", "aprove=Y"]).exits(2);
     assert!(
         wrong.stderr.contains("did you mean `approve`?"),
         "{}",
         wrong.stderr
     );
     assert_eq!(
-        place.call_with(&["resume", "last"], "Y\n").exits(0).stdout,
+        scratch.call_with(&["resume", "last"], "Y\n").exits(0).stdout,
         SHIPPED
     );
-    assert_eq!(place.lines("built"), 1);
+    assert_eq!(scratch.lines("built"), 1);
 
-    let place = slow();
-    place.call(&["run", "s.dot", "--max-time", "300ms"]).exits(6);
-    // The time of all processes together.
-    let out_of_time = place.call(&["resume", "last", "--max-time", "300ms"]).exits(6);
+    let scratch = slow();
+    scratch.call(&["run", "s.dot", "--max-time", "300ms"]).exits(6);
+    // The total time of all processes.
+    let out_of_time = scratch.call(&["resume", "last", "--max-time", "300ms"]).exits(6);
     assert!(
         out_of_time
             .last_line()
             .starts_with("resume with: orchestra resume ")
     );
     assert_eq!(out_of_time.stdout, "paused: start -> once\n");
-    place.write("go", "");
-    place.call(&["resume", "last"]).exits(0);
-    assert_eq!(place.lines("once"), 1);
+    scratch.write("go", "");
+    scratch.call(&["resume", "last"]).exits(0);
+    assert_eq!(scratch.lines("once"), 1);
 }
 
 #[test]
 fn a_run_that_is_over_is_not_resumed_but_replayed() {
-    let place = Place::new();
-    place.write("a.dot", tools(false).replace("echo first", "echo first >> first"));
-    place.call(&["run", "a.dot"]).exits(0);
-    let id = place.runs().remove(0);
-    let over = place.call(&["resume", "last"]).exits(2);
+    let scratch = Scratch::new();
+    scratch.write("a.dot", tools(false).replace("echo first", "echo first >> first"));
+    scratch.call(&["run", "a.dot"]).exits(0);
+    let id = scratch.runs().remove(0);
+    let over = scratch.call(&["resume", "last"]).exits(2);
     let help = format!("`orchestra checkpoints {id}` lists");
     assert!(
         over.stderr.contains("has ended in success") && over.stderr.contains(&help),
         "{}",
         over.stderr
     );
-    let points = place
+    let points = scratch
         .call(&["checkpoints", "last", "--json"])
         .exits(0)
         .objects()
@@ -275,40 +279,42 @@ fn a_run_that_is_over_is_not_resumed_but_replayed() {
     let [of_first] = of_first[..] else {
         panic!("{points}");
     };
-    let replayed = place.call(&["replay", &id, "--checkpoint", of_first]).exits(0);
+    let replayed = scratch.call(&["replay", &id, "--checkpoint", of_first]).exits(0);
     assert_eq!(replayed.stdout, "success: start -> first -> second -> exit\n");
-    assert_eq!(place.lines("first"), 1, "it begins behind the first stage");
-    place
+    assert_eq!(scratch.lines("first"), 1, "it begins behind the first stage");
+    scratch
         .call(&["replay", &id, "--checkpoint", "cp_000000", "--run-dir", "again"])
         .exits(0);
-    assert_eq!(place.lines("first"), 2);
-    assert!(place.path("again/second/status.json").is_file());
-    assert_eq!(place.runs().len(), 3);
-    let unknown = place.call(&["replay", &id, "--checkpoint", "cp_000099"]).exits(2);
+    assert_eq!(scratch.lines("first"), 2);
+    assert!(scratch.path("again/second/status.json").is_file());
+    assert_eq!(scratch.runs().len(), 3);
+    let unknown = scratch
+        .call(&["replay", &id, "--checkpoint", "cp_000099"])
+        .exits(2);
     assert!(unknown.stderr.contains("cp_000099"), "{}", unknown.stderr);
-    place.call(&["replay", &id]).exits(2);
+    scratch.call(&["replay", &id]).exits(2);
 }
 
 #[test]
 fn a_failed_run_names_the_replay_from_before_the_stage_that_failed() {
-    let place = Place::new();
+    let scratch = Scratch::new();
     let text = tools(true).replace("echo on the wall >&2; exit 3", "test -f mended");
-    place.write("a.dot", text.replace("echo first", "echo first >> first"));
-    let failed = place.call(&["run", "a.dot"]).exits(1);
+    scratch.write("a.dot", text.replace("echo first", "echo first >> first"));
+    let failed = scratch.call(&["run", "a.dot"]).exits(1);
     let command = failed
         .stderr
         .lines()
         .find_map(|line| line.strip_prefix("begin again from before it with: orchestra "))
         .unwrap();
-    place.write("mended", "");
+    scratch.write("mended", "");
     let words: Vec<&str> = command.split(' ').collect();
-    let replayed = place.call(&words).exits(0);
+    let replayed = scratch.call(&words).exits(0);
     assert_eq!(replayed.stdout, "success: start -> first -> second -> exit\n");
-    assert_eq!(place.lines("first"), 1);
-    let json = place.call(&["run", "a.dot", "--json"]);
+    assert_eq!(scratch.lines("first"), 1);
+    let json = scratch.call(&["run", "a.dot", "--json"]);
     assert_eq!(json.result().get("resume"), None);
-    std::fs::remove_file(place.path("mended")).unwrap();
-    let json = place.call(&["run", "a.dot", "--json"]).exits(1);
+    std::fs::remove_file(scratch.path("mended")).unwrap();
+    let json = scratch.call(&["run", "a.dot", "--json"]).exits(1);
     assert!(
         json.result()["replay"]
             .as_str()
@@ -320,40 +326,44 @@ fn a_failed_run_names_the_replay_from_before_the_stage_that_failed() {
 
 #[test]
 fn a_changed_pipeline_is_refused_with_what_differs_unless_that_is_accepted() {
-    let place = asks();
-    place.call(&["run", "g.dot"]).exits(5);
-    place.write("g.dot", gate("").replace("[N] No", "[N] Not yet"));
-    let refused = place.call(&["resume", "last", "--answer", "approve=Y"]).exits(3);
+    let scratch = asks();
+    scratch.call(&["run", "g.dot"]).exits(5);
+    scratch.write("g.dot", gate("").replace("[N] No", "[N] Not yet"));
+    let refused = scratch
+        .call(&["resume", "last", "--answer", "approve=Y"])
+        .exits(3);
     for part in ["the pipeline was changed", "Not yet", "--accept-changes"] {
         assert!(refused.stderr.contains(part), "{part}: {}", refused.stderr);
     }
     let accepted = ["resume", "last", "--answer", "approve=Y", "--accept-changes"];
-    assert_eq!(place.call(&accepted).exits(0).stdout, SHIPPED);
-    assert_eq!(place.lines("built"), 1);
+    assert_eq!(scratch.call(&accepted).exits(0).stdout, SHIPPED);
+    assert_eq!(scratch.lines("built"), 1);
 
-    let place = asks();
-    place.call(&["run", "g.dot"]).exits(5);
-    place.write(
+    let scratch = asks();
+    scratch.call(&["run", "g.dot"]).exits(5);
+    scratch.write(
         "g.dot",
         "digraph gate { start -> other -> exit; other [shape=parallelogram, tool_command=true] }",
     );
-    let moved = place.call(&["resume", "last", "--accept-changes"]).exits(3);
+    let moved = scratch.call(&["resume", "last", "--accept-changes"]).exits(3);
     assert!(
         moved.stderr.contains("`approve`") && moved.stderr.contains("orchestra checkpoints "),
         "{}",
         moved.stderr
     );
-    place.write("g.dot", "digraph gate { start -> ");
-    let invalid = place.call(&["resume", "last"]).exits(3);
+    scratch.write("g.dot", "digraph gate { start -> ");
+    let invalid = scratch.call(&["resume", "last"]).exits(3);
     assert!(invalid.stderr.contains("error["), "{}", invalid.stderr);
 }
 
 #[test]
 fn a_pipeline_whose_file_is_gone_goes_on_as_it_was() {
-    let place = asks();
-    place.call(&["run", "g.dot"]).exits(5);
-    std::fs::remove_file(place.path("g.dot")).unwrap();
-    let resumed = place.call(&["resume", "last", "--answer", "approve=Y"]).exits(0);
+    let scratch = asks();
+    scratch.call(&["run", "g.dot"]).exits(5);
+    std::fs::remove_file(scratch.path("g.dot")).unwrap();
+    let resumed = scratch
+        .call(&["resume", "last", "--answer", "approve=Y"])
+        .exits(0);
     assert_eq!(resumed.stdout, SHIPPED);
     assert!(
         resumed.stderr.contains("note: `g.dot` is not here"),
@@ -364,14 +374,14 @@ fn a_pipeline_whose_file_is_gone_goes_on_as_it_was() {
 
 #[test]
 fn a_run_that_another_process_owns_is_code_7_with_its_owner() {
-    let place = slow();
-    let mut run = place.start(&["run", "s.dot"]);
+    let scratch = slow();
+    let mut run = scratch.start(&["run", "s.dot"]);
     run.until_stage("wait");
-    let owned = place.call(&["resume", "last"]).exits(7);
+    let owned = scratch.call(&["resume", "last"]).exits(7);
     for part in [&format!("process {}", run.pid()), "on host", "--take-over"] {
         assert!(owned.stderr.contains(part), "{part}: {}", owned.stderr);
     }
-    let json = place
+    let json = scratch
         .call(&["resume", "last", "--json"])
         .exits(7)
         .objects()
@@ -380,24 +390,24 @@ fn a_run_that_another_process_owns_is_code_7_with_its_owner() {
         (&json["schema"], &json["code"]),
         (&"orchestra.error/1".into(), &"store_owned".into())
     );
-    place.write("go", "");
+    scratch.write("go", "");
     run.end().exits(0);
-    assert_eq!(place.lines("wait"), 1);
+    assert_eq!(scratch.lines("wait"), 1);
 }
 
 #[test]
 fn a_run_is_taken_from_a_frozen_process_which_then_writes_nothing() {
-    let place = slow();
-    let mut run = place.start(&["run", "s.dot"]);
+    let scratch = slow();
+    let mut run = scratch.start(&["run", "s.dot"]);
     run.until_stage("wait");
-    waiter(&place);
-    let folder = format!(".orchestra/runs/{}", place.runs().remove(0));
+    waiter(&scratch);
+    let folder = format!(".orchestra/runs/{}", scratch.runs().remove(0));
     run.signal("STOP");
-    place.write("go", "");
-    place.call(&["resume", "last"]).exits(7);
-    let taken = place.call(&["resume", "last", "--take-over"]).exits(0);
+    scratch.write("go", "");
+    scratch.call(&["resume", "last"]).exits(7);
+    let taken = scratch.call(&["resume", "last", "--take-over"]).exits(0);
     assert_eq!(taken.stdout, "success: start -> once -> wait -> exit\n");
-    let before = place.read(&format!("{folder}/events.jsonl"));
+    let before = scratch.read(&format!("{folder}/events.jsonl"));
     run.signal("CONT");
     let thawed = run.end().exits(7);
     assert!(
@@ -405,25 +415,27 @@ fn a_run_is_taken_from_a_frozen_process_which_then_writes_nothing() {
         "{}",
         thawed.stderr
     );
-    assert_eq!(place.read(&format!("{folder}/events.jsonl")), before);
-    assert_eq!(place.status()["status"], "success");
+    assert_eq!(scratch.read(&format!("{folder}/events.jsonl")), before);
+    assert_eq!(scratch.status()["status"], "success");
 }
 
 #[test]
 fn of_eight_processes_that_resume_a_run_one_owns_it() {
-    let place = slow();
-    let mut run = place.start(&["run", "s.dot"]);
+    let scratch = slow();
+    let mut run = scratch.start(&["run", "s.dot"]);
     run.until_stage("wait");
-    waiter(&place);
+    waiter(&scratch);
     run.signal("INT");
     run.end().exits(130);
     for round in 1..=4 {
-        let began = place.lines("wait");
-        let racers: Vec<_> = (0..8).map(|_| place.start(&["resume", "last"])).collect();
-        place.until("one of them runs the stage", |place| place.lines("wait") > began);
+        let began = scratch.lines("wait");
+        let racers: Vec<_> = (0..8).map(|_| scratch.start(&["resume", "last"])).collect();
+        scratch.until("one of them runs the stage", |scratch| {
+            scratch.lines("wait") > began
+        });
         let (mut owners, mut losers) = (Vec::new(), 0);
         let mut codes = BTreeMap::new();
-        // The owner ends when it is told to; the others have ended by themselves.
+        // The owner ends when it is stopped; the others have ended by themselves.
         for mut racer in racers {
             let mut first = String::new();
             std::io::BufRead::read_line(racer.reader(), &mut first).unwrap();
@@ -440,14 +452,14 @@ fn of_eight_processes_that_resume_a_run_one_owns_it() {
         let owner = owners.remove(0);
         owner.signal("INT");
         owner.end().exits(130);
-        assert_eq!(place.lines("wait"), began + 1);
+        assert_eq!(scratch.lines("wait"), began + 1);
     }
 }
 
 #[test]
 fn a_simulated_run_goes_on_simulated_where_its_script_was() {
-    let place = Place::new();
-    place.write(
+    let scratch = Scratch::new();
+    scratch.write(
         "g.dot",
         r#"digraph g {
     start -> build -> ask
@@ -462,31 +474,31 @@ fn a_simulated_run_goes_on_simulated_where_its_script_was() {
     go -> exit
 }"#,
     );
-    place.write(
+    scratch.write(
         "script.yaml",
         "build: [fail, success]\nask: [A, L]\nlate: timeout\ngo: {outcome: success, notes: gone}\n",
     );
-    let stopped = place.call(&["run", "g.dot", "--simulate", "script.yaml", "--max-time", "1ms"]);
+    let stopped = scratch.call(&["run", "g.dot", "--simulate", "script.yaml", "--max-time", "1ms"]);
     let resumed = match stopped.code {
-        6 => place.call(&["resume", "last", "--json"]).exits(0),
-        // It was fast.
-        _ => place
+        6 => scratch.call(&["resume", "last", "--json"]).exits(0),
+        // The run was fast enough to end.
+        _ => scratch
             .call(&["replay", "last", "--checkpoint", "cp_000001", "--json"])
             .exits(0),
     };
     let path = serde_json::json!(["start", "build", "ask", "build", "ask", "late", "go", "exit"]);
     assert_eq!(resumed.result()["path"], path);
-    assert!(!place.path("really-run").exists());
+    assert!(!scratch.path("really-run").exists());
     let manifest: serde_json::Value = {
-        let id = place.runs().pop().unwrap();
-        serde_json::from_str(&place.read(&format!(".orchestra/runs/{id}/manifest.json"))).unwrap()
+        let id = scratch.runs().pop().unwrap();
+        serde_json::from_str(&scratch.read(&format!(".orchestra/runs/{id}/manifest.json"))).unwrap()
     };
     assert_eq!(
         manifest["script"]["nodes"]["build"]["outcomes"][0]["outcome"],
         "fail"
     );
-    assert!(place.runs().iter().all(|run| {
-        place
+    assert!(scratch.runs().iter().all(|run| {
+        scratch
             .call(&["status", run])
             .exits(0)
             .stdout
@@ -499,85 +511,91 @@ fn a_simulated_run_goes_on_simulated_where_its_script_was() {
 
 #[test]
 fn without_a_journal_a_pause_can_still_be_resumed() {
-    let place = asks();
-    place.call(&["run", "g.dot", "--durability", "none"]).exits(5);
-    let folder = format!(".orchestra/runs/{}", place.runs().remove(0));
-    assert!(!place.path(&folder).join("journal.jsonl").exists());
-    let none = place.call(&["checkpoints", "last"]).exits(0);
+    let scratch = asks();
+    scratch.call(&["run", "g.dot", "--durability", "none"]).exits(5);
+    let folder = format!(".orchestra/runs/{}", scratch.runs().remove(0));
+    assert!(!scratch.path(&folder).join("journal.jsonl").exists());
+    let none = scratch.call(&["checkpoints", "last"]).exits(0);
     assert!(
         none.stderr.contains("the run has no checkpoints"),
         "{}",
         none.stderr
     );
-    place.call(&["resume", "last", "--answer", "approve=Y"]).exits(0);
-    assert_eq!((place.lines("built"), place.lines("shipped")), (1, 1));
-    place
+    scratch
+        .call(&["resume", "last", "--answer", "approve=Y"])
+        .exits(0);
+    assert_eq!((scratch.lines("built"), scratch.lines("shipped")), (1, 1));
+    scratch
         .call(&["run", "g.dot", "--durability", "process", "--auto-approve"])
         .exits(0);
-    place.call(&["run", "g.dot", "--durability", "most"]).exits(2);
+    scratch.call(&["run", "g.dot", "--durability", "most"]).exits(2);
 }
 
 #[test]
 fn a_broken_index_never_stops_a_run() {
-    let place = Place::new();
-    place.write("a.dot", tools(false));
-    // A folder stands where the database should.
-    std::fs::create_dir_all(place.path(".orchestra/runs/.sessions.sqlite/full")).unwrap();
-    let run = place.call(&["run", "a.dot"]).exits(0);
+    let scratch = Scratch::new();
+    scratch.write("a.dot", tools(false));
+    // A folder exists in place of the database.
+    std::fs::create_dir_all(scratch.path(".orchestra/runs/.sessions.sqlite/full")).unwrap();
+    let run = scratch.call(&["run", "a.dot"]).exits(0);
     assert_eq!(run.stdout, "success: start -> first -> second -> exit\n");
     assert!(run.stderr.contains("warning[session_"), "{}", run.stderr);
 }
 
 #[test]
 fn runs_are_found_although_the_index_cannot_be_used() {
-    let place = asks();
-    place.call(&["run", "g.dot"]).exits(5);
-    let id = place.runs().remove(0);
-    std::fs::remove_file(place.path(".orchestra/runs/.sessions.sqlite")).unwrap();
-    std::fs::create_dir_all(place.path(".orchestra/runs/.sessions.sqlite/full")).unwrap();
+    let scratch = asks();
+    scratch.call(&["run", "g.dot"]).exits(5);
+    let id = scratch.runs().remove(0);
+    std::fs::remove_file(scratch.path(".orchestra/runs/.sessions.sqlite")).unwrap();
+    std::fs::create_dir_all(scratch.path(".orchestra/runs/.sessions.sqlite/full")).unwrap();
     for name in ["last", &id[..id.len() - 2]] {
-        place.call(&["checkpoints", name]).exits(0);
+        scratch.call(&["checkpoints", name]).exits(0);
     }
-    let listed = place.call(&["status"]).exits(1);
+    let listed = scratch.call(&["status"]).exits(1);
     assert!(listed.stderr.contains("error[session_"), "{}", listed.stderr);
-    place.call(&["resume", "last", "--answer", "approve=Y"]).exits(0);
+    scratch
+        .call(&["resume", "last", "--answer", "approve=Y"])
+        .exits(0);
 }
 
 #[test]
 fn damage_is_told_with_its_place_and_runs_nothing() {
-    let place = asks();
-    place.call(&["run", "g.dot"]).exits(5);
-    let folder = format!(".orchestra/runs/{}", place.runs().remove(0));
-    let journal = place.read(&format!("{folder}/journal.jsonl"));
-    place.write(
+    let scratch = asks();
+    scratch.call(&["run", "g.dot"]).exits(5);
+    let folder = format!(".orchestra/runs/{}", scratch.runs().remove(0));
+    let journal = scratch.read(&format!("{folder}/journal.jsonl"));
+    scratch.write(
         &format!("{folder}/journal.jsonl"),
         journal.replacen("built", "bult.", 1),
     );
-    std::fs::remove_file(place.path(&format!("{folder}/checkpoint.json"))).unwrap();
-    let damaged = place.call(&["resume", "last", "--answer", "approve=Y"]).exits(1);
+    std::fs::remove_file(scratch.path(&format!("{folder}/checkpoint.json"))).unwrap();
+    let damaged = scratch
+        .call(&["resume", "last", "--answer", "approve=Y"])
+        .exits(1);
     assert!(
         damaged.stderr.contains("journal.jsonl` is damaged at line"),
         "{}",
         damaged.stderr
     );
-    assert_eq!(place.lines("shipped"), 0);
+    assert_eq!(scratch.lines("shipped"), 0);
 }
 
 #[test]
 fn a_lock_that_outlives_its_owner_for_a_moment_is_waited_for() {
-    let place = Place::new();
-    place.write("gate.dot", gate(""));
-    place
+    let scratch = Scratch::new();
+    scratch.write("gate.dot", gate(""));
+    scratch
         .call(&["run", "gate.dot", "--run-dir", ".orchestra/runs/r"])
         .exits(5);
-    // A program that the owner was starting when it was killed holds the lock until it is itself, on a loaded machine for
-    // more than a second.
-    let lock = std::fs::File::open(place.path(".orchestra/runs/r/owner.lock")).unwrap();
+    // A program that the killed owner was just starting holds the lock until its `exec`, which may take more than a
+    // second on a loaded machine.
+    let lock = std::fs::File::open(scratch.path(".orchestra/runs/r/owner.lock")).unwrap();
     lock.lock().unwrap();
     let held = std::thread::spawn(move || {
         std::thread::sleep(std::time::Duration::from_millis(1_200));
         drop(lock);
     });
-    place.call(&["resume", "r", "--answer", "approve=Y"]).exits(0);
+    scratch.call(&["resume", "r", "--answer", "approve=Y"]).exits(0);
     held.join().unwrap();
 }

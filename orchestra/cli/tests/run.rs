@@ -6,7 +6,7 @@
 mod support;
 
 use serde_json::Value;
-use support::{Place, tools};
+use support::{Scratch, tools};
 
 fn names(objects: &[Value]) -> Vec<&str> {
     objects
@@ -17,9 +17,9 @@ fn names(objects: &[Value]) -> Vec<&str> {
 
 #[test]
 fn a_run_of_tools_succeeds_with_code_0() {
-    let place = Place::new();
-    place.write("a.dot", tools(false));
-    let run = place.call(&["run", "a.dot"]).exits(0);
+    let scratch = Scratch::new();
+    scratch.write("a.dot", tools(false));
+    let run = scratch.call(&["run", "a.dot"]).exits(0);
     assert_eq!(run.stdout, "success: start -> first -> second -> exit\n");
     assert!(run.stderr.contains("-> exit (outcome=success)"), "{}", run.stderr);
     assert!(
@@ -30,9 +30,9 @@ fn a_run_of_tools_succeeds_with_code_0() {
 
 #[test]
 fn a_failed_run_says_why_and_exits_with_code_1() {
-    let place = Place::new();
-    place.write("a.dot", tools(true));
-    let run = place.call(&["run", "a.dot"]).exits(1);
+    let scratch = Scratch::new();
+    scratch.write("a.dot", tools(true));
+    let run = scratch.call(&["run", "a.dot"]).exits(1);
     assert_eq!(run.stdout, "failed: start -> first -> second -> mend\n");
     assert!(run.stderr.contains("on the wall"), "{}", run.stderr);
     assert!(run.stderr.contains("exit code 3"), "{}", run.stderr);
@@ -40,60 +40,62 @@ fn a_failed_run_says_why_and_exits_with_code_1() {
 
 #[test]
 fn wrong_usage_exits_with_code_2_and_a_suggestion() {
-    let place = Place::new();
-    place.write("release.dot", tools(false));
-    let unknown = place.call(&["rum", "release.dot"]).exits(2);
+    let scratch = Scratch::new();
+    scratch.write("release.dot", tools(false));
+    let unknown = scratch.call(&["rum", "release.dot"]).exits(2);
     assert!(unknown.stderr.contains("'run'"), "{}", unknown.stderr);
-    let missing = place.call(&["run", "relaese.dot"]).exits(2);
+    let missing = scratch.call(&["run", "relaese.dot"]).exits(2);
     assert!(
         missing.stderr.contains("did you mean `./release.dot`?"),
         "{}",
         missing.stderr
     );
-    let node = place
+    let node = scratch
         .call(&["run", "release.dot", "--simulate", "--outcome", "secnod=fail"])
         .exits(2);
     assert!(node.stderr.contains("did you mean `second`?"), "{}", node.stderr);
-    place
+    scratch
         .call(&["run", "release.dot", "--outcome", "second=fail"])
         .exits(2);
-    place.call(&["run", "release.dot", "--max-time", "soon"]).exits(2);
+    scratch
+        .call(&["run", "release.dot", "--max-time", "soon"])
+        .exits(2);
 }
 
 #[test]
 fn an_invalid_pipeline_exits_with_code_3_and_runs_nothing() {
-    let place = Place::new();
-    place.write(
+    let scratch = Scratch::new();
+    scratch.write(
         "a.dot",
         "digraph a {\n    start -> work -> exit\n    work -> Buidl\n}\n",
     );
-    let run = place.call(&["run", "a.dot"]).exits(3);
+    let run = scratch.call(&["run", "a.dot"]).exits(3);
     assert!(run.stderr.contains("error[edge_target_exists]"), "{}", run.stderr);
-    assert!(!place.path(".orchestra").exists());
+    assert!(!scratch.path(".orchestra").exists());
 }
 
 #[test]
 fn model_stages_without_a_model_are_refused_with_the_way_out() {
-    let place = Place::new();
-    place.write(
+    let scratch = Scratch::new();
+    scratch.write(
         "a.dot",
         "digraph a { start -> draft -> exit; draft [prompt=\"Draft it\"] }",
     );
-    let run = place.call(&["run", "a.dot"]);
+    let run = scratch.call(&["run", "a.dot"]);
     assert_ne!(run.code, 0);
     assert!(
         run.stderr.contains("--simulate") && run.stderr.contains("draft"),
         "{}",
         run.stderr
     );
-    place.call(&["run", "a.dot", "--simulate"]).exits(0);
+    scratch.call(&["run", "a.dot", "--simulate"]).exits(0);
 }
 
 #[test]
 fn json_events_come_in_order_and_the_result_comes_last() {
-    let place = Place::new();
-    place.write("a.dot", tools(false));
-    let run = place.call(&["run", "a.dot", "--json"]).exits(0);
+    let scratch = Scratch::new();
+    scratch.write("a.dot", tools(false));
+    let run = scratch.call(&["run", "a.dot", "--json"]).exits(0);
     let objects = run.objects();
     let (result, events) = objects.split_last().unwrap();
     let sequence: Vec<u64> = events.iter().filter_map(|event| event["seq"].as_u64()).collect();
@@ -110,7 +112,7 @@ fn json_events_come_in_order_and_the_result_comes_last() {
     );
     assert!(run.stderr.is_empty(), "{}", run.stderr);
     let written = std::fs::read_to_string(
-        std::path::Path::new(&place.path("."))
+        std::path::Path::new(&scratch.path("."))
             .join(result["run_dir"].as_str().unwrap())
             .join("events.jsonl"),
     )
@@ -124,9 +126,9 @@ fn json_events_come_in_order_and_the_result_comes_last() {
 
 #[test]
 fn a_failed_result_names_its_reason_in_json() {
-    let place = Place::new();
-    place.write("a.dot", tools(true));
-    let run = place.call(&["run", "a.dot", "--json"]).exits(1);
+    let scratch = Scratch::new();
+    scratch.write("a.dot", tools(true));
+    let run = scratch.call(&["run", "a.dot", "--json"]).exits(1);
     let result = run.objects().pop().unwrap();
     assert_eq!(result["status"], "fail");
     assert!(
@@ -137,17 +139,17 @@ fn a_failed_result_names_its_reason_in_json() {
 
 #[test]
 fn quiet_leaves_the_result_alone() {
-    let place = Place::new();
-    place.write("a.dot", tools(false));
-    let run = place.call(&["run", "a.dot", "--quiet"]).exits(0);
+    let scratch = Scratch::new();
+    scratch.write("a.dot", tools(false));
+    let run = scratch.call(&["run", "a.dot", "--quiet"]).exits(0);
     assert_eq!(run.stdout, "success: start -> first -> second -> exit\n");
     assert_eq!(run.stderr, "");
 }
 
 #[test]
 fn a_script_decides_outcomes_in_turn() {
-    let place = Place::new();
-    place.write(
+    let scratch = Scratch::new();
+    scratch.write(
         "a.dot",
         r#"digraph a {
     start [shape=Mdiamond]
@@ -160,18 +162,18 @@ fn a_script_decides_outcomes_in_turn() {
     good -> work [condition="outcome=success && context.flag!=true"]
 }"#,
     );
-    place.write(
+    scratch.write(
         "script.yaml",
         "work: [fail, success, {outcome: success, context: {flag: true}, notes: \"second look\"}]\n",
     );
-    let run = place
+    let run = scratch
         .call(&["run", "a.dot", "--simulate", "script.yaml"])
         .exits(0);
     assert_eq!(
         run.stdout,
         "success: start -> work -> good -> work -> good -> work -> good -> exit\n"
     );
-    let inline = place.call(&[
+    let inline = scratch.call(&[
         "run",
         "a.dot",
         "--simulate",
@@ -183,14 +185,14 @@ fn a_script_decides_outcomes_in_turn() {
         inline.code, 1,
         "the same failure again and again trips the breaker"
     );
-    place.write("bad.yaml", "work: [fail\n");
-    place.call(&["run", "a.dot", "--simulate", "bad.yaml"]).exits(2);
+    scratch.write("bad.yaml", "work: [fail\n");
+    scratch.call(&["run", "a.dot", "--simulate", "bad.yaml"]).exits(2);
 }
 
 #[test]
 fn values_of_the_command_line_reach_conditions_and_the_run_folder_is_where_it_was_asked_for() {
-    let place = Place::new();
-    place.write(
+    let scratch = Scratch::new();
+    scratch.write(
         "a.dot",
         r#"digraph a {
     start [shape=Mdiamond]
@@ -205,7 +207,7 @@ fn values_of_the_command_line_reach_conditions_and_the_run_folder_is_where_it_wa
     large -> exit
 }"#,
     );
-    let run = place
+    let run = scratch
         .call(&[
             "run",
             "a.dot",
@@ -225,19 +227,19 @@ fn values_of_the_command_line_reach_conditions_and_the_run_folder_is_where_it_wa
         "large/status.json",
         "large/tool_output.txt",
     ] {
-        assert!(place.path("out").join(file).is_file(), "{file} is missing");
+        assert!(scratch.path("out").join(file).is_file(), "{file} is missing");
     }
-    assert_eq!(place.read("out/large/tool_output.txt"), "large\n");
+    assert_eq!(scratch.read("out/large/tool_output.txt"), "large\n");
 }
 
 #[test]
 fn the_longest_time_pauses_a_run_with_code_6() {
-    let place = Place::new();
-    place.write(
+    let scratch = Scratch::new();
+    scratch.write(
         "a.dot",
         "digraph a { start -> wait -> exit; wait [shape=parallelogram, tool_command=\"sleep 600\"] }",
     );
-    let run = place.call(&["run", "a.dot", "--max-time", "300ms"]).exits(6);
+    let run = scratch.call(&["run", "a.dot", "--max-time", "300ms"]).exits(6);
     assert_eq!(run.stdout, "paused: start\n");
     assert!(
         run.stderr.contains("longer than its limit of 300ms"),
@@ -253,9 +255,9 @@ fn the_longest_time_pauses_a_run_with_code_6() {
 
 #[test]
 fn a_reader_that_goes_away_does_no_harm() {
-    let place = Place::new();
-    place.write("a.dot", tools(false));
-    let mut child = place
+    let scratch = Scratch::new();
+    scratch.write("a.dot", tools(false));
+    let mut child = scratch
         .command(&["run", "a.dot", "--json"])
         .stdout(std::process::Stdio::piped())
         .spawn()
@@ -266,24 +268,24 @@ fn a_reader_that_goes_away_does_no_harm() {
 
 #[test]
 fn a_file_behind_simulate_is_the_pipeline() {
-    let place = Place::new();
-    place.write("a.dot", tools(false));
-    let run = place.call(&["run", "--simulate", "a.dot"]).exits(0);
+    let scratch = Scratch::new();
+    scratch.write("a.dot", tools(false));
+    let run = scratch.call(&["run", "--simulate", "a.dot"]).exits(0);
     assert_eq!(run.stdout, "success: start -> first -> second -> exit\n");
-    place.call(&["run", "--simulate"]).exits(2);
+    scratch.call(&["run", "--simulate"]).exits(2);
 }
 
 #[test]
 fn a_scripted_word_that_a_node_does_not_declare_is_refused() {
-    let place = Place::new();
-    place.write(
+    let scratch = Scratch::new();
+    scratch.write(
         "a.dot",
         "digraph a { start -> lint -> exit; lint [prompt=\"Lint\", outcomes=\"clean,dirty\"] }",
     );
-    place
+    scratch
         .call(&["run", "a.dot", "--simulate", "--outcome", "lint=dirty"])
         .exits(0);
-    let run = place
+    let run = scratch
         .call(&["run", "a.dot", "--simulate", "--outcome", "lint=dirtyy"])
         .exits(2);
     assert!(run.stderr.contains("did you mean `dirty`?"), "{}", run.stderr);

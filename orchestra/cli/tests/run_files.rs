@@ -1,13 +1,13 @@
-//! The files of a run folder, damaged and removed by those who should not, through the program.
+//! Damaged and removed files of a run folder, through the program.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)]
 
 mod support;
 
-use support::{Done, Place};
+use support::{Done, Scratch};
 
-/// Two tools that note that they ran, and one that waits until it may end.
+/// Two tools that record their execution, and one that waits until it may end.
 const FLOW: &str = r#"digraph flow {
     node [shape=parallelogram]
     start [shape=Mdiamond]
@@ -20,35 +20,35 @@ const FLOW: &str = r#"digraph flow {
 
 const JOURNAL: &str = "runs/flow/journal.jsonl";
 
-/// A run whose process was killed while its last stage ran.
-fn killed() -> Place {
-    let place = Place::new();
-    place.write("flow.dot", FLOW);
-    let run = place.start(&["run", "flow.dot", "--run-dir", "runs/flow"]);
-    place.until("the last stage runs", |place| place.lines("ran") == 3);
+/// Starts a run and kills its process while the last stage runs.
+fn killed() -> Scratch {
+    let scratch = Scratch::new();
+    scratch.write("flow.dot", FLOW);
+    let run = scratch.start(&["run", "flow.dot", "--run-dir", "runs/flow"]);
+    scratch.until("the last stage runs", |scratch| scratch.lines("ran") == 3);
     run.signal("KILL");
     run.end();
-    place.write("go", "");
-    place
+    scratch.write("go", "");
+    scratch
 }
 
-/// The lines of the journal without the space that it reserves.
-fn records(place: &Place) -> Vec<String> {
-    let text = place.read(JOURNAL);
+/// Returns the records of the journal without its reserved space.
+fn records(scratch: &Scratch) -> Vec<String> {
+    let text = scratch.read(JOURNAL);
     let text = text.trim_end_matches('\0');
     text.split_inclusive('\n').map(str::to_owned).collect()
 }
 
-fn resume(place: &Place, options: &[&str]) -> Done {
-    place.call(&[&["resume", "runs/flow"], options].concat())
+fn resume(scratch: &Scratch, options: &[&str]) -> Done {
+    scratch.call(&[&["resume", "runs/flow"], options].concat())
 }
 
 #[test]
 fn a_journal_that_was_cut_is_refused_until_the_loss_is_accepted() {
-    let place = killed();
-    let records = records(&place);
-    place.write(JOURNAL, records[..records.len() - 1].concat());
-    let refused = resume(&place, &[]).exits(1);
+    let scratch = killed();
+    let records = records(&scratch);
+    scratch.write(JOURNAL, records[..records.len() - 1].concat());
+    let refused = resume(&scratch, &[]).exits(1);
     assert!(
         refused.stderr.contains("journal.jsonl` ends behind record"),
         "{}",
@@ -59,47 +59,47 @@ fn a_journal_that_was_cut_is_refused_until_the_loss_is_accepted() {
         "{}",
         refused.stderr
     );
-    assert_eq!(place.read("ran"), "one\ntwo\nwaits\n");
-    resume(&place, &["--accept-loss"]).exits(0);
-    assert_eq!(place.read("ran"), "one\ntwo\nwaits\ntwo\nwaits\n");
+    assert_eq!(scratch.read("ran"), "one\ntwo\nwaits\n");
+    resume(&scratch, &["--accept-loss"]).exits(0);
+    assert_eq!(scratch.read("ran"), "one\ntwo\nwaits\ntwo\nwaits\n");
 }
 
 #[test]
 fn a_journal_that_is_whole_runs_no_finished_stage_again() {
-    let place = killed();
-    resume(&place, &[]).exits(0);
-    assert_eq!(place.read("ran"), "one\ntwo\nwaits\nwaits\n");
+    let scratch = killed();
+    resume(&scratch, &[]).exits(0);
+    assert_eq!(scratch.read("ran"), "one\ntwo\nwaits\nwaits\n");
 }
 
 #[test]
 fn a_tool_that_removes_the_run_folder_ends_the_run_and_its_tools() {
-    let place = Place::new();
+    let scratch = Scratch::new();
     let flow = r#"digraph flow {
         start -> gone -> exit
         gone [shape=parallelogram, tool_command="echo $$ > pid; rm -rf $ORCHESTRA_RUN_DIR; sleep 600"]
     }"#;
-    place.write("flow.dot", flow);
-    let done = place
+    scratch.write("flow.dot", flow);
+    let done = scratch
         .call(&["run", "flow.dot", "--run-dir", "runs/flow"])
         .exits(1);
     let said = "was removed while the run was going; the run cannot be resumed";
     assert!(done.stderr.contains(said), "{}", done.stderr);
     assert!(!done.stderr.contains("resume with:"), "{}", done.stderr);
-    assert!(!place.path("runs/flow").exists());
-    let tool = place.read("pid").trim().to_owned();
-    place.until("the tool is gone", |_| !support::lives(&tool));
+    assert!(!scratch.path("runs/flow").exists());
+    let tool = scratch.read("pid").trim().to_owned();
+    scratch.until("the tool is gone", |_| !support::lives(&tool));
 }
 
 #[test]
 fn a_tool_that_forges_the_journal_ends_the_run_with_the_name_of_the_file() {
-    let place = Place::new();
+    let scratch = Scratch::new();
     let flow = r#"digraph flow {
         start -> forge -> after -> exit
         forge [shape=parallelogram, tool_command="echo forged >> $ORCHESTRA_RUN_DIR/journal.jsonl"]
         after [shape=parallelogram, tool_command="touch after"]
     }"#;
-    place.write("flow.dot", flow);
-    let done = place
+    scratch.write("flow.dot", flow);
+    let done = scratch
         .call(&["run", "flow.dot", "--run-dir", "runs/flow"])
         .exits(1);
     assert!(
@@ -108,5 +108,5 @@ fn a_tool_that_forges_the_journal_ends_the_run_with_the_name_of_the_file() {
         "{}",
         done.stderr
     );
-    assert!(!place.path("after").exists());
+    assert!(!scratch.path("after").exists());
 }

@@ -1,4 +1,5 @@
-//! Secrets of the environment stay out of run folders and of all output, in whatever encoding a tool or a model tells them.
+//! Secrets of the environment do not appear in run folders or output, in whatever encoding a tool or a model prints
+//! them.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::panic)]
@@ -9,7 +10,7 @@ use std::path::Path;
 
 use agents_support::{Done, Project, done, reports};
 
-/// A token that is found by its name, a password in a URL, and a short value that is listed.
+/// A token that is recognised by its name, a password in a URL, and a short value that is listed.
 const TOKEN: &str = "tok-Q7w9_Zx3/pl+=&%key~4711";
 const PASSWORD: &str = "pa55-w0rd!x";
 const SHORT: &str = "Zq9x";
@@ -18,7 +19,7 @@ fn hex(text: &str) -> String {
     text.bytes().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// What the token looks like in the encodings that the commands of the pipeline write.
+/// Returns the token in the encodings that the commands of the pipeline write.
 fn forms() -> Vec<String> {
     let each = |write: fn(u8) -> String| TOKEN.bytes().map(write).collect::<String>();
     vec![
@@ -53,7 +54,7 @@ fn run(project: &Project, args: &[&str]) -> Done {
     done(command.output().unwrap())
 }
 
-/// Every file below a folder, with its text.
+/// Collects every file below a folder with its text.
 fn files(folder: &Path, found: &mut Vec<(String, String)>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -69,11 +70,11 @@ fn files(folder: &Path, found: &mut Vec<(String, String)>) {
 #[test]
 fn no_file_and_no_output_tells_a_secret_that_tools_and_models_write_in_any_encoding() {
     let project = Project::new("");
-    project.place.write("forms.txt", forms().join("\n"));
-    // A file of this name once made the value a path, and no secret.
-    project.place.write(&TOKEN.replace('/', "_"), "");
-    std::fs::create_dir_all(project.place.path("tok-Q7w9_Zx3")).unwrap();
-    project.place.write(TOKEN, "");
+    project.scratch.write("forms.txt", forms().join("\n"));
+    // A file of this name must not make the value count as a path instead of a secret.
+    project.scratch.write(&TOKEN.replace('/', "_"), "");
+    std::fs::create_dir_all(project.scratch.path("tok-Q7w9_Zx3")).unwrap();
+    project.scratch.write(TOKEN, "");
     let commands = [
         "cat forms.txt",
         "printf %s \"$STORE$PIN_TOKEN\"",
@@ -87,11 +88,11 @@ fn no_file_and_no_output_tells_a_secret_that_tools_and_models_write_in_any_encod
     ];
     let model_says = format!("I saw {} and {}", hex(TOKEN), forms().join(" "));
     project.server.push(reports(&model_says));
-    project.place.write("tell.sh", commands.join("\n"));
+    project.scratch.write("tell.sh", commands.join("\n"));
     let text = "digraph leak {\n tool_env=\"DEPLOY_TOKEN, STORE, PIN_TOKEN, TINY_TOKEN\"\n start -> tell -> ask -> exit\n \
          tell [shape=parallelogram, tool_command=\"sh tell.sh\", on_failure=route]\n \
          ask [prompt=\"$tell\"]\n tell -> ask [condition=\"outcome=fail\"]\n}";
-    project.place.write("a.dot", text);
+    project.scratch.write("a.dot", text);
     for args in [
         &["run", "a.dot", "--runs", "runs"][..],
         &["run", "a.dot", "--runs", "runs", "--json"],
@@ -107,14 +108,14 @@ fn no_file_and_no_output_tells_a_secret_that_tools_and_models_write_in_any_encod
             "{}",
             ran.stderr
         );
-        files(&project.place.path("runs"), &mut told);
+        files(&project.scratch.path("runs"), &mut told);
         assert!(told.len() > 10, "{told:?}");
-        for (place, text) in &told {
+        for (scratch, text) in &told {
             for form in forms() {
-                assert!(!text.contains(&form), "{place} tells {form}:\n{text}");
+                assert!(!text.contains(&form), "{scratch} tells {form}:\n{text}");
             }
             let bare: String = text.chars().filter(|letter| !letter.is_whitespace()).collect();
-            // Parts of base64 of the token at each place in three bytes, and of the columns of dumps.
+            // Parts of the token's base64 at each offset modulo three, and of the columns of dumps.
             for part in [
                 "Q3dzlfWngzL3",
                 "UTd3OV9aeDMv",
@@ -123,7 +124,7 @@ fn no_file_and_no_output_tells_a_secret_that_tools_and_models_write_in_any_encod
                 "51773739",
                 "tok-Q7w9",
             ] {
-                assert!(!bare.contains(part), "{place} tells {part}:\n{text}");
+                assert!(!bare.contains(part), "{scratch} tells {part}:\n{text}");
             }
         }
         let everything: String = told.into_iter().map(|(_, text)| text).collect();
@@ -134,7 +135,7 @@ fn no_file_and_no_output_tells_a_secret_that_tools_and_models_write_in_any_encod
 #[test]
 fn words_and_paths_in_variables_of_such_names_are_shown() {
     let project = Project::new("");
-    project.place.write(
+    project.scratch.write(
         "a.dot",
         "digraph { start -> say -> exit\n say [shape=parallelogram, tool_command=\"echo production /etc/hosts\"] }",
     );

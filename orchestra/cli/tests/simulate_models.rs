@@ -1,4 +1,4 @@
-//! `run --simulate-models`: no model is called, and everything else is real; also when the run is resumed or replayed.
+//! `run --simulate-models`: no model is called, and everything else is real, also when the run is resumed or replayed.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::panic)]
@@ -7,7 +7,7 @@ mod agents_support;
 
 use std::process::Command;
 
-use agents_support::{Done, Place, Project};
+use agents_support::{Done, Project, Scratch};
 use serde_json::{Value, json};
 
 /// Model stages around a tool and a gate.
@@ -25,10 +25,10 @@ const RELEASE: &str = r#"digraph release {
 }
 "#;
 
-fn place(text: &str) -> Place {
-    let place = Place::new();
-    place.write("release.dot", text);
-    place
+fn scratch(text: &str) -> Scratch {
+    let scratch = Scratch::new();
+    scratch.write("release.dot", text);
+    scratch
 }
 
 fn context(run: &Done) -> Value {
@@ -39,14 +39,14 @@ fn context(run: &Done) -> Value {
 
 #[test]
 fn models_are_simulated_tools_run_and_gates_are_answered() {
-    let place = place(RELEASE);
+    let scratch = scratch(RELEASE);
     let run = ["run", "release.dot", "--simulate-models", "--json"];
-    let run = place.call_with(&run, "N\nY\n").exits(0);
+    let run = scratch.call_with(&run, "N\nY\n").exits(0);
     let path = [
         "start", "plan", "build", "approve", "plan", "build", "approve", "ship", "sent", "exit",
     ];
     assert_eq!(run.result()["path"], json!(path));
-    assert_eq!(place.lines("built"), 2);
+    assert_eq!(scratch.lines("built"), 2);
     let context = context(&run);
     assert_eq!(context["tool.output"].as_str().unwrap().trim(), "2");
     assert_eq!(context["last_response"], "[Simulated] Response for stage: ship");
@@ -54,19 +54,19 @@ fn models_are_simulated_tools_run_and_gates_are_answered() {
 
 #[test]
 fn the_file_may_stand_behind_the_option_and_nobody_to_ask_pauses() {
-    let run = place(RELEASE)
+    let run = scratch(RELEASE)
         .call(&["run", "--simulate-models", "release.dot"])
         .exits(5);
     assert_eq!(run.stdout, "paused: start -> plan -> build\n");
     let both = ["run", "release.dot", "--simulate", "--simulate-models"];
-    let both = place(RELEASE).call(&both).exits(2);
+    let both = scratch(RELEASE).call(&both).exits(2);
     assert!(both.stderr.contains("cannot be used with"), "{}", both.stderr);
 }
 
 #[test]
 fn what_the_script_names_is_simulated_whatever_it_is() {
-    let place = place(RELEASE);
-    place.write(
+    let scratch = scratch(RELEASE);
+    scratch.write(
         "script.yaml",
         "plan: [{outcome: success, context: {size: 3}}]\nship: [fail]\nbuild: [success]\n",
     );
@@ -79,11 +79,11 @@ fn what_the_script_names_is_simulated_whatever_it_is() {
         "script.yaml",
         "--json",
     ];
-    let run = place.call(&by_script).exits(1);
+    let run = scratch.call(&by_script).exits(1);
     assert_eq!(run.result()["failure"]["node"], "ship");
     assert_eq!(context(&run)["size"], 3);
     assert!(
-        !place.path("built").exists(),
+        !scratch.path("built").exists(),
         "the tool that the script names did not run"
     );
     let inline = [
@@ -94,21 +94,23 @@ fn what_the_script_names_is_simulated_whatever_it_is() {
         "plan=fail",
         "--auto-approve",
     ];
-    let run = place.call(&inline).exits(1);
+    let run = scratch.call(&inline).exits(1);
     assert!(run.stderr.contains("simulated failure"), "{}", run.stderr);
 }
 
 #[test]
 fn a_tool_that_fails_fails_its_run() {
-    let place = place(&RELEASE.replace("echo built | tee -a built", "echo broken >&2; exit 3"));
-    let run = place.call(&["run", "release.dot", "--simulate-models"]).exits(1);
+    let scratch = scratch(&RELEASE.replace("echo built | tee -a built", "echo broken >&2; exit 3"));
+    let run = scratch
+        .call(&["run", "release.dot", "--simulate-models"])
+        .exits(1);
     assert!(run.stderr.contains("exit code 3: broken"), "{}", run.stderr);
 }
 
 #[test]
 fn a_resumed_and_a_replayed_run_still_call_no_model() {
     let project = Project::new("");
-    project.place.write("release.dot", RELEASE);
+    project.scratch.write("release.dot", RELEASE);
     project
         .call(&["run", "release.dot", "--simulate-models"])
         .exits(5);
@@ -130,7 +132,7 @@ fn a_resumed_and_a_replayed_run_still_call_no_model() {
     let replayed = project.call(&replay).exits(0);
     assert_eq!(context(&replayed)["tool.output"].as_str().unwrap().trim(), "2");
     assert_eq!(project.server.requests().len(), 0);
-    // The same pipeline with its models asks them.
+    // Without simulation, the same pipeline calls its models.
     project
         .server
         .push(orchestra_model_server_tests::Answer::text("Planned."));
@@ -140,10 +142,12 @@ fn a_resumed_and_a_replayed_run_still_call_no_model() {
 
 #[test]
 fn a_gate_that_nobody_executes_is_answered_and_the_run_goes_on() {
-    let place = place(RELEASE);
-    place.call(&["run", "release.dot", "--simulate-models"]).exits(5);
-    place.call(&["answer", "last", "approve", "Y"]).exits(0);
-    let resumed = place.call(&["resume", "last"]).exits(0);
+    let scratch = scratch(RELEASE);
+    scratch
+        .call(&["run", "release.dot", "--simulate-models"])
+        .exits(5);
+    scratch.call(&["answer", "last", "approve", "Y"]).exits(0);
+    let resumed = scratch.call(&["resume", "last"]).exits(0);
     assert_eq!(
         resumed.stdout,
         "success: start -> plan -> build -> approve -> ship -> sent -> exit\n"
@@ -153,10 +157,10 @@ fn a_gate_that_nobody_executes_is_answered_and_the_run_goes_on() {
 #[test]
 fn keys_of_providers_are_not_asked_for() {
     let project = Project::new("");
-    project.place.write("release.dot", RELEASE);
+    project.scratch.write("release.dot", RELEASE);
     let args = ["run", "release.dot", "--simulate-models", "--auto-approve"];
     let run = project
-        .place
+        .scratch
         .command(&args)
         .env_remove("ANTHROPIC_API_KEY")
         .output()
@@ -172,7 +176,7 @@ fn keys_of_providers_are_not_asked_for() {
 #[test]
 fn a_stage_in_which_a_person_talks_with_the_model_is_simulated() {
     let project = Project::new("");
-    project.place.write(
+    project.scratch.write(
         "talk.dot",
         "digraph talk { start -> draft -> exit; draft [prompt=\"Draft it.\", interactive=true] }",
     );
@@ -183,21 +187,21 @@ fn a_stage_in_which_a_person_talks_with_the_model_is_simulated() {
 
 #[test]
 fn children_run_and_their_models_are_simulated() {
-    let place = place(RELEASE);
+    let scratch = scratch(RELEASE);
     let folder = "work [shape=folder, label=Release, subpipeline.file=\"release.dot\"]";
-    place.write(
+    scratch.write(
         "parent.dot",
         format!("digraph parent {{ start -> work -> exit; {folder} }}"),
     );
-    place
+    scratch
         .call(&["run", "parent.dot", "--simulate-models", "--answer", "approve=Y"])
         .exits(0);
-    assert_eq!(place.lines("built"), 1);
+    assert_eq!(scratch.lines("built"), 1);
 }
 
 #[test]
 fn a_fan_in_that_asks_a_model_is_simulated() {
-    let place = place(
+    let scratch = scratch(
         r#"digraph release {
     start -> fan
     fan [shape=component]
@@ -209,24 +213,26 @@ fn a_fan_in_that_asks_a_model_is_simulated() {
     judge -> exit
 }"#,
     );
-    place.call(&["run", "release.dot", "--simulate-models"]).exits(0);
+    scratch
+        .call(&["run", "release.dot", "--simulate-models"])
+        .exits(0);
 }
 
 #[test]
 fn tools_work_in_the_repositories_of_the_project() {
-    let place = place(
+    let scratch = scratch(
         r#"digraph release {
     start -> plan -> build -> exit
     plan  [prompt="Plan it."]
     build [shape=parallelogram, tool_command="echo more >> list.txt"]
 }"#,
     );
-    place.write("orchestra.yaml", "workspace:\n  repos:\n    code: {path: code}\n");
-    place.write("code/list.txt", "one\n");
+    scratch.write("orchestra.yaml", "workspace:\n  repos:\n    code: {path: code}\n");
+    scratch.write("code/list.txt", "one\n");
     let git = |words: &[&str]| {
         let mut git = Command::new("git");
         git.arg("-C")
-            .arg(place.path("code"))
+            .arg(scratch.path("code"))
             .args(["-c", "user.name=me", "-c", "user.email=me@localhost"]);
         let said = git
             .args(words)
@@ -239,7 +245,7 @@ fn tools_work_in_the_repositories_of_the_project() {
     git(&["init", "-q", "-b", "main"]);
     git(&["add", "-A"]);
     git(&["commit", "-q", "-m", "start"]);
-    let run = place
+    let run = scratch
         .call(&["run", "release.dot", "--simulate-models", "--json"])
         .exits(0);
     let branch = run.result()["workspace"]["code"]["branch"]
@@ -248,7 +254,7 @@ fn tools_work_in_the_repositories_of_the_project() {
         .to_owned();
     assert_eq!(git(&["show", &format!("{branch}:list.txt")]), "one\nmore\n");
     assert_eq!(
-        place.read("code/list.txt"),
+        scratch.read("code/list.txt"),
         "one\n",
         "a person's own tree is only read"
     );

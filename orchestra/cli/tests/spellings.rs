@@ -1,21 +1,21 @@
-//! Pipelines in the spellings of other tools, and in those that would drop a guard, through the program.
+//! Pipelines with the spellings of other tools, and with misspellings that would drop a guard, through the program.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)]
 
 mod support;
 
-use support::Place;
+use support::Scratch;
 
-fn place(name: &str, text: &str) -> Place {
-    let place = Place::new();
-    place.write(name, text);
-    place
+fn scratch(name: &str, text: &str) -> Scratch {
+    let scratch = Scratch::new();
+    scratch.write(name, text);
+    scratch
 }
 
 #[test]
 fn a_condition_of_a_goal_gate_sends_the_run_back_until_it_holds() {
-    let place = place(
+    let scratch = scratch(
         "g.dot",
         r#"digraph g {
     start -> measure -> report -> exit
@@ -25,18 +25,18 @@ fn a_condition_of_a_goal_gate_sends_the_run_back_until_it_holds() {
 }
 "#,
     );
-    place.call(&["check", "g.dot"]).exits(0);
-    let run = place.call(&["run", "g.dot"]).exits(0);
+    scratch.call(&["check", "g.dot"]).exits(0);
+    let run = scratch.call(&["run", "g.dot"]).exits(0);
     assert_eq!(
         run.stdout,
         "success: start -> measure -> report -> measure -> report -> measure -> report -> exit\n"
     );
-    assert_eq!(place.lines("tries"), 3);
+    assert_eq!(scratch.lines("tries"), 3);
 }
 
 #[test]
 fn a_goal_gate_that_never_holds_fails_the_run_with_what_it_saw() {
-    let place = place(
+    let scratch = scratch(
         "g.dot",
         r#"digraph g {
     start -> measure -> exit
@@ -44,7 +44,7 @@ fn a_goal_gate_that_never_holds_fails_the_run_with_what_it_saw() {
 }
 "#,
     );
-    let run = place.call(&["run", "g.dot"]).exits(1);
+    let run = scratch.call(&["run", "g.dot"]).exits(1);
     let said =
         "the goal gate `measure` is unsatisfied, `tool.last_line >= 80` is false, tool.last_line is `41`";
     assert!(run.stderr.contains(said), "{}", run.stderr);
@@ -52,7 +52,7 @@ fn a_goal_gate_that_never_holds_fails_the_run_with_what_it_saw() {
 
 #[test]
 fn a_condition_on_the_exit_holds_before_the_run_ends() {
-    let place = place(
+    let scratch = scratch(
         "g.dot",
         r#"digraph g {
     start -> work
@@ -63,13 +63,13 @@ fn a_condition_on_the_exit_holds_before_the_run_ends() {
 }
 "#,
     );
-    let run = place.call(&["run", "g.dot"]).exits(0);
+    let run = scratch.call(&["run", "g.dot"]).exits(0);
     assert_eq!(run.stdout, "success: start -> work -> work -> exit\n");
 }
 
 #[test]
 fn children_are_named_by_dot_file_whatever_their_ending_is() {
-    let place = place(
+    let scratch = scratch(
         "main.dot",
         r#"digraph main {
     start -> lint -> watch -> exit
@@ -79,13 +79,13 @@ fn children_are_named_by_dot_file_whatever_their_ending_is() {
 "#,
     );
     let child = "digraph lint { start -> check -> exit; check [shape=parallelogram, tool_command=\"echo linted >> log\"] }";
-    place.write("parts/lint.fabro", child);
-    let checked = place.call(&["check", "main.dot"]).exits(0);
+    scratch.write("parts/lint.fabro", child);
+    let checked = scratch.call(&["check", "main.dot"]).exits(0);
     assert!(!checked.stdout.contains("warning") && !checked.stderr.contains("warning"));
-    place.call(&["run", "main.dot"]).exits(0);
-    assert_eq!(place.lines("log"), 2);
-    place.write("parts/lint.fabro", child.replace("-> exit", "-> exot"));
-    let checked = place.call(&["check", "main.dot"]).exits(3);
+    scratch.call(&["run", "main.dot"]).exits(0);
+    assert_eq!(scratch.lines("log"), 2);
+    scratch.write("parts/lint.fabro", child.replace("-> exit", "-> exot"));
+    let checked = scratch.call(&["check", "main.dot"]).exits(3);
     let said = checked.stdout + &checked.stderr;
     assert!(
         said.contains("lint.fabro") && said.contains("child_invalid"),
@@ -110,11 +110,11 @@ fn a_block_whose_branches_must_all_succeed_fails_with_the_first_that_does_not() 
 "#
         )
     };
-    let place = place("fan.dot", &text("all_success"));
-    place.call(&["check", "fan.dot"]).exits(0);
-    place.call(&["run", "fan.dot"]).exits(1);
-    place.write("fan.dot", text("any_success"));
-    place.call(&["run", "fan.dot"]).exits(0);
+    let scratch = scratch("fan.dot", &text("all_success"));
+    scratch.call(&["check", "fan.dot"]).exits(0);
+    scratch.call(&["run", "fan.dot"]).exits(1);
+    scratch.write("fan.dot", text("any_success"));
+    scratch.call(&["run", "fan.dot"]).exits(0);
 }
 
 #[test]
@@ -134,11 +134,11 @@ fn a_weight_with_a_point_is_a_whole_number() {
 "#
         )
     };
-    let place = place("w.dot", &text("2.0"));
-    let run = place.call(&["run", "w.dot"]).exits(0);
+    let scratch = scratch("w.dot", &text("2.0"));
+    let run = scratch.call(&["run", "w.dot"]).exits(0);
     assert_eq!(run.stdout, "success: start -> work -> last -> exit\n");
-    place.write("w.dot", text("2.5"));
-    let checked = place.call(&["check", "w.dot"]).exits(3);
+    scratch.write("w.dot", text("2.5"));
+    let checked = scratch.call(&["check", "w.dot"]).exits(3);
     let said = checked.stdout + &checked.stderr;
     assert!(
         said.contains("`weight` must be a whole number, but `2.5` is not"),
@@ -148,7 +148,7 @@ fn a_weight_with_a_point_is_a_whole_number() {
 
 #[test]
 fn a_guard_that_would_be_dropped_is_refused_by_check_and_run() {
-    let place = place(
+    let scratch = scratch(
         "s.dot",
         r#"digraph s {
     routing=first_match
@@ -162,17 +162,17 @@ fn a_guard_that_would_be_dropped_is_refused_by_check_and_run() {
 "#,
     );
     for command in ["check", "run"] {
-        let done = place.call(&[command, "s.dot"]).exits(3);
+        let done = scratch.call(&[command, "s.dot"]).exits(3);
         let said = done.stdout + &done.stderr;
         assert!(said.contains("ignored_condition"), "{command}: {said}");
         assert!(said.contains("condition_type=conditional"), "{command}: {said}");
     }
-    assert!(!place.path("shipped").exists());
+    assert!(!scratch.path("shipped").exists());
 }
 
 #[test]
 fn attributes_of_the_other_way_of_routing_are_named_by_check() {
-    let place = place(
+    let scratch = scratch(
         "s.dot",
         r#"digraph s {
     start -> work -> exit
@@ -181,7 +181,7 @@ fn attributes_of_the_other_way_of_routing_are_named_by_check() {
 }
 "#,
     );
-    let checked = place.call(&["check", "s.dot"]).exits(0);
+    let checked = scratch.call(&["check", "s.dot"]).exits(0);
     let said = checked.stdout + &checked.stderr;
     assert!(said.contains("warning[routing_dialect]"), "{said}");
     assert!(
@@ -192,7 +192,7 @@ fn attributes_of_the_other_way_of_routing_are_named_by_check() {
 
 #[test]
 fn a_failed_tool_before_yes_and_no_is_a_warning_that_says_how_it_ends_as_a_success() {
-    let place = place(
+    let scratch = scratch(
         "y.dot",
         r#"digraph y {
     start -> tests -> green
@@ -205,15 +205,15 @@ fn a_failed_tool_before_yes_and_no_is_a_warning_that_says_how_it_ends_as_a_succe
 }
 "#,
     );
-    let checked = place.call(&["check", "y.dot"]).exits(0);
+    let checked = scratch.call(&["check", "y.dot"]).exits(0);
     let said = checked.stdout + &checked.stderr;
     assert!(said.contains("warning[failure_routed_as_success]"), "{said}");
     assert!(said.contains("`tests` -> `green` -> `exit`"), "{said}");
     assert!(said.contains("condition=\"outcome=fail\""), "{said}");
-    // What it warns of.
-    let run = place.call(&["run", "y.dot"]).exits(0);
+    // The behaviour of which the check warns.
+    let run = scratch.call(&["run", "y.dot"]).exits(0);
     assert_eq!(run.stdout, "success: start -> tests -> green -> exit\n");
-    place.call(&["check", "--deny", "warnings", "y.dot"]).exits(3);
+    scratch.call(&["check", "--deny", "warnings", "y.dot"]).exits(3);
 }
 
 #[test]
@@ -231,18 +231,18 @@ fn the_output_of_a_tool_is_named_where_a_condition_reads_that_of_another_engine(
 "#
         )
     };
-    let place = place("t.dot", &text("tool_stdout"));
-    let checked = place.call(&["check", "t.dot"]).exits(3);
+    let scratch = scratch("t.dot", &text("tool_stdout"));
+    let checked = scratch.call(&["check", "t.dot"]).exits(3);
     let said = checked.stdout + &checked.stderr;
     assert!(
         said.contains("`tool.output`") && said.contains("`tool.last_line`"),
         "{said}"
     );
-    place.write("t.dot", text("context.tool_stdout"));
-    let checked = place.call(&["check", "t.dot"]).exits(0);
+    scratch.write("t.dot", text("context.tool_stdout"));
+    let checked = scratch.call(&["check", "t.dot"]).exits(0);
     let said = checked.stdout + &checked.stderr;
     assert!(said.contains("warning[foreign_context_key]"), "{said}");
-    place.write("t.dot", text("tool.last_line"));
-    let run = place.call(&["run", "t.dot"]).exits(0);
+    scratch.write("t.dot", text("tool.last_line"));
+    let run = scratch.call(&["run", "t.dot"]).exits(0);
     assert_eq!(run.stdout, "success: start -> probe -> exit\n");
 }

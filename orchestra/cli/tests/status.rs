@@ -6,12 +6,12 @@
 mod support;
 
 use serde_json::json;
-use support::{Place, SLOW, gate, tools};
+use support::{SLOW, Scratch, gate, tools};
 
-/// A stage that is tried twice, a decision on a value, and a gate.
-fn rich() -> Place {
-    let place = Place::new();
-    place.write(
+/// A stage with two attempts, a condition on a value, and a gate.
+fn rich() -> Scratch {
+    let scratch = Scratch::new();
+    scratch.write(
         "r.dot",
         r#"digraph rich {
     graph [goal="Ship it"]
@@ -30,16 +30,16 @@ fn rich() -> Place {
 }
 "#,
     );
-    place.call(&["run", "r.dot", "--set", "lines=12"]).exits(5);
-    place
+    scratch.call(&["run", "r.dot", "--set", "lines=12"]).exits(5);
+    scratch
 }
 
 #[test]
 fn a_run_in_depth_shows_its_path_and_why_each_edge_was_taken() {
-    let place = rich();
-    let told = place.call(&["status", "last"]).exits(0);
+    let scratch = rich();
+    let told = scratch.call(&["status", "last"]).exits(0);
     assert!(!told.stdout.contains('\x1b'), "a pipe takes no colours");
-    let folder = format!(".orchestra/runs/{}", place.runs().remove(0));
+    let folder = format!(".orchestra/runs/{}", scratch.runs().remove(0));
     for part in [
         "status      paused: the gate `ask` waits for a person",
         "goal        Ship it",
@@ -61,7 +61,7 @@ fn a_run_in_depth_shows_its_path_and_why_each_edge_was_taken() {
     ] {
         assert!(told.stdout.contains(part), "{part}:\n{}", told.stdout);
     }
-    let json = place
+    let json = scratch
         .call(&["status", "last", "--json"])
         .exits(0)
         .objects()
@@ -105,23 +105,23 @@ fn a_run_in_depth_shows_its_path_and_why_each_edge_was_taken() {
 
 #[test]
 fn runs_are_listed_with_the_latest_first_and_as_they_stand() {
-    let place = Place::new();
-    let none = place.call(&["status"]).exits(0);
+    let scratch = Scratch::new();
+    let none = scratch.call(&["status"]).exits(0);
     assert_eq!(
         (none.stdout.as_str(), none.stderr.trim_end()),
         ("", "there are no runs in `.orchestra/runs`")
     );
-    assert!(!place.path(".orchestra").exists());
-    place
+    assert!(!scratch.path(".orchestra").exists());
+    scratch
         .write("a.dot", tools(false))
         .write("b.dot", tools(true))
         .write("s.dot", SLOW);
-    place.call(&["run", "a.dot"]).exits(0);
-    place.call(&["run", "b.dot"]).exits(1);
-    let mut run = place.start(&["run", "s.dot"]);
+    scratch.call(&["run", "a.dot"]).exits(0);
+    scratch.call(&["run", "b.dot"]).exits(1);
+    let mut run = scratch.start(&["run", "s.dot"]);
     run.until_stage("wait");
     let stands = |limit: &[&str]| -> Vec<String> {
-        let listed = place
+        let listed = scratch
             .call(&[&["status", "--json"], limit].concat())
             .exits(0)
             .objects();
@@ -136,14 +136,14 @@ fn runs_are_listed_with_the_latest_first_and_as_they_stand() {
             .collect()
     };
     assert_eq!(stands(&[]), ["running", "fail", "success"]);
-    let told = place.call(&["status"]).exits(0).stdout;
+    let told = scratch.call(&["status"]).exits(0).stdout;
     let heads: Vec<&str> = told.lines().next().unwrap().split_whitespace().collect();
     assert_eq!(heads[..3], ["RUN", "PIPELINE", "STATUS"]);
     assert!(
         told.lines().nth(1).unwrap().contains("slow") && told.lines().count() == 4,
         "{told}"
     );
-    let depth = place.call(&["status", "last"]).exits(0).stdout;
+    let depth = scratch.call(&["status", "last"]).exits(0).stdout;
     assert!(
         depth.contains(&format!("owner       process {}", run.pid())),
         "{depth}"
@@ -152,47 +152,47 @@ fn runs_are_listed_with_the_latest_first_and_as_they_stand() {
     run.signal("KILL");
     run.end().exits(-1);
     assert_eq!(stands(&["--limit", "2"]), ["interrupted", "fail"]);
-    let depth = place.call(&["status", "last"]).exits(0).stdout;
+    let depth = scratch.call(&["status", "last"]).exits(0).stdout;
     assert!(
         depth.contains("status      interrupted") && depth.contains("resume with: "),
         "{depth}"
     );
-    // The list is an index only: without it, it is made anew.
-    for entry in std::fs::read_dir(place.path(".orchestra/runs")).unwrap() {
+    // The list is only an index: if it is missing, it is rebuilt.
+    for entry in std::fs::read_dir(scratch.path(".orchestra/runs")).unwrap() {
         let path = entry.unwrap().path();
         if path.is_file() {
             std::fs::remove_file(path).unwrap();
         }
     }
     assert_eq!(stands(&[]), ["interrupted", "fail", "success"]);
-    place.call(&["status", "nothing"]).exits(2);
+    scratch.call(&["status", "nothing"]).exits(2);
 }
 
 #[test]
 fn long_paths_are_cut_unless_all_is_asked_for() {
-    let place = Place::new();
-    place.write(
+    let scratch = Scratch::new();
+    scratch.write(
         "l.dot",
         r#"digraph loop { start -> turn; turn [prompt="Turn"]; turn -> turn [condition="context.on=true"]
             turn -> exit [condition="context.on=false"] }"#,
     );
     let turn = "{outcome: success, context: {on: true}}";
     let turns = vec![turn; 150].join(", ");
-    place.write(
+    scratch.write(
         "script.yaml",
         format!("turn: [{turns}, {{outcome: success, context: {{on: false}}}}]\n"),
     );
-    place
+    scratch
         .call(&["run", "l.dot", "--simulate", "script.yaml"])
         .exits(0);
-    let short = place.call(&["status", "last"]).exits(0).stdout;
+    let short = scratch.call(&["status", "last"]).exits(0).stdout;
     assert!(
         short.contains("entries before, which `--all` shows") && !short.contains("turn, visit 2 "),
         "{short}"
     );
-    let all = place.call(&["status", "last", "--all"]).exits(0).stdout;
+    let all = scratch.call(&["status", "last", "--all"]).exits(0).stdout;
     assert!(all.contains("turn, visit 2 ") && all.contains("turn, visit 151 "));
-    let json = place
+    let json = scratch
         .call(&["status", "last", "--json"])
         .exits(0)
         .objects()
@@ -202,8 +202,8 @@ fn long_paths_are_cut_unless_all_is_asked_for() {
 
 #[test]
 fn checkpoints_are_listed_with_what_ended_and_what_came_next() {
-    let place = rich();
-    let points = place
+    let scratch = rich();
+    let points = scratch
         .call(&["checkpoints", "last", "--json"])
         .exits(0)
         .objects()
@@ -215,7 +215,7 @@ fn checkpoints_are_listed_with_what_ended_and_what_came_next() {
     assert_eq!(of("outcome"), ["success", "fail", "success", "success"]);
     assert_eq!(points[1]["next"], json!(["build"]));
     assert_eq!(points[3]["next"], json!(["ask"]));
-    let told = place.call(&["checkpoints", "last"]).exits(0);
+    let told = scratch.call(&["checkpoints", "last"]).exits(0);
     assert!(
         told.stdout.starts_with("CHECKPOINT  TIME (UTC)"),
         "{}",
@@ -226,8 +226,8 @@ fn checkpoints_are_listed_with_what_ended_and_what_came_next() {
 
 #[test]
 fn a_picture_is_coloured_by_a_run_and_counts_its_edges() {
-    let place = rich();
-    let text = place
+    let scratch = rich();
+    let text = scratch
         .call(&["graph", "r.dot", "--run", "last", "--format", "text"])
         .exits(0)
         .stdout;
@@ -241,36 +241,39 @@ fn a_picture_is_coloured_by_a_run_and_counts_its_edges() {
             "{part}: {text}"
         );
     }
-    let dot = place
+    let dot = scratch
         .call(&["graph", "r.dot", "--run", "last", "--format", "dot"])
         .exits(0)
         .stdout;
-    let plain = place.call(&["graph", "r.dot", "--format", "dot"]).exits(0).stdout;
+    let plain = scratch
+        .call(&["graph", "r.dot", "--format", "dot"])
+        .exits(0)
+        .stdout;
     assert!(
         dot.contains("\"start\" -> \"build\" [label=\" x1 \"]") && dot != plain,
         "{dot}"
     );
     assert!(dot.contains("x1") && !plain.contains("x1"));
     for format in ["svg", "mermaid"] {
-        let picture = place
+        let picture = scratch
             .call(&["graph", "r.dot", "--run", "last", "--format", format])
             .exits(0)
             .stdout;
         assert!(picture.contains("x1"), "{picture}");
     }
-    place.call(&["graph", "r.dot", "--run", "none"]).exits(2);
+    scratch.call(&["graph", "r.dot", "--run", "none"]).exits(2);
 }
 
 #[test]
 fn the_branches_of_a_parallel_block_are_counted_too() {
-    let place = Place::new();
-    place.write(
+    let scratch = Scratch::new();
+    scratch.write(
         "p.dot",
         "digraph p { start -> fan; fan [shape=component]; fan -> a; fan -> b; a [prompt=A]; b [prompt=B]
             a -> join; b -> join; join [shape=tripleoctagon]; join -> exit }",
     );
-    place.call(&["run", "p.dot", "--simulate"]).exits(0);
-    let dot = place
+    scratch.call(&["run", "p.dot", "--simulate"]).exits(0);
+    let dot = scratch
         .call(&["graph", "p.dot", "--run", "last", "--format", "dot"])
         .exits(0)
         .stdout;
@@ -280,7 +283,7 @@ fn the_branches_of_a_parallel_block_are_counted_too() {
     ] {
         assert!(dot.contains(edge), "{edge}: {dot}");
     }
-    let told = place.call(&["status", "last"]).exits(0).stdout;
+    let told = scratch.call(&["status", "last"]).exits(0).stdout;
     assert!(
         told.contains("2 branches") && told.contains("[a] -> join ("),
         "{told}"
@@ -289,33 +292,33 @@ fn the_branches_of_a_parallel_block_are_counted_too() {
 
 #[test]
 fn cleanup_removes_runs_that_are_over_and_nothing_else() {
-    let place = Place::new();
-    place
+    let scratch = Scratch::new();
+    scratch
         .write("a.dot", tools(false))
         .write("g.dot", gate(""))
         .write("s.dot", SLOW);
-    place.call(&["run", "a.dot"]).exits(0);
-    let over = place.runs().remove(0);
-    place.call(&["run", "g.dot"]).exits(5);
-    let paused = place.runs().remove(0);
-    let mut run = place.start(&["run", "s.dot"]);
+    scratch.call(&["run", "a.dot"]).exits(0);
+    let over = scratch.runs().remove(0);
+    scratch.call(&["run", "g.dot"]).exits(5);
+    let paused = scratch.runs().remove(0);
+    let mut run = scratch.start(&["run", "s.dot"]);
     run.until_stage("wait");
-    let running = place.runs().remove(0);
-    // What is no run of the engine's, a link out of the folder, and a run that never began.
-    place
+    let running = scratch.runs().remove(0);
+    // A folder that is not a run of the engine, a link out of the folder, and a run that never started.
+    scratch
         .write("precious/manifest.json", "{}")
         .write(".orchestra/runs/notes/mine.txt", "mine");
-    std::os::unix::fs::symlink(place.path("precious"), place.path(".orchestra/runs/linked")).unwrap();
-    let inside = place.path(&format!(".orchestra/runs/{over}/first/out"));
-    std::os::unix::fs::symlink(place.path("precious"), inside).unwrap();
-    place.write(".orchestra/runs/unborn/owner.lock", "{}\n");
+    std::os::unix::fs::symlink(scratch.path("precious"), scratch.path(".orchestra/runs/linked")).unwrap();
+    let inside = scratch.path(&format!(".orchestra/runs/{over}/first/out"));
+    std::os::unix::fs::symlink(scratch.path("precious"), inside).unwrap();
+    scratch.write(".orchestra/runs/unborn/owner.lock", "{}\n");
 
-    let young = place.call(&["cleanup"]).exits(0);
+    let young = scratch.call(&["cleanup"]).exits(0);
     assert_eq!(
         (young.stdout.as_str(), young.stderr.trim_end()),
         ("", "nothing is old enough to be removed")
     );
-    let dry = place
+    let dry = scratch
         .call(&["cleanup", "--older-than", "0s", "--dry-run"])
         .exits(0);
     assert!(
@@ -335,9 +338,9 @@ fn cleanup_removes_runs_that_are_over_and_nothing_else() {
         "{}",
         dry.stderr
     );
-    assert_eq!(place.runs(), [&*running, &*paused, &*over]);
+    assert_eq!(scratch.runs(), [&*running, &*paused, &*over]);
 
-    let clean = place
+    let clean = scratch
         .call(&["cleanup", "--older-than", "0s", "--json"])
         .exits(0)
         .objects();
@@ -359,16 +362,17 @@ fn cleanup_removes_runs_that_are_over_and_nothing_else() {
     );
     assert!(clean[2]["bytes"].as_u64().unwrap() > 1_000);
     assert!(
-        !place.path(".orchestra/runs").join(&over).exists() && !place.path(".orchestra/runs/unborn").exists()
+        !scratch.path(".orchestra/runs").join(&over).exists()
+            && !scratch.path(".orchestra/runs/unborn").exists()
     );
-    assert_eq!(place.runs(), [&*running, &*paused]);
+    assert_eq!(scratch.runs(), [&*running, &*paused]);
     assert!(
-        place.path("precious/manifest.json").exists()
-            && place.path(".orchestra/runs/notes/mine.txt").exists()
+        scratch.path("precious/manifest.json").exists()
+            && scratch.path(".orchestra/runs/notes/mine.txt").exists()
     );
-    assert!(place.path(".orchestra/runs/linked").exists());
+    assert!(scratch.path(".orchestra/runs/linked").exists());
 
-    let with_paused = place
+    let with_paused = scratch
         .call(&["cleanup", "--older-than", "0s", "--paused"])
         .exits(0);
     assert!(
@@ -378,21 +382,21 @@ fn cleanup_removes_runs_that_are_over_and_nothing_else() {
         "{}",
         with_paused.stdout
     );
-    assert_eq!(place.runs(), [&*running]);
-    place.write("go", "");
+    assert_eq!(scratch.runs(), [&*running]);
+    scratch.write("go", "");
     run.end().exits(0);
-    place.call(&["cleanup", "--older-than", "soon"]).exits(2);
+    scratch.call(&["cleanup", "--older-than", "soon"]).exits(2);
 }
 
 #[test]
 fn what_a_cleanup_left_behind_is_removed_by_the_next() {
-    let place = Place::new();
-    place.write(".orchestra/runs/.removing-old/manifest.json", "{}");
-    let clean = place.call(&["cleanup"]).exits(0);
+    let scratch = Scratch::new();
+    scratch.write(".orchestra/runs/.removing-old/manifest.json", "{}");
+    let clean = scratch.call(&["cleanup"]).exits(0);
     assert!(
         clean.stdout.contains("(removed in part before)"),
         "{}",
         clean.stdout
     );
-    assert!(!place.path(".orchestra/runs/.removing-old").exists());
+    assert!(!scratch.path(".orchestra/runs/.removing-old").exists());
 }

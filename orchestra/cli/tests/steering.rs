@@ -1,4 +1,4 @@
-//! Instructions of a manager loop on their way to the model of a supervised child, through the program (rule F7).
+//! Instructions of a manager loop to the model of a supervised child run, through the program (rule F7).
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::panic)]
@@ -19,7 +19,7 @@ const WATCH: &str = r#"digraph parent {
 }
 "#;
 
-/// What waits until the manager has steered a stage of the child.
+/// A command that waits until the manager has steered a stage of the child.
 const STEERED: &str =
     "until ls .orchestra/runs/*/watch/child/STAGE/steer-*.md >/dev/null 2>&1; do sleep 0.02; done";
 
@@ -29,20 +29,23 @@ fn project(child: &str) -> Project {
         "tools: {{wait: {{description: Waits., command: '{wait}'}}}}\n\
          agents: {{painter: {{tools: [wait]}}}}\n"
     ));
-    project.place.write("parent.dot", WATCH).write("child.dot", child);
+    project
+        .scratch
+        .write("parent.dot", WATCH)
+        .write("child.dot", child);
     project
 }
 
-/// The child's events of one kind, and the files of its stages that are instructions.
+/// Returns the child's events of one kind, and the files of its stages that contain instructions.
 fn record(project: &Project, stage: &str) -> (Vec<Value>, Vec<String>) {
-    let run = project.place.runs().remove(0);
+    let run = project.scratch.runs().remove(0);
     let child = format!(".orchestra/runs/{run}/watch/child");
-    let events = project.place.read(&format!("{child}/events.jsonl"));
+    let events = project.scratch.read(&format!("{child}/events.jsonl"));
     let events = events
         .lines()
         .map(|line| serde_json::from_str::<Value>(line).unwrap());
     let read = events.filter(|event| event["event"] == "SteeringRead").collect();
-    let files = std::fs::read_dir(project.place.path(&format!("{child}/{stage}"))).unwrap();
+    let files = std::fs::read_dir(project.scratch.path(&format!("{child}/{stage}"))).unwrap();
     let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
     let mut names: Vec<String> = names.filter(|name| name.starts_with("steer-")).collect();
     names.sort_unstable();
@@ -108,15 +111,15 @@ fn an_instruction_that_no_model_heard_reaches_the_next_model_stage() {
             }}"#,
             STEERED.replace("STAGE", "build")
         ));
-        let yaml = project.place.read("orchestra.yaml");
-        project.place.write(
+        let yaml = project.scratch.read("orchestra.yaml");
+        project.scratch.write(
             "orchestra.yaml",
             yaml + "backends: {echo: {kind: cli, command: cat > heard}}\n",
         );
         project.server.push(Answer::text("It is green."));
         project.call(&["run", "parent.dot"]).exits(0);
         let heard = match backend {
-            "echo" => project.place.read("heard"),
+            "echo" => project.scratch.read("heard"),
             _ => Value::from(project.asked().remove(0)).to_string(),
         };
         assert!(

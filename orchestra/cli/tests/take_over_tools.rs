@@ -1,4 +1,4 @@
-//! A run that is taken over from an owner that hangs: its tools are ended before the new owner runs anything.
+//! Taking over a run from an owner that hangs: its tools are killed before the new owner runs anything.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
@@ -7,9 +7,9 @@ mod support;
 
 use std::process::Command;
 
-use support::Place;
+use support::Scratch;
 
-/// The first time, the tool hangs with a child of its own session; the second time it is done.
+/// The first time, the tool hangs with a child in a separate session; the second time, it ends.
 const PIPELINE: &str = r#"digraph hung {
     node [shape=parallelogram]
     start [shape=Mdiamond]
@@ -20,7 +20,7 @@ const PIPELINE: &str = r#"digraph hung {
 }
 "#;
 
-/// Whether a process is there, other than to be reaped by an owner that is stopped.
+/// Returns whether a process exists. A zombie, which a suspended owner cannot reap, does not count.
 fn runs(pid: &str) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
     stat.rsplit_once(") ")
@@ -29,23 +29,23 @@ fn runs(pid: &str) -> bool {
 
 #[test]
 fn tools_of_an_owner_that_is_frozen_are_ended_by_who_takes_over() {
-    let place = Place::new();
-    let root = place.path("").display().to_string();
-    place.write("hung.dot", PIPELINE.replace("ROOT", &format!("'{root}'")));
-    // Another run of another process, with a tool that must live.
-    place.write("other.dot", PIPELINE.replace("ROOT", &format!("'{root}/other'")));
-    place.write("other/.keep", "");
-    let mut frozen = place.start(&["run", "hung.dot", "--run-dir", "hung"]);
-    let other = place.start(&["run", "other.dot", "--run-dir", "elsewhere"]);
+    let scratch = Scratch::new();
+    let root = scratch.path("").display().to_string();
+    scratch.write("hung.dot", PIPELINE.replace("ROOT", &format!("'{root}'")));
+    // A run of another process, whose tool must survive.
+    scratch.write("other.dot", PIPELINE.replace("ROOT", &format!("'{root}/other'")));
+    scratch.write("other/.keep", "");
+    let mut frozen = scratch.start(&["run", "hung.dot", "--run-dir", "hung"]);
+    let other = scratch.start(&["run", "other.dot", "--run-dir", "elsewhere"]);
     frozen.until_stage("work");
-    place.until("both tools run", |place| {
-        place.lines("leader") + place.lines("other/leader") == 2
+    scratch.until("both tools run", |scratch| {
+        scratch.lines("leader") + scratch.lines("other/leader") == 2
     });
-    let (leader, child) = (place.read("leader"), place.read("child"));
-    let living = [place.read("other/leader"), place.read("other/child")];
+    let (leader, child) = (scratch.read("leader"), scratch.read("child"));
+    let living = [scratch.read("other/leader"), scratch.read("other/child")];
     assert!(runs(&leader) && runs(&child));
     frozen.signal("STOP");
-    place.call(&["resume", "hung", "--take-over"]).exits(0);
+    scratch.call(&["resume", "hung", "--take-over"]).exits(0);
     assert!(!runs(&leader), "the leader of the earlier owner's tool runs on");
     assert!(!runs(&child), "a child of the earlier owner's tool runs on");
     assert!(
@@ -55,7 +55,11 @@ fn tools_of_an_owner_that_is_frozen_are_ended_by_who_takes_over() {
     frozen.signal("CONT");
     assert_eq!(frozen.end().code, 7);
     assert_eq!(
-        (place.lines("begun"), place.lines("last"), place.lines("survived")),
+        (
+            scratch.lines("begun"),
+            scratch.lines("last"),
+            scratch.lines("survived")
+        ),
         (2, 1, 0)
     );
     Command::new("kill")
@@ -65,7 +69,7 @@ fn tools_of_an_owner_that_is_frozen_are_ended_by_who_takes_over() {
     other.end();
 }
 
-/// A run whose stage runs another one, whose tool hangs the first time.
+/// A run with a child run, whose tool hangs the first time.
 const OUTER: &str = r#"digraph outer {
     start -> part -> last -> exit
     part [shape=folder, subpipeline.file="hung.dot"]
@@ -75,18 +79,18 @@ const OUTER: &str = r#"digraph outer {
 
 #[test]
 fn what_becomes_of_the_tools_of_a_run_within_a_run_is_recorded_by_nobody() {
-    // Whether the earlier owner sees its tool end before the new one has the inner run is a race.
+    // It is a race whether the previous owner notices the end of its tool before the new one owns the child run.
     for _ in 0..4 {
-        let place = Place::new();
-        let root = place.path("").display().to_string();
-        place.write("hung.dot", PIPELINE.replace("ROOT", &format!("'{root}'")));
-        place.write("outer.dot", OUTER);
-        // This owner is not frozen: it sees that its tool is killed.
-        let mut first = place.start(&["run", "outer.dot", "--run-dir", "outer"]);
+        let scratch = Scratch::new();
+        let root = scratch.path("").display().to_string();
+        scratch.write("hung.dot", PIPELINE.replace("ROOT", &format!("'{root}'")));
+        scratch.write("outer.dot", OUTER);
+        // This owner is not suspended: it notices that its tool is killed.
+        let mut first = scratch.start(&["run", "outer.dot", "--run-dir", "outer"]);
         first.until_stage("part");
-        place.until("the tool runs", |place| place.lines("leader") == 1);
-        place.call(&["resume", "outer", "--take-over"]).exits(0);
+        scratch.until("the tool runs", |scratch| scratch.lines("leader") == 1);
+        scratch.call(&["resume", "outer", "--take-over"]).exits(0);
         assert_eq!(first.end().code, 7);
-        assert_eq!((place.lines("begun"), place.lines("last")), (2, 1));
+        assert_eq!((scratch.lines("begun"), scratch.lines("last")), (2, 1));
     }
 }

@@ -1,4 +1,4 @@
-//! Task templates that grow without end are refused with their place, in a process that has little memory.
+//! Task templates that grow without bound are rejected with their position, in a process with little memory.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::panic)]
@@ -9,7 +9,7 @@ use std::process::Command;
 
 use agents_support::{Done, Project, done};
 
-/// Calls the program with 2 GB of address space.
+/// Runs the program with 2 GB of address space.
 fn limited(project: &Project, args: &[&str]) -> Done {
     let command = project.command(args);
     let mut limited = Command::new("sh");
@@ -28,8 +28,8 @@ fn limited(project: &Project, args: &[&str]) -> Done {
 fn project(template: &str) -> Project {
     let project = Project::new("agents:\n  writer: {task: write}\n");
     let task = format!("task:\n  name: write\n  template: |\n    Write this:\n    {template}\n");
-    project.place.write("prompts/tasks/write.yaml", task);
-    project.place.write(
+    project.scratch.write("prompts/tasks/write.yaml", task);
+    project.scratch.write(
         "a.dot",
         format!(
             "digraph flow {{\n    goal={}\n    start -> write -> exit\n    write [agent=writer, prompt=x]\n}}\n",

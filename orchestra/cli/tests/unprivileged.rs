@@ -1,5 +1,5 @@
-//! What other users, other processes of the user and a folder without write permission mean for the program. Where these
-//! tests run as the administrator, whom nothing is forbidden, the program runs as somebody else.
+//! Other users, other processes of the user, and read-only folders. If these tests run as root, to whom nothing is
+//! forbidden, the program runs as another user.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::panic)]
@@ -13,43 +13,45 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use support::{Done, Place, done};
+use support::{Done, Scratch, done};
 
-/// The user and the group `nobody`.
+/// The id of the user and the group `nobody`.
 const NOBODY: u32 = 65_534;
 
-/// A folder of a user who is not the administrator, and the program for him.
+/// A folder of an unprivileged user, and the program for that user.
 struct Someone {
-    place: Place,
+    scratch: Scratch,
     program: PathBuf,
     is_root: bool,
 }
 
 impl Someone {
     fn new() -> Someone {
-        let place = Place::new();
-        let program = place.path("orchestra");
+        let scratch = Scratch::new();
+        let program = scratch.path("orchestra");
         let built = Path::new(env!("CARGO_BIN_EXE_orchestra"));
-        // The folder of builds may be closed to others.
+        // The build folder may be inaccessible to other users.
         if fs::hard_link(built, &program).is_err() {
             fs::copy(built, &program).unwrap();
         }
-        let is_root = fs::metadata(place.path(".")).unwrap().uid() == 0;
+        let is_root = fs::metadata(scratch.path(".")).unwrap().uid() == 0;
         if is_root {
-            chown(place.path("."), Some(NOBODY), Some(NOBODY)).unwrap();
+            chown(scratch.path("."), Some(NOBODY), Some(NOBODY)).unwrap();
         }
         Someone {
-            place,
+            scratch,
             program,
             is_root,
         }
     }
 
-    /// A shell line, in which `$O` is the program.
+    /// Returns a command for a shell line, in which `$O` is the program.
     fn shell(&self, line: &str) -> Command {
         let mut command = Command::new("sh");
-        command.args(["-c", line]).current_dir(self.place.path("."));
-        command.env("O", &self.program).env("HOME", self.place.path("."));
+        command.args(["-c", line]).current_dir(self.scratch.path("."));
+        command
+            .env("O", &self.program)
+            .env("HOME", self.scratch.path("."));
         command.stdin(Stdio::null());
         if self.is_root {
             command.uid(NOBODY).gid(NOBODY);
@@ -62,7 +64,7 @@ impl Someone {
     }
 }
 
-/// A tool with more output than is kept in place, and a gate at which the run stops.
+/// A tool with more output than is stored inline, and a gate at which the run stops.
 const PIPELINE: &str = r#"digraph p {
     start -> fan; fan [shape=component]; fan -> one; fan -> two; one -> join; two -> join
     one [shape=parallelogram, tool_command="seq 30000; echo oops >&2"]
@@ -72,7 +74,7 @@ const PIPELINE: &str = r#"digraph p {
 }
 "#;
 
-/// All files and folders below a folder.
+/// Returns all files and folders below a folder.
 fn below(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -92,21 +94,21 @@ fn mode(path: &Path) -> u32 {
 #[test]
 fn only_its_user_may_look_into_a_run() {
     let someone = Someone::new();
-    someone.place.write("p.dot", PIPELINE);
-    // Whatever the user lets others do with files that are made elsewhere.
+    someone.scratch.write("p.dot", PIPELINE);
+    // Even with a permissive umask, run folders are private.
     someone.call("umask 000; $O run p.dot").exits(5);
     someone.call("umask 000; $O status").exits(0);
     someone
         .call("umask 000; $O replay last --checkpoint cp_000000")
         .exits(5);
-    let runs = someone.place.path(".orchestra/runs");
+    let runs = someone.scratch.path(".orchestra/runs");
     let found = below(&runs);
     assert!(found.len() > 20, "{found:#?}");
     for path in found {
         let wanted = if path.is_dir() { 0o700 } else { 0o600 };
         assert_eq!(mode(&path), wanted, "{}", path.display());
     }
-    // What was made before stays as it is; what is new in it is closed.
+    // Existing files keep their permissions; new files in the folder are private.
     let run = fs::read_dir(&runs).unwrap().map(|entry| entry.unwrap().path());
     let run = run.into_iter().find(|path| path.is_dir()).unwrap();
     for path in [&run, &run.join("manifest.json")] {
@@ -131,7 +133,7 @@ fn a_tool_reads_no_key_from_the_processes_around_it() {
     const KEY: &str = "canary-of-the-environment-0123456789";
     let someone = Someone::new();
     someone
-        .place
+        .scratch
         .write(
             "look.sh",
             "pid=$PPID\nwhile [ \"$pid\" -gt 1 ]; do\n  cat /proc/$pid/environ >>seen 2>>refused; \
@@ -146,11 +148,11 @@ fn a_tool_reads_no_key_from_the_processes_around_it() {
         let mut command = someone.shell(&format!("{set} exec $O run p.dot"));
         let ended = done(command.env("ANTHROPIC_API_KEY", KEY).output().unwrap());
         ended.exits(0);
-        someone.place.read("seen").contains(KEY)
+        someone.scratch.read("seen").contains(KEY)
     };
     assert!(!run(""), "the key was seen");
-    assert!(someone.place.lines("refused") > 0);
-    // Whoever wants to trace the program says so; then tools see what they may.
+    assert!(someone.scratch.lines("refused") > 0);
+    // A user can enable tracing explicitly; then tools can inspect the program.
     assert!(run("ORCHESTRA_DUMPABLE=1"), "this test sees nothing at all");
 }
 
@@ -158,12 +160,12 @@ fn a_tool_reads_no_key_from_the_processes_around_it() {
 fn runs_are_read_in_a_folder_that_cannot_be_written() {
     for indexed in [false, true] {
         let someone = Someone::new();
-        someone.place.write("p.dot", PIPELINE);
+        someone.scratch.write("p.dot", PIPELINE);
         someone.call("$O run p.dot").exits(5);
         if indexed {
             someone.call("$O status").exits(0);
         }
-        let runs = someone.place.path(".orchestra/runs");
+        let runs = someone.scratch.path(".orchestra/runs");
         let listed = || below(&runs).into_iter().collect::<BTreeSet<PathBuf>>();
         let before = listed();
         let closed: Vec<PathBuf> = before.iter().filter(|path| path.is_dir()).cloned().collect();
@@ -184,7 +186,7 @@ fn runs_are_read_in_a_folder_that_cannot_be_written() {
                 assert!(read.stdout.contains(part), "{line}{json}: {}", read.stdout);
             }
         }
-        // What must write says why it cannot.
+        // Commands that must write report why they cannot.
         let refused = someone.call("$O answer last ask Y");
         assert!(
             refused.code != 0 && refused.stderr.contains("ermission denied"),

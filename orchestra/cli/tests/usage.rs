@@ -1,15 +1,15 @@
-//! Wrong usage: exit code 2, text for people, and one object with `--json`.
+//! Usage errors: exit code 2, text for people, and one object with `--json`.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod support;
 
-use support::Place;
+use support::Scratch;
 
 #[test]
 fn each_wrong_usage_is_one_object_with_json() {
-    let place = Place::new();
-    place.write("a.dot", "digraph { start -> exit }");
+    let scratch = Scratch::new();
+    scratch.write("a.dot", "digraph { start -> exit }");
     let wrong: [(&[&str], &str, &str); 19] = [
         (&[], "missing_command", "the command is missing"),
         (&["runn"], "unknown_command", "'runn'"),
@@ -40,14 +40,14 @@ fn each_wrong_usage_is_one_object_with_json() {
         (&["completions", "dash"], "invalid_value", "dash"),
     ];
     for (args, code, part) in wrong {
-        let plain = place.call(args).exits(2);
+        let plain = scratch.call(args).exits(2);
         assert_eq!(plain.stdout, "", "{args:?}");
         assert!(!plain.stderr.is_empty(), "{args:?}");
-        // The option counts wherever it stands.
+        // The option counts at any position.
         for at in [0, args.len()] {
             let mut args = args.to_vec();
             args.insert(at, "--json");
-            let told = place.call(&args);
+            let told = scratch.call(&args);
             assert_eq!(told.code, 2, "{args:?}");
             let objects = told.objects();
             let [object] = &objects[..] else {
@@ -61,7 +61,7 @@ fn each_wrong_usage_is_one_object_with_json() {
                 "{args:?}: {object}"
             );
             assert!(!message.starts_with("error"), "{object}");
-            // Without any argument people get the help instead.
+            // Without any argument, the text output is the help instead.
             if code != "missing_command" {
                 assert_eq!(
                     told.stderr.lines().next(),
@@ -71,11 +71,11 @@ fn each_wrong_usage_is_one_object_with_json() {
             }
         }
     }
-    // A hint is given where there is one.
-    let near = place.call(&["runn", "--json"]).objects().remove(0);
+    // Hints are included.
+    let near = scratch.call(&["runn", "--json"]).objects().remove(0);
     assert!(near["help"].as_str().unwrap().contains("'run'"), "{near}");
-    // Behind `--` it is no option.
-    let literal = place.call(&["check", "--", "--json"]);
+    // After `--` it is not an option.
+    let literal = scratch.call(&["check", "--", "--json"]);
     assert!(
         literal.code != 0 && literal.stdout.is_empty(),
         "{}",

@@ -1,4 +1,4 @@
-//! Gates of a run that nobody sits before: late lines of a pipe, and `--wait` for answers of other processes.
+//! Gates of a run without a person: late lines of a pipe, and `--wait` for answers of other processes.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::panic)]
@@ -8,11 +8,11 @@ mod support;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
 
-use support::{Done, Place, Started, done, gate};
+use support::{Done, Scratch, Started, done, gate};
 
 const SHIPPED: &str = "success: start -> build -> approve -> ship -> exit\n";
 
-/// The program, read until it says how its question is answered.
+/// A program that is read until it shows how its question can be answered.
 struct Waiting {
     child: Child,
     input: Option<ChildStdin>,
@@ -32,7 +32,7 @@ impl Waiting {
         }
     }
 
-    /// Reads on to the hint, and gives the command that is printed in it.
+    /// Reads up to the hint, and returns the command in it.
     fn hint(&mut self) -> String {
         loop {
             let mut line = String::new();
@@ -54,26 +54,26 @@ impl Waiting {
     }
 }
 
-/// Runs a line that the program printed, as a shell takes it.
-fn typed(place: &Place, line: &str) -> Done {
+/// Runs a printed line in a shell.
+fn typed(scratch: &Scratch, line: &str) -> Done {
     let program = std::path::Path::new(env!("CARGO_BIN_EXE_orchestra"));
     let path = std::env::var("PATH").unwrap();
     let mut shell = Command::new("/bin/sh");
-    shell.args(["-c", line]).current_dir(place.path("."));
+    shell.args(["-c", line]).current_dir(scratch.path("."));
     shell.env("PATH", format!("{}:{path}", program.parent().unwrap().display()));
     done(shell.output().unwrap())
 }
 
-fn place(attributes: &str) -> Place {
-    let place = Place::new();
-    place.write("g.dot", gate(attributes));
-    place
+fn scratch(attributes: &str) -> Scratch {
+    let scratch = Scratch::new();
+    scratch.write("g.dot", gate(attributes));
+    scratch
 }
 
 #[test]
 fn a_line_of_a_pipe_that_comes_late_is_an_answer() {
-    let place = place("");
-    let mut command = place.command(&["run", "g.dot"]);
+    let scratch = scratch("");
+    let mut command = scratch.command(&["run", "g.dot"]);
     command.stdin(Stdio::piped());
     let mut run = Waiting::start(command);
     run.hint();
@@ -88,8 +88,8 @@ fn a_line_of_a_pipe_that_comes_late_is_an_answer() {
 
 #[test]
 fn a_pipe_that_ends_without_an_answer_pauses_the_run() {
-    let place = place("");
-    let mut command = place.command(&["run", "g.dot"]);
+    let scratch = scratch("");
+    let mut command = scratch.command(&["run", "g.dot"]);
     command.stdin(Stdio::piped());
     let mut run = Waiting::start(command);
     run.hint();
@@ -101,52 +101,52 @@ fn a_pipe_that_ends_without_an_answer_pauses_the_run() {
 
 #[test]
 fn a_run_without_an_input_waits_for_the_command_that_it_prints() {
-    let place = place("");
-    let mut run = Waiting::start(place.command(&["run", "g.dot", "--wait"]));
+    let scratch = scratch("");
+    let mut run = Waiting::start(scratch.command(&["run", "g.dot", "--wait"]));
     let command = run.hint();
     assert!(
         run.text.contains("standard input is closed; the run waits"),
         "{}",
         run.text
     );
-    typed(&place, &command).exits(0);
+    typed(&scratch, &command).exits(0);
     let run = run.end().exits(0);
     assert_eq!(run.stdout, SHIPPED);
 }
 
 #[test]
 fn the_printed_command_names_runs_in_other_folders_too() {
-    let place = place("");
+    let scratch = scratch("");
     for folder in [["--runs", "all my runs"], ["--run-dir", "this run's"]] {
-        let mut command = place.command(&["run", "g.dot", "--wait"]);
+        let mut command = scratch.command(&["run", "g.dot", "--wait"]);
         command.args(folder);
         let mut run = Waiting::start(command);
         let command = run.hint();
-        typed(&place, &command).exits(0);
+        typed(&scratch, &command).exits(0);
         assert_eq!(run.end().exits(0).stdout, SHIPPED);
     }
 }
 
 #[test]
 fn a_resumed_run_waits_as_well() {
-    let place = place("");
-    place.call(&["run", "g.dot"]).exits(5);
-    let mut run = Waiting::start(place.command(&["resume", "last", "--wait"]));
+    let scratch = scratch("");
+    scratch.call(&["run", "g.dot"]).exits(5);
+    let mut run = Waiting::start(scratch.command(&["resume", "last", "--wait"]));
     let command = run.hint();
-    typed(&place, &command).exits(0);
+    typed(&scratch, &command).exits(0);
     assert_eq!(run.end().exits(0).stdout, SHIPPED);
-    assert_eq!(place.lines("built"), 1);
+    assert_eq!(scratch.lines("built"), 1);
 }
 
 #[test]
 fn lines_of_a_pipe_come_first_and_then_other_processes() {
-    let place = place("");
-    let mut command = place.command(&["run", "g.dot", "--wait"]);
+    let scratch = scratch("");
+    let mut command = scratch.command(&["run", "g.dot", "--wait"]);
     command.stdin(Stdio::piped());
     let mut run = Waiting::start(command);
     run.input.take().unwrap().write_all(b"N\n").unwrap();
     let command = run.hint();
-    typed(&place, &command).exits(0);
+    typed(&scratch, &command).exits(0);
     let run = run.end().exits(0);
     assert_eq!(
         run.stdout,
@@ -156,21 +156,21 @@ fn lines_of_a_pipe_come_first_and_then_other_processes() {
 
 #[test]
 fn nonsense_of_a_pipe_does_not_end_the_waiting() {
-    let place = place("");
-    let mut command = place.command(&["run", "g.dot", "--wait"]);
+    let scratch = scratch("");
+    let mut command = scratch.command(&["run", "g.dot", "--wait"]);
     command.stdin(Stdio::piped());
     let mut run = Waiting::start(command);
     let mut input = run.input.take().unwrap();
     input.write_all(b"perhaps\nperhaps\nperhaps\n").unwrap();
     let command = run.hint();
-    typed(&place, &command).exits(0);
+    typed(&scratch, &command).exits(0);
     assert_eq!(run.end().exits(0).stdout, SHIPPED);
 }
 
 #[test]
 fn a_time_out_is_kept_to_while_the_run_waits() {
-    let place = place(", timeout=300ms, \"human.default_choice\"=\"Y\"");
-    let run = place.call(&["run", "g.dot", "--wait"]).exits(0);
+    let scratch = scratch(", timeout=300ms, \"human.default_choice\"=\"Y\"");
+    let run = scratch.call(&["run", "g.dot", "--wait"]).exits(0);
     assert_eq!(run.stdout, SHIPPED);
     assert!(
         run.stderr.contains("the default `[Y] Yes, ship` is taken"),
@@ -181,8 +181,8 @@ fn a_time_out_is_kept_to_while_the_run_waits() {
 
 #[test]
 fn branches_go_on_while_a_gate_waits_and_all_questions_are_open() {
-    let place = Place::new();
-    place.write(
+    let scratch = Scratch::new();
+    scratch.write(
         "p.dot",
         r#"digraph p {
     start -> fan
@@ -198,22 +198,22 @@ fn branches_go_on_while_a_gate_waits_and_all_questions_are_open() {
     join -> exit
 }"#,
     );
-    let (mut run, _) = Started::of(place.command(&["run", "p.dot", "--wait"]));
+    let (mut run, _) = Started::from_command(scratch.command(&["run", "p.dot", "--wait"]));
     run.until(|object| object["event"] == "InterviewStarted");
     run.until(|object| object["event"] == "InterviewStarted");
-    place.until("the tool ran", |place| place.path("tested").exists());
-    place.call(&["answer", "last", "code", "G"]).exits(0);
-    place.call(&["answer", "last", "docs", "G"]).exits(0);
+    scratch.until("the tool ran", |scratch| scratch.path("tested").exists());
+    scratch.call(&["answer", "last", "code", "G"]).exits(0);
+    scratch.call(&["answer", "last", "docs", "G"]).exits(0);
     assert_eq!(run.end().exits(0).result()["status"], "success");
 }
 
 #[test]
 fn a_run_that_waits_is_paused_and_cancelled_like_any_other() {
     for (verb, words) in [("pause", "paused"), ("cancel", "cancelled")] {
-        let place = place("");
-        let mut run = Waiting::start(place.command(&["run", "g.dot", "--wait"]));
+        let scratch = scratch("");
+        let mut run = Waiting::start(scratch.command(&["run", "g.dot", "--wait"]));
         run.hint();
-        place.call(&[verb, "last"]).exits(0);
+        scratch.call(&[verb, "last"]).exits(0);
         let run = run.end().exits(130);
         assert!(run.stdout.starts_with(words), "{}", run.stdout);
     }
@@ -221,13 +221,13 @@ fn a_run_that_waits_is_paused_and_cancelled_like_any_other() {
 
 #[test]
 fn a_gate_of_a_child_is_waited_for() {
-    let place = place("");
-    place.write(
+    let scratch = scratch("");
+    scratch.write(
         "p.dot",
         r#"digraph p { start -> sub -> exit; sub [shape=folder, label="Ship", subpipeline.file="g.dot"] }"#,
     );
-    let mut run = Waiting::start(place.command(&["run", "p.dot", "--wait"]));
+    let mut run = Waiting::start(scratch.command(&["run", "p.dot", "--wait"]));
     let command = run.hint();
-    typed(&place, &command).exits(0);
+    typed(&scratch, &command).exits(0);
     assert_eq!(run.end().exits(0).stdout, "success: start -> sub -> exit\n");
 }

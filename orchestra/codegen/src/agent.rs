@@ -1,7 +1,7 @@
-//! `#[agent(..)]`: a struct becomes an agent, whose prompt is put together and checked while the program is built.
+//! `#[agent(..)]`: a struct becomes an agent whose prompt is composed and checked at build time.
 //!
-//! It is resolved as the one stage of a pipeline, by the resolver of every other stage; the text of this pipeline and the
-//! files that were read are compiled in, so that the program puts together the same prompt.
+//! The agent is resolved as the only stage of a pipeline, by the same resolver as every other stage. The text of this
+//! pipeline and the files that were read are compiled in, so that the program composes the same prompt.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use syn::{Fields, Ident, ItemStruct, LitStr, Path, Token, Type, bracketed};
 
 use crate::config::{sources, verify};
 use crate::invocation::crate_option;
-use crate::pipeline::{place_of, reported, unreadable};
+use crate::pipeline::{location_of, reported, unreadable};
 use crate::reader::{Children, Reader};
 use crate::{krate, report};
 
@@ -25,7 +25,7 @@ const FORM: &str = "expected `role`, `persona`, `personality`, `task`, `model`, 
 /// The options of `#[agent(..)]`.
 #[derive(Default)]
 struct Options {
-    /// Those that are attributes of a stage, in the order in which they are written.
+    /// The options that are attributes of a stage, in source order.
     said: Vec<(&'static str, Ident, LitStr)>,
     name: Option<LitStr>,
     config: Option<LitStr>,
@@ -34,7 +34,7 @@ struct Options {
     krate: Option<Path>,
 }
 
-/// The options that are attributes of a stage.
+/// The options that are attributes of a stage, with the names of the attributes.
 const ATTRIBUTES: [(&str, &str); 7] = [
     ("role", "agent.role"),
     ("persona", "agent.persona"),
@@ -94,7 +94,7 @@ impl Options {
     }
 }
 
-/// The folders of layers, with the options that name what lies there.
+/// The folders of prompt layers, with the attributes that name the layers in them.
 const FOLDERS: [(&str, &str); 4] = [
     ("roles/", "agent.role"),
     ("personas/", "agent.persona"),
@@ -103,7 +103,8 @@ const FOLDERS: [(&str, &str); 4] = [
 ];
 
 impl Options {
-    /// The token at which a fault of a file is told: the name of the layer that it holds, or the configuration.
+    /// Returns the token that diagnostics of a file point at: the name of the layer in the file, else the
+    /// configuration.
     fn of_file(&self, path: &str) -> Span {
         let folder = FOLDERS.iter().find(|(folder, _)| path.contains(folder));
         let layer = folder.and_then(|(_, attribute)| self.said.iter().find(|(said, _, _)| said == attribute));
@@ -112,7 +113,7 @@ impl Options {
     }
 }
 
-/// A name: a text of one line.
+/// Parses a name: a text of one line.
 fn text(input: ParseStream<'_>) -> syn::Result<LitStr> {
     let text: LitStr = input.parse()?;
     let word = text.value();
@@ -161,11 +162,11 @@ fn agent(options: &Options, item: &ItemStruct, reader: &dyn Reader) -> TokenStre
         .iter()
         .filter_map(|field| field.ident.as_ref())
         .collect();
-    let text = Text::of(&name, options, item, &fields);
+    let text = Text::new(&name, options, item, &fields);
     let krate = krate::path(options.krate.as_ref());
     let checked = check(&name, &text, options, reader, &krate);
     let Checked {
-        faults,
+        diagnostics,
         configuration,
         files,
     } = checked;
@@ -175,7 +176,7 @@ fn agent(options: &Options, item: &ItemStruct, reader: &dyn Reader) -> TokenStre
     };
     let agents = quote!(#krate::__private::agents);
     let set = options.said.iter().filter_map(|(attribute, _, literal)| {
-        // The fields of a definition have the names of the options.
+        // The fields of `Agent` have the names of the options.
         let (option, _) = ATTRIBUTES.iter().find(|(_, known)| known == attribute)?;
         let field = Ident::new(option, Span::call_site());
         Some(quote!(agent.#field = ::core::option::Option::Some(#agents::located(#literal));))
@@ -192,7 +193,7 @@ fn agent(options: &Options, item: &ItemStruct, reader: &dyn Reader) -> TokenStre
     });
     let (ty, pipeline) = (&item.ident, &text.text);
     quote! {
-        #faults
+        #diagnostics
 
         const _: () = {
             use #krate as __orchestra;
@@ -220,14 +221,14 @@ fn agent(options: &Options, item: &ItemStruct, reader: &dyn Reader) -> TokenStre
     }
 }
 
-/// The text of the pipeline, and the tokens from which parts of it come.
+/// The text of the pipeline, with the tokens that its parts come from.
 struct Text {
     text: String,
     tokens: Vec<(usize, usize, Span)>,
 }
 
 impl Text {
-    fn of(name: &str, options: &Options, item: &ItemStruct, fields: &[&Ident]) -> Text {
+    fn new(name: &str, options: &Options, item: &ItemStruct, fields: &[&Ident]) -> Text {
         let inputs: Vec<String> = fields.iter().map(plain).collect();
         let mut made = Text {
             text: format!(
@@ -236,13 +237,13 @@ impl Text {
             ),
             tokens: Vec::new(),
         };
-        let place = match (&options.tools, &options.name) {
-            // Of what the agent itself says, only its tools can be wrong.
+        let location = match (&options.tools, &options.name) {
+            // Of the agent's own definition, only the tools can be invalid.
             (Some(tools), _) => tools.first().map_or(item.ident.span(), LitStr::span),
             (None, Some(name)) => name.span(),
             (None, None) => item.ident.span(),
         };
-        made.attribute("agent", name, place);
+        made.attribute("agent", name, location);
         for (attribute, _, literal) in &options.said {
             made.attribute(attribute, &literal.value(), literal.span());
         }
@@ -259,7 +260,7 @@ impl Text {
         self.tokens.push((start, self.text.len(), token));
     }
 
-    /// The token from which a part of the text comes.
+    /// Returns the token that a part of the text comes from, or `otherwise` if there is none.
     fn token(&self, span: orchestra_graph::Span, otherwise: Span) -> (Span, Span) {
         let start = span.start as usize;
         let found = self
@@ -271,9 +272,9 @@ impl Text {
     }
 }
 
-/// What came of resolving an agent.
+/// The result of resolving an agent.
 struct Checked {
-    faults: TokenStream,
+    diagnostics: TokenStream,
     configuration: String,
     files: BTreeSet<String>,
 }
@@ -281,17 +282,17 @@ struct Checked {
 fn check(name: &str, text: &Text, options: &Options, reader: &dyn Reader, krate: &TokenStream) -> Checked {
     let files = Children(reader);
     let mut checked = Checked {
-        faults: TokenStream::new(),
+        diagnostics: TokenStream::new(),
         configuration: String::new(),
         files: BTreeSet::new(),
     };
     let mut project = Project::default();
     if let Some(literal) = &options.config {
         let limit = Limits::default().bytes as u64;
-        let (path, shown, beside) = place_of(literal, false, reader);
-        if let Err(fault) = reader.read(&path, limit) {
-            let message = unreadable(&shown, &path, beside, &fault, limit, reader);
-            checked.faults = report::error(&message, (literal.span(), literal.span()));
+        let (path, shown, beside) = location_of(literal, false, reader);
+        if let Err(diagnostic) = reader.read(&path, limit) {
+            let message = unreadable(&shown, &path, beside, &diagnostic, limit, reader);
+            checked.diagnostics = report::error(&message, (literal.span(), literal.span()));
             return checked;
         }
         project = Project::load(&shown, &files);
@@ -312,32 +313,39 @@ fn check(name: &str, text: &Text, options: &Options, reader: &dyn Reader, krate:
     let analysis = Analysis::new(&loaded.graph, &loaded.source);
     let resolution = project.resolve_graph(&analysis, &resolve_options);
     for told in &resolution.reports {
-        let mut faults = told.diagnostics.clone();
-        faults.retain(|fault| options.tool_set.is_none() || fault.code != "unknown_tool");
+        let mut diagnostics = told.diagnostics.clone();
+        diagnostics.retain(|diagnostic| options.tool_set.is_none() || diagnostic.code != "unknown_tool");
         let otherwise = options.of_file(told.source.name());
         if told.source.name() == name {
-            // Nobody has written this text, so it is not shown.
-            for fault in faults.iter().filter(|fault| fault.severity == Severity::Error) {
-                let place = text.token(fault.span, otherwise);
-                checked.faults.extend(report::error(&words(fault), place));
+            // This text is generated, so it is not shown.
+            for diagnostic in diagnostics
+                .iter()
+                .filter(|diagnostic| diagnostic.severity == Severity::Error)
+            {
+                let location = text.token(diagnostic.span, otherwise);
+                checked
+                    .diagnostics
+                    .extend(report::error(&words(diagnostic), location));
             }
             continue;
         }
-        for fault in faults
+        for diagnostic in diagnostics
             .iter_mut()
-            .filter(|fault| fault.code == "template_variable")
+            .filter(|diagnostic| diagnostic.code == "template_variable")
         {
-            fault.help = Some("make it a field of the struct".to_owned());
+            diagnostic.help = Some("make it a field of the struct".to_owned());
         }
-        let told = Report::new(told.source.clone(), faults);
-        let place = (otherwise, otherwise);
-        checked.faults.extend(reported(&told, place, |_| place));
+        let told = Report::new(told.source.clone(), diagnostics);
+        let location = (otherwise, otherwise);
+        checked
+            .diagnostics
+            .extend(reported(&told, location, |_| location));
     }
     if let Some(set) = &options.tool_set {
         for unknown in &resolution.unknown_tools {
             checked
-                .faults
-                .extend(verify(krate, set, &unknown.name, &words(&unknown.fault)));
+                .diagnostics
+                .extend(verify(krate, set, &unknown.name, &words(&unknown.diagnostic)));
         }
     }
     let read = resolution.files.into_iter().filter(|file| file.found);
@@ -345,14 +353,14 @@ fn check(name: &str, text: &Text, options: &Options, reader: &dyn Reader, krate:
     checked
 }
 
-/// A fault without its place.
-fn words(fault: &Diagnostic) -> String {
-    let mut words = format!("{} [{}]", fault.message, fault.code);
-    for note in &fault.notes {
+/// Returns the text of a diagnostic without its position.
+fn words(diagnostic: &Diagnostic) -> String {
+    let mut words = format!("{} [{}]", diagnostic.message, diagnostic.code);
+    for note in &diagnostic.notes {
         words.push_str("\n  = note: ");
         words.push_str(note);
     }
-    if let Some(help) = &fault.help {
+    if let Some(help) = &diagnostic.help {
         words.push_str("\n  = help: ");
         words.push_str(help);
     }
@@ -364,7 +372,7 @@ fn plain(ident: &impl ToTokens) -> String {
     written.strip_prefix("r#").unwrap_or(&written).to_owned()
 }
 
-/// `SecurityReviewer` is `security-reviewer` in pipelines.
+/// Converts the name of a type to a name in pipelines: `SecurityReviewer` becomes `security-reviewer`.
 fn kebab(name: &str) -> String {
     let mut kebab = String::new();
     for character in name.chars() {

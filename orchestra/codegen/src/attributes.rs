@@ -8,7 +8,7 @@ use syn::{Data, DeriveInput, Expr, Fields, LitStr, Path, Token};
 use crate::invocation::crate_option;
 use crate::krate;
 
-/// What `#[attribute(..)]` says of a field.
+/// The options of `#[attribute(..)]` on a field.
 #[derive(Default)]
 struct Said {
     rename: Option<LitStr>,
@@ -124,7 +124,7 @@ fn said(field: &syn::Field) -> syn::Result<Said> {
     Ok(said)
 }
 
-/// `#[attribute(crate = path)]` on the struct.
+/// Returns the path in `#[attribute(crate = path)]` on the struct.
 fn krate_of(input: &DeriveInput) -> syn::Result<Option<Path>> {
     let mut found = None;
     for attribute in input

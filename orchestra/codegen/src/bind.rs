@@ -1,4 +1,4 @@
-//! `bind!`: a type that stands for a pipeline of another module, bound to handlers of this program.
+//! `bind!`: a type that represents a pipeline of another module, bound to handlers of this program.
 
 use proc_macro2::TokenStream;
 use quote::quote;

@@ -1,4 +1,4 @@
-//! The child pipelines of a module (Attractor 4.11, 9.4): a table and needs for each file, once.
+//! The child pipelines of a module (Attractor 4.11, 9.4): one table with its requirements for each file.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -7,38 +7,43 @@ use orchestra_graph::table::Pipeline;
 use orchestra_graph::{Analysis, Loaded, LoadedChild, Span};
 
 use crate::code::Code;
-use crate::{needs, pipeline, table};
+use crate::{pipeline, requirements, table};
 
-/// All pipelines that one runs, directly and by way of others.
+/// All pipelines that a pipeline runs, directly or indirectly.
 pub(crate) struct Family<'l> {
     members: Vec<Member<'l>>,
-    /// The place of each file among them.
-    places: HashMap<*const Loaded, usize>,
-    /// Whether no file of them has an error.
+    /// The index of each file among the members.
+    locations: HashMap<*const Loaded, usize>,
+    /// `true` if the pipeline and its children have no errors.
     sound: bool,
-    /// The files that hold prompts, of the pipeline itself too.
+    /// The files that hold prompts, including those of the pipeline itself.
     prompts: BTreeSet<&'l str>,
 }
 
 /// A pipeline that another one runs.
 pub(crate) struct Member<'l> {
     pub(crate) child: &'l LoadedChild,
-    /// Where the first pipeline names it, or the one that leads to it.
+    /// The span in the first pipeline that names this child, or the child that leads to it.
     pub(crate) named: Span,
 }
 
 impl<'l> Family<'l> {
-    pub(crate) fn of(loaded: &'l Loaded) -> Family<'l> {
+    pub(crate) fn new(loaded: &'l Loaded) -> Family<'l> {
         let mut family = Family {
             members: Vec::new(),
-            places: HashMap::new(),
+            locations: HashMap::new(),
             sound: !loaded.report.has_errors(),
             prompts: loaded.prompt_files.iter().map(String::as_str).collect(),
         };
         for first in &loaded.children {
             for child in std::iter::once(first).chain(first.loaded.descendants()) {
-                let place = family.members.len();
-                if *family.places.entry(Arc::as_ptr(&child.loaded)).or_insert(place) == place {
+                let location = family.members.len();
+                if *family
+                    .locations
+                    .entry(Arc::as_ptr(&child.loaded))
+                    .or_insert(location)
+                    == location
+                {
                     let named = first.attribute.value_span;
                     family.members.push(Member { child, named });
                     let prompts = child.loaded.prompt_files.iter();
@@ -53,37 +58,38 @@ impl<'l> Family<'l> {
         &self.members
     }
 
-    /// The tables of those that have no errors.
+    /// Returns the tables of the members without errors.
     pub(crate) fn pipelines(&self) -> impl Iterator<Item = &Pipeline> {
         self.members
             .iter()
             .filter_map(|member| member.child.pipeline.as_deref())
     }
 
-    /// The paths of the tables of a file's own children, where `up` leads from its table to the children's modules.
+    /// Returns the paths of the tables of a file's direct children. `up` leads from its table to the modules of the
+    /// children.
     pub(crate) fn tables(&self, loaded: &Loaded, up: &str) -> Vec<String> {
-        let places = loaded
+        let locations = loaded
             .children
             .iter()
-            .map(|child| self.places.get(&Arc::as_ptr(&child.loaded)));
-        places
+            .map(|child| self.locations.get(&Arc::as_ptr(&child.loaded)));
+        locations
             .flatten()
-            .map(|place| format!("{up}child{place}::__table::TABLE"))
+            .map(|location| format!("{up}child{location}::__table::TABLE"))
             .collect()
     }
 
-    /// The paths of what they need of handlers, as seen from the module; none where not all is sound.
-    pub(crate) fn needs(&self) -> Vec<String> {
+    /// Returns the paths of the children's requirements, relative to the module. Returns none if there are errors.
+    pub(crate) fn requirements(&self) -> Vec<String> {
         let count = if self.sound { self.members.len() } else { 0 };
         (0..count)
-            .map(|place| format!("__children::child{place}::NEEDS"))
+            .map(|location| format!("__children::child{location}::REQUIREMENTS"))
             .collect()
     }
 
-    /// Writes the private module of the children. Where not all is sound, their files are only tracked.
+    /// Writes the private module of the children. If there are errors, the module only tracks their files.
     pub(crate) fn write(&self) -> String {
         let mut code = Code::default();
-        // Their texts stand in the tables; who changes one has the program built anew.
+        // The tables hold these texts; the constants make cargo rebuild the program when one of the files changes.
         for prompt in self.prompts.iter().filter(|_| self.sound) {
             code.push("const _:&str=")
                 .push(&pipeline::include(prompt))
@@ -93,22 +99,26 @@ impl<'l> Family<'l> {
             return code.text;
         }
         code.push("mod __children{use super::__orchestra;");
-        for (place, member) in self.members.iter().enumerate() {
+        for (location, member) in self.members.iter().enumerate() {
             let loaded = &member.child.loaded;
-            let is_text = !loaded.report.errors().any(|fault| fault.code == "invalid_utf8");
+            let is_text = !loaded
+                .report
+                .errors()
+                .any(|diagnostic| diagnostic.code == "invalid_utf8");
             let source = if is_text {
                 pipeline::include(loaded.source.name())
             } else {
                 "\"\"".to_owned()
             };
             code.push("pub mod child")
-                .show(place)
+                .show(location)
                 .push("{use super::__orchestra;");
             code.push("pub const SOURCE:&str=").push(&source).push(";");
             if let Some(pipeline) = member.child.pipeline.as_deref().filter(|_| self.sound) {
                 let analysis = Analysis::new(&loaded.graph, &loaded.source);
-                code.push("pub const NEEDS:__orchestra::Needs<'static>=");
-                code.push(&needs::write(pipeline, &analysis, 0, &[])).push(";");
+                code.push("pub const REQUIREMENTS:__orchestra::PipelineRequirements<'static>=");
+                code.push(&requirements::write(pipeline, &analysis, 0, &[]))
+                    .push(";");
                 code.push("pub ");
                 table::write(&mut code, pipeline, &self.tables(loaded, "super::super::"));
             }

@@ -1,10 +1,10 @@
-//! Rust code as text. Proc macros run unoptimised; text that rustc lexes itself costs far less than tokens one by one.
+//! Rust code as text. Procedural macros run unoptimised; text that rustc lexes is far cheaper than individual tokens.
 
 use std::fmt::Write as _;
 
 use orchestra_graph::table::Constant;
 
-/// Rust code that is being written.
+/// A buffer for generated Rust code.
 #[derive(Default)]
 pub(crate) struct Code {
     pub(crate) text: String,
@@ -16,7 +16,7 @@ impl Code {
         self
     }
 
-    /// A string literal.
+    /// Writes a string literal.
     pub(crate) fn string(&mut self, text: &str) -> &mut Code {
         let plain = |byte: u8| (b' '..=b'~').contains(&byte) && byte != b'"' && byte != b'\\';
         if text.bytes().all(plain) {
@@ -29,13 +29,13 @@ impl Code {
         self
     }
 
-    /// A number, or anything else whose display is its code.
+    /// Writes a number, or any other value whose display form is valid code.
     pub(crate) fn show(&mut self, value: impl std::fmt::Display) -> &mut Code {
         let _ = write!(self.text, "{value}");
         self
     }
 
-    /// Numbers, each closed by a comma. They are most of a table, so they are written without the formatter.
+    /// Writes numbers, each followed by a comma. Most of a table is numbers, so the formatter is avoided.
     pub(crate) fn numbers(&mut self, numbers: &[u32]) -> &mut Code {
         for number in numbers {
             let mut digits = [0u8; 10];
@@ -56,7 +56,7 @@ impl Code {
         self
     }
 
-    /// A documentation comment of one line without signs that end it.
+    /// Writes a doc comment. The text must be a single line.
     pub(crate) fn doc(&mut self, text: &str) -> &mut Code {
         self.text.push_str("\n/// ");
         self.text.push_str(text);
@@ -64,7 +64,7 @@ impl Code {
         self
     }
 
-    /// A list of string literals, each closed by a comma.
+    /// Writes a list of string literals, each followed by a comma.
     pub(crate) fn strings<'t>(&mut self, texts: impl IntoIterator<Item = &'t str>) -> &mut Code {
         for text in texts {
             self.string(text).push(",");
@@ -73,22 +73,22 @@ impl Code {
     }
 }
 
-/// A decimal literal.
+/// Returns a floating-point literal.
 pub(crate) fn float(number: f64) -> String {
     if number.is_finite() {
         format!("{number:?}")
     } else {
-        // Values are finite where they are read; this keeps the code legal whatever a transform makes.
+        // Parsed values are finite; this keeps the code valid even if a transform produces other values.
         "0.0".to_owned()
     }
 }
 
-/// Milliseconds of a duration, as many as fit.
+/// Returns a duration in milliseconds, at most `u64::MAX`.
 pub(crate) fn millis(duration: std::time::Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// The Rust type of a constant of this value.
+/// Returns the Rust type of a constant with this value.
 pub(crate) fn type_of(value: &Constant) -> &'static str {
     match value {
         Constant::String(_) => "&'static str",

@@ -1,5 +1,5 @@
-//! `config = "orchestra.yaml"`: agents, models, tools and prompts are resolved while the program is built, by the same
-//! resolver as at run time, and the files that were read are compiled in.
+//! `config = "orchestra.yaml"`: agents, models, tools and prompts are resolved at build time, by the same resolver as
+//! at run time, and the files that were read are compiled in.
 
 use std::collections::BTreeMap;
 
@@ -12,22 +12,22 @@ use syn::{LitStr, Type};
 use crate::children::Family;
 use crate::code::Code;
 use crate::invocation::Declared;
-use crate::pipeline::{Origin, include, place_of, reported, unreadable};
+use crate::pipeline::{Origin, include, location_of, reported, unreadable};
 use crate::reader::{Children, Reader};
 use crate::{krate, report};
 
-/// What came of the configuration.
+/// The result of checking a pipeline against its configuration.
 #[derive(Default)]
 pub(crate) struct Checked {
-    /// What is wrong with it, with its files, and with what the pipeline wants of it.
-    pub(crate) faults: TokenStream,
-    /// The code of `CONFIG`; empty where the pipeline has no configuration.
+    /// The diagnostics of the configuration, of its files, and of their use in the pipeline.
+    pub(crate) diagnostics: TokenStream,
+    /// The code of `CONFIG`; empty if the pipeline has no configuration.
     pub(crate) sources: String,
-    /// The constants that look for tools among those of the program.
+    /// The constants that look up tools among those of the program.
     pub(crate) tools: TokenStream,
 }
 
-/// Resolves a pipeline and its children.
+/// Resolves a pipeline and its children with the declared configuration.
 pub(crate) fn check(
     declared: &Declared,
     loaded: &Loaded,
@@ -41,15 +41,15 @@ pub(crate) fn check(
         if let Some(tools) = &options.tools {
             let text =
                 "`tools = ..` says which tools of a configuration exist; add `config = \"orchestra.yaml\"`";
-            checked.faults = report::error(text, krate::ends(tools));
+            checked.diagnostics = report::error(text, krate::ends(tools));
         }
         return checked;
     };
-    let place = (literal.span(), literal.span());
+    let location = (literal.span(), literal.span());
     let name = match found(literal, declared.name.is_none(), reader) {
         Ok(name) => name,
         Err(message) => {
-            checked.faults = report::error(&message, place);
+            checked.diagnostics = report::error(&message, location);
             return checked;
         }
     };
@@ -64,7 +64,7 @@ pub(crate) fn check(
         project.resolve_graph(&analysis, &resolve_options)
     };
     let mut told = Told {
-        place,
+        location,
         tools: options.tools.as_ref(),
         krate: krate::path(options.krate.as_ref()),
         reports: Vec::new(),
@@ -82,29 +82,29 @@ pub(crate) fn check(
     checked
 }
 
-/// The name of the configuration as seen from the package, or why it cannot be read.
+/// Returns the name of the configuration relative to the package. Fails with a message if the file cannot be read.
 fn found(literal: &LitStr, short: bool, reader: &dyn Reader) -> Result<String, String> {
-    let (path, name, beside) = place_of(literal, short, reader);
+    let (path, name, beside) = location_of(literal, short, reader);
     let limit = Limits::default().bytes as u64;
     match reader.read(&path, limit) {
         Ok(_) => Ok(name),
-        Err(fault) => Err(unreadable(&name, &path, beside, &fault, limit, reader)),
+        Err(diagnostic) => Err(unreadable(&name, &path, beside, &diagnostic, limit, reader)),
     }
 }
 
-/// Gathers what several resolutions say.
+/// A collector of the results of several resolutions.
 struct Told<'d> {
-    place: (Span, Span),
+    location: (Span, Span),
     tools: Option<&'d Type>,
     krate: TokenStream,
-    /// What was told already: the faults of the configuration come with each pipeline.
+    /// The texts already reported; the diagnostics of the configuration come with each pipeline.
     reports: Vec<String>,
     files: BTreeMap<String, ()>,
     checked: Checked,
 }
 
 impl Told<'_> {
-    /// Takes what the resolution of a pipeline says; faults of its own text point at their tokens.
+    /// Adds the result of resolving a pipeline. Diagnostics in the pipeline's own text point at its tokens.
     fn take(
         &mut self,
         resolution: Resolution,
@@ -113,13 +113,13 @@ impl Told<'_> {
     ) {
         for told in &resolution.reports {
             let source = told.source.clone();
-            let mut faults = told.diagnostics.clone();
-            // Whether a tool of the program exists is only known when the program is compiled.
-            faults.retain(|fault| self.tools.is_none() || fault.code != "unknown_tool");
+            let mut diagnostics = told.diagnostics.clone();
+            // The tools of the program are only known when the program is compiled.
+            diagnostics.retain(|diagnostic| self.tools.is_none() || diagnostic.code != "unknown_tool");
             let own = source.name() == pipeline;
             if !own {
-                faults.retain(|fault| {
-                    let text = report::text(&source, fault);
+                diagnostics.retain(|diagnostic| {
+                    let text = report::text(&source, diagnostic);
                     let new = !self.reports.contains(&text);
                     if new {
                         self.reports.push(text);
@@ -127,16 +127,17 @@ impl Told<'_> {
                     new
                 });
             }
-            let told = Report::new(source, faults);
-            let place = self.place;
-            self.checked.faults.extend(match own {
-                true => reported(&told, spans(orchestra_graph::Span::default()), &spans),
-                false => reported(&told, place, |_| place),
+            let told = Report::new(source, diagnostics);
+            let location = self.location;
+            self.checked.diagnostics.extend(if own {
+                reported(&told, spans(orchestra_graph::Span::default()), &spans)
+            } else {
+                reported(&told, location, |_| location)
             });
         }
         if let Some(tools) = self.tools {
             for unknown in &resolution.unknown_tools {
-                let text = report::text(&unknown.source, &unknown.fault);
+                let text = report::text(&unknown.source, &unknown.diagnostic);
                 if !self.reports.contains(&text) {
                     self.checked
                         .tools
@@ -150,7 +151,7 @@ impl Told<'_> {
     }
 }
 
-/// The constant that looks for a tool among those of the program; its error points at them.
+/// Returns the constant that looks up a tool among those of the program; its error points at them.
 pub(crate) fn verify(krate: &TokenStream, tools: &Type, name: &str, text: &str) -> TokenStream {
     let (start, end) = krate::ends(tools);
     let (start, end) = (krate::at(start), krate::at(end));
@@ -163,7 +164,7 @@ pub(crate) fn verify(krate: &TokenStream, tools: &Type, name: &str, text: &str) 
     quote! { const _: () = #call; }
 }
 
-/// The code of the files: paths, and includes by which they are tracked.
+/// Returns the code of the files: their paths, and includes that also track them.
 pub(crate) fn sources(
     configuration: &str,
     files: impl Iterator<Item = String>,

@@ -1,14 +1,14 @@
-//! The documentation of a generated module: goal, diagram, table of nodes.
+//! The documentation of a generated module: goal, diagram and table of nodes.
 
 use std::fmt::Write as _;
 
 use orchestra_graph::table::{EdgeRow, Pipeline};
 use orchestra_graph::{Graph, NodeIndex, PictureOptions, print_mermaid};
 
-/// Pipelines with more nodes are documented without diagram and table: nobody would read them.
+/// Maximum number of nodes for which the documentation has a diagram and a table; larger ones would be unreadable.
 const MOST: usize = 200;
 
-/// The text of the module's documentation, in Markdown.
+/// Returns the documentation of the module in Markdown.
 pub(crate) fn of(pipeline: &Pipeline, diagram: Option<String>) -> String {
     let mut text = format!(
         "Pipeline `{}`, compiled from `{}`.\n",
@@ -58,7 +58,7 @@ fn way(pipeline: &Pipeline, edge: &EdgeRow) -> String {
     way
 }
 
-/// A text for one line, inside back quotes.
+/// Returns a text as a single line that can be enclosed in backticks.
 fn inline(text: &str) -> String {
     text.chars()
         .map(|c| match c {
@@ -69,13 +69,13 @@ fn inline(text: &str) -> String {
         .collect()
 }
 
-/// A text of the user's in which no sign has a meaning for Markdown, short enough for a line.
+/// Returns a user's text as a short single line, with all characters escaped that have a meaning in Markdown.
 pub(crate) fn plain(text: &str) -> String {
     const LONGEST: usize = 160;
     let mut plain = String::new();
     for character in text.chars().take(LONGEST) {
         match character {
-            // Signs that turn the direction of text are refused in comments by rustc.
+            // rustc refuses comments with characters that change the direction of text.
             '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {}
             character if character.is_control() => plain.push(' '),
             character => {
@@ -94,7 +94,7 @@ pub(crate) fn plain(text: &str) -> String {
     plain
 }
 
-/// The picture of a graph in Mermaid's words; none where nobody could read it.
+/// Returns the diagram of a graph in Mermaid syntax, or `None` if the graph is too large to be readable.
 pub(crate) fn diagram(graph: &Graph) -> Option<String> {
     (graph.nodes.len() <= MOST).then(|| print_mermaid(graph, &PictureOptions::default()))
 }

@@ -1,4 +1,4 @@
-//! `#[handler]` and `#[handlers]`: functions and methods become handlers; the code of the user stays untouched.
+//! `#[handler]` and `#[handlers]`: functions and methods become handlers; the user's code stays unchanged.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
@@ -11,7 +11,7 @@ use syn::{
 use crate::invocation::crate_option;
 use crate::krate;
 
-/// `"kind"` and `crate = path` of `#[handler(..)]`.
+/// The arguments of `#[handler(..)]`: `"kind"` and `crate = path`.
 struct Arguments {
     kind: LitStr,
     krate: Option<Path>,
@@ -40,7 +40,7 @@ impl Parse for Arguments {
     }
 }
 
-/// `crate = path` of `#[handlers(..)]`.
+/// The argument of `#[handlers(..)]`: `crate = path`.
 struct SetArguments {
     krate: Option<Path>,
 }
@@ -52,14 +52,15 @@ impl Parse for SetArguments {
         } else {
             Some(crate_option(input)?)
         };
-        match input.is_empty() {
-            true => Ok(SetArguments { krate }),
-            false => Err(input.error("expected nothing more")),
+        if input.is_empty() {
+            Ok(SetArguments { krate })
+        } else {
+            Err(input.error("expected nothing more"))
         }
     }
 }
 
-/// The head of a function; its body is not looked at.
+/// The head of a function; the body is not parsed.
 struct Function {
     visibility: Visibility,
     signature: Signature,
@@ -92,10 +93,11 @@ pub(crate) fn function(arguments: TokenStream, item: TokenStream) -> TokenStream
         Ok(arguments) => arguments,
         Err(error) => return beside(item, error),
     };
-    let signature = match Signed::of(&function.signature, false) {
+    let signature = match Signed::new(&function.signature, false) {
         Ok(signature) => signature,
         Err(error) => {
-            // The type is there even so, that a pipeline bound to it does not complain as well; not in an `impl`.
+            // Generate the type anyway, so that a pipeline bound to it causes no second error; an `impl` cannot contain
+            // it.
             let method = function.signature.receiver().is_some();
             let errors = error.to_compile_error();
             if method {
@@ -166,9 +168,9 @@ pub(crate) fn set(arguments: TokenStream, item: TokenStream) -> TokenStream {
         Err(error) => return beside(item, error),
     };
     let krate = krate::path(arguments.krate.as_ref());
-    let mut faults: Vec<syn::Error> = Vec::new();
+    let mut diagnostics: Vec<syn::Error> = Vec::new();
     if let Some((of, _)) = &block.trait_ {
-        faults.push(syn::Error::new_spanned(
+        diagnostics.push(syn::Error::new_spanned(
             of,
             "`#[handlers]` stands on an `impl` block of a type, not of a trait",
         ));
@@ -176,7 +178,7 @@ pub(crate) fn set(arguments: TokenStream, item: TokenStream) -> TokenStream {
     if !block.generics.params.is_empty() {
         let error =
             "a set of handlers cannot be generic, because its kinds are constants; write a concrete type";
-        faults.push(syn::Error::new_spanned(&block.generics, error));
+        diagnostics.push(syn::Error::new_spanned(&block.generics, error));
     }
     let mut methods = Vec::new();
     for item in &mut block.items {
@@ -192,16 +194,25 @@ pub(crate) fn set(arguments: TokenStream, item: TokenStream) -> TokenStream {
         };
         let attribute = method.attrs.remove(at);
         if let Some(second) = method.attrs.iter().find(|attribute| is_handler(attribute.path())) {
-            faults.push(syn::Error::new_spanned(
+            diagnostics.push(syn::Error::new_spanned(
                 second,
                 "a method handles one kind; write a second method",
             ));
         }
-        match (attribute.parse_args::<Arguments>(), Signed::of(&method.sig, true)) {
+        match (
+            attribute.parse_args::<Arguments>(),
+            Signed::new(&method.sig, true),
+        ) {
             (Ok(arguments), Ok(signature)) => methods.push((method.sig.ident.clone(), arguments, signature)),
             (arguments, signature) => {
-                arguments.err().into_iter().for_each(|error| faults.push(error));
-                signature.err().into_iter().for_each(|error| faults.push(error));
+                arguments
+                    .err()
+                    .into_iter()
+                    .for_each(|error| diagnostics.push(error));
+                signature
+                    .err()
+                    .into_iter()
+                    .for_each(|error| diagnostics.push(error));
             }
         }
     }
@@ -211,15 +222,15 @@ pub(crate) fn set(arguments: TokenStream, item: TokenStream) -> TokenStream {
             .any(|(_, before, _)| before.kind.value() == arguments.kind.value())
         {
             let error = format!("two methods handle `{}`", arguments.kind.value());
-            faults.push(syn::Error::new(arguments.kind.span(), error));
+            diagnostics.push(syn::Error::new(arguments.kind.span(), error));
         }
     }
     let ty = &block.self_ty;
-    if faults.is_empty() && methods.is_empty() {
+    if diagnostics.is_empty() && methods.is_empty() {
         let error = "no method of this block is marked with `#[handler(\"KIND\")]`";
-        faults.push(syn::Error::new_spanned(ty, error));
+        diagnostics.push(syn::Error::new_spanned(ty, error));
     }
-    let errors = combined(faults).map(|errors| errors.to_compile_error());
+    let errors = combined(diagnostics).map(|errors| errors.to_compile_error());
     let handlers: Vec<Handler<'_>> = methods
         .iter()
         .enumerate()
@@ -255,9 +266,9 @@ pub(crate) fn set(arguments: TokenStream, item: TokenStream) -> TokenStream {
     }
 }
 
-fn combined(faults: Vec<syn::Error>) -> Option<syn::Error> {
-    faults.into_iter().reduce(|mut all, fault| {
-        all.combine(fault);
+fn combined(diagnostics: Vec<syn::Error>) -> Option<syn::Error> {
+    diagnostics.into_iter().reduce(|mut all, diagnostic| {
+        all.combine(diagnostic);
         all
     })
 }
@@ -268,13 +279,13 @@ fn is_handler(path: &Path) -> bool {
         .is_some_and(|segment| segment.ident == "handler")
 }
 
-/// The item as it is, with an error beside it.
+/// Returns the item unchanged, followed by an error.
 fn beside(item: TokenStream, error: syn::Error) -> TokenStream {
     let error = error.to_compile_error();
     quote! { #item #error }
 }
 
-/// What matters of a handler's signature.
+/// The relevant parts of a handler's signature.
 struct Signed {
     asynchronous: bool,
     method: bool,
@@ -283,22 +294,22 @@ struct Signed {
 }
 
 impl Signed {
-    fn of(signature: &Signature, method: bool) -> syn::Result<Signed> {
-        let mut faults: Vec<syn::Error> = Vec::new();
+    fn new(signature: &Signature, method: bool) -> syn::Result<Signed> {
+        let mut diagnostics: Vec<syn::Error> = Vec::new();
         if !signature.generics.params.is_empty() {
-            faults.push(syn::Error::new_spanned(
+            diagnostics.push(syn::Error::new_spanned(
                 &signature.generics,
                 "a handler cannot be generic, because nothing would say for which types",
             ));
         }
         if let Safety::Unsafe(marked) = &signature.safety {
-            faults.push(syn::Error::new_spanned(
+            diagnostics.push(syn::Error::new_spanned(
                 marked,
                 "a handler cannot be unsafe, because the engine calls it",
             ));
         }
         if let Some(variadic) = &signature.variadic {
-            faults.push(syn::Error::new_spanned(
+            diagnostics.push(syn::Error::new_spanned(
                 variadic,
                 "a handler has a fixed number of arguments",
             ));
@@ -306,14 +317,14 @@ impl Signed {
         let mut arguments = Vec::new();
         for (at, argument) in signature.inputs.iter().enumerate() {
             match argument {
-                FnArg::Receiver(receiver) if !method => faults.push(syn::Error::new_spanned(
+                FnArg::Receiver(receiver) if !method => diagnostics.push(syn::Error::new_spanned(
                     receiver,
                     "a method becomes a handler when its `impl` block is marked with `#[handlers]`",
                 )),
                 FnArg::Receiver(receiver) => {
                     let plain = matches!(receiver.kind, ReceiverKind::Reference(_, _, None));
                     if !plain {
-                        faults.push(syn::Error::new_spanned(
+                        diagnostics.push(syn::Error::new_spanned(
                             receiver,
                             "a handler takes `&self`, because stages run at the same time; keep what changes in a lock",
                         ));
@@ -321,7 +332,7 @@ impl Signed {
                 }
                 FnArg::Typed(typed) => {
                     if method && at == 0 {
-                        faults.push(syn::Error::new_spanned(
+                        diagnostics.push(syn::Error::new_spanned(
                             typed,
                             "a handler of a set takes `&self` first; without it, mark a free function",
                         ));
@@ -329,11 +340,11 @@ impl Signed {
                     match &*typed.ty {
                         Type::Reference(reference) => {
                             let error = "arguments of a handler are owned; remove the `&`";
-                            faults.push(syn::Error::new_spanned(reference, error));
+                            diagnostics.push(syn::Error::new_spanned(reference, error));
                         }
                         Type::ImplTrait(ty) => {
                             let error = "name the type of the argument; `impl` would leave it open";
-                            faults.push(syn::Error::new_spanned(ty, error));
+                            diagnostics.push(syn::Error::new_spanned(ty, error));
                         }
                         ty => arguments.push(ty.clone()),
                     }
@@ -342,20 +353,20 @@ impl Signed {
         }
         if method && signature.inputs.is_empty() {
             let error = "a handler of a set takes `&self` first; without it, mark a free function";
-            faults.push(syn::Error::new_spanned(&signature.ident, error));
+            diagnostics.push(syn::Error::new_spanned(&signature.ident, error));
         }
         let returned = match &signature.output {
             ReturnType::Default => syn::parse_quote!(()),
             ReturnType::Type(_, ty) => {
                 if let Type::ImplTrait(ty) = &**ty {
                     let error = "name the type that the handler returns; `impl` would leave it open";
-                    faults.push(syn::Error::new_spanned(ty, error));
+                    diagnostics.push(syn::Error::new_spanned(ty, error));
                 }
                 (**ty).clone()
             }
         };
-        match combined(faults) {
-            Some(faults) => Err(faults),
+        match combined(diagnostics) {
+            Some(diagnostics) => Err(diagnostics),
             None => Ok(Signed {
                 asynchronous: signature.asyncness.is_some(),
                 method,
@@ -366,9 +377,9 @@ impl Signed {
     }
 }
 
-/// The pieces from which a handler's code is made.
+/// The parts from which the code of a handler is generated.
 struct Handler<'h> {
-    /// Its number in the set, which keeps its constants apart.
+    /// The number of the handler in its set, which makes the names of its constants unique.
     number: usize,
     kind: &'h LitStr,
     call: TokenStream,
@@ -386,7 +397,8 @@ impl Handler<'_> {
         format_ident!("__A{}_{at}", self.number)
     }
 
-    /// One constant for each type of the signature, so that a wrong one is told once; and the specification.
+    /// Returns one constant for each type of the signature, so that an invalid type is reported once, and the
+    /// specification.
     fn constants(&self) -> TokenStream {
         let krate = self.krate;
         let mut constants = TokenStream::new();
@@ -413,7 +425,7 @@ impl Handler<'_> {
         }
     }
 
-    /// The statement that puts the handler into `registry`, with `state` shared.
+    /// Returns the statement that adds the handler to `registry`, with `state` shared.
     fn add(&self) -> TokenStream {
         let (krate, call) = (self.krate, &self.call);
         let (spec, returned) = (self.name("S"), self.name("R"));
@@ -434,7 +446,7 @@ impl Handler<'_> {
         let run = if self.signature.asynchronous {
             quote_spanned!(span=> #call(#state #(#names),*).await)
         } else {
-            // Work that does not give way must not hold up the engine's own thread.
+            // Blocking work must not hold up the thread of the engine.
             quote_spanned!(span=> #krate::__private::blocking(move || #call(#state #(#names),*)).await)
         };
         let shared =

@@ -1,14 +1,14 @@
-//! Rust tokens as the text that they came from, so that one lexer reads both forms of a pipeline.
+//! The text of Rust tokens, restored so that one lexer reads both forms of a pipeline.
 
 use proc_macro2::{Delimiter, LineColumn, Literal, Span, TokenStream, TokenTree};
 
-/// The text of inline tokens, and which token each part of it is.
+/// The text of inline tokens, and the token of each part of it.
 pub(crate) struct Inline {
-    /// The text, with as many lines and blanks before it as stand before the first token in its file.
+    /// The text, padded with as many lines and blanks as precede the first token in its file.
     pub(crate) text: String,
-    /// Where the pipeline itself begins in the text.
+    /// The offset at which the pipeline itself begins in the text.
     pub(crate) start: usize,
-    /// The tokens by their place in the text, in order.
+    /// The tokens, in order of their positions in the text.
     tokens: Vec<Placed>,
 }
 
@@ -18,7 +18,7 @@ struct Placed {
     span: Span,
 }
 
-/// Groups nested deeper are left out; the pipeline language's own limit is far lower.
+/// Groups nested deeper are omitted; the limit of the pipeline language is far lower.
 const MAX_DEPTH: usize = 2_000;
 
 impl Inline {
@@ -40,7 +40,7 @@ impl Inline {
         }
     }
 
-    /// The first and the last token that a range of the text touches, or the token before an empty place.
+    /// Returns the first and the last token that overlap a range of the text, or the token before an empty range.
     pub(crate) fn spans(&self, start: u32, end: u32) -> (Span, Span) {
         let first = self.tokens.partition_point(|token| token.end <= start);
         let last = self
@@ -65,9 +65,9 @@ struct Writer {
     tokens: Vec<Placed>,
     line: usize,
     column: usize,
-    /// The token before: where it ends in its file, and that file.
+    /// The end of the previous token and the file that it is in.
     behind: Option<(LineColumn, String)>,
-    /// Whether the token before was a sign that another sign follows at once.
+    /// `true` if the previous token is a mark that another mark follows immediately.
     joint: bool,
 }
 
@@ -101,7 +101,7 @@ impl Writer {
                     }
                 }
                 TokenTree::Punct(punct) if punct.as_char() == '#' && is_doc(punct.span()) => {
-                    // A documentation comment of Rust is a comment of the pipeline too; its bracket follows.
+                    // A Rust doc comment is also a comment of the pipeline; its bracket follows.
                     tokens.next();
                 }
                 TokenTree::Punct(punct) => {
@@ -132,19 +132,19 @@ impl Writer {
         self.joint = false;
     }
 
-    /// Writes what stands between the token before and one that begins here.
+    /// Writes the whitespace between the previous token and one that begins here.
     fn space(&mut self, start: LineColumn, file: &str) {
         let Some((behind, known)) = self
             .behind
             .as_ref()
             .map(|(behind, before)| (*behind, before == file))
         else {
-            // Ahead of the first token: the lines above it, so that positions are those of the file.
+            // Add the lines above the first token, so that positions are those of the file.
             self.advance(start);
             return;
         };
-        // Tokens that a macro put side by side come from places that have nothing to do with each other, and an
-        // editor may say of every token that it ends where the file begins.
+        // Tokens that a macro combined have unrelated positions, and an editor may report that every token ends at the
+        // start of its file.
         let known = known && behind.line > 0 && (behind.line, behind.column) != (1, 0);
         let follows = known && (start.line, start.column) >= (behind.line, behind.column);
         if !follows {
@@ -163,7 +163,7 @@ impl Writer {
         }
     }
 
-    /// Writes new lines and blanks up to a place; nothing where it lies behind.
+    /// Writes line breaks and blanks up to a position. Writes nothing if the position has been passed.
     fn advance(&mut self, to: LineColumn) {
         const FARTHEST: usize = 1 << 20;
         if to.line > FARTHEST || to.column > FARTHEST {
@@ -190,13 +190,13 @@ impl Writer {
     }
 }
 
-/// Whether a `#` is really the beginning of a documentation comment.
+/// Returns whether a `#` is the beginning of a doc comment.
 fn is_doc(span: Span) -> bool {
     span.source_text()
         .is_some_and(|text| text.starts_with("//") || text.starts_with("/*"))
 }
 
-/// A literal as the pipeline language writes it; raw and byte strings become plain ones.
+/// Returns a literal in the syntax of the pipeline language; raw and byte strings become plain ones.
 fn literal_text(literal: &Literal) -> String {
     let text = literal.to_string();
     let raw = ["r", "br", "cr"].iter().find_map(|prefix| {

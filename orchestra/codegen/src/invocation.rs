@@ -1,4 +1,4 @@
-//! What stands between the parentheses of `pipeline!`.
+//! The syntax between the parentheses of `pipeline!`.
 
 use proc_macro2::{Delimiter, Ident, TokenStream, TokenTree};
 use syn::parse::{Parse, ParseStream};
@@ -14,13 +14,13 @@ pub(crate) struct Invocation {
 pub(crate) struct Declared {
     pub(crate) attributes: Vec<Attribute>,
     pub(crate) visibility: Option<Visibility>,
-    /// The module's name; the short form takes it from the graph.
+    /// The name of the module; the short form takes it from the graph.
     pub(crate) name: Option<Ident>,
     pub(crate) text: Text,
     pub(crate) options: Options,
 }
 
-/// Where the text of a pipeline is.
+/// The source of the text of a pipeline.
 pub(crate) enum Text {
     File(LitStr),
     Inline(TokenStream),
@@ -33,9 +33,9 @@ pub(crate) struct Options {
     pub(crate) handlers: Option<Type>,
     pub(crate) allow: Vec<Ident>,
     pub(crate) deny: Vec<Ident>,
-    /// The project configuration.
+    /// The path of the project configuration.
     pub(crate) config: Option<LitStr>,
-    /// The tools that the program brings.
+    /// The tools that the program provides.
     pub(crate) tools: Option<Type>,
 }
 
@@ -85,7 +85,7 @@ impl Parse for Invocation {
 }
 
 impl Options {
-    /// Takes what holds for the whole invocation, where the pipeline says nothing itself.
+    /// Adds the options of the whole invocation, except where the pipeline has its own.
     fn inherit(&mut self, common: &Options) {
         self.krate = self.krate.take().or_else(|| common.krate.clone());
         self.handlers = self.handlers.take().or_else(|| common.handlers.clone());
@@ -203,7 +203,7 @@ fn option(input: ParseStream<'_>, options: &mut Options) -> syn::Result<()> {
     Ok(())
 }
 
-/// Refuses what this build of the macro does not have.
+/// Rejects an option that this build of the macro does not support.
 fn available(option: &Ident) -> syn::Result<()> {
     if cfg!(feature = "agents") {
         return Ok(());
@@ -212,7 +212,7 @@ fn available(option: &Ident) -> syn::Result<()> {
     Err(syn::Error::new(option.span(), message))
 }
 
-/// `crate = path`, as every macro takes it.
+/// Parses `crate = path`, an option of every macro.
 pub(crate) fn crate_option(input: ParseStream<'_>) -> syn::Result<Path> {
     input.parse::<Token![crate]>()?;
     input.parse::<Token![=]>()?;

@@ -1,15 +1,15 @@
-//! The path under which the user knows the `orchestra` crate.
+//! The path by which the user's program refers to the `orchestra` crate.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote};
 use syn::Path;
 
-/// The path as seen from the invocation.
+/// Returns the path relative to the invocation.
 pub(crate) fn path(given: Option<&Path>) -> TokenStream {
     given.map_or_else(|| quote!(::orchestra), ToTokens::to_token_stream)
 }
 
-/// The path as seen from a module inside the invocation's.
+/// Returns the path relative to a module inside the module of the invocation.
 pub(crate) fn inside_module(given: Option<&Path>) -> TokenStream {
     let Some(given) = given else {
         return quote!(::orchestra);
@@ -26,7 +26,7 @@ pub(crate) fn inside_module(given: Option<&Path>) -> TokenStream {
     }
 }
 
-/// The spans of the first and the last token of something.
+/// Returns the spans of the first and the last token.
 pub(crate) fn ends(tokens: &impl ToTokens) -> (Span, Span) {
     let mut tokens = tokens.to_token_stream().into_iter();
     let first = tokens.next().map_or_else(Span::call_site, |token| token.span());
@@ -34,18 +34,18 @@ pub(crate) fn ends(tokens: &impl ToTokens) -> (Span, Span) {
     (first, last)
 }
 
-/// Tokens moved to another place, where errors about them shall point; what they mean stays the same.
-pub(crate) fn located(tokens: TokenStream, place: Span) -> TokenStream {
+/// Moves tokens to another location, at which errors about them point. Their names resolve as before.
+pub(crate) fn located(tokens: TokenStream, location: Span) -> TokenStream {
     tokens
         .into_iter()
         .map(|mut token| {
-            token.set_span(token.span().located_at(place));
+            token.set_span(token.span().located_at(location));
             token
         })
         .collect()
 }
 
-/// A span that lies at a place, but whose names mean what they mean where the macro is called.
-pub(crate) fn at(place: Span) -> Span {
-    Span::call_site().located_at(place)
+/// Returns a span at another location, whose names resolve at the invocation of the macro.
+pub(crate) fn at(location: Span) -> Span {
+    Span::call_site().located_at(location)
 }

@@ -1,7 +1,45 @@
-//! Code generation of Orchestra: a checked graph becomes a Rust module, annotated functions become handlers.
+//! Code generation of Orchestra: turns a checked graph into a Rust module and annotated functions into handlers.
 //!
-//! An ordinary library over `proc_macro2`, so that it can be tested like any other; the macro crate only passes
-//! tokens through. Files are read through a [`Reader`].
+//! This is an ordinary library on top of `proc_macro2`, so that it can be tested like any other; the macro crate only
+//! passes tokens through. Files are read through a [`Reader`].
+//!
+//! # Glossary
+//!
+//! - **Invocation**: the tokens passed to `pipeline!`, which declare one or more pipelines.
+//! - **Inline pipeline**: a pipeline whose text is Rust tokens instead of a file.
+//! - **Table**: the compiled form of a pipeline, as constant data in the generated module.
+//! - **Family**: all child pipelines that a pipeline runs, directly or indirectly.
+//! - **Handler**: a function or method of the program that executes the nodes of a kind.
+//! - **Requirements**: the attributes and outcomes that a pipeline requires of custom handlers. They are compared with
+//!   the handlers when the program is compiled.
+//! - **Binding**: the connection of a pipeline to a set of handlers.
+//! - **Span**: a byte range in the text of a pipeline (`orchestra_graph::Span`), or the location of a Rust token
+//!   (`proc_macro2::Span`).
+//!
+//! # Modules, in reading order
+//!
+//! - `reader`: file access for code generation.
+//! - `invocation`: the syntax of `pipeline!`.
+//! - `inline`: the text of Rust tokens.
+//! - `pipeline`: expansion of `pipeline!`.
+//! - `children`: the child pipelines of a module.
+//! - `config`: build-time resolution of a pipeline with its configuration (`no_config` without the feature `agents`).
+//! - `report`: diagnostics as errors and warnings of rustc.
+//! - `code`: a buffer for generated code.
+//! - `names`: Rust names for the names of a pipeline.
+//! - `krate`: the path of the `orchestra` crate, and helpers for spans.
+//! - `module`: the generated module.
+//! - `table`: the table of a pipeline as constant data.
+//! - `requirements`: the code of the requirements on custom handlers.
+//! - `docs`: the documentation of a generated module.
+//! - `bind`: expansion of `bind!`.
+//! - `handler`: expansion of `#[handler]` and `#[handlers]`.
+//! - `attributes`: expansion of `#[derive(Attributes)]`.
+//! - `outcome`: expansion of `#[derive(Outcome)]`.
+//! - `tool`: expansion of `#[tool]`.
+//! - `agent`: expansion of `#[agent]`.
+//!
+//! # Examples
 //!
 //! ```
 //! let item = "enum Verdict { Approved, Rejected }".parse().expect("tokens");
@@ -27,11 +65,11 @@ mod invocation;
 mod krate;
 mod module;
 mod names;
-mod needs;
 mod outcome;
 mod pipeline;
 mod reader;
 mod report;
+mod requirements;
 mod table;
 mod tool;
 
@@ -39,7 +77,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use proc_macro2::{Span, TokenStream};
 
-pub use orchestra_graph::ReadFault;
+pub use orchestra_graph::ReadError;
 pub use reader::Reader;
 
 /// Expands `pipeline!`.
@@ -83,7 +121,7 @@ pub fn expand_agent(arguments: TokenStream, item: TokenStream, reader: &dyn Read
     guarded(|| agent::expand(arguments, item, reader))
 }
 
-/// Runs an expansion; a panic in it becomes an error that names it a bug, because none may leave a macro.
+/// Runs an expansion. Turns a panic into an error that reports a bug, because a macro must not panic.
 fn guarded(expand: impl FnOnce() -> TokenStream) -> TokenStream {
     catch_unwind(AssertUnwindSafe(expand)).unwrap_or_else(|payload| {
         let words = payload

@@ -1,4 +1,4 @@
-//! The generated module as text: source, table, nodes, choices, transitions, needs.
+//! The generated module as text: source, table, nodes, choices, transitions and requirements.
 
 use orchestra_graph::table::{Pipeline, Stage};
 use orchestra_graph::{NodeIndex, choices, is_drawing_attribute, kind, label_text};
@@ -8,22 +8,22 @@ use crate::docs::plain;
 use crate::names::{Taken, pascal, screaming};
 use crate::table;
 
-/// What the module says beside its table.
+/// The input for a generated module.
 pub(crate) struct Module<'m> {
     pub(crate) pipeline: &'m Pipeline,
-    /// The code that gives the text: an include of the file, or a literal.
+    /// The code of the expression for the text: an include of the file, or a literal.
     pub(crate) source: String,
-    /// The code of `NEEDS`.
-    pub(crate) needs: String,
-    /// The paths of the children's tables, as seen from the module's own.
+    /// The code of `REQUIREMENTS`.
+    pub(crate) requirements: String,
+    /// The paths of the child tables, relative to the module of the table.
     pub(crate) tables: Vec<String>,
-    /// The code of the children.
+    /// The code of the child pipelines.
     pub(crate) children: String,
-    /// The code that gives the files of the configuration; empty where there is none.
+    /// The code of the expression for the files of the configuration; empty if there is none.
     pub(crate) config: String,
 }
 
-/// Writes everything between the braces of the module, which has `__orchestra` in scope.
+/// Writes the body of the module, which has `__orchestra` in scope.
 pub(crate) fn write(module: &Module<'_>) -> String {
     let pipeline = module.pipeline;
     let mut code = Code::default();
@@ -41,8 +41,8 @@ pub(crate) fn write(module: &Module<'_>) -> String {
     code.push("pub static TRANSITIONS:__orchestra::Transitions<Node>=");
     code.push("__orchestra::Transitions::new(&__table::TABLE,Node::ALL);");
     code.doc("What the pipeline needs of its handlers.");
-    code.push("pub const NEEDS:__orchestra::Needs<'static>=")
-        .push(&module.needs)
+    code.push("pub const REQUIREMENTS:__orchestra::PipelineRequirements<'static>=")
+        .push(&module.requirements)
         .push(";");
     code.push("__orchestra::__private::simulate!{Node,__table::TABLE}");
     let variants = variants(pipeline);
@@ -60,10 +60,10 @@ pub(crate) fn write(module: &Module<'_>) -> String {
     code.text
 }
 
-/// The variant of each node.
+/// Returns the variant name of each node.
 fn variants(pipeline: &Pipeline) -> Vec<String> {
     let mut taken = Taken::default();
-    // The list of all has this name.
+    // `ALL` is the list of all nodes.
     taken.claim("ALL".to_owned());
     pipeline
         .nodes
@@ -95,7 +95,7 @@ fn node_enum(code: &mut Code, variants: &[String]) {
     code.push("pub fn id(self)->&'static str{__orchestra::__private::id(&__table::TABLE,self as usize)}}");
     code.push("impl ::core::fmt::Display for Node{fn fmt(&self,f:&mut ::core::fmt::Formatter<'_>)");
     code.push("->::core::fmt::Result{f.write_str(self.id())}}");
-    // Derived, it would be one match over all nodes, whose check costs the square of their number.
+    // A derived impl would be one match over all nodes, which takes quadratic time to check.
     code.push("impl ::core::fmt::Debug for Node{fn fmt(&self,f:&mut ::core::fmt::Formatter<'_>)");
     code.push("->::core::fmt::Result{f.write_str(self.id())}}");
     code.push("impl ::core::convert::AsRef<str> for Node{fn as_ref(&self)->&str{self.id()}}");
@@ -104,7 +104,7 @@ fn node_enum(code: &mut Code, variants: &[String]) {
     code.push("{__orchestra::__private::parse(&__table::TABLE,Node::ALL,id)}}");
 }
 
-/// The marker types, with the attributes as constants.
+/// Writes the marker types, with the attributes as constants.
 fn nodes(code: &mut Code, pipeline: &Pipeline, variants: &[String]) {
     code.doc("A type for each node, with its attributes as constants.");
     code.push("pub mod nodes{");
@@ -117,7 +117,7 @@ fn nodes(code: &mut Code, pipeline: &Pipeline, variants: &[String]) {
     code.push("}");
 }
 
-/// Whether an attribute says something to a program; pictures and the choice of a handler do not.
+/// Returns whether an attribute is of use to a program; those for drawing and for the choice of a handler are not.
 fn is_constant(key: &str) -> bool {
     !matches!(key, "shape" | "type" | "class") && !is_drawing_attribute(key)
 }
@@ -144,7 +144,7 @@ fn constants(code: &mut Code, stage: Stage<'_>, variant: &str) {
     code.push("}");
 }
 
-/// An enum for each human gate, with one variant an answer.
+/// Writes an enum for each human gate, with one variant per answer.
 fn gates(code: &mut Code, pipeline: &Pipeline, variants: &[String]) {
     let gate = |at: &usize| pipeline.stage(NodeIndex(*at as u32)).kind() == kind::WAIT_HUMAN;
     let gates: Vec<usize> = (0..variants.len()).filter(gate).collect();
@@ -188,7 +188,7 @@ fn gate_enum(code: &mut Code, stage: Stage<'_>, name: &str, answers: &[Answer]) 
         code.doc(&plain(&answer.label));
         code.push(&answer.variant).push(",");
     }
-    // A few small impls and a table a gate: derives and methods of its own would cost ten times as much to compile.
+    // A few small impls and a table per gate; derives and separate methods would take ten times as long to compile.
     code.push("}g!(").push(name).push(" ");
     for answer in answers {
         code.push(&answer.variant).push("=");

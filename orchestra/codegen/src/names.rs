@@ -1,8 +1,8 @@
-//! Rust names for the names of a pipeline: deterministic, legal, and each once in its place.
+//! Rust names for the names of a pipeline: deterministic, valid and unique in their scope.
 
 use std::collections::HashSet;
 
-/// Words that cannot be the name of a module, raw or not, or that would read badly as one.
+/// Words that are not valid as the name of a module, even as raw identifiers, or that would be confusing.
 const KEYWORDS: &[&str] = &[
     "_", "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "crate", "do",
     "dyn", "else", "enum", "extern", "false", "final", "fn", "for", "gen", "if", "impl", "in", "let", "loop",
@@ -11,14 +11,14 @@ const KEYWORDS: &[&str] = &[
     "virtual", "where", "while", "yield",
 ];
 
-/// Names that are already taken in one place.
+/// The names that are already taken in a scope.
 #[derive(Default)]
 pub(crate) struct Taken {
     names: HashSet<String>,
 }
 
 impl Taken {
-    /// The name itself, or with a number behind it where it is taken; the first comer keeps it.
+    /// Returns the name itself, or the name with a number appended if it is taken.
     pub(crate) fn claim(&mut self, name: String) -> String {
         let mut candidate = name.clone();
         let mut number = 2;
@@ -30,7 +30,7 @@ impl Taken {
     }
 }
 
-/// The parts of a text that can stand in a Rust name: split at other characters and at humps.
+/// Returns the parts of a text that are valid in a Rust name, split at other characters and at camel-case humps.
 fn parts(text: &str) -> Vec<String> {
     let mut parts: Vec<String> = Vec::new();
     let mut before = ' ';
@@ -49,11 +49,11 @@ fn parts(text: &str) -> Vec<String> {
     parts
 }
 
-/// The name of a type or variant: `run_tests` gives `RunTests`.
+/// Returns the name of a type or variant: `run_tests` becomes `RunTests`.
 pub(crate) fn pascal(text: &str) -> String {
     let mut name = String::new();
     for part in parts(text) {
-        // Two numbers that met would read as one: `a_1_2` and `a_12` stay apart.
+        // Two adjacent numbers would read as one; keep `a_1_2` and `a_12` distinct.
         if name.ends_with(|c: char| c.is_ascii_digit()) && part.starts_with(|c: char| c.is_ascii_digit()) {
             name.push('_');
         }
@@ -64,17 +64,17 @@ pub(crate) fn pascal(text: &str) -> String {
     legal(name, "N")
 }
 
-/// The name of a constant: `human.default_choice` gives `HUMAN_DEFAULT_CHOICE`.
+/// Returns the name of a constant: `human.default_choice` becomes `HUMAN_DEFAULT_CHOICE`.
 pub(crate) fn screaming(text: &str) -> String {
     legal(parts(text).join("_").to_uppercase(), "N")
 }
 
-/// The name of a module or an outcome word: `ReleaseCheck` gives `release_check`.
+/// Returns the name of a module or an outcome: `ReleaseCheck` becomes `release_check`.
 pub(crate) fn snake(text: &str) -> String {
     legal(parts(text).join("_").to_lowercase(), "n")
 }
 
-/// A name made legal: not empty, no digit first, no keyword.
+/// Makes a name valid: not empty, no leading digit, not a keyword.
 fn legal(name: String, prefix: &str) -> String {
     let starts = name.chars().next().is_some_and(unicode_ident::is_xid_start);
     if name.is_empty() || !starts {

@@ -1,4 +1,4 @@
-//! In place of `config` where the feature `agents` is off; the option itself is refused when it is read.
+//! The replacement for `config` without the feature `agents`; the parser rejects the option itself.
 
 use orchestra_graph::Loaded;
 use proc_macro2::TokenStream;
@@ -8,10 +8,10 @@ use crate::invocation::Declared;
 use crate::pipeline::Origin;
 use crate::reader::Reader;
 
-/// Nothing.
+/// An empty result.
 #[derive(Default)]
 pub(crate) struct Checked {
-    pub(crate) faults: TokenStream,
+    pub(crate) diagnostics: TokenStream,
     pub(crate) sources: String,
     pub(crate) tools: TokenStream,
 }

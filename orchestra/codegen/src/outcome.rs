@@ -1,4 +1,4 @@
-//! `#[derive(Outcome)]`: an enum whose variants are the outcome words of a handler.
+//! `#[derive(Outcome)]`: an enum whose variants are the outcomes of a handler.
 
 use proc_macro2::TokenStream;
 use quote::quote;

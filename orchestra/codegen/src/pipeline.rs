@@ -1,11 +1,11 @@
-//! `pipeline!`: find the text, load it, report what is wrong, write the module.
+//! `pipeline!`: finding and loading the text, reporting its diagnostics, and generating the module.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use orchestra_graph::table::{End, NodeRow, Pipeline, Retry, Role, Rows, Settings};
 use orchestra_graph::{
-    Analysis, Limits, LoadOptions, Loaded, NodeIndex, ReadFault, Report, Severity, did_you_mean, load_bytes,
+    Analysis, Limits, LoadOptions, Loaded, NodeIndex, ReadError, Report, Severity, did_you_mean, load_bytes,
     rules,
 };
 use proc_macro2::{Ident, Span, TokenStream};
@@ -17,7 +17,7 @@ use crate::code::Code;
 use crate::inline::Inline;
 use crate::invocation::{Declared, Invocation, Options, Text};
 use crate::reader::{Children, Reader, relative, tidy};
-use crate::{config, docs, krate, module, names, needs, report};
+use crate::{config, docs, krate, module, names, report, requirements};
 
 /// Expands an invocation of `pipeline!`.
 pub(crate) fn expand(input: TokenStream, reader: &dyn Reader) -> TokenStream {
@@ -31,7 +31,7 @@ pub(crate) fn expand(input: TokenStream, reader: &dyn Reader) -> TokenStream {
     }
 }
 
-/// Where faults of a text point in the program.
+/// The origin of a text, which determines the tokens that its diagnostics point at.
 pub(crate) enum Origin {
     File(Span),
     Inline(Inline),
@@ -46,27 +46,27 @@ impl Origin {
     }
 }
 
-/// A text that was found, ready to load.
+/// The text of a pipeline, ready to load.
 struct Found {
-    /// The name shown in messages.
+    /// The name for messages.
     name: String,
     bytes: Vec<u8>,
-    /// Where `SOURCE` begins in the bytes.
+    /// The offset of `SOURCE` in the bytes.
     start: usize,
     origin: Origin,
-    /// The code that gives `SOURCE`; `None` where the file cannot be included.
+    /// The code of the expression for `SOURCE`; `None` if the file cannot be included.
     source: Option<String>,
 }
 
 fn one(declared: Declared, reader: &dyn Reader) -> TokenStream {
-    let mut faults = TokenStream::new();
+    let mut diagnostics = TokenStream::new();
     let mut missing = false;
     let found = match &declared.text {
         Text::File(literal) => match file(literal, declared.name.is_none(), reader) {
             Ok(found) => found,
             Err((message, name)) => {
                 missing = true;
-                faults.extend(report::error(&message, (literal.span(), literal.span())));
+                diagnostics.extend(report::error(&message, (literal.span(), literal.span())));
                 Found {
                     name,
                     bytes: Vec::new(),
@@ -78,7 +78,7 @@ fn one(declared: Declared, reader: &dyn Reader) -> TokenStream {
         },
         Text::Inline(tokens) => inline(tokens.clone(), reader),
     };
-    faults.extend(unknown_codes(&declared.options));
+    diagnostics.extend(unknown_codes(&declared.options));
     let children = Children(reader);
     let mut options = LoadOptions {
         allow: declared.options.allow.iter().map(Ident::to_string).collect(),
@@ -86,27 +86,29 @@ fn one(declared: Declared, reader: &dyn Reader) -> TokenStream {
         children: Some(&children),
         ..LoadOptions::default()
     };
-    // An inline text has as many lines before it as its file; they do not count towards the limit.
+    // An inline text is padded with the lines above it in its file; they do not count towards the limit.
     options.limits.bytes += found.start;
     let loaded = load_bytes(&found.name, &found.bytes, &options);
-    let family = Family::of(&loaded);
+    let family = Family::new(&loaded);
     let mut config = config::Checked::default();
     if !missing {
-        let place = found.origin.spans(loaded.graph.span);
-        faults.extend(reported(&loaded.report, place, |span| found.origin.spans(span)));
-        // A child has no token of its own; its faults point at what names it in the program.
+        let location = found.origin.spans(loaded.graph.span);
+        diagnostics.extend(reported(&loaded.report, location, |span| {
+            found.origin.spans(span)
+        }));
+        // A child has no tokens; its diagnostics point at the attribute that names it.
         for member in family.members() {
             let named = found.origin.spans(member.named);
-            faults.extend(reported(&member.child.loaded.report, named, |_| named));
+            diagnostics.extend(reported(&member.child.loaded.report, named, |_| named));
         }
         config = config::check(&declared, &loaded, &family, &found.origin, reader);
-        faults.extend(std::mem::take(&mut config.faults));
+        diagnostics.extend(std::mem::take(&mut config.diagnostics));
     }
     let generated = generate(&declared, &found, &loaded, &family, &config);
-    quote! { #faults #generated }
+    quote! { #diagnostics #generated }
 }
 
-/// Errors for codes in `allow(..)` and `deny(..)` that no rule has.
+/// Returns errors for unknown codes in `allow(..)` and `deny(..)`.
 fn unknown_codes(options: &Options) -> TokenStream {
     let known = || rules().iter().map(|page| page.code);
     let codes = options.allow.iter().map(|code| (code, false));
@@ -124,17 +126,17 @@ fn unknown_codes(options: &Options) -> TokenStream {
         .collect()
 }
 
-/// Errors and warnings, the first ones of each in full and then their number, which stands at the given place.
+/// Returns the first errors and warnings of a report in full. Reports the number of the remaining ones at `place`.
 pub(crate) fn reported(
     told: &Report,
-    place: (Span, Span),
+    location: (Span, Span),
     spans: impl Fn(orchestra_graph::Span) -> (Span, Span),
 ) -> TokenStream {
     let mut tokens = TokenStream::new();
     let mut rest = [0usize; 2];
     let mut shown = [0usize; 2];
-    for fault in &told.diagnostics {
-        let kind = match fault.severity {
+    for diagnostic in &told.diagnostics {
+        let kind = match diagnostic.severity {
             Severity::Error => 0,
             Severity::Warning => 1,
             Severity::Info => continue,
@@ -144,27 +146,27 @@ pub(crate) fn reported(
             continue;
         }
         shown[kind] += 1;
-        let text = report::text(&told.source, fault);
-        let place = spans(fault.span);
+        let text = report::text(&told.source, diagnostic);
+        let location = spans(diagnostic.span);
         tokens.extend(match kind {
-            0 => report::error(&text, place),
-            _ => report::warning(fault.code, &text, place.0),
+            0 => report::error(&text, location),
+            _ => report::warning(diagnostic.code, &text, location.0),
         });
     }
     if rest[0] > 0 {
         let text = format!("{}: ... and {} more errors", told.source.name(), rest[0]);
-        tokens.extend(report::error(&text, place));
+        tokens.extend(report::error(&text, location));
     }
     if rest[1] > 0 {
         let text = format!("{}: ... and {} more warnings", told.source.name(), rest[1]);
-        tokens.extend(report::warning("more_warnings", &text, place.0));
+        tokens.extend(report::warning("more_warnings", &text, location.0));
     }
     tokens
 }
 
-/// Reads the file of a path; the fault is a message and the name of the file.
+/// Reads the file of a path. Fails with a message and the name of the file.
 fn file(literal: &LitStr, short: bool, reader: &dyn Reader) -> Result<Found, (String, String)> {
-    let (path, name, beside) = place_of(literal, short, reader);
+    let (path, name, beside) = location_of(literal, short, reader);
     let limit = Limits::default().bytes as u64;
     match reader.read(&path, limit) {
         Ok(bytes) => Ok(Found {
@@ -174,19 +176,19 @@ fn file(literal: &LitStr, short: bool, reader: &dyn Reader) -> Result<Found, (St
             start: 0,
             origin: Origin::File(literal.span()),
         }),
-        Err(fault) => Err((unreadable(&name, &path, beside, &fault, limit, reader), name)),
+        Err(diagnostic) => Err((unreadable(&name, &path, beside, &diagnostic, limit, reader), name)),
     }
 }
 
-/// The path of a file that a literal names, its name as seen from the package, and whether it is looked up beside the
-/// source file.
-pub(crate) fn place_of(literal: &LitStr, short: bool, reader: &dyn Reader) -> (PathBuf, String, bool) {
+/// Returns the path of the file that a literal names, its name relative to the package, and whether it is looked up
+/// beside the source file.
+pub(crate) fn location_of(literal: &LitStr, short: bool, reader: &dyn Reader) -> (PathBuf, String, bool) {
     let manifest = reader.manifest();
     let written = literal.value();
     let beside = written.starts_with("./") || written.starts_with("../");
     let folder = match reader.source_file(literal.span()) {
         Some(file) if beside && !short => file.parent().map_or_else(|| manifest.clone(), Path::to_path_buf),
-        // An editor may not know the file; the sources of most packages lie here.
+        // An editor may not know the file; most packages have their sources in this folder.
         None if beside && !short => manifest.join("src"),
         _ => manifest.clone(),
     };
@@ -195,7 +197,7 @@ pub(crate) fn place_of(literal: &LitStr, short: bool, reader: &dyn Reader) -> (P
     (path, name, beside)
 }
 
-/// The code that includes a file; the path of the package is filled in by the compiler of the program.
+/// Returns the code that includes a file; the compiler of the program inserts the path of the package.
 pub(crate) fn include(name: &str) -> String {
     let mut code = Code::default();
     code.push("::core::include_str!(::core::concat!(::core::env!(\"CARGO_MANIFEST_DIR\"),\"/\",");
@@ -207,12 +209,12 @@ pub(crate) fn unreadable(
     name: &str,
     path: &Path,
     beside: bool,
-    fault: &ReadFault,
+    diagnostic: &ReadError,
     limit: u64,
     reader: &dyn Reader,
 ) -> String {
-    match fault {
-        ReadFault::Missing => {
+    match diagnostic {
+        ReadError::Missing => {
             let from = if beside {
                 "paths that begin with `./` or `../` are looked up beside this source file"
             } else {
@@ -227,21 +229,21 @@ pub(crate) fn unreadable(
             let help = near.map_or_else(String::new, |near| format!("\n  = help: did you mean `{near}`?"));
             format!("no file `{name}` [file_not_found]\n  = note: {from}{help}")
         }
-        ReadFault::TooLong(length) => format!(
+        ReadError::TooLong(length) => format!(
             "the file has {length} bytes; the limit is {limit} [size_limit]\n --> {name}:1:1\n  = help: split the \
              pipeline into sub-pipelines"
         ),
-        ReadFault::Other(words) => format!("`{name}` cannot be read: {words} [file_unreadable]"),
+        ReadError::Other(words) => format!("`{name}` cannot be read: {words} [file_unreadable]"),
     }
 }
 
 fn inline(tokens: TokenStream, reader: &dyn Reader) -> Found {
-    let place = tokens
+    let location = tokens
         .clone()
         .into_iter()
         .next()
         .map_or_else(Span::call_site, |token| token.span());
-    let name = match reader.source_file(place) {
+    let name = match reader.source_file(location) {
         Some(file) => relative(&file, &reader.manifest()),
         None => "inline".to_owned(),
     };
@@ -257,7 +259,7 @@ fn inline(tokens: TokenStream, reader: &dyn Reader) -> Found {
     }
 }
 
-/// Writes the module of what was understood, even where that is not all.
+/// Generates the module from everything that was understood, even if the pipeline has errors.
 fn generate(
     declared: &Declared,
     found: &Found,
@@ -267,30 +269,30 @@ fn generate(
 ) -> TokenStream {
     let analysis = Analysis::new(&loaded.graph, &loaded.source);
     let sound = !loaded.report.has_errors();
-    let understood = || Pipeline::of(&analysis).unwrap_or_else(|| sketch(&analysis));
+    let understood = || Pipeline::from_analysis(&analysis).unwrap_or_else(|| sketch(&analysis));
     let pipeline = loaded.pipeline().unwrap_or_else(understood);
     let written = module::write(&module::Module {
         pipeline: &pipeline,
         source: found.source.clone().unwrap_or_else(|| "\"\"".to_owned()),
-        needs: needs::write(&pipeline, &analysis, found.start, &family.needs()),
+        requirements: requirements::write(&pipeline, &analysis, found.start, &family.requirements()),
         tables: family.tables(loaded, "super::__children::"),
         children: family.write(),
         config: config.sources.clone(),
     });
-    let place = match &declared.text {
+    let location = match &declared.text {
         Text::File(literal) => literal.span(),
         Text::Inline(_) => found.origin.spans(loaded.graph.span).0,
     };
     let Ok(body) = TokenStream::from_str(&written) else {
-        return report::bug("the generated module is not Rust", place);
+        return report::bug("the generated module is not Rust", location);
     };
     let name = match &declared.name {
         Some(name) => name.clone(),
-        None => Ident::new(&module_name(&loaded.graph.name, &found.name), place),
+        None => Ident::new(&module_name(&loaded.graph.name, &found.name), location),
     };
     let visibility = match &declared.visibility {
         Some(visibility) => visibility.clone(),
-        None => Visibility::Public(syn::Token![pub](place)),
+        None => Visibility::Public(syn::Token![pub](location)),
     };
     let attributes = &declared.attributes;
     let diagram = sound.then(|| docs::diagram(&loaded.graph)).flatten();
@@ -312,12 +314,13 @@ fn generate(
     }
 }
 
-/// Whether a pipeline needs handlers that are not built in.
+/// Returns whether a pipeline needs handlers that are not built in.
 fn uses_custom(pipeline: &Pipeline) -> bool {
-    pipeline.kinds.iter().any(|kind| needs::is_custom(kind))
+    pipeline.kinds.iter().any(|kind| requirements::is_custom(kind))
 }
 
-/// Binds the module to its handlers and has the two compared, or to the built-in ones where these are enough.
+/// Binds the module to its handlers and generates the check of its requirements. Without declared handlers, binds it to
+/// the built-in ones if they suffice.
 fn binding(declared: &Declared, name: &Ident, custom: bool, sound: bool) -> TokenStream {
     let krate = krate::path(declared.options.krate.as_ref());
     let bound = |handlers: TokenStream| {
@@ -336,7 +339,7 @@ fn binding(declared: &Declared, name: &Ident, custom: bool, sound: bool) -> Toke
     }
 }
 
-/// The constant that compares needs with handlers; its error points at the handlers.
+/// Returns the constant that compares the requirements with the handlers; its error points at the handlers.
 pub(crate) fn verify(krate: &TokenStream, module: &TokenStream, handlers: &Type) -> TokenStream {
     let (start, end) = krate::ends(handlers);
     let (start, end) = (krate::at(start), krate::at(end));
@@ -346,14 +349,14 @@ pub(crate) fn verify(krate: &TokenStream, module: &TokenStream, handlers: &Type)
     );
     let kinds = quote_spanned!(end=> &<#handlers as #last::__private::HandlerSet>::KINDS);
     let mut call = quote_spanned!(start=> #first::__private::verify);
-    call.extend(quote_spanned!(end=> (&#module::NEEDS, #kinds)));
+    call.extend(quote_spanned!(end=> (&#module::REQUIREMENTS, #kinds)));
     quote! {
         #[allow(long_running_const_eval)]
         const _: () = #call;
     }
 }
 
-/// The name of the module of the short form: after the graph, else after the file.
+/// Returns the name of the module in the short form: derived from the graph, else from the file.
 fn module_name(graph: &str, file: &str) -> String {
     if graph.trim().is_empty() {
         let stem = Path::new(file).file_stem().unwrap_or_default();
@@ -362,7 +365,7 @@ fn module_name(graph: &str, file: &str) -> String {
     names::snake(graph)
 }
 
-/// A table with the nodes of a graph that has none, so that code which names them still builds.
+/// Returns a table with the nodes of an invalid graph, so that code that names them still compiles.
 fn sketch(analysis: &Analysis<'_>) -> Pipeline {
     let graph = analysis.graph();
     let source = analysis.source();

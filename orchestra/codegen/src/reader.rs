@@ -1,14 +1,14 @@
-//! How code generation reads files: through a trait, so that a test needs no disk.
+//! File access for code generation: a trait, so that a test needs no disk.
 
 use std::path::{Component, Path, PathBuf};
 
-use orchestra_graph::{ChildReader, ReadFault};
+use orchestra_graph::{ChildReader, ReadError};
 use proc_macro2::Span;
 
-/// What a macro may know of the world: files, and where the invocation stands.
+/// The environment of a macro: files, and the location of the invocation.
 ///
 /// ```
-/// use orchestra_codegen::{ReadFault, Reader, expand_pipeline};
+/// use orchestra_codegen::{ReadError, Reader, expand_pipeline};
 /// use std::path::{Path, PathBuf};
 ///
 /// /// One file, without a disk.
@@ -20,7 +20,7 @@ use proc_macro2::Span;
 ///     fn source_file(&self, _: proc_macro2::Span) -> Option<PathBuf> {
 ///         None
 ///     }
-///     fn read(&self, path: &Path, _: u64) -> Result<Vec<u8>, ReadFault> {
+///     fn read(&self, path: &Path, _: u64) -> Result<Vec<u8>, ReadError> {
 ///         assert_eq!(path, Path::new("/package/release.dot"));
 ///         Ok(self.0.as_bytes().to_vec())
 ///     }
@@ -34,32 +34,33 @@ use proc_macro2::Span;
 /// assert!(tokens.contains("pub mod release") && !tokens.contains("compile_error"));
 /// ```
 pub trait Reader {
-    /// The folder of the package that is built.
+    /// Returns the folder of the package that is built.
     fn manifest(&self) -> PathBuf;
 
-    /// The file in which a token stands, where that is known.
+    /// Returns the file that contains a token, or `None` if it is not known.
     fn source_file(&self, span: Span) -> Option<PathBuf>;
 
-    /// The content of a file, which may not be longer than the limit, in bytes.
+    /// Returns the content of a file, which may have at most `limit` bytes.
     ///
     /// # Errors
-    /// The file is missing, too long or unreadable.
-    fn read(&self, path: &Path, limit: u64) -> Result<Vec<u8>, ReadFault>;
+    ///
+    /// Fails if the file is missing, too long or unreadable.
+    fn read(&self, path: &Path, limit: u64) -> Result<Vec<u8>, ReadError>;
 
-    /// The names of the files in a folder, for suggestions; empty where it cannot be read.
+    /// Returns the names of the files in a folder, for suggestions. Returns none if the folder cannot be read.
     fn list(&self, folder: &Path) -> Vec<String>;
 }
 
-/// Reads child pipelines, whose paths are as seen from the package.
+/// A reader of child pipelines, whose paths are relative to the package.
 pub(crate) struct Children<'r>(pub(crate) &'r dyn Reader);
 
 impl ChildReader for Children<'_> {
-    fn read(&self, path: &str, limit: u64) -> Result<Vec<u8>, ReadFault> {
+    fn read(&self, path: &str, limit: u64) -> Result<Vec<u8>, ReadError> {
         self.0.read(&tidy(&self.0.manifest().join(path)), limit)
     }
 }
 
-/// A path without `.` and, where it can be told from the text alone, without `..`.
+/// Removes `.` from a path and, as far as the text alone allows it, `..`.
 pub(crate) fn tidy(path: &Path) -> PathBuf {
     let mut tidy = PathBuf::new();
     for component in path.components() {
@@ -74,7 +75,7 @@ pub(crate) fn tidy(path: &Path) -> PathBuf {
     tidy
 }
 
-/// A path as seen from a folder, with forward slashes; both are absolute.
+/// Returns a path relative to a folder, with forward slashes. Both must be absolute.
 pub(crate) fn relative(path: &Path, folder: &Path) -> String {
     let (path, folder) = (tidy(path), tidy(folder));
     let mut there: Vec<String> = Vec::new();

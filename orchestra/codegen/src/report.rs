@@ -1,12 +1,12 @@
-//! Diagnostics as what rustc shows: `compile_error!` for errors, a deprecated item that is used for warnings.
+//! Diagnostics for rustc: `compile_error!` for errors, and the use of a deprecated item for warnings.
 
 use orchestra_graph::{Diagnostic, Source, render};
 use proc_macro2::{Delimiter, Group, Ident, Literal, Punct, Spacing, Span, TokenStream, TokenTree};
 
-/// The most errors, and the most warnings, that one pipeline gives.
+/// Maximum number of errors, and of warnings, reported for one pipeline.
 pub(crate) const MAX: usize = 20;
 
-/// An error with its text at a range of tokens.
+/// Returns the code of an error with a text at a range of tokens.
 pub(crate) fn error(text: &str, (start, end): (Span, Span)) -> TokenStream {
     let mut body = Group::new(Delimiter::Brace, literal(text, end).into());
     body.set_span(end);
@@ -18,7 +18,7 @@ pub(crate) fn error(text: &str, (start, end): (Span, Span)) -> TokenStream {
     tokens
 }
 
-/// A warning with its text at a token; it is a rustc warning of the lint `deprecated`.
+/// Returns the code of a warning with a text at a token; rustc reports it under the lint `deprecated`.
 pub(crate) fn warning(code: &str, text: &str, span: Span) -> TokenStream {
     let item = Ident::new(code, Span::call_site());
     let used = Ident::new(code, Span::call_site().located_at(span));
@@ -32,7 +32,7 @@ pub(crate) fn warning(code: &str, text: &str, span: Span) -> TokenStream {
     }
 }
 
-/// `::a::b` from the first span to the last.
+/// Returns the path `::a::b`, which spans from the first span to the last.
 fn path(segments: &[&str], start: Span, end: Span) -> TokenStream {
     let mut tokens = TokenStream::new();
     for (index, segment) in segments.iter().enumerate() {
@@ -58,7 +58,7 @@ fn literal(text: &str, span: Span) -> TokenTree {
     TokenTree::Literal(literal)
 }
 
-/// The error for a state that the macro should never be in.
+/// Returns the code of the error for an internal state that must not occur.
 pub(crate) fn bug(what: &str, span: Span) -> TokenStream {
     error(
         &format!("{what}; this is a bug of orchestra, please report it with the pipeline that shows it"),
@@ -66,14 +66,14 @@ pub(crate) fn bug(what: &str, span: Span) -> TokenStream {
     )
 }
 
-/// A diagnostic in plain text, as every other face of the language shows it, but for its first line: rustc writes
-/// the severity itself, so the message comes first and the code behind it.
-pub(crate) fn text(source: &Source, fault: &Diagnostic) -> String {
-    let text = render::text_one(source, fault, render::Style::Plain);
-    let head = format!("{}[{}]: ", fault.severity.word(), fault.code);
+/// Returns a diagnostic in plain text, as the other tools of the language show it, except for its first line: rustc
+/// prints the severity itself, so the message comes first and the code follows it.
+pub(crate) fn text(source: &Source, diagnostic: &Diagnostic) -> String {
+    let text = render::text_one(source, diagnostic, render::Style::Plain);
+    let head = format!("{}[{}]: ", diagnostic.severity.word(), diagnostic.code);
     let Some(rest) = text.strip_prefix(&head) else {
         return text;
     };
     let (message, behind) = rest.split_once('\n').unwrap_or((rest, ""));
-    format!("{message} [{}]\n{behind}", fault.code)
+    format!("{message} [{}]\n{behind}", diagnostic.code)
 }

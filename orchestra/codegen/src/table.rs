@@ -1,4 +1,4 @@
-//! The table of a pipeline as constant data: flat rows, each one call of a short `const fn`.
+//! The table of a pipeline as constant data: flat rows, which short `const fn`s convert.
 
 use std::collections::HashMap;
 
@@ -10,12 +10,12 @@ use orchestra_graph::table::{
 
 use crate::code::{Code, float, millis};
 
-/// Conditions with more parts are evaluated as a tree: code for them would only slow the build.
+/// Conditions with more parts are evaluated as a tree, because code for them would slow down the build.
 const MAX_PARTS: usize = 64;
 
-/// Writes the rows of a list as a static of plain data, and the static that is made of it.
+/// Writes the rows of a list as a static of plain data, and a second static that is built from it.
 fn list(code: &mut Code, name: &str, row: &str, plain: &str, count: usize, rows: &str, more: &str) {
-    // A list of its own is cheaper to check than one that is only lent to a call.
+    // A separate static is cheaper to check than a list that is borrowed in a call.
     code.push("static P")
         .push(name)
         .push(":[")
@@ -38,7 +38,7 @@ fn list(code: &mut Code, name: &str, row: &str, plain: &str, count: usize, rows:
         .push(");");
 }
 
-/// Writes the module that holds the table; `tables` are the paths of its children's, as seen from there.
+/// Writes the module that holds the table. `tables` are the paths of the child tables, relative to that module.
 pub(crate) fn write(code: &mut Code, pipeline: &Pipeline, tables: &[String]) {
     code.push("mod __table{use super::__orchestra::__private::*;");
     texts(code, "KINDS", &pipeline.kinds);
@@ -184,7 +184,7 @@ fn write_fan_out(code: &mut Code, at: usize, row: &NodeRow) {
     code.push(",").show(fan_out.max_parallel).push("),");
 }
 
-/// A number, or the one that stands for none.
+/// Returns a number, or the sentinel for `None`.
 fn or_none(number: Option<u32>) -> u32 {
     number.unwrap_or(u32::MAX)
 }
@@ -258,15 +258,15 @@ fn attributes(code: &mut Code, pipeline: &Pipeline) {
     );
 }
 
-/// The conditions, each a function that calls the primitives of the evaluator. Closures would all be checked as one
-/// piece with the list that holds them, at a cost that grows with its square.
+/// Writes the conditions, each as a function that calls the primitives of the evaluator. rustc would check closures
+/// together with the list that holds them, at a cost quadratic in their number.
 fn conditions(code: &mut Code, pipeline: &Pipeline) {
     let mut keys: Vec<Text> = Vec::new();
-    let mut places: HashMap<&[Text], usize> = HashMap::new();
+    let mut locations: HashMap<&[Text], usize> = HashMap::new();
     let mut statics = Statics::default();
     let mut rows = Code::default();
     for (at, row) in pipeline.conditions.iter().enumerate() {
-        let start = *places.entry(&row.keys).or_insert_with(|| {
+        let start = *locations.entry(&row.keys).or_insert_with(|| {
             keys.extend(row.keys.iter().cloned());
             keys.len() - row.keys.len()
         });
@@ -286,7 +286,7 @@ fn conditions(code: &mut Code, pipeline: &Pipeline) {
                 code.push(&name).push(".holds(x)");
             }
             Test::Tree(expression) => test(code, expression, &mut statics),
-            // A table that is written out was made from a graph, whose conditions are trees.
+            // A table to be written was made from a graph, whose conditions are trees.
             Test::Closure(_) => {
                 code.push("false");
             }
@@ -313,7 +313,7 @@ fn parts(expression: &Expression) -> usize {
     count
 }
 
-/// Patterns and values that are made once, when they are first used.
+/// Statics for patterns and values that are created once, on first use.
 #[derive(Default)]
 struct Statics {
     code: Code,
@@ -382,14 +382,14 @@ fn test(code: &mut Code, expression: &Expression, statics: &mut Statics) {
         Expression::Failed(failed) => {
             code.push(if *failed { "x.failed()" } else { "!x.failed()" });
         }
-        // The macro and the language are of one version; a form that is unknown here cannot be met.
+        // The macro and the language have the same version, so there are no other variants.
         _ => {
             code.push("false");
         }
     }
 }
 
-/// Parts joined by an operator, as a balanced tree, so that no length can exhaust the stack of rustc.
+/// Writes parts joined by an operator, as a balanced tree, so that no length can exhaust the stack of rustc.
 fn joined(code: &mut Code, parts: &[Expression], operator: &str, none: &str, statics: &mut Statics) {
     match parts {
         [] => {

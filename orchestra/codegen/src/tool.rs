@@ -1,4 +1,4 @@
-//! `#[tool]`: a function becomes a tool of models; of its code only the comments on its arguments are taken.
+//! `#[tool]`: a function becomes a tool for models. Only the comments on its arguments are removed from its code.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
@@ -11,7 +11,7 @@ use syn::{
 use crate::invocation::crate_option;
 use crate::krate;
 
-/// The longest name that all providers take.
+/// Maximum length of a name that all providers accept.
 const LONGEST: usize = 64;
 
 /// The options of `#[tool(..)]`.
@@ -49,7 +49,7 @@ impl Parse for Options {
     }
 }
 
-/// `= "word"`, where the word is a name.
+/// Parses `= "word"`, where the word is a name.
 fn text(input: ParseStream<'_>, example: &str) -> syn::Result<LitStr> {
     input.parse::<Token![=]>()?;
     let text: LitStr = input.parse()?;
@@ -63,7 +63,7 @@ fn text(input: ParseStream<'_>, example: &str) -> syn::Result<LitStr> {
     Ok(text)
 }
 
-/// A function, whose body is not looked at.
+/// A function whose body is not parsed.
 struct Function {
     attributes: Vec<Attribute>,
     visibility: Visibility,
@@ -115,7 +115,8 @@ pub(crate) fn function(options: TokenStream, item: TokenStream) -> TokenStream {
             quote! { #item #tool }
         }
         Err(error) => {
-            // The type is there even so, that a set that names it does not complain as well; not in an `impl`.
+            // Generate the type anyway, so that a set that names it causes no second error; an `impl` cannot contain
+            // it.
             let errors = error.to_compile_error();
             let ty = signature
                 .receiver()
@@ -160,7 +161,7 @@ fn expand(function: &Function, arguments: &[Argument], options: &Options, descri
             continue;
         };
         let (constant, value) = (format_ident!("__A{at}"), format_ident!("argument{at}"));
-        // One constant for each type, so that one that cannot be an argument is told once, at its place.
+        // One constant for each type, so that an invalid argument type is reported once, at its own location.
         let span = krate::at(krate::ends(ty).1);
         let call = quote_spanned!(span=> #agents::argument::<#ty>());
         constants.extend(quote!(const #constant: #agents::Argument<#ty> = #call;));
@@ -171,24 +172,25 @@ fn expand(function: &Function, arguments: &[Argument], options: &Options, descri
     let span = krate::at(name.span());
     let run = match function.signature.asyncness.is_some() {
         true => quote_spanned!(span=> #name(#(#passed),*).await),
-        // Work that does not give way must not hold up the threads of others.
+        // Blocking work must not hold up the threads of other tasks.
         false => quote_spanned!(span=> #krate::__private::blocking(move || #name(#(#passed),*)).await),
     };
     let returned = match &function.signature.output {
         ReturnType::Default => krate::at(name.span()),
         ReturnType::Type(_, ty) => krate::at(krate::ends(ty).1),
     };
-    let answer = match is_result(&function.signature.output) {
-        true => quote_spanned! {returned=>
+    let answer = if is_result(&function.signature.output) {
+        quote_spanned! {returned=>
             match #run {
                 ::core::result::Result::Ok(value) => #agents::output(&value),
                 ::core::result::Result::Err(error) => ::core::result::Result::Err(#agents::error(error)),
             }
-        },
-        false => quote_spanned! {returned=>
+        }
+    } else {
+        quote_spanned! {returned=>
             let value = #run;
             #agents::output(&value)
-        },
+        }
     };
     let read_only = options.read_only;
     let doc = format!("The tool `{full}` as a set of tools.");
@@ -237,25 +239,25 @@ fn expand(function: &Function, arguments: &[Argument], options: &Options, descri
 
 /// An argument of the function.
 enum Argument {
-    /// What the model says.
+    /// A value that the model provides.
     Said {
         name: String,
         description: String,
         ty: Box<Type>,
     },
-    /// What the call is about.
+    /// The context of the call.
     Context,
 }
 
 impl Argument {
-    /// The arguments of a function, whose comments are taken from them: rustc takes none there.
+    /// Returns the arguments of a function and removes their doc comments, which rustc does not allow there.
     fn all(signature: &mut Signature) -> syn::Result<Vec<Argument>> {
-        let mut faults = Faults::default();
+        let mut diagnostics = Errors::default();
         let mut arguments: Vec<Argument> = Vec::new();
         for argument in &mut signature.inputs {
             let typed = match argument {
                 FnArg::Receiver(receiver) => {
-                    faults.add(&receiver, "a tool is a free function; it has no `self`");
+                    diagnostics.add(&receiver, "a tool is a free function; it has no `self`");
                     continue;
                 }
                 FnArg::Typed(typed) => typed,
@@ -265,7 +267,7 @@ impl Argument {
             let ident = match &*typed.pat {
                 Pat::Ident(pattern) if pattern.subpat.is_none() && pattern.by_ref.is_none() => &pattern.ident,
                 pattern => {
-                    faults.add(
+                    diagnostics.add(
                         pattern,
                         "an argument of a tool has a name, by which the model calls it",
                     );
@@ -274,18 +276,19 @@ impl Argument {
             };
             match &*typed.ty {
                 Type::Reference(reference) => {
-                    faults.add(reference, "arguments of a tool are owned; remove the `&`");
+                    diagnostics.add(reference, "arguments of a tool are owned; remove the `&`");
                 }
                 Type::ImplTrait(ty) => {
-                    faults.add(ty, "name the type of the argument; `impl` would leave it open");
+                    diagnostics.add(ty, "name the type of the argument; `impl` would leave it open");
                 }
                 ty if is_named(ty, "ToolContext") => {
-                    match arguments
+                    if arguments
                         .iter()
                         .any(|argument| matches!(argument, Argument::Context))
                     {
-                        true => faults.add(ty, "a tool takes one `ToolContext`"),
-                        false => arguments.push(Argument::Context),
+                        diagnostics.add(ty, "a tool takes one `ToolContext`")
+                    } else {
+                        arguments.push(Argument::Context)
                     }
                 }
                 _ => arguments.push(Argument::Said {
@@ -295,47 +298,48 @@ impl Argument {
                 }),
             }
         }
-        faults.none(arguments)
+        diagnostics.none(arguments)
     }
 }
 
-/// What no tool can be, whatever its arguments.
+/// Reports signatures that cannot be a tool, whatever their arguments.
 fn check(function: &Function) -> syn::Result<()> {
     let signature = &function.signature;
-    let mut faults = Faults::default();
+    let mut diagnostics = Errors::default();
     if !signature.generics.params.is_empty() {
         let error = "a tool cannot be generic, because nothing would say for which types";
-        faults.add(&signature.generics, error);
+        diagnostics.add(&signature.generics, error);
     }
     if let Safety::Unsafe(marked) = &signature.safety {
-        faults.add(marked, "a tool cannot be unsafe, because a model calls it");
+        diagnostics.add(marked, "a tool cannot be unsafe, because a model calls it");
     }
     if let Some(variadic) = &signature.variadic {
-        faults.add(variadic, "a tool has a fixed number of arguments");
+        diagnostics.add(variadic, "a tool has a fixed number of arguments");
     }
     if let ReturnType::Type(_, ty) = &signature.output
         && let Type::ImplTrait(ty) = &**ty
     {
-        faults.add(
+        diagnostics.add(
             ty,
             "name the type that the tool returns; `impl` would leave it open",
         );
     }
-    faults.none(())
+    diagnostics.none(())
 }
 
 fn description(function: &Function) -> syn::Result<String> {
     let text = doc(&function.attributes);
-    match text.is_empty() {
-        true => Err(syn::Error::new(
+    if text.is_empty() {
+        Err(syn::Error::new(
             function.signature.ident.span(),
             "a model chooses a tool by what it does; say so in a doc comment: `/// Runs the tests.`",
-        )),
-        false => Ok(text),
+        ))
+    } else {
+        Ok(text)
     }
 }
 
-/// The text of a doc comment; its lines are joined to paragraphs, as they are in documentation.
+/// Returns the text of a doc comment, without the leading space of each line.
 fn doc(attributes: &[Attribute]) -> String {
     let mut text = String::new();
     for attribute in attributes {
@@ -376,7 +380,7 @@ fn is_named(ty: &Type, name: &str) -> bool {
     }
 }
 
-/// Whether a function returns a `Result`, by whatever path; an error of a tool is no value for the model.
+/// Returns whether a function returns a `Result`, by whatever path; an error of a tool is not a value for the model.
 fn is_result(output: &ReturnType) -> bool {
     match output {
         ReturnType::Default => false,
@@ -384,11 +388,11 @@ fn is_result(output: &ReturnType) -> bool {
     }
 }
 
-/// Faults, all of which are told.
+/// A collector of errors, so that all of them are reported.
 #[derive(Default)]
-struct Faults(Option<syn::Error>);
+struct Errors(Option<syn::Error>);
 
-impl Faults {
+impl Errors {
     fn add(&mut self, at: impl ToTokens, error: &str) {
         let error = syn::Error::new_spanned(at, error);
         match &mut self.0 {

@@ -1,4 +1,4 @@
-//! Expansions from files in memory: what is generated, and what is said when something is wrong.
+//! Expansions of files in memory: the generated code and the errors.
 
 #![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use orchestra_codegen::{
-    ReadFault, Reader, expand_attributes, expand_bind, expand_handler, expand_outcome, expand_pipeline,
+    ReadError, Reader, expand_attributes, expand_bind, expand_handler, expand_outcome, expand_pipeline,
 };
 use proc_macro2::{Span, TokenStream};
 
-/// A package in memory whose invocation stands in `src/flows/mod.rs`.
+/// A package in memory, with the invocation in `src/flows/mod.rs`.
 struct Memory {
     files: BTreeMap<&'static str, &'static str>,
 }
@@ -24,13 +24,13 @@ impl Reader for Memory {
         Some(PathBuf::from("/work/package/src/flows/mod.rs"))
     }
 
-    fn read(&self, path: &Path, limit: u64) -> Result<Vec<u8>, ReadFault> {
+    fn read(&self, path: &Path, limit: u64) -> Result<Vec<u8>, ReadError> {
         let text = self
             .files
             .get(path.to_str().unwrap_or_default())
-            .ok_or(ReadFault::Missing)?;
+            .ok_or(ReadError::Missing)?;
         match text.len() as u64 {
-            length if length > limit || text.contains("HUGE") => Err(ReadFault::TooLong(length)),
+            length if length > limit || text.contains("HUGE") => Err(ReadError::TooLong(length)),
             _ => Ok(text.as_bytes().to_vec()),
         }
     }
@@ -93,7 +93,7 @@ fn expand(text: &str) -> String {
     expand_pipeline(tokens(text), &memory()).to_string()
 }
 
-/// The items of an expansion; it must be Rust.
+/// Returns the items of an expansion, which must be valid Rust.
 fn items(text: &str) -> Vec<syn::Item> {
     let file: syn::File =
         syn::parse2(expand_pipeline(tokens(text), &memory())).expect("the expansion is Rust");
@@ -198,7 +198,8 @@ fn the_crate_is_named_as_the_caller_says() {
 fn only_a_sound_pipeline_is_compared_with_its_handlers() {
     let sound = expand("\"flows/release.dot\", handlers = (Builtin, App)");
     assert!(
-        sound.contains("verify (& release_check :: NEEDS") && sound.contains("Bound < (Builtin , App) >")
+        sound.contains("verify (& release_check :: REQUIREMENTS")
+            && sound.contains("Bound < (Builtin , App) >")
     );
     let wrong = expand("mod a = \"../wrong.dot\", handlers = App;");
     assert!(!wrong.contains("verify") && wrong.contains("Bound < App >"));
@@ -262,8 +263,8 @@ fn a_panic_becomes_an_error_that_names_it_a_bug() {
         fn source_file(&self, _: Span) -> Option<PathBuf> {
             None
         }
-        fn read(&self, _: &Path, _: u64) -> Result<Vec<u8>, ReadFault> {
-            Err(ReadFault::Missing)
+        fn read(&self, _: &Path, _: u64) -> Result<Vec<u8>, ReadError> {
+            Err(ReadError::Missing)
         }
         fn list(&self, _: &Path) -> Vec<String> {
             Vec::new()

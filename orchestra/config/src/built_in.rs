@@ -1,8 +1,8 @@
-//! The prompt layers that come with Orchestra.
+//! The prompt layers that ship with Orchestra.
 
 macro_rules! layers {
     ($($path:literal)*) => {
-        /// Paths within `prompts/`, with the texts.
+        /// The path of each layer within `prompts/`, with its text.
         pub(crate) const BUILT_IN: &[(&str, &str)] = &[$(($path, include_str!(concat!("../prompts/", $path)))),*];
     };
 }
@@ -67,7 +67,7 @@ mod tests {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("prompts");
         let mut found = Vec::new();
         for kind in LayerKind::WORDS {
-            let kind = LayerKind::of(kind).expect("a kind").folder();
+            let kind = LayerKind::from_name(kind).expect("a kind").folder();
             for entry in folder.join(kind).read_dir().expect("a folder") {
                 let name = entry.expect("an entry").file_name();
                 found.push(format!("{kind}/{}", name.to_string_lossy()));
@@ -89,7 +89,9 @@ mod tests {
         for (path, _) in BUILT_IN {
             let (folder, name) = path.split_once('/').expect("a folder");
             let name = name.strip_suffix(".yaml").expect("YAML");
-            let mut kinds = LayerKind::WORDS.iter().filter_map(|kind| LayerKind::of(kind));
+            let mut kinds = LayerKind::WORDS
+                .iter()
+                .filter_map(|kind| LayerKind::from_name(kind));
             let kind = kinds.find(|kind| kind.folder() == folder).expect("a kind");
             let chain = library.chain(kind, name, &mut reports).expect("it is there");
             let last = chain.last().expect("itself");

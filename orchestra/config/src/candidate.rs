@@ -1,42 +1,42 @@
-//! Values that may be chosen, with who says so and where.
+//! Candidate values of a setting, each with its source and location.
 
 use orchestra_graph::Span;
 
 use crate::located::Located;
 use crate::resolved::Reason;
 use crate::settings::Agent;
-use crate::stage::Said;
+use crate::stage::AttributeValue;
 
-/// Where something is said.
+/// The location of a setting.
 #[derive(Clone, Copy)]
-pub(crate) enum Place {
+pub(crate) enum Location {
     Pipeline(Span),
     Configuration(Span),
     Nowhere,
 }
 
-/// A value that may be chosen.
+/// A value that may be chosen for a setting.
 #[derive(Clone)]
 pub(crate) struct Candidate<T> {
     pub(crate) value: T,
     pub(crate) reason: Reason,
-    pub(crate) place: Place,
+    pub(crate) location: Location,
 }
 
 /// The agent of a stage.
-pub(crate) struct Doer<'r> {
+pub(crate) struct AgentLayer<'r> {
     pub(crate) agent: &'r Agent,
-    /// Where the program defines it, its values have the place of its name.
-    pub(crate) place: Option<Place>,
+    /// The location of its values if the program defines the agent: the attribute that names the agent.
+    pub(crate) location: Option<Location>,
 }
 
-impl Doer<'_> {
-    pub(crate) fn said<T: Clone>(&self, value: &Option<Located<T>>) -> Option<Candidate<T>> {
+impl AgentLayer<'_> {
+    pub(crate) fn candidate<T: Clone>(&self, value: &Option<Located<T>>) -> Option<Candidate<T>> {
         let value = value.as_ref()?;
         Some(Candidate {
             value: value.value.clone(),
             reason: Reason::Agent,
-            place: self.place.unwrap_or(Place::Configuration(value.span)),
+            location: self.location.unwrap_or(Location::Configuration(value.span)),
         })
     }
 }
@@ -45,25 +45,28 @@ pub(crate) fn of_configuration<T: Clone>(value: Option<&Located<T>>, reason: Rea
     value.map(|value| Candidate {
         value: value.value.clone(),
         reason,
-        place: Place::Configuration(value.span),
+        location: Location::Configuration(value.span),
     })
 }
 
-pub(crate) fn of_attribute(said: Option<Said<'_>>) -> Option<Candidate<String>> {
-    let said = said.filter(Said::is_filled)?;
+pub(crate) fn of_attribute(attribute: Option<AttributeValue<'_>>) -> Option<Candidate<String>> {
+    let attribute = attribute.filter(AttributeValue::is_filled)?;
     Some(Candidate {
-        value: said.text.trim().to_owned(),
-        reason: said.reason,
-        place: Place::Pipeline(said.span),
+        value: attribute.text.trim().to_owned(),
+        reason: attribute.reason,
+        location: Location::Pipeline(attribute.span),
     })
 }
 
-/// An attribute that is one of some words; the language has checked that it is.
-pub(crate) fn of_word<T>(said: Option<Said<'_>>, of: impl Fn(&str) -> Option<T>) -> Option<Candidate<T>> {
-    let said = of_attribute(said)?;
+/// Returns the candidate of an attribute that holds the name of a variant; the language has already checked the name.
+pub(crate) fn of_word<T>(
+    attribute: Option<AttributeValue<'_>>,
+    of: impl Fn(&str) -> Option<T>,
+) -> Option<Candidate<T>> {
+    let attribute = of_attribute(attribute)?;
     Some(Candidate {
-        value: of(&said.value)?,
-        reason: said.reason,
-        place: said.place,
+        value: of(&attribute.value)?,
+        reason: attribute.reason,
+        location: attribute.location,
     })
 }

@@ -1,21 +1,21 @@
-//! What a stage wants of its backend, and the backend cannot do.
+//! Checks of a backend against the requirements of a stage.
 
 use orchestra_graph::{Diagnostic, NodeIndex, Severity};
 
-use crate::candidate::{Candidate, Place};
+use crate::candidate::{Candidate, Location};
 use crate::choose::Resolver;
 use crate::settings::{BackendKind, Mode};
 
 const CODE: &str = "backend_capability";
 
-/// The attributes that name hooks, and how grave it is where a backend ignores one: the first is a guard.
+/// The attributes that name hooks, each with the severity of a backend that ignores it. The pre hook is a guard.
 const HOOKS: [(&str, Severity); 2] = [
     ("tool_hooks.pre", Severity::Error),
     ("tool_hooks.post", Severity::Warning),
 ];
 
 impl Resolver<'_> {
-    /// Refuses a conversation with a person on a backend that cannot lead one (rule F8).
+    /// Reports an interactive stage on a backend that cannot talk with a person (rule F8).
     pub(crate) fn check_mode(
         &mut self,
         node: NodeIndex,
@@ -34,14 +34,14 @@ impl Resolver<'_> {
             BackendKind::Cli => "a program gets its prompt once and answers once",
             _ => "a backend of the kind `direct` asks its model once",
         };
-        self.tell(node, mode.place, |span| {
+        self.tell(node, mode.location, |span| {
             Diagnostic::error(CODE, message, span)
                 .note(note)
                 .help("choose a backend of the kind `agent`, or the mode `autonomous`")
         });
     }
 
-    /// Refuses a backend that calls tools itself, around which hooks would not run (rule F8).
+    /// Reports hooks on a backend that calls its tools itself, because the hooks would not run (rule F8).
     pub(crate) fn check_hooks(&mut self, node: NodeIndex, backend: &Candidate<String>, kind: BackendKind) {
         if kind != BackendKind::Cli {
             return;
@@ -60,12 +60,12 @@ impl Resolver<'_> {
             let help = format!(
                 "choose a backend of the kind `agent`, or write `{name}=\"\"` on `{id}` to run it without the hook"
             );
-            self.tell(node, Place::Pipeline(said.span), |span| {
-                let fault = match severity {
+            self.tell(node, Location::Pipeline(said.span), |span| {
+                let diagnostic = match severity {
                     Severity::Error => Diagnostic::error(CODE, message, span),
                     _ => Diagnostic::warning(CODE, message, span),
                 };
-                fault
+                diagnostic
                     .note("a backend of the kind `cli` is a program that calls its tools itself")
                     .help(help)
             });

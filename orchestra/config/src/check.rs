@@ -1,17 +1,17 @@
-//! What a configuration says must fit together; what no pipeline is needed for is checked when the file is read.
+//! Consistency checks of a configuration. Checks that need no pipeline run when the file is read.
 
 use std::collections::BTreeMap;
 
 use orchestra_graph::{Diagnostic, GIT_VARIABLES, Report, Span};
 
-use crate::decode::{Codes, Decode, Faults, suggestion};
+use crate::decode::{Codes, Decode, Diagnostics, suggestion};
 use crate::located::Located;
-use crate::names::{BUILT_IN_TOOLS, place, tool_name};
+use crate::names::{BUILT_IN_TOOLS, position, tool_name};
 use crate::settings::{Backend, BackendKind, CommandTool, Configuration, ProviderKind};
 use crate::tree;
 use crate::workspace;
 
-/// The codes of faults of `orchestra.yaml`.
+/// The diagnostic codes of `orchestra.yaml`.
 pub(crate) const CODES: Codes = Codes {
     syntax: "config_syntax",
     unknown_key: "config_unknown_key",
@@ -19,11 +19,11 @@ pub(crate) const CODES: Codes = Codes {
     value: "config_value",
 };
 
-/// The most faults that are told of one file.
+/// Maximum number of diagnostics reported for one file.
 const MAX_FAULTS: usize = 100;
 
 impl Configuration {
-    /// Reads `orchestra.yaml`: what was understood of it, and everything that is wrong with it.
+    /// Parses `orchestra.yaml`. Returns the settings that could be decoded, and a report of all errors.
     ///
     /// ```
     /// use orchestra_config::Configuration;
@@ -37,16 +37,16 @@ impl Configuration {
     /// ```
     pub fn parse(name: &str, bytes: &[u8]) -> (Configuration, Report) {
         let (source, tree) = tree::read(name, bytes, CODES.syntax);
-        let mut faults = Faults::new(source.clone(), CODES);
+        let mut diagnostics = Diagnostics::new(source.clone(), CODES);
         let configuration = match tree {
-            Ok(tree) => Configuration::decode(&tree, &mut faults).unwrap_or_default(),
-            Err(fault) => {
-                faults.list.push(fault);
+            Ok(tree) => Configuration::decode(&tree, &mut diagnostics).unwrap_or_default(),
+            Err(diagnostic) => {
+                diagnostics.list.push(diagnostic);
                 Configuration::default()
             }
         };
-        check(&configuration, &mut faults);
-        let mut report = Report::new(source, faults.list);
+        check(&configuration, &mut diagnostics);
+        let mut report = Report::new(source, diagnostics.list);
         let more = report.diagnostics.len().saturating_sub(MAX_FAULTS);
         report.diagnostics.truncate(MAX_FAULTS);
         if let Some(last) = report.diagnostics.last_mut().filter(|_| more > 0) {
@@ -56,72 +56,90 @@ impl Configuration {
     }
 }
 
-fn check(configuration: &Configuration, faults: &mut Faults) {
-    providers(configuration, faults);
-    backends(configuration, faults);
+fn check(configuration: &Configuration, diagnostics: &mut Diagnostics) {
+    providers(configuration, diagnostics);
+    backends(configuration, diagnostics);
     for (name, tool) in &configuration.tools {
-        tool_is_sound(name, tool, faults);
+        tool_is_sound(name, tool, diagnostics);
     }
-    workspace::check(&configuration.workspace, faults);
-    variables(&configuration.environment, faults);
+    workspace::check(&configuration.workspace, diagnostics);
+    variables(&configuration.environment, diagnostics);
     for folder in &configuration.prompts.folders {
         if folder.trim().is_empty() || folder.contains('\0') {
-            faults.value(
-                "this is no folder",
+            diagnostics.value(
+                "this is not a folder",
                 folder.span,
                 "write a path relative to this file",
             );
         }
     }
     for agent in configuration.agents.values() {
-        backend_exists(configuration, agent.backend.as_ref(), faults);
-        provider_exists(configuration, agent.provider.as_ref(), faults);
+        backend_exists(configuration, agent.backend.as_ref(), diagnostics);
+        provider_exists(configuration, agent.provider.as_ref(), diagnostics);
     }
     for pipeline in configuration.pipelines.values() {
-        backend_exists(configuration, pipeline.backend.as_ref(), faults);
-        provider_exists(configuration, pipeline.provider.as_ref(), faults);
+        backend_exists(configuration, pipeline.backend.as_ref(), diagnostics);
+        provider_exists(configuration, pipeline.provider.as_ref(), diagnostics);
     }
 }
 
-/// The fault of a name that no backend has.
+/// Returns the diagnostic for an unknown backend.
 pub(crate) fn unknown_backend(configuration: &Configuration, name: &str, span: Span) -> Diagnostic {
-    let fault = Diagnostic::error("unknown_backend", format!("unknown backend `{name}`"), span);
-    let fault = fault.help(suggestion(name, &configuration.backend_names()));
+    let diagnostic = Diagnostic::error("unknown_backend", format!("unknown backend `{name}`"), span);
+    let diagnostic = diagnostic.help(suggestion(name, &configuration.backend_names()));
     match name {
-        "cli" => fault.note("a backend of the kind `cli` needs a `command`, so it must stand in `backends`"),
-        _ => fault,
+        "cli" => {
+            diagnostic.note("a backend of the kind `cli` needs a `command`, so it must stand in `backends`")
+        }
+        _ => diagnostic,
     }
 }
 
-/// The fault of a name that no provider has.
+/// Returns the diagnostic for an unknown provider.
 pub(crate) fn unknown_provider(configuration: &Configuration, name: &str, span: Span) -> Diagnostic {
-    let fault = Diagnostic::error("unknown_provider", format!("unknown provider `{name}`"), span);
-    fault.help(suggestion(name, &configuration.provider_names()))
+    let diagnostic = Diagnostic::error("unknown_provider", format!("unknown provider `{name}`"), span);
+    diagnostic.help(suggestion(name, &configuration.provider_names()))
 }
 
-fn backend_exists(configuration: &Configuration, name: Option<&Located<String>>, faults: &mut Faults) {
+fn backend_exists(
+    configuration: &Configuration,
+    name: Option<&Located<String>>,
+    diagnostics: &mut Diagnostics,
+) {
     if let Some(name) = name.filter(|name| {
-        // One that is defined without a kind was told of already.
+        // A backend without a kind has already been reported.
         configuration.backend_kind(name).is_none() && !configuration.backends.contains_key(name.as_str())
     }) {
-        faults.list.push(unknown_backend(configuration, name, name.span));
+        diagnostics
+            .list
+            .push(unknown_backend(configuration, name, name.span));
     }
 }
 
-fn provider_exists(configuration: &Configuration, name: Option<&Located<String>>, faults: &mut Faults) {
+fn provider_exists(
+    configuration: &Configuration,
+    name: Option<&Located<String>>,
+    diagnostics: &mut Diagnostics,
+) {
     if let Some(name) = name.filter(|name| {
         configuration.provider_kind(name).is_none()
             && !configuration.providers.named.contains_key(name.as_str())
     }) {
-        faults.list.push(unknown_provider(configuration, name, name.span));
+        diagnostics
+            .list
+            .push(unknown_provider(configuration, name, name.span));
     }
 }
 
-fn providers(configuration: &Configuration, faults: &mut Faults) {
-    provider_exists(configuration, configuration.providers.default.as_ref(), faults);
+fn providers(configuration: &Configuration, diagnostics: &mut Diagnostics) {
+    provider_exists(
+        configuration,
+        configuration.providers.default.as_ref(),
+        diagnostics,
+    );
     for (name, provider) in &configuration.providers.named {
         match configuration.provider_kind(name) {
-            None => faults.list.push(
+            None => diagnostics.list.push(
                 Diagnostic::error(
                     "unknown_provider",
                     format!("nothing says what the provider `{name}` speaks"),
@@ -132,7 +150,7 @@ fn providers(configuration: &Configuration, faults: &mut Faults) {
                     ProviderKind::WORDS.join(", ")
                 )),
             ),
-            Some(ProviderKind::OpenAiCompatible) if provider.api_base.is_none() => faults.value(
+            Some(ProviderKind::OpenAiCompatible) if provider.api_base.is_none() => diagnostics.value(
                 format!("the provider `{name}` has no address"),
                 provider.span,
                 "add `api_base: https://..`",
@@ -144,25 +162,25 @@ fn providers(configuration: &Configuration, faults: &mut Faults) {
                 .iter()
                 .any(|scheme| base.starts_with(scheme))
         {
-            faults.value(
-                format!("`{}` is no address of an API", base.value),
+            diagnostics.value(
+                format!("`{}` is not a valid API address", base.value),
                 base.span,
                 "write an address that begins with `https://` or `http://`",
             );
         }
         if let Some(variable) = &provider.api_key_env {
-            variable_name(variable, faults);
+            variable_name(variable, diagnostics);
         }
         if let Some(default) = provider
             .default_model
             .as_ref()
             .filter(|model| model.trim().is_empty())
         {
-            faults.value("the default model is empty", default.span, "name a model");
+            diagnostics.value("the default model is empty", default.span, "name a model");
         }
         for (alias, model) in &provider.models {
             if model.trim().is_empty() {
-                faults.value(
+                diagnostics.value(
                     format!("`{alias}` stands for no model"),
                     model.span,
                     "name a model",
@@ -172,22 +190,24 @@ fn providers(configuration: &Configuration, faults: &mut Faults) {
     }
 }
 
-fn backends(configuration: &Configuration, faults: &mut Faults) {
-    backend_exists(configuration, configuration.backend.as_ref(), faults);
+fn backends(configuration: &Configuration, diagnostics: &mut Diagnostics) {
+    backend_exists(configuration, configuration.backend.as_ref(), diagnostics);
     for (name, backend) in &configuration.backends {
         let Some(kind) = configuration.backend_kind(name) else {
-            let fault = Diagnostic::error(
+            let diagnostic = Diagnostic::error(
                 "unknown_backend",
                 format!("nothing says what the backend `{name}` is"),
                 backend.span,
             );
             let kinds = BackendKind::WORDS.join(", ");
-            faults.list.push(fault.help(format!("add `kind:` ({kinds})")));
+            diagnostics
+                .list
+                .push(diagnostic.help(format!("add `kind:` ({kinds})")));
             continue;
         };
         for (setting, span, of) in settings(backend) {
             if of != kind {
-                faults.value(
+                diagnostics.value(
                     format!("`{setting}` means nothing to a backend of the kind `{kind}`"),
                     span,
                     format!("take it away, or make the kind `{of}`"),
@@ -199,7 +219,7 @@ fn backends(configuration: &Configuration, faults: &mut Faults) {
             .as_ref()
             .filter(|command| !command.trim().is_empty());
         if kind == BackendKind::Cli && command.is_none() {
-            faults.value(
+            diagnostics.value(
                 format!("the backend `{name}` has no command"),
                 backend.span,
                 "add `command:` with the shell command that starts the program",
@@ -207,18 +227,18 @@ fn backends(configuration: &Configuration, faults: &mut Faults) {
         }
         for (pointer, span) in pointers(backend) {
             if !pointer.is_empty() && !pointer.starts_with('/') {
-                faults.value(
-                    format!("`{pointer}` is no JSON pointer"),
+                diagnostics.value(
+                    format!("`{pointer}` is not a JSON pointer"),
                     span,
                     "a pointer begins with `/`, such as `/result/text`",
                 );
             }
         }
-        variables(&backend.environment, faults);
+        variables(&backend.environment, diagnostics);
     }
 }
 
-/// The settings of a backend that only one kind has, with their places.
+/// Returns the settings of a backend that apply to one kind only, with their spans and that kind.
 fn settings(backend: &Backend) -> Vec<(&'static str, Span, BackendKind)> {
     fn at<T>(setting: &Option<Located<T>>) -> Option<Span> {
         setting.as_ref().map(|setting| setting.span)
@@ -259,9 +279,9 @@ fn pointers(backend: &Backend) -> impl Iterator<Item = (&str, Span)> {
         .map(|pointer| (pointer.as_str(), pointer.span))
 }
 
-pub(crate) fn tool_is_sound(name: &str, tool: &Located<CommandTool>, faults: &mut Faults) {
+pub(crate) fn tool_is_sound(name: &str, tool: &Located<CommandTool>, diagnostics: &mut Diagnostics) {
     if BUILT_IN_TOOLS.contains(&tool_name(name).as_str()) {
-        faults.value(
+        diagnostics.value(
             format!("the tool `{name}` has the name of a built-in one"),
             tool.span,
             "give it another name",
@@ -273,8 +293,8 @@ pub(crate) fn tool_is_sound(name: &str, tool: &Located<CommandTool>, faults: &mu
             .bytes()
             .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
     {
-        faults.value(
-            format!("`{name}` is no name of a tool"),
+        diagnostics.value(
+            format!("`{name}` is not a valid tool name"),
             tool.span,
             "use letters, digits and `-`, at most 48",
         );
@@ -284,7 +304,7 @@ pub(crate) fn tool_is_sound(name: &str, tool: &Located<CommandTool>, faults: &mu
         .as_ref()
         .is_none_or(|command| command.trim().is_empty())
     {
-        faults.value(
+        diagnostics.value(
             format!("the tool `{name}` has no command"),
             tool.span,
             "add `command:` with the shell command to run",
@@ -292,19 +312,19 @@ pub(crate) fn tool_is_sound(name: &str, tool: &Located<CommandTool>, faults: &mu
     }
     let mut taken: BTreeMap<String, &str> = BTreeMap::new();
     for parameter in tool.parameters.keys() {
-        let span = place(&tool.parameters, parameter);
+        let span = position(&tool.parameters, parameter);
         let sign = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
         if !parameter.starts_with(|c: char| c.is_ascii_alphabetic()) || !parameter.chars().all(sign) {
-            faults.value(
-                format!("`{parameter}` is no name of a parameter"),
+            diagnostics.value(
+                format!("`{parameter}` is not a valid parameter name"),
                 span,
                 "use letters, digits, `_` and `-`, and begin with a letter",
             );
         }
-        // Both would be one variable of the command.
+        // Both would be the same environment variable of the command.
         let variable = parameter.to_ascii_uppercase().replace('-', "_");
         match taken.get(&variable) {
-            Some(other) => faults.value(
+            Some(other) => diagnostics.value(
                 format!("the parameters `{other}` and `{parameter}` are both `ORCHESTRA_ARG_{variable}`"),
                 span,
                 "rename one of them",
@@ -314,11 +334,11 @@ pub(crate) fn tool_is_sound(name: &str, tool: &Located<CommandTool>, faults: &mu
     }
 }
 
-fn variables(names: &[Located<String>], faults: &mut Faults) {
+fn variables(names: &[Located<String>], diagnostics: &mut Diagnostics) {
     for name in names {
-        variable_name(name, faults);
+        variable_name(name, diagnostics);
         if GIT_VARIABLES.iter().any(|known| known.eq_ignore_ascii_case(name)) {
-            faults.value(
+            diagnostics.value(
                 format!(
                     "`{}` leads git to another repository than that in which a command works",
                     name.value
@@ -330,7 +350,7 @@ fn variables(names: &[Located<String>], faults: &mut Faults) {
     }
 }
 
-fn variable_name(name: &Located<String>, faults: &mut Faults) {
+fn variable_name(name: &Located<String>, diagnostics: &mut Diagnostics) {
     let head = name
         .bytes()
         .next()
@@ -340,15 +360,16 @@ fn variable_name(name: &Located<String>, faults: &mut Faults) {
             .bytes()
             .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
     {
-        faults.value(
-            format!("`{}` is no name of an environment variable", name.value),
+        diagnostics.value(
+            format!("`{}` is not a valid environment variable name", name.value),
             name.span,
             "use letters, digits and `_`, and begin with a letter or `_`",
         );
     }
 }
 
-/// Whether a word can name a layer or a repository: it is one part of a path, and cannot lead out of a folder.
+/// Returns whether a text is a valid name of a layer or a repository: one component of a path that cannot lead out of a
+/// folder.
 pub(crate) fn is_name(name: &str) -> bool {
     let head = name.chars().next().is_some_and(char::is_alphanumeric);
     head && name.len() <= 128

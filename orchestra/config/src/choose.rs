@@ -1,10 +1,12 @@
-//! How each value of a stage is chosen: node, stylesheet, agent, graph, pipeline, project, provider, in this order.
+//! The choice of each value of a stage. The order of precedence is node, stylesheet, agent, graph, pipeline, project,
+//! provider.
+//! provider.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use orchestra_graph::{Diagnostic, NodeIndex, Source, Span};
 
-use crate::candidate::{Candidate, Doer, Place, of_attribute, of_configuration, of_word};
+use crate::candidate::{AgentLayer, Candidate, Location, of_attribute, of_configuration, of_word};
 use crate::check::unknown_backend;
 use crate::decode::suggestion;
 use crate::layers::{LayerKind, LayerUse, Library, NoLayer, missing};
@@ -17,20 +19,20 @@ use crate::settings::{Agent, BackendKind, Effort, InlinePrompts, Mode, PipelineS
 use crate::stage::Stages;
 use crate::template::{TaskTemplate, Variables, check};
 
-/// The names for models that configurations usually give.
+/// The usual aliases for models in configurations.
 const TIERS: &[&str] = &["smart", "worker", "cheap"];
 
 pub(crate) struct Resolver<'r> {
     pub(crate) project: &'r Project,
     pub(crate) defined: &'r BTreeMap<String, Agent>,
-    /// All tools that there are.
+    /// The names of all known tools.
     pub(crate) tools: Vec<String>,
     pub(crate) stages: &'r dyn Stages,
     pub(crate) source: Source,
     pub(crate) library: &'r Library<'r>,
     pub(crate) reports: &'r mut Reports,
     pub(crate) unknown_tools: Vec<UnknownTool>,
-    /// The files of the tasks that were checked.
+    /// The files of the task templates that were checked.
     pub(crate) checked: BTreeSet<String>,
 }
 
@@ -57,58 +59,58 @@ impl<'r> Resolver<'r> {
         let of_graph = |name: &str| stages.of_graph(name);
         let nobody = Agent::default();
         let agent = self.agent(node);
-        let doer = match &agent {
-            Some((_, doer)) => Doer { ..*doer },
-            None => Doer {
+        let agent_layer = match &agent {
+            Some((_, agent_layer)) => AgentLayer { ..*agent_layer },
+            None => AgentLayer {
                 agent: &nobody,
-                place: Some(Place::Nowhere),
+                location: Some(Location::Nowhere),
             },
         };
         let own = configuration.pipelines.get(stages.name()).map(|own| &own.value);
 
-        let backend = self.backend(node, &doer, own);
+        let backend = self.backend(node, &agent_layer, own);
         let kind = configuration
             .backend_kind(&backend.value)
             .unwrap_or(BackendKind::Agent);
-        let named_model = self.named_model(node, &doer, own);
-        let provider = self.provider(node, &doer, own, kind, named_model.as_ref());
+        let named_model = self.named_model(node, &agent_layer, own);
+        let provider = self.provider(node, &agent_layer, own, kind, named_model.as_ref());
         let settings = provider
             .as_ref()
             .and_then(|provider| configuration.providers.named.get(&provider.value))
             .map(|settings| &settings.value);
         let (model, alias) = self.model(node, named_model, kind, provider.as_ref(), settings);
-        let effort = of_word(of_node("reasoning_effort"), Effort::of)
-            .or_else(|| doer.said(&doer.agent.reasoning_effort))
-            .or_else(|| of_word(of_graph("reasoning_effort"), Effort::of))
+        let effort = of_word(of_node("reasoning_effort"), Effort::from_name)
+            .or_else(|| agent_layer.candidate(&agent_layer.agent.reasoning_effort))
+            .or_else(|| of_word(of_graph("reasoning_effort"), Effort::from_name))
             .or_else(|| {
                 of_configuration(
                     own.and_then(|own| own.reasoning_effort.as_ref()),
                     Reason::Pipeline,
                 )
             });
-        let mode = of_word(of_node("agent.mode"), Mode::of)
-            .or_else(|| doer.said(&doer.agent.mode))
+        let mode = of_word(of_node("agent.mode"), Mode::from_name)
+            .or_else(|| agent_layer.candidate(&agent_layer.agent.mode))
             .or_else(|| of_configuration(own.and_then(|own| own.mode.as_ref()), Reason::Pipeline))
             .unwrap_or(Candidate {
                 value: Mode::Autonomous,
                 reason: Reason::Default,
-                place: Place::Nowhere,
+                location: Location::Nowhere,
             });
-        let max_tokens = doer
-            .said(&doer.agent.max_tokens)
+        let max_tokens = agent_layer
+            .candidate(&agent_layer.agent.max_tokens)
             .or_else(|| of_configuration(own.and_then(|own| own.max_tokens.as_ref()), Reason::Pipeline))
             .or_else(|| of_configuration(settings.and_then(|own| own.max_tokens.as_ref()), Reason::Provider));
         let definition = configuration.backends.get(&backend.value);
-        let max_turns = doer
-            .said(&doer.agent.max_turns)
+        let max_turns = agent_layer
+            .candidate(&agent_layer.agent.max_turns)
             .or_else(|| of_configuration(own.and_then(|own| own.max_turns.as_ref()), Reason::Pipeline))
             .or_else(|| of_configuration(definition.and_then(|own| own.max_turns.as_ref()), Reason::Backend));
-        let temperature = doer.said(&doer.agent.temperature);
+        let temperature = agent_layer.candidate(&agent_layer.agent.temperature);
         self.check_mode(node, &mode, &backend, kind);
         self.check_hooks(node, &backend, kind);
-        let tools = self.tools(node, &doer, &backend, kind);
-        let (system, mut layers) = self.system(node, &doer);
-        let task = self.task(node, &doer, variables, &mut layers);
+        let tools = self.tools(node, &agent_layer, &backend, kind);
+        let (system, mut layers) = self.system(node, &agent_layer);
+        let task = self.task(node, &agent_layer, variables, &mut layers);
         let inline = self.inline(node, task.is_some(), variables);
         self.check_fidelity(node, &backend, kind);
         ResolvedStage {
@@ -128,29 +130,31 @@ impl<'r> Resolver<'r> {
             system,
             layers,
             task,
-            prompt: of_node("prompt").map_or_else(String::new, |said| said.text.into_owned()),
+            prompt: of_node("prompt").map_or_else(String::new, |attribute| attribute.text.into_owned()),
             label: stages.label(node).to_owned(),
             inline,
         }
     }
 
-    /// The prompt as a template, where graph or project say that prompts are (rule F3).
+    /// Returns the prompt as a template if the graph or the project declares prompts as templates (rule F3).
     fn inline(&mut self, node: NodeIndex, has_task: bool, variables: &Variables) -> Option<TaskTemplate> {
         let stages = self.stages;
-        let prompt = stages.of_node(node, "prompt").filter(|said| said.is_filled());
+        let prompt = stages
+            .of_node(node, "prompt")
+            .filter(|attribute| attribute.is_filled());
         let stands_for_it = prompt.is_none() && !has_task;
-        let said = prompt.or_else(|| stages.of_node(node, "label").filter(|_| stands_for_it))?;
+        let attribute = prompt.or_else(|| stages.of_node(node, "label").filter(|_| stands_for_it))?;
         let configured = self.project.configuration.prompts.inline.as_ref();
         let is_template = match stages.of_graph("prompt_templates") {
-            Some(said) => said.text == "true",
+            Some(attribute) => attribute.text == "true",
             None => configured.is_some_and(|inline| inline.value == InlinePrompts::Template),
         };
         if !is_template {
-            if said.text.contains("{{") {
+            if attribute.text.contains("{{") {
                 let told = Diagnostic::info(
                     "literal_template",
-                    "the prompt is no template, so `{{` stands as it is written",
-                    said.span,
+                    "the prompt is not a template, so `{{` stands as it is written",
+                    attribute.span,
                 );
                 let told =
                     told.help("write `prompt_templates=true` on the graph to make all prompts templates");
@@ -158,15 +162,16 @@ impl<'r> Resolver<'r> {
             }
             return None;
         }
-        let text = said.text.replace("$goal", "{{ goal }}");
-        for fault in check(&text, variables) {
-            let part = text.get(fault.range).unwrap_or_default();
-            let told = Diagnostic::error(fault.code, fault.message, said.span).help(fault.help);
+        let text = attribute.text.replace("$goal", "{{ goal }}");
+        for diagnostic in check(&text, variables) {
+            let part = text.get(diagnostic.range).unwrap_or_default();
+            let told =
+                Diagnostic::error(diagnostic.code, diagnostic.message, attribute.span).help(diagnostic.help);
             let told = told.note(format!("in the prompt, at `{part}`"));
             self.reports.add(&self.source, told.node(stages.id(node)));
         }
         let mut template = TaskTemplate::new(stages.id(node), self.source.name(), text);
-        let position = self.source.position(said.span.start);
+        let position = self.source.position(attribute.span.start);
         template
             .lines
             .iter_mut()
@@ -174,7 +179,8 @@ impl<'r> Resolver<'r> {
         Some(template)
     }
 
-    /// Refuses a conversation that would have to go on in a program, which begins anew each time (rule F5).
+    /// Reports a stage that would have to continue a conversation in a program, which starts afresh each time (rule
+    /// F5).
     fn check_fidelity(&mut self, node: NodeIndex, backend: &Candidate<String>, kind: BackendKind) {
         if kind != BackendKind::Cli {
             return;
@@ -187,7 +193,7 @@ impl<'r> Resolver<'r> {
             backend.value,
             self.stages.id(node)
         );
-        self.tell(node, Place::Pipeline(span), |span| {
+        self.tell(node, Location::Pipeline(span), |span| {
             Diagnostic::error("backend_capability", message, span)
                 .note("a program begins anew at each stage")
                 .help("write `fidelity=\"summary:high\"` on the node, or choose a backend of the kind `agent` or `direct`")
@@ -195,59 +201,71 @@ impl<'r> Resolver<'r> {
     }
 
     fn chosen<T>(&self, candidate: Candidate<T>) -> Chosen<T> {
-        let place = match candidate.place {
-            Place::Pipeline(span) => shown(&self.source, span),
-            Place::Configuration(span) => shown(&self.project.report.source, span),
-            Place::Nowhere => String::new(),
+        let location = match candidate.location {
+            Location::Pipeline(span) => shown(&self.source, span),
+            Location::Configuration(span) => shown(&self.project.report.source, span),
+            Location::Nowhere => String::new(),
         };
         Chosen {
             value: candidate.value,
             reason: candidate.reason,
-            place,
+            location,
         }
     }
 
-    /// Tells a fault where it is to be mended.
-    pub(crate) fn tell(&mut self, node: NodeIndex, place: Place, fault: impl FnOnce(Span) -> Diagnostic) {
-        match place {
-            Place::Configuration(span) => {
+    /// Reports a diagnostic at the location where it can be fixed.
+    pub(crate) fn tell(
+        &mut self,
+        node: NodeIndex,
+        location: Location,
+        diagnostic: impl FnOnce(Span) -> Diagnostic,
+    ) {
+        match location {
+            Location::Configuration(span) => {
                 let source = self.project.report.source.clone();
-                self.reports.add(&source, fault(span));
+                self.reports.add(&source, diagnostic(span));
             }
-            Place::Pipeline(span) => {
-                let fault = fault(span).node(self.stages.id(node));
-                self.reports.add(&self.source, fault);
+            Location::Pipeline(span) => {
+                let diagnostic = diagnostic(span).node(self.stages.id(node));
+                self.reports.add(&self.source, diagnostic);
             }
-            Place::Nowhere => {
-                let fault = fault(self.stages.place(node)).node(self.stages.id(node));
-                self.reports.add(&self.source, fault);
+            Location::Nowhere => {
+                let diagnostic = diagnostic(self.stages.node_span(node)).node(self.stages.id(node));
+                self.reports.add(&self.source, diagnostic);
             }
         }
     }
 
-    /// The agent of a stage, with its name.
-    fn agent(&mut self, node: NodeIndex) -> Option<(Candidate<String>, Doer<'r>)> {
+    /// Returns the agent of a stage with its name. Reports an unknown agent.
+    fn agent(&mut self, node: NodeIndex) -> Option<(Candidate<String>, AgentLayer<'r>)> {
         let name = of_attribute(self.stages.of_node(node, "agent"))?;
         let (configured, defined) = (&self.project.configuration.agents, self.defined);
         if let Some(agent) = configured.get(&name.value) {
             let agent = &agent.value;
-            return Some((name, Doer { agent, place: None }));
+            return Some((
+                name,
+                AgentLayer {
+                    agent,
+                    location: None,
+                },
+            ));
         }
         if let Some(agent) = defined.get(&name.value) {
-            let place = Some(name.place);
-            return Some((name, Doer { agent, place }));
+            let location = Some(name.location);
+            return Some((name, AgentLayer { agent, location }));
         }
         let known: Vec<&str> = configured
             .keys()
             .chain(defined.keys())
             .map(String::as_str)
             .collect();
-        let help = match known.is_empty() {
-            true => "define it in `agents` of the configuration".to_owned(),
-            false => suggestion(&name.value, &known),
+        let help = if known.is_empty() {
+            "define it in `agents` of the configuration".to_owned()
+        } else {
+            suggestion(&name.value, &known)
         };
         let message = format!("unknown agent `{}`", name.value);
-        self.tell(node, name.place, |span| {
+        self.tell(node, name.location, |span| {
             Diagnostic::error("unknown_agent", message, span).help(help)
         });
         None
@@ -256,44 +274,44 @@ impl<'r> Resolver<'r> {
     fn backend(
         &mut self,
         node: NodeIndex,
-        doer: &Doer<'_>,
+        agent_layer: &AgentLayer<'_>,
         own: Option<&PipelineSettings>,
     ) -> Candidate<String> {
         let configuration = &self.project.configuration;
         let chosen = of_attribute(self.stages.of_node(node, "backend"))
-            .or_else(|| doer.said(&doer.agent.backend))
+            .or_else(|| agent_layer.candidate(&agent_layer.agent.backend))
             .or_else(|| of_attribute(self.stages.of_graph("backend")))
             .or_else(|| of_configuration(own.and_then(|own| own.backend.as_ref()), Reason::Pipeline))
             .or_else(|| of_configuration(configuration.backend.as_ref(), Reason::Project))
             .unwrap_or(Candidate {
                 value: BackendKind::Agent.word().to_owned(),
                 reason: Reason::Default,
-                place: Place::Nowhere,
+                location: Location::Nowhere,
             });
-        // One that is defined without a kind was told of with the configuration.
+        // A backend without a kind has been reported with the configuration.
         let defined = configuration.backends.contains_key(&chosen.value);
         if configuration.backend_kind(&chosen.value).is_none() && !defined {
-            self.tell(node, chosen.place, |span| {
+            self.tell(node, chosen.location, |span| {
                 unknown_backend(configuration, &chosen.value, span)
             });
         }
         chosen
     }
 
-    /// The model that somebody names, by its name or by one that a provider gives it.
+    /// Returns the model that is named for the stage, by its own name or by an alias of a provider.
     fn named_model(
         &self,
         node: NodeIndex,
-        doer: &Doer<'_>,
+        agent_layer: &AgentLayer<'_>,
         own: Option<&PipelineSettings>,
     ) -> Option<Candidate<String>> {
         of_attribute(self.stages.of_node(node, "llm_model"))
-            .or_else(|| doer.said(&doer.agent.model))
+            .or_else(|| agent_layer.candidate(&agent_layer.agent.model))
             .or_else(|| of_attribute(self.stages.of_graph("llm_model")))
             .or_else(|| of_configuration(own.and_then(|own| own.model.as_ref()), Reason::Pipeline))
     }
 
-    /// The model, and the word that stood for it.
+    /// Returns the model and the alias that it was named by.
     fn model(
         &mut self,
         node: NodeIndex,
@@ -307,7 +325,7 @@ impl<'r> Resolver<'r> {
             Some(Candidate {
                 value: smart.0.clone(),
                 reason: Reason::Provider,
-                place: Place::Configuration(smart.1.span),
+                location: Location::Configuration(smart.1.span),
             })
         };
         let chosen = named
@@ -319,7 +337,7 @@ impl<'r> Resolver<'r> {
             })
             .or_else(smart);
         let Some(mut chosen) = chosen else {
-            // Of a provider that there is not, nothing more is to be said.
+            // An unknown provider has already been reported.
             let known = |name: &str| self.project.configuration.provider_kind(name).is_some();
             if let Some(provider) = provider.filter(|named| kind.needs_model() && known(&named.value)) {
                 let message = format!(
@@ -327,7 +345,7 @@ impl<'r> Resolver<'r> {
                     provider.value,
                     self.stages.id(node)
                 );
-                self.tell(node, Place::Nowhere, |span| {
+                self.tell(node, Location::Nowhere, |span| {
                     Diagnostic::error("unresolved_model", message, span).help(
                         "give the provider `models: {smart: ..}` or a `default_model`, or set `llm_model`",
                     )
@@ -335,7 +353,7 @@ impl<'r> Resolver<'r> {
             }
             return (None, None);
         };
-        // Without a provider a name stands for itself.
+        // Aliases can only be resolved with a provider.
         let Some(provider) = provider else {
             return (Some(chosen), None);
         };
@@ -354,11 +372,12 @@ impl<'r> Resolver<'r> {
                 .into_iter()
                 .flat_map(|settings| settings.models.keys().map(String::as_str))
                 .collect();
-            let help = match known.is_empty() {
-                true => format!("add `models: {{{}: ..}}` to the provider", chosen.value),
-                false => suggestion(&chosen.value, &known),
+            let help = if known.is_empty() {
+                format!("add `models: {{{}: ..}}` to the provider", chosen.value)
+            } else {
+                suggestion(&chosen.value, &known)
             };
-            self.tell(node, chosen.place, |span| {
+            self.tell(node, chosen.location, |span| {
                 Diagnostic::error("unresolved_model", message, span)
                     .note("it is a name that a configuration gives to a model, no model itself")
                     .help(help)
@@ -367,58 +386,60 @@ impl<'r> Resolver<'r> {
         (Some(chosen), None)
     }
 
-    /// The tools of a stage. Those that a node or else its agent names are added to the backend's, or to what the agent
-    /// says stands in place of them; an empty list leaves the stage without.
+    /// Returns the tools of a stage. The tools that the node, or else its agent, names are added to those of the
+    /// backend, or to the agent's `only_tools`. An empty list leaves the stage without tools.
     fn tools(
         &mut self,
         node: NodeIndex,
-        doer: &Doer<'_>,
+        agent_layer: &AgentLayer<'_>,
         backend: &Candidate<String>,
         kind: BackendKind,
     ) -> Vec<String> {
         let listed = |list: &Option<Vec<Located<String>>>| {
             list.as_ref().map(|list| {
-                let place = |name: &Located<String>| doer.place.unwrap_or(Place::Configuration(name.span));
+                let location = |name: &Located<String>| {
+                    agent_layer.location.unwrap_or(Location::Configuration(name.span))
+                };
                 list.iter()
-                    .map(|name| (tool_name(name), place(name)))
+                    .map(|name| (tool_name(name), location(name)))
                     .collect::<Vec<_>>()
             })
         };
-        let of_node = self.stages.of_node(node, "agent.tools").map(|said| {
-            let place = Place::Pipeline(said.span);
-            let names = said
+        let of_node = self.stages.of_node(node, "agent.tools").map(|attribute| {
+            let location = Location::Pipeline(attribute.span);
+            let names = attribute
                 .text
                 .split(',')
                 .map(tool_name)
                 .filter(|name| !name.is_empty());
-            names.map(|name| (name, place)).collect::<Vec<_>>()
+            names.map(|name| (name, location)).collect::<Vec<_>>()
         });
         let from_node = of_node.is_some();
-        let added = of_node.or_else(|| listed(&doer.agent.tools));
-        let only = listed(&doer.agent.only_tools);
+        let added = of_node.or_else(|| listed(&agent_layer.agent.tools));
+        let only = listed(&agent_layer.agent.only_tools);
         let first = added
             .iter()
             .chain(&only)
             .flatten()
             .next()
-            .map(|(_, place)| *place);
-        if let (Some(place), false) = (first, kind.has_tools()) {
+            .map(|(_, location)| *location);
+        if let (Some(location), false) = (first, kind.has_tools()) {
             let message = format!("the backend `{}` gives its model no tools", backend.value);
             let note = match kind {
                 BackendKind::Cli => "a program that is an agent has tools of its own",
                 _ => "a backend of the kind `direct` asks its model once",
             };
-            self.tell(node, place, |span| {
+            self.tell(node, location, |span| {
                 Diagnostic::error("backend_capability", message, span)
                     .note(note)
                     .help("choose a backend of the kind `agent`, or name no tools")
             });
         }
-        for (name, place) in added.iter().chain(&only).flatten() {
-            // Those of the configuration are checked with it.
-            let checked = matches!(place, Place::Configuration(_));
+        for (name, location) in added.iter().chain(&only).flatten() {
+            // The tools in the configuration are checked by `check_agents`.
+            let checked = matches!(location, Location::Configuration(_));
             if !checked && !self.tools.contains(name) {
-                self.unknown_tool(node, name, *place);
+                self.unknown_tool(node, name, *location);
             }
         }
         if !kind.has_tools() {
@@ -436,55 +457,66 @@ impl<'r> Resolver<'r> {
         tools
     }
 
-    fn unknown_tool(&mut self, node: NodeIndex, name: &str, place: Place) {
-        let span = match place {
-            Place::Pipeline(span) | Place::Configuration(span) => span,
-            Place::Nowhere => self.stages.place(node),
+    fn unknown_tool(&mut self, node: NodeIndex, name: &str, location: Location) {
+        let span = match location {
+            Location::Pipeline(span) | Location::Configuration(span) => span,
+            Location::Nowhere => self.stages.node_span(node),
         };
-        let fault = unknown_tool(name, &self.tools, span).node(self.stages.id(node));
+        let diagnostic = unknown_tool(name, &self.tools, span).node(self.stages.id(node));
         let source = self.source.clone();
-        self.tell_unknown_tool(name, source, fault);
+        self.tell_unknown_tool(name, source, diagnostic);
     }
 
-    fn tell_unknown_tool(&mut self, name: &str, source: Source, fault: Diagnostic) {
-        self.reports.add(&source, fault.clone());
+    fn tell_unknown_tool(&mut self, name: &str, source: Source, diagnostic: Diagnostic) {
+        self.reports.add(&source, diagnostic.clone());
         let name = tool_name(name);
-        let told = |known: &UnknownTool| known.name == name && known.fault.span == fault.span;
+        let told = |known: &UnknownTool| known.name == name && known.diagnostic.span == diagnostic.span;
         if !self.unknown_tools.iter().any(told) {
-            self.unknown_tools.push(UnknownTool { name, source, fault });
+            self.unknown_tools.push(UnknownTool {
+                name,
+                source,
+                diagnostic,
+            });
         }
     }
 
-    /// The tools of all agents of the configuration, whether or not a stage has them.
+    /// Checks the tools of all agents of the configuration, even of those that no stage uses.
     fn check_agents(&mut self) {
         let source = self.project.report.source.clone();
         for agent in self.project.configuration.agents.values() {
             for name in agent.tools.iter().chain(&agent.only_tools).flatten() {
                 if !self.tools.contains(&tool_name(name)) {
-                    let fault = unknown_tool(name, &self.tools, name.span);
-                    self.tell_unknown_tool(name, source.clone(), fault);
+                    let diagnostic = unknown_tool(name, &self.tools, name.span);
+                    self.tell_unknown_tool(name, source.clone(), diagnostic);
                 }
             }
         }
     }
 
-    /// A layer that the node names, or else its agent.
-    fn layer_name(&self, node: NodeIndex, doer: &Doer<'_>, kind: LayerKind) -> Option<Candidate<String>> {
+    /// Returns the layer that the node, or else its agent, names.
+    fn layer_name(
+        &self,
+        node: NodeIndex,
+        agent_layer: &AgentLayer<'_>,
+        kind: LayerKind,
+    ) -> Option<Candidate<String>> {
         let of_agent = match kind {
-            LayerKind::Role => &doer.agent.role,
-            LayerKind::Persona => &doer.agent.persona,
-            LayerKind::Personality => &doer.agent.personality,
-            LayerKind::Task => &doer.agent.task,
+            LayerKind::Role => &agent_layer.agent.role,
+            LayerKind::Persona => &agent_layer.agent.persona,
+            LayerKind::Personality => &agent_layer.agent.personality,
+            LayerKind::Task => &agent_layer.agent.task,
         };
-        of_attribute(self.stages.of_node(node, &format!("agent.{kind}"))).or_else(|| doer.said(of_agent))
+        of_attribute(self.stages.of_node(node, &format!("agent.{kind}")))
+            .or_else(|| agent_layer.candidate(of_agent))
     }
 
-    /// The system prompt: role, persona and personality, each with what it extends, no layer twice.
-    fn system(&mut self, node: NodeIndex, doer: &Doer<'_>) -> (String, Vec<LayerUse>) {
+    /// Returns the system prompt: role, persona and personality, each with the layers it extends. No layer occurs
+    /// twice.
+    fn system(&mut self, node: NodeIndex, agent_layer: &AgentLayer<'_>) -> (String, Vec<LayerUse>) {
         let mut texts: Vec<String> = Vec::new();
         let mut layers: Vec<LayerUse> = Vec::new();
         for kind in [LayerKind::Role, LayerKind::Persona, LayerKind::Personality] {
-            let Some(name) = self.layer_name(node, doer, kind) else {
+            let Some(name) = self.layer_name(node, agent_layer, kind) else {
                 continue;
             };
             match self.library.chain(kind, &name.value, self.reports) {
@@ -498,7 +530,7 @@ impl<'r> Resolver<'r> {
                     }
                 }
                 Err(NoLayer::Invalid) => {}
-                Err(why) => self.tell(node, name.place, |span| missing(kind, &name.value, span, &why)),
+                Err(why) => self.tell(node, name.location, |span| missing(kind, &name.value, span, &why)),
             }
         }
         texts.retain(|text| !text.is_empty());
@@ -508,29 +540,30 @@ impl<'r> Resolver<'r> {
     fn task(
         &mut self,
         node: NodeIndex,
-        doer: &Doer<'_>,
+        agent_layer: &AgentLayer<'_>,
         variables: &Variables,
         layers: &mut Vec<LayerUse>,
     ) -> Option<TaskTemplate> {
-        let name = self.layer_name(node, doer, LayerKind::Task)?;
+        let name = self.layer_name(node, agent_layer, LayerKind::Task)?;
         let layer = match self.library.find(LayerKind::Task, &name.value, self.reports) {
             Ok(layer) => layer,
             Err(NoLayer::Invalid) => return None,
             Err(why) => {
-                self.tell(node, name.place, |span| {
+                self.tell(node, name.location, |span| {
                     missing(LayerKind::Task, &name.value, span, &why)
                 });
                 return None;
             }
         };
-        // Every stage of a pipeline has the same variables.
-        let faults = match self.checked.insert(layer.path.clone()) {
-            true => check(&layer.text, variables),
-            false => Vec::new(),
+        // Every stage of a pipeline has the same variables, so each task is checked once.
+        let diagnostics = if self.checked.insert(layer.path.clone()) {
+            check(&layer.text, variables)
+        } else {
+            Vec::new()
         };
-        for fault in faults {
-            let span = layer.span(fault.range);
-            let told = Diagnostic::error(fault.code, fault.message, span).help(fault.help);
+        for diagnostic in diagnostics {
+            let span = layer.span(diagnostic.range);
+            let told = Diagnostic::error(diagnostic.code, diagnostic.message, span).help(diagnostic.help);
             let told = told.note(format!("the stage `{}` uses this task", self.stages.id(node)));
             self.reports.add(&layer.source, told);
         }
@@ -538,7 +571,7 @@ impl<'r> Resolver<'r> {
         Some(layer.template())
     }
 
-    /// What templates of this pipeline may use.
+    /// Returns the variables that the templates of this pipeline may use.
     fn variables(&self) -> Variables {
         let mut variables = Variables::built_in();
         for key in self.stages.graph_keys() {
@@ -550,14 +583,14 @@ impl<'r> Resolver<'r> {
             variables.add(input);
         }
         let inputs = self.stages.of_graph("inputs");
-        for input in inputs.iter().flat_map(|said| said.text.split(',')) {
+        for input in inputs.iter().flat_map(|attribute| attribute.text.split(',')) {
             variables.add(input);
         }
         for at in 0..self.stages.count() {
             let node = NodeIndex(u32::try_from(at).unwrap_or(u32::MAX));
             variables.add_node(self.stages.id(node));
             let keys = self.stages.of_node(node, "output_keys");
-            for key in keys.iter().flat_map(|said| said.text.split(',')) {
+            for key in keys.iter().flat_map(|attribute| attribute.text.split(',')) {
                 variables.add(key);
             }
         }
@@ -565,19 +598,19 @@ impl<'r> Resolver<'r> {
     }
 }
 
-/// The fault of a name that no tool has.
+/// Returns the diagnostic for an unknown tool.
 fn unknown_tool(name: &str, known: &[String], span: Span) -> Diagnostic {
     let known: Vec<&str> = known.iter().map(String::as_str).collect();
-    let fault = Diagnostic::error("unknown_tool", format!("unknown tool `{name}`"), span);
+    let diagnostic = Diagnostic::error("unknown_tool", format!("unknown tool `{name}`"), span);
     let repositories: Vec<&str> = known
         .iter()
         .filter_map(|name| Some(name.split_once(':')?.0))
         .collect();
     match name.split_once(':') {
-        Some((repository, _)) if !repositories.contains(&repository) => fault
+        Some((repository, _)) if !repositories.contains(&repository) => diagnostic
             .note(format!("the workspace has no repository `{repository}`"))
             .help(suggestion(name, &known)),
-        _ => fault.help(suggestion(name, &known)),
+        _ => diagnostic.help(suggestion(name, &known)),
     }
 }
 

@@ -1,4 +1,4 @@
-//! From trees to types: what is understood is taken, what is not is told.
+//! Decoding of YAML trees into types. Values that cannot be decoded are reported as diagnostics.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use serde_json::Number;
 use crate::located::Located;
 use crate::tree::{Key, Node, Tree};
 
-/// The codes of the faults of a kind of file.
+/// The diagnostic codes for one kind of file.
 #[derive(Clone, Copy)]
 pub(crate) struct Codes {
     pub(crate) syntax: &'static str,
@@ -18,23 +18,23 @@ pub(crate) struct Codes {
     pub(crate) value: &'static str,
 }
 
-/// What is wrong with a file.
-pub(crate) struct Faults {
+/// The diagnostics of a file.
+pub(crate) struct Diagnostics {
     pub(crate) source: Source,
     pub(crate) codes: Codes,
     pub(crate) list: Vec<Diagnostic>,
 }
 
-impl Faults {
-    pub(crate) fn new(source: Source, codes: Codes) -> Faults {
-        Faults {
+impl Diagnostics {
+    pub(crate) fn new(source: Source, codes: Codes) -> Diagnostics {
+        Diagnostics {
             source,
             codes,
             list: Vec::new(),
         }
     }
 
-    /// A value that is not what it should be.
+    /// Reports a value that is not of the expected type.
     pub(crate) fn expected(&mut self, what: &str, tree: &Tree) {
         let kind = tree.node.describe();
         let found = match tree.node {
@@ -42,31 +42,32 @@ impl Faults {
             _ => format!("`{}`", self.source.slice(tree.span)),
         };
         let message = format!("expected {what}, found {found}");
-        let fault = Diagnostic::error(self.codes.value, message, tree.span);
-        self.list.push(fault.label(format!("this is {kind}")));
+        let diagnostic = Diagnostic::error(self.codes.value, message, tree.span);
+        self.list.push(diagnostic.label(format!("this is {kind}")));
     }
 
-    /// A value of the right kind that cannot be.
+    /// Reports a value of the right type that is not allowed.
     pub(crate) fn value(&mut self, message: impl Into<String>, span: Span, help: impl Into<String>) {
-        let fault = Diagnostic::error(self.codes.value, message, span);
-        self.list.push(fault.help(help));
+        let diagnostic = Diagnostic::error(self.codes.value, message, span);
+        self.list.push(diagnostic.help(help));
     }
 
-    /// A key that means nothing here.
+    /// Reports an unknown key, with a suggestion.
     pub(crate) fn unknown_key(&mut self, key: &Key, known: &[&str]) {
-        let fault = Diagnostic::error(
+        let diagnostic = Diagnostic::error(
             self.codes.unknown_key,
             format!("unknown key `{}`", key.text),
             key.span,
         );
-        self.list.push(fault.help(suggestion(&key.text, known)));
+        self.list.push(diagnostic.help(suggestion(&key.text, known)));
     }
 
-    /// The entries of a map, each key once.
+    /// Returns the entries of a map, each key once; reports duplicate keys. Reports that `what` was expected and
+    /// returns `None` if the tree is not a map.
     pub(crate) fn entries<'t>(&mut self, tree: &'t Tree, what: &str) -> Option<Vec<(&'t Key, &'t Tree)>> {
         let entries = match &tree.node {
             Node::Map(entries) => entries,
-            // A section whose entries are all commented out holds nothing.
+            // A section whose entries are all commented out is null in YAML.
             Node::Null => return Some(Vec::new()),
             _ => {
                 self.expected(what, tree);
@@ -78,13 +79,13 @@ impl Faults {
         for (key, value) in entries {
             match seen.get(key.text.as_str()) {
                 Some(first) => {
-                    let fault = Diagnostic::error(
+                    let diagnostic = Diagnostic::error(
                         self.codes.duplicate_key,
-                        format!("the key `{}` stands here a second time", key.text),
+                        format!("duplicate key `{}`", key.text),
                         key.span,
                     );
-                    let fault = fault.related(*first, "the first one");
-                    self.list.push(fault.help("take one of them away"));
+                    let diagnostic = diagnostic.related(*first, "the first one");
+                    self.list.push(diagnostic.help("take one of them away"));
                 }
                 None => {
                     seen.insert(&key.text, key.span);
@@ -96,7 +97,7 @@ impl Faults {
     }
 }
 
-/// Says which word may be meant, else which there are.
+/// Returns a help text for an unknown name: the most similar known name, else the list of known names.
 pub(crate) fn suggestion(word: &str, known: &[&str]) -> String {
     match did_you_mean(word, known.iter().copied()) {
         Some(near) => format!("did you mean `{near}`?"),
@@ -104,7 +105,7 @@ pub(crate) fn suggestion(word: &str, known: &[&str]) -> String {
     }
 }
 
-/// The words that there are.
+/// Returns a help text that lists the known names.
 pub(crate) fn one_of(known: &[&str]) -> String {
     const SHOWN: usize = 24;
     let mut words: Vec<String> = known.iter().take(SHOWN).map(|word| format!("`{word}`")).collect();
@@ -118,7 +119,7 @@ pub(crate) fn one_of(known: &[&str]) -> String {
     }
 }
 
-/// The key of a field, whose name may be a keyword of Rust.
+/// Returns the key of a field: its name without the `r#` of a raw identifier.
 pub(crate) const fn key_of(field: &str) -> &str {
     match field.as_bytes() {
         [b'r', b'#', ..] => field.split_at(2).1,
@@ -126,22 +127,22 @@ pub(crate) const fn key_of(field: &str) -> &str {
     }
 }
 
-/// What can be made of a tree.
+/// A type that can be decoded from a tree.
 pub(crate) trait Decode: Sized {
-    /// The value; `None` where it cannot be understood, which has been told then.
-    fn decode(tree: &Tree, faults: &mut Faults) -> Option<Self>;
+    /// Decodes the value. Returns `None` after it has reported a diagnostic.
+    fn decode(tree: &Tree, diagnostics: &mut Diagnostics) -> Option<Self>;
 }
 
 impl Decode for String {
-    fn decode(tree: &Tree, faults: &mut Faults) -> Option<String> {
+    fn decode(tree: &Tree, diagnostics: &mut Diagnostics) -> Option<String> {
         match &tree.node {
             Node::Text(text) => Some(text.clone()),
-            // A version or a model may look like a number; it is taken as it is written.
+            // A version or a model may look like a number; take it as it is written.
             Node::Integer(_) | Node::Float(_) | Node::Boolean(_) => {
-                Some(faults.source.slice(tree.span).to_owned())
+                Some(diagnostics.source.slice(tree.span).to_owned())
             }
             _ => {
-                faults.expected("text", tree);
+                diagnostics.expected("text", tree);
                 None
             }
         }
@@ -149,11 +150,11 @@ impl Decode for String {
 }
 
 impl Decode for bool {
-    fn decode(tree: &Tree, faults: &mut Faults) -> Option<bool> {
+    fn decode(tree: &Tree, diagnostics: &mut Diagnostics) -> Option<bool> {
         match tree.node {
             Node::Boolean(value) => Some(value),
             _ => {
-                faults.expected("`true` or `false`", tree);
+                diagnostics.expected("`true` or `false`", tree);
                 None
             }
         }
@@ -161,11 +162,11 @@ impl Decode for bool {
 }
 
 impl Decode for u64 {
-    fn decode(tree: &Tree, faults: &mut Faults) -> Option<u64> {
+    fn decode(tree: &Tree, diagnostics: &mut Diagnostics) -> Option<u64> {
         match tree.node {
             Node::Integer(number) if number >= 1 => u64::try_from(number).ok(),
             _ => {
-                faults.expected("a whole number of at least 1", tree);
+                diagnostics.expected("a whole number of at least 1", tree);
                 None
             }
         }
@@ -173,7 +174,7 @@ impl Decode for u64 {
 }
 
 impl Decode for f64 {
-    fn decode(tree: &Tree, faults: &mut Faults) -> Option<f64> {
+    fn decode(tree: &Tree, diagnostics: &mut Diagnostics) -> Option<f64> {
         let number = match tree.node {
             Node::Integer(number) => Some(number as f64),
             Node::Float(number) => Some(number),
@@ -181,14 +182,14 @@ impl Decode for f64 {
         };
         let number = number.filter(|number| number.is_finite() && *number >= 0.0);
         if number.is_none() {
-            faults.expected("a number of at least 0", tree);
+            diagnostics.expected("a number of at least 0", tree);
         }
         number
     }
 }
 
 impl Decode for Duration {
-    fn decode(tree: &Tree, faults: &mut Faults) -> Option<Duration> {
+    fn decode(tree: &Tree, diagnostics: &mut Diagnostics) -> Option<Duration> {
         let duration = match &tree.node {
             Node::Text(text) => parse_duration(text),
             // As in the pipeline language, a bare whole number means seconds.
@@ -196,14 +197,14 @@ impl Decode for Duration {
             _ => None,
         };
         if duration.is_none() {
-            faults.expected("a duration such as `250ms`, `30s`, `15m`, `2h` or `1d`", tree);
+            diagnostics.expected("a duration such as `250ms`, `30s`, `15m`, `2h` or `1d`", tree);
         }
         duration
     }
 }
 
 impl Decode for serde_json::Value {
-    fn decode(tree: &Tree, faults: &mut Faults) -> Option<serde_json::Value> {
+    fn decode(tree: &Tree, diagnostics: &mut Diagnostics) -> Option<serde_json::Value> {
         use serde_json::Value;
         Some(match &tree.node {
             Node::Null => Value::Null,
@@ -214,13 +215,13 @@ impl Decode for serde_json::Value {
             Node::List(items) => Value::Array(
                 items
                     .iter()
-                    .filter_map(|item| Value::decode(item, faults))
+                    .filter_map(|item| Value::decode(item, diagnostics))
                     .collect(),
             ),
             Node::Map(_) => {
-                let entries = faults.entries(tree, "a map")?;
+                let entries = diagnostics.entries(tree, "a map")?;
                 let made = entries.into_iter().filter_map(|(key, value)| {
-                    let value = Value::decode(value, faults)?;
+                    let value = Value::decode(value, diagnostics)?;
                     Some((key.text.clone(), value))
                 });
                 Value::Object(made.collect())
@@ -230,27 +231,32 @@ impl Decode for serde_json::Value {
 }
 
 impl<T: Decode> Decode for Located<T> {
-    fn decode(tree: &Tree, faults: &mut Faults) -> Option<Located<T>> {
-        T::decode(tree, faults).map(|value| Located::new(value, tree.span))
+    fn decode(tree: &Tree, diagnostics: &mut Diagnostics) -> Option<Located<T>> {
+        T::decode(tree, diagnostics).map(|value| Located::new(value, tree.span))
     }
 }
 
 impl<T: Decode> Decode for Option<T> {
-    fn decode(tree: &Tree, faults: &mut Faults) -> Option<Option<T>> {
+    fn decode(tree: &Tree, diagnostics: &mut Diagnostics) -> Option<Option<T>> {
         match tree.node {
             Node::Null => Some(None),
-            _ => T::decode(tree, faults).map(Some),
+            _ => T::decode(tree, diagnostics).map(Some),
         }
     }
 }
 
 impl<T: Decode> Decode for Vec<T> {
-    fn decode(tree: &Tree, faults: &mut Faults) -> Option<Vec<T>> {
+    fn decode(tree: &Tree, diagnostics: &mut Diagnostics) -> Option<Vec<T>> {
         match &tree.node {
-            Node::List(items) => Some(items.iter().filter_map(|item| T::decode(item, faults)).collect()),
+            Node::List(items) => Some(
+                items
+                    .iter()
+                    .filter_map(|item| T::decode(item, diagnostics))
+                    .collect(),
+            ),
             Node::Null => Some(Vec::new()),
             _ => {
-                faults.expected("a list", tree);
+                diagnostics.expected("a list", tree);
                 None
             }
         }
@@ -258,10 +264,10 @@ impl<T: Decode> Decode for Vec<T> {
 }
 
 impl<T: Decode> Decode for BTreeMap<String, Located<T>> {
-    fn decode(tree: &Tree, faults: &mut Faults) -> Option<BTreeMap<String, Located<T>>> {
+    fn decode(tree: &Tree, diagnostics: &mut Diagnostics) -> Option<BTreeMap<String, Located<T>>> {
         let mut made = BTreeMap::new();
-        for (key, value) in faults.entries(tree, "a map")? {
-            if let Some(value) = T::decode(value, faults) {
+        for (key, value) in diagnostics.entries(tree, "a map")? {
+            if let Some(value) = T::decode(value, diagnostics) {
                 made.insert(key.text.clone(), Located::new(value, key.span));
             }
         }
@@ -269,7 +275,7 @@ impl<T: Decode> Decode for BTreeMap<String, Located<T>> {
     }
 }
 
-/// A section of the file: a struct whose fields are its keys, none of which must be there.
+/// Defines a section of the file: a struct whose fields are its keys, all of them optional.
 macro_rules! section {
     ($(#[$meta:meta])* $vis:vis struct $name:ident { $($(#[$field_meta:meta])* pub $field:ident: $ty:ty,)* }) => {
         $(#[$meta])*
@@ -279,17 +285,17 @@ macro_rules! section {
         $vis struct $name { $($(#[$field_meta])* pub $field: $ty,)* }
 
         impl $crate::decode::Decode for $name {
-            fn decode(tree: &$crate::tree::Tree, faults: &mut $crate::decode::Faults) -> Option<$name> {
+            fn decode(tree: &$crate::tree::Tree, diagnostics: &mut $crate::decode::Diagnostics) -> Option<$name> {
                 const KEYS: &[&str] = &[$($crate::decode::key_of(stringify!($field))),*];
                 let mut made = $name::default();
-                for (key, value) in faults.entries(tree, "a map")? {
+                for (key, value) in diagnostics.entries(tree, "a map")? {
                     $(if key.text == $crate::decode::key_of(stringify!($field)) {
-                        if let Some(value) = $crate::decode::Decode::decode(value, faults) {
+                        if let Some(value) = $crate::decode::Decode::decode(value, diagnostics) {
                             made.$field = value;
                         }
                         continue;
                     })*
-                    faults.unknown_key(key, KEYS);
+                    diagnostics.unknown_key(key, KEYS);
                 }
                 Some(made)
             }
@@ -297,7 +303,7 @@ macro_rules! section {
     };
 }
 
-/// An enum of words.
+/// Defines an enum whose variants have names in files.
 macro_rules! words {
     ($(#[$meta:meta])* $vis:vis enum $name:ident { $($(#[$variant_meta:meta])* $variant:ident = $word:literal,)* }) => {
         $(#[$meta])*
@@ -306,16 +312,16 @@ macro_rules! words {
         $vis enum $name { $($(#[$variant_meta])* #[serde(rename = $word)] $variant,)* }
 
         impl $name {
-            /// The words that there are.
+            /// The names of all variants.
             pub const WORDS: &'static [&'static str] = &[$($word),*];
 
-            /// The word in files.
+            /// Returns the name of the variant in files.
             pub const fn word(self) -> &'static str {
                 match self { $($name::$variant => $word,)* }
             }
 
-            /// What a word means; `None` for other words.
-            pub fn of(word: &str) -> Option<$name> {
+            /// Parses the name of a variant. Returns `None` for other names.
+            pub fn from_name(word: &str) -> Option<$name> {
                 match word { $($word => Some($name::$variant),)* _ => None }
             }
         }
@@ -327,12 +333,12 @@ macro_rules! words {
         }
 
         impl $crate::decode::Decode for $name {
-            fn decode(tree: &$crate::tree::Tree, faults: &mut $crate::decode::Faults) -> Option<$name> {
-                let word = String::decode(tree, faults)?;
-                let found = $name::of(&word);
+            fn decode(tree: &$crate::tree::Tree, diagnostics: &mut $crate::decode::Diagnostics) -> Option<$name> {
+                let word = String::decode(tree, diagnostics)?;
+                let found = $name::from_name(&word);
                 if found.is_none() {
                     let help = $crate::decode::suggestion(&word, $name::WORDS);
-                    faults.value(format!("`{word}` is not known here"), tree.span, help);
+                    diagnostics.value(format!("`{word}` is not known here"), tree.span, help);
                 }
                 found
             }

@@ -1,8 +1,8 @@
-//! Every code of a fault with its page.
+//! The explanation page of each diagnostic code of this crate.
 
 use orchestra_graph::{Page, Severity};
 
-/// The page of a code of this crate.
+/// Returns the page of a diagnostic code, or `None` if the code does not belong to this crate.
 ///
 /// ```
 /// let page = orchestra_config::explain("unknown_agent").expect("a code of this crate");
@@ -13,7 +13,7 @@ pub fn explain(code: &str) -> Option<&'static Page> {
     PAGES.iter().find(|page| page.code == code)
 }
 
-/// All codes of this crate, sorted.
+/// Returns the pages of all codes of this crate, sorted by code.
 ///
 /// ```
 /// assert!(orchestra_config::rules().iter().any(|page| page.code == "template_variable"));
@@ -55,7 +55,7 @@ static PAGES: &[Page] = &[
     ),
     page!(
         "config_syntax",
-        "the configuration is no YAML, or cannot be read",
+        "the configuration is not YAML, or cannot be read",
         "Orchestra, agent configuration"
     ),
     page!(
@@ -71,7 +71,7 @@ static PAGES: &[Page] = &[
     page!(
         "literal_template",
         Info,
-        "a prompt that is no template holds the mark of one",
+        "a prompt that is not a template contains template syntax",
         "Orchestra, prompt composition"
     ),
     page!(

@@ -1,16 +1,16 @@
-//! The files of a configuration: how they are read, which were read or missed, and a set of them in constant data.
+//! The files of a configuration: reading them, recording which were read or missing, and embedding them as constants.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use orchestra_graph::{ChildReader, ReadFault, plain_path};
+use orchestra_graph::{ChildReader, ReadError, plain_path};
 use serde::{Deserialize, Serialize};
 
 use crate::tree::MAX_BYTES;
 
-/// A file that was read, or was looked for and is not there. If one that is not there appears, it may be used instead
-/// of another.
+/// A file that was read, or that was looked for and does not exist. A missing file that appears later may be used
+/// instead of another one.
 ///
 /// ```
 /// use orchestra_config::FileUse;
@@ -19,13 +19,13 @@ use crate::tree::MAX_BYTES;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct FileUse {
-    /// The path, as the reader was asked for it.
+    /// The path, as it was passed to the reader.
     pub path: String,
-    /// Whether it is there.
+    /// `true` if the file exists.
     pub found: bool,
 }
 
-/// The files of a configuration in constant data, so that a compiled program needs none of them when it runs.
+/// The files of a configuration as constants, so that a compiled program does not need them at run time.
 ///
 /// ```
 /// use orchestra_config::{Project, Sources};
@@ -40,34 +40,35 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// The path of the configuration, and paths with texts of it and all that it needs.
+    /// Creates the set from the path of the configuration, and the paths and texts of the configuration and all files
+    /// it needs.
     pub const fn new(configuration: &'static str, files: &'static [(&'static str, &'static str)]) -> Sources {
         Sources { configuration, files }
     }
 
-    /// The path of the configuration.
+    /// Returns the path of the configuration.
     pub const fn configuration(&self) -> &'static str {
         self.configuration
     }
 
-    /// All paths with their texts.
+    /// Returns the path and text of each file.
     pub const fn files(&self) -> &'static [(&'static str, &'static str)] {
         self.files
     }
 }
 
 impl ChildReader for Sources {
-    fn read(&self, path: &str, _: u64) -> Result<Vec<u8>, ReadFault> {
+    fn read(&self, path: &str, _: u64) -> Result<Vec<u8>, ReadError> {
         let file = self.files.iter().find(|(own, _)| *own == path);
         file.map(|(_, text)| text.as_bytes().to_vec())
-            .ok_or(ReadFault::Missing)
+            .ok_or(ReadError::Missing)
     }
 }
 
-/// What the reader gave for each path.
-type Found = Result<Arc<[u8]>, ReadFault>;
+/// The result of reading a path.
+type Found = Result<Arc<[u8]>, ReadError>;
 
-/// Reads each file once and remembers which were asked for.
+/// A reader that reads each file once and records the requested paths.
 pub(crate) struct Files<'r> {
     reader: Option<&'r dyn ChildReader>,
     known: RefCell<BTreeMap<String, Found>>,
@@ -83,25 +84,25 @@ impl<'r> Files<'r> {
 
     pub(crate) fn read(&self, path: &str) -> Found {
         let Some(reader) = self.reader else {
-            return Err(ReadFault::Missing);
+            return Err(ReadError::Missing);
         };
         let mut known = self.known.borrow_mut();
         let read = || reader.read(path, MAX_BYTES).map(Arc::from);
         known.entry(path.to_owned()).or_insert_with(read).clone()
     }
 
-    /// The files that were asked for.
+    /// Returns the requested files.
     pub(crate) fn used(&self) -> Vec<FileUse> {
         let known = self.known.borrow();
         let used = known.iter().map(|(path, found)| FileUse {
             path: path.clone(),
-            found: !matches!(found, Err(ReadFault::Missing)),
+            found: !matches!(found, Err(ReadError::Missing)),
         });
         used.collect()
     }
 }
 
-/// The folder of a file; empty for the one that all paths are relative to.
+/// Returns the folder of a file; empty for the folder that all paths are relative to.
 pub(crate) fn folder_of(file: &str) -> &str {
     match file.rfind('/') {
         Some(0) => "/",
@@ -110,7 +111,7 @@ pub(crate) fn folder_of(file: &str) -> &str {
     }
 }
 
-/// A path below a folder, in the form that one file has.
+/// Returns a path relative to a folder, in normal form, so that a file has only one path.
 pub(crate) fn join(folder: &str, path: &str) -> String {
     match (path.starts_with('/'), folder) {
         (true, _) | (_, "") => plain_path(path),

@@ -1,4 +1,4 @@
-//! Bounds how long the texts within a template may grow. The template engine counts steps, and one step may double a text.
+//! Limits on the length of texts within a template. The template engine counts steps, but one step may double a text.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write as _};
@@ -11,25 +11,25 @@ use minijinja::{Environment, Error, ErrorKind, State, escape_formatter, filters}
 use crate::scan::{Tag, Use};
 use crate::template::MAX_RENDERED;
 
-/// Of how many values of the run one value of a template may be put together.
+/// Maximum number of run values that one value of a template may be composed of.
 const MAX_COPIES: u64 = 128;
-/// How often a value may be counted that is multiplied by another one.
+/// The factor to assume if a value is multiplied by an unknown number.
 const UNKNOWN_FACTOR: u64 = 32;
-/// The largest number that a tag may hold which could repeat a text so often.
+/// The largest number in a tag that could repeat a text that many times.
 const MAX_NUMBER: u64 = 1_000_000;
-/// How many bytes a template may write in all, also into variables.
+/// Maximum number of bytes that a template may write in total, including into variables.
 const MAX_WRITTEN: usize = 4 * MAX_RENDERED;
-/// How many blanks `indent` puts before a line.
+/// Maximum number of blanks that `indent` may insert before a line.
 const MAX_INDENT: usize = 1000;
 
-/// The tag by which a text may grow beyond all bounds, and why.
+/// Returns the tag by which a text may grow without bound, with the reason. Returns `None` if there is no such tag.
 pub(crate) fn endless(tags: &[Tag]) -> Option<(Range<usize>, String)> {
     let mut copies: BTreeMap<String, u64> = BTreeMap::new();
     let mut loops = 0usize;
-    // What the loop around sets, from which tag on.
+    // The variables that the outermost loop sets, each with the index of the last tag that sets it.
     let mut carried: BTreeMap<String, usize> = BTreeMap::new();
     for (at, tag) in tags.iter().enumerate() {
-        let fault = |message: String| Some((tag.start..tag.start + 2, message));
+        let diagnostic = |message: String| Some((tag.start..tag.start + 2, message));
         if tag.is("for") {
             if loops == 0 {
                 carried = set_in_loop(tags.get(at..).unwrap_or_default(), at);
@@ -41,19 +41,19 @@ pub(crate) fn endless(tags: &[Tag]) -> Option<(Range<usize>, String)> {
         if let Some(number) = tag.largest_number().filter(|number| *number > MAX_NUMBER)
             && tag.may_repeat()
         {
-            return fault(format!("the number {number} is larger than {MAX_NUMBER}"));
+            return diagnostic(format!("the number {number} is larger than {MAX_NUMBER}"));
         }
         let used = tag.values();
         let known = |name: &String| copies.get(name).copied().unwrap_or(1);
         let sum = used.iter().map(known).fold(0, u64::saturating_add).max(1);
         let weight = match tag.factor() {
-            // A text of the template itself is short.
+            // A literal text in the template is short.
             Some(Some(number)) if used.is_empty() => 1 + number / 10_000,
             Some(factor) => sum.saturating_mul(factor.unwrap_or(UNKNOWN_FACTOR).clamp(1, 100)),
             None => sum,
         };
         if weight > MAX_COPIES {
-            return fault(format!(
+            return diagnostic(format!(
                 "this may be put together of more than {MAX_COPIES} values, and grow too long"
             ));
         }
@@ -61,7 +61,7 @@ pub(crate) fn endless(tags: &[Tag]) -> Option<(Range<usize>, String)> {
         let grows = |name: &&String| carried.get(*name).is_some_and(|first| loops > 0 && *first >= at);
         let combines = tag.is("set") && !tag.only_counts() && (used.len() > 1 || tag.has_texts());
         if let Some(name) = used.iter().find(grows).filter(|_| combines) {
-            return fault(format!(
+            return diagnostic(format!(
                 "`{name}` grows with each turn of the loop; write the text in the loop, or use `join`"
             ));
         }
@@ -72,11 +72,11 @@ pub(crate) fn endless(tags: &[Tag]) -> Option<(Range<usize>, String)> {
     None
 }
 
-/// The variables that a loop sets, each with the last tag that does.
+/// Returns the variables that a loop sets, each with the index of the last tag that sets it.
 fn set_in_loop(tags: &[Tag], first: usize) -> BTreeMap<String, usize> {
     let mut depth = 0usize;
     let mut found = BTreeMap::new();
-    for (place, tag) in tags.iter().enumerate() {
+    for (position, tag) in tags.iter().enumerate() {
         if tag.is("for") {
             depth += 1;
         } else if tag.is("endfor") {
@@ -86,13 +86,13 @@ fn set_in_loop(tags: &[Tag], first: usize) -> BTreeMap<String, usize> {
             break;
         }
         if tag.is("set") {
-            found.extend(tag.targets().into_iter().map(|name| (name, first + place)));
+            found.extend(tag.targets().into_iter().map(|name| (name, first + position)));
         }
     }
     found
 }
 
-/// Bounds what a template writes, and the filters that can make a text much longer.
+/// Limits the output of a template, and replaces the filters that can make a text much longer by limited ones.
 pub(crate) fn bound(environment: &mut Environment<'_>) {
     let written = AtomicUsize::new(0);
     environment.set_formatter(move |out, state, value| {
@@ -117,8 +117,8 @@ fn replace(
     from: StringInput<'_>,
     to: StringInput<'_>,
 ) -> Result<Value, Error> {
-    let places = value.as_str().matches(from.as_str()).count();
-    let longer = places.saturating_mul(to.as_str().len());
+    let positions = value.as_str().matches(from.as_str()).count();
+    let longer = positions.saturating_mul(to.as_str().len());
     if value.as_str().len().saturating_add(longer) > MAX_RENDERED {
         return Err(too_long());
     }
@@ -163,7 +163,7 @@ fn indent(
     filters::indent(value, width, first, blank, kwargs)
 }
 
-/// How long a value is as a text, which is not made where it is too long.
+/// Returns the length of a value as text in bytes. Stops with an error at the limit, so that no long text is created.
 fn length(value: &Value) -> Result<usize, Error> {
     if let Some(text) = value.as_str() {
         return Ok(text.len());
@@ -180,7 +180,7 @@ fn too_long() -> Error {
     )
 }
 
-/// Counts the bytes of a text up to the limit.
+/// A writer that counts bytes up to the limit.
 struct Counted(usize);
 
 impl fmt::Write for Counted {
@@ -195,12 +195,13 @@ impl fmt::Write for Counted {
 }
 
 impl Tag {
-    /// The roots of the variables whose values this tag uses, one for each time.
+    /// Returns the root variables whose values the tag uses, once for each use. Conditions of `if` and `elif` do not
+    /// count.
     fn values(&self) -> Vec<String> {
         let targets: BTreeSet<usize> = self.target_places().into_iter().collect();
         let starts: BTreeSet<usize> = targets
             .iter()
-            .filter_map(|place| self.tokens.get(*place).map(|token| token.range.start))
+            .filter_map(|position| self.tokens.get(*position).map(|token| token.range.start))
             .collect();
         let names = crate::scan::names_of(&self.tokens, self.statement).into_iter();
         let used = names.filter(|name| name.what == Use::Variable && !starts.contains(&name.range.start));
@@ -210,41 +211,43 @@ impl Tag {
             .collect()
     }
 
-    /// The variables that it sets.
+    /// Returns the variables that the tag sets.
     fn targets(&self) -> Vec<String> {
-        let places = self.target_places().into_iter();
-        places
-            .filter_map(|place| self.tokens.get(place)?.word().map(str::to_owned))
+        let positions = self.target_places().into_iter();
+        positions
+            .filter_map(|position| self.tokens.get(position)?.word().map(str::to_owned))
             .collect()
     }
 
     fn target_places(&self) -> Vec<usize> {
         let upto = |end: &dyn Fn(usize) -> bool| -> Vec<usize> {
-            let places = 1..self.tokens.len();
-            let places = places.take_while(|place| !end(*place));
-            places
-                .filter(|place| {
+            let positions = 1..self.tokens.len();
+            let positions = positions.take_while(|position| !end(*position));
+            positions
+                .filter(|position| {
                     self.tokens
-                        .get(*place)
+                        .get(*position)
                         .is_some_and(|token| token.word().is_some())
                 })
                 .collect()
         };
-        let is_mark = |place: usize, mark| self.tokens.get(place).is_some_and(|token| token.is_mark(mark));
+        let is_mark =
+            |position: usize, mark| self.tokens.get(position).is_some_and(|token| token.is_mark(mark));
         if self.is("for") {
-            return upto(&|place| self.tokens.get(place).is_some_and(|token| token.is_word("in")));
+            return upto(&|position| self.tokens.get(position).is_some_and(|token| token.is_word("in")));
         }
         if self.is("set") {
-            return upto(&|place| is_mark(place, '=') || is_mark(place, '|'));
+            return upto(&|position| is_mark(position, '=') || is_mark(position, '|'));
         }
         if self.is("with") {
-            let before_equals = |place: &usize| is_mark(place + 1, '=') && !is_mark(place + 2, '=');
+            let before_equals = |position: &usize| is_mark(position + 1, '=') && !is_mark(position + 2, '=');
             return (1..self.tokens.len()).filter(before_equals).collect();
         }
         Vec::new()
     }
 
-    /// By what a value is multiplied: `None` where nothing is, and an unknown factor where no number says so.
+    /// Returns the factor by which the tag multiplies a value. Returns `None` if it does not multiply, and `Some(None)`
+    /// if the factor is unknown.
     fn factor(&self) -> Option<Option<u64>> {
         let multiplies = self.tokens.iter().any(|token| token.is_mark('*'));
         multiplies.then(|| self.largest_number())
@@ -254,7 +257,7 @@ impl Tag {
         self.tokens.iter().filter_map(|token| token.number()).max()
     }
 
-    /// Whether it holds something by which a number may become the length of a text.
+    /// Returns whether the tag contains an operator or call that could turn a number into the length of a text.
     fn may_repeat(&self) -> bool {
         self.tokens
             .iter()
@@ -265,7 +268,7 @@ impl Tag {
         self.tokens.iter().any(|token| token.is_text())
     }
 
-    /// Whether it does no more than to add numbers to a variable.
+    /// Returns whether the tag only adds numbers to a variable.
     fn only_counts(&self) -> bool {
         let behind = self.tokens.iter().skip_while(|token| !token.is_mark('=')).skip(1);
         let mut words = 0;

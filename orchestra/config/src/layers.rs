@@ -1,15 +1,15 @@
-//! Prompt layers: found in folders, read, and put together.
+//! Prompt layers: finding them in folders, decoding them, and resolving their bases.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use orchestra_graph::{Diagnostic, ReadFault, Source, Span};
+use orchestra_graph::{Diagnostic, ReadError, Source, Span};
 use serde::{Deserialize, Serialize};
 
 use crate::built_in::BUILT_IN;
 use crate::check::is_name;
-use crate::decode::{Codes, Decode, Faults, section, words};
+use crate::decode::{Codes, Decode, Diagnostics, section, words};
 use crate::files::{Files, join};
 use crate::located::Located;
 use crate::reports::Reports;
@@ -22,7 +22,7 @@ words! {
     /// ```
     /// use orchestra_config::LayerKind;
     /// assert_eq!(LayerKind::Role.folder(), "roles");
-    /// assert_eq!(LayerKind::of("task"), Some(LayerKind::Task));
+    /// assert_eq!(LayerKind::from_name("task"), Some(LayerKind::Task));
     /// ```
     pub enum LayerKind {
         /// What the model is; its text begins the system prompt.
@@ -61,15 +61,15 @@ impl LayerKind {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LayerUse {
-    /// Its kind.
+    /// The kind of the layer.
     pub kind: LayerKind,
-    /// Its name.
+    /// The name of the layer.
     pub name: String,
-    /// The file that holds it. Those that come with Orchestra begin with `orchestra:`.
+    /// The file that holds the layer. The paths of built-in layers begin with `orchestra:`.
     pub path: String,
 }
 
-/// The faults of a layer are all of one code.
+/// The diagnostic codes of layer files; all are the same.
 const CODES: Codes = Codes {
     syntax: "prompt_layer_invalid",
     unknown_key: "prompt_layer_invalid",
@@ -103,7 +103,7 @@ section! {
     }
 }
 
-/// A layer that was found.
+/// A layer that was found and decoded.
 #[derive(Debug)]
 pub(crate) struct Layer {
     pub(crate) kind: LayerKind,
@@ -123,7 +123,7 @@ impl Layer {
         }
     }
 
-    /// The layer as a task template.
+    /// Returns the layer as a task template.
     pub(crate) fn template(&self) -> TaskTemplate {
         let lines = self.lines().into_iter().map(|at| {
             let position = self.source.position(at);
@@ -134,7 +134,8 @@ impl Layer {
         template
     }
 
-    /// The bytes of the file that hold some bytes of the text.
+    /// Returns the span in the file of a byte range of the text. In a folded or escaped line, returns an empty span at
+    /// the start of the line.
     pub(crate) fn span(&self, range: std::ops::Range<usize>) -> Span {
         let before = self.text.get(..range.start).unwrap_or(&self.text.value);
         let line = before.matches('\n').count();
@@ -146,7 +147,7 @@ impl Layer {
         let start = line.saturating_add(u32::try_from(inside).unwrap_or(0));
         let span = Span::new(start, start.saturating_add(length));
         let found = self.source.text().get(span.start as usize..span.end as usize);
-        // In a line that is folded or escaped the columns are others.
+        // Columns differ in a line that is folded or escaped.
         if found == self.text.get(range) {
             span
         } else {
@@ -154,8 +155,8 @@ impl Layer {
         }
     }
 
-    /// Where in the file each line of the text begins. Of a text that is folded or escaped, what follows the first line
-    /// that is not found as it is has the place of the last one that was.
+    /// Returns the offset in the file at which each line of the text begins. If the text is folded or escaped, the
+    /// first line that is not found verbatim and all lines after it have the offset of the last line that was found.
     fn lines(&self) -> Vec<u32> {
         let file = self.source.text();
         let mut at = self.text.span.start as usize;
@@ -179,23 +180,23 @@ impl Layer {
     }
 }
 
-/// Why there is no layer.
+/// The reason why a layer is not available.
 #[derive(Clone, Debug)]
 pub(crate) enum NoLayer {
-    /// It is nowhere; where it was looked for.
+    /// The layer does not exist; holds the paths that were searched.
     Missing(Vec<String>),
-    /// Its name leads out of the folders.
+    /// The name would escape the folders.
     Name,
-    /// It was found and is told of elsewhere.
+    /// The layer exists but is invalid, which has been reported.
     Invalid,
 }
 
 type FoundLayer = Result<Rc<Layer>, NoLayer>;
 
-/// Finds layers and reads each once.
+/// The prompt layers of a project; finds each layer and reads it once.
 pub(crate) struct Library<'f> {
     files: &'f Files<'f>,
-    /// The folders that are looked through, in this order.
+    /// The folders to search, in this order.
     folders: Vec<String>,
     known: RefCell<BTreeMap<(LayerKind, String), FoundLayer>>,
 }
@@ -209,7 +210,7 @@ impl<'f> Library<'f> {
         }
     }
 
-    /// The layer of a name: the first that is found, then the one that comes with Orchestra.
+    /// Returns the layer of a name: the first that is found in the folders, else the built-in one.
     pub(crate) fn find(&self, kind: LayerKind, name: &str, reports: &mut Reports) -> FoundLayer {
         let key = (kind, name.to_owned());
         if let Some(found) = self.known.borrow().get(&key) {
@@ -233,16 +234,16 @@ impl<'f> Library<'f> {
             }
             match self.files.read(&path) {
                 Ok(bytes) => return read(kind, name, &path, &bytes, reports),
-                Err(ReadFault::Missing) => missed.push(path),
-                Err(fault) => {
-                    let why = match fault {
-                        ReadFault::TooLong(_) => format!("it is longer than {MAX_BYTES} bytes"),
-                        ReadFault::Other(why) => why,
-                        ReadFault::Missing => String::new(),
+                Err(ReadError::Missing) => missed.push(path),
+                Err(diagnostic) => {
+                    let why = match diagnostic {
+                        ReadError::TooLong(_) => format!("it is longer than {MAX_BYTES} bytes"),
+                        ReadError::Other(why) => why,
+                        ReadError::Missing => String::new(),
                     };
                     let message = format!("the {kind} `{name}` cannot be read: {why}");
-                    let fault = Diagnostic::error("prompt_layer_invalid", message, Span::default());
-                    reports.add(&Source::new(path, ""), fault);
+                    let diagnostic = Diagnostic::error("prompt_layer_invalid", message, Span::default());
+                    reports.add(&Source::new(path, ""), diagnostic);
                     return Err(NoLayer::Invalid);
                 }
             }
@@ -253,7 +254,7 @@ impl<'f> Library<'f> {
         }
     }
 
-    /// A layer with all that it extends, the deepest first.
+    /// Returns a layer with all layers that it extends, the innermost base first.
     pub(crate) fn chain(
         &self,
         kind: LayerKind,
@@ -273,18 +274,18 @@ impl<'f> Library<'f> {
                     let mut names: Vec<&str> = chain.iter().map(|layer| layer.name.as_str()).collect();
                     names.push(&found.name);
                     let message = format!("the {} `{}` extends itself", found.kind, found.name);
-                    let fault = Diagnostic::error("prompt_layer_invalid", message, base.span);
-                    let fault = fault
+                    let diagnostic = Diagnostic::error("prompt_layer_invalid", message, base.span);
+                    let diagnostic = diagnostic
                         .note(names.join(" extends "))
                         .help("take one `extends` away");
-                    reports.add(&last.source, fault);
+                    reports.add(&last.source, diagnostic);
                     break;
                 }
                 Ok(found) => chain.push(found),
                 Err(NoLayer::Invalid) => break,
                 Err(why) => {
-                    let fault = missing(last.kind, base, base.span, &why);
-                    reports.add(&last.source, fault);
+                    let diagnostic = missing(last.kind, base, base.span, &why);
+                    reports.add(&last.source, diagnostic);
                     break;
                 }
             }
@@ -293,14 +294,16 @@ impl<'f> Library<'f> {
         Ok(chain)
     }
 
-    /// What a layer extends. A persona extends another persona or a role; one of its own name is the role.
+    /// Returns the layer that a layer extends. A persona extends another persona or a role; if it extends its own name,
+    /// that is the role.
     fn base(&self, layer: &Layer, base: &str, reports: &mut Reports) -> FoundLayer {
         if layer.kind != LayerKind::Persona {
             return self.find(layer.kind, base, reports);
         }
-        let persona = match base == layer.name {
-            true => Err(NoLayer::Missing(Vec::new())),
-            false => self.find(LayerKind::Persona, base, reports),
+        let persona = if base == layer.name {
+            Err(NoLayer::Missing(Vec::new()))
+        } else {
+            self.find(LayerKind::Persona, base, reports)
         };
         match persona {
             Err(NoLayer::Missing(mut missed)) => match self.find(LayerKind::Role, base, reports) {
@@ -315,15 +318,15 @@ impl<'f> Library<'f> {
     }
 }
 
-/// The fault of a layer that is not there, where it is named.
+/// Returns the diagnostic for a layer that does not exist, at the span that names it.
 pub(crate) fn missing(kind: LayerKind, name: &str, span: Span, why: &NoLayer) -> Diagnostic {
     let code = "prompt_layer_missing";
     match why {
-        NoLayer::Name => Diagnostic::error(code, format!("`{name}` is no name of a {kind}"), span).help(
+        NoLayer::Name => Diagnostic::error(code, format!("`{name}` is not a valid {kind} name"), span).help(
             "use letters, digits, `-`, `_` and `.`; a name does not lead out of the folders of prompts",
         ),
         NoLayer::Missing(_) | NoLayer::Invalid => {
-            let fault = Diagnostic::error(code, format!("there is no {kind} `{name}`"), span);
+            let diagnostic = Diagnostic::error(code, format!("unknown {kind} `{name}`"), span);
             let mut known: Vec<&str> = BUILT_IN
                 .iter()
                 .filter_map(|(path, _)| {
@@ -334,36 +337,36 @@ pub(crate) fn missing(kind: LayerKind, name: &str, span: Span, why: &NoLayer) ->
                 .collect();
             known.sort_unstable();
             let near = orchestra_graph::did_you_mean(name, known.iter().copied());
-            let fault = match (near, why) {
-                (Some(near), _) => fault.help(format!("did you mean `{near}`?")),
+            let diagnostic = match (near, why) {
+                (Some(near), _) => diagnostic.help(format!("did you mean `{near}`?")),
                 (None, NoLayer::Missing(missed)) => match missed.first() {
-                    Some(first) => fault.help(format!("write it into `{first}`")),
-                    None => fault.help(format!("Orchestra comes with {}", known.join(", "))),
+                    Some(first) => diagnostic.help(format!("write it into `{first}`")),
+                    None => diagnostic.help(format!("Orchestra comes with {}", known.join(", "))),
                 },
-                (None, _) => fault,
+                (None, _) => diagnostic,
             };
             match why {
                 NoLayer::Missing(missed) if !missed.is_empty() => {
-                    fault.note(format!("looked for {}", missed.join(", ")))
+                    diagnostic.note(format!("looked for {}", missed.join(", ")))
                 }
-                _ => fault,
+                _ => diagnostic,
             }
         }
     }
 }
 
-/// Reads the file of a layer.
+/// Reads and decodes the file of a layer.
 fn read(kind: LayerKind, name: &str, path: &str, bytes: &[u8], reports: &mut Reports) -> FoundLayer {
     let (source, tree) = tree::read(path, bytes, CODES.syntax);
-    let mut faults = Faults::new(source.clone(), CODES);
+    let mut diagnostics = Diagnostics::new(source.clone(), CODES);
     let layer = match tree {
-        Ok(tree) => decode(kind, name, &source, &tree, &mut faults),
-        Err(fault) => {
-            faults.list.push(fault);
+        Ok(tree) => decode(kind, name, &source, &tree, &mut diagnostics),
+        Err(diagnostic) => {
+            diagnostics.list.push(diagnostic);
             None
         }
     };
-    reports.add_all(&source, faults.list);
+    reports.add_all(&source, diagnostics.list);
     layer.map(Rc::new).ok_or(NoLayer::Invalid)
 }
 
@@ -372,30 +375,30 @@ fn decode(
     name: &str,
     source: &Source,
     tree: &tree::Tree,
-    faults: &mut Faults,
+    diagnostics: &mut Diagnostics,
 ) -> Option<Layer> {
-    let entries = faults.entries(tree, "a map with one layer")?;
+    let entries = diagnostics.entries(tree, "a map with one layer")?;
     let mut body = None;
     for (key, value) in entries {
         if key.text == kind.word() {
             body = Some((key, value));
-        } else if LayerKind::of(&key.text).is_some() {
-            faults.value(
+        } else if LayerKind::from_name(&key.text).is_some() {
+            diagnostics.value(
                 format!("this holds a {}, not a {kind}", key.text),
                 key.span,
                 format!(
                     "move it to `{}`, or write `{kind}:`",
-                    LayerKind::of(&key.text)?.folder()
+                    LayerKind::from_name(&key.text)?.folder()
                 ),
             );
             return None;
         } else {
-            faults.unknown_key(key, &[kind.word()]);
+            diagnostics.unknown_key(key, &[kind.word()]);
         }
     }
     let Some((key, body)) = body else {
-        if faults.list.is_empty() {
-            faults.value(
+        if diagnostics.list.is_empty() {
+            diagnostics.value(
                 format!("there is no `{kind}:`"),
                 tree.span,
                 format!("begin with `{kind}:`"),
@@ -404,7 +407,7 @@ fn decode(
         return None;
     };
     if matches!(body.node, Node::Null) {
-        faults.value(
+        diagnostics.value(
             format!("the {kind} is empty"),
             key.span,
             "write its text below it",
@@ -413,32 +416,32 @@ fn decode(
     }
     let (said, extends, text, text_key) = match kind {
         LayerKind::Role => {
-            let file = RoleFile::decode(body, faults)?;
+            let file = RoleFile::decode(body, diagnostics)?;
             (file.name, file.extends, file.system, "system")
         }
         LayerKind::Persona | LayerKind::Personality => {
-            let file = ModifierFile::decode(body, faults)?;
+            let file = ModifierFile::decode(body, diagnostics)?;
             (file.name, file.extends, file.modifiers, "modifiers")
         }
         LayerKind::Task => {
-            let file = TaskFile::decode(body, faults)?;
+            let file = TaskFile::decode(body, diagnostics)?;
             (file.name, None, file.template, "template")
         }
     };
     if let Some(said) = said.filter(|said| said.value != name) {
-        faults.value(
+        diagnostics.value(
             format!("the {kind} is called `{}`, its file `{name}.yaml`", said.value),
             said.span,
             format!("write `name: {name}`, or rename the file"),
         );
     }
-    // What only extends something may add nothing.
+    // A layer that extends another one may add no text.
     let text = match text.filter(|text| !text.trim().is_empty()) {
         Some(text) => text,
         None if extends.is_some() => Located::default(),
         None => {
-            if !faults.list.iter().any(Diagnostic::is_error) {
-                faults.value(
+            if !diagnostics.list.iter().any(Diagnostic::is_error) {
+                diagnostics.value(
                     format!("the {kind} has no `{text_key}`"),
                     key.span,
                     format!("add `{text_key}: |`"),

@@ -1,8 +1,52 @@
-//! The project configuration of Orchestra: providers, agents, prompt layers, tools, and what each stage of a pipeline
-//! gets of them.
+//! The project configuration of Orchestra: providers, agents, prompt layers and tools, resolved for each stage of a
+//! pipeline.
 //!
-//! Everything here is pure: files come through a reader that is passed in. The macro, the command line and the agents
-//! all call this crate, so a configuration means the same to each of them.
+//! This crate performs no I/O: files are read through a reader that the caller passes in. The macro, the command line
+//! and the agents all use this crate, so a configuration means the same to each of them.
+//!
+//! # Glossary
+//!
+//! - **Configuration**: the content of `orchestra.yaml`.
+//! - **Project**: a configuration with its path.
+//! - **Model stage**: a node of a pipeline that calls a model.
+//! - **Provider**: a service that offers models through an API.
+//! - **Alias**: a name of a configuration for a model, such as `smart`.
+//! - **Backend**: the component that executes a model stage: a single call, an agent with tools, an external program,
+//!   or a simulation.
+//! - **Agent**: a named set of prompt layers, model settings and tools.
+//! - **Prompt layer**: a YAML file with one part of a prompt: a role, persona, personality or task.
+//! - **Task template**: a layer that is rendered to the message to the model.
+//! - **Resolution**: the settings of all model stages of a pipeline, each with the reason why it was chosen.
+//!
+//! # Modules, in reading order
+//!
+//! - `settings`: the settings of `orchestra.yaml` as types.
+//! - `located`: values with their spans.
+//! - `tree`: YAML as a tree with spans.
+//! - `decode`: decoding of the tree into types.
+//! - `check`: consistency checks of a configuration.
+//! - `workspace`: consistency checks of the repositories of a configuration.
+//! - `names`: look-up of tools, backends and providers by name.
+//! - `user`: the agents and tools in a user's folder.
+//! - `files`: reading, recording and embedding the files of a configuration.
+//! - `layers`: finding and reading prompt layers.
+//! - `built_in`: the prompt layers that ship with Orchestra.
+//! - `template`: checking and rendering of task templates.
+//! - `values`: the values that a template is rendered with.
+//! - `scan`: finding the names that a template uses.
+//! - `growth`: limits on the length of texts within a template.
+//! - `resolve`: the project, and the entry points of resolution.
+//! - `stage`: the resolver's view of a pipeline.
+//! - `candidate`: candidate values of a setting, each with its source.
+//! - `choose`: the choice of each value of a stage.
+//! - `provider`: the choice of the provider of a stage.
+//! - `capability`: checks of a backend against the requirements of a stage.
+//! - `repositories`: checks of the use of repositories in a pipeline.
+//! - `resolved`: the result of resolution.
+//! - `table`: the resolution as a table for people.
+//! - `reports`: diagnostics, grouped by file.
+//! - `explain`: the explanation page of each diagnostic code.
+//! - `schema`: the JSON schema of `orchestra.yaml`, with the feature `schema`.
 
 mod built_in;
 mod candidate;

@@ -1,12 +1,12 @@
-//! Values with their places.
+//! Values with their spans.
 
 use std::ops::Deref;
 
 use orchestra_graph::Span;
 
-/// A value of a file, with the bytes that hold it.
+/// A value of a file with its span.
 ///
-/// Two are equal if their values are; where they stand makes no difference.
+/// Two located values are equal if their values are; spans are not compared.
 ///
 /// ```
 /// use orchestra_config::Configuration;
@@ -18,12 +18,12 @@ use orchestra_graph::Span;
 pub struct Located<T> {
     /// The value.
     pub value: T,
-    /// Where it stands; an entry of a map points at its key. Empty for a value that no file holds.
+    /// The bytes that hold the value; for an entry of a map, those of its key. Empty for a value that no file holds.
     pub span: Span,
 }
 
 impl<T> Located<T> {
-    /// A value at a place.
+    /// Creates a value with a span.
     pub const fn new(value: T, span: Span) -> Located<T> {
         Located { value, span }
     }

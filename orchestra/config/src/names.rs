@@ -1,10 +1,10 @@
-//! The names that a configuration knows: of tools, backends and providers.
+//! The names that a configuration can refer to: tools, backends and providers.
 
 use orchestra_graph::Span;
 
 use crate::settings::{BackendKind, Configuration, Names, ProviderKind};
 
-/// The tools that every agent knows.
+/// The names of the built-in tools.
 ///
 /// ```
 /// assert!(orchestra_config::BUILT_IN_TOOLS.contains(&"read-file"));
@@ -19,14 +19,14 @@ pub const BUILT_IN_TOOLS: &[&str] = &[
     "write-file",
 ];
 
-/// Those of them that change nothing.
+/// The built-in tools that change nothing.
 ///
 /// ```
 /// assert!(!orchestra_config::READ_ONLY_TOOLS.contains(&"shell"));
 /// ```
 pub const READ_ONLY_TOOLS: &[&str] = &["glob", "grep", "read-file", "search-code"];
 
-/// The name of a tool as configurations write it: models and Rust say `read_file`.
+/// Returns the name of a tool as configurations write it, with `-` instead of the `_` that models and Rust use.
 ///
 /// ```
 /// assert_eq!(orchestra_config::tool_name("backend:run_tests"), "backend:run-tests");
@@ -36,18 +36,19 @@ pub fn tool_name(name: &str) -> String {
 }
 
 impl Configuration {
-    /// What a backend is: one of `backends`, else one that is built in. `None` for other names.
+    /// Returns the kind of a backend: that of its entry in `backends`, else that of the built-in backend of this name.
+    /// Returns `None` for other names.
     pub fn backend_kind(&self, name: &str) -> Option<BackendKind> {
         let defined = self.backends.get(name).and_then(|backend| backend.kind.as_ref());
-        let built_in = || BackendKind::of(name).filter(|kind| *kind != BackendKind::Cli);
+        let built_in = || BackendKind::from_name(name).filter(|kind| *kind != BackendKind::Cli);
         match (defined, self.backends.contains_key(name)) {
             (Some(kind), _) => Some(kind.value),
-            (None, true) => BackendKind::of(name),
+            (None, true) => BackendKind::from_name(name),
             (None, false) => built_in(),
         }
     }
 
-    /// The names of all backends.
+    /// Returns the sorted names of all backends.
     pub fn backend_names(&self) -> Vec<&str> {
         let built_in = [BackendKind::Agent, BackendKind::Direct, BackendKind::Simulation];
         let defined = self.backends.keys().map(String::as_str);
@@ -58,10 +59,11 @@ impl Configuration {
         names
     }
 
-    /// What a provider speaks: as it says itself, else as its name says. One with an `api_base` and neither speaks as
-    /// OpenAI does. `None` for a name that neither the file nor Orchestra knows.
+    /// Returns the kind of API that a provider speaks: its `kind`, else the kind that its name stands for. A provider
+    /// with an `api_base` and neither of them is compatible with OpenAI. Returns `None` if neither the file nor
+    /// Orchestra knows the name.
     pub fn provider_kind(&self, name: &str) -> Option<ProviderKind> {
-        let by_name = ProviderKind::of(name);
+        let by_name = ProviderKind::from_name(name);
         let Some(provider) = self.providers.named.get(name) else {
             return by_name.filter(|kind| *kind != ProviderKind::OpenAiCompatible);
         };
@@ -72,7 +74,7 @@ impl Configuration {
             .then_some(ProviderKind::OpenAiCompatible))
     }
 
-    /// The names of all providers.
+    /// Returns the sorted names of all providers.
     pub fn provider_names(&self) -> Vec<&str> {
         let built_in = ProviderKind::WORDS.iter().copied();
         let built_in = built_in.filter(|word| self.provider_kind(word).is_some());
@@ -88,7 +90,8 @@ impl Configuration {
         names
     }
 
-    /// The names of all tools: built in, of the file, and of each repository as `REPOSITORY:TOOL`.
+    /// Returns the sorted names of all tools: the built-in ones, those of the file, and those of each repository as
+    /// `REPOSITORY:TOOL`.
     pub fn tool_names(&self) -> Vec<String> {
         let built_in = BUILT_IN_TOOLS.iter().map(|name| (*name).to_owned());
         let mut names: Vec<String> = built_in
@@ -105,7 +108,7 @@ impl Configuration {
         names
     }
 
-    /// Whether a tool changes nothing, so far as this file knows: some that are built in do not, and commands that say so.
+    /// Returns whether a tool is known to change nothing: a read-only built-in tool, or a command with `read_only`.
     ///
     /// ```
     /// use orchestra_config::Configuration;
@@ -140,7 +143,7 @@ impl Configuration {
     }
 }
 
-/// The place of an entry of a map, to point at.
-pub(crate) fn place<T>(entries: &Names<T>, name: &str) -> Span {
+/// Returns the span of an entry of a map, for diagnostics.
+pub(crate) fn position<T>(entries: &Names<T>, name: &str) -> Span {
     entries.get(name).map_or(Span::default(), |entry| entry.span)
 }

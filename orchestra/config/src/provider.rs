@@ -1,16 +1,16 @@
-//! Which provider has the model of a stage (rule F11).
+//! The choice of a stage's provider, and the provider of a model (rule F11).
 
 use orchestra_graph::{Diagnostic, NodeIndex};
 
-use crate::candidate::{Candidate, Doer, Place, of_attribute, of_configuration};
+use crate::candidate::{AgentLayer, Candidate, Location, of_attribute, of_configuration};
 use crate::check::unknown_provider;
 use crate::choose::Resolver;
 use crate::resolved::Reason;
 use crate::settings::{BackendKind, PipelineSettings, ProviderKind};
 
 impl ProviderKind {
-    /// Returns the kind of provider that has a model, told by the model's name: `claude-*`, `gpt-*`, `o3*`, `gemini-*`,
-    /// `VENDOR/MODEL` for OpenRouter, `MODEL:TAG` for Ollama. `None` where the name tells nothing.
+    /// Returns the kind of provider that has a model, judged by the model's name: `claude-*`, `gpt-*`, `o3*`,
+    /// `gemini-*`, `VENDOR/MODEL` for OpenRouter, `MODEL:TAG` for Ollama. Returns `None` if the name fits none of them.
     ///
     /// ```
     /// use orchestra_config::ProviderKind;
@@ -30,7 +30,7 @@ impl ProviderKind {
         } else if starts(&["gemini-", "gemma-"]) {
             Some(ProviderKind::Gemini)
         } else if starts(&["gpt-oss"]) {
-            // Its weights are public: many serve it, OpenAI does not.
+            // Its weights are public: many providers serve it, OpenAI does not.
             None
         } else if starts(&["gpt-", "chatgpt-", "codex-", "ft:"]) || is_o_series(&model) {
             Some(ProviderKind::OpenAi)
@@ -39,7 +39,7 @@ impl ProviderKind {
         }
     }
 
-    /// Returns whether the models of this kind are one vendor's own, so that a name tells them from those of others.
+    /// Returns whether one vendor alone offers the models of this kind, so that a model's name identifies the provider.
     const fn is_vendor(self) -> bool {
         matches!(
             self,
@@ -48,7 +48,7 @@ impl ProviderKind {
     }
 }
 
-/// Returns whether a name in lower case is one of `o1`, `o3-mini`, `o4-mini-2025-04-16` and so on.
+/// Returns whether a lower-case name is one of `o1`, `o3-mini`, `o4-mini-2025-04-16` and so on.
 ///
 /// ```
 /// use orchestra_config::is_o_series;
@@ -62,21 +62,21 @@ pub fn is_o_series(model: &str) -> bool {
     !version.is_empty() && version.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// What the name of a model says of its provider.
+/// The provider as far as the name of a model determines it.
 enum Told {
     One(String, Reason),
-    /// Several providers have it, in the order of their names.
+    /// Several providers have the model; sorted by name.
     Several(Vec<String>),
     Nothing,
 }
 
 impl Resolver<'_> {
-    /// Chooses the provider of a stage: the one that is named for it, else the one that its model tells, else the one that
-    /// holds for the project.
+    /// Chooses the provider of a stage: the one named for it, else the one that its model determines, else the default
+    /// of the project. Reports an ambiguous, unknown or missing provider.
     pub(crate) fn provider(
         &mut self,
         node: NodeIndex,
-        doer: &Doer<'_>,
+        agent_layer: &AgentLayer<'_>,
         own: Option<&PipelineSettings>,
         kind: BackendKind,
         model: Option<&Candidate<String>>,
@@ -84,7 +84,7 @@ impl Resolver<'_> {
         let configuration = &self.project.configuration;
         let providers = &configuration.providers;
         let named = of_attribute(self.stages.of_node(node, "llm_provider"))
-            .or_else(|| doer.said(&doer.agent.provider))
+            .or_else(|| agent_layer.candidate(&agent_layer.agent.provider))
             .or_else(|| of_attribute(self.stages.of_graph("llm_provider")))
             .or_else(|| of_configuration(own.and_then(|own| own.provider.as_ref()), Reason::Pipeline));
         let only = || {
@@ -93,7 +93,7 @@ impl Resolver<'_> {
             Some(Candidate {
                 value: first.0.clone(),
                 reason: Reason::Project,
-                place: Place::Configuration(first.1.span),
+                location: Location::Configuration(first.1.span),
             })
         };
         let mut ambiguous = None;
@@ -107,7 +107,7 @@ impl Resolver<'_> {
                 Told::One(value, reason) => Some(Candidate {
                     value,
                     reason,
-                    place: model.place,
+                    location: model.location,
                 }),
                 Told::Several(names) => {
                     ambiguous = Some((model.clone(), names));
@@ -125,16 +125,16 @@ impl Resolver<'_> {
                 let known = configuration.provider_kind(&chosen.value).is_some()
                     || configuration.providers.named.contains_key(&chosen.value);
                 if !known {
-                    self.tell(node, chosen.place, |span| {
+                    self.tell(node, chosen.location, |span| {
                         unknown_provider(configuration, &chosen.value, span)
                     });
                 }
             }
             None if !kind.needs_model() => {}
-            // Without a configuration nothing is said of models yet; a run says so where it needs one.
+            // Without a configuration nothing is reported yet; a run reports a missing provider when it needs one.
             None if self.project.path.is_some() => {
                 let message = format!("nothing says which provider `{}` uses", self.stages.id(node));
-                self.tell(node, Place::Nowhere, |span| {
+                self.tell(node, Location::Nowhere, |span| {
                     Diagnostic::error("unknown_provider", message, span)
                         .help("add `providers: {default: NAME}` to the configuration")
                 });
@@ -144,8 +144,8 @@ impl Resolver<'_> {
         chosen
     }
 
-    /// Finds the provider that has a model; `usual` is the one that is taken where a name tells nothing, and where several
-    /// fit and it is among them.
+    /// Finds the provider that has a model. `usual` is the default of the project; it is used if the name determines
+    /// nothing, and if it is among several that fit.
     fn told_by_model(&self, model: &str, usual: Option<&str>) -> Told {
         let configuration = &self.project.configuration;
         let named = &configuration.providers.named;
@@ -168,7 +168,7 @@ impl Resolver<'_> {
         let Some(family) = ProviderKind::of_model(model) else {
             return Told::Nothing;
         };
-        // A server that serves models of many vendors has none by their names, unless no other is there.
+        // The name of a model at OpenRouter or Ollama determines the provider only if the project has no default.
         if !family.is_vendor() && usual.is_some() {
             return Told::Nothing;
         }
@@ -177,7 +177,8 @@ impl Resolver<'_> {
         if let Some(told) = decide(by_family, Reason::Family) {
             return told;
         }
-        // A vendor's own API has no model of another vendor, whose API is known without a configuration.
+        // The default provider cannot have the model if it is the API of another vendor. The API of the model's vendor
+        // is known without a configuration.
         let is_elsewhere = usual.is_none_or(|usual| {
             let is_proxied = named
                 .get(usual)
@@ -185,9 +186,10 @@ impl Resolver<'_> {
             let kind = configuration.provider_kind(usual);
             kind.is_some_and(|kind| kind.is_vendor() && kind != family) && !is_proxied
         });
-        match is_elsewhere {
-            true => Told::One(family.word().to_owned(), Reason::Family),
-            false => Told::Nothing,
+        if is_elsewhere {
+            Told::One(family.word().to_owned(), Reason::Family)
+        } else {
+            Told::Nothing
         }
     }
 
@@ -201,7 +203,7 @@ impl Resolver<'_> {
             }
             None => String::new(),
         };
-        self.tell(node, model.place, |span| {
+        self.tell(node, model.location, |span| {
             Diagnostic::error("ambiguous_provider", message, span)
                 .note(note)
                 .help(help)

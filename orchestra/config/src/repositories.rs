@@ -1,42 +1,47 @@
-//! What a pipeline wants of the repositories of its project.
+//! Checks of the use of repositories in a pipeline.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use orchestra_graph::{Diagnostic, NodeIndex, kind};
 
-use crate::candidate::Place;
+use crate::candidate::Location;
 use crate::choose::Resolver;
 use crate::decode::suggestion;
 use crate::resolved::ResolvedStage;
 use crate::settings::BackendKind;
-use crate::stage::Said;
+use crate::stage::AttributeValue;
 
 impl Resolver<'_> {
-    /// The repositories that nodes name.
+    /// Reports unknown repositories that nodes name.
     pub(crate) fn check_repositories(&mut self) {
         let repositories = &self.project.configuration.workspace.repos;
         let known: Vec<&str> = repositories.keys().map(String::as_str).collect();
         for node in self.nodes() {
-            // A run takes the name as it is written.
-            let Some(name) = self.stages.of_node(node, "repo").filter(Said::is_filled) else {
+            // A run uses the name exactly as written.
+            let Some(name) = self
+                .stages
+                .of_node(node, "repo")
+                .filter(AttributeValue::is_filled)
+            else {
                 continue;
             };
             if repositories.contains_key(&*name.text) {
                 continue;
             }
-            let help = match known.is_empty() {
-                true => "define it in `workspace.repos` of the configuration".to_owned(),
-                false => suggestion(&name.text, &known),
+            let help = if known.is_empty() {
+                "define it in `workspace.repos` of the configuration".to_owned()
+            } else {
+                suggestion(&name.text, &known)
             };
             let message = format!("unknown repository `{}`", name.text);
-            self.tell(node, Place::Pipeline(name.span), |span| {
+            self.tell(node, Location::Pipeline(name.span), |span| {
                 Diagnostic::error("unknown_repository", message, span).help(help)
             });
         }
     }
 
-    /// The nodes where branches meet that may have changed files: files are merged behind the outcome of a node, and what
-    /// runs nothing has none.
+    /// Reports nodes at which branches meet that may have changed files, but where nothing can merge them. Files are
+    /// merged after the outcome of a node, and a node that runs nothing has no outcome.
     pub(crate) fn check_joins(&mut self, stages: &[ResolvedStage]) {
         if self.project.configuration.workspace.repos.is_empty() {
             return;
@@ -73,7 +78,7 @@ impl Resolver<'_> {
                 self.stages.id(join),
                 self.stages.id(writer)
             );
-            self.tell(join, Place::Nowhere, |span| {
+            self.tell(join, Location::Nowhere, |span| {
                 Diagnostic::error("workspace_join", message, span)
                     .note(note)
                     .help("put a fan-in (`shape=tripleoctagon`) before it")
@@ -86,7 +91,7 @@ impl Resolver<'_> {
         (0..count).map(NodeIndex)
     }
 
-    /// A stage between a fan-out and its join that may change files.
+    /// Returns a stage between a fan-out and its join that may change files.
     fn writer(
         &self,
         fan_out: NodeIndex,
@@ -116,19 +121,19 @@ impl Resolver<'_> {
                 calls && self.has_hooks(node) || stage.may_write(|tool| configuration.tool_is_read_only(tool))
             }),
             kind::START | kind::EXIT | kind::CONDITIONAL | kind::WAIT_HUMAN | kind::PARALLEL => false,
-            // A command, a pipeline or a handler of the program may do what it likes.
+            // A command, a child pipeline or a handler of the program may change anything.
             _ => true,
         }
     }
 
-    /// Whether commands run around the calls of the stage's tools.
+    /// Returns whether hooks run around the tool calls of the stage.
     fn has_hooks(&self, node: NodeIndex) -> bool {
         ["tool_hooks.pre", "tool_hooks.post"].into_iter().any(|name| {
-            let said = self
+            let attribute = self
                 .stages
                 .of_node(node, name)
                 .or_else(|| self.stages.of_graph(name));
-            said.as_ref().is_some_and(Said::is_filled)
+            attribute.as_ref().is_some_and(AttributeValue::is_filled)
         })
     }
 }

@@ -1,8 +1,8 @@
-//! A project: its configuration, and what pipelines get of it.
+//! A project: its configuration, resolved for the model stages of pipelines.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use orchestra_graph::{Analysis, ChildReader, Diagnostic, Pipeline, ReadFault, Report, Source, Span};
+use orchestra_graph::{Analysis, ChildReader, Diagnostic, Pipeline, ReadError, Report, Source, Span};
 
 use crate::choose::Resolver;
 use crate::files::{FileUse, Files, folder_of, join};
@@ -14,13 +14,13 @@ use crate::settings::{Agent, Configuration};
 use crate::stage::{Stages, Table};
 use crate::tree::MAX_BYTES;
 
-/// A configuration with its place.
+/// A configuration with its path.
 ///
 /// ```
 /// use orchestra_config::Project;
 /// let files = |path: &str, _: u64| match path {
 ///     "orchestra.yaml" => Ok(b"backend: drect\n".to_vec()),
-///     _ => Err(orchestra_graph::ReadFault::Missing),
+///     _ => Err(orchestra_graph::ReadError::Missing),
 /// };
 /// let project = Project::load("orchestra.yaml", &files);
 /// assert!(project.report.has_errors());
@@ -29,15 +29,15 @@ use crate::tree::MAX_BYTES;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Project {
-    /// What was understood of the file.
+    /// The part of the file that could be decoded.
     pub configuration: Configuration,
-    /// The path of the file; `None` where there is none.
+    /// The path of the file; `None` if there is none.
     pub path: Option<String>,
-    /// What is wrong with the file.
+    /// The diagnostics of the file.
     pub report: Report,
 }
 
-/// A project without a file: nothing is set.
+/// Returns a project without a configuration file, in which nothing is set.
 impl Default for Project {
     fn default() -> Project {
         Project {
@@ -48,7 +48,7 @@ impl Default for Project {
     }
 }
 
-/// What resolving should know beside pipeline and configuration.
+/// Input for resolving besides the pipeline and the configuration.
 ///
 /// ```
 /// use orchestra_config::{Agent, ResolveOptions};
@@ -61,31 +61,32 @@ impl Default for Project {
 /// ```
 #[derive(Clone, Default)]
 pub struct ResolveOptions<'r> {
-    /// How prompt layers are read; paths are relative to whatever those of configuration and pipeline are.
+    /// The reader of prompt layers. Its paths are relative to the same folder as those of the configuration and the
+    /// pipeline.
     pub reader: Option<&'r dyn ChildReader>,
-    /// Agents that the program or the [user](crate::UserFiles) defines. One of the same name in the configuration stands in
-    /// place of it.
+    /// Agents that the program or the [user](crate::UserFiles) defines. An agent of the same name in the configuration
+    /// replaces them.
     pub agents: BTreeMap<String, Agent>,
     /// Tools that the program defines.
     pub tools: Vec<String>,
-    /// The user's own folder of prompts, which is looked through last, such as `/home/ada/.orchestra/prompts`.
+    /// The user's folder of prompts, which is searched last, such as `/home/ada/.orchestra/prompts`.
     pub user_folder: Option<String>,
 }
 
 impl Project {
-    /// Reads the configuration of a project.
+    /// Reads the configuration of a project. A file that cannot be read is reported in [`report`](Project::report).
     pub fn load(path: &str, reader: &dyn ChildReader) -> Project {
         let (configuration, report) = match reader.read(path, MAX_BYTES) {
             Ok(bytes) => Configuration::parse(path, &bytes),
-            Err(fault) => {
-                let why = match fault {
-                    ReadFault::Missing => "there is no such file".to_owned(),
-                    ReadFault::TooLong(length) => format!("it has {length} bytes, and may have {MAX_BYTES}"),
-                    ReadFault::Other(why) => why,
+            Err(diagnostic) => {
+                let why = match diagnostic {
+                    ReadError::Missing => "there is no such file".to_owned(),
+                    ReadError::TooLong(length) => format!("it has {length} bytes, and may have {MAX_BYTES}"),
+                    ReadError::Other(why) => why,
                 };
                 let message = format!("the configuration `{path}` cannot be read: {why}");
-                let fault = Diagnostic::error("config_syntax", message, Span::default());
-                let report = Report::new(Source::new(path, ""), vec![fault]);
+                let diagnostic = Diagnostic::error("config_syntax", message, Span::default());
+                let report = Report::new(Source::new(path, ""), vec![diagnostic]);
                 (Configuration::default(), report)
             }
         };
@@ -96,7 +97,8 @@ impl Project {
         }
     }
 
-    /// What the model stages of a checked graph get. The faults of the configuration are told again.
+    /// Resolves the settings of the model stages of a checked graph. The reports include the diagnostics of the
+    /// configuration.
     ///
     /// ```
     /// use orchestra_config::{Project, ResolveOptions};
@@ -111,19 +113,19 @@ impl Project {
         self.resolved(analysis, options)
     }
 
-    /// What the model stages of a pipeline get when it runs; the same as for the [graph](Project::resolve_graph) that it
-    /// was made of, except that a value of a stylesheet counts as the node's.
+    /// Resolves the settings of the model stages of a pipeline for a run. The result is the same as for its
+    /// [graph](Project::resolve_graph), except that a value of a stylesheet counts as the node's.
     pub fn resolve(&self, pipeline: &Pipeline, options: &ResolveOptions<'_>) -> Resolution {
         self.resolved(&Table::new(pipeline), options)
     }
 
     fn resolved(&self, stages: &dyn Stages, options: &ResolveOptions<'_>) -> Resolution {
-        // Of a file that says nothing at all, every stage would lack everything.
+        // After a syntax error every stage would be reported as incomplete.
         if self
             .report
             .diagnostics
             .iter()
-            .any(|fault| fault.code == "config_syntax")
+            .any(|diagnostic| diagnostic.code == "config_syntax")
         {
             return Resolution {
                 reports: vec![self.report.clone()],
@@ -167,7 +169,8 @@ impl Project {
         }
     }
 
-    /// The folders of prompts: beside the pipeline, of the configuration, beside it, of the user.
+    /// Returns the folders of prompts in search order: beside the pipeline, those that the configuration names, beside
+    /// the configuration, and the user's.
     fn folders(&self, pipeline: &str, options: &ResolveOptions<'_>) -> Vec<String> {
         let mut folders = vec![join(folder_of(pipeline), "prompts")];
         if let Some(path) = &self.path {

@@ -1,4 +1,4 @@
-//! What each model stage of a pipeline gets, and why.
+//! The resolved settings of each model stage of a pipeline, each with its reason.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -46,21 +46,21 @@ words! {
     }
 }
 
-/// A value with who chose it, and where.
+/// A value with the reason and the location of the choice.
 ///
 /// ```
 /// use orchestra_config::{Chosen, Reason};
-/// let chosen = Chosen { value: "smart", reason: Reason::Agent, place: "orchestra.yaml:7:12".to_owned() };
+/// let chosen = Chosen { value: "smart", reason: Reason::Agent, location: "orchestra.yaml:7:12".to_owned() };
 /// assert_eq!(chosen.to_string(), "smart [agent]");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Chosen<T> {
     /// The value.
     pub value: T,
-    /// Who chose it.
+    /// The source of the choice.
     pub reason: Reason,
-    /// Where, as `file:line:column`; empty where no file says so.
-    pub place: String,
+    /// The location as `file:line:column`; empty if no file sets the value.
+    pub location: String,
 }
 
 impl<T: fmt::Display> fmt::Display for Chosen<T> {
@@ -69,14 +69,14 @@ impl<T: fmt::Display> fmt::Display for Chosen<T> {
     }
 }
 
-/// What a model stage gets of the configuration.
+/// The resolved settings of a model stage.
 ///
 /// ```
 /// use orchestra_config::{Project, ResolveOptions};
 /// use orchestra_graph::{Source, load};
 /// let files = |path: &str, _: u64| match path {
 ///     "orchestra.yaml" => Ok(b"providers: {default: anthropic, anthropic: {models: {smart: claude-opus-4-6}}}".to_vec()),
-///     _ => Err(orchestra_graph::ReadFault::Missing),
+///     _ => Err(orchestra_graph::ReadError::Missing),
 /// };
 /// let text = "digraph { start -> work -> exit; work [llm_model=smart, prompt=\"Write a poem.\"] }";
 /// let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
@@ -89,41 +89,42 @@ impl<T: fmt::Display> fmt::Display for Chosen<T> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ResolvedStage {
-    /// The node.
+    /// The ID of the node.
     pub node: String,
-    /// The agent that does it.
+    /// The agent of the stage.
     pub agent: Option<Chosen<String>>,
     /// The name of the backend.
     pub backend: Chosen<String>,
-    /// What the backend is.
+    /// The kind of the backend.
     pub backend_kind: BackendKind,
-    /// The name of the provider; `None` where nothing names one.
+    /// The name of the provider; `None` if nothing names one.
     pub provider: Option<Chosen<String>>,
-    /// The model as the provider knows it; `None` where nothing names one.
+    /// The model as the provider knows it; `None` if nothing names one.
     pub model: Option<Chosen<String>>,
-    /// The word that stood for the model, where that is another one.
+    /// The alias that was replaced by the model; `None` if the model was named directly.
     pub model_alias: Option<String>,
-    /// How long the model may think; `None` leaves it to the provider.
+    /// The time that the model may spend on reasoning; `None` leaves it to the provider.
     pub reasoning_effort: Option<Chosen<Effort>>,
-    /// Whether a person talks with the model.
+    /// The mode, which determines if a person talks with the model.
     pub mode: Chosen<Mode>,
-    /// The most tokens of one answer. (`max_tokens` of a node is its budget, and no matter of the configuration.)
+    /// The maximum number of tokens of one answer. (`max_tokens` of a node is its budget, which the configuration does
+    /// not set.)
     pub max_tokens: Option<Chosen<u64>>,
-    /// How freely the model chooses its words.
+    /// The sampling temperature of the model.
     pub temperature: Option<Chosen<f64>>,
-    /// How often the model may be asked in the stage.
+    /// The maximum number of model calls in the stage.
     pub max_turns: Option<Chosen<u64>>,
-    /// The tools that the model may use, in order.
+    /// The tools that the model may use, sorted.
     pub tools: Vec<String>,
-    /// The system prompt: role, persona and personality. Empty where there is none.
+    /// The system prompt: role, persona and personality. Empty if there is none.
     pub system: String,
-    /// The layers of the prompt, in the order in which they were put together.
+    /// The layers of the prompt, in the order in which they were composed.
     pub layers: Vec<LayerUse>,
     /// The template of the message to the model.
     pub task: Option<TaskTemplate>,
-    /// The `prompt` of the node; empty where it has none.
+    /// The `prompt` of the node; empty if it has none.
     pub prompt: String,
-    /// The prompt, or the label that stands for it, as a template; `None` where it is taken as it is written.
+    /// The prompt, or the label that replaces it, as a template; `None` if it is taken literally.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inline: Option<TaskTemplate>,
     /// The label of the node.
@@ -131,7 +132,8 @@ pub struct ResolvedStage {
 }
 
 impl ResolvedStage {
-    /// Whether the stage may change files: a program may, and a model that has a tool which is not read-only.
+    /// Returns whether the stage may change files: a program may, and so may a model that has a tool that is not
+    /// read-only.
     ///
     /// ```
     /// use orchestra_config::{Project, ResolveOptions};
@@ -151,11 +153,13 @@ impl ResolvedStage {
         }
     }
 
-    /// The message to the model. Without a task that is the node's prompt, else its label (Attractor 4.5). With one it
-    /// is the rendered task, where the prompt is the variable `prompt`; a task that does not use it gets it appended.
+    /// Returns the message to the model. Without a task, that is the node's prompt, else its label (Attractor 4.5).
+    /// With a task, it is the rendered task, to which the prompt is the variable `prompt`; the prompt is appended to a
+    /// task that does not use it.
     ///
     /// # Errors
-    /// The template cannot be rendered with these values.
+    ///
+    /// Fails if a template cannot be rendered with these values.
     pub fn message(&self, values: &TemplateValues) -> Result<String, TemplateError> {
         let mut values = values.clone();
         for (key, value) in [("node", &self.node), ("label", &self.label)] {
@@ -165,33 +169,35 @@ impl ResolvedStage {
         }
         let prompt = match &self.inline {
             Some(inline) => inline.render_with(&values)?,
-            // The engine has expanded what the prompt holds.
+            // The engine has already expanded the variables of the prompt.
             None => values.text("prompt").unwrap_or(&self.prompt).to_owned(),
         };
         let Some(task) = &self.task else {
-            return Ok(match prompt.trim().is_empty() {
-                true => match values.text("goal") {
+            return Ok(if prompt.trim().is_empty() {
+                match values.text("goal") {
                     Some(goal) => self.label.replace("$goal", goal),
                     None => self.label.clone(),
-                },
-                false => prompt,
+                }
+            } else {
+                prompt
             });
         };
         values.set("prompt", prompt.as_str());
         let text = task.render_with(&values)?;
-        match prompt.trim().is_empty() || task.uses("prompt") {
-            true => Ok(text),
-            false => Ok(format!("{}\n\n{prompt}", text.trim_end())),
+        if prompt.trim().is_empty() || task.uses("prompt") {
+            Ok(text)
+        } else {
+            Ok(format!("{}\n\n{prompt}", text.trim_end()))
         }
     }
 
-    /// Returns the templates that make the message: the task, and the prompt where it is one.
+    /// Returns the templates that make up the message: the task, and the prompt if it is a template.
     pub fn templates(&self) -> impl Iterator<Item = &TaskTemplate> {
         self.task.iter().chain(&self.inline)
     }
 }
 
-/// What the model stages of a pipeline get, and what is wrong with that.
+/// The resolved settings of the model stages of a pipeline, with all diagnostics.
 ///
 /// ```
 /// use orchestra_config::{Project, ResolveOptions};
@@ -207,15 +213,15 @@ impl ResolvedStage {
 pub struct Resolution {
     /// The model stages, in the order of the file.
     pub stages: Vec<ResolvedStage>,
-    /// The faults of each file.
+    /// The diagnostics of each file.
     pub reports: Vec<Report>,
-    /// The files that were read or looked for, the configuration among them.
+    /// The files that were read or looked for, including the configuration.
     pub files: Vec<FileUse>,
-    /// The tools that nobody has, each place once. Their faults stand in the reports, as `unknown_tool`.
+    /// The tools that are defined nowhere, once per location. Their diagnostics are in the reports, as `unknown_tool`.
     pub unknown_tools: Vec<UnknownTool>,
 }
 
-/// A tool that neither Orchestra nor the configuration has; a program may still bring it.
+/// A tool that neither Orchestra nor the configuration defines; a program may still provide it.
 ///
 /// ```
 /// use orchestra_config::{Project, ResolveOptions};
@@ -228,22 +234,22 @@ pub struct Resolution {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct UnknownTool {
-    /// Its name, as configurations write it.
+    /// The name of the tool, as configurations write it.
     pub name: String,
     /// The file that names it.
     pub source: Source,
-    /// What is told of it there.
-    pub fault: Diagnostic,
+    /// The diagnostic that reports it.
+    pub diagnostic: Diagnostic,
 }
 
 impl Resolution {
-    /// What a node gets; `None` for one that asks no model. It searches all stages; [`by_node`](Self::by_node) is for those
-    /// who ask for many.
+    /// Returns the settings of a node, or `None` if the node calls no model. This method searches all stages;
+    /// [`by_node`](Self::by_node) is faster for many nodes.
     pub fn stage(&self, node: &str) -> Option<&ResolvedStage> {
         self.stages.iter().find(|stage| stage.node == node)
     }
 
-    /// What each node gets that asks a model, by its id.
+    /// Returns the settings of each node that calls a model, by the ID of the node.
     pub fn by_node(&self) -> HashMap<&str, &ResolvedStage> {
         self.stages
             .iter()
@@ -251,7 +257,7 @@ impl Resolution {
             .collect()
     }
 
-    /// Whether anything keeps the pipeline from running.
+    /// Returns whether an error prevents the pipeline from running.
     pub fn has_errors(&self) -> bool {
         self.reports.iter().any(Report::has_errors)
     }

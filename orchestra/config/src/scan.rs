@@ -1,11 +1,11 @@
-//! The names that a template uses, with their places. The template engine tells which variables a template leaves
-//! open, but neither where they stand, nor whether its filters, tests and functions exist.
+//! The names that a template uses, with their positions. The template engine reports which variables a template does
+//! not set itself, but neither where they are used nor whether its filters, tests and functions exist.
 
 use std::ops::Range;
 
 use crate::growth::endless;
 
-/// What a name stands for.
+/// The syntactic role of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Use {
     Variable,
@@ -18,28 +18,28 @@ pub(crate) enum Use {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Name {
     pub(crate) what: Use,
-    /// A variable with its attributes: `human.gate.text`, also where it is written `human['gate'].text`.
+    /// A variable with its attributes: `human.gate.text`, also if it is written `human['gate'].text`.
     pub(crate) path: Vec<String>,
-    /// How many parts of the path are written with dots, together with a method that is called on it.
+    /// The leading part of the path that is written with dots, including a method that is called on it.
     pub(crate) dotted: String,
-    /// The bytes of the template.
+    /// The byte range in the template.
     pub(crate) range: Range<usize>,
 }
 
-// The template engine goes down once for each of these, so that a template without bounds would be the end of its stack.
+// The template engine recurses once for each of these, so an unbounded template would overflow its stack.
 
-/// How many words and marks one tag may have.
+/// Maximum number of words and marks in a tag.
 const MAX_TOKENS: usize = 400;
-/// How often a template may say `elif`.
+/// Maximum number of `elif` tags in a template.
 const MAX_ELIFS: usize = 100;
-/// How deep brackets may nest, and blocks.
+/// Maximum nesting depth of brackets, and of blocks.
 const MAX_NESTING: usize = 32;
 
-/// All names of a template, in its order.
+/// Returns all names of a template, in order.
 pub(crate) fn names(template: &str) -> Vec<Name> {
     let mut names = Vec::new();
-    for tag in Tags::of(template) {
-        // What is said behind `raw` is text.
+    for tag in Tags::new(template) {
+        // The content of a raw block is plain text.
         if !tag.is("raw") {
             names.extend(names_of(&tag.tokens, tag.statement));
         }
@@ -47,10 +47,10 @@ pub(crate) fn names(template: &str) -> Vec<Name> {
     names
 }
 
-/// The tag with which a template grows beyond what the template engine can take, and why.
+/// Returns the tag at which a template exceeds the limits of the template engine, with the reason.
 pub(crate) fn excess(template: &str) -> Option<(Range<usize>, String)> {
     let (mut elifs, mut blocks) = (0usize, 0usize);
-    for tag in Tags::of(template) {
+    for tag in Tags::new(template) {
         elifs += usize::from(tag.is("elif"));
         blocks = match tag.block() {
             Some(true) => blocks + 1,
@@ -70,7 +70,7 @@ pub(crate) fn excess(template: &str) -> Option<(Range<usize>, String)> {
         };
         return Some((tag.start..tag.start + 2, message));
     }
-    endless(&Tags::of(template).collect::<Vec<_>>())
+    endless(&Tags::new(template).collect::<Vec<_>>())
 }
 
 /// A tag: an expression or a statement.
@@ -81,12 +81,12 @@ pub(crate) struct Tag {
 }
 
 impl Tag {
-    /// Whether it is a statement of that name.
+    /// Returns whether the tag is a statement of a name.
     pub(crate) fn is(&self, word: &str) -> bool {
         self.statement && self.tokens.first().is_some_and(|token| token.is_word(word))
     }
 
-    /// Whether it opens a block or closes one; `None` where it does neither.
+    /// Returns `true` if the tag opens a block, `false` if it closes one, and `None` otherwise.
     fn block(&self) -> Option<bool> {
         let Some(Kind::Word(word)) = self
             .tokens
@@ -107,7 +107,7 @@ impl Tag {
         }
     }
 
-    /// How deep its brackets nest.
+    /// Returns the nesting depth of the brackets.
     fn brackets(&self) -> usize {
         let (mut open, mut most) = (0usize, 0usize);
         for token in &self.tokens {
@@ -122,14 +122,14 @@ impl Tag {
     }
 }
 
-/// The tags of a template, one after the other.
+/// An iterator over the tags of a template.
 struct Tags<'t> {
     template: &'t str,
     at: usize,
 }
 
 impl<'t> Tags<'t> {
-    fn of(template: &'t str) -> Tags<'t> {
+    fn new(template: &'t str) -> Tags<'t> {
         Tags { template, at: 0 }
     }
 }
@@ -167,7 +167,7 @@ impl Iterator for Tags<'_> {
     }
 }
 
-/// Where a block that is taken as it is ends.
+/// Returns the offset at which a raw block ends.
 fn behind_raw(template: &str, start: usize) -> usize {
     let mut at = start;
     while let Some(open) = template.get(at..).and_then(|rest| rest.find("{%")) {
@@ -210,7 +210,7 @@ impl Token {
         }
     }
 
-    /// Its value, the largest there is where it is larger.
+    /// Returns the value of a number, or `u64::MAX` if it is larger.
     pub(crate) fn number(&self) -> Option<u64> {
         match &self.kind {
             Kind::Number(number) => Some(*number),
@@ -227,11 +227,11 @@ impl Token {
     }
 }
 
-/// The tokens of a tag, and where it ends.
+/// Returns the tokens of a tag, and the offset at which the tag ends.
 fn tokens(template: &str, start: usize, closing: &str) -> (Vec<Token>, usize) {
     let mut tokens = Vec::new();
     let mut at = start;
-    // Within brackets nothing closes a tag.
+    // The closing delimiter does not close the tag inside brackets.
     let mut open = 0i64;
     while let Some(rest) = template.get(at..).filter(|rest| !rest.is_empty()) {
         if open == 0 && rest.starts_with(closing) {
@@ -263,7 +263,7 @@ fn tokens(template: &str, start: usize, closing: &str) -> (Vec<Token>, usize) {
             '"' | '\'' => Kind::Text(text.trim_matches(first).to_owned()),
             _ if first == '_' || first.is_alphabetic() => Kind::Word(text.to_owned()),
             _ if first.is_ascii_digit() => Kind::Number(number(text)),
-            // A mark at the edge of a tag only says what becomes of blanks around it.
+            // A sign at the start of a tag controls whitespace and is not an operator.
             '-' | '+' if range.start == start => continue,
             _ if first.is_whitespace() => continue,
             _ => Kind::Mark(first),
@@ -273,7 +273,7 @@ fn tokens(template: &str, start: usize, closing: &str) -> (Vec<Token>, usize) {
     (tokens, template.len())
 }
 
-/// The value of a number, the largest there is where it is larger or is written in another way.
+/// Returns the value of a number, or `u64::MAX` if it is larger or has another format.
 fn number(text: &str) -> u64 {
     let digits = text.replace('_', "");
     let (digits, radix) = match digits.get(..2) {
@@ -285,7 +285,7 @@ fn number(text: &str) -> u64 {
     u64::from_str_radix(digits.unwrap_or_default(), radix).unwrap_or(u64::MAX)
 }
 
-/// How long a quoted text is, with its quotes.
+/// Returns the length of a quoted text in bytes, including its quotes.
 fn quoted(rest: &str, quote: char) -> usize {
     let mut escaped = false;
     for (at, c) in rest.char_indices().skip(1) {
@@ -306,7 +306,7 @@ const KEYWORDS: &[&str] = &[
 
 pub(crate) fn names_of(tokens: &[Token], statement: bool) -> Vec<Name> {
     let mut names = Vec::new();
-    // The first word of a statement is its own.
+    // The first word of a statement is its keyword.
     let mut at = usize::from(statement);
     while let Some(token) = tokens.get(at) {
         let before = at.checked_sub(1).and_then(|before| tokens.get(before));
@@ -347,7 +347,7 @@ fn name(what: Use, word: &str, range: Range<usize>) -> Name {
     }
 }
 
-/// Whether the word at a place is a test: it stands behind `is` or `is not`.
+/// Returns whether the word at an index is a test, which follows `is` or `is not`.
 fn tests(tokens: &[Token], at: usize) -> bool {
     let word = |back: usize, word: &str| {
         let token = at.checked_sub(back).and_then(|at| tokens.get(at));
@@ -356,7 +356,7 @@ fn tests(tokens: &[Token], at: usize) -> bool {
     word(1, "is") || (word(1, "not") && word(2, "is"))
 }
 
-/// A variable with its attributes, and where the next token is.
+/// Returns the variable at an index with its attributes, and the index of the token that follows it.
 fn variable(tokens: &[Token], start: usize, word: &str) -> (Name, usize) {
     let range = tokens.get(start).map_or(0..0, |token| token.range.clone());
     let mut found = name(Use::Variable, word, range);
@@ -377,7 +377,7 @@ fn variable(tokens: &[Token], start: usize, word: &str) -> (Name, usize) {
                     found.dotted.push('.');
                     found.dotted.push_str(part);
                 }
-                // A method is no attribute.
+                // A method is not an attribute.
                 if behind.is_some_and(|behind| behind.is_mark('(')) {
                     return (found, at + 2);
                 }

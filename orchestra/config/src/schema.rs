@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use crate::settings::Configuration;
 
-/// The JSON schema of the configuration, made from the same types that read it. A copy for editors is in the file
-/// `orchestra.schema.json` of this crate.
+/// Returns the JSON schema of the configuration, generated from the types that decode it. The file
+/// `orchestra.schema.json` of this crate is a copy for editors.
 ///
 /// ```
 /// let schema = orchestra_config::schema();
@@ -19,7 +19,7 @@ pub fn schema() -> Value {
     schema
 }
 
-/// Takes the examples in Rust out of the descriptions.
+/// Removes the Rust examples from the descriptions.
 fn without_examples(schema: &mut Value) {
     match schema {
         Value::Object(map) => {

@@ -1,13 +1,13 @@
-//! What `orchestra.yaml` may say, as types. The reader of the file and its JSON schema are both made from these.
+//! The settings of `orchestra.yaml` as types. The decoder and the JSON schema are both derived from them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::decode::{Decode, Faults, section, words};
+use crate::decode::{Decode, Diagnostics, section, words};
 use crate::located::Located;
 use crate::tree::{Node, Tree};
 
-/// A map of names to what they stand for; the places are those of the names.
+/// A map from names to settings; the spans are those of the names.
 pub type Names<T> = BTreeMap<String, Located<T>>;
 
 section! {
@@ -42,7 +42,8 @@ section! {
     }
 }
 
-/// Where prompt layers are found, and how the prompts of pipelines are read: a list of folders, or a map.
+/// The settings of prompts: folders of prompt layers, and how the prompts of pipelines are read. A list of folders, or
+/// a map.
 ///
 /// ```
 /// use orchestra_config::{Configuration, InlinePrompts};
@@ -56,9 +57,9 @@ section! {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Prompts {
-    /// Further folders with prompt layers, relative to the configuration.
+    /// Additional folders with prompt layers, relative to the configuration.
     pub folders: Vec<Located<String>>,
-    /// How a prompt in a pipeline is read; as it is written unless said otherwise.
+    /// The interpretation of prompts in a pipeline; literal by default.
     pub inline: Option<Located<InlinePrompts>>,
 }
 
@@ -79,12 +80,12 @@ section! {
 }
 
 impl Decode for Prompts {
-    fn decode(tree: &Tree, faults: &mut Faults) -> Option<Prompts> {
+    fn decode(tree: &Tree, diagnostics: &mut Diagnostics) -> Option<Prompts> {
         if let Node::Map(_) = &tree.node {
-            let PromptsMap { folders, inline } = PromptsMap::decode(tree, faults)?;
+            let PromptsMap { folders, inline } = PromptsMap::decode(tree, diagnostics)?;
             return Some(Prompts { folders, inline });
         }
-        let folders = Decode::decode(tree, faults)?;
+        let folders = Decode::decode(tree, diagnostics)?;
         Some(Prompts {
             folders,
             inline: None,
@@ -110,7 +111,7 @@ words! {
     ///
     /// ```
     /// use orchestra_config::InlinePrompts;
-    /// assert_eq!(InlinePrompts::of("template"), Some(InlinePrompts::Template));
+    /// assert_eq!(InlinePrompts::from_name("template"), Some(InlinePrompts::Template));
     /// ```
     pub enum InlinePrompts {
         /// As they are written, but for `$goal`.
@@ -142,12 +143,12 @@ pub struct Providers {
 }
 
 impl Decode for Providers {
-    fn decode(tree: &Tree, faults: &mut Faults) -> Option<Providers> {
+    fn decode(tree: &Tree, diagnostics: &mut Diagnostics) -> Option<Providers> {
         let mut made = Providers::default();
-        for (key, value) in faults.entries(tree, "a map of providers")? {
+        for (key, value) in diagnostics.entries(tree, "a map of providers")? {
             if key.text == "default" {
-                made.default = Decode::decode(value, faults).flatten();
-            } else if let Some(provider) = Provider::decode(value, faults) {
+                made.default = Decode::decode(value, diagnostics).flatten();
+            } else if let Some(provider) = Provider::decode(value, diagnostics) {
                 made.named
                     .insert(key.text.clone(), Located::new(provider, key.span));
             }
@@ -161,7 +162,7 @@ words! {
     ///
     /// ```
     /// use orchestra_config::ProviderKind;
-    /// assert_eq!(ProviderKind::of("ollama"), Some(ProviderKind::Ollama));
+    /// assert_eq!(ProviderKind::from_name("ollama"), Some(ProviderKind::Ollama));
     /// assert_eq!(ProviderKind::OpenRouter.api_key_env(), Some("OPENROUTER_API_KEY"));
     /// ```
     pub enum ProviderKind {
@@ -181,7 +182,8 @@ words! {
 }
 
 impl ProviderKind {
-    /// The environment variable that holds the key, where the configuration names none.
+    /// Returns the environment variable that holds the API key if the configuration names none. Returns `None` if there
+    /// is no such default.
     pub const fn api_key_env(self) -> Option<&'static str> {
         match self {
             ProviderKind::Anthropic => Some("ANTHROPIC_API_KEY"),
@@ -267,12 +269,12 @@ words! {
 }
 
 impl BackendKind {
-    /// Whether it lets a model use the tools of the configuration.
+    /// Returns whether the backend lets a model use the tools of the configuration.
     pub const fn has_tools(self) -> bool {
         matches!(self, BackendKind::Agent | BackendKind::Simulation)
     }
 
-    /// Whether it calls a model of a provider.
+    /// Returns whether the backend calls a model of a provider.
     pub const fn needs_model(self) -> bool {
         matches!(self, BackendKind::Direct | BackendKind::Agent)
     }
@@ -296,7 +298,7 @@ words! {
     /// What a program writes.
     ///
     /// ```
-    /// assert_eq!(orchestra_config::OutputFormat::of("json"), Some(orchestra_config::OutputFormat::Json));
+    /// assert_eq!(orchestra_config::OutputFormat::from_name("json"), Some(orchestra_config::OutputFormat::Json));
     /// ```
     pub enum OutputFormat {
         /// The answer itself.
@@ -348,7 +350,7 @@ words! {
     /// Whether a person talks with the model during a stage.
     ///
     /// ```
-    /// assert_eq!(orchestra_config::Mode::of("interactive"), Some(orchestra_config::Mode::Interactive));
+    /// assert_eq!(orchestra_config::Mode::from_name("interactive"), Some(orchestra_config::Mode::Interactive));
     /// ```
     pub enum Mode {
         /// Nobody does.
@@ -557,8 +559,8 @@ impl std::ops::Deref for Timespan {
 }
 
 impl Decode for Timespan {
-    fn decode(tree: &Tree, faults: &mut Faults) -> Option<Timespan> {
-        Duration::decode(tree, faults).map(Timespan)
+    fn decode(tree: &Tree, diagnostics: &mut Diagnostics) -> Option<Timespan> {
+        Duration::decode(tree, diagnostics).map(Timespan)
     }
 }
 

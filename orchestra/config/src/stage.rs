@@ -1,4 +1,4 @@
-//! The pipeline as the resolver sees it: the graph when it is checked, the table when it runs.
+//! The resolver's view of a pipeline: the graph when it is checked, the compiled table when it runs.
 
 use std::borrow::Cow;
 
@@ -7,63 +7,66 @@ use orchestra_graph::{Analysis, NodeIndex, Origin, Pipeline, Source, Span, kind}
 use crate::resolved::Reason;
 
 /// An attribute of a node or of the graph.
-pub(crate) struct Said<'s> {
+pub(crate) struct AttributeValue<'s> {
     pub(crate) text: Cow<'s, str>,
     pub(crate) span: Span,
     pub(crate) reason: Reason,
 }
 
-impl Said<'_> {
+impl AttributeValue<'_> {
     pub(crate) fn is_filled(&self) -> bool {
         !self.text.trim().is_empty()
     }
 }
 
-/// What is asked of a pipeline.
+/// Read access to the stages of a pipeline.
 pub(crate) trait Stages {
-    /// The name of the graph.
+    /// Returns the name of the graph.
     fn name(&self) -> &str;
     fn source(&self) -> Source;
-    /// How many nodes there are.
+    /// Returns the number of nodes.
     fn count(&self) -> usize;
     fn id(&self, node: NodeIndex) -> &str;
     fn kind(&self, node: NodeIndex) -> &str;
     fn label(&self, node: NodeIndex) -> &str;
-    /// Where a node stands.
-    fn place(&self, node: NodeIndex) -> Span;
-    fn of_node(&self, node: NodeIndex, name: &str) -> Option<Said<'_>>;
-    fn of_graph(&self, name: &str) -> Option<Said<'_>>;
-    /// The names of the graph's own attributes.
+    /// Returns the span of a node.
+    fn node_span(&self, node: NodeIndex) -> Span;
+    fn of_node(&self, node: NodeIndex, name: &str) -> Option<AttributeValue<'_>>;
+    fn of_graph(&self, name: &str) -> Option<AttributeValue<'_>>;
+    /// Returns the names of the attributes that the graph itself has.
     fn graph_keys(&self) -> Vec<&str>;
-    /// The fan-outs with the nodes where their branches meet.
+    /// Returns each fan-out with the node at which its branches join.
     fn joins(&self) -> Vec<(NodeIndex, NodeIndex)>;
-    /// Where a node may lead: by its edges, and where it is tried again.
+    /// Returns the possible successors of a node: the targets of its edges, and its retry targets.
     fn next(&self, node: NodeIndex) -> Vec<NodeIndex>;
 
-    /// Where it stands that the session of a node is `full`, by an edge, by the node or by the graph; `None` where it
-    /// never is.
+    /// Returns the span of the attribute that sets the fidelity of a node to `full`, on an edge, the node or the graph.
+    /// Returns `None` if its fidelity is never `full`.
     fn full_fidelity(&self, node: NodeIndex) -> Option<Span> {
-        let is_full = |said: &Said<'_>| said.text.trim() == "full";
+        let is_full = |attribute: &AttributeValue<'_>| attribute.text.trim() == "full";
         let edges = self.fidelities_of_edges(node);
-        if let Some(said) = edges.iter().flatten().find(|said| is_full(said)) {
-            return Some(said.span);
+        if let Some(attribute) = edges.iter().flatten().find(|attribute| is_full(attribute)) {
+            return Some(attribute.span);
         }
         let by_edges_alone = !edges.is_empty() && edges.iter().all(Option::is_some);
-        let own = self.of_node(node, "fidelity").filter(Said::is_filled);
-        let said = own.or_else(|| self.of_graph("default_fidelity"));
-        said.filter(|said| is_full(said) && !by_edges_alone)
-            .map(|said| said.span)
+        let own = self.of_node(node, "fidelity").filter(AttributeValue::is_filled);
+        let attribute = own.or_else(|| self.of_graph("default_fidelity"));
+        attribute
+            .filter(|attribute| is_full(attribute) && !by_edges_alone)
+            .map(|attribute| attribute.span)
     }
 
-    /// The fidelity of each edge that leads to a node.
-    fn fidelities_of_edges(&self, node: NodeIndex) -> Vec<Option<Said<'_>>>;
+    /// Returns the fidelity of each edge that leads to a node.
+    fn fidelities_of_edges(&self, node: NodeIndex) -> Vec<Option<AttributeValue<'_>>>;
 
-    /// The nodes that ask a model: model stages, and fan-ins with a prompt.
+    /// Returns the nodes that call a model: model stages, and fan-ins with a prompt.
     fn model_stages(&self) -> Vec<NodeIndex> {
         let nodes = (0..self.count()).map(|at| NodeIndex(u32::try_from(at).unwrap_or(u32::MAX)));
         let asks = |node: &NodeIndex| match self.kind(*node) {
             kind::CODERGEN => true,
-            kind::FAN_IN => self.of_node(*node, "prompt").is_some_and(|said| said.is_filled()),
+            kind::FAN_IN => self
+                .of_node(*node, "prompt")
+                .is_some_and(|attribute| attribute.is_filled()),
             _ => false,
         };
         nodes.filter(asks).collect()
@@ -95,16 +98,16 @@ impl Stages for Analysis<'_> {
         self.graph().node(node).label()
     }
 
-    fn place(&self, node: NodeIndex) -> Span {
+    fn node_span(&self, node: NodeIndex) -> Span {
         self.graph().node(node).span
     }
 
-    fn of_node(&self, node: NodeIndex, name: &str) -> Option<Said<'_>> {
+    fn of_node(&self, node: NodeIndex, name: &str) -> Option<AttributeValue<'_>> {
         self.graph()
             .node(node)
             .attributes
             .find(name)
-            .map(|attribute| Said {
+            .map(|attribute| AttributeValue {
                 text: attribute.value.to_string().into(),
                 span: attribute.value_span,
                 reason: match attribute.origin {
@@ -114,12 +117,15 @@ impl Stages for Analysis<'_> {
             })
     }
 
-    fn of_graph(&self, name: &str) -> Option<Said<'_>> {
-        self.graph().attributes.find(name).map(|attribute| Said {
-            text: attribute.value.to_string().into(),
-            span: attribute.value_span,
-            reason: Reason::Graph,
-        })
+    fn of_graph(&self, name: &str) -> Option<AttributeValue<'_>> {
+        self.graph()
+            .attributes
+            .find(name)
+            .map(|attribute| AttributeValue {
+                text: attribute.value.to_string().into(),
+                span: attribute.value_span,
+                reason: Reason::Graph,
+            })
     }
 
     fn graph_keys(&self) -> Vec<&str> {
@@ -134,17 +140,19 @@ impl Stages for Analysis<'_> {
         Analysis::joins(self)
     }
 
-    fn fidelities_of_edges(&self, node: NodeIndex) -> Vec<Option<Said<'_>>> {
+    fn fidelities_of_edges(&self, node: NodeIndex) -> Vec<Option<AttributeValue<'_>>> {
         let edges = self.incoming(node).iter();
-        let said = edges.map(|edge| {
+        let values = edges.map(|edge| {
             let attribute = self.graph().edge(*edge).attributes.find("fidelity")?;
-            Some(Said {
+            Some(AttributeValue {
                 text: attribute.value.to_string().into(),
                 span: attribute.value_span,
                 reason: Reason::Node,
             })
         });
-        said.map(|said| said.filter(Said::is_filled)).collect()
+        values
+            .map(|value| value.filter(AttributeValue::is_filled))
+            .collect()
     }
 
     fn next(&self, node: NodeIndex) -> Vec<NodeIndex> {
@@ -153,11 +161,11 @@ impl Stages for Analysis<'_> {
     }
 }
 
-/// The table that runs. It knows neither the places of attributes nor which of them a stylesheet set; the values are the
-/// same.
+/// A compiled pipeline. It has neither the spans of attributes nor the information which of them a stylesheet set; the
+/// values are the same.
 pub(crate) struct Table<'p> {
     pipeline: &'p Pipeline,
-    /// Where each line of the text begins.
+    /// The offset at which each line of the text begins.
     lines: Vec<usize>,
 }
 
@@ -196,7 +204,7 @@ impl Stages for Table<'_> {
         self.pipeline.stage(node).label()
     }
 
-    fn place(&self, node: NodeIndex) -> Span {
+    fn node_span(&self, node: NodeIndex) -> Span {
         let position = self.pipeline.stage(node).row().position;
         let line = (position.line as usize).saturating_sub(1);
         let before = self
@@ -212,16 +220,19 @@ impl Stages for Table<'_> {
         Span::new(start, start.saturating_add(length))
     }
 
-    fn of_node(&self, node: NodeIndex, name: &str) -> Option<Said<'_>> {
-        self.pipeline.stage(node).attribute(name).map(|value| Said {
-            text: value.to_value().to_string().into(),
-            span: self.place(node),
-            reason: Reason::Node,
-        })
+    fn of_node(&self, node: NodeIndex, name: &str) -> Option<AttributeValue<'_>> {
+        self.pipeline
+            .stage(node)
+            .attribute(name)
+            .map(|value| AttributeValue {
+                text: value.to_value().to_string().into(),
+                span: self.node_span(node),
+                reason: Reason::Node,
+            })
     }
 
-    fn of_graph(&self, name: &str) -> Option<Said<'_>> {
-        self.pipeline.attribute(name).map(|value| Said {
+    fn of_graph(&self, name: &str) -> Option<AttributeValue<'_>> {
+        self.pipeline.attribute(name).map(|value| AttributeValue {
             text: value.to_value().to_string().into(),
             span: Span::default(),
             reason: Reason::Graph,
@@ -240,18 +251,20 @@ impl Stages for Table<'_> {
             .collect()
     }
 
-    fn fidelities_of_edges(&self, node: NodeIndex) -> Vec<Option<Said<'_>>> {
+    fn fidelities_of_edges(&self, node: NodeIndex) -> Vec<Option<AttributeValue<'_>>> {
         let edges = self.pipeline.edges.iter().filter(|edge| edge.to == node);
-        let said = edges.map(|edge| {
+        let values = edges.map(|edge| {
             let rows = self.pipeline.attributes(edge.attributes);
             let row = rows.iter().find(|row| row.key == "fidelity")?;
-            Some(Said {
+            Some(AttributeValue {
                 text: row.value.to_value().to_string().into(),
-                span: self.place(node),
+                span: self.node_span(node),
                 reason: Reason::Node,
             })
         });
-        said.map(|said| said.filter(Said::is_filled)).collect()
+        values
+            .map(|value| value.filter(AttributeValue::is_filled))
+            .collect()
     }
 
     fn next(&self, node: NodeIndex) -> Vec<NodeIndex> {

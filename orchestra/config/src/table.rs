@@ -1,12 +1,12 @@
-//! The resolution as one table for people: each value with who chose it.
+//! The resolution as a table for people, in which each value has its reason.
 
 use crate::resolved::{Reason, Resolution, ResolvedStage};
 
 const HEAD: [&str; 7] = ["stage", "agent", "backend", "provider", "model", "effort", "mode"];
 
 impl Resolution {
-    /// One table of all model stages, where each value has who chose it in brackets. Behind it, for each stage, its
-    /// prompt layers, task and tools. Empty where no stage asks a model.
+    /// Returns a table of all model stages, in which each value has its [`Reason`] in brackets. The prompt layers, the
+    /// task and the tools of each stage follow. Returns an empty text if no stage calls a model.
     ///
     /// ```
     /// use orchestra_config::{Project, ResolveOptions};
@@ -58,7 +58,7 @@ impl Resolution {
     }
 }
 
-/// The cells of a stage.
+/// Returns the cells of a stage.
 fn row(stage: &ResolvedStage) -> [String; 7] {
     fn shown<T: std::fmt::Display>(value: Option<&T>) -> String {
         value.map_or_else(|| "-".to_owned(), T::to_string)
@@ -67,7 +67,7 @@ fn row(stage: &ResolvedStage) -> [String; 7] {
         (Some(model), Some(alias)) => format!("{alias} = {model}"),
         (model, _) => shown(model.as_ref()),
     };
-    // What nobody chose needs no reason.
+    // A default needs no reason.
     let mode = match stage.mode.reason {
         Reason::Default => stage.mode.value.to_string(),
         _ => stage.mode.to_string(),

@@ -1,4 +1,4 @@
-//! Task templates: what they may use, checked when a pipeline is; and what they give, when a stage begins.
+//! Task templates. They are checked with the pipeline and rendered when a stage begins.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -15,17 +15,17 @@ use crate::growth;
 use crate::scan::{Use, excess, names};
 use crate::values::TemplateValues;
 
-/// How many steps a template may take; a page of text takes some hundreds.
+/// Maximum number of steps of a template; a page of text takes a few hundred.
 const FUEL: u64 = 200_000;
-/// How long a rendered template may be, in bytes.
+/// Maximum length of a rendered template in bytes.
 pub(crate) const MAX_RENDERED: usize = 4 << 20;
 
-/// The most faults that are told of one template.
+/// Maximum number of diagnostics reported for one template.
 const MAX_FAULTS: usize = 20;
 
-/// The variables that every task template may use. Those that a run does not set yet are empty.
+/// The variables that every task template may use. Variables that a run has not set yet are empty.
 ///
-/// `prompt` is the `prompt` attribute of the node; a template that does not use it gets it appended.
+/// `prompt` is the `prompt` attribute of the node; it is appended to a template that does not use it.
 ///
 /// ```
 /// assert!(orchestra_config::BUILT_IN_VARIABLES.contains(&"goal"));
@@ -43,8 +43,8 @@ pub const BUILT_IN_VARIABLES: &[&str] = &[
     "run_id",
 ];
 
-/// The context keys that the engine sets, besides the attributes of the graph under `graph.`. They are there once the
-/// stage that sets them is over; `{% if human.gate is defined %}` asks for it.
+/// The context keys that the engine sets, besides the attributes of the graph under `graph.`. A key exists after the
+/// stage that sets it has ended; `{% if human.gate is defined %}` tests for it.
 ///
 /// ```
 /// assert!(orchestra_config::ENGINE_KEYS.contains(&"parallel.results"));
@@ -76,12 +76,12 @@ pub const ENGINE_KEYS: &[&str] = &[
     "workspace.unmerged",
 ];
 
-/// The fields of `stages.ID` in a template: how the latest visit of a node ended, and what it left.
+/// The fields of `stages.ID` in a template: the result of the latest visit of a node.
 ///
-/// `response` is what a model or a person answered, `output` what a tool wrote to its standard output; each stands for the
-/// other where a stage has only one of them. `stderr` is what a tool wrote to its standard error. A text of more than 1 MiB
-/// is given by its beginning and its end, with a mark between them. `file` is the file that holds the text, in a run that
-/// keeps its files. All are empty before the node has ended.
+/// `response` is the answer of a model or a person, `output` the standard output of a tool; if a stage has only one of
+/// them, both fields hold it. `stderr` is the standard error of a tool. A text of more than 1 MiB is shortened to its
+/// beginning and its end, with a mark between them. `file` is the file that holds the text, in a run that keeps its
+/// files. All fields are empty before the node has ended.
 ///
 /// ```
 /// assert!(orchestra_config::STAGE_FIELDS.contains(&"response"));
@@ -96,7 +96,7 @@ pub const STAGE_FIELDS: &[&str] = &[
     "stderr",
 ];
 
-/// A task template, with the places of its lines in the file that holds it.
+/// A task template, with the positions of its lines in the file that holds it.
 ///
 /// ```
 /// use orchestra_config::TaskTemplate;
@@ -112,9 +112,9 @@ pub const STAGE_FIELDS: &[&str] = &[
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct TaskTemplate {
-    /// Its name.
+    /// The name of the template.
     pub name: String,
-    /// The file that holds it.
+    /// The file that holds the template.
     pub path: String,
     /// The text.
     pub text: String,
@@ -123,7 +123,7 @@ pub struct TaskTemplate {
 }
 
 impl TaskTemplate {
-    /// A template that is a whole file.
+    /// Creates a template from a text that is a whole file.
     pub fn new(name: impl Into<String>, path: impl Into<String>, text: impl Into<String>) -> TaskTemplate {
         let text = text.into();
         TaskTemplate {
@@ -136,7 +136,7 @@ impl TaskTemplate {
         }
     }
 
-    /// Whether it uses a variable.
+    /// Returns whether the template uses a variable.
     pub fn uses(&self, variable: &str) -> bool {
         let mut names = names(&self.text).into_iter();
         names.any(|name| {
@@ -144,8 +144,8 @@ impl TaskTemplate {
         })
     }
 
-    /// Returns the stages of which the template uses `stages.ID`; `None` where it may use any, because it names them by an
-    /// expression.
+    /// Returns the IDs of the stages that the template uses as `stages.ID`. Returns `None` if it names stages by an
+    /// expression and may use any of them.
     ///
     /// ```
     /// use orchestra_config::TaskTemplate;
@@ -161,23 +161,25 @@ impl TaskTemplate {
         used.map(|name| name.path.get(1).cloned()).collect()
     }
 
-    /// Renders it with the values of a context. A key with dots is reached as attributes of attributes:
-    /// `human.gate.text`. [Built-in variables](BUILT_IN_VARIABLES) that are not given are empty.
+    /// Renders the template with the values of a context. A key with dots is a path of nested attributes:
+    /// `human.gate.text`. [Built-in variables](BUILT_IN_VARIABLES) that are not set are empty.
     ///
     /// # Errors
-    /// A variable is not set, or something cannot be done with its value; the template takes too many steps or grows
-    /// too long.
+    ///
+    /// Fails if a variable is not set, if an operation is invalid for its value, or if the template takes too many
+    /// steps or grows too long.
     pub fn render(&self, values: &Map<String, Value>) -> Result<String, TemplateError> {
         self.render_with(&values.into())
     }
 
-    /// Renders it with values of which some are read only when they are used.
+    /// Renders the template with values that may be read only when they are used.
     ///
     /// # Errors
-    /// As of [`render`](TaskTemplate::render).
+    ///
+    /// Fails under the same conditions as [`render`](TaskTemplate::render).
     pub fn render_with(&self, values: &TemplateValues) -> Result<String, TemplateError> {
         if let Some((range, message)) = excess(&self.text) {
-            return Err(self.fault(range.start, message));
+            return Err(self.diagnostic(range.start, message));
         }
         let environment = environment();
         let rendered = || {
@@ -186,10 +188,10 @@ impl TaskTemplate {
             template.render_captured_to(values.rendered(), &mut text)?;
             Ok(String::from_utf8_lossy(&text.0).into_owned())
         };
-        // The engine of templates indexes without looking in some places, such as `[][::-1]`.
+        // The template engine panics on some expressions, such as `[][::-1]`.
         match catch_unwind(AssertUnwindSafe(rendered)) {
             Ok(rendered) => rendered.map_err(|error| self.located(&error)),
-            Err(_) => Err(self.fault(
+            Err(_) => Err(self.diagnostic(
                 0,
                 "the template engine cannot evaluate it; write it in another way".to_owned(),
             )),
@@ -197,10 +199,10 @@ impl TaskTemplate {
     }
 
     fn located(&self, error: &Error) -> TemplateError {
-        self.fault(range_of(error, &self.text).start, words_of(error))
+        self.diagnostic(range_of(error, &self.text).start, words_of(error))
     }
 
-    fn fault(&self, offset: usize, message: String) -> TemplateError {
+    fn diagnostic(&self, offset: usize, message: String) -> TemplateError {
         let at = self.position(offset);
         TemplateError {
             message,
@@ -210,7 +212,7 @@ impl TaskTemplate {
         }
     }
 
-    /// The place in the file of a byte of the text.
+    /// Returns the position in the file of a byte offset in the text.
     fn position(&self, offset: usize) -> Position {
         let before = self.text.get(..offset).unwrap_or(&self.text);
         let line = before.matches('\n').count();
@@ -228,7 +230,7 @@ impl TaskTemplate {
     }
 }
 
-/// Why a template gives no text.
+/// The error of a template that cannot be rendered.
 ///
 /// ```
 /// use orchestra_config::TaskTemplate;
@@ -239,13 +241,13 @@ impl TaskTemplate {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TemplateError {
-    /// What is wrong.
+    /// The message, without the position.
     pub message: String,
-    /// The file.
+    /// The path of the file.
     pub path: String,
-    /// The line, from 1.
+    /// The line, starting from 1.
     pub line: u32,
-    /// The column, from 1, in characters.
+    /// The column in characters, starting from 1.
     pub column: u32,
 }
 
@@ -267,7 +269,7 @@ impl std::error::Error for TemplateError {}
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Variables {
     keys: BTreeSet<String>,
-    /// The nodes, for `stages.ID`.
+    /// The IDs of the nodes, for `stages.ID`.
     nodes: BTreeSet<String>,
 }
 
@@ -290,7 +292,7 @@ impl Variables {
         self.nodes.insert(id.to_owned());
     }
 
-    /// Whether a path is a key, lies within the value of one, or is what some begin with.
+    /// Returns whether a path is a key, lies within the value of a key, or is the beginning of a key.
     fn knows(&self, path: &str) -> bool {
         if let Some(stage) = path.strip_prefix("stages.") {
             let (id, field) = stage.split_once('.').unwrap_or((stage, "response"));
@@ -341,21 +343,21 @@ impl Variables {
     }
 }
 
-/// A fault of a template.
+/// A diagnostic of a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct TemplateFault {
+pub(crate) struct TemplateDiagnostic {
     pub(crate) code: &'static str,
     pub(crate) message: String,
-    /// The bytes of the template.
+    /// The byte range in the template.
     pub(crate) range: Range<usize>,
     pub(crate) help: String,
 }
 
-/// What is wrong with a template.
-pub(crate) fn check(text: &str, variables: &Variables) -> Vec<TemplateFault> {
+/// Checks a template and returns its diagnostics.
+pub(crate) fn check(text: &str, variables: &Variables) -> Vec<TemplateDiagnostic> {
     if let Some((range, message)) = excess(text) {
         let help = "write it in parts; longer texts belong in the values of the run".to_owned();
-        return vec![TemplateFault {
+        return vec![TemplateDiagnostic {
             code: "template_syntax",
             message,
             range,
@@ -366,7 +368,7 @@ pub(crate) fn check(text: &str, variables: &Variables) -> Vec<TemplateFault> {
     let template = match environment.template_from_named_str("task", text) {
         Ok(template) => template,
         Err(error) => {
-            return vec![TemplateFault {
+            return vec![TemplateDiagnostic {
                 code: "template_syntax",
                 message: words_of(&error),
                 range: range_of(&error, text),
@@ -378,11 +380,11 @@ pub(crate) fn check(text: &str, variables: &Variables) -> Vec<TemplateFault> {
     let mut open = template.undeclared_variables(true);
     let roots = template.undeclared_variables(false);
     let global = |name: &str| environment.globals().any(|(known, _)| known == name);
-    let mut faults = Vec::new();
+    let mut diagnostics = Vec::new();
     let mut unmatched = open.clone();
     for name in names(text) {
-        if faults.len() == MAX_FAULTS {
-            return faults;
+        if diagnostics.len() == MAX_FAULTS {
+            return diagnostics;
         }
         let word = name.dotted.as_str();
         let (code, kind, known): (_, _, Vec<&str>) = match name.what {
@@ -390,9 +392,9 @@ pub(crate) fn check(text: &str, variables: &Variables) -> Vec<TemplateFault> {
                 unmatched.remove(word);
                 let path = name.path.join(".");
                 if open.contains(word) && !global(word) && !variables.knows(&path) {
-                    // One fault a variable is enough.
+                    // Report each variable once.
                     open.remove(word);
-                    faults.push(unknown_variable(&path, name.range, variables));
+                    diagnostics.push(unknown_variable(&path, name.range, variables));
                 }
                 continue;
             }
@@ -410,26 +412,26 @@ pub(crate) fn check(text: &str, variables: &Variables) -> Vec<TemplateFault> {
             Use::Test if !exists(&environment, word, "test") => ("template_syntax", "test", TESTS.to_vec()),
             Use::Filter | Use::Test => continue,
         };
-        faults.push(TemplateFault {
+        diagnostics.push(TemplateDiagnostic {
             code,
-            message: format!("there is no {kind} `{word}`"),
+            message: format!("unknown {kind} `{word}`"),
             range: name.range,
             help: suggestion(word, &known),
         });
     }
-    // What the engine finds and the scan does not is told all the same.
+    // Report variables that the engine finds but the scan does not.
     for path in unmatched.into_iter().take(MAX_FAULTS) {
         if !global(&path) && !variables.knows(&path) {
             let start = text.find(path.split('.').next().unwrap_or_default()).unwrap_or(0);
-            faults.push(unknown_variable(&path, start..start, variables));
+            diagnostics.push(unknown_variable(&path, start..start, variables));
         }
     }
-    faults.sort_by_key(|fault| fault.range.start);
-    faults
+    diagnostics.sort_by_key(|diagnostic| diagnostic.range.start);
+    diagnostics
 }
 
-fn unknown_variable(path: &str, range: Range<usize>, variables: &Variables) -> TemplateFault {
-    TemplateFault {
+fn unknown_variable(path: &str, range: Range<usize>, variables: &Variables) -> TemplateDiagnostic {
+    TemplateDiagnostic {
         code: "template_variable",
         message: format!("nothing sets the variable `{path}`"),
         range,
@@ -437,14 +439,14 @@ fn unknown_variable(path: &str, range: Range<usize>, variables: &Variables) -> T
     }
 }
 
-/// Whether the engine has a filter or test of that name; it answers by a test of its own.
+/// Returns whether the engine has a filter or test of a name, by evaluating the engine's tests `filter` and `test`.
 fn exists(environment: &Environment<'_>, name: &str, kind: &str) -> bool {
     let expression = environment.compile_expression_owned(format!("'{name}' is {kind}"));
     let answer = expression.and_then(|expression| expression.eval(()));
     answer.is_ok_and(|answer| answer.is_true())
 }
 
-/// The filters, for suggestions.
+/// The filters of the engine, for suggestions.
 const FILTERS: &[&str] = &[
     "abs",
     "attr",
@@ -493,7 +495,7 @@ const FILTERS: &[&str] = &[
     "zip",
 ];
 
-/// The tests, for suggestions.
+/// The tests of the engine, for suggestions.
 const TESTS: &[&str] = &[
     "boolean",
     "defined",
@@ -533,14 +535,14 @@ fn environment<'s>() -> Environment<'s> {
     environment.set_auto_escape_callback(|_| AutoEscape::None);
     environment.set_fuel(Some(FUEL));
     environment.set_debug(true);
-    // One shows all of the context, the other lets a loop double a text without end.
+    // `debug` shows the whole context; `namespace` lets a loop double a text without bound.
     environment.remove_global("debug");
     environment.remove_global("namespace");
     growth::bound(&mut environment);
     environment
 }
 
-/// What an error says, without its place.
+/// Returns the message of an error, without its position.
 fn words_of(error: &Error) -> String {
     match (error.kind(), error.detail()) {
         (ErrorKind::OutOfFuel, _) => "the template takes too many steps".to_owned(),
@@ -550,7 +552,7 @@ fn words_of(error: &Error) -> String {
     }
 }
 
-/// The bytes that an error speaks of, without blanks and braces around them.
+/// Returns the byte range of an error, without leading whitespace and braces.
 fn range_of(error: &Error, text: &str) -> Range<usize> {
     let range = error.range().filter(|range| text.get(range.clone()).is_some());
     let Some(range) = range else {
@@ -564,7 +566,7 @@ fn range_of(error: &Error, text: &str) -> Range<usize> {
     start.min(range.end)..range.end
 }
 
-/// Text up to the limit.
+/// A buffer that refuses to grow beyond [`MAX_RENDERED`] bytes.
 struct Bounded(Vec<u8>);
 
 impl std::io::Write for Bounded {
@@ -588,14 +590,14 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn faults(text: &str) -> Vec<String> {
+    fn diagnostics(text: &str) -> Vec<String> {
         let mut variables = Variables::built_in();
         ["pr_diff", "plan", "api.version"]
             .iter()
             .for_each(|key| variables.add(key));
-        let faults = check(text, &variables).into_iter();
-        faults
-            .map(|fault| format!("{} {}", &text[fault.range], fault.message))
+        let diagnostics = check(text, &variables).into_iter();
+        diagnostics
+            .map(|diagnostic| format!("{} {}", &text[diagnostic.range], diagnostic.message))
             .collect()
     }
 
@@ -604,12 +606,12 @@ mod tests {
         let text = "{{ goal }}{{ pr_diff | trim }}{{ plan.steps[0].title }}{{ human.gate.text }}{{ human['gate'] }}\
             {% for step in plan.steps %}{{ loop.index }}{{ step.title }}{% endfor %}{{ api.version.major }}\
             {% set x = 1 %}{{ x }}{{ range(3) | join(sep=goal) if goal is defined }}{{ plan.items() }}";
-        assert_eq!(faults(text), Vec::<String>::new());
+        assert_eq!(diagnostics(text), Vec::<String>::new());
     }
 
     #[test]
     fn unknown_names_are_told_where_they_stand() {
-        for (text, fault) in [
+        for (text, diagnostic) in [
             ("a {{ pr_dif }}", "pr_dif nothing sets the variable `pr_dif`"),
             (
                 "{{ human.gate.txt }}",
@@ -624,21 +626,18 @@ mod tests {
                 "{% for a in b %}{{ a }}{% endfor %}",
                 "b nothing sets the variable `b`",
             ),
-            ("{{ goal | uper }}", "uper there is no filter `uper`"),
-            (
-                "{% filter uper %}a{% endfilter %}",
-                "uper there is no filter `uper`",
-            ),
-            ("{{ goal is defnied }}", "defnied there is no test `defnied`"),
-            ("{{ include('x') }}", "include there is no function `include`"),
-            ("{{ debug() }}", "debug there is no function `debug`"),
+            ("{{ goal | uper }}", "uper unknown filter `uper`"),
+            ("{% filter uper %}a{% endfilter %}", "uper unknown filter `uper`"),
+            ("{{ goal is defnied }}", "defnied unknown test `defnied`"),
+            ("{{ include('x') }}", "include unknown function `include`"),
+            ("{{ debug() }}", "debug unknown function `debug`"),
         ] {
-            assert_eq!(faults(text), [fault], "{text}");
+            assert_eq!(diagnostics(text), [diagnostic], "{text}");
         }
-        let [fault] = &*faults("{% include 'x' %}") else {
+        let [diagnostic] = &*diagnostics("{% include 'x' %}") else {
             panic!("a template of its own reads no other");
         };
-        assert!(fault.contains("unknown statement include"), "{fault}");
+        assert!(diagnostic.contains("unknown statement include"), "{diagnostic}");
     }
 
     #[test]

@@ -1,5 +1,4 @@
-//! YAML as a tree in which everything has its place. All that can be said of a file is said of this tree, so that one
-//! fault does not hide the others.
+//! YAML as a tree in which every node has a span. All checks work on this tree, so that one error does not hide others.
 
 use std::fmt;
 
@@ -8,10 +7,10 @@ use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Vis
 use serde_saphyr::options::DuplicateKeyPolicy;
 use serde_saphyr::{Location, Spanned};
 
-/// The longest file of a configuration, in bytes.
+/// Maximum size of a configuration file or prompt layer in bytes.
 pub(crate) const MAX_BYTES: u64 = 1 << 20;
 
-/// A node of the tree.
+/// A value with its span.
 #[derive(Clone, Debug)]
 pub(crate) struct Tree {
     pub(crate) node: Node,
@@ -37,7 +36,7 @@ pub(crate) struct Key {
 }
 
 impl Node {
-    /// What it is called in messages.
+    /// Returns the name of the type for messages.
     pub(crate) fn describe(&self) -> &'static str {
         match self {
             Node::Null => "nothing",
@@ -51,28 +50,28 @@ impl Node {
     }
 }
 
-/// Reads the bytes of a file: its text, and the tree or what keeps it from being one.
+/// Parses the bytes of a file. Returns its text, and either the tree or the diagnostic of the error.
 pub(crate) fn read(name: &str, bytes: &[u8], code: &'static str) -> (Source, Result<Tree, Diagnostic>) {
     if bytes.len() as u64 > MAX_BYTES {
-        let fault = Diagnostic::error(
+        let diagnostic = Diagnostic::error(
             code,
             format!("the file is longer than {MAX_BYTES} bytes"),
             Span::default(),
         );
         return (
             Source::new(name, ""),
-            Err(fault.help("split it, or take parts out")),
+            Err(diagnostic.help("split it, or take parts out")),
         );
     }
     let text = match std::str::from_utf8(bytes) {
-        // What marks the order of bytes says nothing in UTF-8.
+        // A byte order mark has no meaning in UTF-8.
         Ok(text) => text.strip_prefix('\u{feff}').unwrap_or(text),
         Err(error) => {
             let sound = bytes.get(..error.valid_up_to()).unwrap_or_default();
             let text = String::from_utf8_lossy(sound).into_owned();
             let end = u32::try_from(text.len()).unwrap_or(u32::MAX);
-            let fault = Diagnostic::error(code, "the file is not UTF-8", Span::new(end, end));
-            return (Source::new(name, text), Err(fault.help("save it as UTF-8")));
+            let diagnostic = Diagnostic::error(code, "the file is not UTF-8", Span::new(end, end));
+            return (Source::new(name, text), Err(diagnostic.help("save it as UTF-8")));
         }
     };
     let source = Source::new(name, text);
@@ -81,28 +80,28 @@ pub(crate) fn read(name: &str, bytes: &[u8], code: &'static str) -> (Source, Res
             max_events: 200_000,
             max_nodes: 100_000,
             max_documents: 1,
-            // Each level takes 40 KiB of the stack in a debug build, such as that of a macro.
+            // Each level takes 40 KiB of stack in a debug build, as used for a procedural macro.
             max_depth: 24,
         },
-        // Repeated keys come to the tree, so that each is told of.
+        // Pass repeated keys on to the tree, so that each one is reported.
         duplicate_keys: DuplicateKeyPolicy::PassThrough,
         alias_limits: serde_saphyr::alias_limits! {
             max_total_replayed_events: 20_000,
             max_replay_stack_depth: 16,
         },
-        // A name such as `on` or `no` is a name.
+        // A name such as `on` or `no` is not a boolean.
         strict_booleans: true,
         with_snippet: false,
     };
-    let places = Places { source: &source };
+    let positions = Positions { source: &source };
     let tree = match serde_saphyr::from_str_with_options::<Spanned<Raw>>(source.text(), options) {
-        Ok(raw) => Ok(places.tree(raw)),
-        Err(error) => Err(places.fault(&error, code)),
+        Ok(raw) => Ok(positions.tree(raw)),
+        Err(error) => Err(positions.diagnostic(&error, code)),
     };
     (source, tree)
 }
 
-/// What the deserializer gives, with its own kind of places.
+/// A value from the deserializer, with the locations that the deserializer uses.
 enum Raw {
     Null,
     Boolean(bool),
@@ -193,7 +192,7 @@ impl<'de> Visitor<'de> for ReadRaw {
     }
 }
 
-/// A key, whatever it looks like.
+/// A key of any scalar type, as text.
 struct Word(String);
 
 impl<'de> Deserialize<'de> for Word {
@@ -209,12 +208,12 @@ impl<'de> Deserialize<'de> for Word {
     }
 }
 
-/// Turns the deserializer's places into bytes.
-struct Places<'s> {
+/// The conversion from the locations of the deserializer to spans.
+struct Positions<'s> {
     source: &'s Source,
 }
 
-impl Places<'_> {
+impl Positions<'_> {
     fn tree(&self, raw: Spanned<Raw>) -> Tree {
         let span = self.span(raw.referenced);
         let node = match raw.value {
@@ -241,21 +240,21 @@ impl Places<'_> {
         Tree { node, span }
     }
 
-    fn fault(&self, error: &serde_saphyr::Error, code: &'static str) -> Diagnostic {
+    fn diagnostic(&self, error: &serde_saphyr::Error, code: &'static str) -> Diagnostic {
         let error = error.without_snippet();
         let span = error.location().map_or(Span::default(), |at| self.span(at));
         let message = error.to_string();
-        // The place stands beside the message already.
+        // The diagnostic shows the position already.
         let message = message.split(" at line ").next().unwrap_or_default().trim();
         let line = message
             .lines()
             .next()
             .unwrap_or_default()
             .trim_end_matches([':', ',']);
-        Diagnostic::error(code, format!("this is no valid YAML: {line}"), span)
+        Diagnostic::error(code, format!("invalid YAML: {line}"), span)
     }
 
-    /// The bytes of a place, cut at the end of its line.
+    /// Returns the span of a location, cut at the end of its first line.
     fn span(&self, location: Location) -> Span {
         let text = self.source.text();
         let end = u32::try_from(text.len()).unwrap_or(u32::MAX);
@@ -276,7 +275,7 @@ impl Places<'_> {
         Span::new(start, start.saturating_add(u32::try_from(length).unwrap_or(0)))
     }
 
-    /// The offset of a line and column.
+    /// Returns the byte offset of a line and column.
     fn offset(&self, location: Location) -> u32 {
         let line = usize::try_from(location.line()).unwrap_or(0).saturating_sub(1);
         let column = usize::try_from(location.column()).unwrap_or(0).saturating_sub(1);

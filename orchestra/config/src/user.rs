@@ -1,18 +1,18 @@
-//! The agents and tools of a user, for all of their projects.
+//! The agents and tools of a user, for all of the user's projects.
 
 use std::collections::BTreeMap;
 
 use orchestra_graph::{Diagnostic, Report};
 
 use crate::check::{CODES, is_name, tool_is_sound};
-use crate::decode::{Decode, Faults};
+use crate::decode::{Decode, Diagnostics};
 use crate::located::Located;
 use crate::resolve::Project;
 use crate::settings::{Agent, CommandTool, Names};
 use crate::tree::{self, Node, Tree};
 
-/// The agents and tools of a user's own folder, such as `~/.orchestra/agents/critic.yaml` and
-/// `~/.orchestra/tools/lint.yaml`. What a project says under the same name stands in their place.
+/// The agents and tools in a user's folder, such as `~/.orchestra/agents/critic.yaml` and
+/// `~/.orchestra/tools/lint.yaml`. A project's own definition of the same name replaces them.
 ///
 /// ```
 /// use orchestra_config::{Project, UserFiles};
@@ -26,31 +26,33 @@ use crate::tree::{self, Node, Tree};
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct UserFiles {
-    /// The agents by their names, for [`ResolveOptions::agents`](crate::ResolveOptions::agents).
+    /// The agents by name, for [`ResolveOptions::agents`](crate::ResolveOptions::agents).
     pub agents: BTreeMap<String, Agent>,
-    /// The tools by their names.
+    /// The tools by name.
     pub tools: Names<CommandTool>,
-    /// What is wrong with the files; one with errors gives nothing.
+    /// The diagnostics of the files. A file with errors defines nothing.
     pub reports: Vec<Report>,
 }
 
 impl UserFiles {
-    /// Adds the agent of a file, which holds one key, `agent`.
+    /// Adds the agent of a file whose only key is `agent`.
     pub fn add_agent(&mut self, name: &str, path: &str, bytes: &[u8]) {
         if let Some(agent) = self.read(name, path, bytes, "agent", |_, _| {}) {
             self.agents.insert(name.to_owned(), agent.value);
         }
     }
 
-    /// Adds the tool of a file, which holds one key, `tool`.
+    /// Adds the tool of a file whose only key is `tool`.
     pub fn add_tool(&mut self, name: &str, path: &str, bytes: &[u8]) {
-        let check = |tool: &Located<CommandTool>, faults: &mut Faults| tool_is_sound(name, tool, faults);
+        let check = |tool: &Located<CommandTool>, diagnostics: &mut Diagnostics| {
+            tool_is_sound(name, tool, diagnostics)
+        };
         if let Some(tool) = self.read(name, path, bytes, "tool", check) {
             self.tools.insert(name.to_owned(), tool);
         }
     }
 
-    /// Gives a project the tools that it does not have itself.
+    /// Adds the tools to a project, except those that it defines itself.
     pub fn add_tools_to(&self, project: &mut Project) {
         for (name, tool) in &self.tools {
             let tools = &mut project.configuration.tools;
@@ -64,53 +66,54 @@ impl UserFiles {
         path: &str,
         bytes: &[u8],
         kind: &str,
-        check: impl FnOnce(&Located<T>, &mut Faults),
+        check: impl FnOnce(&Located<T>, &mut Diagnostics),
     ) -> Option<Located<T>> {
         let (source, tree) = tree::read(path, bytes, CODES.syntax);
-        let mut faults = Faults::new(source.clone(), CODES);
+        let mut diagnostics = Diagnostics::new(source.clone(), CODES);
         let found = match tree {
-            Ok(tree) => only(&tree, kind, &mut faults).and_then(|body| {
+            Ok(tree) => only(&tree, kind, &mut diagnostics).and_then(|body| {
                 if !is_name(name) {
                     let message = format!("`{name}` cannot name a {kind}");
-                    faults.value(
+                    diagnostics.value(
                         message,
                         body.span,
                         "rename the file; use letters, digits, `-`, `_` and `.`",
                     );
                 }
-                let value = T::decode(body, &mut faults)?;
+                let value = T::decode(body, &mut diagnostics)?;
                 let found = Located {
                     value,
                     span: body.span,
                 };
-                check(&found, &mut faults);
+                check(&found, &mut diagnostics);
                 Some(found)
             }),
-            Err(fault) => {
-                faults.list.push(fault);
+            Err(diagnostic) => {
+                diagnostics.list.push(diagnostic);
                 None
             }
         };
-        let has_errors = faults.list.iter().any(Diagnostic::is_error);
-        if !faults.list.is_empty() {
-            self.reports.push(Report::new(source, faults.list));
+        let has_errors = diagnostics.list.iter().any(Diagnostic::is_error);
+        if !diagnostics.list.is_empty() {
+            self.reports.push(Report::new(source, diagnostics.list));
         }
         found.filter(|_| !has_errors)
     }
 }
 
-/// Returns what stands under the one key of a file.
-fn only<'t>(tree: &'t Tree, kind: &str, faults: &mut Faults) -> Option<&'t Tree> {
+/// Returns the value of the only key of a file.
+fn only<'t>(tree: &'t Tree, kind: &str, diagnostics: &mut Diagnostics) -> Option<&'t Tree> {
     let mut found = None;
-    for (key, value) in faults.entries(tree, "a map with one key")? {
-        match key.text == kind {
-            true => found = Some(value),
-            false => faults.unknown_key(key, &[kind]),
+    for (key, value) in diagnostics.entries(tree, "a map with one key")? {
+        if key.text == kind {
+            found = Some(value)
+        } else {
+            diagnostics.unknown_key(key, &[kind])
         }
     }
     let body = found.filter(|body| !matches!(body.node, Node::Null));
-    if body.is_none() && faults.list.is_empty() {
-        faults.value(
+    if body.is_none() && diagnostics.list.is_empty() {
+        diagnostics.value(
             format!("there is no `{kind}:`"),
             tree.span,
             format!("write its settings below `{kind}:`"),

@@ -1,4 +1,4 @@
-//! The values that a template is rendered with. Those that are long are read when the template uses them.
+//! The values that a template is rendered with. Long values are read only when the template uses them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -24,13 +24,13 @@ use crate::template::BUILT_IN_VARIABLES;
 /// ```
 #[derive(Clone)]
 pub enum TemplateValue {
-    /// A value that is there.
+    /// A value that is available at once.
     Plain(Value),
-    /// A value that is made whenever a template uses it.
+    /// A function that is called each time a template uses the value.
     Late(Arc<dyn Fn() -> Value + Send + Sync>),
-    /// Values by their names.
+    /// A map from names to values.
     Map(BTreeMap<String, TemplateValue>),
-    /// Values in order.
+    /// A list of values.
     List(Vec<TemplateValue>),
 }
 
@@ -51,7 +51,7 @@ impl<V: Into<Value>> From<V> for TemplateValue {
     }
 }
 
-/// The values of a template by their keys. A key with dots is reached as attributes of attributes: `human.gate.text`.
+/// The values of a template by key. A key with dots is a path of nested attributes: `human.gate.text`.
 ///
 /// ```
 /// use orchestra_config::{TaskTemplate, TemplateValues};
@@ -77,12 +77,13 @@ impl From<&Map<String, Value>> for TemplateValues {
 }
 
 impl TemplateValues {
-    /// Sets a value. Where one key is the beginning of another, the longer one wins.
+    /// Sets a value. If one key is the beginning of another, such as `a` and `a.b`, the longer key wins.
     pub fn set(&mut self, key: &str, value: impl Into<TemplateValue>) {
         insert(&mut self.values, key, value.into());
     }
 
-    /// Returns the text under a key without dots; `None` where it is no text that is there.
+    /// Returns the text under a key without dots. Returns `None` if the key is not set or its value is not a plain
+    /// text.
     pub fn text(&self, key: &str) -> Option<&str> {
         match self.values.get(key) {
             Some(TemplateValue::Plain(Value::String(text))) => Some(text),
@@ -90,7 +91,7 @@ impl TemplateValues {
         }
     }
 
-    /// What the template engine is given.
+    /// Returns the value to pass to the template engine. Unset built-in variables are empty.
     pub(crate) fn rendered(&self) -> Rendered {
         let empty = BUILT_IN_VARIABLES.iter();
         let mut all: BTreeMap<String, TemplateValue> =
@@ -136,7 +137,7 @@ fn rendered(value: &TemplateValue) -> Rendered {
     }
 }
 
-/// A map whose values are made when they are asked for.
+/// A map whose values are created on access.
 struct LateMap(BTreeMap<String, TemplateValue>);
 
 impl fmt::Debug for LateMap {

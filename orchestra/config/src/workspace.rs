@@ -1,15 +1,15 @@
-//! What a configuration says of its repositories must fit together.
+//! Consistency checks of the workspace of a configuration.
 
 use std::collections::BTreeMap;
 
 use orchestra_graph::Span;
 
 use crate::check::{is_name, tool_is_sound};
-use crate::decode::{Faults, suggestion};
+use crate::decode::{Diagnostics, suggestion};
 use crate::names::tool_name;
 use crate::settings::{Repository, Workspace};
 
-/// What the names of the branches of runs begin with, where a repository says nothing else.
+/// The default prefix of the branch names of runs.
 ///
 /// ```
 /// use orchestra_config::{DEFAULT_BRANCH_PREFIX, Repository};
@@ -17,11 +17,11 @@ use crate::settings::{Repository, Workspace};
 /// ```
 pub const DEFAULT_BRANCH_PREFIX: &str = "orchestra/";
 
-/// The longest beginning of a branch name, in bytes: the whole name is a path of a file.
+/// Maximum length of a branch prefix in bytes; the whole name is a path of a file.
 const LONGEST_PREFIX: usize = 100;
 
 impl Repository {
-    /// What the names of the branches of runs begin with: `branch_prefix`, else `orchestra/`.
+    /// Returns the prefix of the branch names of runs: `branch_prefix`, else `orchestra/`.
     ///
     /// ```
     /// use orchestra_config::Repository;
@@ -34,34 +34,34 @@ impl Repository {
     }
 }
 
-pub(crate) fn check(workspace: &Workspace, faults: &mut Faults) {
+pub(crate) fn check(workspace: &Workspace, diagnostics: &mut Diagnostics) {
     let mut names: BTreeMap<String, &str> = BTreeMap::new();
     let mut paths: BTreeMap<String, &str> = BTreeMap::new();
     for (name, repository) in &workspace.repos {
         if !is_name(name) {
-            faults.value(
-                format!("`{name}` is no name of a repository"),
+            diagnostics.value(
+                format!("`{name}` is not a valid repository name"),
                 repository.span,
                 "use letters, digits, `-`, `_` and `.`, and begin with a letter or digit",
             );
         }
-        // Both would be one folder on some systems, and their tools have one name.
+        // Both would be the same folder on some systems, and their tools would have the same names.
         if let Some(other) = names.insert(tool_name(name).to_lowercase(), name) {
-            faults.value(
+            diagnostics.value(
                 format!("the repositories `{other}` and `{name}` cannot be told apart"),
                 repository.span,
                 "give one of them a name that differs in more than capitals, `-` and `_`",
             );
         }
         match repository.path.as_ref().filter(|path| !path.trim().is_empty()) {
-            None => faults.value(
+            None => diagnostics.value(
                 format!("nothing says where the repository `{name}` is"),
                 repository.span,
                 "add `path:`, relative to this file",
             ),
             Some(path) => {
                 if let Some(other) = paths.insert(plain(path), name) {
-                    faults.value(
+                    diagnostics.value(
                         format!("the repositories `{other}` and `{name}` are the same folder"),
                         path.span,
                         "take one of them away",
@@ -70,10 +70,10 @@ pub(crate) fn check(workspace: &Workspace, faults: &mut Faults) {
             }
         }
         if let Some(prefix) = &repository.branch_prefix
-            && let Some(why) = prefix_fault(prefix)
+            && let Some(why) = prefix_diagnostic(prefix)
         {
-            faults.value(
-                format!("`{}` is no beginning of a branch name: {why}", prefix.value),
+            diagnostics.value(
+                format!("`{}` is not a valid branch prefix: {why}", prefix.value),
                 prefix.span,
                 format!("write the beginning of a branch name, such as `{DEFAULT_BRANCH_PREFIX}`"),
             );
@@ -82,20 +82,20 @@ pub(crate) fn check(workspace: &Workspace, faults: &mut Faults) {
     let names: Vec<&str> = workspace.repos.keys().map(String::as_str).collect();
     for (repository, tools) in &workspace.tools {
         if !workspace.repos.contains_key(repository) {
-            unknown(repository, tools.span, &names, faults);
+            unknown(repository, tools.span, &names, diagnostics);
         }
         for (name, tool) in tools.value.iter() {
-            tool_is_sound(name, tool, faults);
+            tool_is_sound(name, tool, diagnostics);
         }
     }
 }
 
-fn unknown(repository: &str, span: Span, names: &[&str], faults: &mut Faults) {
+fn unknown(repository: &str, span: Span, names: &[&str], diagnostics: &mut Diagnostics) {
     let message = format!("the workspace has no repository `{repository}`");
-    faults.value(message, span, suggestion(repository, names));
+    diagnostics.value(message, span, suggestion(repository, names));
 }
 
-/// A path without what makes no difference to it.
+/// Returns a normal form of a path, so that equivalent spellings are equal.
 fn plain(path: &str) -> String {
     let path = path.trim().replace('\\', "/");
     let root = if path.starts_with('/') { "/" } else { "" };
@@ -106,8 +106,9 @@ fn plain(path: &str) -> String {
     format!("{root}{}", parts.join("/"))
 }
 
-/// Why no branch can begin so, by the rules of `git check-ref-format` and `git branch`.
-fn prefix_fault(prefix: &str) -> Option<String> {
+/// Returns the reason why no branch name can begin with a prefix, or `None` if one can. The rules are those of
+/// `git check-ref-format` and `git branch`.
+fn prefix_diagnostic(prefix: &str) -> Option<String> {
     let wrong = |c: char| c.is_control() || " ~^:?*[\\".contains(c);
     if prefix.is_empty() {
         return Some("it is empty".to_owned());
@@ -127,7 +128,7 @@ fn prefix_fault(prefix: &str) -> Option<String> {
     if let Some(found) = ["/", "-"].into_iter().find(|found| prefix.starts_with(found)) {
         return Some(format!("it begins with `{found}`"));
     }
-    // What stands behind the last `/` goes on with the name of the pipeline.
+    // The part after the last `/` is continued by the name of the pipeline.
     let whole = prefix.rsplit_once('/').map_or("", |(whole, _)| whole);
     if whole.split('/').any(|part| part.ends_with(".lock")) {
         return Some("a part of it ends with `.lock`".to_owned());
@@ -138,7 +139,7 @@ fn prefix_fault(prefix: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{plain, prefix_fault};
+    use super::{plain, prefix_diagnostic};
 
     #[test]
     fn beginnings_of_branch_names_follow_git() {
@@ -154,7 +155,7 @@ mod tests {
             "@/",
             "{x}/",
         ] {
-            assert_eq!(prefix_fault(prefix), None, "{prefix:?}");
+            assert_eq!(prefix_diagnostic(prefix), None, "{prefix:?}");
         }
         for prefix in [
             "",
@@ -183,7 +184,7 @@ mod tests {
             "a\u{7f}",
             &"x".repeat(101),
         ] {
-            assert!(prefix_fault(prefix).is_some(), "{prefix:?}");
+            assert!(prefix_diagnostic(prefix).is_some(), "{prefix:?}");
         }
     }
 

@@ -1,4 +1,4 @@
-//! What `orchestra.yaml` may say, and what is told of one that says something else.
+//! Parsing of `orchestra.yaml`, and the diagnostics of invalid files.
 
 #![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 

@@ -1,17 +1,18 @@
-//! The order in which values are chosen, against a second, plain implementation of it.
+//! The order of precedence of settings, compared with a second, simple implementation.
 
 #![allow(clippy::expect_used, reason = "a test fails by panicking")]
 
 use std::fmt::Write as _;
 
 use orchestra_config::{Project, ResolveOptions};
-use orchestra_graph::{Analysis, LoadOptions, ReadFault, Source, load, render};
+use orchestra_graph::{Analysis, LoadOptions, ReadError, Source, load, render};
 use proptest::prelude::*;
 
-/// Who says something of one value: node, class, everything (in the stylesheet), agent, graph, pipeline, project.
+/// The values of one setting by source: node, class and universal rule of the stylesheet, agent, graph, pipeline,
+/// project.
 type Said = [Option<String>; 7];
 
-/// What is said of all values, and of providers whether they have a default model of their own.
+/// The values of all settings. With `own_default`, the provider `one` has a default model.
 #[derive(Clone, Debug)]
 struct Case {
     model: Said,
@@ -58,8 +59,8 @@ fn case() -> impl Strategy<Value = Case> {
 }
 
 impl Case {
-    /// What is said at one place, as `KEY` and value.
-    fn at(&self, place: usize) -> Vec<(&'static str, &str)> {
+    /// Returns the settings of one source, as keys and values.
+    fn at(&self, position: usize) -> Vec<(&'static str, &str)> {
         let all = [
             ("model", &self.model),
             ("provider", &self.provider),
@@ -67,14 +68,14 @@ impl Case {
             ("reasoning_effort", &self.effort),
         ];
         all.into_iter()
-            .filter_map(|(key, said)| Some((key, said[place].as_deref()?)))
+            .filter_map(|(key, said)| Some((key, said[position].as_deref()?)))
             .collect()
     }
 
     fn pipeline(&self) -> String {
-        let attributes = |place: usize| {
+        let attributes = |position: usize| {
             let mut text = String::new();
-            for (key, value) in self.at(place) {
+            for (key, value) in self.at(position) {
                 let prefix = if matches!(key, "model" | "provider") {
                     "llm_"
                 } else {
@@ -84,8 +85,8 @@ impl Case {
             }
             text
         };
-        let rule = |place: usize| {
-            let said = self.at(place);
+        let rule = |position: usize| {
+            let said = self.at(position);
             said.iter().fold(String::new(), |text, (key, value)| {
                 format!("{text}{key}: {value}; ")
             })
@@ -102,8 +103,8 @@ impl Case {
     }
 
     fn configuration(&self) -> String {
-        let map = |place: usize| {
-            let said = self.at(place);
+        let map = |position: usize| {
+            let said = self.at(position);
             let said: Vec<String> = said
                 .iter()
                 .map(|(key, value)| format!("{key}: {value}"))
@@ -133,18 +134,18 @@ impl Case {
         text
     }
 
-    /// The first that is said.
+    /// Returns the first value in the order of precedence.
     fn first(&self, said: &Said) -> Option<String> {
-        let agent = |place: usize| place != 3 || self.with_agent;
+        let agent = |position: usize| position != 3 || self.with_agent;
         (0..said.len())
-            .filter(|place| agent(*place))
-            .find_map(|place| said[place].clone())
+            .filter(|position| agent(*position))
+            .find_map(|position| said[position].clone())
     }
 
-    /// Backend, provider, model and effort by the plain reading of the order.
+    /// Returns the expected backend, provider, model and effort.
     fn expected(&self) -> (String, Option<String>, Option<String>, Option<String>) {
         let backend = self.first(&self.backend).unwrap_or_else(|| "agent".to_owned());
-        // Below what names a provider, and above the project's default, the model's name tells it.
+        // The model's name ranks below an explicit provider and above the project's default.
         let mut named = self.provider.clone();
         let default = named[6].take();
         let by_model = (self.first(&self.model).as_deref() == Some("gpt-5")).then(|| "one".to_owned());
@@ -174,7 +175,7 @@ proptest! {
         let (pipeline, configuration) = (case.pipeline(), case.configuration());
         let files = |path: &str, _: u64| match path {
             "orchestra.yaml" => Ok(configuration.clone().into_bytes()),
-            _ => Err(ReadFault::Missing),
+            _ => Err(ReadError::Missing),
         };
         let project = Project::load("orchestra.yaml", &files);
         prop_assert_eq!(render::concise(&project.report), "", "{}", configuration);
@@ -193,7 +194,7 @@ proptest! {
                 stage.reasoning_effort.as_ref().map(|effort| effort.value.word().to_owned()),
             );
             prop_assert_eq!(found, case.expected(), "{}\n{}", pipeline, configuration);
-            // Two providers and no default: a stage that calls a model is refused, any other is not.
+            // With two providers and no default, only a stage that calls a model is refused.
             let lacks = stage.provider.is_none() && stage.backend_kind.needs_model();
             prop_assert_eq!(resolution.has_errors(), lacks);
         }

@@ -1,4 +1,4 @@
-//! What the model stages of a pipeline get of a configuration, and what is told where something is amiss.
+//! Resolution of the settings of model stages, and the diagnostics of invalid projects.
 
 #![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -6,24 +6,24 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use orchestra_config::{Agent, Project, Resolution, ResolveOptions};
-use orchestra_graph::{Analysis, LoadOptions, ReadFault, Source, load, render};
+use orchestra_graph::{Analysis, LoadOptions, ReadError, Source, load, render};
 use serde_json::json;
 
-/// The files beside this test.
-fn disk(path: &str, _: u64) -> Result<Vec<u8>, ReadFault> {
+/// Reads a file of the test data.
+fn disk(path: &str, _: u64) -> Result<Vec<u8>, ReadError> {
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
-    std::fs::read(data.join(path)).map_err(|_| ReadFault::Missing)
+    std::fs::read(data.join(path)).map_err(|_| ReadError::Missing)
 }
 
-/// Some files by their paths.
+/// In-memory files by path.
 struct Files(BTreeMap<&'static str, &'static str>);
 
 impl orchestra_graph::ChildReader for Files {
-    fn read(&self, path: &str, _: u64) -> Result<Vec<u8>, ReadFault> {
+    fn read(&self, path: &str, _: u64) -> Result<Vec<u8>, ReadError> {
         self.0
             .get(path)
             .map(|text| text.as_bytes().to_vec())
-            .ok_or(ReadFault::Missing)
+            .ok_or(ReadError::Missing)
     }
 }
 
@@ -31,7 +31,7 @@ fn files<const N: usize>(files: [(&'static str, &'static str); N]) -> Files {
     Files(files.into())
 }
 
-/// What the stages of `flows/a.dot` get of `orchestra.yaml`.
+/// Resolves the stages of `flows/a.dot` with `orchestra.yaml`.
 fn resolve(files: &Files, options: ResolveOptions<'_>) -> Resolution {
     let project = Project::load("orchestra.yaml", files);
     let text = files.0["flows/a.dot"];
@@ -46,7 +46,7 @@ fn resolve(files: &Files, options: ResolveOptions<'_>) -> Resolution {
         ..options
     };
     let resolution = project.resolve_graph(&Analysis::new(&loaded.graph, &loaded.source), &options);
-    // When it runs, the same comes of the table.
+    // The compiled table resolves to the same values.
     let pipeline = loaded.pipeline().expect("it is sound");
     let running = project.resolve(&pipeline, &options);
     assert_eq!(running.files, resolution.files);
@@ -56,7 +56,7 @@ fn resolve(files: &Files, options: ResolveOptions<'_>) -> Resolution {
             for (_, field) in stage.as_object_mut().expect("a map") {
                 if let Some(field) = field.as_object_mut() {
                     field.remove("reason");
-                    field.remove("place");
+                    field.remove("location");
                 }
             }
             stage
@@ -319,7 +319,7 @@ fn agents_of_the_program_are_known_and_those_of_the_project_come_first() {
     assert_eq!(resolution.stages[0].layers[0].name, "planner");
     assert_eq!(
         told(&resolution),
-        "flows/a.dot:1:62: error[prompt_layer_missing]: there is no role `nobody`\n"
+        "flows/a.dot:1:62: error[prompt_layer_missing]: unknown role `nobody`\n"
     );
 }
 
@@ -401,15 +401,15 @@ workspace:
   tools: {backend: {run-tests: {command: make test}}}
 ";
 
-/// The faults of a pipeline in a project of two repositories, as `node code: message`.
+/// Returns the diagnostics of a pipeline in a project of two repositories, as `code: message`.
 fn in_two(text: &'static str) -> Vec<String> {
     let resolution = resolve(
         &files([("orchestra.yaml", TWO), ("flows/a.dot", text)]),
         ResolveOptions::default(),
     );
-    let faults = resolution.reports.iter().flat_map(|report| &report.diagnostics);
-    faults
-        .map(|fault| format!("{}: {}", fault.code, fault.message))
+    let diagnostics = resolution.reports.iter().flat_map(|report| &report.diagnostics);
+    diagnostics
+        .map(|diagnostic| format!("{}: {}", diagnostic.code, diagnostic.message))
         .collect()
 }
 
@@ -417,14 +417,14 @@ fn in_two(text: &'static str) -> Vec<String> {
 fn tools_and_stages_name_repositories_that_are_there() {
     let sound = "digraph { start -> write -> exit; write [label=Write, agent=writer, repo=backend, agent.tools=\"frontend:glob\"] }";
     assert_eq!(in_two(sound), [""; 0]);
-    let faults = in_two(
+    let diagnostics = in_two(
         "digraph { start -> a -> b -> c -> exit
             a [label=A, agent.tools=\"backend:raed-file, bakend:shell\"]
             b [shape=parallelogram, label=B, tool_command=ls, repo=fronted]
             c [type=\"acme.deploy\", repo=\"../backend\"] }",
     );
     assert_eq!(
-        faults,
+        diagnostics,
         [
             "unknown_tool: unknown tool `backend:raed-file`",
             "unknown_tool: unknown tool `bakend:shell`",
@@ -481,7 +481,7 @@ fn branches_that_write_need_a_node_that_can_merge() {
     ] {
         assert_eq!(in_two(flow(reader, gate, way)), [""; 0], "{reader}");
     }
-    // What runs has an outcome behind which files are merged.
+    // A node that runs has an outcome, after which files are merged.
     for join in ["j [shape=tripleoctagon, label=J]", "j [agent=writer]"] {
         assert_eq!(in_two(flow(writes, join, way)), [""; 0], "{join}");
     }

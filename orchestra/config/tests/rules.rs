@@ -1,4 +1,4 @@
-//! The page of each code is its test: the files on it are resolved.
+//! Tests of the page of each diagnostic code: the files on the page are resolved.
 
 #![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use orchestra_config::{Project, Resolution, ResolveOptions, explain, rules};
-use orchestra_graph::{Analysis, LoadOptions, Page, ReadFault, Severity, Source, load, render};
+use orchestra_graph::{Analysis, LoadOptions, Page, ReadError, Severity, Source, load, render};
 
 const CONFIGURATION: &str =
     "providers: {default: anthropic, anthropic: {models: {smart: claude-opus-4-6}}}\n";
@@ -14,7 +14,7 @@ const PIPELINE: &str = "digraph release {\n    write [prompt=Write]\n    start -
 
 /// A fenced block of a page.
 struct Block<'p> {
-    /// The words behind the fence, such as `yaml bad 4:14`.
+    /// The words after the opening fence, such as `yaml bad 4:14`.
     words: Vec<&'p str>,
     text: &'p str,
 }
@@ -34,7 +34,7 @@ fn blocks(page: &str) -> Vec<Block<'_>> {
     found
 }
 
-/// What comes of the files of a page, with one block in its place.
+/// Resolves the files of a page, with one block as the text of `path`.
 fn resolve(page: &Page, path: &str, text: &str) -> Resolution {
     let mut files = BTreeMap::from([("orchestra.yaml", CONFIGURATION), ("a.dot", PIPELINE)]);
     let aside = blocks(page.text)
@@ -47,7 +47,7 @@ fn resolve(page: &Page, path: &str, text: &str) -> Resolution {
     files.insert(path, text);
     let reader = |path: &str, _: u64| {
         let text = files.get(path).map(|text| text.as_bytes().to_vec());
-        text.ok_or(ReadFault::Missing)
+        text.ok_or(ReadError::Missing)
     };
     let project = Project::load("orchestra.yaml", &reader);
     let loaded = load(Source::new("a.dot", files["a.dot"]), &LoadOptions::default());
@@ -59,22 +59,22 @@ fn resolve(page: &Page, path: &str, text: &str) -> Resolution {
     project.resolve_graph(&Analysis::new(&loaded.graph, &loaded.source), &options)
 }
 
-/// The faults as `file:line:column code`.
-fn places(resolution: &Resolution) -> Vec<String> {
-    let mut places = Vec::new();
+/// Returns the diagnostics as `file:line:column code`.
+fn locations(resolution: &Resolution) -> Vec<String> {
+    let mut locations = Vec::new();
     for report in &resolution.reports {
-        for fault in &report.diagnostics {
-            let at = report.source.position(fault.span.start);
-            places.push(format!(
+        for diagnostic in &report.diagnostics {
+            let at = report.source.position(diagnostic.span.start);
+            locations.push(format!(
                 "{}:{}:{} {}",
                 report.source.name(),
                 at.line,
                 at.column,
-                fault.code
+                diagnostic.code
             ));
         }
     }
-    places
+    locations
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn every_page_holds_what_it_says() {
                 [_, "good", path] => (*path, None),
                 words => panic!("{}: unknown block {words:?}", page.code),
             };
-            let found = places(&resolve(page, path, block.text));
+            let found = locations(&resolve(page, path, block.text));
             let expected: Vec<String> = at
                 .map(|at| format!("{path}:{at} {}", page.code))
                 .into_iter()

@@ -1,4 +1,4 @@
-//! The schema that editors read is the one of the types.
+//! Tests of the published schema.
 
 #![allow(clippy::expect_used, reason = "a test fails by panicking")]
 

@@ -1,11 +1,11 @@
-//! Templates that were written to do harm, or by accident do.
+//! Templates that do harm, on purpose or by accident.
 
 #![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::time::{Duration, Instant};
 
 use orchestra_config::{Project, ResolveOptions, TaskTemplate};
-use orchestra_graph::{LoadOptions, ReadFault, Source, load};
+use orchestra_graph::{LoadOptions, ReadError, Source, load};
 use serde_json::{Map, Value, json};
 
 const SOUND: &str = "Review {{ goal | upper }} of {{ human.gate['text'] }}.
@@ -21,11 +21,11 @@ fn values() -> Map<String, Value> {
     values.as_object().expect("a map").clone()
 }
 
-/// Checks a pipeline whose one stage has the task.
+/// Checks a pipeline with one stage that has the task. Returns the number of diagnostics.
 fn check(layer: &str) -> usize {
     let files = |path: &str, _: u64| match path {
         "prompts/tasks/one.yaml" => Ok(layer.as_bytes().to_vec()),
-        _ => Err(ReadFault::Missing),
+        _ => Err(ReadError::Missing),
     };
     let text = "digraph { inputs=plan; start -> work -> exit; work [agent.task=one, backend=simulation] }";
     let pipeline = load(Source::new("a.dot", text), &LoadOptions::default())
@@ -37,13 +37,16 @@ fn check(layer: &str) -> usize {
     };
     let resolution = Project::default().resolve(&pipeline, &options);
     for report in &resolution.reports {
-        for fault in &report.diagnostics {
+        for diagnostic in &report.diagnostics {
             assert!(
-                orchestra_config::explain(fault.code).is_some(),
+                orchestra_config::explain(diagnostic.code).is_some(),
                 "`{}` has no page",
-                fault.code
+                diagnostic.code
             );
-            assert!(fault.span.end as usize <= report.source.text().len(), "{layer}");
+            assert!(
+                diagnostic.span.end as usize <= report.source.text().len(),
+                "{layer}"
+            );
         }
     }
     resolution
@@ -102,8 +105,8 @@ fn templates_that_would_not_end_do() {
     ] {
         let begin = Instant::now();
         let _ = TaskTemplate::new("one", "one.yaml", text.as_str()).render(&values());
-        let faults = check(&format!("task:\n  template: \"{text}\"\n"));
-        assert!(faults <= 20, "{what} has {faults} faults");
+        let diagnostics = check(&format!("task:\n  template: \"{text}\"\n"));
+        assert!(diagnostics <= 20, "{what} has {diagnostics} faults");
         assert!(
             begin.elapsed() < Duration::from_secs(60),
             "{what} took {:?}",

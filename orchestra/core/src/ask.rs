@@ -1,51 +1,51 @@
-//! Human gates: a question, its answer, its time-out (Attractor 4.6, rules H1 to H4).
+//! Human gates: a question, its answer and its time-out (Attractor 4.6, rules H1 to H4).
 
 use orchestra_graph::Pipeline;
 
 use crate::context::Context;
 use crate::effect::{Effect, EffectId, Observation};
 use crate::human::{Answer, AnsweredBy, Question, Reply};
-use crate::line::{Flow, Move, Records, Step, facts};
 use crate::outcome::{Outcome, Status};
-use crate::state::{Line, Phase};
+use crate::state::{ExecutionPath, Phase};
+use crate::transition::{NextStep, Records, StepResult, Transition, facts};
 
-impl Step<'_> {
-    /// Asks a person for the way on (Attractor 4.6, rules H1 to H3, H5).
-    pub(crate) fn ask(&mut self, line: &mut Line, id: EffectId) -> Result<Move, Flow> {
-        let question = Box::new(line.question(self.pipeline, id.name(self.pipeline)));
+impl Transition<'_> {
+    /// Asks a person to choose the next edge (Attractor 4.6, rules H1 to H3, H5).
+    pub(crate) fn ask(&mut self, path: &mut ExecutionPath, id: EffectId) -> Result<NextStep, StepResult> {
+        let question = Box::new(path.question(self.pipeline, id.name(self.pipeline)));
         if question.options.is_empty() {
-            return Ok(Move::Ended(no_choice_offered(&question)));
+            return Ok(NextStep::Ended(no_choice_offered(&question)));
         }
-        line.phase = Phase::Asking(question.clone());
+        path.phase = Phase::Asking(question.clone());
         if let Some(delay) = question.timeout {
             self.effects.push(Effect::StartTimer {
                 id: id.clone(),
                 delay,
             });
         }
-        // Who hears of the question may answer it at once, so it is open before.
+        // Open the question before it is observed: an observer may answer it at once.
         self.effects.push(Effect::AskHuman {
             id: id.clone(),
             question: question.clone(),
         });
         self.tell(|| Observation::InterviewStarted { id, question });
-        Err(Flow::Wait)
+        Err(StepResult::Wait)
     }
 
-    /// Takes an answer, if the question does.
-    pub(crate) fn answered(&mut self, line: &mut Line, answer: &Answer) -> Flow {
-        let Phase::Asking(question) = &line.phase else {
-            return Flow::Wait;
+    /// Applies an answer if the question accepts it.
+    pub(crate) fn answered(&mut self, path: &mut ExecutionPath, answer: &Answer) -> StepResult {
+        let Phase::Asking(question) = &path.phase else {
+            return StepResult::Wait;
         };
         if answer.reply == Reply::TimedOut {
-            return self.unanswered(line);
+            return self.unanswered(path);
         }
         let (outcome, told) = if answer.reply == Reply::Skipped {
             let reason = "the person skipped the question";
             (Outcome::fail_terminal(reason), "skipped".to_owned())
         } else {
             let Ok(accepted) = question.accept(answer) else {
-                return Flow::Wait;
+                return StepResult::Wait;
             };
             let label = accepted.options.first().map(|option| option.label.clone());
             let told = accepted.text.clone().or(label).unwrap_or_default();
@@ -53,8 +53,8 @@ impl Step<'_> {
         };
         let text = question.text.clone();
         let timed = question.timeout.is_some();
-        forget_text(&mut line.context);
-        let id = line.id(self.totals.restarts);
+        forget_text(&mut path.context);
+        let id = path.id(self.totals.restarts);
         if timed {
             self.effects.push(Effect::CancelEffect { id: id.clone() });
         }
@@ -65,28 +65,29 @@ impl Step<'_> {
             answer: told,
             by,
         });
-        self.go(line, Move::Ended(outcome))
+        self.go(path, NextStep::Ended(outcome))
     }
 
-    /// A question could not be put: its gate fails. Nothing but an answer or a default lets it succeed (rule H3).
-    pub(crate) fn not_asked(&mut self, line: &mut Line, outcome: Outcome) -> Flow {
-        let Phase::Asking(question) = &line.phase else {
-            return Flow::Wait;
+    /// Fails a gate whose question could not be asked. Only an answer or a default lets a gate succeed (rule H3).
+    pub(crate) fn not_asked(&mut self, path: &mut ExecutionPath, outcome: Outcome) -> StepResult {
+        let Phase::Asking(question) = &path.phase else {
+            return StepResult::Wait;
         };
         if !matches!(outcome.status, Status::Fail | Status::Retry) {
-            return Flow::Wait;
+            return StepResult::Wait;
         }
         if question.timeout.is_some() {
-            let id = line.id(self.totals.restarts);
+            let id = path.id(self.totals.restarts);
             self.effects.push(Effect::CancelEffect { id });
         }
-        self.go(line, Move::Ended(outcome))
+        self.go(path, NextStep::Ended(outcome))
     }
 
-    /// The time to answer is up: the default, else another attempt (rule H3). Silence never approves.
-    pub(crate) fn unanswered(&mut self, line: &mut Line) -> Flow {
-        let Phase::Asking(question) = &line.phase else {
-            return Flow::Wait;
+    /// Handles the time-out of a question: uses the default, or requests another attempt (rule H3). A missing answer
+    /// never counts as an approval.
+    pub(crate) fn unanswered(&mut self, path: &mut ExecutionPath) -> StepResult {
+        let Phase::Asking(question) = &path.phase else {
+            return StepResult::Wait;
         };
         let default = question
             .default
@@ -99,8 +100,8 @@ impl Step<'_> {
         };
         let label = accepted.and_then(|accepted| accepted.options.into_iter().next());
         let (text, timeout) = (question.text.clone(), question.timeout.unwrap_or_default());
-        forget_text(&mut line.context);
-        let id = line.id(self.totals.restarts);
+        forget_text(&mut path.context);
+        let id = path.id(self.totals.restarts);
         self.effects.push(Effect::CancelEffect { id: id.clone() });
         self.tell(|| Observation::InterviewTimeout {
             id,
@@ -108,13 +109,13 @@ impl Step<'_> {
             timeout,
             default: label.map(|option| option.label),
         });
-        self.go(line, Move::Ended(outcome))
+        self.go(path, NextStep::Ended(outcome))
     }
 }
 
-impl Line {
-    /// The question of the gate where the line is. It follows from the state alone, so that a run that is resumed asks
-    /// the same one.
+impl ExecutionPath {
+    /// Returns the question of the gate at which the path is. It depends on the state alone, so that a resumed run asks
+    /// the same question.
     pub(crate) fn question(&self, pipeline: &Pipeline, name: String) -> Question {
         let stage = pipeline.stage(self.at.node);
         let records = Records::new(pipeline, self);
@@ -123,12 +124,12 @@ impl Line {
     }
 }
 
-/// Forgets what was written at an earlier gate: `human.gate.*` speaks of the answer that came last.
+/// Removes the text that was entered at an earlier gate: `human.gate.*` describes the latest answer.
 fn forget_text(context: &mut Context) {
     context.remove("human.gate.text");
 }
 
-/// The failure of a gate that has no choice to offer (rule H5).
+/// Returns the failure of a gate that has no choice to offer (rule H5).
 fn no_choice_offered(question: &Question) -> Outcome {
     let withheld: Vec<String> = question.withheld.iter().map(ToString::to_string).collect();
     let reason = match &withheld[..] {

@@ -1,4 +1,4 @@
-//! Parallel blocks: branches begin, end, are joined (Attractor 4.8, rules P1 to P4).
+//! Parallel blocks: branches begin, end and are joined (Attractor 4.8, rules P1 to P4).
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -10,14 +10,14 @@ use serde_json::{Map, Value, json};
 
 use crate::effect::{BranchPath, BranchStatus, BranchStep, Effect, EffectId, Observation};
 use crate::files::JoinedBranch;
-use crate::line::{Flow, LineEnd, Move, Records, Step, facts};
 use crate::outcome::{Outcome, Status};
-use crate::state::{Line, NodeOutcome, Phase};
+use crate::state::{ExecutionPath, NodeOutcome, Phase};
+use crate::transition::{NextStep, PathEnd, Records, StepResult, Transition, facts};
 
-/// How many blocks may be inside one another; the check `parallel_nesting` finds more before the run.
+/// Maximum nesting depth of parallel blocks. The check `parallel_nesting` finds deeper nesting before the run.
 const MAX_NESTING: usize = 32;
 
-/// A parallel block that is open: its branches, and how they stand.
+/// An open parallel block with the state of its branches.
 ///
 /// ```
 /// use orchestra_core::{Context, Machine, Phase};
@@ -33,21 +33,21 @@ const MAX_NESTING: usize = 32;
 pub struct Block {
     pub(crate) fan_out: FanOut,
     pub(crate) branches: Vec<Branch>,
-    /// Where to look for a branch that has yet to begin.
+    /// The index at which to look for a branch that has not begun.
     pub(crate) next: usize,
     pub(crate) running: u32,
     pub(crate) succeeded: u32,
     pub(crate) failed: u32,
     pub(crate) first_failure: String,
     pub(crate) visits: Arc<[u32]>,
-    /// How nodes had ended before it began.
+    /// The statuses of the nodes from before the block began.
     pub(crate) outcomes: Arc<[(u32, Status)]>,
     pub(crate) began: Duration,
-    /// How long the block may take (rule Y6).
+    /// The time limit of the block (rule Y6).
     pub(crate) timeout: Option<Duration>,
 }
 
-/// A branch of a block that is open.
+/// A branch of an open block.
 ///
 /// ```
 /// use orchestra_core::{Context, Machine, Phase};
@@ -58,7 +58,7 @@ pub struct Block {
 /// let machine = Machine::start(pipeline, Context::new(), 0, &mut Vec::new());
 /// let Phase::Parallel(block) = &machine.state().main.phase else { panic!("the branches run") };
 /// let [a, b] = block.branches() else { panic!("there are two") };
-/// assert!(a.line().is_some() && b.line().is_none(), "one at a time");
+/// assert!(a.path().is_some() && b.path().is_none(), "one at a time");
 /// assert_eq!((a.status(), b.status()), (None, None), "neither has ended");
 /// ```
 #[derive(Clone, Debug, PartialEq)]
@@ -66,8 +66,8 @@ pub struct Branch {
     pub(crate) edge: EdgeIndex,
     pub(crate) id: String,
     pub(crate) began: Duration,
-    /// `None` before it begins, and for one that never did.
-    pub(crate) line: Option<Box<Line>>,
+    /// The path of the branch; `None` if the branch has not begun, or never did.
+    pub(crate) path: Option<Box<ExecutionPath>>,
     pub(crate) ended: Option<Ended>,
 }
 
@@ -79,84 +79,87 @@ pub(crate) struct Ended {
 }
 
 impl Branch {
-    /// Its edge.
+    /// Returns the edge of the branch.
     pub fn edge(&self) -> EdgeIndex {
         self.edge
     }
 
-    /// Its id: that of the edge's target, with a number where several edges lead there.
+    /// Returns the id of the branch: the id of the edge's target, with a number if several edges lead there.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// Its line; `None` where it has yet to begin.
-    pub fn line(&self) -> Option<&Line> {
-        self.line.as_deref()
+    /// Returns the execution path of the branch; `None` if the branch has not begun.
+    pub fn path(&self) -> Option<&ExecutionPath> {
+        self.path.as_deref()
     }
 
-    /// How it ended; `None` where it has not.
+    /// Returns the status with which the branch ended; `None` if it has not ended.
     pub fn status(&self) -> Option<BranchStatus> {
         self.ended.as_ref().map(|ended| ended.status)
     }
 
     fn is_running(&self) -> bool {
-        self.line.is_some() && self.ended.is_none()
+        self.path.is_some() && self.ended.is_none()
     }
 }
 
 impl Block {
-    /// The branches, in the order of their edges.
+    /// Returns the branches, in the order of their edges.
     pub fn branches(&self) -> &[Branch] {
         &self.branches
     }
 
-    /// The lines of the branches that run.
-    pub fn running(&self) -> impl Iterator<Item = &Line> {
+    /// Iterates over the execution paths of the running branches.
+    pub fn running(&self) -> impl Iterator<Item = &ExecutionPath> {
         let running = self.branches.iter().filter(|branch| branch.is_running());
-        running.filter_map(|branch| branch.line.as_deref())
+        running.filter_map(|branch| branch.path.as_deref())
     }
 
-    /// Whether a timer of the block itself runs.
+    /// Returns `true` if the block has a timer of its own.
     pub(crate) fn is_timed(&self) -> bool {
         self.timeout.is_some()
     }
 
-    /// How long the block may take (rule Y6).
+    /// Returns the time limit of the block (rule Y6).
     pub(crate) fn timeout(&self) -> Option<Duration> {
         self.timeout
     }
 
-    pub(crate) fn running_lines_mut(&mut self) -> impl Iterator<Item = &mut Line> {
+    pub(crate) fn running_paths_mut(&mut self) -> impl Iterator<Item = &mut ExecutionPath> {
         let running = self.branches.iter_mut().filter(|branch| branch.is_running());
-        running.filter_map(|branch| branch.line.as_deref_mut())
+        running.filter_map(|branch| branch.path.as_deref_mut())
     }
 
-    /// The place of an edge's branch.
-    pub(crate) fn place(&self, edge: EdgeIndex) -> Option<usize> {
+    /// Returns the index of an edge's branch.
+    pub(crate) fn position(&self, edge: EdgeIndex) -> Option<usize> {
         self.branches
             .binary_search_by_key(&edge, |branch| branch.edge)
             .ok()
     }
 
-    /// The branch of an edge, while it runs.
-    pub(crate) fn running_at(&self, edge: EdgeIndex) -> Option<&Line> {
+    /// Returns the execution path of an edge's branch; `None` unless the branch is running.
+    pub(crate) fn running_at(&self, edge: EdgeIndex) -> Option<&ExecutionPath> {
         let branch = self
             .branches
-            .get(self.place(edge)?)
+            .get(self.position(edge)?)
             .filter(|branch| branch.is_running());
-        branch.and_then(|branch| branch.line.as_deref())
+        branch.and_then(|branch| branch.path.as_deref())
     }
 
-    pub(crate) fn running_mut(&mut self, place: usize) -> Option<&mut Line> {
-        let branch = self.branches.get_mut(place).filter(|branch| branch.is_running());
-        branch.and_then(|branch| branch.line.as_deref_mut())
+    pub(crate) fn running_mut(&mut self, position: usize) -> Option<&mut ExecutionPath> {
+        let branch = self
+            .branches
+            .get_mut(position)
+            .filter(|branch| branch.is_running());
+        branch.and_then(|branch| branch.path.as_deref_mut())
     }
 
     fn count(&self) -> u32 {
         self.branches.len() as u32
     }
 
-    /// Whether the branches that have not ended can change nothing any more (rule P4).
+    /// Returns `true` if the branches that have not ended cannot change the result any more (rule P4).
     fn is_decided(&self) -> bool {
         if self.fan_out.error_policy == ErrorPolicy::FailFast && self.failed > 0 {
             return true;
@@ -167,7 +170,7 @@ impl Block {
         self.succeeded >= needed || self.count() - self.failed < needed
     }
 
-    /// What the block amounts to (rule P4).
+    /// Returns the outcome of the block (rule P4).
     fn outcome(&self, joins_at_fan_in: bool) -> Outcome {
         let (count, succeeded, failed) = (self.count(), self.succeeded, self.failed);
         let counted = format!("{succeeded} of {count} branches succeeded");
@@ -182,7 +185,8 @@ impl Block {
             None if failed == 0 || self.fan_out.error_policy == ErrorPolicy::Ignore => {
                 Outcome::success().notes(counted)
             }
-            // Nothing behind the join would notice; a fan-in fails by itself then.
+            // No stage after the join would notice the failure, unless the join is a fan-in, which then fails by
+            // itself.
             None if succeeded == 0 && !joins_at_fan_in => {
                 Outcome::fail(format!("all branches failed; {}", first()))
             }
@@ -191,16 +195,21 @@ impl Block {
     }
 }
 
-impl Step<'_> {
+impl Transition<'_> {
     /// Opens a block at a fan-out.
-    pub(crate) fn fork(&mut self, line: &mut Line, id: EffectId, fan_out: FanOut) -> Result<Move, Flow> {
-        let stage = self.pipeline.stage(line.at.node);
-        if line.branch.steps().len() >= MAX_NESTING {
+    pub(crate) fn fork(
+        &mut self,
+        path: &mut ExecutionPath,
+        id: EffectId,
+        fan_out: FanOut,
+    ) -> Result<NextStep, StepResult> {
+        let stage = self.pipeline.stage(path.at.node);
+        if path.branch.steps().len() >= MAX_NESTING {
             let reason = format!("more than {MAX_NESTING} parallel blocks are inside one another");
-            return Ok(Move::Ended(Outcome::fail_terminal(reason)));
+            return Ok(NextStep::Ended(Outcome::fail_terminal(reason)));
         }
-        let records = Records::new(self.pipeline, line);
-        let facts = facts(self.pipeline, line, stage, &records);
+        let records = Records::new(self.pipeline, path);
+        let facts = facts(self.pipeline, path, stage, &records);
         let (edges, tested) = branches(self.pipeline, stage.index(), &facts);
         let count = edges.len() as u32;
         self.tell(|| Observation::ParallelStarted {
@@ -209,7 +218,7 @@ impl Step<'_> {
             tested,
         });
         if edges.is_empty() {
-            return Ok(Move::Ended(Outcome::fail(
+            return Ok(NextStep::Ended(Outcome::fail(
                 "the condition of every branch is false",
             )));
         }
@@ -218,7 +227,7 @@ impl Step<'_> {
             edge,
             id: names.next().unwrap_or_default(),
             began: Duration::ZERO,
-            line: None,
+            path: None,
             ended: None,
         });
         let block = Box::new(Block {
@@ -229,114 +238,122 @@ impl Step<'_> {
             succeeded: 0,
             failed: 0,
             first_failure: String::new(),
-            visits: line.visits.fork(),
-            outcomes: line.outcomes.fork(),
+            visits: path.visits.fork(),
+            outcomes: path.outcomes.fork(),
             began: self.totals.elapsed,
             timeout: stage.duration("timeout"),
         });
         if let Some(delay) = block.timeout {
-            let id = line.id(self.totals.restarts);
+            let id = path.id(self.totals.restarts);
             self.effects.push(Effect::StartTimer { id, delay });
         }
-        self.drive(line, block)
+        self.drive(path, block)
     }
 
-    /// The time of a block is up (rule Y6): it is cancelled, and fails.
-    pub(crate) fn block_timed_out(&mut self, line: &mut Line) -> Flow {
-        match std::mem::replace(&mut line.phase, Phase::Idle) {
+    /// Cancels a block whose time limit has passed, and fails it (rule Y6).
+    pub(crate) fn block_timed_out(&mut self, path: &mut ExecutionPath) -> StepResult {
+        match std::mem::replace(&mut path.phase, Phase::Idle) {
             Phase::Parallel(mut block) => {
-                self.cancel_rest(line, &mut block);
+                self.cancel_rest(path, &mut block);
                 let limit = format_duration(block.timeout.unwrap_or_default());
-                let counted = self.join(line, *block);
+                let counted = self.join(path, *block);
                 let mut outcome = Outcome::fail(format!("timed out after {limit}")).with_code("timeout");
                 outcome.context_updates = counted.context_updates;
-                self.go(line, Move::Ended(outcome))
+                self.go(path, NextStep::Ended(outcome))
             }
             other => {
-                line.phase = other;
-                Flow::Wait
+                path.phase = other;
+                StepResult::Wait
             }
         }
     }
 
-    /// Takes the end of a branch, and goes on with its block.
-    pub(crate) fn branch_ended(&mut self, line: &mut Line, place: usize, end: LineEnd) -> Result<Move, Flow> {
-        match std::mem::replace(&mut line.phase, Phase::Idle) {
+    /// Records the end of a branch and continues its block.
+    pub(crate) fn branch_ended(
+        &mut self,
+        path: &mut ExecutionPath,
+        position: usize,
+        end: PathEnd,
+    ) -> Result<NextStep, StepResult> {
+        match std::mem::replace(&mut path.phase, Phase::Idle) {
             Phase::Parallel(mut block) => {
                 block.running -= 1;
-                self.close(&mut block, place, end);
-                self.drive(line, block)
+                self.close(&mut block, position, end);
+                self.drive(path, block)
             }
             other => {
-                line.phase = other;
-                Err(Flow::Wait)
+                path.phase = other;
+                Err(StepResult::Wait)
             }
         }
     }
 
-    /// Begins branches as long as there is room, and joins them when nothing more can change.
-    fn drive(&mut self, line: &mut Line, mut block: Box<Block>) -> Result<Move, Flow> {
+    /// Starts branches up to the parallelism limit, and joins them when the result cannot change any more.
+    fn drive(&mut self, path: &mut ExecutionPath, mut block: Box<Block>) -> Result<NextStep, StepResult> {
         loop {
             if block.is_decided() {
-                self.cancel_rest(line, &mut block);
-                return Ok(Move::Ended(self.join(line, *block)));
+                self.cancel_rest(path, &mut block);
+                return Ok(NextStep::Ended(self.join(path, *block)));
             }
-            let place = block.next;
-            if place < block.branches.len() && block.running < block.fan_out.max_parallel {
+            let position = block.next;
+            if position < block.branches.len() && block.running < block.fan_out.max_parallel {
                 block.next += 1;
-                let branch = self.begin(line, &mut block, place);
-                let target = self.pipeline.edge(block.branches[place].edge).to;
-                let flow = self.go(block.branches[place].line.insert(branch), Move::Enter(target));
-                match flow {
-                    Flow::Wait => block.running += 1,
-                    Flow::Ended(end) => self.close(&mut block, place, end),
+                let branch = self.begin(path, &mut block, position);
+                let target = self.pipeline.edge(block.branches[position].edge).to;
+                let result = self.go(
+                    block.branches[position].path.insert(branch),
+                    NextStep::Enter(target),
+                );
+                match result {
+                    StepResult::Wait => block.running += 1,
+                    StepResult::Ended(end) => self.close(&mut block, position, end),
                     other => {
-                        line.phase = Phase::Parallel(block);
+                        path.phase = Phase::Parallel(block);
                         return Err(other);
                     }
                 }
             } else if block.running == 0 {
-                return Ok(Move::Ended(self.join(line, *block)));
+                return Ok(NextStep::Ended(self.join(path, *block)));
             } else {
-                line.phase = Phase::Parallel(block);
-                return Err(Flow::Wait);
+                path.phase = Phase::Parallel(block);
+                return Err(StepResult::Wait);
             }
         }
     }
 
-    /// The line of a branch that begins.
-    fn begin(&mut self, line: &Line, block: &mut Block, place: usize) -> Box<Line> {
-        let branch = &mut block.branches[place];
+    /// Creates the execution path of a branch that begins.
+    fn begin(&mut self, path: &ExecutionPath, block: &mut Block, position: usize) -> Box<ExecutionPath> {
+        let branch = &mut block.branches[position];
         branch.began = self.totals.elapsed;
         self.take(branch.edge);
-        let mut begun = Box::new(line.fork(
-            path_of(line, branch.edge),
+        let mut begun = Box::new(path.fork(
+            branch_path_of(path, branch.edge),
             block.visits.clone(),
             block.outcomes.clone(),
         ));
         begun.at.edge = Some(branch.edge);
         self.tell(|| Observation::ParallelBranchStarted {
             branch: begun.branch.clone(),
-            index: place as u32,
+            index: position as u32,
         });
         begun
     }
 
-    /// Keeps how a branch ended.
-    fn close(&mut self, block: &mut Block, place: usize, end: LineEnd) {
-        let branch = &mut block.branches[place];
-        let Some(line) = branch.line.as_deref_mut() else {
+    /// Records how a branch ended.
+    fn close(&mut self, block: &mut Block, position: usize, end: PathEnd) {
+        let branch = &mut block.branches[position];
+        let Some(path) = branch.path.as_deref_mut() else {
             return;
         };
-        line.phase = Phase::Idle;
-        // A branch without stages has no outcome of its own, only that of the stage before the block.
-        let ran = line.own_last().is_some();
+        path.phase = Phase::Idle;
+        // A branch without stages has no outcome of its own; its last outcome is that of the stage before the block.
+        let ran = path.own_last().is_some();
         let (status, reason) = match end {
-            LineEnd::Failed(failure) => (BranchStatus::Fail, Some(failure.to_string())),
-            _ if line.unfinished().is_some() => (BranchStatus::Fail, line.unfinished().map(str::to_owned)),
+            PathEnd::Failed(failure) => (BranchStatus::Fail, Some(failure.to_string())),
+            _ if path.unfinished().is_some() => (BranchStatus::Fail, path.unfinished().map(str::to_owned)),
             _ if !ran => (BranchStatus::Success, None),
-            _ => match line.last.status {
-                Status::Fail => (BranchStatus::Fail, Some(line.last.failure_reason.clone())),
+            _ => match path.last.status {
+                Status::Fail => (BranchStatus::Fail, Some(path.last.failure_reason.clone())),
                 Status::PartialSuccess => (BranchStatus::PartialSuccess, None),
                 _ => (BranchStatus::Success, None),
             },
@@ -347,36 +364,36 @@ impl Step<'_> {
                 if block.failed == 1 {
                     let name = &branch.id;
                     let told = reason.as_deref().unwrap_or_default();
-                    block.first_failure = format!("branch `{name}`: {}", crate::line::or_unsaid(told));
+                    block.first_failure = format!("branch `{name}`: {}", crate::transition::or_unsaid(told));
                 }
             }
             _ => block.succeeded += 1,
         }
         let duration = self.totals.elapsed.saturating_sub(branch.began);
-        let path = line.branch.clone();
+        let branch_path = path.branch.clone();
         branch.ended = Some(Ended {
             status,
             reason: reason.clone(),
             duration,
         });
         self.tell(|| Observation::ParallelBranchCompleted {
-            branch: path,
-            index: place as u32,
+            branch: branch_path,
+            index: position as u32,
             status,
             reason,
             duration,
         });
     }
 
-    /// Cancels the branches that are not needed any more.
-    fn cancel_rest(&mut self, line: &Line, block: &mut Block) {
-        for place in 0..block.branches.len() {
-            let branch = &mut block.branches[place];
+    /// Cancels the branches that are no longer needed.
+    fn cancel_rest(&mut self, path: &ExecutionPath, block: &mut Block) {
+        for position in 0..block.branches.len() {
+            let branch = &mut block.branches[position];
             if branch.ended.is_some() {
                 continue;
             }
             let mut duration = Duration::ZERO;
-            if let Some(running) = branch.line.as_deref_mut() {
+            if let Some(running) = branch.path.as_deref_mut() {
                 self.cancel(running);
                 running.flush();
                 duration = self.totals.elapsed.saturating_sub(branch.began);
@@ -386,10 +403,10 @@ impl Step<'_> {
                 reason: None,
                 duration,
             });
-            let path = path_of(line, branch.edge);
+            let branch_path = branch_path_of(path, branch.edge);
             self.tell(|| Observation::ParallelBranchCompleted {
-                branch: path,
-                index: place as u32,
+                branch: branch_path,
+                index: position as u32,
                 status: BranchStatus::Cancelled,
                 reason: None,
                 duration,
@@ -398,12 +415,12 @@ impl Step<'_> {
         block.running = 0;
     }
 
-    /// Brings the branches of a block together in the line around it.
-    fn join(&mut self, line: &mut Line, mut block: Block) -> Outcome {
+    /// Joins the branches of a block into the parent path. Returns the outcome of the block.
+    fn join(&mut self, path: &mut ExecutionPath, mut block: Block) -> Outcome {
         let join = self.pipeline.stage(block.fan_out.join);
         let mut outcome = block.outcome(join.kind() == kind::FAN_IN);
         let duration = self.totals.elapsed.saturating_sub(block.began);
-        let id = line.id(self.totals.restarts);
+        let id = path.id(self.totals.restarts);
         if block.timeout.is_some() {
             self.effects.push(Effect::CancelEffect { id: id.clone() });
         }
@@ -427,19 +444,19 @@ impl Step<'_> {
                 results.extend(result(self.pipeline, branch));
             }
         }
-        // Made of a list at once: thousands of single insertions would cost three times as much.
+        // Collect from a list: thousands of single insertions take three times as long.
         outcome.context_updates = updates.into_iter().collect();
         outcome = outcome
             .set("parallel.results", Value::Array(results))
             .set("parallel.success_count", block.succeeded)
             .set("parallel.fail_count", block.failed);
-        line.merge(block);
-        line.joins(join.id(), joined);
+        path.merge(block);
+        path.joins(join.id(), joined);
         outcome
     }
 }
 
-/// The ids of branches. Looking at all edges before each would cost the square of their number.
+/// Returns the ids of branches. Counts the edges in a single pass; a scan per branch would be quadratic.
 pub(crate) fn branch_ids(pipeline: &Pipeline, stage: Stage<'_>, edges: &[EdgeIndex]) -> Vec<String> {
     let mut earlier: HashMap<NodeIndex, u32> = HashMap::new();
     let mut counted = stage.edges().map(|(at, row)| {
@@ -454,33 +471,34 @@ pub(crate) fn branch_ids(pipeline: &Pipeline, stage: Stage<'_>, edges: &[EdgeInd
     names.collect()
 }
 
-pub(crate) fn path_of(line: &Line, edge: EdgeIndex) -> BranchPath {
-    line.branch.then(BranchStep {
-        fan_out: line.at.node,
-        visit: line.at.visit,
-        attempt: line.at.attempt,
+pub(crate) fn branch_path_of(path: &ExecutionPath, edge: EdgeIndex) -> BranchPath {
+    path.branch.then(BranchStep {
+        fan_out: path.at.node,
+        visit: path.at.visit,
+        attempt: path.at.attempt,
         edge,
     })
 }
 
-/// The branches whose files may have to be brought together.
+/// Returns the branches whose files may have to be merged.
 fn joined_branches(pipeline: &Pipeline, block: &Block) -> Vec<JoinedBranch> {
     let mut joined = Vec::new();
     for branch in &block.branches {
-        let (Some(line), Some(status)) = (branch.line.as_deref(), branch.status()) else {
+        let (Some(path), Some(status)) = (branch.path.as_deref(), branch.status()) else {
             continue;
         };
-        if line.files.is_none() {
+        if path.files.is_none() {
             continue;
         }
         joined.push(JoinedBranch {
             id: branch.id.clone(),
-            name: line.branch.name(pipeline),
+            name: path.branch.name(pipeline),
             status,
-            snapshot: line.snapshot().cloned(),
+            snapshot: path.snapshot().cloned(),
         });
-        // One node may close a block and that around it: what came together nowhere else does so here.
-        for inner in line.joined() {
+        // One node may close both a block and its outer block. Inner branches that were not merged elsewhere are merged
+        // here.
+        for inner in path.joined() {
             joined.push(JoinedBranch {
                 id: format!("{}/{}", branch.id, inner.id),
                 status: if status.is_success() { inner.status } else { status },
@@ -491,7 +509,8 @@ fn joined_branches(pipeline: &Pipeline, block: &Block) -> Vec<JoinedBranch> {
     joined
 }
 
-/// A branch as an entry of `parallel.results` (rule P3); what its stages set is moved there.
+/// Returns a branch as an entry of `parallel.results` (rule P3). Moves the context updates of its stages into the
+/// entry.
 fn result(pipeline: &Pipeline, branch: &mut Branch) -> Option<Value> {
     let ended = branch.ended.as_ref()?;
     let mut fields = Map::new();
@@ -499,28 +518,28 @@ fn result(pipeline: &Pipeline, branch: &mut Branch) -> Option<Value> {
     fields.insert("status".to_owned(), ended.status.word().into());
     let millis = u64::try_from(ended.duration.as_millis()).unwrap_or(u64::MAX);
     fields.insert("duration_ms".to_owned(), millis.into());
-    let line = branch.line.as_deref_mut();
-    let word = match (ended.status, &line) {
-        (BranchStatus::Success, Some(line)) if line.own_last().is_some() => line.last.status.word(),
+    let path = branch.path.as_deref_mut();
+    let word = match (ended.status, &path) {
+        (BranchStatus::Success, Some(path)) if path.own_last().is_some() => path.last.status.word(),
         _ => ended.status.word(),
     };
     fields.insert("outcome".to_owned(), word.into());
     if let Some(reason) = &ended.reason {
         fields.insert("failure_reason".to_owned(), reason.as_str().into());
     }
-    if let Some(line) = line {
-        if let Some(snapshot) = line.snapshot() {
+    if let Some(path) = path {
+        if let Some(snapshot) = path.snapshot() {
             fields.insert("workspace".to_owned(), snapshot.value.clone());
         }
-        let stages = stages(pipeline, line);
+        let stages = stages(pipeline, path);
         if !stages.is_empty() {
             fields.insert("stages".to_owned(), Value::Array(stages));
         }
-        let last = line.own_last().and_then(|node| line.outcomes.get(node));
+        let last = path.own_last().and_then(|node| path.outcomes.get(node));
         if let Some(notes) = last.and_then(|outcome| outcome.notes.as_deref()) {
             fields.insert("notes".to_owned(), notes.into());
         }
-        let updates: Map<String, Value> = line.updates.take().into_iter().flatten().collect();
+        let updates: Map<String, Value> = path.updates.take().into_iter().flatten().collect();
         if let Some(score) = updates.get("score").filter(|score| score.is_number()) {
             fields.insert("score".to_owned(), score.clone());
         }
@@ -531,14 +550,14 @@ fn result(pipeline: &Pipeline, branch: &mut Branch) -> Option<Value> {
     Some(Value::Object(fields))
 }
 
-/// The stages of a branch in the order in which they ended last, with the names of their visits, by which their responses
-/// are found (rule F2).
-fn stages(pipeline: &Pipeline, line: &Line) -> Vec<Value> {
+/// Returns the stages of a branch in the order in which they last ended, with the names of their visits, by which their
+/// responses are found (rule F2).
+fn stages(pipeline: &Pipeline, path: &ExecutionPath) -> Vec<Value> {
     let mut seen = HashSet::new();
-    let latest = line.path.iter().rev().filter(|node| seen.insert(**node));
+    let latest = path.completed.iter().rev().filter(|node| seen.insert(**node));
     let mut stages: Vec<Value> = latest
         .filter_map(|node| {
-            let outcome = line.outcomes.get(*node)?;
+            let outcome = path.outcomes.get(*node)?;
             Some(json!({
                 "id": pipeline.stage(*node).id(),
                 "outcome": outcome.status.word(),
@@ -550,29 +569,31 @@ fn stages(pipeline: &Pipeline, line: &Line) -> Vec<Value> {
     stages
 }
 
-impl Line {
-    /// The stage that ran last in a branch; `None` before the first, even if routing nodes were passed (rule R4).
+impl ExecutionPath {
+    /// Returns the last stage that ran in a branch; `None` before the first stage, even if routing nodes were passed
+    /// (rule R4).
     fn own_last(&self) -> Option<NodeIndex> {
         let last = self.last.node?;
         self.visits.own().any(|(node, _)| node == last).then_some(last)
     }
 
-    /// Keeps what the branches of an open block did so far, and forgets the block.
+    /// Merges the work of the branches of an open block into this path, and closes the block.
     pub(crate) fn flush(&mut self) {
         if let Phase::Parallel(mut block) = std::mem::replace(&mut self.phase, Phase::Idle) {
-            block.running_lines_mut().for_each(Line::flush);
+            block.running_paths_mut().for_each(ExecutionPath::flush);
             self.merge(*block);
         }
     }
 
-    /// Keeps what branches did, in the order of their edges, so that it does not matter which ended first.
+    /// Merges the work of branches in the order of their edges, so that the result does not depend on which ended
+    /// first.
     fn merge(&mut self, block: Block) {
         let mut outcomes: BTreeMap<u32, NodeOutcome> = BTreeMap::new();
         let revisits = self.revisits.clone();
-        for line in block.branches.into_iter().filter_map(|branch| branch.line) {
-            self.path.extend(line.path);
-            for (node, outcome) in line.outcomes.iter() {
-                // Where branches ran one node, a success does not hide a failure.
+        for path in block.branches.into_iter().filter_map(|branch| branch.path) {
+            self.completed.extend(path.completed);
+            for (node, outcome) in path.outcomes.iter() {
+                // If several branches ran the same node, a success does not hide a failure.
                 let hidden = outcomes
                     .get(&node.0)
                     .is_some_and(|known| !known.status.is_success());
@@ -580,28 +601,28 @@ impl Line {
                     outcomes.insert(node.0, outcome.clone());
                 }
             }
-            for (node, visits) in line.visits.own() {
+            for (node, visits) in path.visits.own() {
                 self.visits.add(node, visits);
                 self.failing.retain(|failing| failing.node != node);
-                let failing = line.failing.iter().filter(|failing| failing.node == node);
+                let failing = path.failing.iter().filter(|failing| failing.node == node);
                 self.failing.extend(failing.cloned());
             }
-            if let Some(Value::Array(errors)) = line.context.get("error_history") {
-                for error in &errors[errors.len().saturating_sub(line.errors.len())..] {
+            if let Some(Value::Array(errors)) = path.context.get("error_history") {
+                for error in &errors[errors.len().saturating_sub(path.errors.len())..] {
                     self.context
                         .append("error_history", error.as_str().unwrap_or_default().to_owned());
                 }
             }
-            self.errors.extend(line.errors);
-            for (node, retries) in line.retries {
+            self.errors.extend(path.errors);
+            for (node, retries) in path.retries {
                 *self.retries.entry(node).or_default() += retries;
             }
-            for (edge, taken) in line.revisits {
+            for (edge, taken) in path.revisits {
                 let before = revisits.get(&edge).copied().unwrap_or_default();
                 *self.revisits.entry(edge).or_default() += taken.saturating_sub(before);
             }
-            if !line.last_failure.is_empty() {
-                self.last_failure = line.last_failure;
+            if !path.last_failure.is_empty() {
+                self.last_failure = path.last_failure;
             }
         }
         for (node, outcome) in outcomes {

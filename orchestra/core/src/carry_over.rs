@@ -1,13 +1,13 @@
-//! A saved state under a changed pipeline (rule D6).
+//! The adaptation of a saved state to a changed pipeline (rule D6).
 
 use orchestra_graph::{EdgeIndex, Mapping, NodeIndex, Pipeline};
 
 use crate::context::Context;
 use crate::effect::{BranchPath, BranchStep, EffectId};
 use crate::machine::mirror;
-use crate::saved::{SavedContext, SavedFault, SavedLine, SavedPhase, SavedState};
+use crate::saved::{SavedContext, SavedPath, SavedPhase, SavedState, SavedStateError};
 
-/// A pipeline, and what became of its nodes and edges.
+/// An old and a new pipeline, with the mapping of their nodes and edges.
 struct Change<'c> {
     old: &'c Pipeline,
     new: &'c Pipeline,
@@ -15,8 +15,8 @@ struct Change<'c> {
 }
 
 impl SavedState {
-    /// Carries the state over to a changed pipeline. What was counted of nodes and edges that are gone is forgotten;
-    /// where the run stands must be there still, and be of the same kind.
+    /// Adapts the state to a changed pipeline. The counters of removed nodes and edges are dropped. The current node of
+    /// the run must still exist and be of the same kind.
     ///
     /// ```
     /// use orchestra_core::{Context, Machine, Mapping};
@@ -34,15 +34,16 @@ impl SavedState {
     /// ```
     ///
     /// # Errors
-    /// Where the run stands, or a branch of an open block, is not there any more.
+    /// Returns an error if the current node of the run, or a branch of an open block, no longer exists or has changed
+    /// in an incompatible way.
     pub fn carry_over(
         mut self,
         old: &Pipeline,
         new: &Pipeline,
         mapping: &Mapping,
-    ) -> Result<SavedState, SavedFault> {
+    ) -> Result<SavedState, SavedStateError> {
         let change = Change { old, new, mapping };
-        change.line(&mut self.main)?;
+        change.path(&mut self.main)?;
         let taken = std::mem::take(&mut self.totals.taken);
         self.totals.taken = change.edges(taken);
         let spent = std::mem::take(&mut self.totals.spent).into_iter();
@@ -54,7 +55,7 @@ impl SavedState {
 }
 
 impl EffectId {
-    /// The name of the same effect in a changed pipeline; `None` where its node or branch is gone.
+    /// Returns the id of the same effect in a changed pipeline; `None` if its node or branch was removed.
     pub fn carried_over(&self, mapping: &Mapping) -> Option<EffectId> {
         let mut branch = BranchPath::default();
         for step in self.branch.steps() {
@@ -85,7 +86,7 @@ impl Change<'_> {
         self.old.stage(NodeIndex(node)).id()
     }
 
-    /// What is known of nodes that are there still, in the order of the table.
+    /// Maps the entries of nodes that still exist, in the order of the node table.
     fn nodes(&self, list: Vec<(u32, u32)>) -> Vec<(u32, u32)> {
         let kept = list.into_iter();
         let mut kept: Vec<_> = kept
@@ -104,33 +105,37 @@ impl Change<'_> {
         kept
     }
 
-    fn line(&self, line: &mut SavedLine) -> Result<(), SavedFault> {
-        let at = line.at.node;
-        let waits = !matches!(line.phase, SavedPhase::Idle);
-        line.at.node = match self.node(at) {
+    fn path(&self, path: &mut SavedPath) -> Result<(), SavedStateError> {
+        let at = path.at.node;
+        let waits = !matches!(path.phase, SavedPhase::Idle);
+        path.at.node = match self.node(at) {
             Some(node) => node,
             None if waits => {
-                return Err(SavedFault::new(format!(
+                return Err(SavedStateError::new(format!(
                     "the run stands at `{}`, which is gone",
                     self.name(at)
                 )));
             }
-            // A branch that has ended stands nowhere.
+            // A branch that has ended has no current node.
             None => self.new.start.0,
         };
         if waits && !self.mapping.same_shape(NodeIndex(at)) {
-            return Err(SavedFault::new(format!(
+            return Err(SavedStateError::new(format!(
                 "the run stands at `{}`, which is of another kind now",
                 self.name(at)
             )));
         }
-        line.visits = self.nodes(std::mem::take(&mut line.visits));
-        line.retries = self.nodes(std::mem::take(&mut line.retries));
-        line.revisits = self.edges(std::mem::take(&mut line.revisits));
-        line.at.edge = line.at.edge.and_then(|edge| self.edge(edge));
-        line.path = line.path.iter().filter_map(|node| self.node(*node)).collect();
-        line.last.node = line.last.node.and_then(|node| self.node(node));
-        line.outcomes.retain_mut(|outcome| match self.node(outcome.0) {
+        path.visits = self.nodes(std::mem::take(&mut path.visits));
+        path.retries = self.nodes(std::mem::take(&mut path.retries));
+        path.revisits = self.edges(std::mem::take(&mut path.revisits));
+        path.at.edge = path.at.edge.and_then(|edge| self.edge(edge));
+        path.completed = path
+            .completed
+            .iter()
+            .filter_map(|node| self.node(*node))
+            .collect();
+        path.last.node = path.last.node.and_then(|node| self.node(node));
+        path.outcomes.retain_mut(|outcome| match self.node(outcome.0) {
             Some(node) => {
                 outcome.0 = node;
                 let steps = std::mem::take(&mut outcome.4).into_iter();
@@ -142,29 +147,29 @@ impl Change<'_> {
             }
             None => false,
         });
-        line.outcomes.sort_by_key(|outcome| outcome.0);
-        line.failing.retain_mut(|failing| match self.node(failing.0) {
+        path.outcomes.sort_by_key(|outcome| outcome.0);
+        path.failing.retain_mut(|failing| match self.node(failing.0) {
             Some(node) => {
                 failing.0 = node;
                 true
             }
             None => false,
         });
-        line.errors.retain_mut(|error| match self.node(error.0) {
+        path.errors.retain_mut(|error| match self.node(error.0) {
             Some(node) => {
                 error.0 = node;
                 true
             }
             None => false,
         });
-        if let SavedContext::All(context) = &mut line.context {
+        if let SavedContext::All(context) = &mut path.context {
             self.mirrored(context);
         }
-        let SavedPhase::Parallel(block) = &mut line.phase else {
+        let SavedPhase::Parallel(block) = &mut path.phase else {
             return Ok(());
         };
         if !self.mapping.same_join(NodeIndex(at)) {
-            return Err(SavedFault::new(format!(
+            return Err(SavedStateError::new(format!(
                 "the branches of `{}` are open, and join elsewhere now",
                 self.name(at)
             )));
@@ -173,18 +178,18 @@ impl Change<'_> {
         for branch in &mut block.branches {
             let row = self.old.edge(EdgeIndex(branch.edge));
             branch.edge = self.edge(branch.edge).ok_or_else(|| {
-                SavedFault::new(format!(
+                SavedStateError::new(format!(
                     "the branch `{}` -> `{}` is open, and its edge is gone",
                     self.name(row.from.0),
                     self.name(row.to.0)
                 ))
             })?;
-            if let Some(line) = &mut branch.line {
-                self.line(line)?;
+            if let Some(path) = &mut branch.path {
+                self.path(path)?;
             }
         }
         if !block.branches.is_sorted_by_key(|branch| branch.edge) {
-            return Err(SavedFault::new(format!(
+            return Err(SavedStateError::new(format!(
                 "the branches of `{}` are open, and stand in another order now",
                 self.name(at)
             )));
@@ -192,7 +197,7 @@ impl Change<'_> {
         Ok(())
     }
 
-    /// Puts the attributes of the new graph where those of the old one are as they were.
+    /// Replaces the attributes of the old graph with those of the new one, except those that the run has changed.
     fn mirrored(&self, context: &mut Context) {
         let [mut before, mut after] = [Context::new(), Context::new()];
         mirror(self.old, &mut before);

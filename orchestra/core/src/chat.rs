@@ -1,8 +1,8 @@
-//! What a person says in a conversation with a model: text, or a command that ends it.
+//! A person's turn in a conversation with a model: text, or a command that ends the conversation.
 
 use orchestra_graph::did_you_mean;
 
-/// The commands, with what stands behind them.
+/// The commands with their arguments.
 const COMMANDS: [(&str, &str); 3] = [("/done", ""), ("/approve", ""), ("/reject", " REASON")];
 
 /// A turn of a person in a conversation with a model (rule F13).
@@ -22,18 +22,18 @@ pub enum ChatTurn<'t> {
     Say(&'t str),
     /// Ends the conversation.
     Done,
-    /// Ends the conversation and approves of what was agreed on.
+    /// Ends the conversation and approves the result.
     Approve,
-    /// Ends the conversation for this reason, which may be empty.
+    /// Ends the conversation and rejects the result for this reason, which may be empty.
     Reject(&'t str),
 }
 
 impl<'t> ChatTurn<'t> {
-    /// Parses what a person typed. A word that begins with `/` and goes on with letters alone is a command; `//` begins
-    /// text that begins with `/`.
+    /// Parses the input of a person. A first word of `/` followed by only letters, `-` and `_` is a command; `//`
+    /// starts a text that begins with `/`.
     ///
     /// # Errors
-    /// The command is unknown, or takes no text. The message says what can be typed instead.
+    /// Returns an error if the command is unknown or takes no text. The message names the valid input.
     pub fn parse(text: &'t str) -> Result<ChatTurn<'t>, String> {
         let text = text.trim();
         if let Some(literal) = text.strip_prefix('/').filter(|rest| rest.starts_with('/')) {

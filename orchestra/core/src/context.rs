@@ -9,11 +9,11 @@ use serde::de::Deserialize;
 use serde::{Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-/// The keys that the engine itself sets at every stage; they have places of their own, so that setting them
-/// costs no search.
+/// The keys that the engine itself sets at every stage. They have slots of their own, so that setting them needs no
+/// search.
 const ENGINE_KEYS: [&str; 4] = ["current_node", "last_stage", "outcome", "preferred_label"];
 
-/// The places of the keys that the engine sets, in the order of [`ENGINE_KEYS`].
+/// The indices of the keys that the engine sets, in the order of [`ENGINE_KEYS`].
 #[derive(Clone, Copy)]
 pub(crate) enum EngineKey {
     CurrentNode,
@@ -22,9 +22,9 @@ pub(crate) enum EngineKey {
     PreferredLabel,
 }
 
-/// The named values that stages share; a copy shares its structure with the original.
+/// The named values that stages share. A copy shares its structure with the original.
 ///
-/// Keys are in order, so that two equal contexts are written alike.
+/// Keys are sorted, so that equal contexts have the same serialized form.
 ///
 /// ```
 /// use orchestra_core::Context;
@@ -39,8 +39,8 @@ pub struct Context {
     engine: Arc<[Option<Value>; ENGINE_KEYS.len()]>,
 }
 
-/// The place of a key that the engine sets.
-fn place(key: &str) -> Option<usize> {
+/// Returns the slot of a key that the engine sets; `None` for any other key.
+fn slot_of(key: &str) -> Option<usize> {
     match key {
         "current_node" => Some(0),
         "last_stage" => Some(1),
@@ -51,20 +51,20 @@ fn place(key: &str) -> Option<usize> {
 }
 
 impl Context {
-    /// An empty context.
+    /// Creates an empty context.
     pub fn new() -> Context {
         Context::default()
     }
 
-    /// The value of a key.
+    /// Returns the value of a key; `None` if there is none.
     pub fn get(&self, key: &str) -> Option<&Value> {
-        match place(key) {
-            Some(place) => self.engine[place].as_ref(),
+        match slot_of(key) {
+            Some(slot) => self.engine[slot].as_ref(),
             None => self.values.get(key),
         }
     }
 
-    /// The plain text of a key; empty where it is absent.
+    /// Returns the value of a key as plain text; empty if there is none.
     pub fn text(&self, key: &str) -> String {
         match self.get(key) {
             None | Some(Value::Null) => String::new(),
@@ -76,18 +76,18 @@ impl Context {
     /// Sets a value.
     pub fn set(&mut self, key: impl Into<Arc<str>>, value: impl Into<Value>) {
         let key = key.into();
-        match place(&key) {
-            Some(place) => Arc::make_mut(&mut self.engine)[place] = Some(value.into()),
+        match slot_of(&key) {
+            Some(slot) => Arc::make_mut(&mut self.engine)[slot] = Some(value.into()),
             None => {
                 self.values.insert_mut(key, value.into());
             }
         }
     }
 
-    /// Takes a value from a stage; the engine's own keys are not for stages to set. A key that is there already is
-    /// not copied.
+    /// Sets a value on behalf of a stage. The keys of the engine are ignored, because stages must not set them. A key
+    /// that exists is not copied.
     pub(crate) fn update(&mut self, key: &str, value: Value) {
-        if place(key).is_some() {
+        if slot_of(key).is_some() {
             return;
         }
         match self.values.get_mut(key) {
@@ -98,7 +98,7 @@ impl Context {
         }
     }
 
-    /// Sets a key of the engine's own; a text that fits where the last one stood costs no allocation.
+    /// Sets a key of the engine. Reuses the allocation of the previous text if possible.
     pub(crate) fn set_engine(&mut self, key: EngineKey, text: &str) {
         match &mut Arc::make_mut(&mut self.engine)[key as usize] {
             Some(Value::String(present)) => text.clone_into(present),
@@ -106,15 +106,15 @@ impl Context {
         }
     }
 
-    /// Removes a value; says whether there was one.
+    /// Removes a value. Returns `true` if there was one.
     pub fn remove(&mut self, key: &str) -> bool {
-        match place(key) {
-            Some(place) => Arc::make_mut(&mut self.engine)[place].take().is_some(),
+        match slot_of(key) {
+            Some(slot) => Arc::make_mut(&mut self.engine)[slot].take().is_some(),
             None => self.values.remove_mut(key),
         }
     }
 
-    /// The values with their keys, in the order of the keys.
+    /// Iterates over the keys and values, sorted by key.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
         let mut engine = ENGINE_KEYS
             .iter()
@@ -129,12 +129,12 @@ impl Context {
         })
     }
 
-    /// How many values there are.
+    /// Returns the number of values.
     pub fn len(&self) -> usize {
         self.values.size() + self.engine.iter().flatten().count()
     }
 
-    /// Whether there are none.
+    /// Returns `true` if there are no values.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -142,7 +142,7 @@ impl Context {
 
 impl fmt::Debug for Context {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The shape of the tree depends on the order in which the values came.
+        // Print sorted entries: the shape of the tree depends on the order in which the values were inserted.
         f.debug_map().entries(self.iter()).finish()
     }
 }

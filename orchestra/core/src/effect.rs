@@ -1,4 +1,4 @@
-//! Effects and events: the whole of what the core and its driver say to each other.
+//! Effects and events: the complete interface between the core and its driver.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::human::{Answer, AnsweredBy, Question};
 use crate::outcome::Outcome;
 use crate::usage::{Budget, Usage};
 
-/// One branch on the way to an effect: which fan-out, and which of its edges.
+/// One branch on the path to an effect: a fan-out and one of its edges.
 ///
 /// ```
 /// use orchestra_core::BranchStep;
@@ -24,17 +24,17 @@ use crate::usage::{Budget, Usage};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct BranchStep {
-    /// The fan-out.
+    /// The fan-out node.
     pub fan_out: NodeIndex,
-    /// Which visit of it, from 1.
+    /// The number of the visit of the fan-out, starting at 1.
     pub visit: u32,
-    /// Which attempt of the visit, from 1.
+    /// The number of the attempt within the visit, starting at 1.
     pub attempt: u32,
-    /// The branch's edge.
+    /// The edge of the branch.
     pub edge: EdgeIndex,
 }
 
-/// Where in the branches of a run something happens; empty for the main line (rule P1).
+/// A position in the branches of a run; empty for the main path (rule P1).
 ///
 /// ```
 /// use orchestra_core::{BranchPath, BranchStep};
@@ -51,23 +51,23 @@ pub struct BranchStep {
 pub struct BranchPath(Option<Arc<[BranchStep]>>);
 
 impl BranchPath {
-    /// The steps from the main line on.
+    /// Returns the steps, starting from the main path.
     pub fn steps(&self) -> &[BranchStep] {
         self.0.as_deref().unwrap_or_default()
     }
 
-    /// Whether this is the main line.
+    /// Returns `true` if this is the main path.
     pub fn is_empty(&self) -> bool {
         self.0.is_none()
     }
 
-    /// The path of a branch within this one.
+    /// Returns the path of a branch within this one.
     #[must_use]
     pub fn then(&self, step: BranchStep) -> BranchPath {
         BranchPath(Some(self.steps().iter().copied().chain([step]).collect()))
     }
 
-    /// The steps as numbers.
+    /// Returns the steps as numbers, in the serialized form.
     pub(crate) fn written(&self) -> Vec<[u32; 4]> {
         let steps = self.steps().iter();
         steps
@@ -75,7 +75,7 @@ impl BranchPath {
             .collect()
     }
 
-    /// The path with these steps.
+    /// Creates the path with these steps from the serialized form.
     pub(crate) fn read(steps: &[[u32; 4]]) -> BranchPath {
         let steps = steps.iter().map(|[fan_out, visit, attempt, edge]| BranchStep {
             fan_out: NodeIndex(*fan_out),
@@ -87,7 +87,8 @@ impl BranchPath {
         BranchPath((!steps.is_empty()).then_some(steps))
     }
 
-    /// The path as text, such as `fan#1:left/fan2#1:a`; a repeated block tells its attempt, as in `fan#1.2:left`.
+    /// Returns the path as text, such as `fan#1:left/fan2#1:a`. A repeated block includes its attempt, as in
+    /// `fan#1.2:left`.
     pub fn name(&self, pipeline: &Pipeline) -> String {
         let names = self.steps().iter().map(|step| {
             let fan_out = pipeline.stage(step.fan_out).id();
@@ -101,7 +102,7 @@ impl BranchPath {
     }
 }
 
-/// The name of an effect, derived from its place in the run and never counted.
+/// The id of an effect, derived from its position in the run and never from a counter.
 ///
 /// ```
 /// use orchestra_core::{Context, Effect, Machine};
@@ -115,19 +116,19 @@ impl BranchPath {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct EffectId {
-    /// How often the run was restarted before (rule R9).
+    /// The number of restarts of the run before the effect (rule R9).
     pub restart: u32,
     /// The branch.
     pub branch: BranchPath,
     /// The node.
     pub node: NodeIndex,
-    /// Which visit of the node, from 1.
+    /// The number of the visit of the node, starting at 1.
     pub visit: u32,
-    /// Which attempt of the visit, from 1.
+    /// The number of the attempt within the visit, starting at 1.
     pub attempt: u32,
 }
 
-/// An effect's name as it is written: numbers, and only those that differ from the usual.
+/// The serialized form of an effect id: numbers only, without the restart and the branch if they are zero or empty.
 #[derive(Serialize, Deserialize)]
 struct WrittenId {
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -170,8 +171,8 @@ impl<'de> Deserialize<'de> for EffectId {
 }
 
 impl EffectId {
-    /// The name as text, such as `build#2/1`, `fan#1:left/build#1/1` or `restart-1/build#1/1`; the node is left out
-    /// where the pipeline does not have it.
+    /// Returns the id as text, such as `build#2/1`, `fan#1:left/build#1/1` or `restart-1/build#1/1`. The node is left
+    /// out if the pipeline does not have it.
     pub fn name(&self, pipeline: &Pipeline) -> String {
         let mut name = String::new();
         if self.restart > 0 {
@@ -187,7 +188,7 @@ impl EffectId {
     }
 }
 
-/// What the driver must do, in the order given.
+/// A request to the driver, which must carry out the effects in order.
 ///
 /// ```
 /// use orchestra_core::{Context, Effect, Machine};
@@ -207,49 +208,49 @@ impl EffectId {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Effect {
-    /// Run a stage, and answer with [`Event::NodeFinished`].
+    /// Run a stage, then answer with [`Event::NodeFinished`].
     RunNode {
-        /// The name to answer with.
+        /// The id to answer with.
         id: EffectId,
         /// The context that the stage sees.
         context: Context,
     },
-    /// Wait, and answer with [`Event::TimerFired`].
+    /// Wait, then answer with [`Event::TimerFired`].
     StartTimer {
-        /// The name to answer with.
+        /// The id to answer with.
         id: EffectId,
-        /// How long.
+        /// The time to wait.
         delay: Duration,
     },
-    /// Ask a person, and answer with [`Event::Answered`]. A question with a time-out has a timer of the same name.
+    /// Ask a person, then answer with [`Event::Answered`]. A question with a time-out has a timer with the same id.
     AskHuman {
-        /// The name to answer with.
+        /// The id to answer with.
         id: EffectId,
-        /// What is asked.
+        /// The question.
         question: Box<Question>,
     },
-    /// Stop what an effect started: its stage, timer and question.
+    /// Stop everything that an effect started: its stage, timer and question.
     CancelEffect {
-        /// The effect.
+        /// The id of the effect.
         id: EffectId,
     },
-    /// The run begins anew (rule R9); what follows belongs to its next life.
+    /// The run is restarted (rule R9). All later effects belong to the restarted run.
     Restart {
-        /// How often the run was restarted, this time included.
+        /// The number of restarts of the run, including this one.
         restart: u32,
-        /// Where it begins.
+        /// The node at which the run starts again.
         to: NodeIndex,
     },
-    /// Tell whoever listens; not given where [nobody does](crate::Machine::observe).
+    /// Report an observation. Not produced if [nobody wants observations](crate::Machine::observe).
     Observe(Observation),
     /// The run has ended.
     Finish {
-        /// Why it failed; `None` for a success.
+        /// The reason for the failure; `None` for a success.
         failure: Option<RunFailure>,
     },
 }
 
-/// What has happened; the driver tells it to [`Machine::on`](crate::Machine::on).
+/// Something that has happened, which the driver passes to [`Machine::on`](crate::Machine::on).
 ///
 /// ```
 /// use orchestra_core::{Context, Effect, Event, Machine, RunFailure};
@@ -266,93 +267,96 @@ pub enum Effect {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Event {
-    /// A stage has ended; failures, even panics, are outcomes.
+    /// A stage has ended. Failures, even panics, are outcomes.
     NodeFinished {
-        /// The effect.
+        /// The id of the effect.
         id: EffectId,
-        /// Its outcome.
+        /// The outcome of the stage.
         outcome: Outcome,
     },
-    /// A timer has run out.
+    /// A timer has fired.
     TimerFired {
-        /// The effect.
+        /// The id of the effect.
         id: EffectId,
     },
-    /// A question was answered; an answer that [the question](Question::accept) does not take changes nothing. That of a
-    /// stage which runs is kept until the stage is run again (see [`Line::answer`](crate::Line::answer)).
+    /// A question was answered. An answer that [the question](Question::accept) does not accept changes nothing. The
+    /// answer to the question of a running stage is stored until the stage is run again (see
+    /// [`ExecutionPath::answer`](crate::ExecutionPath::answer)).
     Answered {
-        /// The effect.
+        /// The id of the effect.
         id: EffectId,
         /// The answer.
         answer: Answer,
     },
-    /// There is nobody to ask, at a gate or within what a stage runs; the run ends as waiting for a person.
+    /// Nobody can answer the question of a gate, or of a handler within a stage. The run ends with
+    /// [`RunFailure::WaitsForHuman`].
     Unanswerable {
-        /// The effect.
+        /// The id of the effect.
         id: EffectId,
-        /// Why.
+        /// The reason why nobody can answer.
         reason: String,
     },
-    /// How long the run has been going, for the durations of branches; what is told next happened then.
+    /// The current duration of the run, from which the durations of branches follow. The events after it happened at
+    /// this time.
     Tick {
-        /// The time since the run began; written as `elapsed_ns`.
+        /// The time since the run began, serialized as `elapsed_ns`.
         #[serde(rename = "elapsed_ns", with = "crate::nanos")]
         elapsed: Duration,
     },
-    /// Something that a stage wants to know if it is repeated after a crash or a pause.
+    /// A note that a stage reads if it is repeated after a crash or a pause.
     Noted {
-        /// The effect.
+        /// The id of the effect.
         id: EffectId,
-        /// What it noted.
+        /// The note.
         note: Value,
-        /// Whether the run can be replayed from here.
+        /// `true` if the run can be replayed from here.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         checkpoint: bool,
     },
-    /// How an attempt left the files of its line, told before how it ended.
+    /// The state of the files of a path after an attempt; sent before the attempt's end.
     Snapshot {
-        /// The effect.
+        /// The id of the effect.
         id: EffectId,
         /// The files.
         snapshot: Snapshot,
     },
-    /// What an attempt used, told before how it ended.
+    /// The usage of an attempt; sent before the attempt's end.
     Used {
-        /// The effect.
+        /// The id of the effect.
         id: EffectId,
-        /// Tokens and money.
+        /// The tokens and the cost.
         usage: Usage,
     },
-    /// Somebody wants a run that failed to be retried (rule D9); without effect on any other.
+    /// A user requests a retry of a run that failed (rule D9); ignored by any other run.
     Retried {
-        /// The stage that is visited again, or the node whose edges are chosen from again.
+        /// The stage to visit again, or the node whose edges are chosen from again.
         #[serde(with = "node_number")]
         node: NodeIndex,
-        /// Whether it is the edges.
+        /// `true` to choose from the edges again.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         from_edges: bool,
     },
-    /// Somebody wants the run to end.
+    /// A request to end the run.
     CancelRequested {
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// Somebody wants the run to stop where it is.
+    /// A request to stop the run where it is.
     PauseRequested {
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// The run took longer than it may.
+    /// The run exceeded its time limit.
     TimeUp {
-        /// How long it may take; written as `limit_ns`.
+        /// The time limit, serialized as `limit_ns`.
         #[serde(rename = "limit_ns", with = "crate::nanos")]
         limit: Duration,
     },
-    /// The run used more than it may.
+    /// The run exceeded its budget.
     OverBudget {
-        /// What it may use.
+        /// The budget.
         budget: Budget,
-        /// What it used.
+        /// The usage of the run.
         used: Usage,
     },
 }
@@ -376,158 +380,158 @@ pub enum Event {
 pub enum Observation {
     /// A stage begins.
     StageStarted {
-        /// Its effect.
+        /// The id of its effect.
         id: EffectId,
-        /// How many stages began before it in the run.
+        /// The number of stages that began before it in the run.
         index: u64,
     },
-    /// A stage ended otherwise than by a failure.
+    /// A stage ended without a failure.
     StageCompleted {
-        /// Its effect.
+        /// The id of its effect.
         id: EffectId,
-        /// How many stages began before it in the run.
+        /// The number of stages that began before it in the run.
         index: u64,
-        /// Its outcome.
+        /// The outcome of the stage.
         outcome: Outcome,
     },
     /// A stage failed.
     StageFailed {
-        /// Its effect.
+        /// The id of its effect.
         id: EffectId,
-        /// How many stages began before it in the run.
+        /// The number of stages that began before it in the run.
         index: u64,
-        /// Its outcome.
+        /// The outcome of the stage.
         outcome: Outcome,
-        /// Whether it will be tried again.
+        /// `true` if the stage will be retried.
         will_retry: bool,
     },
-    /// A stage has come to a point from which the run can be replayed.
+    /// A stage has reached a point from which the run can be replayed.
     StageNoted {
-        /// The stage.
+        /// The id of its effect.
         id: EffectId,
     },
     /// An attempt has changed files.
     SnapshotSaved {
-        /// Its effect.
+        /// The id of its effect.
         id: EffectId,
-        /// The files as they are now.
+        /// The current state of the files.
         snapshot: Snapshot,
     },
-    /// A stage will be tried again (rule Y4).
+    /// A stage will be retried (rule Y4).
     StageRetrying {
-        /// The effect of the next attempt.
+        /// The id of the next attempt's effect.
         id: EffectId,
-        /// How many stages began before it in the run.
+        /// The number of stages that began before it in the run.
         index: u64,
-        /// How many attempts there may be.
+        /// The maximum number of attempts.
         attempts: u32,
-        /// How long is waited before.
+        /// The delay before the next attempt.
         delay: Duration,
     },
-    /// A stage was cut short, because its branch is not needed any more or the run ends.
+    /// A stage was cancelled, because its branch is no longer needed or the run ends.
     StageCancelled {
-        /// Its effect.
+        /// The id of its effect.
         id: EffectId,
-        /// How many stages began before it in the run.
+        /// The number of stages that began before it in the run.
         index: u64,
     },
-    /// The way on was chosen (rule R8).
+    /// The next step was chosen (rule R8).
     Routed {
         /// The branch in which it was chosen.
         branch: BranchPath,
         /// The node whose edges were chosen from.
         from: NodeIndex,
-        /// The decision, with the rule and the values that it saw.
+        /// The decision, with the rule and the values that it was based on.
         decision: Decision,
     },
     /// A parallel block begins.
     ParallelStarted {
-        /// The effect of the fan-out.
+        /// The id of the fan-out's effect.
         id: EffectId,
-        /// How many branches it has.
+        /// The number of branches.
         branches: u32,
-        /// The conditions that chose them.
+        /// The conditions that chose the branches.
         tested: Vec<Tested>,
     },
     /// A branch begins.
     ParallelBranchStarted {
         /// The branch.
         branch: BranchPath,
-        /// Its place among the branches, from 0.
+        /// The index among the branches of the block, starting at 0.
         index: u32,
     },
     /// A branch has ended.
     ParallelBranchCompleted {
         /// The branch.
         branch: BranchPath,
-        /// Its place among the branches, from 0.
+        /// The index among the branches of the block, starting at 0.
         index: u32,
-        /// How it ended.
+        /// The status with which the branch ended.
         status: BranchStatus,
-        /// Why it failed.
+        /// The reason for the failure, if the branch failed.
         reason: Option<String>,
-        /// How long it took.
+        /// The duration of the branch.
         duration: Duration,
     },
-    /// All branches have ended.
+    /// All branches of a block have ended.
     ParallelCompleted {
-        /// The effect of the fan-out.
+        /// The id of the fan-out's effect.
         id: EffectId,
-        /// How many branches succeeded.
+        /// The number of branches that succeeded.
         succeeded: u32,
-        /// How many failed.
+        /// The number of branches that failed.
         failed: u32,
-        /// How long the block took.
+        /// The duration of the block.
         duration: Duration,
     },
     /// A person is asked.
     InterviewStarted {
-        /// The effect of the gate.
+        /// The id of the gate's effect.
         id: EffectId,
         /// The question.
         question: Box<Question>,
     },
-    /// An answer was taken.
+    /// An answer was accepted.
     InterviewCompleted {
-        /// The effect of the gate.
+        /// The id of the gate's effect.
         id: EffectId,
-        /// The question's text.
+        /// The text of the question.
         question: String,
-        /// The label of the option that was chosen, or the free text; `skipped` where nothing was.
+        /// The label of the chosen option, or the free text; `skipped` if the person skipped the question.
         answer: String,
-        /// Who answered.
+        /// The origin of the answer.
         by: AnsweredBy,
     },
     /// Nobody answered in time.
     InterviewTimeout {
-        /// The effect of the gate.
+        /// The id of the gate's effect.
         id: EffectId,
-        /// The question's text.
+        /// The text of the question.
         question: String,
-        /// How long was waited.
+        /// The time-out of the question.
         timeout: Duration,
-        /// The label of the default that is taken; `None` where there is none.
+        /// The label of the default that is used; `None` if there is no default.
         default: Option<String>,
     },
-    /// A goal gate is unsatisfied, and sends the run back (rule R7).
+    /// A goal gate is unsatisfied and sends the run back (rule R7).
     GoalGateUnsatisfied {
-        /// The gate.
+        /// The goal gate.
         gate: NodeIndex,
-        /// Where the run goes.
+        /// The node to which the run goes.
         target: NodeIndex,
-        /// How often a gate has sent it back, this time included.
+        /// The number of times that a gate has sent the run back, including this one.
         reroute: u32,
     },
-    /// The run begins anew (rule R9).
+    /// The run is restarted (rule R9).
     Restarted {
-        /// The edge that restarts it.
+        /// The edge that restarts the run.
         edge: EdgeIndex,
-        /// How often the run was restarted, this time included.
+        /// The number of restarts of the run, including this one.
         restart: u32,
     },
 }
 
-/// How a branch of a parallel block ended (rule P3).
+/// The status with which a branch of a parallel block ended (rule P3).
 ///
 /// ```
 /// use orchestra_core::BranchStatus;
@@ -537,18 +541,18 @@ pub enum Observation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BranchStatus {
-    /// Its last stage succeeded.
+    /// The last stage of the branch succeeded.
     Success,
-    /// Its last stage did part of its work.
+    /// The last stage of the branch did part of its work.
     PartialSuccess,
-    /// Its last stage failed, or nothing took a failure in it.
+    /// The last stage of the branch failed, or nothing handled a failure in the branch.
     Fail,
-    /// It was not needed any more.
+    /// The branch was no longer needed.
     Cancelled,
 }
 
 impl BranchStatus {
-    /// As one word, for machines.
+    /// Returns the machine-readable name.
     pub const fn word(self) -> &'static str {
         match self {
             BranchStatus::Success => "success",
@@ -558,13 +562,13 @@ impl BranchStatus {
         }
     }
 
-    /// Whether it counts towards the join policy.
+    /// Returns `true` if the status counts as a success for the join policy.
     pub const fn is_success(self) -> bool {
         matches!(self, BranchStatus::Success | BranchStatus::PartialSuccess)
     }
 }
 
-/// A node as the number of its row.
+/// Serialization of a node as the number of its row.
 mod node_number {
     use orchestra_graph::NodeIndex;
     use serde::{Deserialize, Deserializer, Serializer};

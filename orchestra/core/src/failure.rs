@@ -1,4 +1,4 @@
-//! Why a run failed (rules R3 to R11).
+//! The reasons for which a run fails (rules R3 to R11).
 
 use std::fmt;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::usage::{Budget, Usage};
 
-/// Why a run failed.
+/// The reason for which a run failed.
 ///
 /// ```
 /// use orchestra_core::RunFailure;
@@ -22,18 +22,18 @@ use crate::usage::{Budget, Usage};
 #[serde(tag = "code", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum RunFailure {
-    /// A stage failed, and nothing takes its failure (rule R3).
+    /// A stage failed, and nothing handles the failure (rule R3).
     StageFailed {
         /// The stage.
         node: String,
-        /// Why it failed.
+        /// The reason for the failure.
         reason: String,
     },
-    /// Edges exist, but none may be taken (rule R5).
+    /// A node has outgoing edges, but none of them can be taken (rule R5).
     NoMatchingEdge {
         /// The node.
         node: String,
-        /// Each edge, its condition and the values that it saw.
+        /// Each edge with its condition and the values that the condition was evaluated with.
         report: String,
     },
     /// A node without outgoing edges is not the exit (rule R6).
@@ -41,116 +41,116 @@ pub enum RunFailure {
         /// The node.
         node: String,
     },
-    /// The run came to an end that its author marked as a failure (rule R6).
+    /// The run reached an end that its author marked as a failure (rule R6).
     FailureEnd {
         /// The node.
         node: String,
-        /// Which stage failed last, and why; may be empty.
+        /// The stage that failed last and its reason; may be empty.
         reason: String,
     },
-    /// A node would have been visited too often (rule R10).
+    /// A node exceeded its visit limit (rule R10).
     MaxVisits {
         /// The node.
         node: String,
-        /// The bound.
+        /// The limit.
         limit: u32,
-        /// The attribute that sets the bound.
+        /// The attribute that sets the limit.
         attribute: String,
     },
-    /// A stage failed in the same way too often (rule R10).
+    /// A stage repeatedly failed in the same way (rule R10).
     FailureBreaker {
         /// The stage.
         node: String,
-        /// The failure.
+        /// The reason for the failures.
         reason: String,
-        /// How often.
+        /// The number of equal failures.
         count: u32,
     },
-    /// An edge leads back without being allowed to (rule R11).
+    /// An edge leads back to a visited node without being allowed to (rule R11).
     CircularPipeline {
-        /// Where it comes from.
+        /// The source of the edge.
         from: String,
-        /// Where it leads.
+        /// The target of the edge.
         to: String,
     },
-    /// A goal gate is unsatisfied, and nothing leads back or has led back too often (rule R7).
+    /// A goal gate is unsatisfied, and no retry target is named or the reroute limit is reached (rule R7).
     GoalGate {
         /// The gate.
         node: String,
-        /// Its outcome word.
+        /// The name of its status.
         outcome: String,
-        /// Why it failed; may be empty.
+        /// The reason for its failure; may be empty.
         reason: String,
-        /// The gate's own condition and the values that it saw, where it has one.
+        /// The condition of the gate, if it has one, with the values that the condition was evaluated with.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         condition: Option<String>,
-        /// How often gates may send the run back, where they did; `None` where no target is named.
+        /// The reroute limit of goal gates, if it was reached; `None` if no retry target is named.
         limit: Option<u32>,
     },
-    /// The run would have been restarted too often (rule R9).
+    /// The run exceeded its restart limit (rule R9).
     MaxRestarts {
-        /// Where the edge comes from.
+        /// The source of the edge.
         from: String,
-        /// Where it leads.
+        /// The target of the edge.
         to: String,
-        /// The bound.
+        /// The limit.
         limit: u32,
     },
-    /// A branch leads back to a fan-out that it is a part of (rule P1).
+    /// A branch leads back to a fan-out that contains it (rule P1).
     BranchReentry {
         /// The node before.
         from: String,
         /// The fan-out.
         to: String,
     },
-    /// A way leads where the pipeline has nothing.
+    /// A transition leads to a node that the pipeline does not have.
     InvalidTransition {
         /// The node before.
         from: String,
-        /// What is wrong.
+        /// The description of the problem.
         reason: String,
     },
-    /// A stage's response does not hold the output that it declares (rule R11).
+    /// The response of a stage does not contain the output that the stage declares (rule R11).
     OutputParse {
         /// The stage.
         node: String,
-        /// What was expected, and what was found.
+        /// The expected and the actual response.
         reason: String,
     },
     /// A human gate has nobody to ask; the run waits for a person.
     WaitsForHuman {
         /// The gate.
         node: String,
-        /// Why nobody can be asked.
+        /// The reason why nobody can be asked.
         reason: String,
     },
-    /// The run took longer than it may.
+    /// The run exceeded its time limit.
     MaxTime {
-        /// How long it may take.
+        /// The time limit.
         #[serde(rename = "limit_ms", with = "millis")]
         limit: Duration,
     },
-    /// The run used more than it may.
+    /// The run exceeded its budget.
     Budget {
-        /// What it may use.
+        /// The budget.
         budget: Budget,
-        /// What it used.
+        /// The usage of the run.
         used: Usage,
     },
-    /// Somebody stopped the run; it can go on from where it is.
+    /// The run was stopped on request; it can be resumed.
     Paused {
-        /// Why.
+        /// The reason for the request.
         reason: String,
     },
-    /// Somebody ended the run.
+    /// The run was ended on request.
     Cancelled {
-        /// Why.
+        /// The reason for the request.
         reason: String,
     },
 }
 
 impl RunFailure {
-    /// The failure as one word, for machines.
+    /// Returns the machine-readable code of the failure.
     pub fn code(&self) -> &'static str {
         match self {
             RunFailure::StageFailed { .. } => "stage_failed",
@@ -173,7 +173,7 @@ impl RunFailure {
         }
     }
 
-    /// The node at which the run failed; `None` where it was ended from outside.
+    /// Returns the node at which the run failed; `None` if the run was ended from outside.
     pub fn node(&self) -> Option<&str> {
         match self {
             RunFailure::StageFailed { node, .. }
@@ -308,7 +308,7 @@ impl fmt::Display for RunFailure {
 
 impl std::error::Error for RunFailure {}
 
-/// A duration as whole milliseconds.
+/// Serialization of a duration as whole milliseconds.
 mod millis {
     use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The choice of a fan-in: the best of what the branches of a parallel block gave (Attractor 4.9, rule P6).
+//! The choice of a fan-in: the best result among the branches of a parallel block (Attractor 4.9, rule P6).
 
 use std::cmp::Ordering;
 
@@ -7,9 +7,9 @@ use serde_json::{Map, Value};
 use crate::context::Context;
 use crate::outcome::{Outcome, Status};
 
-/// Where the results of a parallel block are in the context (rule P3).
+/// The context key with the results of a parallel block (rule P3).
 const RESULTS: &str = "parallel.results";
-/// How many characters of a branch's failure a reason shows.
+/// The maximum length of a failure or a note in a message, in characters.
 const SHOWN: usize = 200;
 
 /// The result of a branch, as a fan-in sees it (rule P3).
@@ -30,35 +30,35 @@ const SHOWN: usize = 200;
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Candidate<'c> {
-    /// The branch.
+    /// The id of the branch.
     pub id: &'c str,
-    /// How it ended.
+    /// The status with which the branch ended.
     pub status: Status,
-    /// The outcome word of its last stage.
+    /// The name of the status of its last stage.
     pub outcome: &'c str,
-    /// What it says of itself.
+    /// The notes of its last stage.
     pub notes: Option<&'c str>,
-    /// How good it is; more is better.
+    /// The score; higher is better.
     pub score: Option<f64>,
-    /// What it changed in its copy of the context.
+    /// The changes to its copy of the context.
     pub context_updates: Option<&'c Map<String, Value>>,
-    /// Why it failed.
+    /// The reason for the failure, if the branch failed.
     pub failure_reason: Option<&'c str>,
 }
 
 impl<'c> Candidate<'c> {
-    fn of(result: &'c Value) -> Result<Option<Candidate<'c>>, &'static str> {
-        let fields = result.as_object().ok_or("is no object")?;
+    fn parse(result: &'c Value) -> Result<Option<Candidate<'c>>, &'static str> {
+        let fields = result.as_object().ok_or("is not an object")?;
         let id = text(fields, "id").ok_or("has no `id`")?;
         let word = text(fields, "status").or_else(|| text(fields, "outcome"));
         let word = word.ok_or("has no `status`")?;
-        // A branch that was not needed any more says nothing of its quality.
+        // A cancelled branch says nothing about the quality of its work.
         if word == "cancelled" {
             return Ok(None);
         }
         Ok(Some(Candidate {
             id,
-            status: Status::of(word),
+            status: Status::from_name(word),
             outcome: text(fields, "outcome").unwrap_or(word),
             notes: text(fields, "notes"),
             score: fields.get("score").and_then(score),
@@ -67,7 +67,7 @@ impl<'c> Candidate<'c> {
         }))
     }
 
-    /// Whether the branch succeeded; others are never chosen.
+    /// Returns `true` if the branch succeeded. Other branches are never chosen.
     pub fn succeeded(&self) -> bool {
         self.status.is_success()
     }
@@ -78,7 +78,7 @@ fn text<'r>(fields: &'r Map<String, Value>, name: &str) -> Option<&'r str> {
     (!text.is_empty()).then_some(text)
 }
 
-/// A score; stages that know no numbers write it as text.
+/// Parses a score; stages that cannot produce numbers write it as text.
 fn score(value: &Value) -> Option<f64> {
     let number = match value {
         Value::String(text) => text.trim().parse().ok(),
@@ -87,10 +87,10 @@ fn score(value: &Value) -> Option<f64> {
     number.filter(|number: &f64| number.is_finite())
 }
 
-/// The candidates among the results of a parallel block; a cancelled branch is none.
+/// Returns the candidates among the results of a parallel block. Cancelled branches are not candidates.
 ///
 /// # Errors
-/// Says in one line what is wrong with the results: there are none, or they are not what a parallel block writes.
+/// Returns a one-line message if there are no results, or if they do not have the form that a parallel block writes.
 ///
 /// ```
 /// use orchestra_core::{Context, candidates};
@@ -107,16 +107,16 @@ pub fn candidates(context: &Context) -> Result<Vec<Candidate<'_>>, String> {
     }
     let mut candidates = Vec::with_capacity(results.len());
     for (at, result) in results.iter().enumerate() {
-        let candidate = Candidate::of(result);
+        let candidate = Candidate::parse(result);
         candidates.extend(candidate.map_err(|what| format!("result {} of `{RESULTS}` {what}", at + 1))?);
     }
     Ok(candidates)
 }
 
-/// The best of some candidates: by status, then the highest score, then the id (Attractor 4.9). `None` where none
-/// succeeded.
+/// Returns the best candidate: by status, then by the highest score, then by id (Attractor 4.9). Returns `None` if no
+/// candidate succeeded.
 ///
-/// A candidate without a score is behind those of its status that have one.
+/// A candidate without a score ranks behind those with the same status that have one.
 ///
 /// ```
 /// use orchestra_core::{Context, best_candidate, candidates};
@@ -153,7 +153,7 @@ fn rank(status: &Status) -> u8 {
     }
 }
 
-/// The outcome of a fan-in that chose.
+/// Returns the outcome of a fan-in that chose a candidate.
 ///
 /// ```
 /// use orchestra_core::{Context, candidates, chosen_candidate};
@@ -174,7 +174,7 @@ pub fn chosen_candidate(best: &Candidate<'_>) -> Outcome {
         .notes(format!("Selected best candidate: {}{told}", best.id))
 }
 
-/// The outcome of a fan-in that has nothing to choose from; asking again cannot mend it.
+/// Returns the outcome of a fan-in that has no candidate to choose from. A retry cannot fix this failure.
 ///
 /// ```
 /// use orchestra_core::{Context, candidates, no_candidate};
@@ -208,9 +208,10 @@ fn excerpt(text: &str) -> String {
     text.chars().take(SHOWN).collect()
 }
 
-/// The outcome of a fan-in without a prompt: the best candidate by status, score and id (Attractor 4.9, rule P6).
+/// Returns the outcome of a fan-in without a prompt: the best candidate by status, score and id (Attractor 4.9, rule
+/// P6).
 ///
-/// It fails where there are no results, or no candidate succeeded; running it again would not help.
+/// The outcome is a failure if there are no results or no candidate succeeded. A retry would not help.
 ///
 /// ```
 /// use orchestra_core::{Context, Status, fan_in};
@@ -358,7 +359,10 @@ mod tests {
         assert_eq!(refused(json!([])), reason);
         assert_eq!(refused(Value::Null), reason);
         assert_eq!(refused(json!("a")), "`parallel.results` is not a list");
-        assert_eq!(refused(json!([1])), "result 1 of `parallel.results` is no object");
+        assert_eq!(
+            refused(json!([1])),
+            "result 1 of `parallel.results` is not an object"
+        );
         let nameless = json!([{"id": "a", "status": "success"}, {"status": "success"}]);
         assert_eq!(refused(nameless), "result 2 of `parallel.results` has no `id`");
         let silent = json!([{"id": "a"}]);

@@ -1,4 +1,4 @@
-//! What the machine keeps of the files that a line's stages work on. What it means, only the workspace knows.
+//! The state of the files that the stages of an execution path work on. Only the workspace interprets it.
 
 use std::sync::Arc;
 
@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::effect::BranchStatus;
-use crate::state::Line;
+use crate::state::ExecutionPath;
 
-/// How the files of a line stood when an attempt ended, as the workspace of the run names it.
+/// The state of the files of an execution path after an attempt, as the workspace of the run describes it.
 ///
 /// ```
 /// use orchestra_core::{Context, Event, Machine, Snapshot};
@@ -23,18 +23,18 @@ use crate::state::Line;
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Snapshot {
-    /// What the workspace needs to bring the files back.
+    /// The data from which the workspace restores the files.
     pub value: Value,
-    /// What a stage has yet to finish before the line may end, in words; `None` where nothing is open.
+    /// A message about work that a stage must finish before the path may end; `None` if nothing is unfinished.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unfinished: Option<String>,
-    /// Whether the branches that came together before the stage are in it.
+    /// `true` if the snapshot contains the branches that were joined before the stage.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub joined: bool,
 }
 
 impl Snapshot {
-    /// A snapshot in which nothing is open.
+    /// Creates a snapshot without unfinished work.
     pub fn new(value: impl Into<Value>) -> Snapshot {
         Snapshot {
             value: value.into(),
@@ -44,7 +44,7 @@ impl Snapshot {
     }
 }
 
-/// A branch that ended before a join, whose files are to be brought together there.
+/// A branch that ended before a join, where its files are to be merged.
 ///
 /// ```
 /// use orchestra_core::{BranchStatus, Context, Effect, Event, Machine, Outcome, Snapshot};
@@ -64,34 +64,34 @@ impl Snapshot {
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct JoinedBranch {
-    /// Its id: that of the edge's target, with a number where several edges lead there; behind that of the branch around
-    /// it, as in `left/a`, where the join closes both blocks.
+    /// The id: that of the edge's target, with a number if several edges lead there. If the join closes two nested
+    /// blocks, the id of the outer branch precedes it, as in `left/a`.
     pub id: String,
-    /// Its place in the run, such as `fan#1:left`.
+    /// The position in the run, such as `fan#1:left`.
     pub name: String,
-    /// How it ended.
+    /// The status with which the branch ended.
     pub status: BranchStatus,
-    /// How its files stood; `None` where nothing was changed since the run began.
+    /// The state of its files; `None` if nothing was changed since the run began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<Snapshot>,
 }
 
-/// The files of a line; most runs have none.
+/// The files of an execution path; most runs have none.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Files {
     pub(crate) snapshot: Option<Arc<Snapshot>>,
     pub(crate) joining: Option<Box<Joining>>,
 }
 
-/// The branches that have ended before a join that has yet to bring their files together.
+/// The branches that ended before a join whose files have not been merged yet.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Joining {
-    /// The node at which they come together.
+    /// The id of the join node.
     pub(crate) at: String,
     pub(crate) branches: Vec<JoinedBranch>,
 }
 
-/// [`Files`] in a form that can be written.
+/// The serialized form of [`Files`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct SavedFiles {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -101,7 +101,7 @@ pub(crate) struct SavedFiles {
 }
 
 impl SavedFiles {
-    pub(crate) fn of(files: &Files) -> SavedFiles {
+    pub(crate) fn from_files(files: &Files) -> SavedFiles {
         SavedFiles {
             snapshot: files.snapshot.as_deref().cloned(),
             joining: files.joining.clone(),
@@ -116,25 +116,26 @@ impl SavedFiles {
     }
 }
 
-impl Line {
-    /// How the files of its stages stood last; `None` where nothing was changed since the run began.
+impl ExecutionPath {
+    /// Returns the latest state of the files of the path; `None` if nothing was changed since the run began.
     pub fn snapshot(&self) -> Option<&Snapshot> {
         self.files.as_ref()?.snapshot.as_deref()
     }
 
-    /// The branches that ended before the join where the line is, in the order of their edges, until their files are
-    /// brought together.
+    /// Returns the branches that ended before the current join, in the order of their edges. Returns an empty list as
+    /// soon as their files are merged.
     pub fn joined(&self) -> &[JoinedBranch] {
         let joining = self.files.as_ref().and_then(|files| files.joining.as_ref());
         joining.map_or(&[], |joining| &joining.branches)
     }
 
-    /// What has yet to be finished before the line may end.
+    /// Returns a message about the work that must be finished before the path may end.
     pub(crate) fn unfinished(&self) -> Option<&str> {
         self.snapshot()?.unfinished.as_deref()
     }
 
-    /// Takes a new snapshot. Files that changed make the next failure of every stage a new one (rule R10).
+    /// Stores a new snapshot. If files changed, no later failure of any stage counts as equal to an earlier one (rule
+    /// R10).
     pub(crate) fn keep_snapshot(&mut self, snapshot: Snapshot) {
         if self.snapshot().is_none_or(|known| known.value != snapshot.value) {
             self.failing.clear();
@@ -146,7 +147,7 @@ impl Line {
         files.snapshot = Some(Arc::new(snapshot));
     }
 
-    /// The files of a branch that begins.
+    /// Returns the files with which a branch begins.
     pub(crate) fn files_of_branch(&self) -> Option<Box<Files>> {
         let snapshot = self.files.as_ref()?.snapshot.clone()?;
         Some(Box::new(Files {
@@ -155,7 +156,7 @@ impl Line {
         }))
     }
 
-    /// Keeps which branches come together at a node, where any of them has files.
+    /// Records the branches that are joined at a node, if any of them has files.
     pub(crate) fn joins(&mut self, at: &str, branches: Vec<JoinedBranch>) {
         if branches.iter().any(|branch| branch.snapshot.is_some()) {
             self.files.get_or_insert_default().joining = Some(Box::new(Joining {
@@ -165,7 +166,7 @@ impl Line {
         }
     }
 
-    /// Forgets branches whose join the line has left.
+    /// Drops the joined branches if the path has left their join.
     pub(crate) fn passes_join(&mut self, node: &str) {
         if let Some(files) = &mut self.files
             && files.joining.as_ref().is_some_and(|joining| joining.at != node)

@@ -1,4 +1,4 @@
-//! Goal gates: what must have succeeded before a run may end well (Attractor 3.4, rule R7).
+//! Goal gates: stages that must have succeeded before a run may end successfully (Attractor 3.4, rule R7).
 
 use std::fmt::Write as _;
 
@@ -8,15 +8,20 @@ use orchestra_graph::{Decision, Next, NodeIndex, Pipeline, Role, Rule};
 
 use crate::effect::Observation;
 use crate::failure::RunFailure;
-use crate::line::{Flow, Records, Step, facts};
 use crate::outcome::Status;
-use crate::state::Line;
+use crate::state::ExecutionPath;
+use crate::transition::{Records, StepResult, Transition, facts};
 
-impl Step<'_> {
-    /// Where unsatisfied goal gates send a run that is about to end well (Attractor 3.4, rule R7).
-    pub(crate) fn gates(&mut self, line: &Line, from: NodeIndex) -> Result<Option<NodeIndex>, Flow> {
+impl Transition<'_> {
+    /// Checks the goal gates of a run that is about to end successfully. Returns the node to which an unsatisfied gate
+    /// sends the run; `None` if all gates are satisfied (Attractor 3.4, rule R7).
+    pub(crate) fn gates(
+        &mut self,
+        path: &ExecutionPath,
+        from: NodeIndex,
+    ) -> Result<Option<NodeIndex>, StepResult> {
         let pipeline = self.pipeline;
-        let Some(unsatisfied) = first_unsatisfied(pipeline, line, from) else {
+        let Some(unsatisfied) = first_unsatisfied(pipeline, path, from) else {
             return Ok(None);
         };
         let gate = unsatisfied.gate;
@@ -31,7 +36,7 @@ impl Step<'_> {
         let target = targets.into_iter().flatten().next();
         let spent = self.totals.reroutes >= settings.max_goal_gate_reroutes;
         let Some(target) = target.filter(|_| !spent) else {
-            return Err(Flow::Abort(RunFailure::GoalGate {
+            return Err(StepResult::Abort(RunFailure::GoalGate {
                 node: row.id.to_string(),
                 outcome: unsatisfied.status.word().to_owned(),
                 reason: unsatisfied.reason.to_owned(),
@@ -59,33 +64,37 @@ impl Step<'_> {
     }
 }
 
-/// A goal gate that does not let a run end well.
+/// An unsatisfied goal gate.
 struct Unsatisfied<'l> {
     gate: NodeIndex,
     status: &'l Status,
     reason: &'l str,
-    /// The gate's own condition, with the values that it saw.
+    /// The condition of the gate, with the values that it was evaluated with.
     condition: Option<String>,
 }
 
-/// The first goal gate, in the order of the table, that was visited and is not satisfied.
+/// Returns the first goal gate, in the order of the node table, that was visited and is not satisfied.
 ///
-/// A gate without a condition is satisfied by a success. A condition is asked of the gate's own outcome and of the
-/// context as it is now; on the exit itself, which has no outcome, of the stage that ran last.
-fn first_unsatisfied<'l>(pipeline: &'l Pipeline, line: &'l Line, from: NodeIndex) -> Option<Unsatisfied<'l>> {
+/// A gate without a condition is satisfied by a success. A condition is evaluated with the outcome of the gate and the
+/// current context; the condition of the exit, which has no outcome, with the stage that ran last.
+fn first_unsatisfied<'l>(
+    pipeline: &'l Pipeline,
+    path: &'l ExecutionPath,
+    from: NodeIndex,
+) -> Option<Unsatisfied<'l>> {
     let gates = pipeline.nodes.iter().zip(0..).filter(|(row, _)| row.goal_gate);
-    let records = Records::new(pipeline, line);
+    let records = Records::new(pipeline, path);
     let mut states = gates.filter_map(|(row, at)| {
         let gate = NodeIndex(at);
         let condition = row
             .goal_condition
             .and_then(|at| pipeline.conditions.get(at as usize));
-        let mut seen = facts(pipeline, line, pipeline.stage(gate), &records);
+        let mut seen = facts(pipeline, path, pipeline.stage(gate), &records);
         let (status, reason) = if row.role == Role::Exit {
             condition.filter(|_| gate == from)?;
-            (&line.last.status, line.last.failure_reason.as_str())
+            (&path.last.status, path.last.failure_reason.as_str())
         } else {
-            let outcome = line.outcomes.get(gate)?;
+            let outcome = path.outcomes.get(gate)?;
             let reason = outcome.notes.as_deref().unwrap_or_default();
             seen.outcome = outcome.status.word();
             seen.failure_reason = if outcome.status.is_success() { "" } else { reason };
@@ -103,7 +112,7 @@ fn first_unsatisfied<'l>(pipeline: &'l Pipeline, line: &'l Line, from: NodeIndex
     states.next()
 }
 
-/// A condition with the values of the keys that it reads.
+/// Describes a condition with the values of the keys that it reads.
 fn describe(condition: &ConditionRow, seen: &Facts<'_>) -> String {
     let mut text = format!("`{}` is false", condition.text);
     for key in condition.keys.iter() {

@@ -1,4 +1,4 @@
-//! Questions to people and their answers (Attractor 6.2, 6.3, rules H1 to H4).
+//! Questions to people and the answers to them (Attractor 6.2, 6.3, rules H1 to H4).
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,7 +13,7 @@ use crate::chat::ChatTurn;
 use crate::option::{Named, QuestionOption, UnmetCondition, WithheldOption, named};
 use crate::outcome::Outcome;
 
-/// What kind of answer a question wants (Attractor 6.2, 11.8).
+/// The kind of answer that a question requests (Attractor 6.2, 11.8).
 ///
 /// ```
 /// use orchestra_core::QuestionKind;
@@ -26,7 +26,7 @@ use crate::outcome::Outcome;
 pub enum QuestionKind {
     /// Yes or no.
     YesNo,
-    /// Yes or no, asked before something is done.
+    /// Yes or no, before an action is carried out.
     Confirm,
     /// One of the options.
     SingleSelect,
@@ -44,30 +44,30 @@ pub enum QuestionKind {
 /// let accepted = question.accept(&Answer::choice("yes"))?;
 /// assert_eq!(accepted.options[0].key, "Y");
 /// let refused = question.accept(&Answer::choice("maybe")).unwrap_err();
-/// assert_eq!(refused.to_string(), "`maybe` is none of the answers: [Y] Yes, [N] No");
+/// assert_eq!(refused.to_string(), "`maybe` is not one of the answers: [Y] Yes, [N] No");
 /// # Ok::<(), orchestra_core::AnswerRefused>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Question {
-    /// The question's name in its run, such as `approve#1/1`; empty for one that a handler asks.
+    /// The id of the question in its run, such as `approve#1/1`; empty if a handler asks the question.
     pub id: String,
-    /// The node that asks.
+    /// The id of the node that asks.
     pub node: String,
-    /// What is asked.
+    /// The text of the question.
     pub text: String,
-    /// What kind of answer it wants.
+    /// The kind of answer that the question requests.
     pub kind: QuestionKind,
-    /// The answers that it offers.
+    /// The answers that the question offers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<QuestionOption>,
-    /// The answers that it does not offer now, because no condition on their edges holds (rule H5).
+    /// The answers that the question does not offer now, because no condition on their edges holds (rule H5).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub withheld: Vec<WithheldOption>,
-    /// The key of the option that is taken when nobody answers in time.
+    /// The key of the option that is used if nobody answers in time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<String>,
-    /// How long an answer is waited for.
+    /// The time to wait for an answer.
     #[serde(
         default,
         rename = "timeout_ms",
@@ -75,16 +75,16 @@ pub struct Question {
         skip_serializing_if = "Option::is_none"
     )]
     pub timeout: Option<Duration>,
-    /// Whatever else the asker wants to be shown.
+    /// Additional data to show.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub metadata: BTreeMap<String, Value>,
 }
 
-/// The metadata of a question that is a turn of a conversation.
+/// The metadata key that marks a question as a turn of a conversation.
 const CHAT: &str = "chat";
 
 impl Question {
-    /// A question of a kind without options.
+    /// Creates a question without options.
     pub fn new(kind: QuestionKind, text: impl Into<String>) -> Question {
         Question {
             id: String::new(),
@@ -99,7 +99,7 @@ impl Question {
         }
     }
 
-    /// A question that offers options, of which one is to be chosen.
+    /// Creates a question with options, one of which is to be chosen.
     pub fn select(text: impl Into<String>, options: impl IntoIterator<Item = QuestionOption>) -> Question {
         Question {
             options: options.into_iter().collect(),
@@ -107,56 +107,56 @@ impl Question {
         }
     }
 
-    /// The node that asks; the engine fills it in for a gate.
+    /// Sets the node that asks. For a gate, the engine sets it.
     #[must_use]
     pub fn node(mut self, node: impl Into<String>) -> Question {
         self.node = node.into();
         self
     }
 
-    /// The answer that is taken when nobody answers in time: the key of an option, or `yes` or `no`.
+    /// Sets the answer that is used if nobody answers in time: the key of an option, or `yes` or `no`.
     #[must_use]
     pub fn default_answer(mut self, key: impl Into<String>) -> Question {
         self.default = Some(key.into());
         self
     }
 
-    /// How long an answer is waited for.
+    /// Sets the time to wait for an answer.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Question {
         self.timeout = Some(timeout);
         self
     }
 
-    /// Something else to be shown.
+    /// Adds data to show.
     #[must_use]
     pub fn metadata(mut self, key: impl Into<String>, value: impl Into<Value>) -> Question {
         self.metadata.insert(key.into(), value.into());
         self
     }
 
-    /// Makes it a turn of a conversation with a model: its text is what the model said, the answer is what is said to the
-    /// model. `/done` and `/approve` end the conversation well, `/reject REASON` does not.
+    /// Makes the question a turn of a conversation with a model: its text is the message of the model, the answer is
+    /// the reply to the model. `/done` and `/approve` end the conversation successfully, `/reject REASON` does not.
     #[must_use]
     pub fn chat(self) -> Question {
         self.metadata(CHAT, true)
     }
 
-    /// Whether it is a turn of a conversation with a model.
+    /// Returns `true` if the question is a turn of a conversation with a model.
     pub fn is_chat(&self) -> bool {
         self.metadata.get(CHAT) == Some(&Value::Bool(true))
     }
 
-    /// Returns the question of a human gate with all its choices, whatever the conditions on their edges say
-    /// (Attractor 4.6). The gate's `timeout` is the question's.
+    /// Returns the question of a human gate with all its choices, regardless of the conditions on their edges
+    /// (Attractor 4.6). The `timeout` of the gate is that of the question.
     pub fn of_gate(pipeline: &Pipeline, gate: NodeIndex, id: String) -> Question {
         let offered = choices(pipeline, gate);
         let withheld = Vec::new();
         Question::from_offers(pipeline, gate, id, Offers { offered, withheld })
     }
 
-    /// Returns the question that a human gate asks in a run: the choices whose conditions hold, and those that are
-    /// withheld (rule H5).
+    /// Returns the question that a human gate asks in a run: the choices whose conditions hold, and the withheld ones
+    /// (rule H5).
     pub(crate) fn at_gate(pipeline: &Pipeline, gate: NodeIndex, id: String, facts: &Facts<'_>) -> Question {
         Question::from_offers(pipeline, gate, id, offers(pipeline, gate, facts))
     }
@@ -179,11 +179,11 @@ impl Question {
         let wanted = stage
             .text("human.default_choice")
             .filter(|text| !text.trim().is_empty());
-        // A default that is withheld is none: a time-out must not take it either.
+        // A withheld default counts as none: a time-out must not choose it either.
         let default = wanted.and_then(|wanted| match named(&options, &withheld, wanted) {
             Some(Named::Offered(option)) => Some(option.key.clone()),
             Some(Named::Withheld(_)) => None,
-            // What names no choice is the text of one that takes any.
+            // A default that names no choice is the text for an option that takes any text.
             None => options
                 .iter()
                 .any(|option| option.freeform)
@@ -206,11 +206,11 @@ impl Question {
         }
     }
 
-    /// Finds what an answer says (rule H2).
+    /// Matches an answer against the question (rule H2).
     ///
     /// # Errors
-    /// It matches nothing that the question offers, or names a choice that is withheld; it never falls to the first
-    /// option.
+    /// Returns an error if the answer matches nothing that the question offers, or names a withheld choice. It never
+    /// falls back to the first option.
     pub fn accept(&self, answer: &Answer) -> Result<Accepted, AnswerRefused> {
         let texts = match &answer.reply {
             Reply::Skipped | Reply::TimedOut => return Err(AnswerRefused::new(self, "")),
@@ -273,7 +273,7 @@ impl Question {
         }
     }
 
-    /// The option that an answer names; one that takes any text is named by none.
+    /// Returns the option that an answer names. An option that takes any text cannot be named.
     fn named(&self, answer: &str) -> Option<&QuestionOption> {
         match named(&self.options, &self.withheld, answer)? {
             Named::Offered(option) => Some(option),
@@ -286,7 +286,7 @@ impl Question {
         matches!(named, Some(Named::Withheld(_)))
     }
 
-    /// The outcome of a gate whose question got this answer (Attractor 4.6, rules H2, H4).
+    /// Returns the outcome of a gate whose question got this answer (Attractor 4.6, rules H2, H4).
     pub(crate) fn outcome(&self, accepted: &Accepted, by: AnsweredBy) -> Outcome {
         let Some(option) = accepted.options.first() else {
             return Outcome::fail_terminal("the gate has no answer to choose from");
@@ -307,7 +307,7 @@ impl Question {
     }
 }
 
-/// The conditions of a choice's edges that do not hold.
+/// Returns the conditions of a choice's edges, none of which holds.
 fn unmet(pipeline: &Pipeline, tested: &[Tested]) -> Vec<UnmetCondition> {
     let text = |tested: &Tested| {
         pipeline
@@ -321,7 +321,7 @@ fn unmet(pipeline: &Pipeline, tested: &[Tested]) -> Vec<UnmetCondition> {
     unmet.collect()
 }
 
-/// Who gave an answer. It is always recorded, so that an automatic approval never passes for a person's.
+/// The origin of an answer. It is always recorded, so that an automatic approval is never mistaken for a person's.
 ///
 /// ```
 /// use orchestra_core::AnsweredBy;
@@ -334,16 +334,16 @@ pub enum AnsweredBy {
     /// A person.
     #[default]
     Person,
-    /// Nobody: the engine was told to approve everything.
+    /// Nobody: the engine is configured to approve everything.
     Automatic,
     /// Nobody: the answer was given before the run, such as by a script or on the command line.
     Prepared,
-    /// Nobody: the time was up, and the default was taken.
+    /// Nobody: the time was up, and the default was used.
     Default,
 }
 
 impl AnsweredBy {
-    /// As one word, for machines.
+    /// Returns the machine-readable name.
     pub const fn word(self) -> &'static str {
         match self {
             AnsweredBy::Person => "person",
@@ -353,7 +353,7 @@ impl AnsweredBy {
         }
     }
 
-    /// In a few words, for people.
+    /// Returns a human-readable description.
     pub const fn describe(self) -> &'static str {
         match self {
             AnsweredBy::Person => "answered by a person",
@@ -364,7 +364,7 @@ impl AnsweredBy {
     }
 }
 
-/// What was answered.
+/// The content of an answer.
 ///
 /// ```
 /// use orchestra_core::{Answer, Reply};
@@ -375,11 +375,12 @@ impl AnsweredBy {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Reply {
-    /// A choice by key, label or target, several of them, or a free text.
+    /// A choice by key, label or target, several choices, or a free text.
     Chosen(Vec<String>),
     /// The person does not want to answer.
     Skipped,
-    /// Nobody answered in time, says who asks; the engine's own clock needs no such answer.
+    /// Nobody answered in time, according to the source of the answer. The time-outs of the engine do not need this
+    /// reply.
     TimedOut,
 }
 
@@ -393,19 +394,19 @@ pub enum Reply {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Answer {
-    /// What was answered.
+    /// The content of the answer.
     pub reply: Reply,
-    /// By whom.
+    /// The origin of the answer.
     pub by: AnsweredBy,
 }
 
 impl Answer {
-    /// A choice by key, label or target; or a free text.
+    /// Creates an answer that makes a choice by key, label or target, or that is a free text.
     pub fn choice(choice: impl Into<String>) -> Answer {
         Answer::choices([choice.into()])
     }
 
-    /// Several choices.
+    /// Creates an answer that makes several choices.
     pub fn choices(choices: impl IntoIterator<Item = impl Into<String>>) -> Answer {
         Answer {
             reply: Reply::Chosen(choices.into_iter().map(Into::into).collect()),
@@ -413,17 +414,17 @@ impl Answer {
         }
     }
 
-    /// A yes.
+    /// Creates a yes.
     pub fn yes() -> Answer {
         Answer::choice("yes")
     }
 
-    /// A no.
+    /// Creates a no.
     pub fn no() -> Answer {
         Answer::choice("no")
     }
 
-    /// The wish not to answer.
+    /// Creates an answer that skips the question.
     pub fn skipped() -> Answer {
         Answer {
             reply: Reply::Skipped,
@@ -431,7 +432,7 @@ impl Answer {
         }
     }
 
-    /// Nobody answered in time; what stands for a time-out in a simulation.
+    /// Creates an answer that means that nobody answered in time; simulations use it to trigger a time-out.
     pub fn timed_out() -> Answer {
         Answer {
             reply: Reply::TimedOut,
@@ -439,7 +440,7 @@ impl Answer {
         }
     }
 
-    /// Says who answered.
+    /// Sets the origin of the answer.
     #[must_use]
     pub fn by(mut self, by: AnsweredBy) -> Answer {
         self.by = by;
@@ -459,7 +460,7 @@ impl From<String> for Answer {
     }
 }
 
-/// What an answer was found to mean.
+/// An answer that a question accepted.
 ///
 /// ```
 /// use orchestra_core::{Answer, Question, QuestionKind};
@@ -470,9 +471,9 @@ impl From<String> for Answer {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Accepted {
-    /// The options that were chosen.
+    /// The chosen options.
     pub options: Vec<QuestionOption>,
-    /// The free text; `yes` or `no` where that was asked.
+    /// The free text; `yes` or `no` for a yes-or-no question.
     pub text: Option<String>,
 }
 
@@ -491,7 +492,7 @@ impl Accepted {
         }
     }
 
-    /// Whether it is a yes; `None` where that was not asked.
+    /// Returns `true` for a yes and `false` for a no; `None` if the question was not a yes-or-no question.
     pub fn is_yes(&self) -> Option<bool> {
         match self.text.as_deref() {
             Some("yes") if self.options.is_empty() => Some(true),
@@ -501,24 +502,24 @@ impl Accepted {
     }
 }
 
-/// An answer that matches nothing that the question offers; the question stays open.
+/// An answer that matches nothing that the question offers. The question stays open.
 ///
 /// ```
 /// use orchestra_core::{Answer, Question, QuestionKind};
 /// let question = Question::new(QuestionKind::YesNo, "Ready?");
 /// let refused = question.accept(&Answer::choice("perhaps")).unwrap_err();
-/// assert_eq!(refused.to_string(), "`perhaps` is none of the answers: yes, no");
+/// assert_eq!(refused.to_string(), "`perhaps` is not one of the answers: yes, no");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AnswerRefused {
-    /// What was answered.
+    /// The text of the answer.
     pub answer: String,
-    /// What might have been.
+    /// The answers that the question offers.
     pub offered: Vec<String>,
-    /// The withheld choice that it names, with its conditions.
+    /// The withheld choice that the answer names, with its conditions.
     pub withheld: Option<String>,
-    /// Why it is no command of a conversation, and what can be said instead.
+    /// The reason why the answer is not a valid command of a conversation, and the valid alternatives.
     pub command: Option<String>,
 }
 
@@ -541,17 +542,17 @@ impl AnswerRefused {
         }
     }
 
-    /// Describes the refusal without what was answered, which may be secret.
+    /// Describes the refusal without the text of the answer, which may be secret.
     ///
     /// ```
     /// use orchestra_core::{Answer, Question, QuestionKind};
     /// let question = Question::new(QuestionKind::YesNo, "Ready?");
     /// let refused = question.accept(&Answer::choice("hunter2")).unwrap_err();
-    /// assert_eq!(refused.without_answer(), "the line is none of the answers: yes, no");
+    /// assert_eq!(refused.without_answer(), "the line is not one of the answers: yes, no");
     /// ```
     pub fn without_answer(&self) -> String {
         if self.command.is_some() {
-            return "the line is no command of a conversation; `//` sends it as text".to_owned();
+            return "the line is not a command of a conversation; `//` sends it as text".to_owned();
         }
         let text = self.to_string();
         match text.strip_prefix(&format!("`{}`", self.answer.trim())) {
@@ -578,15 +579,15 @@ impl fmt::Display for AnswerRefused {
             };
         }
         match &self.offered[..] {
-            [] => f.write_str(" is no answer"),
-            offered => write!(f, " is none of the answers: {}", offered.join(", ")),
+            [] => f.write_str(" is not an answer"),
+            offered => write!(f, " is not one of the answers: {}", offered.join(", ")),
         }
     }
 }
 
 impl std::error::Error for AnswerRefused {}
 
-/// A duration that may be missing, as whole milliseconds.
+/// Serialization of an optional duration as whole milliseconds.
 mod millis {
     use std::time::Duration;
 

@@ -1,7 +1,49 @@
 //! The run of an Orchestra pipeline as a pure state machine: events in, effects out.
 //!
-//! The core decides everything that comes next and does nothing itself: it has no I/O, no clock, no chance and
-//! no threads. The engine, the simulator and the tests all drive this one machine.
+//! The core decides what comes next in a run and does nothing itself: it has no I/O, no clock, no randomness and no
+//! threads. The engine, the simulator and the tests all drive this one machine.
+//!
+//! # Glossary
+//!
+//! - **Event**: something that has happened, such as the end of a stage; the driver passes it to [`Machine::on`].
+//! - **Effect**: a request of the machine to its driver, such as to run a stage or to ask a person.
+//! - **Effect id**: the name of an effect, derived from its position in the run: restart, branch, node, visit and
+//!   attempt.
+//! - **Observation**: an effect that only informs observers; it requires no answer.
+//! - **Execution path**: one sequential flow through the graph; a run has a main path, and one more path for each
+//!   branch that has begun.
+//! - **Block**: the branches between a fan-out and its join while they are open; a **branch** is one of them.
+//! - **Visit**: one entry of an execution path into a node; a visit consists of one or more **attempts**.
+//! - **Outcome**: the result of an attempt, with a status and data for the run.
+//! - **Transition**: one call of the machine, which changes the state and produces effects until every path waits or
+//!   has ended.
+//! - **Saved state**: the serializable form of the state, from which another process resumes the run.
+//!
+//! # Modules, in reading order
+//!
+//! - `effect`: the interface between the machine and its driver: effects, events and observations.
+//! - `outcome`: the result of a stage.
+//! - `context`: the named values that stages share.
+//! - `usage`: the usage of models by stages, and the budget of a run.
+//! - `failure`: the reasons for which a run fails.
+//! - `state`: the state of a run: execution paths, counters and totals.
+//! - `machine`: the entry point, which applies events to the state.
+//! - `transition`: the steps of one execution path: entering nodes, attempts, outcomes and routing.
+//! - `retry`: the delay before the next attempt.
+//! - `goal_gate`: the goal gates, which are checked before a run ends successfully.
+//! - `block`: parallel blocks, whose branches begin, end and are joined.
+//! - `fan_in`: the choice of the best branch.
+//! - `files`: the state of the files that the stages of a path work on.
+//! - `human`: questions and answers.
+//! - `option`: the options that a question offers or withholds.
+//! - `chat`: the turns of a person in a conversation with a model.
+//! - `ask`: human gates, which ask questions and apply the answers.
+//! - `saved`: the saved state of a run.
+//! - `saved_block`: the saved state of a parallel block.
+//! - `carry_over`: the adaptation of a saved state to a changed pipeline.
+//! - `retry_run`: the point at which a failed run is retried.
+//! - `manager`: the manager loop, a separate state machine that supervises a child pipeline.
+//! - `nanos`: the serialization of durations.
 
 mod ask;
 mod block;
@@ -14,7 +56,6 @@ mod fan_in;
 mod files;
 mod goal_gate;
 mod human;
-mod line;
 mod machine;
 mod manager;
 mod nanos;
@@ -25,6 +66,7 @@ mod retry_run;
 mod saved;
 mod saved_block;
 mod state;
+mod transition;
 mod usage;
 
 pub use block::{Block, Branch};
@@ -43,6 +85,8 @@ pub use option::{QuestionOption, UnmetCondition, WithheldOption};
 pub use orchestra_graph::{Mapping, SharedPipeline};
 pub use outcome::{FailureCategory, Outcome, Status};
 pub use retry_run::{RetryPoint, retry_point};
-pub use saved::{SavedFault, SavedState};
-pub use state::{AttemptError, Counts, Failing, Last, Line, NodeOutcome, Outcomes, Phase, State, Totals};
+pub use saved::{SavedState, SavedStateError};
+pub use state::{
+    AttemptError, Counts, ExecutionPath, Failing, Last, NodeOutcome, Outcomes, Phase, State, Totals,
+};
 pub use usage::{Budget, Usage};

@@ -1,4 +1,4 @@
-//! The state machine: what comes next, and nothing else. No I/O, no clock, no chance.
+//! The state machine, which decides what comes next in a run. It has no I/O, no clock and no randomness.
 
 use std::collections::BTreeMap;
 
@@ -10,12 +10,13 @@ use crate::context::Context;
 use crate::effect::{Effect, EffectId, Event, Observation};
 use crate::failure::RunFailure;
 use crate::human::Question;
-use crate::line::{Flow, LineEnd, Move, Step, once};
 use crate::saved::SavedState;
-use crate::state::{Line, Phase, State, Totals};
+use crate::state::{ExecutionPath, Phase, State, Totals};
+use crate::transition::{NextStep, PathEnd, StepResult, Transition, call_once};
 use crate::usage::Usage;
 
-/// The run of a pipeline (Attractor 3.2). Events go in, effects come out; the same events always give the same effects.
+/// The state machine of a run (Attractor 3.2). It turns events into effects; the same events always produce the same
+/// effects.
 ///
 /// ```
 /// use orchestra_core::{Context, Effect, Event, Machine, Outcome};
@@ -37,8 +38,8 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Starts a run: the graph's attributes are mirrored into the context as `graph.*` (Attractor 5.1), and the first
-    /// effects given. The seed is that of every chance in the run.
+    /// Starts a run: copies the graph's attributes into the context as `graph.*` (Attractor 5.1) and produces the first
+    /// effects. All randomness in the run is derived from the seed.
     pub fn start(
         pipeline: impl Into<SharedPipeline>,
         context: Context,
@@ -50,12 +51,12 @@ impl Machine {
         machine
     }
 
-    /// Makes a run that has yet to [begin](Machine::begin); the graph's attributes are in its context.
+    /// Creates a run that has not [begun](Machine::begin) yet. The graph's attributes are in its context.
     pub fn prepare(pipeline: impl Into<SharedPipeline>, mut context: Context, seed: u64) -> Machine {
         let pipeline = pipeline.into();
         mirror(&pipeline, &mut context);
         let state = State {
-            main: Line::main(pipeline.nodes.len(), context),
+            main: ExecutionPath::main(pipeline.nodes.len(), context),
             totals: Totals {
                 finished: false,
                 begun: 0,
@@ -75,12 +76,12 @@ impl Machine {
         }
     }
 
-    /// Says whether anybody wants [`Effect::Observe`]; at first somebody does. It changes no other effect.
+    /// Sets whether the machine produces [`Effect::Observe`]; by default it does. No other effect depends on it.
     pub fn observe(&mut self, wanted: bool) {
         self.observed = wanted;
     }
 
-    /// Goes on with a run whose [state was kept](crate::SavedState); ask for its [effects](Machine::reissue) then.
+    /// Resumes a run from a [saved state](crate::SavedState). The caller then requests its [effects](Machine::reissue).
     pub fn resume(pipeline: impl Into<SharedPipeline>, state: State) -> Machine {
         Machine {
             pipeline: pipeline.into(),
@@ -89,8 +90,8 @@ impl Machine {
         }
     }
 
-    /// Asks once more for everything that the run waits for: stages, timers with their whole delay, questions. This is
-    /// how a run goes on in another process (rule D1).
+    /// Produces again every effect that the run waits for: stages, timers with their whole delay, questions. Another
+    /// process resumes a run this way (rule D1).
     ///
     /// ```
     /// use orchestra_core::{Context, Effect, Machine};
@@ -104,23 +105,23 @@ impl Machine {
     /// Machine::resume(pipeline, state).reissue(&mut effects);
     /// let [_, Effect::RunNode { id, .. }] = &effects[..] else { panic!("one stage was in flight") };
     /// assert_eq!(id.name(machine.pipeline()), "build#1/1");
-    /// # Ok::<(), orchestra_core::SavedFault>(())
+    /// # Ok::<(), orchestra_core::SavedStateError>(())
     /// ```
     pub fn reissue(&self, effects: &mut Vec<Effect>) {
-        self.waits(&self.state.main, &mut |line, id| match &line.phase {
+        self.waits(&self.state.main, &mut |path, id| match &path.phase {
             Phase::Running => {
-                self.started_again(line, &id, effects);
+                self.started_again(path, &id, effects);
                 effects.push(Effect::RunNode {
                     id,
-                    context: line.context.clone(),
+                    context: path.context.clone(),
                 });
             }
             Phase::BackOff => effects.push(Effect::StartTimer {
                 id,
-                delay: line.at.delay,
+                delay: path.at.delay,
             }),
             Phase::Asking(question) => {
-                self.started_again(line, &id, effects);
+                self.started_again(path, &id, effects);
                 if let Some(delay) = question.timeout {
                     let id = id.clone();
                     effects.push(Effect::StartTimer { id, delay });
@@ -135,114 +136,123 @@ impl Machine {
         });
     }
 
-    fn started_again(&self, line: &Line, id: &EffectId, effects: &mut Vec<Effect>) {
+    fn started_again(&self, path: &ExecutionPath, id: &EffectId, effects: &mut Vec<Effect>) {
         if self.observed {
-            let (id, index) = (id.clone(), line.at.index);
+            let (id, index) = (id.clone(), path.at.index);
             effects.push(Effect::Observe(Observation::StageStarted { id, index }));
         }
     }
 
-    /// Goes to the first stage; to be called once.
+    /// Enters the first stage. Must be called once.
     pub fn begin(&mut self, effects: &mut Vec<Effect>) {
         let start = self.pipeline.start;
-        let flow = self.step(effects, |step, main| step.go(main, Move::Enter(start)));
-        self.conclude(flow, effects);
+        let result = self.transition(effects, |transition, main| {
+            transition.go(main, NextStep::Enter(start))
+        });
+        self.conclude(result, effects);
     }
 
-    /// Takes one event. An event that fits no pending effect, such as a late answer, changes nothing.
+    /// Applies one event. An event that matches no pending effect, such as a late answer, changes nothing; usage is
+    /// always counted.
     pub fn on(&mut self, event: Event, effects: &mut Vec<Effect>) {
         if self.state.totals.finished {
             match event {
-                // What was cancelled with the end was paid for all the same.
+                // Stages that were cancelled at the end of the run have a cost all the same.
                 Event::Used { id, usage } => self.spent(&id, usage),
                 Event::Retried { node, from_edges } if node.at() < self.pipeline.nodes.len() => {
                     self.state.totals.finished = false;
-                    let flow = self.step(effects, |step, main| step.retry(main, node, from_edges));
-                    self.conclude(flow, effects);
+                    let result = self.transition(effects, |transition, main| {
+                        transition.retry(main, node, from_edges)
+                    });
+                    self.conclude(result, effects);
                 }
                 _ => {}
             }
             return;
         }
-        let flow = match event {
+        let result = match event {
             Event::Tick { elapsed } => {
                 self.state.totals.elapsed = elapsed;
                 return;
             }
             Event::NodeFinished { id, outcome } if self.is_running(&id) => {
-                // The hot path: an outcome is large, and moved as seldom as may be.
-                self.step(effects, |step, main| step.finish(main, outcome))
+                // The hot path: an outcome is large, so it is moved as rarely as possible.
+                self.transition(effects, |transition, main| transition.finish(main, outcome))
             }
             Event::NodeFinished { id, outcome } => {
-                self.deliver(&id, effects, |step, line| match line.phase {
-                    Phase::Running => step.finish(line, outcome),
-                    Phase::Asking(_) => step.not_asked(line, outcome),
-                    _ => Flow::Wait,
+                self.deliver(&id, effects, |transition, path| match path.phase {
+                    Phase::Running => transition.finish(path, outcome),
+                    Phase::Asking(_) => transition.not_asked(path, outcome),
+                    _ => StepResult::Wait,
                 })
             }
-            Event::TimerFired { id } => self.deliver(&id, effects, |step, line| match &line.phase {
-                Phase::BackOff => step.go(line, Move::Attempt),
-                Phase::Asking(question) if question.timeout.is_some() => step.unanswered(line),
-                Phase::Parallel(block) if block.is_timed() => step.block_timed_out(line),
-                _ => Flow::Wait,
+            Event::TimerFired { id } => self.deliver(&id, effects, |transition, path| match &path.phase {
+                Phase::BackOff => transition.go(path, NextStep::Attempt),
+                Phase::Asking(question) if question.timeout.is_some() => transition.unanswered(path),
+                Phase::Parallel(block) if block.is_timed() => transition.block_timed_out(path),
+                _ => StepResult::Wait,
             }),
-            Event::Answered { id, answer } => self.deliver(&id, effects, |step, line| match line.phase {
-                Phase::Running => {
-                    line.progress.get_or_insert_default().answer = Some(answer);
-                    Flow::Wait
-                }
-                _ => step.answered(line, &answer),
-            }),
-            Event::Unanswerable { id, reason } => self.deliver(&id, effects, |step, line| match line.phase {
-                Phase::Asking(_) | Phase::Running => Flow::Abort(RunFailure::WaitsForHuman {
-                    node: step.pipeline.stage(line.at.node).id().to_owned(),
-                    reason,
-                }),
-                _ => Flow::Wait,
-            }),
+            Event::Answered { id, answer } => {
+                self.deliver(&id, effects, |transition, path| match path.phase {
+                    Phase::Running => {
+                        path.progress.get_or_insert_default().answer = Some(answer);
+                        StepResult::Wait
+                    }
+                    _ => transition.answered(path, &answer),
+                })
+            }
+            Event::Unanswerable { id, reason } => {
+                self.deliver(&id, effects, |transition, path| match path.phase {
+                    Phase::Asking(_) | Phase::Running => StepResult::Abort(RunFailure::WaitsForHuman {
+                        node: transition.pipeline.stage(path.at.node).id().to_owned(),
+                        reason,
+                    }),
+                    _ => StepResult::Wait,
+                })
+            }
             Event::Used { id, usage } => {
                 self.spent(&id, usage);
-                self.deliver(&id, effects, |_, line| {
-                    if matches!(line.phase, Phase::Running) {
-                        line.progress.get_or_insert_default().used += usage;
+                self.deliver(&id, effects, |_, path| {
+                    if matches!(path.phase, Phase::Running) {
+                        path.progress.get_or_insert_default().used += usage;
                     }
-                    Flow::Wait
+                    StepResult::Wait
                 })
             }
             Event::Snapshot { id, snapshot } => {
                 let observed = self.observed.then(|| (id.clone(), snapshot.clone()));
-                self.deliver(&id, effects, |step, line| {
-                    if matches!(line.phase, Phase::Running) {
-                        line.keep_snapshot(snapshot);
+                self.deliver(&id, effects, |transition, path| {
+                    if matches!(path.phase, Phase::Running) {
+                        path.keep_snapshot(snapshot);
                         if let Some((id, snapshot)) = observed {
-                            step.tell(|| Observation::SnapshotSaved { id, snapshot });
+                            transition.tell(|| Observation::SnapshotSaved { id, snapshot });
                         }
                     }
-                    Flow::Wait
+                    StepResult::Wait
                 })
             }
             Event::Noted { id, note, checkpoint } => {
                 let observed = checkpoint.then(|| id.clone());
-                self.deliver(&id, effects, |step, line| {
-                    if matches!(line.phase, Phase::Running) {
-                        let progress = line.progress.get_or_insert_default();
+                self.deliver(&id, effects, |transition, path| {
+                    if matches!(path.phase, Phase::Running) {
+                        let progress = path.progress.get_or_insert_default();
                         progress.notes.push(note);
-                        // Whatever a stage made of an answer is in its notes.
+                        // The notes contain everything that the stage derived from the answer.
                         progress.answer = None;
                         if let Some(id) = observed {
-                            step.tell(|| Observation::StageNoted { id });
+                            transition.tell(|| Observation::StageNoted { id });
                         }
                     }
-                    Flow::Wait
+                    StepResult::Wait
                 })
             }
             Event::Retried { .. } => return,
-            Event::CancelRequested { reason } => Flow::Abort(RunFailure::Cancelled { reason }),
-            Event::PauseRequested { reason } => Flow::Abort(RunFailure::Paused { reason }),
-            Event::TimeUp { limit } => Flow::Abort(RunFailure::MaxTime { limit }),
-            Event::OverBudget { budget, used } => Flow::Abort(RunFailure::Budget { budget, used }),
+            Event::CancelRequested { reason } => StepResult::Abort(RunFailure::Cancelled { reason }),
+            Event::PauseRequested { reason } => StepResult::Abort(RunFailure::Paused { reason }),
+            Event::TimeUp { limit } => StepResult::Abort(RunFailure::MaxTime { limit }),
+            Event::OverBudget { budget, used } => StepResult::Abort(RunFailure::Budget { budget, used }),
         };
-        self.conclude(flow, effects);
+        self.conclude(result, effects);
     }
 
     fn spent(&mut self, id: &EffectId, usage: Usage) {
@@ -253,45 +263,46 @@ impl Machine {
         }
     }
 
-    /// The pipeline.
+    /// Returns the pipeline.
     pub fn pipeline(&self) -> &SharedPipeline {
         &self.pipeline
     }
 
-    /// The state.
+    /// Returns the state.
     pub fn state(&self) -> &State {
         &self.state
     }
 
-    /// Gives up the machine for its state.
+    /// Consumes the machine and returns its state.
     pub fn into_state(self) -> State {
         self.state
     }
 
-    /// The state in a form that can be kept, and gone on from with [`SavedState::restore`].
+    /// Returns the state in a form that can be stored, and restored with [`SavedState::restore`].
     pub fn saved(&self) -> SavedState {
-        SavedState::of(&self.pipeline, &self.state)
+        SavedState::new(&self.pipeline, &self.state)
     }
 
-    /// The effects that are waited for: stages that run, timers, questions.
+    /// Returns the effects that the run waits for: running stages, timers, questions.
     pub fn pending(&self) -> Vec<EffectId> {
         let mut pending = Vec::new();
         self.waits(&self.state.main, &mut |_, id| pending.push(id));
         pending
     }
 
-    /// The questions that wait for an answer, with the names of their effects.
+    /// Returns the open questions with the ids of their effects.
     pub fn questions(&self) -> Vec<(EffectId, Question)> {
         let mut questions = Vec::new();
-        self.waits(&self.state.main, &mut |line, id| {
-            if let Phase::Asking(question) = &line.phase {
+        self.waits(&self.state.main, &mut |path, id| {
+            if let Phase::Asking(question) = &path.phase {
                 questions.push((id, Question::clone(question)));
             }
         });
         questions
     }
 
-    /// The line that waits for an effect, behind those around it, the main line first; empty where none waits for it.
+    /// Returns the path that waits for an effect, after its parent paths; the main path comes first. Returns an empty
+    /// list if no path waits for the effect.
     ///
     /// ```
     /// use orchestra_core::{Context, Event, Machine};
@@ -301,27 +312,27 @@ impl Machine {
     /// let mut machine = Machine::start(pipeline, Context::new(), 0, &mut Vec::new());
     /// let id = machine.pending().pop().expect("it waits for a stage");
     /// machine.on(Event::Noted { id: id.clone(), note: "half done".into(), checkpoint: false }, &mut Vec::new());
-    /// let [line] = &machine.lines_to(&id)[..] else { panic!("the main line waits") };
-    /// assert_eq!(line.notes(), ["half done"]);
+    /// let [path] = &machine.paths_to(&id)[..] else { panic!("the main path waits") };
+    /// assert_eq!(path.notes(), ["half done"]);
     /// ```
-    pub fn lines_to(&self, id: &EffectId) -> Vec<&Line> {
-        let mut lines = vec![&self.state.main];
+    pub fn paths_to(&self, id: &EffectId) -> Vec<&ExecutionPath> {
+        let mut paths = vec![&self.state.main];
         for step in id.branch.steps() {
-            let inner = lines.last().and_then(|line| match &line.phase {
+            let inner = paths.last().and_then(|path| match &path.phase {
                 Phase::Parallel(block) => block.running_at(step.edge),
                 _ => None,
             });
             match inner {
-                Some(line) => lines.push(line),
+                Some(path) => paths.push(path),
                 None => return Vec::new(),
             }
         }
         let restarts = self.state.totals.restarts;
-        let waits = lines.last().is_some_and(|line| line.id(restarts) == *id);
-        if waits { lines } else { Vec::new() }
+        let waits = paths.last().is_some_and(|path| path.id(restarts) == *id);
+        if waits { paths } else { Vec::new() }
     }
 
-    /// Whether the main line waits for this stage.
+    /// Returns `true` if the main path waits for this stage.
     fn is_running(&self, id: &EffectId) -> bool {
         let main = &self.state.main;
         let here = (main.at.node, main.at.visit, main.at.attempt);
@@ -331,68 +342,73 @@ impl Machine {
             && here == (id.node, id.visit, id.attempt)
     }
 
-    /// All lines that wait for an effect of their own, those of branches behind the one around them.
-    fn waits<'s>(&'s self, line: &'s Line, tell: &mut dyn FnMut(&'s Line, EffectId)) {
-        match &line.phase {
+    /// Passes every path that waits for an effect of its own to `tell`, with the id of the effect. A path comes before
+    /// its branches.
+    fn waits<'s>(&'s self, path: &'s ExecutionPath, tell: &mut dyn FnMut(&'s ExecutionPath, EffectId)) {
+        match &path.phase {
             Phase::Idle => {}
             Phase::Parallel(block) => {
                 if block.timeout().is_some() {
-                    tell(line, line.id(self.state.totals.restarts));
+                    tell(path, path.id(self.state.totals.restarts));
                 }
-                block.running().for_each(|line| self.waits(line, tell));
+                block.running().for_each(|path| self.waits(path, tell));
             }
-            _ => tell(line, line.id(self.state.totals.restarts)),
+            _ => tell(path, path.id(self.state.totals.restarts)),
         }
     }
 
-    fn step(
+    fn transition(
         &mut self,
         effects: &mut Vec<Effect>,
-        act: impl FnOnce(&mut Step<'_>, &mut Line) -> Flow,
-    ) -> Flow {
+        act: impl FnOnce(&mut Transition<'_>, &mut ExecutionPath) -> StepResult,
+    ) -> StepResult {
         let State { main, totals } = &mut self.state;
-        let mut step = Step {
+        let mut transition = Transition {
             pipeline: &self.pipeline,
             totals,
             observed: self.observed,
             effects,
         };
-        act(&mut step, main)
+        act(&mut transition, main)
     }
 
-    /// Acts on the line that waits for an effect, and on the blocks around it.
+    /// Applies `act` to the path that waits for an effect, and updates the blocks around it.
     fn deliver(
         &mut self,
         id: &EffectId,
         effects: &mut Vec<Effect>,
-        act: impl FnOnce(&mut Step<'_>, &mut Line) -> Flow,
-    ) -> Flow {
+        act: impl FnOnce(&mut Transition<'_>, &mut ExecutionPath) -> StepResult,
+    ) -> StepResult {
         if id.restart != self.state.totals.restarts {
-            return Flow::Wait;
+            return StepResult::Wait;
         }
-        self.step(effects, |step, main| step.deliver(main, id, 0, &mut once(act)))
+        self.transition(effects, |transition, main| {
+            transition.deliver(main, id, 0, &mut call_once(act))
+        })
     }
 
-    /// Ends or restarts the run where the main line says so.
-    fn conclude(&mut self, mut flow: Flow, effects: &mut Vec<Effect>) {
+    /// Ends or restarts the run if the result of the main path requires it.
+    fn conclude(&mut self, mut result: StepResult, effects: &mut Vec<Effect>) {
         loop {
-            let failure = match flow {
-                Flow::Wait => return,
-                Flow::Ended(LineEnd::Joined | LineEnd::End) => None,
-                Flow::Ended(LineEnd::Failed(failure)) => Some(failure),
-                Flow::Abort(failure) => Some(failure),
-                Flow::Restart { edge, context } => match self.restart(edge, &context, effects) {
+            let failure = match result {
+                StepResult::Wait => return,
+                StepResult::Ended(PathEnd::Joined | PathEnd::End) => None,
+                StepResult::Ended(PathEnd::Failed(failure)) => Some(failure),
+                StepResult::Abort(failure) => Some(failure),
+                StepResult::Restart { edge, context } => match self.restart(edge, &context, effects) {
                     Ok(target) => {
-                        flow = self.step(effects, |step, main| step.go(main, Move::Enter(target)));
+                        result = self.transition(effects, |transition, main| {
+                            transition.go(main, NextStep::Enter(target))
+                        });
                         continue;
                     }
                     Err(failure) => Some(failure),
                 },
             };
-            self.step(effects, |step, main| {
-                step.cancel(main);
+            self.transition(effects, |transition, main| {
+                transition.cancel(main);
                 main.flush();
-                Flow::Wait
+                StepResult::Wait
             });
             self.state.totals.finished = true;
             effects.push(Effect::Finish { failure });
@@ -400,7 +416,7 @@ impl Machine {
         }
     }
 
-    /// Begins the run anew at an edge's target (rule R9).
+    /// Restarts the run at an edge's target (rule R9).
     fn restart(
         &mut self,
         edge: EdgeIndex,
@@ -417,9 +433,9 @@ impl Machine {
                 limit,
             });
         }
-        self.step(effects, |step, main| {
-            step.cancel(main);
-            Flow::Wait
+        self.transition(effects, |transition, main| {
+            transition.cancel(main);
+            StepResult::Wait
         });
         let totals = &mut self.state.totals;
         totals.restarts += 1;
@@ -436,7 +452,7 @@ impl Machine {
                 kept.set(name, value.clone());
             }
         }
-        self.state.main = Line::main(pipeline.nodes.len(), kept);
+        self.state.main = ExecutionPath::main(pipeline.nodes.len(), kept);
         if self.observed {
             effects.push(Effect::Observe(Observation::Restarted { edge, restart }));
         }
@@ -445,7 +461,7 @@ impl Machine {
     }
 }
 
-/// Whether what is used at a node is counted for a budget of its own.
+/// Returns `true` if the node has a budget of its own, for which usage is counted.
 fn has_budget(pipeline: &Pipeline, node: NodeIndex) -> bool {
     let stage = pipeline.stage(node);
     stage.attribute("max_cost").is_some() || stage.attribute("max_tokens").is_some()
@@ -461,7 +477,7 @@ pub(crate) fn mirror(pipeline: &Pipeline, context: &mut Context) {
     }
 }
 
-/// A graph attribute as a context value.
+/// Converts a graph attribute to a context value.
 fn value_of(value: &Constant) -> Value {
     match value {
         Constant::String(text) => Value::String(text.to_string()),

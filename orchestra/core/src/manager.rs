@@ -1,7 +1,7 @@
 //! The manager loop: a supervisor of a child pipeline, as a pure state machine (Attractor 4.11).
 //!
-//! In each cycle it looks at the child, decides whether the child's end, the stop condition or a guard ends the
-//! loop, steers where it should, and waits. What it decides depends on what it is told and on nothing else.
+//! In each cycle it observes the child, checks whether the end of the child, the stop condition or a guard ends the
+//! loop, steers the child if necessary, and waits. Its decisions depend on the events it receives and on nothing else.
 
 use std::time::Duration;
 
@@ -13,13 +13,13 @@ use serde_json::Value;
 use crate::context::Context;
 use crate::outcome::Outcome;
 
-/// What a manager loop can do in a cycle.
+/// The actions of a manager loop.
 const ACTIONS: [&str; 3] = ["observe", "steer", "wait"];
-/// The time between two looks where none is given (Attractor 4.11).
+/// The default time between two observations (Attractor 4.11).
 const POLL_INTERVAL: Duration = Duration::from_secs(45);
-/// How often it looks where nothing is said (Attractor 4.11).
+/// The default maximum number of cycles (Attractor 4.11).
 const MAX_CYCLES: u32 = 1_000;
-/// What a child is told where the pipeline's author says nothing.
+/// The default message to the child.
 const MESSAGE: &str = "Check whether the work still leads to the goal. If it does not, change course; \
                        if you are stuck, say so and fail.";
 
@@ -33,9 +33,9 @@ const MESSAGE: &str = "Check whether the work still leads to the goal. If it doe
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct ManagerCondition {
-    /// As it is written.
+    /// The text of the condition.
     pub text: String,
-    /// As it is evaluated.
+    /// The parsed condition.
     pub expression: Expression,
 }
 
@@ -43,18 +43,18 @@ impl ManagerCondition {
     /// Parses a condition.
     ///
     /// # Errors
-    /// Says what is wrong with the text and how to mend it.
+    /// Returns a message that describes the error in the text and how to fix it.
     pub fn parse(text: &str) -> Result<ManagerCondition, String> {
-        let expression = parse_condition(text).map_err(|fault| match fault.help.as_str() {
-            "" => fault.message,
-            help => format!("{}; {help}", fault.message),
+        let expression = parse_condition(text).map_err(|error| match error.help.as_str() {
+            "" => error.message,
+            help => format!("{}; {help}", error.message),
         })?;
         let text = text.trim().to_owned();
         Ok(ManagerCondition { text, expression })
     }
 }
 
-/// What a manager loop is to do: the attributes of its node (Attractor 4.11).
+/// The configuration of a manager loop: the attributes of its node (Attractor 4.11).
 ///
 /// ```
 /// use std::time::Duration;
@@ -63,47 +63,47 @@ impl ManagerCondition {
 /// let text = r#"digraph { start -> watch -> exit
 ///     watch [shape=house, "stack.child_dotfile"="work.dot", "manager.poll_interval"=10s, "manager.actions"="observe, steer, wait"] }"#;
 /// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
-/// let plan = ManagerPlan::of(pipeline.stage(pipeline.find("watch").expect("declared")))?;
+/// let plan = ManagerPlan::from_stage(pipeline.stage(pipeline.find("watch").expect("declared")))?;
 /// assert_eq!((plan.poll_interval, plan.max_cycles), (Duration::from_secs(10), 1_000));
 /// assert!(plan.observe && plan.steer && plan.wait);
 /// # Ok::<(), String>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct ManagerPlan {
-    /// Whether each look renews the `stack.child.*` values.
+    /// `true` if each observation updates the `stack.child.*` values.
     pub observe: bool,
-    /// Whether it steers.
+    /// `true` if the manager steers the child.
     pub steer: bool,
-    /// Whether it waits for [`poll_interval`](ManagerPlan::poll_interval) between two looks. One that does not looks
-    /// again as soon as the child has something new to tell.
+    /// `true` if the manager waits for [`poll_interval`](ManagerPlan::poll_interval) between two observations.
+    /// Otherwise it observes the child again as soon as the child has news.
     pub wait: bool,
-    /// The time between two looks.
+    /// The time between two observations.
     pub poll_interval: Duration,
-    /// How often it looks.
+    /// The maximum number of cycles.
     pub max_cycles: u32,
-    /// When it ends with a success, although the child has not ended.
+    /// The condition that ends the loop with a success, although the child has not ended.
     pub stop_condition: Option<ManagerCondition>,
-    /// When it gives the child up.
+    /// The condition that ends the loop with a failure and cancels the child.
     pub escalate: Option<ManagerCondition>,
-    /// When it steers; without one it steers in every cycle.
+    /// The condition under which the manager steers; without one it steers in every cycle.
     pub intervene: Option<ManagerCondition>,
-    /// The least time between two steerings.
+    /// The minimum time between two interventions.
     pub steer_cooldown: Duration,
-    /// What it tells the child when it steers.
+    /// The message that the child receives when the manager steers.
     pub message: String,
 }
 
 impl ManagerPlan {
-    /// What a node says.
+    /// Reads the configuration from the attributes of a node.
     ///
     /// # Errors
-    /// Names the attribute that cannot be used, says why, and how to mend it.
-    pub fn of(stage: Stage<'_>) -> Result<ManagerPlan, String> {
+    /// Returns a message that names the invalid attribute, the reason, and the fix.
+    pub fn from_stage(stage: Stage<'_>) -> Result<ManagerPlan, String> {
         let filled = |name: &str| stage.text(name).filter(|text| !text.trim().is_empty());
         let condition = |name: &str| match filled(name) {
             Some(text) => ManagerCondition::parse(text)
                 .map(Some)
-                .map_err(|fault| format!("`{name}` is no condition: {fault}")),
+                .map_err(|error| format!("`{name}` is not a condition: {error}")),
             None => Ok(None),
         };
         let mut plan = ManagerPlan {
@@ -147,26 +147,26 @@ impl ManagerPlan {
     }
 }
 
-/// How a supervised pipeline stands.
+/// The status of a supervised pipeline.
 ///
 /// ```
 /// assert_eq!(orchestra_core::ChildStatus::Completed.word(), "completed");
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ChildStatus {
-    /// It goes on.
+    /// The child is running.
     #[default]
     Running,
-    /// It succeeded.
+    /// The child succeeded.
     Completed,
-    /// It failed.
+    /// The child failed.
     Failed,
-    /// Somebody ended it.
+    /// The child was cancelled.
     Cancelled,
 }
 
 impl ChildStatus {
-    /// The value of `stack.child.status`.
+    /// Returns the value of `stack.child.status`.
     pub const fn word(self) -> &'static str {
         match self {
             ChildStatus::Running => "running",
@@ -176,7 +176,7 @@ impl ChildStatus {
         }
     }
 
-    /// The value of `stack.child.outcome`; empty while the child goes on.
+    /// Returns the value of `stack.child.outcome`; empty while the child is running.
     const fn outcome(self) -> &'static str {
         match self {
             ChildStatus::Running => "",
@@ -187,7 +187,7 @@ impl ChildStatus {
     }
 }
 
-/// What is known of a supervised pipeline at a moment: its telemetry (Attractor 4.11).
+/// A report about a supervised pipeline at a moment: its telemetry (Attractor 4.11).
 ///
 /// ```
 /// use orchestra_core::{ChildReport, ChildStatus};
@@ -196,25 +196,25 @@ impl ChildStatus {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ChildReport {
-    /// How it stands.
+    /// The status of the child.
     pub status: ChildStatus,
-    /// The stages that it is at, the one that began last at the end.
+    /// The active stages; the one that began last comes last.
     pub active_stages: Vec<String>,
-    /// How many stages ended otherwise than by a failure.
+    /// The number of stages that ended without a failure.
     pub completed_stages: u64,
-    /// How many times a stage failed.
+    /// The number of failures of stages.
     pub failures: u64,
-    /// How many times a stage was tried again.
+    /// The number of retries of stages.
     pub retries: u64,
-    /// How long it has been running; also the time by which the manager measures.
+    /// The duration of the child's run; also the clock of the manager.
     pub elapsed: Duration,
-    /// The stage that failed last, and why; empty where none did.
+    /// The stage that failed last and its reason; empty if no stage failed.
     pub last_failure: String,
-    /// Why it did not succeed; empty where it did, or goes on.
+    /// The reason why the child did not succeed; empty if it succeeded or is running.
     pub reason: String,
 }
 
-/// What a manager loop is told.
+/// An event that a manager loop receives.
 ///
 /// ```
 /// use orchestra_core::{ChildReport, ManagerEvent};
@@ -223,14 +223,14 @@ pub struct ChildReport {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum ManagerEvent {
-    /// How the child stands: the answer to [`ManagerEffect::Observe`], or news that nobody asked for. News that the
-    /// child has ended are heard at once.
+    /// A report about the child: the answer to [`ManagerEffect::Observe`], or an unrequested one. A report that the
+    /// child has ended takes effect at once.
     Reported(ChildReport),
-    /// The time of a [`ManagerEffect::Wait`] is over.
+    /// The time of a [`ManagerEffect::Wait`] has passed.
     TimePassed,
 }
 
-/// What a manager loop wants done.
+/// A request of a manager loop to its driver.
 ///
 /// ```
 /// use std::time::Duration;
@@ -240,28 +240,28 @@ pub enum ManagerEvent {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum ManagerEffect {
-    /// Look at the child, and report.
+    /// Observe the child and report.
     Observe,
-    /// Tell the stages at which the child is to change their course.
+    /// Send the active stages of the child an instruction to change their course.
     Steer {
         /// The stages.
         stages: Vec<String>,
-        /// What they are told.
+        /// The text of the instruction.
         message: String,
-        /// In which cycle, from 1.
+        /// The number of the cycle, starting at 1.
         cycle: u32,
-        /// Why.
+        /// The reason for the instruction.
         reason: String,
     },
-    /// Say when this time is over, and at once when the child has ended.
+    /// Report when this time has passed, and at once when the child has ended.
     Wait(Duration),
-    /// Report as soon as the child has something new to tell.
+    /// Report as soon as the child has news.
     WaitForNews,
-    /// The loop is over.
+    /// The loop has ended.
     Stop {
         /// The outcome of the manager's stage.
         outcome: Outcome,
-        /// Whether the child goes on and must be ended.
+        /// `true` if the child is still running and must be cancelled.
         cancel_child: bool,
     },
 }
@@ -274,19 +274,19 @@ enum Phase {
     Stopped,
 }
 
-/// The loop: told how the child stands and that time passed, it says what to do (Attractor 4.11).
+/// The loop: turns reports about the child and the passing of time into effects (Attractor 4.11).
 ///
-/// One cycle: the `stack.child.*` values are renewed; the end of the child ends the loop; the stop condition ends it
-/// with a success; `manager.guard.escalate` ends it with a failure that prefers the edge `Escalate`;
-/// `manager.guard.intervene` steers; the last of `manager.max_cycles` fails; else it waits. A loop that ends before
-/// its child ends the child too.
+/// Each cycle updates the `stack.child.*` values and then checks, in this order: the end of the child ends the loop;
+/// the stop condition ends it with a success; `manager.guard.escalate` ends it with a failure that prefers the edge
+/// `Escalate`; the last of `manager.max_cycles` fails; `manager.guard.intervene` steers; then the loop waits. A loop
+/// that ends before its child also cancels the child.
 ///
 /// ```
 /// use orchestra_core::{ChildReport, ChildStatus, Context, Manager, ManagerEffect, ManagerEvent, ManagerPlan, Status};
 /// # use orchestra_graph::{Source, load};
 /// # let text = "digraph { start -> watch -> exit; watch [shape=house, \"stack.child_dotfile\"=child] }";
 /// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
-/// # let plan = ManagerPlan::of(pipeline.stage(pipeline.find("watch").expect("declared")))?;
+/// # let plan = ManagerPlan::from_stage(pipeline.stage(pipeline.find("watch").expect("declared")))?;
 /// let mut effects = Vec::new();
 /// let mut manager = Manager::start(plan, Context::new(), &mut effects);
 /// assert_eq!(effects.pop(), Some(ManagerEffect::Observe));
@@ -305,16 +305,16 @@ pub struct Manager {
     plan: ManagerPlan,
     /// The context of the stage, with the values of the child.
     context: Context,
-    /// What is known of the child, as far as the loop looks.
+    /// The latest report that was taken into the context.
     seen: ChildReport,
     phase: Phase,
     cycle: u32,
-    /// When it steered last.
+    /// The time of the latest intervention.
     steered: Option<Duration>,
 }
 
 impl Manager {
-    /// Begins a loop over a child that has just been started. The context is that of the manager's stage.
+    /// Starts a loop for a child that has just been started. The context is that of the manager's stage.
     pub fn start(plan: ManagerPlan, context: Context, effects: &mut Vec<ManagerEffect>) -> Manager {
         let mut manager = Manager {
             plan,
@@ -324,13 +324,13 @@ impl Manager {
             cycle: 1,
             steered: None,
         };
-        // What an earlier child left must not be taken for news of this one.
+        // Reset the values of an earlier child, so that they are not mistaken for those of this one.
         manager.ingest(ChildReport::default());
         effects.push(ManagerEffect::Observe);
         manager
     }
 
-    /// Hears of something, and says what to do about it. After [`ManagerEffect::Stop`] it says nothing more.
+    /// Applies an event and produces the resulting effects. After [`ManagerEffect::Stop`] it produces no more effects.
     pub fn on(&mut self, event: ManagerEvent, effects: &mut Vec<ManagerEffect>) {
         match (self.phase, event) {
             (Phase::Stopped, _) => {}
@@ -351,7 +351,7 @@ impl Manager {
         }
     }
 
-    /// One cycle.
+    /// Runs one cycle.
     fn look(&mut self, report: ChildReport, effects: &mut Vec<ManagerEffect>) {
         if self.plan.observe || report.status != ChildStatus::Running {
             self.ingest(report.clone());
@@ -374,7 +374,8 @@ impl Manager {
         }
     }
 
-    /// How the loop ends in this cycle, and whether the child must be ended; `None` where it goes on.
+    /// Returns the outcome if the loop ends in this cycle, and whether the child must be cancelled; `None` if the loop
+    /// continues.
     fn end(&self, report: &ChildReport) -> Option<(Outcome, bool)> {
         match report.status {
             ChildStatus::Running => {}
@@ -398,7 +399,7 @@ impl Manager {
             return Some((Outcome::success().notes(notes), true));
         }
         if let Some(condition) = self.held(&self.plan.escalate) {
-            // Terminal: a new child under the same guard is not what an escalation asks for.
+            // Terminal: an escalation must not start a new child under the same guard.
             let outcome = Outcome::fail_terminal(format!("escalated: {}", condition.text));
             return Some((outcome.with_code("escalated").prefer("Escalate"), true));
         }
@@ -431,13 +432,13 @@ impl Manager {
             .filter(|condition| condition.expression.holds(&facts))
     }
 
-    /// The instruction for the child, where one is due.
+    /// Returns the instruction to the child, if one is due.
     fn steer(&mut self, report: ChildReport) -> Option<ManagerEffect> {
         let due = match self.steered {
             Some(last) => report.elapsed.saturating_sub(last) >= self.plan.steer_cooldown,
             None => true,
         };
-        // Between two stages nobody is there to be told; the next cycle may find somebody.
+        // Between two stages nobody can receive the instruction; the next cycle tries again.
         if !self.plan.steer || !due || report.active_stages.is_empty() {
             return None;
         }
@@ -454,7 +455,7 @@ impl Manager {
         })
     }
 
-    /// Takes a report into the context, where conditions see it.
+    /// Sets the values of a report in the context, where conditions read them.
     fn ingest(&mut self, report: ChildReport) {
         for (key, value) in values(&report) {
             self.context.set(key, value);
@@ -462,7 +463,7 @@ impl Manager {
         self.seen = report;
     }
 
-    /// Puts what is known of the child into an outcome; one that must be ended counts as cancelled.
+    /// Adds the values of the child to an outcome; a child that must be cancelled counts as cancelled.
     fn with_child(&self, outcome: Outcome, cancelled: bool) -> Outcome {
         let mut seen = self.seen.clone();
         if cancelled {
@@ -473,7 +474,7 @@ impl Manager {
     }
 }
 
-/// The values that conditions and later stages see of a child.
+/// Returns the values of a child that conditions and later stages read.
 fn values(report: &ChildReport) -> [(&'static str, Value); 8] {
     let active = report.active_stages.last();
     let elapsed = u64::try_from(report.elapsed.as_millis()).unwrap_or(u64::MAX);

@@ -1,4 +1,4 @@
-//! Durations as whole nanoseconds.
+//! Serialization of durations as whole nanoseconds.
 
 use std::time::Duration;
 

@@ -17,20 +17,20 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct QuestionOption {
-    /// The key that answers for it.
+    /// The key that selects the option.
     pub key: String,
-    /// What a person reads.
+    /// The text that a person reads.
     pub label: String,
-    /// The node that the run goes to, where the question is a gate's.
+    /// The id of the node to which the run goes, if the question belongs to a gate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
-    /// Whether it takes any text that names no other option (rule H4).
+    /// `true` if the option takes any text that names no other option (rule H4).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub freeform: bool,
 }
 
 impl QuestionOption {
-    /// An option.
+    /// Creates an option.
     pub fn new(key: impl Into<String>, label: impl Into<String>) -> QuestionOption {
         QuestionOption {
             key: key.into(),
@@ -41,13 +41,14 @@ impl QuestionOption {
     }
 }
 
-/// The option as it is offered: `[Y] Yes`, or `any text: Comment`.
+/// Writes the option as it is offered: `[Y] Yes`, or `any text: Comment`.
 impl fmt::Display for QuestionOption {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let label = label_text(&self.label);
-        match self.freeform {
-            true => write!(f, "any text: {label}"),
-            false => write!(f, "[{}] {label}", self.key),
+        if self.freeform {
+            write!(f, "any text: {label}")
+        } else {
+            write!(f, "[{}] {label}", self.key)
         }
     }
 }
@@ -68,11 +69,11 @@ pub struct WithheldOption {
     /// The option.
     #[serde(flatten)]
     pub option: QuestionOption,
-    /// The conditions of its edges; none of them holds.
+    /// The conditions of the option's edges, none of which holds.
     pub conditions: Vec<UnmetCondition>,
 }
 
-/// A condition that does not hold, with the values that it saw.
+/// A condition that does not hold, with the values that it was evaluated with.
 ///
 /// ```
 /// use orchestra_core::UnmetCondition;
@@ -117,8 +118,8 @@ pub(crate) enum Named<'o> {
     Withheld(&'o WithheldOption),
 }
 
-/// The option that an answer names: a key before a label, a label before a target, whether it is offered or not. One
-/// that is offered and takes any text is named by none.
+/// Returns the option that an answer names, whether it is offered or withheld. A key takes precedence over a label, and
+/// a label over a target. An offered option that takes any text cannot be named.
 pub(crate) fn named<'o>(
     options: &'o [QuestionOption],
     withheld: &'o [WithheldOption],
@@ -137,6 +138,6 @@ pub(crate) fn named<'o>(
             option.to.as_deref().unwrap_or_default(),
         ]
     });
-    let place = choice_named(names, answer)?;
-    Some(found.swap_remove(place))
+    let position = choice_named(names, answer)?;
+    Some(found.swap_remove(position))
 }

@@ -9,12 +9,12 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-/// How a stage ended (Attractor 5.2, rule C4).
+/// The status with which a stage ended (Attractor 5.2, rule C4).
 ///
 /// ```
 /// use orchestra_core::Status;
-/// assert_eq!(Status::of("partial_success"), Status::PartialSuccess);
-/// assert!(Status::of("approved").is_success() && !Status::Retry.is_success());
+/// assert_eq!(Status::from_name("partial_success"), Status::PartialSuccess);
+/// assert!(Status::from_name("approved").is_success() && !Status::Retry.is_success());
 /// assert_eq!(serde_json::to_string(&Status::Fail)?, r#""fail""#);
 /// # Ok::<(), serde_json::Error>(())
 /// ```
@@ -24,18 +24,18 @@ pub enum Status {
     Success,
     /// The stage did part of its work; counts as success.
     PartialSuccess,
-    /// The stage asks to be run again.
+    /// The stage requests another run.
     Retry,
     /// The stage failed.
     Fail,
     /// The stage was skipped; no outcome is recorded.
     Skipped,
-    /// A word of the handler's own; counts as success.
+    /// A status of the handler's own; counts as success.
     Custom(Cow<'static, str>),
 }
 
 impl Status {
-    /// The word that conditions compare with.
+    /// Returns the name with which conditions compare.
     pub fn word(&self) -> &str {
         match self {
             Status::Success => "success",
@@ -47,14 +47,14 @@ impl Status {
         }
     }
 
-    /// The status of a word; an unknown one is a custom word.
+    /// Parses a name; an unknown one is a custom status.
     ///
     /// ```
     /// use orchestra_core::Status;
-    /// assert_eq!(Status::of("fail"), Status::Fail);
-    /// assert!(Status::of("needs_review").is_success());
+    /// assert_eq!(Status::from_name("fail"), Status::Fail);
+    /// assert!(Status::from_name("needs_review").is_success());
     /// ```
-    pub fn of(word: &str) -> Status {
+    pub fn from_name(word: &str) -> Status {
         match word {
             "success" => Status::Success,
             "partial_success" => Status::PartialSuccess,
@@ -65,7 +65,7 @@ impl Status {
         }
     }
 
-    /// Whether it counts as a success for retries and goal gates.
+    /// Returns `true` if the status counts as a success for retries and goal gates.
     pub fn is_success(&self) -> bool {
         matches!(self, Status::Success | Status::PartialSuccess | Status::Custom(_))
     }
@@ -85,11 +85,11 @@ impl Serialize for Status {
 
 impl<'de> Deserialize<'de> for Status {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Status, D::Error> {
-        String::deserialize(deserializer).map(|word| Status::of(&word))
+        String::deserialize(deserializer).map(|word| Status::from_name(&word))
     }
 }
 
-/// Whether running a failed stage again may help (Attractor appendix D, rule Y2).
+/// The category of a failure, which decides whether the stage is retried (Attractor appendix D, rule Y2).
 ///
 /// ```
 /// use orchestra_core::{FailureCategory, Outcome};
@@ -99,16 +99,16 @@ impl<'de> Deserialize<'de> for Status {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureCategory {
-    /// It may.
+    /// Another attempt may succeed.
     #[default]
     Retryable,
-    /// It will not: authentication, a bad request, configuration, validation. The word `pipeline` of earlier versions is
-    /// read as this: what a stage says of its failure decides about retries and never ends the run (rule K2).
+    /// Another attempt cannot succeed: authentication, a bad request, configuration, validation. The name `pipeline` of
+    /// earlier versions is read as this category: the category decides about retries and never ends the run (rule K2).
     #[serde(alias = "pipeline")]
     Terminal,
 }
 
-/// What a stage gives back: how it ended, and what the run should know (Attractor 5.2).
+/// The result of a stage: its status, and data for the run (Attractor 5.2).
 ///
 /// ```
 /// use orchestra_core::{Outcome, Status};
@@ -119,35 +119,35 @@ pub enum FailureCategory {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Outcome {
-    /// How the stage ended.
+    /// The status with which the stage ended.
     #[serde(rename = "outcome", alias = "status")]
     pub status: Status,
-    /// The edge label to prefer.
+    /// The label of the edge to prefer.
     #[serde(
         default,
         alias = "preferred_next_label",
         skip_serializing_if = "Option::is_none"
     )]
     pub preferred_label: Option<String>,
-    /// Nodes to go to, best first.
+    /// The ids of the nodes to go to, best first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub suggested_next_ids: Vec<String>,
-    /// Values to set in the run's context.
+    /// The values to set in the context of the run.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub context_updates: BTreeMap<String, Value>,
-    /// A summary for people.
+    /// A human-readable summary.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub notes: Option<String>,
-    /// Why the stage failed or asks for a retry.
+    /// The reason for the failure or the requested retry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_reason: Option<String>,
-    /// Whether running it again may help.
+    /// The category of the failure.
     #[serde(default, skip_serializing_if = "is_retryable")]
     pub failure_category: FailureCategory,
-    /// What kind of failure it is, as one word for machines, such as `output_parse`.
+    /// The machine-readable kind of the failure, such as `output_parse`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_code: Option<String>,
-    /// How long a server asks to be left alone; written as `retry_after_ms` (rule Y4).
+    /// The delay that a server requests before the next attempt, serialized as `retry_after_ms` (rule Y4).
     #[serde(
         rename = "retry_after_ms",
         default,
@@ -155,8 +155,8 @@ pub struct Outcome {
         skip_serializing_if = "Option::is_none"
     )]
     pub retry_after: Option<Duration>,
-    /// A digest of the exit code and the captured output of a command that failed, set by the engine: two failures of one
-    /// reason are the same only if it is (rule R10).
+    /// A digest of the exit code and the captured output of a command that failed, set by the engine. Two failures with
+    /// the same reason are equal only if their digests are equal (rule R10).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_digest: Option<NonZeroU64>,
 }
@@ -166,7 +166,7 @@ fn is_retryable(category: &FailureCategory) -> bool {
 }
 
 impl Outcome {
-    /// An outcome of a status, with nothing else said.
+    /// Creates an outcome with a status and nothing else.
     pub fn new(status: Status) -> Outcome {
         Outcome {
             status,
@@ -182,12 +182,12 @@ impl Outcome {
         }
     }
 
-    /// A success.
+    /// Creates a success.
     pub fn success() -> Outcome {
         Outcome::new(Status::Success)
     }
 
-    /// A failure, with its reason.
+    /// Creates a failure with its reason.
     pub fn fail(reason: impl Into<String>) -> Outcome {
         Outcome {
             failure_reason: Some(reason.into()),
@@ -195,7 +195,7 @@ impl Outcome {
         }
     }
 
-    /// A failure that running the stage again cannot mend, with its reason.
+    /// Creates a failure that running the stage again cannot fix, with its reason.
     pub fn fail_terminal(reason: impl Into<String>) -> Outcome {
         Outcome {
             failure_category: FailureCategory::Terminal,
@@ -203,7 +203,7 @@ impl Outcome {
         }
     }
 
-    /// A wish to be run again, with its reason.
+    /// Creates a request to run the stage again, with its reason.
     pub fn retry(reason: impl Into<String>) -> Outcome {
         Outcome {
             failure_reason: Some(reason.into()),
@@ -211,40 +211,40 @@ impl Outcome {
         }
     }
 
-    /// An outcome word of the handler's own.
+    /// Creates an outcome with a status of the handler's own.
     pub fn custom(word: impl Into<Cow<'static, str>>) -> Outcome {
         Outcome::new(Status::Custom(word.into()))
     }
 
-    /// Sets a value in the run's context.
+    /// Sets a value in the context of the run.
     #[must_use]
     pub fn set(mut self, key: impl Into<String>, value: impl Into<Value>) -> Outcome {
         self.context_updates.insert(key.into(), value.into());
         self
     }
 
-    /// Prefers the edge of that label.
+    /// Prefers the edge with this label.
     #[must_use]
     pub fn prefer(mut self, label: impl Into<String>) -> Outcome {
         self.preferred_label = Some(label.into());
         self
     }
 
-    /// Suggests a node to go to, after those suggested before.
+    /// Suggests a node to go to, after those already suggested.
     #[must_use]
     pub fn suggest(mut self, node: impl Into<String>) -> Outcome {
         self.suggested_next_ids.push(node.into());
         self
     }
 
-    /// Adds a summary for people.
+    /// Sets a human-readable summary.
     #[must_use]
     pub fn notes(mut self, notes: impl Into<String>) -> Outcome {
         self.notes = Some(notes.into());
         self
     }
 
-    /// Names the kind of the failure by one word, for machines.
+    /// Sets the machine-readable kind of the failure.
     ///
     /// ```
     /// use orchestra_core::Outcome;
@@ -257,7 +257,8 @@ impl Outcome {
         self
     }
 
-    /// Asks that the next attempt wait this long instead of its own delay, as a server may (rule Y4).
+    /// Sets the delay before the next attempt, which replaces the stage's own delay, as a server may request it (rule
+    /// Y4).
     ///
     /// ```
     /// use std::time::Duration;
@@ -273,7 +274,7 @@ impl Outcome {
     }
 }
 
-/// A duration that may be absent, as whole milliseconds.
+/// Serialization of an optional duration as whole milliseconds.
 mod optional_millis {
     use std::time::Duration;
 

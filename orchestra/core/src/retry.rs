@@ -1,4 +1,4 @@
-//! How long to wait before the next attempt (rule Y4).
+//! The delay before the next attempt (rule Y4).
 
 use std::time::Duration;
 
@@ -6,21 +6,22 @@ use orchestra_graph::table::Retry;
 
 use crate::effect::EffectId;
 
-/// The longest wait that a server may ask for.
+/// The maximum delay that a server may request.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
 
-/// The delay after a failed attempt, in whole milliseconds. The same seed and attempt always give the same delay.
+/// Returns the delay after a failed attempt, in whole milliseconds. The same seed and attempt always produce the same
+/// delay.
 pub(crate) fn delay(retry: &Retry, seed: u64, failed: &EffectId, retry_after: Option<Duration>) -> Duration {
     if let Some(wanted) = retry_after {
         return wanted.min(MAX_RETRY_AFTER);
     }
     let delay = retry.delay(failed.attempt);
     let factor = if retry.jitter { jitter(seed, failed) } else { 1.0 };
-    // The cast saturates.
+    // The float-to-integer cast saturates.
     Duration::from_millis((delay.as_secs_f64() * factor * 1_000.0).round() as u64)
 }
 
-/// A number from 0.5 up to 1.5. It is a function of the attempt's place in the run and not the next number of a
+/// Returns a factor from 0.5 up to 1.5. It is a function of the attempt's position in the run, not the next number of a
 /// sequence, so that neither a resume nor the order in which branches fail can change it.
 fn jitter(seed: u64, id: &EffectId) -> f64 {
     let steps = id
@@ -28,16 +29,16 @@ fn jitter(seed: u64, id: &EffectId) -> f64 {
         .steps()
         .iter()
         .flat_map(|step| [step.fan_out.0, step.visit, step.attempt, step.edge.0].map(u64::from));
-    let place = [id.restart, id.node.0, id.visit, id.attempt].map(u64::from);
-    let mixed = place
+    let attempt = [id.restart, id.node.0, id.visit, id.attempt].map(u64::from);
+    let mixed = attempt
         .into_iter()
         .chain(steps)
         .fold(mix(seed), |hash, word| mix(hash ^ word));
-    // The upper 53 bits are all that a float can hold.
+    // A float holds 53 bits, so use the upper 53.
     0.5 + (mixed >> 11) as f64 / (1u64 << 53) as f64
 }
 
-/// One step of SplitMix64: every bit of the input changes about half of the output.
+/// Performs one step of SplitMix64: every bit of the input changes about half of the output bits.
 fn mix(word: u64) -> u64 {
     let word = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,12 +1,12 @@
-//! Where a run that failed is retried (rule D9).
+//! The point at which a failed run is retried (rule D9).
 
 use orchestra_graph::{NodeIndex, Pipeline, Role};
 
 use crate::failure::RunFailure;
 use crate::outcome::Status;
-use crate::state::{Line, State};
+use crate::state::{ExecutionPath, State};
 
-/// Where a failed run is retried.
+/// The point at which a failed run is retried.
 ///
 /// ```
 /// use orchestra_core::{Context, Event, Machine, Outcome, RetryPoint, RunFailure, retry_point};
@@ -26,14 +26,14 @@ use crate::state::{Line, State};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RetryPoint {
-    /// A new visit of this stage; it may make all its attempts again.
+    /// A new visit of this stage, with all its attempts.
     Stage(NodeIndex),
-    /// The edges of this node are chosen from again.
+    /// Another choice among the edges of this node.
     Edges(NodeIndex),
 }
 
-/// Returns where a run that failed is retried; `None` where it would fail again in the same way, because only a changed
-/// pipeline helps.
+/// Returns the point at which a failed run is retried. Returns `None` if the run would fail again in the same way,
+/// because only a changed pipeline helps.
 ///
 /// A stage of a parallel block is retried with the whole block.
 pub fn retry_point(
@@ -62,7 +62,7 @@ pub fn retry_point(
         }
         RunFailure::MaxVisits { .. } => match block_around(pipeline, named?) {
             Some(block) => changed.then_some(RetryPoint::Stage(block)),
-            // The visit that was one too many is the one that is asked for.
+            // The retry requests exactly the visit that exceeded the limit.
             None => named.map(RetryPoint::Stage),
         },
         RunFailure::CircularPipeline { .. }
@@ -78,19 +78,20 @@ pub fn retry_point(
     }
 }
 
-/// Returns the stage that led to an end which did as it was told: the one that failed last, else the one before the end.
-fn led_to_end(pipeline: &Pipeline, main: &Line) -> Option<NodeIndex> {
+/// Returns the stage that led to an end that is marked as a failure: the stage that failed last, else the stage before
+/// the end.
+fn led_to_end(pipeline: &Pipeline, main: &ExecutionPath) -> Option<NodeIndex> {
     let is_failed = |node: &NodeIndex| {
         let outcome = main.outcomes.get(*node);
         outcome.is_some_and(|outcome| outcome.status == Status::Fail)
     };
     let mut failed = main.errors.iter().rev().map(|error| error.node);
     let is_work = |node: &NodeIndex| pipeline.stage(*node).row().role == Role::Work;
-    let before = || main.path.iter().rev().skip(1).copied().find(is_work);
+    let before = || main.completed.iter().rev().skip(1).copied().find(is_work);
     failed.find(is_failed).or_else(before)
 }
 
-/// Returns the fan-out of the outermost parallel block in which a node is; `None` on the main line.
+/// Returns the fan-out of the outermost parallel block that contains a node; `None` on the main path.
 fn block_around(pipeline: &Pipeline, node: NodeIndex) -> Option<NodeIndex> {
     let fan_outs = (0..pipeline.nodes.len() as u32).map(NodeIndex);
     let around = fan_outs.filter(|fan_out| is_inside(pipeline, *fan_out, node));
@@ -101,7 +102,7 @@ fn block_around(pipeline: &Pipeline, node: NodeIndex) -> Option<NodeIndex> {
     outermost.or(around.first()).copied()
 }
 
-/// Whether a node can be reached from the branches of a fan-out without passing its join.
+/// Returns `true` if a node can be reached from the branches of a fan-out without passing its join.
 fn is_inside(pipeline: &Pipeline, fan_out: NodeIndex, node: NodeIndex) -> bool {
     let Some(block) = pipeline.stage(fan_out).row().fan_out else {
         return false;

@@ -1,4 +1,4 @@
-//! The state of a run in a form that can be kept, and that another process can go on from (Attractor 5.3, rule D1).
+//! The serialized state of a run, from which another process can resume the run (Attractor 5.3, rule D1).
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
@@ -13,16 +13,17 @@ use crate::context::Context;
 use crate::effect::BranchPath;
 use crate::files::SavedFiles;
 use crate::human::Answer;
-use crate::line::retry_count_key;
 use crate::outcome::Status;
 use crate::saved_block::SavedBlock;
 use crate::state::{
-    At, AttemptError, Counts, Failing, Last, Line, NodeOutcome, Outcomes, Phase, Progress, State, Totals,
+    At, AttemptError, Counts, ExecutionPath, Failing, Last, NodeOutcome, Outcomes, Phase, Progress, State,
+    Totals,
 };
+use crate::transition::retry_count_key;
 use crate::usage::Usage;
 
-/// A [`State`] in a form that can be written. What follows from the pipeline is left out, and a branch holds only what
-/// differs from the line around it.
+/// A [`State`] in serializable form. Everything that follows from the pipeline is left out, and a branch contains only
+/// the differences from its parent path.
 ///
 /// ```
 /// use orchestra_core::{Context, Machine, SavedState};
@@ -38,11 +39,11 @@ use crate::usage::Usage;
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SavedState {
-    pub(crate) main: SavedLine,
+    pub(crate) main: SavedPath,
     pub(crate) totals: SavedTotals,
 }
 
-/// A saved state that does not fit a pipeline.
+/// An error about a saved state that does not match a pipeline.
 ///
 /// ```
 /// use orchestra_core::{Context, Machine};
@@ -54,19 +55,19 @@ pub struct SavedState {
 /// assert_eq!(fault.to_string(), "the state names edge 1, but the pipeline has 1 edges");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SavedFault(String);
+pub struct SavedStateError(String);
 
-impl std::fmt::Display for SavedFault {
+impl std::fmt::Display for SavedStateError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for SavedFault {}
+impl std::error::Error for SavedStateError {}
 
-impl SavedFault {
-    pub(crate) fn new(told: impl Into<String>) -> SavedFault {
-        SavedFault(told.into())
+impl SavedStateError {
+    pub(crate) fn new(told: impl Into<String>) -> SavedStateError {
+        SavedStateError(told.into())
     }
 }
 
@@ -76,7 +77,7 @@ pub(crate) struct SavedTotals {
     begun: u64,
     restarts: u32,
     reroutes: u32,
-    /// Edges that were taken, and how often.
+    /// The edges that were taken, with the number of times.
     pub(crate) taken: Vec<(u32, u32)>,
     #[serde(rename = "elapsed_ns", with = "crate::nanos")]
     elapsed: Duration,
@@ -87,14 +88,14 @@ pub(crate) struct SavedTotals {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct SavedLine {
+pub(crate) struct SavedPath {
     pub(crate) phase: SavedPhase,
     pub(crate) at: SavedAt,
-    /// The values of the main line; of a branch, those that may differ from the line around it, `null` for none.
+    /// The values of the main path; for a branch, those that may differ from its parent path.
     pub(crate) context: SavedContext,
     pub(crate) visits: Vec<(u32, u32)>,
     pub(crate) outcomes: Vec<SavedOutcome>,
-    pub(crate) path: Vec<u32>,
+    pub(crate) completed: Vec<u32>,
     pub(crate) last: SavedLast,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) last_failure: String,
@@ -122,7 +123,7 @@ pub(crate) struct SavedLine {
 #[serde(rename_all = "snake_case")]
 pub(crate) enum SavedContext {
     All(Context),
-    /// A list of one value, or of none: a value may itself be `null`.
+    /// A list with one value, or an empty list if the key is absent: a value may itself be `null`.
     Changed(BTreeMap<String, Vec<Value>>),
 }
 
@@ -157,7 +158,7 @@ pub(crate) struct SavedOutcome(
     #[serde(default)] pub(crate) Vec<[u32; 4]>,
 );
 
-/// A stage that keeps failing: its node, how often, its reason, and the digest of its output.
+/// A repeatedly failing stage: its node, the number of failures, the reason, and the digest of the output.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct SavedFailing(pub(crate) u32, u32, String, #[serde(default)] Option<NonZeroU64>);
 
@@ -179,11 +180,11 @@ pub(crate) struct SavedLast {
 }
 
 impl SavedState {
-    pub(crate) fn of(pipeline: &Pipeline, state: &State) -> SavedState {
+    pub(crate) fn new(pipeline: &Pipeline, state: &State) -> SavedState {
         let State { main, totals } = state;
         let taken = totals.taken.iter().enumerate();
         SavedState {
-            main: SavedLine::of(pipeline, main),
+            main: SavedPath::new(pipeline, main),
             totals: SavedTotals {
                 finished: totals.finished,
                 begun: totals.begun,
@@ -201,21 +202,22 @@ impl SavedState {
         }
     }
 
-    /// Whether the run has ended.
+    /// Returns `true` if the run has ended.
     pub fn is_finished(&self) -> bool {
         self.totals.finished
     }
 
-    /// The state.
+    /// Restores the state.
     ///
     /// # Errors
-    /// The state names what the pipeline does not have.
-    pub fn restore(self, pipeline: &Pipeline) -> Result<State, SavedFault> {
+    /// Returns an error if the state does not match the pipeline, for example because it names a node or an edge that
+    /// the pipeline does not have.
+    pub fn restore(self, pipeline: &Pipeline) -> Result<State, SavedStateError> {
         let SavedState { main, totals } = self;
         let mut taken = vec![0; pipeline.edges.len()];
         for (edge, times) in totals.taken {
             match taken.get_mut(edge as usize) {
-                Some(place) => *place = times,
+                Some(slot) => *slot = times,
                 None => return Err(no_edge(pipeline, edge)),
             }
         }
@@ -236,22 +238,22 @@ impl SavedState {
     }
 }
 
-pub(crate) fn no_node(pipeline: &Pipeline, node: u32) -> SavedFault {
+pub(crate) fn no_node(pipeline: &Pipeline, node: u32) -> SavedStateError {
     let nodes = pipeline.nodes.len();
-    SavedFault(format!(
+    SavedStateError(format!(
         "the state names node {node}, but the pipeline has {nodes} nodes"
     ))
 }
 
-pub(crate) fn no_edge(pipeline: &Pipeline, edge: u32) -> SavedFault {
+pub(crate) fn no_edge(pipeline: &Pipeline, edge: u32) -> SavedStateError {
     let edges = pipeline.edges.len();
-    SavedFault(format!(
+    SavedStateError(format!(
         "the state names edge {edge}, but the pipeline has {edges} edges"
     ))
 }
 
-/// The keys that the engine itself changes in the context of a branch, beside those that its stages set.
-fn own_keys(pipeline: &Pipeline, line: &Line) -> Vec<String> {
+/// Returns the keys in the context of a branch that the engine changes, and those that its stages set.
+fn own_keys(pipeline: &Pipeline, path: &ExecutionPath) -> Vec<String> {
     let engine = [
         "current_node",
         "error_history",
@@ -259,9 +261,9 @@ fn own_keys(pipeline: &Pipeline, line: &Line) -> Vec<String> {
         "outcome",
         "preferred_label",
     ];
-    let counted = line.visits.own();
+    let counted = path.visits.own();
     let counts = counted.map(|(node, _)| retry_count_key(pipeline.stage(node)));
-    let set = line.updates.iter().flat_map(BTreeMap::keys).cloned();
+    let set = path.updates.iter().flat_map(BTreeMap::keys).cloned();
     engine
         .into_iter()
         .map(str::to_owned)
@@ -274,25 +276,25 @@ fn pairs(counts: &BTreeMap<u32, u32>) -> Vec<(u32, u32)> {
     counts.iter().map(|(key, count)| (*key, *count)).collect()
 }
 
-/// The context of a line around, and the visits and outcomes with which a branch of it began.
+/// The context of a parent path, and the visits and outcomes with which a branch of it began.
 type Around<'c> = (&'c Context, Arc<[u32]>, Arc<[(u32, Status)]>);
 
-impl SavedLine {
-    pub(crate) fn of(pipeline: &Pipeline, line: &Line) -> SavedLine {
-        let is_branch = !line.branch.is_empty();
+impl SavedPath {
+    pub(crate) fn new(pipeline: &Pipeline, path: &ExecutionPath) -> SavedPath {
+        let is_branch = !path.branch.is_empty();
         let context = if is_branch {
-            let keys = own_keys(pipeline, line).into_iter();
+            let keys = own_keys(pipeline, path).into_iter();
             SavedContext::Changed(
                 keys.map(|key| {
-                    let value = line.context.get(&key).cloned();
+                    let value = path.context.get(&key).cloned();
                     (key, value.into_iter().collect())
                 })
                 .collect(),
             )
         } else {
-            SavedContext::All(line.context.clone())
+            SavedContext::All(path.context.clone())
         };
-        let visits = match &line.visits {
+        let visits = match &path.visits {
             Counts::All(counts) => {
                 let counts = counts.iter().enumerate();
                 let counts = counts.filter(|(_, count)| **count > 0);
@@ -300,26 +302,26 @@ impl SavedLine {
             }
             Counts::Branch { own, .. } => own.clone(),
         };
-        let last = &line.last;
-        SavedLine {
-            phase: match &line.phase {
+        let last = &path.last;
+        SavedPath {
+            phase: match &path.phase {
                 Phase::Idle => SavedPhase::Idle,
                 Phase::Running => SavedPhase::Running,
                 Phase::BackOff => SavedPhase::BackOff,
                 Phase::Asking(_) => SavedPhase::Asking,
-                Phase::Parallel(block) => SavedPhase::Parallel(Box::new(SavedBlock::of(pipeline, block))),
+                Phase::Parallel(block) => SavedPhase::Parallel(Box::new(SavedBlock::new(pipeline, block))),
             },
             at: SavedAt {
-                node: line.at.node.0,
-                visit: line.at.visit,
-                attempt: line.at.attempt,
-                index: line.at.index,
-                edge: line.at.edge.map(|edge| edge.0),
-                delay: line.at.delay,
+                node: path.at.node.0,
+                visit: path.at.visit,
+                attempt: path.at.attempt,
+                index: path.at.index,
+                edge: path.at.edge.map(|edge| edge.0),
+                delay: path.at.delay,
             },
             context,
             visits,
-            outcomes: line
+            outcomes: path
                 .outcomes
                 .iter()
                 .map(|(node, outcome)| {
@@ -327,7 +329,7 @@ impl SavedLine {
                     SavedOutcome(node.0, status, notes, outcome.visit, outcome.branch.written())
                 })
                 .collect(),
-            path: line.path.iter().map(|node| node.0).collect(),
+            completed: path.completed.iter().map(|node| node.0).collect(),
             last: SavedLast {
                 node: last.node.map(|node| node.0),
                 status: last.status.clone(),
@@ -337,8 +339,8 @@ impl SavedLine {
                 failure_code: last.failure_code.clone(),
                 output: last.output.clone(),
             },
-            last_failure: line.last_failure.clone(),
-            failing: line
+            last_failure: path.last_failure.clone(),
+            failing: path
                 .failing
                 .iter()
                 .map(|failing| {
@@ -351,34 +353,40 @@ impl SavedLine {
                     SavedFailing(node.0, count, reason, output)
                 })
                 .collect(),
-            errors: line
+            errors: path
                 .errors
                 .iter()
                 .map(|error| (error.node.0, error.visit, error.attempt, error.reason.clone()))
                 .collect(),
-            retries: pairs(&line.retries),
-            revisits: pairs(&line.revisits),
-            notes: line.notes().to_vec(),
-            used: line.used(),
-            answer: line.answer().cloned(),
-            files: line.files.as_deref().map(|files| Box::new(SavedFiles::of(files))),
-            updates: line.updates.clone(),
+            retries: pairs(&path.retries),
+            revisits: pairs(&path.revisits),
+            notes: path.notes().to_vec(),
+            used: path.used(),
+            answer: path.answer().cloned(),
+            files: path
+                .files
+                .as_deref()
+                .map(|files| Box::new(SavedFiles::from_files(files))),
+            updates: path.updates.clone(),
         }
     }
 
-    /// The line; `around` is the context of the line that it is a branch of, with the visits and outcomes that it began
-    /// with.
+    /// Restores the path. For a branch, `around` holds the context of the parent path, and the visits and outcomes with
+    /// which the branch began.
     pub(crate) fn restore(
         self,
         pipeline: &Pipeline,
         branch: BranchPath,
         around: Option<Around<'_>>,
         restarts: u32,
-    ) -> Result<Line, SavedFault> {
+    ) -> Result<ExecutionPath, SavedStateError> {
         let nodes = pipeline.nodes.len();
-        let node = |node: u32| match (node as usize) < nodes {
-            true => Ok(NodeIndex(node)),
-            false => Err(no_node(pipeline, node)),
+        let node = |node: u32| {
+            if (node as usize) < nodes {
+                Ok(NodeIndex(node))
+            } else {
+                Err(no_node(pipeline, node))
+            }
         };
         let context = match (self.context, &around) {
             (SavedContext::All(context), None) => context,
@@ -395,7 +403,7 @@ impl SavedLine {
                 context
             }
             _ => {
-                return Err(SavedFault::new(
+                return Err(SavedStateError::new(
                     "the context of a branch stands where the run's should, or the reverse",
                 ));
             }
@@ -433,13 +441,13 @@ impl SavedLine {
             outcomes.set(node(at)?, outcome);
         }
         let last = self.last;
-        let mut line = Line {
+        let mut path = ExecutionPath {
             phase: Phase::Idle,
             branch,
             context,
             visits,
             outcomes,
-            path: self.path.into_iter().map(node).collect::<Result<_, _>>()?,
+            completed: self.completed.into_iter().map(node).collect::<Result<_, _>>()?,
             last: Last {
                 node: last.node.map(node).transpose()?,
                 status: last.status,
@@ -496,24 +504,24 @@ impl SavedLine {
             updates: self.updates,
         };
         if !self.notes.is_empty() || !self.used.is_empty() || self.answer.is_some() {
-            line.progress = Some(Box::new(Progress {
+            path.progress = Some(Box::new(Progress {
                 notes: self.notes,
                 used: self.used,
                 answer: self.answer,
             }));
         }
-        line.phase = match self.phase {
+        path.phase = match self.phase {
             SavedPhase::Idle => Phase::Idle,
             SavedPhase::Running => Phase::Running,
             SavedPhase::BackOff => Phase::BackOff,
             SavedPhase::Asking => {
-                let name = line.id(restarts).name(pipeline);
-                Phase::Asking(Box::new(line.question(pipeline, name)))
+                let name = path.id(restarts).name(pipeline);
+                Phase::Asking(Box::new(path.question(pipeline, name)))
             }
             SavedPhase::Parallel(block) => {
-                Phase::Parallel(Box::new(block.restore(pipeline, &line, restarts)?))
+                Phase::Parallel(Box::new(block.restore(pipeline, &path, restarts)?))
             }
         };
-        Ok(line)
+        Ok(path)
     }
 }

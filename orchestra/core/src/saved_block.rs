@@ -1,4 +1,4 @@
-//! A parallel block in a form that can be kept.
+//! The serialized form of a parallel block.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,14 +6,14 @@ use std::time::Duration;
 use orchestra_graph::{EdgeIndex, Pipeline};
 use serde::{Deserialize, Serialize};
 
-use crate::block::{Block, Branch, Ended, branch_ids, path_of};
+use crate::block::{Block, Branch, Ended, branch_ids, branch_path_of};
 use crate::effect::BranchStatus;
-use crate::saved::{SavedFault, SavedLine, no_edge, no_node};
-use crate::state::Line;
+use crate::saved::{SavedPath, SavedStateError, no_edge, no_node};
+use crate::state::ExecutionPath;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct SavedBlock {
-    /// What was counted before the branches began, where it is not nothing.
+    /// The counters from before the branches began, as far as they are not zero.
     pub(crate) visits: Vec<(u32, u32)>,
     pub(crate) branches: Vec<SavedBranch>,
     next: usize,
@@ -29,7 +29,7 @@ pub(crate) struct SavedBranch {
     #[serde(rename = "began_ns", with = "crate::nanos")]
     began: Duration,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) line: Option<Box<SavedLine>>,
+    pub(crate) path: Option<Box<SavedPath>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     ended: Option<SavedEnd>,
 }
@@ -44,15 +44,15 @@ struct SavedEnd {
 }
 
 impl SavedBlock {
-    pub(crate) fn of(pipeline: &Pipeline, block: &Block) -> SavedBlock {
+    pub(crate) fn new(pipeline: &Pipeline, block: &Block) -> SavedBlock {
         let counted = block.visits.iter().enumerate();
         let branches = block.branches.iter().map(|branch| SavedBranch {
             edge: branch.edge.0,
             began: branch.began,
-            line: branch
-                .line
+            path: branch
+                .path
                 .as_deref()
-                .map(|line| Box::new(SavedLine::of(pipeline, line))),
+                .map(|path| Box::new(SavedPath::new(pipeline, path))),
             ended: branch.ended.as_ref().map(|ended| SavedEnd {
                 status: ended.status,
                 reason: ended.reason.clone(),
@@ -71,24 +71,24 @@ impl SavedBlock {
         }
     }
 
-    /// The block that is open at a line.
+    /// Restores the block that is open at a path.
     pub(crate) fn restore(
         self,
         pipeline: &Pipeline,
-        line: &Line,
+        path: &ExecutionPath,
         restarts: u32,
-    ) -> Result<Block, SavedFault> {
-        let stage = pipeline.stage(line.at.node);
+    ) -> Result<Block, SavedStateError> {
+        let stage = pipeline.stage(path.at.node);
         let Some(fan_out) = stage.row().fan_out else {
-            return Err(SavedFault::new(format!(
-                "the state is in the branches of `{}`, which is no fan-out",
+            return Err(SavedStateError::new(format!(
+                "the state is in the branches of `{}`, which is not a fan-out",
                 stage.id()
             )));
         };
         let mut visits = vec![0; pipeline.nodes.len()];
         for (node, count) in self.visits {
             match visits.get_mut(node as usize) {
-                Some(place) => *place = count,
+                Some(position) => *position = count,
                 None => return Err(no_node(pipeline, node)),
             }
         }
@@ -102,7 +102,7 @@ impl SavedBlock {
             if pipeline
                 .edges
                 .get(edge.at())
-                .is_none_or(|row| row.from != line.at.node)
+                .is_none_or(|row| row.from != path.at.node)
             {
                 return Err(no_edge(pipeline, edge.0));
             }
@@ -116,17 +116,17 @@ impl SavedBlock {
             failed: 0,
             first_failure: self.first_failure,
             visits,
-            outcomes: line.outcomes.fork(),
+            outcomes: path.outcomes.fork(),
             began: self.began,
             timeout: stage.duration("timeout"),
         };
         let ids = branch_ids(pipeline, stage, &edges);
         for ((saved, edge), id) in self.branches.into_iter().zip(edges).zip(ids) {
-            let around = Some((&line.context, block.visits.clone(), block.outcomes.clone()));
-            let own = match saved.line {
+            let around = Some((&path.context, block.visits.clone(), block.outcomes.clone()));
+            let own = match saved.path {
                 Some(saved) => Some(Box::new(saved.restore(
                     pipeline,
-                    path_of(line, edge),
+                    branch_path_of(path, edge),
                     around,
                     restarts,
                 )?)),
@@ -147,7 +147,7 @@ impl SavedBlock {
                 edge,
                 id,
                 began: saved.began,
-                line: own,
+                path: own,
                 ended,
             });
         }

@@ -1,4 +1,4 @@
-//! The state of a run: one plain struct.
+//! The state of a run, as plain data.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
@@ -16,7 +16,7 @@ use crate::human::{Answer, Question};
 use crate::outcome::Status;
 use crate::usage::Usage;
 
-/// What a line of a run waits for.
+/// The phase of an execution path, named after the event that the path waits for.
 ///
 /// ```
 /// use orchestra_core::{Context, Event, Machine, Outcome, Phase};
@@ -32,15 +32,15 @@ use crate::usage::Usage;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Phase {
-    /// It has yet to begin, or it has ended.
+    /// The path has not started yet, or it has ended.
     Idle,
-    /// It waits for a stage.
+    /// The path waits for a running stage.
     Running,
-    /// It waits before the next attempt of a stage.
+    /// The path waits before the next attempt of a stage.
     BackOff,
-    /// It waits for a person.
+    /// The path waits for a person's answer.
     Asking(Box<Question>),
-    /// It waits for the branches of a parallel block.
+    /// The path waits for the branches of a parallel block.
     Parallel(Box<Block>),
 }
 
@@ -60,18 +60,18 @@ pub enum Phase {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeOutcome {
-    /// How it ended.
+    /// The status with which the node ended.
     pub status: Status,
-    /// A summary, or the reason of a failure.
+    /// A summary, or the reason for the failure.
     pub notes: Option<String>,
-    /// Which visit of the node it was, from 1.
+    /// The number of the visit of the node, starting at 1.
     pub visit: u32,
-    /// The branch in which the node ran; a line keeps the outcomes of its branches when they come together.
+    /// The branch in which the node ran. A path takes over the outcomes of its branches when they join.
     pub branch: BranchPath,
 }
 
 impl NodeOutcome {
-    /// Names the visit that ended so, such as `build#2` or `fan#1:left/build#1`.
+    /// Returns the name of the visit that had this outcome, such as `build#2` or `fan#1:left/build#1`.
     ///
     /// ```
     /// use orchestra_core::{Context, Machine};
@@ -92,7 +92,7 @@ impl NodeOutcome {
     }
 }
 
-/// What routing sees of the stage that ran last (rule R4).
+/// The stage that ran last, as routing sees it (rule R4).
 ///
 /// ```
 /// use orchestra_core::{Context, Event, Machine, Outcome};
@@ -107,19 +107,19 @@ impl NodeOutcome {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Last {
-    /// The stage; `None` before the first.
+    /// The stage; `None` before the first stage.
     pub node: Option<NodeIndex>,
-    /// How it ended.
+    /// The status with which the stage ended.
     pub status: Status,
-    /// The label that it prefers.
+    /// The label of the edge that the stage prefers.
     pub preferred_label: String,
-    /// The nodes that it suggests.
+    /// The ids of the next nodes that the stage suggests.
     pub suggested_next_ids: Vec<String>,
-    /// Why it failed.
+    /// The reason for the failure; empty unless the stage failed.
     pub failure_reason: String,
-    /// The failure as one word, for machines; empty where the stage gave none.
+    /// The machine-readable failure code; empty if the stage set none.
     pub failure_code: String,
-    /// What it gave, for first-match routing.
+    /// The context updates of the stage; only filled in first-match routing.
     pub output: BTreeMap<String, Value>,
 }
 
@@ -135,7 +135,7 @@ impl Last {
     };
 }
 
-/// A stage that keeps failing in the same way (rule R10).
+/// A stage that repeatedly fails in the same way (rule R10).
 ///
 /// ```
 /// use orchestra_core::{Context, Event, Machine, Outcome};
@@ -154,15 +154,15 @@ impl Last {
 pub struct Failing {
     /// The stage.
     pub node: NodeIndex,
-    /// How it fails.
+    /// The reason for the failure.
     pub reason: String,
-    /// The digest of its exit code and output; `None` where it gave none.
+    /// The digest of the exit code and the output; `None` if the stage provided none.
     pub output: Option<NonZeroU64>,
-    /// How often running.
+    /// The number of consecutive equal failures.
     pub count: u32,
 }
 
-/// An attempt that failed (rule Y7).
+/// A failed attempt (rule Y7).
 ///
 /// ```
 /// use orchestra_core::{Context, Event, Machine, Outcome};
@@ -180,15 +180,15 @@ pub struct Failing {
 pub struct AttemptError {
     /// The stage.
     pub node: NodeIndex,
-    /// Which visit of the node, from 1.
+    /// The number of the visit of the node, starting at 1.
     pub visit: u32,
-    /// Which attempt of the visit, from 1.
+    /// The number of the attempt within the visit, starting at 1.
     pub attempt: u32,
-    /// Why it failed.
+    /// The reason for the failure.
     pub reason: String,
 }
 
-/// A number for each node of a pipeline. A branch counts on top of what its parent counted, without a copy.
+/// A counter for each node of a pipeline. A branch counts on top of the counters of its parent path, without a copy.
 ///
 /// ```
 /// use orchestra_core::{Context, Machine};
@@ -202,19 +202,19 @@ pub struct AttemptError {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Counts {
-    /// One number a node, in the order of the table.
+    /// One counter per node, in the order of the node table.
     All(Vec<u32>),
-    /// What a branch counted itself, and what was counted before it began.
+    /// The counters of a branch, on top of those from before the branch began.
     Branch {
-        /// Before it began.
+        /// The counters from before the branch began, in the order of the node table.
         base: Arc<[u32]>,
-        /// By itself, in the order of the table.
+        /// The counters of the branch itself: pairs of node and count, in the order of the node table.
         own: Vec<(u32, u32)>,
     },
 }
 
 impl Counts {
-    /// The number of a node; 0 for one that the pipeline does not have.
+    /// Returns the counter of a node; 0 if the pipeline does not have the node.
     pub fn get(&self, node: NodeIndex) -> u32 {
         match self {
             Counts::All(counts) => counts.get(node.at()).copied().unwrap_or_default(),
@@ -239,7 +239,7 @@ impl Counts {
         }
     }
 
-    /// What is known when branches begin.
+    /// Returns the counters with which branches begin.
     pub(crate) fn fork(&self) -> Arc<[u32]> {
         match self {
             Counts::All(counts) => counts.as_slice().into(),
@@ -256,7 +256,7 @@ impl Counts {
         }
     }
 
-    /// What a branch counted itself.
+    /// Iterates over the counters of the branch itself; empty for the main path.
     pub(crate) fn own(&self) -> impl Iterator<Item = (NodeIndex, u32)> + '_ {
         let own = match self {
             Counts::All(_) => None,
@@ -268,7 +268,7 @@ impl Counts {
     }
 }
 
-/// The latest outcomes of nodes.
+/// The latest outcomes of the nodes.
 ///
 /// ```
 /// use orchestra_core::{Context, Machine};
@@ -281,19 +281,19 @@ impl Counts {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcomes {
-    /// A place for each node, in the order of the table.
+    /// One entry per node, in the order of the node table.
     All(Vec<Option<NodeOutcome>>),
-    /// Those of a branch.
+    /// The outcomes of a branch.
     Branch {
-        /// How nodes had ended before it began, in the order of the table.
+        /// The statuses of the nodes from before the branch began, in the order of the node table.
         around: Arc<[(u32, Status)]>,
-        /// By itself, in the order of the table.
+        /// The outcomes of the branch itself, in the order of the node table.
         own: Vec<(u32, NodeOutcome)>,
     },
 }
 
 impl Outcomes {
-    /// The outcome of a node on this line alone; `None` where it has none.
+    /// Returns the outcome of a node on this path alone; `None` if it has none.
     pub fn get(&self, node: NodeIndex) -> Option<&NodeOutcome> {
         match self {
             Outcomes::All(outcomes) => outcomes.get(node.at())?.as_ref(),
@@ -301,7 +301,7 @@ impl Outcomes {
         }
     }
 
-    /// Returns how a node ended last, on this line or on those around it; `None` where it has not.
+    /// Returns the latest status of a node on this path or its parent paths; `None` if the node has not ended.
     ///
     /// ```
     /// use orchestra_core::{Context, Machine, Status};
@@ -320,7 +320,7 @@ impl Outcomes {
         })
     }
 
-    /// What is known when branches begin.
+    /// Returns the statuses with which branches begin.
     pub(crate) fn fork(&self) -> Arc<[(u32, Status)]> {
         let own = self
             .iter()
@@ -336,7 +336,7 @@ impl Outcomes {
         }
     }
 
-    /// The nodes that have an outcome, in the order of the table.
+    /// Iterates over the nodes that have an outcome, in the order of the node table.
     pub fn iter(&self) -> impl Iterator<Item = (NodeIndex, &NodeOutcome)> {
         let (all, branch) = match self {
             Outcomes::All(outcomes) => (Some(outcomes), None),
@@ -351,8 +351,8 @@ impl Outcomes {
     pub(crate) fn set(&mut self, node: NodeIndex, outcome: NodeOutcome) {
         match self {
             Outcomes::All(outcomes) => {
-                if let Some(place) = outcomes.get_mut(node.at()) {
-                    *place = Some(outcome);
+                if let Some(slot) = outcomes.get_mut(node.at()) {
+                    *slot = Some(outcome);
                 }
             }
             Outcomes::Branch { own, .. } => match own.binary_search_by_key(&node.0, |(node, _)| *node) {
@@ -363,34 +363,34 @@ impl Outcomes {
     }
 }
 
-/// The place of a node in a list that is in the order of the table.
+/// Returns the index of a node in a list that is sorted by node.
 fn find<T>(list: &[(u32, T)], node: u32) -> Option<usize> {
     list.binary_search_by_key(&node, |(node, _)| *node).ok()
 }
 
-/// The stage at which a line of a run is.
+/// The stage at which an execution path is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct At {
     pub(crate) node: NodeIndex,
     pub(crate) visit: u32,
     pub(crate) attempt: u32,
     pub(crate) index: u64,
-    /// The edge by which the line came; `None` where a jump or a start brought it.
+    /// The edge by which the path came; `None` after a jump or the start.
     pub(crate) edge: Option<EdgeIndex>,
-    /// How long is waited before the attempt, where the line waits.
+    /// The delay before the attempt, while the path backs off.
     pub(crate) delay: Duration,
 }
 
-/// What an attempt has done before it ends.
+/// The progress of an attempt that has not ended.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Progress {
     pub(crate) notes: Vec<Value>,
     pub(crate) used: Usage,
-    /// The answer to its question that came while nobody executed the run.
+    /// The answer to the attempt's question that arrived while no process executed the run.
     pub(crate) answer: Option<Answer>,
 }
 
-/// One line of a run: the main line, or a branch of a parallel block.
+/// One execution path of a run: the main path, or a branch of a parallel block.
 ///
 /// ```
 /// use orchestra_core::{Context, Event, Machine, Outcome};
@@ -400,55 +400,55 @@ pub(crate) struct Progress {
 /// let mut machine = Machine::start(pipeline, Context::new(), 0, &mut Vec::new());
 /// let id = machine.pending().pop().expect("it waits for a stage");
 /// machine.on(Event::NodeFinished { id: id.clone(), outcome: Outcome::success().set("size", 7) }, &mut Vec::new());
-/// let line = machine.into_state().main;
-/// assert_eq!((line.path.len(), line.visits.get(id.node)), (3, 1));
-/// assert_eq!(line.context.get("size"), Some(&7.into()));
+/// let path = machine.into_state().main;
+/// assert_eq!((path.completed.len(), path.visits.get(id.node)), (3, 1));
+/// assert_eq!(path.context.get("size"), Some(&7.into()));
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct Line {
-    /// What it waits for.
+pub struct ExecutionPath {
+    /// The current phase.
     pub phase: Phase,
-    /// Where it is in the run.
+    /// The position of the path in the branches of the run; empty for the main path.
     pub branch: BranchPath,
-    /// The named values.
+    /// The named values that the stages share.
     pub context: Context,
-    /// How often each node was visited.
+    /// The number of visits of each node.
     pub visits: Counts,
     /// The latest outcome of each node.
     pub outcomes: Outcomes,
     /// The nodes that ended, in order; those of a parallel block in the order of its edges.
-    pub path: Vec<NodeIndex>,
-    /// What routing sees of the stage that ran last.
+    pub completed: Vec<NodeIndex>,
+    /// The stage that ran last, as routing sees it.
     pub last: Last,
-    /// The stage that failed last and why, in words; empty where none failed.
+    /// The stage that failed last and its reason, as a message; empty if no stage failed.
     pub last_failure: String,
-    /// The stages that keep failing.
+    /// The stages whose latest visit failed, with the number of equal failures.
     pub failing: Vec<Failing>,
-    /// The attempts that failed, in order.
+    /// The failed attempts, in order.
     pub errors: Vec<AttemptError>,
-    /// How often each node was run again after a failed attempt.
+    /// The number of retries of each node.
     pub retries: BTreeMap<u32, u32>,
-    /// How often each edge led back, in first-match routing.
+    /// The number of times that each edge led back to a visited node, in first-match routing.
     pub revisits: BTreeMap<u32, u32>,
     pub(crate) at: At,
-    /// What the attempt that runs has done so far; `None` where it told nothing.
+    /// The progress of the running attempt; `None` if it reported nothing.
     pub(crate) progress: Option<Box<Progress>>,
-    /// The files that its stages work on; `None` where nothing was told of them.
+    /// The files that the stages of the path work on; `None` if nothing was reported about them.
     pub(crate) files: Option<Box<Files>>,
-    /// What its stages set; kept for branches alone.
+    /// The context updates of the stages of the path; recorded for branches only.
     pub(crate) updates: Option<BTreeMap<String, Value>>,
 }
 
-impl Line {
-    pub(crate) fn main(nodes: usize, context: Context) -> Line {
-        Line {
+impl ExecutionPath {
+    pub(crate) fn main(nodes: usize, context: Context) -> ExecutionPath {
+        ExecutionPath {
             phase: Phase::Idle,
             branch: BranchPath::default(),
             context,
             visits: Counts::All(vec![0; nodes]),
             outcomes: Outcomes::All(vec![None; nodes]),
-            path: Vec::new(),
+            completed: Vec::new(),
             last: Last::NOTHING,
             last_failure: String::new(),
             failing: Vec::new(),
@@ -469,9 +469,14 @@ impl Line {
         }
     }
 
-    /// A branch of this line.
-    pub(crate) fn fork(&self, branch: BranchPath, base: Arc<[u32]>, around: Arc<[(u32, Status)]>) -> Line {
-        Line {
+    /// Creates a branch of this path.
+    pub(crate) fn fork(
+        &self,
+        branch: BranchPath,
+        base: Arc<[u32]>,
+        around: Arc<[(u32, Status)]>,
+    ) -> ExecutionPath {
+        ExecutionPath {
             phase: Phase::Idle,
             branch,
             context: self.context.clone(),
@@ -483,7 +488,7 @@ impl Line {
                 around,
                 own: Vec::new(),
             },
-            path: Vec::new(),
+            completed: Vec::new(),
             last: self.last.clone(),
             last_failure: String::new(),
             failing: self.failing.clone(),
@@ -497,30 +502,30 @@ impl Line {
         }
     }
 
-    /// The edge by which it came to the stage where it is; `None` where a jump or the start brought it there.
+    /// Returns the edge by which the path came to its current stage; `None` after a jump or the start.
     pub fn came_by(&self) -> Option<EdgeIndex> {
         self.at.edge
     }
 
-    /// What the attempt that runs has noted for the case that it is repeated, in order.
+    /// Returns the notes of the running attempt, in order. The attempt reads them if it is repeated.
     pub fn notes(&self) -> &[Value] {
         self.progress.as_ref().map_or(&[], |progress| &progress.notes)
     }
 
-    /// Returns the answer to the question of the attempt that runs, where one came while nobody executed the run and the
-    /// attempt has noted nothing since.
+    /// Returns the answer to the question of the running attempt, if one arrived while no process executed the run and
+    /// the attempt has noted nothing since.
     pub fn answer(&self) -> Option<&Answer> {
         self.progress.as_ref()?.answer.as_ref()
     }
 
-    /// What the attempt that runs has used, as far as it was told.
+    /// Returns the usage of the running attempt, as far as it was reported.
     pub fn used(&self) -> Usage {
         self.progress
             .as_ref()
             .map_or(Usage::default(), |progress| progress.used)
     }
 
-    /// The name of the effect that it waits for.
+    /// Returns the id of the effect that the path waits for.
     pub(crate) fn id(&self, restart: u32) -> EffectId {
         EffectId {
             restart,
@@ -532,7 +537,7 @@ impl Line {
     }
 }
 
-/// What all lines of a run count together.
+/// Counters and sums over all execution paths of a run.
 ///
 /// ```
 /// use orchestra_core::{Context, Machine};
@@ -547,23 +552,23 @@ impl Line {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Totals {
-    /// Whether the run has ended.
+    /// `true` if the run has ended.
     pub finished: bool,
-    /// How many stages began.
+    /// The number of stage visits that began.
     pub begun: u64,
-    /// How often the run was restarted.
+    /// The number of restarts of the run.
     pub restarts: u32,
-    /// How often an unsatisfied goal gate sent the run back.
+    /// The number of times that an unsatisfied goal gate sent the run back, since the last restart.
     pub reroutes: u32,
-    /// How often each edge was taken, over all restarts.
+    /// The number of times that each edge was taken, over all restarts.
     pub taken: Vec<u32>,
-    /// How long the run has been going, as far as it was told.
+    /// The duration of the run, as of the last [`Event::Tick`](crate::Event::Tick).
     pub elapsed: Duration,
-    /// The seed of every chance in the run.
+    /// The seed of all randomness in the run.
     pub seed: u64,
-    /// What all attempts used.
+    /// The usage of all attempts.
     pub usage: Usage,
-    /// What all attempts at a node used, for nodes that have a budget of their own.
+    /// The usage of all attempts at a node, for nodes that have a budget of their own.
     pub spent: BTreeMap<u32, Usage>,
 }
 
@@ -577,19 +582,20 @@ pub struct Totals {
 /// let machine = Machine::start(pipeline, Context::new(), 7, &mut Vec::new());
 /// let state = machine.state();
 /// assert!(!state.totals.finished);
-/// assert_eq!(state.main.path.len(), 1);
+/// assert_eq!(state.main.completed.len(), 1);
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct State {
-    /// The main line; branches are within it.
-    pub main: Line,
-    /// What all lines count together.
+    /// The main path; it contains the open branches.
+    pub main: ExecutionPath,
+    /// Counters and sums over all execution paths.
     pub totals: Totals,
 }
 
 impl State {
-    /// Keeps in the main line what the branches of open blocks did so far, for those who look at a run that stopped.
+    /// Merges the work of the branches of open blocks into the main path, so that the state of a stopped run is
+    /// complete.
     pub fn flush(&mut self) {
         self.main.flush();
     }

@@ -1,13 +1,13 @@
-//! What stages use of models: tokens, and what they cost.
+//! The usage of models by stages: tokens and their cost.
 
 use std::iter::Sum;
 use std::ops::{Add, AddAssign};
 
 use serde::{Deserialize, Serialize};
 
-/// What a stage, a node or a run has used: tokens and money.
+/// The usage of a stage, a node or a run: tokens and money.
 ///
-/// Sums stand still at the largest number instead of starting over.
+/// Sums saturate at the largest number instead of overflowing.
 ///
 /// ```
 /// use orchestra_core::Usage;
@@ -19,34 +19,34 @@ use serde::{Deserialize, Serialize};
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Usage {
-    /// What was sent to models.
+    /// The tokens that were sent to models.
     #[serde(default)]
     pub input_tokens: u64,
-    /// What models wrote.
+    /// The tokens that models produced.
     #[serde(default)]
     pub output_tokens: u64,
-    /// The price, in millionths of a US dollar; whole numbers, so that sums do not depend on their order.
+    /// The cost in millionths of a US dollar. Whole numbers, so that sums do not depend on their order.
     #[serde(default)]
     pub cost_micros: u64,
 }
 
 impl Usage {
-    /// Whether nothing was used.
+    /// Returns `true` if nothing was used.
     pub fn is_empty(&self) -> bool {
         *self == Usage::default()
     }
 
-    /// The tokens of both directions.
+    /// Returns the sum of input and output tokens.
     pub const fn tokens(self) -> u64 {
         self.input_tokens.saturating_add(self.output_tokens)
     }
 
-    /// The price in US dollars, for people.
+    /// Returns the cost in US dollars, for display.
     pub const fn cost_usd(self) -> f64 {
         self.cost_micros as f64 / 1_000_000.0
     }
 
-    /// Whether nothing was used.
+    /// Returns `true` if nothing was used.
     pub const fn is_zero(self) -> bool {
         self.tokens() == 0 && self.cost_micros == 0
     }
@@ -96,7 +96,7 @@ mod tests {
     }
 }
 
-/// How much a run may use; `None` is no bound.
+/// The limits on the usage of a run; `None` means no limit.
 ///
 /// ```
 /// use orchestra_core::{Budget, Usage};
@@ -107,27 +107,27 @@ mod tests {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Budget {
-    /// All tokens together.
+    /// The maximum number of input and output tokens together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u64>,
-    /// Money, in millionths of a US dollar.
+    /// The maximum cost, in millionths of a US dollar.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_cost_micros: Option<u64>,
 }
 
 impl Budget {
-    /// Whether nothing more may be used.
+    /// Returns `true` if the usage has reached a limit.
     pub fn is_reached(&self, used: &Usage) -> bool {
         self.max_tokens.is_some_and(|most| used.tokens() >= most)
             || self.max_cost_micros.is_some_and(|most| used.cost_micros >= most)
     }
 
-    /// Whether there is no bound.
+    /// Returns `true` if there is no limit.
     pub fn is_empty(&self) -> bool {
         *self == Budget::default()
     }
 
-    /// What was used beside what may be, in words.
+    /// Compares the usage with the limits in a human-readable message.
     pub fn compared(&self, used: &Usage) -> String {
         let tokens = self
             .max_tokens

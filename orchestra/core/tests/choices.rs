@@ -1,4 +1,4 @@
-//! What a person answers decides, and conditions say what is offered (rules H1, H5, H6, R12, R13).
+//! A person's answer decides the route; conditions decide which choices are offered (rules H1, H5, H6, R12, R13).
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod support;
@@ -7,14 +7,15 @@ use orchestra_core::{Answer, AnsweredBy, Event, Machine, Outcome, Question, Save
 use orchestra_graph::{Source, load};
 use support::Run;
 
-/// A stage that sets values, and a gate behind it whose first choice has a condition. Both dialects ask alike.
+/// Returns a run at a gate whose first choice has a condition, after a stage with the given outcome. The question is
+/// the same in both routing dialects.
 fn guarded(dialect: &str, guard: &str, updates: Outcome) -> Run {
     let statements = format!(
         r#"{dialect} start -> test -> ask; ask [shape=hexagon]
            ask -> deploy [label="[A] Approve", condition="{guard}"]; ask -> revise [label="[R] Reject"]
            deploy -> exit; revise -> exit"#
     );
-    let mut run = Run::of(&statements);
+    let mut run = Run::from_statements(&statements);
     run.ends("test#1/1", updates);
     run
 }
@@ -116,7 +117,7 @@ fn edges_of_one_label_are_one_choice_that_conditions_lead_on() {
             "" => statements(dialect),
             _ => statements(dialect).replace(", weight=2", ""),
         };
-        let mut run = Run::of(&text);
+        let mut run = Run::from_statements(&text);
         run.ends("test#1/1", Outcome::success().set("n", n));
         let asked = question(&run);
         match expected {
@@ -139,11 +140,11 @@ fn edges_of_one_label_are_one_choice_that_conditions_lead_on() {
 fn a_gate_without_a_choice_to_offer_fails_and_names_them() {
     let statements = r#"start -> ask; ask [shape=hexagon]; ask -> exit [label=Ship, condition="context.ready"]
         ask -> mend [condition="outcome=fail"]; mend -> exit"#;
-    let mut run = Run::of(statements);
+    let mut run = Run::from_statements(statements);
     assert_eq!(run.pending(), ["mend#1/1"], "its route for failures is taken");
     let wanted = "the gate offers no choice; withheld are [S] Ship (`context.ready` does not hold: context.ready is empty)";
-    assert_eq!(run.line().last.failure_reason, wanted);
-    assert_eq!(run.line().last.failure_code, "no_choice_offered");
+    assert_eq!(run.main().last.failure_reason, wanted);
+    assert_eq!(run.main().last.failure_code, "no_choice_offered");
     run.succeeds("mend#1/1");
     assert_eq!(run.code(), "success");
 }
@@ -155,16 +156,16 @@ fn silence_takes_no_withheld_default_and_no_choice_with_a_condition() {
             r#"start -> ask; ask [shape=hexagon, timeout=30s, "human.default_choice"=Ship]
                ask -> exit [label=Ship, condition="{guard}"]; ask -> mend [label=Fix]; mend -> exit"#
         );
-        let mut run = Run::of(&statements);
+        let mut run = Run::from_statements(&statements);
         run.rings("ask#1/1");
         run
     };
     assert_eq!(gate("outcome=success").path(), "start ask exit");
     assert_eq!(gate("context.ready").code(), "stage_failed");
-    // The condition of a choice is no route for a gate that failed, even where it holds then.
+    // The condition of a choice is not a route for a failed gate, even if it holds at that point.
     let statements = r#"start -> ask; ask [shape=hexagon, timeout=30s]
         ask -> exit [label=Ship, condition="context.graph!=x"]; ask -> mend [label=Fix]; mend -> exit"#;
-    let mut run = Run::of(statements);
+    let mut run = Run::from_statements(statements);
     run.rings("ask#1/1");
     assert_eq!(run.code(), "stage_failed");
 }
@@ -175,7 +176,7 @@ fn the_text_of_an_answer_may_decide_after_it_was_given() {
         ask -> bug [label=Comment, freeform=true, condition="human.gate.text contains bug"]
         ask -> note [label=Comment, freeform=true]; ask -> exit [label="[S] Ship"]; bug -> exit; note -> exit"#;
     for (answer, target) in [("a bug!", "bug#1/1"), ("nice", "note#1/1")] {
-        let mut run = Run::of(statements);
+        let mut run = Run::from_statements(statements);
         assert!(run.answers("ask#1/1", Answer::choice(answer)));
         assert_eq!(run.pending(), [target]);
     }
@@ -227,7 +228,7 @@ fn a_resumed_run_asks_the_same_question() {
 #[test]
 fn a_partial_success_takes_the_edge_of_a_success_where_it_has_none() {
     for dialect in DIALECTS {
-        let mut run = Run::of(&format!(
+        let mut run = Run::from_statements(&format!(
             r#"{dialect} start -> a; a -> b [condition="outcome=success"]; a -> exit [condition="outcome=fail"]
                b -> exit [condition="outcome=success"]; b -> c [condition="outcome=partial_success"]; c -> exit"#
         ));
@@ -241,7 +242,7 @@ fn a_partial_success_takes_the_edge_of_a_success_where_it_has_none() {
 
 #[test]
 fn visits_bound_a_loop_and_branches_see_the_stages_around_them() {
-    let mut run = Run::of(
+    let mut run = Run::from_statements(
         r#"start -> work -> done; done [shape=diamond]; done -> exit [condition="outcome=success"]
            done -> hand_over [condition="visits.work>=3"]; done -> work; hand_over -> exit"#,
     );
@@ -250,7 +251,7 @@ fn visits_bound_a_loop_and_branches_see_the_stages_around_them() {
     }
     assert_eq!(run.pending(), ["hand_over#1/1"]);
 
-    let mut run = Run::of(
+    let mut run = Run::from_statements(
         r#"start -> plan -> fan; fan [shape=component]; fan -> a; fan -> b; a -> x [condition="stages.plan.outcome=fine"]
            a -> y [condition="stages.plan.outcome!=fine"]; b -> x2 [condition="visits.a=0 && stages.a.outcome=\"\""]
            b -> y2 [condition="visits.a>0"]; x -> join; y -> join; x2 -> join; y2 -> join
@@ -269,7 +270,8 @@ fn visits_bound_a_loop_and_branches_see_the_stages_around_them() {
 
 #[test]
 fn the_breaker_is_off_and_counts_what_is_really_the_same() {
-    let of = |breaker: &str| Run::of(&format!("{breaker} start -> t -> exit; t [retry_target=t]"));
+    let of =
+        |breaker: &str| Run::from_statements(&format!("{breaker} start -> t -> exit; t [retry_target=t]"));
     let fails = |run: &mut Run, visit: u32, digest: &str| {
         let mut outcome = Outcome::fail("exit code 101");
         outcome.output_digest = digest.bytes().map(u64::from).sum::<u64>().try_into().ok();

@@ -1,4 +1,4 @@
-//! Goal gates: no run ends well while one is unsatisfied (Attractor 3.4, rule R7).
+//! Goal gates: no run ends successfully while one is unsatisfied (Attractor 3.4, rule R7).
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod support;
@@ -6,7 +6,8 @@ mod support;
 use orchestra_core::{Outcome, RunFailure};
 use support::Run;
 
-/// A run in which `gate` fails so often; an edge takes its failure, and the run comes to the exit nonetheless.
+/// Runs a pipeline in which `gate` fails this many times. An edge handles the failure, so that the run reaches the exit
+/// all the same.
 fn failing(graph: &str, gate: &str, times: u32) -> Run {
     let statements = format!(
         r#"{graph}; failure_breaker=0; start -> plan -> gate; gate [goal_gate=true, {gate}]
@@ -92,7 +93,7 @@ fn partial_success_and_words_of_its_own_satisfy_a_gate() {
         });
         assert_eq!(run.code(), "success", "{outcome:?}");
     }
-    // A gate that is never visited, or only skipped, has no outcome to be unsatisfied with.
+    // A gate that was never visited, or only skipped, has no outcome that could be unsatisfied.
     let skipped = Outcome::new(orchestra_core::Status::Skipped);
     let run = Run::to_end("start -> gate -> exit; gate [goal_gate=true]", |_, _, _| {
         skipped.clone()
@@ -152,7 +153,7 @@ fn an_end_that_counts_as_a_success_asks_the_gates_too() {
         ("success", "start gate done gate exit")
     );
     assert_eq!(Run::to_end(&statements(""), give).code(), "goal_gate");
-    // An end that is meant as a failure stays one.
+    // An end that is marked as a failure stays one.
     let failed = statements(", retry_target=gate").replace("end=success", "end=fail");
     assert_eq!(Run::to_end(&failed, give).code(), "failure_end");
 }
@@ -172,7 +173,7 @@ fn a_gate_in_a_branch_counts_behind_the_join() {
 
 #[test]
 fn a_gate_with_a_condition_is_satisfied_where_that_holds() {
-    // The failure is what is waited for, and a success does not satisfy the gate.
+    // The gate requires a failure; a success does not satisfy it.
     let statements = |gate: &str| {
         format!(
             r#"failure_breaker=0; start -> probe; probe [goal_gate="{gate}", retry_target=probe]

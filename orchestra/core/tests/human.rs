@@ -1,4 +1,4 @@
-//! What an answer means to a question (Attractor 6, rules H1 to H4).
+//! The interpretation of answers by questions (Attractor 6, rules H1 to H4).
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use orchestra_core::{Answer, Question, QuestionKind, QuestionOption};
 use orchestra_graph::{Source, load};
 
-/// The question of the gate `ask`.
+/// Returns the question of the gate `ask`.
 fn gate(edges: &str) -> Question {
     let text = format!("digraph g {{ start -> ask; ask [shape=hexagon, label=\"Ship it?\"]; {edges} }}");
     let loaded = load(Source::new("g.dot", &text), &Default::default());
@@ -96,7 +96,7 @@ fn a_gate_of_free_text_alone_takes_any_text_but_no_silence() {
     );
     for silence in [Answer::choice(""), Answer::choice(" \t"), Answer::skipped()] {
         let refused = question.accept(&silence).unwrap_err();
-        assert_eq!(refused.to_string(), "an empty answer is no answer");
+        assert_eq!(refused.to_string(), "an empty answer is not an answer");
     }
 }
 
@@ -139,7 +139,7 @@ fn several_options_are_chosen_by_commas_or_one_by_one() {
     let refused = question.accept(&Answer::choice("L, X")).unwrap_err();
     assert_eq!(
         refused.to_string(),
-        "`X` is none of the answers: [L] Lint, [T] Test, [D] Docs"
+        "`X` is not one of the answers: [L] Lint, [T] Test, [D] Docs"
     );
 }
 

@@ -1,4 +1,4 @@
-//! The machine as a whole: what it tells, what it refuses, how it ends and begins anew (rules R6, R9, R10).
+//! The machine as a whole: observations, ignored events, ends and restarts (rules R6, R9, R10).
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod support;
@@ -81,7 +81,7 @@ fn a_table_that_leads_nowhere_ends_the_run_and_does_not_panic() {
 
 #[test]
 fn time_up_ends_the_run_and_a_late_answer_changes_nothing() {
-    let mut run = Run::of("start -> work -> exit");
+    let mut run = Run::from_statements("start -> work -> exit");
     let id = run.id("work#1/1");
     let limit = Duration::from_secs(300);
     run.on(Event::TimeUp { limit });
@@ -99,7 +99,7 @@ fn time_up_ends_the_run_and_a_late_answer_changes_nothing() {
 
 #[test]
 fn a_stage_that_is_finished_twice_is_finished_once() {
-    let mut run = Run::of("start -> a -> b -> exit");
+    let mut run = Run::from_statements("start -> a -> b -> exit");
     let id = run.id("a#1/1");
     let finished = |outcome| Event::NodeFinished {
         id: id.clone(),
@@ -115,7 +115,7 @@ fn a_stage_that_is_finished_twice_is_finished_once() {
 
 #[test]
 fn no_outcome_ends_the_run_where_its_failure_is_routed() {
-    let mut run = Run::of("start -> a -> b -> exit; a [max_retries=3, on_failure=route]");
+    let mut run = Run::from_statements("start -> a -> b -> exit; a [max_retries=3, on_failure=route]");
     let said = r#"{"outcome": "fail", "failure_category": "pipeline", "failure_code": "over_budget"}"#;
     run.ends("a#1/1", serde_json::from_str(said).unwrap());
     assert_eq!(run.pending(), ["b#1/1"]);
@@ -126,12 +126,12 @@ fn a_restart_keeps_the_named_keys_alone_and_counts_anew() {
     let statements = r#"goal=ship; restart_keep="kept, also"; max_restarts=2
         start -> plan -> build; build -> plan [condition="context.again", loop_restart=true]; build -> exit
         build [max_visits=1]"#;
-    let mut run = Run::of(statements);
+    let mut run = Run::from_statements(statements);
     run.ends("plan#1/1", Outcome::success().set("kept", 1).set("dropped", 2));
     run.ends("build#1/1", Outcome::success().set("also", 3).set("again", true));
-    // What belongs to the life before fits nothing any more.
+    // Only effects of the restarted run are pending.
     assert_eq!(run.pending(), ["restart-1/plan#1/1"]);
-    let context: Vec<&str> = run.line().context.iter().map(|(key, _)| key).collect();
+    let context: Vec<&str> = run.main().context.iter().map(|(key, _)| key).collect();
     assert_eq!(
         context,
         [
@@ -146,7 +146,7 @@ fn a_restart_keeps_the_named_keys_alone_and_counts_anew() {
     run.succeeds("restart-1/plan#1/1").succeeds("restart-1/build#1/1");
     assert_eq!((run.code(), run.path().as_str()), ("success", "plan build exit"));
     assert_eq!(run.machine.state().totals.restarts, 1);
-    // The start's edge, and those of both lives.
+    // The edge of the start, and the edges before and after the restart.
     assert_eq!(run.machine.state().totals.taken, [1, 2, 1, 1]);
 }
 
@@ -171,7 +171,9 @@ fn a_run_is_restarted_no_more_often_than_it_may() {
 
 #[test]
 fn an_event_of_another_life_changes_nothing() {
-    let mut run = Run::of("start -> a; a -> a [loop_restart=true, condition=\"context.again\"]; a -> exit");
+    let mut run = Run::from_statements(
+        "start -> a; a -> a [loop_restart=true, condition=\"context.again\"]; a -> exit",
+    );
     let first = run.id("a#1/1");
     run.ends("a#1/1", Outcome::success().set("again", true));
     let outcome = Outcome::success();
@@ -190,11 +192,11 @@ fn an_event_of_another_life_changes_nothing() {
 
 #[test]
 fn a_cancelled_run_says_why_and_waits_for_nothing() {
-    let mut run = Run::of("start -> a -> exit");
+    let mut run = Run::from_statements("start -> a -> exit");
     let reason = "a new version".to_owned();
     run.on(Event::CancelRequested { reason });
     assert_eq!(run.failure(), "the run was cancelled: a new version");
-    assert_eq!((run.pending().len(), &run.line().phase), (0, &Phase::Idle));
+    assert_eq!((run.pending().len(), &run.main().phase), (0, &Phase::Idle));
 }
 
 #[test]
@@ -209,7 +211,7 @@ fn visits_are_bounded_over_all_attempts_and_reroutes() {
         attribute: "max_visits".to_owned(),
     };
     assert_eq!(run.end(), Some(limit));
-    // Attempts are no visits.
+    // Retries do not count as visits.
     let run = Run::to_end(
         "start -> a -> exit; a [max_visits=1, max_retries=4]",
         |_, _, attempt| {

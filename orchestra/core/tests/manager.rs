@@ -1,4 +1,4 @@
-//! The decisions of a manager loop, one by one (Attractor 4.11).
+//! The individual decisions of a manager loop (Attractor 4.11).
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::time::Duration;
@@ -11,17 +11,17 @@ use orchestra_graph::table::{AttributeRow, Constant, Rows};
 use orchestra_graph::{Source, load};
 use serde_json::json;
 
-/// The plan of a manager node with these attributes.
+/// Returns the plan of a manager node with these attributes.
 fn plan(attributes: &str) -> Result<ManagerPlan, String> {
     let text = format!(
         "digraph {{ start -> watch -> exit; watch [shape=house, \"stack.child_dotfile\"=child, {attributes}] }}"
     );
     let loaded = load(Source::new("a.dot", &*text), &Default::default());
     let pipeline = loaded.pipeline().unwrap_or_else(|| panic!("{text}"));
-    ManagerPlan::of(pipeline.stage(pipeline.find("watch").unwrap()))
+    ManagerPlan::from_stage(pipeline.stage(pipeline.find("watch").unwrap()))
 }
 
-/// A loop and what it wants.
+/// A manager loop and its effects.
 struct Loop {
     manager: Manager,
     effects: Vec<ManagerEffect>,
@@ -48,7 +48,7 @@ impl Loop {
         self.on(ManagerEvent::Reported(report))
     }
 
-    /// Waits, and looks once more.
+    /// Lets the waiting time pass and answers the next observation.
     fn later(&mut self, report: ChildReport) -> Vec<ManagerEffect> {
         assert_eq!(self.on(ManagerEvent::TimePassed), [ManagerEffect::Observe]);
         self.told(report)
@@ -57,7 +57,7 @@ impl Loop {
 
 const POLL: Duration = Duration::from_secs(45);
 
-/// A child that has been at the stage `build` for some seconds.
+/// Returns the report of a child that runs the stage `build` and began this many seconds ago.
 fn building(seconds: u64) -> ChildReport {
     ChildReport {
         active_stages: vec!["build".to_owned()],
@@ -84,7 +84,7 @@ fn ended(status: ChildStatus, reason: &str) -> ChildReport {
     }
 }
 
-/// The end of a loop, and whether it ends the child.
+/// Returns the outcome of a loop that has ended, and whether it cancels the child.
 fn stop(effects: &[ManagerEffect]) -> (Outcome, bool) {
     match effects {
         [
@@ -176,7 +176,7 @@ fn a_child_that_ends_in_the_last_cycle_is_not_one_cycle_too_many() {
 
 #[test]
 fn the_stop_condition_is_a_success_and_ends_the_child() {
-    // Both spellings of a key, and the values of the manager's own context.
+    // Covers both spellings of a key, and the values of the manager's own context.
     for condition in [
         "stack.child.failures >= 2",
         "context.stack.child.failures >= 2",
@@ -297,7 +297,7 @@ fn without_observe_conditions_see_nothing_of_a_running_child() {
     assert_eq!(manager.later(failing(6)), [ManagerEffect::Wait(POLL)]);
 }
 
-/// Whether a cycle steers; it waits in any case.
+/// Returns `true` if a cycle steers. The cycle must wait in either case.
 fn steers(effects: &[ManagerEffect]) -> bool {
     match effects {
         [ManagerEffect::Wait(_)] => false,
@@ -408,8 +408,8 @@ fn events_that_were_not_asked_for_change_nothing() {
     assert_eq!(manager.on(ManagerEvent::TimePassed), [ManagerEffect::Observe]);
 }
 
-/// The fault of a manager node with an attribute that no check has seen.
-fn fault(name: &str, value: &'static str) -> String {
+/// Returns the error for a manager node with an attribute that bypassed the checks.
+fn error(name: &str, value: &'static str) -> String {
     let text = "digraph { start -> watch -> exit; watch [shape=house, \"stack.child_dotfile\"=child] }";
     let loaded = load(Source::new("a.dot", text), &Default::default());
     let mut pipeline = loaded.pipeline().unwrap();
@@ -422,13 +422,13 @@ fn fault(name: &str, value: &'static str) -> String {
         start: at,
         end: at + 1,
     };
-    ManagerPlan::of(pipeline.stage(watch)).unwrap_err()
+    ManagerPlan::from_stage(pipeline.stage(watch)).unwrap_err()
 }
 
 #[test]
 fn what_cannot_be_used_is_named_with_a_way_to_mend_it() {
     assert_eq!(
-        fault("manager.actions", "observe, ster"),
+        error("manager.actions", "observe, ster"),
         "`manager.actions` names `ster`, but a manager can only `observe`, `steer` and `wait`; did you mean `steer`?"
     );
     for name in [
@@ -436,12 +436,12 @@ fn what_cannot_be_used_is_named_with_a_way_to_mend_it() {
         "manager.guard.escalate",
         "manager.guard.intervene",
     ] {
-        let fault = fault(name, "outcme=fail");
+        let error = error(name, "outcme=fail");
         assert!(
-            fault.starts_with(&format!("`{name}` is no condition: ")),
-            "{fault}"
+            error.starts_with(&format!("`{name}` is not a condition: ")),
+            "{error}"
         );
-        assert!(fault.contains("outcome"), "{fault}");
+        assert!(error.contains("outcome"), "{error}");
     }
 }
 

@@ -1,4 +1,5 @@
-//! Parallel blocks: every join and error policy, nesting, cancellation, and what is kept of branches (rules P1 to P4).
+//! Parallel blocks: every join and error policy, nesting, cancellation, and the stored results of branches (rules P1 to
+//! P4).
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod support;
@@ -9,17 +10,17 @@ use orchestra_core::{Effect, Event, Outcome, Phase, RunFailure, Status};
 use serde_json::{Value, json};
 use support::Run;
 
-/// A run that stands in a block of three branches.
+/// Returns a run in a block of three branches.
 fn three(attributes: &str) -> Run {
     joined(attributes, "join [shape=tripleoctagon]; join -> exit")
 }
 
-/// The same with a join of one's own.
+/// Returns the same run with the given join.
 fn joined(attributes: &str, join: &str) -> Run {
     let statements = format!(
         "start -> fan; fan [shape=component, {attributes}]; fan -> a -> join; fan -> b -> join; fan -> c -> join; {join}"
     );
-    Run::of(&statements)
+    Run::from_statements(&statements)
 }
 
 const A: &str = "fan#1:a/a#1/1";
@@ -27,7 +28,7 @@ const B: &str = "fan#1:b/b#1/1";
 const C: &str = "fan#1:c/c#1/1";
 const JOIN: &str = "join#1/1";
 
-/// The statuses of the three branches.
+/// Returns the statuses of the three branches.
 fn statuses(run: &Run) -> Vec<Value> {
     let status = |id: &str| run.value(&format!("parallel.branch.{id}.status"));
     ["a", "b", "c"].map(status).to_vec()
@@ -77,7 +78,7 @@ fn where_all_failed_a_fan_in_fails_by_itself_and_any_other_join_needs_the_block_
     );
     let mut run = joined("", "join -> exit");
     run.fails(C).fails(A).fails(B);
-    // The first failure in time is named.
+    // The message names the failure that happened first.
     assert_eq!(
         run.failure(),
         "stage `fan` failed: all branches failed; branch `c`: stage `c` failed: broken"
@@ -133,12 +134,12 @@ fn a_quorum_is_a_fraction_of_the_branches_rounded_up() {
     let mut run = three("join_policy=quorum, join_quorum=1");
     run.succeeds(A).succeeds(B).fails(C);
     assert_eq!(run.code(), "stage_failed");
-    // 0.28 of 25 is 7, though the product of the two binary numbers is a little more.
+    // 0.28 of 25 is 7, although the floating-point product is slightly more.
     let mut statements = "start -> fan; join [shape=tripleoctagon]; join -> exit
         fan [shape=component, max_parallel=25, join_policy=quorum, join_quorum=0.28]"
         .to_owned();
     (0..25).for_each(|nth| statements.push_str(&format!("; fan -> b{nth} -> join")));
-    let mut run = Run::of(&statements);
+    let mut run = Run::from_statements(&statements);
     (0..7).for_each(|nth| {
         run.succeeds(&format!("fan#1:b{nth}/b{nth}#1/1"));
     });
@@ -187,7 +188,7 @@ fn ignore_leaves_failures_out() {
     );
 }
 
-// What begins, and when.
+// Start of branches.
 
 #[test]
 fn no_more_branches_run_than_may() {
@@ -197,7 +198,7 @@ fn no_more_branches_run_than_may() {
     assert_eq!(run.pending(), [A, C]);
     let mut run = three("max_parallel=1, join_policy=first_success");
     run.succeeds(A);
-    // Those that never began are cancelled without a stage to stop.
+    // Branches that never began are cancelled without cancelling a stage.
     assert_eq!(statuses(&run), ["success", "cancelled", "cancelled"]);
     assert!(!run.told().iter().any(|told| told.starts_with("cancels")));
 }
@@ -207,20 +208,20 @@ fn branches_whose_condition_is_false_do_not_run() {
     let statements = r#"start -> plan -> fan; fan [shape=component]; fan -> a -> join
         fan -> b [condition="context.deep=true"]; b -> join; fan -> a [condition="context.twice=true"]
         join [shape=tripleoctagon]; join -> exit"#;
-    let mut run = Run::of(statements);
+    let mut run = Run::from_statements(statements);
     run.ends("plan#1/1", Outcome::success().set("twice", true));
-    // A second branch to one node is told apart, whichever of them runs.
+    // A second branch to the same node gets a distinct id, whichever of them runs.
     assert_eq!(run.pending(), [A, "fan#1:a~2/a#1/1"]);
     let never = statements.replace(
         "fan -> a -> join",
         r#"fan -> a [condition="context.never"]; a -> join"#,
     );
-    let mut run = Run::of(&never);
+    let mut run = Run::from_statements(&never);
     run.ends("plan#1/1", Outcome::success().set("twice", true));
     assert_eq!(run.pending(), ["fan#1:a~2/a#1/1"]);
     run.succeeds("fan#1:a~2/a#1/1");
     assert_eq!(run.value("parallel.branch.a~2.status"), json!("success"));
-    let mut run = Run::of(&never);
+    let mut run = Run::from_statements(&never);
     run.succeeds("plan#1/1");
     assert_eq!(
         run.failure(),
@@ -232,14 +233,14 @@ fn branches_whose_condition_is_false_do_not_run() {
 fn a_branch_without_a_stage_succeeds_whatever_was_before_the_block() {
     let statements = r#"start -> plan; plan -> fan [condition="outcome=fail"]; plan -> exit; fan [shape=component]
         fan -> join; fan -> gate -> join; gate [shape=diamond]; join [shape=tripleoctagon]; join -> exit"#;
-    let mut run = Run::of(statements);
+    let mut run = Run::from_statements(statements);
     run.fails("plan#1/1");
     assert_eq!(run.value("parallel.branch.join.status"), json!("success"));
     assert_eq!(run.value("parallel.branch.gate.status"), json!("success"));
     assert_eq!(run.value("parallel.results")[1]["outcome"], json!("success"));
 }
 
-// What is kept.
+// Stored results.
 
 #[test]
 fn branches_see_the_context_before_the_block_and_their_own_changes() {
@@ -293,7 +294,7 @@ fn the_path_does_not_hang_on_the_order_in_which_branches_end() {
         join [shape=tripleoctagon]; join -> exit";
     const A2: &str = "fan#1:a/a2#1/1";
     let paths = [[A, A2, B], [A, B, A2], [B, A, A2]].map(|order| {
-        let mut run = Run::of(statements);
+        let mut run = Run::from_statements(statements);
         order.iter().for_each(|name| {
             run.succeeds(name);
         });
@@ -308,18 +309,19 @@ fn where_two_branches_run_one_node_its_failure_counts() {
         test -> join [condition="outcome=fail"]; join [shape=tripleoctagon]; join -> exit"#;
     for failing in ["a", "b"] {
         for first in ["a", "b"] {
-            let mut run = Run::of(statements);
+            let mut run = Run::from_statements(statements);
             run.succeeds(A).succeeds(B);
             for branch in if first == "a" { ["a", "b"] } else { ["b", "a"] } {
-                let outcome = match branch == failing {
-                    true => Outcome::fail("no"),
-                    false => Outcome::success(),
+                let outcome = if branch == failing {
+                    Outcome::fail("no")
+                } else {
+                    Outcome::success()
                 };
                 run.ends(&format!("fan#1:{branch}/test#1/1"), outcome);
             }
             assert_eq!(run.word("test"), "fail", "{failing} fails, {first} ends first");
             let test = run.machine.pipeline().find("test").unwrap();
-            assert_eq!(run.line().visits.get(test), 2);
+            assert_eq!(run.main().visits.get(test), 2);
         }
     }
 }
@@ -331,11 +333,11 @@ fn visits_and_errors_of_branches_are_added_up_in_the_order_of_the_edges() {
         .ends(A, Outcome::fail("first"))
         .succeeds(B);
     assert_eq!(run.value("error_history"), json!(["a: first", "c: third"]));
-    let visits = |node: &str| run.line().visits.get(run.machine.pipeline().find(node).unwrap());
+    let visits = |node: &str| run.main().visits.get(run.machine.pipeline().find(node).unwrap());
     assert_eq!([visits("fan"), visits("a"), visits("b"), visits("join")], [1; 4]);
 }
 
-// Blocks within blocks.
+// Nested blocks.
 
 const NESTED: &str = "start -> fan; fan [shape=component]; fan -> inner; inner [shape=component]; inner -> x -> meet
     inner -> y -> meet; meet [shape=tripleoctagon]; meet -> join; fan -> b -> join; join [shape=tripleoctagon]; join -> exit";
@@ -344,7 +346,7 @@ const Y: &str = "fan#1:inner/inner#1:y/y#1/1";
 
 #[test]
 fn blocks_nest_like_brackets() {
-    let mut run = Run::of(NESTED);
+    let mut run = Run::from_statements(NESTED);
     assert_eq!(run.pending(), [X, Y, B]);
     run.succeeds(Y).succeeds(X);
     assert_eq!(run.pending(), ["fan#1:inner/meet#1/1", B]);
@@ -355,7 +357,7 @@ fn blocks_nest_like_brackets() {
         (run.code(), run.path().as_str()),
         ("success", "start x y inner meet b fan join exit")
     );
-    // What the inner block gave is within the result of its branch.
+    // The results of the inner block are within the result of its branch.
     let results = run.value("parallel.results");
     assert_eq!(results[0]["context_updates"]["parallel.success_count"], json!(2));
     assert_eq!(run.value("parallel.branch.x.status"), Value::Null);
@@ -363,7 +365,7 @@ fn blocks_nest_like_brackets() {
 
 #[test]
 fn a_cancelled_branch_cancels_the_blocks_within_it() {
-    let mut run = Run::of(&NESTED.replace(
+    let mut run = Run::from_statements(&NESTED.replace(
         "fan [shape=component]",
         "fan [shape=component, join_policy=first_success]",
     ));
@@ -378,7 +380,7 @@ fn a_cancelled_branch_cancels_the_blocks_within_it() {
         ]
     );
     assert_eq!(run.value("parallel.branch.inner.status"), json!("cancelled"));
-    // What ended before is kept.
+    // Stages that ended before the cancellation are preserved.
     assert_eq!((run.word("x").as_str(), run.word("y").as_str()), ("success", ""));
     assert!(run.path().starts_with("start x b fan"), "{}", run.path());
 }
@@ -388,16 +390,16 @@ fn blocks_may_share_a_fan_in() {
     let statements =
         "start -> fan; fan [shape=component]; fan -> inner; inner [shape=component]; inner -> x -> join
         inner -> y -> join; fan -> b -> join; join [shape=tripleoctagon]; join -> exit";
-    let mut run = Run::of(statements);
+    let mut run = Run::from_statements(statements);
     run.succeeds(X).succeeds(Y);
-    // The fan-in belongs to the outer block: it runs once, when that has come together.
+    // The fan-in belongs to the outer block: it runs once, when the outer block has joined.
     assert_eq!(run.pending(), [B]);
     run.succeeds(B);
     assert_eq!(run.pending(), [JOIN]);
     assert_eq!(run.succeeds(JOIN).path(), "start x y inner b fan join exit");
 }
 
-// Failures, retries, bounds.
+// Failures, retries, limits.
 
 #[test]
 fn a_block_that_failed_is_run_again_as_a_whole() {
@@ -410,7 +412,7 @@ fn a_block_that_failed_is_run_again_as_a_whole() {
         "only the last attempt changes the context"
     );
     run.rings("fan#1/2");
-    // Its branches bear the attempt, and visits go on counting.
+    // The branches contain the attempt, and the visit count continues.
     assert_eq!(
         run.pending(),
         ["fan#1.2:a/a#2/1", "fan#1.2:b/b#2/1", "fan#1.2:c/c#2/1"]
@@ -430,7 +432,7 @@ fn a_block_that_failed_is_run_again_as_a_whole() {
 fn what_a_graph_says_of_retries_does_not_count_for_blocks() {
     let statements = "default_max_retries=3; retry_policy=standard; start -> fan; fan [shape=component, error_policy=fail_fast]
         fan -> a -> join; a [max_retries=0]; fan -> b -> join; join [shape=tripleoctagon]; join -> exit";
-    assert_eq!(Run::of(statements).fails(A).code(), "stage_failed");
+    assert_eq!(Run::from_statements(statements).fails(A).code(), "stage_failed");
 }
 
 #[test]
@@ -456,7 +458,7 @@ fn bounds_hold_within_branches_and_end_the_run() {
     let statements =
         "failure_breaker=0; start -> fan; fan [shape=component, error_policy=ignore]; fan -> a -> join
         fan -> b -> b; b -> join [weight=-1]; b [max_visits=2]; join [shape=tripleoctagon]; join -> exit";
-    let mut run = Run::of(statements);
+    let mut run = Run::from_statements(statements);
     run.succeeds(B).succeeds("fan#1:b/b#2/1");
     let limit = RunFailure::MaxVisits {
         node: "b".to_owned(),
@@ -468,7 +470,7 @@ fn bounds_hold_within_branches_and_end_the_run() {
     let breaking = statements
         .replace("failure_breaker=0", "failure_breaker=2")
         .replace("max_visits=2", "retry_target=b");
-    let mut run = Run::of(&breaking);
+    let mut run = Run::from_statements(&breaking);
     run.fails(B).fails("fan#1:b/b#2/1");
     assert_eq!(run.code(), "failure_breaker");
 }
@@ -477,7 +479,7 @@ fn bounds_hold_within_branches_and_end_the_run() {
 fn visits_before_the_block_count_in_its_branches() {
     let statements = "start -> a -> fan; fan [shape=component]; fan -> a; fan -> b -> join; a -> join [condition=\"context.in=true\"]
         a [max_visits=2]; join [shape=tripleoctagon]; join -> exit";
-    let mut run = Run::of(statements);
+    let mut run = Run::from_statements(statements);
     run.succeeds("a#1/1");
     assert_eq!(run.pending(), ["fan#1:a/a#2/1", B]);
 }
@@ -532,9 +534,9 @@ fn a_restart_from_a_branch_cancels_the_others() {
         "cancels fan#1/1",
         "restarts, 1",
     ];
-    let places = order.map(|one| told.iter().position(|told| told == one).unwrap());
-    assert!(places.is_sorted(), "{told:?}");
-    // The context is that of the branch, as far as it is kept.
+    let slots = order.map(|one| told.iter().position(|told| told == one).unwrap());
+    assert!(slots.is_sorted(), "{told:?}");
+    // The context is that of the branch, reduced to the preserved keys.
     assert_eq!(
         (run.pending(), run.value("size")),
         (vec!["restart-1/plan#1/1".to_owned()], json!(4))
@@ -561,7 +563,7 @@ fn a_block_whose_time_is_up_fails_and_cancels_its_branches() {
     run.succeeds(A).rings("fan#1/1");
     assert_eq!(run.failure(), "stage `fan` failed: timed out after 2s");
     assert_eq!(statuses(&run), ["success", "cancelled", "cancelled"]);
-    // In time it stops its timer, and without one nothing rings.
+    // A block that ends in time cancels its timer; a block without a time-out ignores timer events.
     let mut run = three("timeout=2s");
     let timer = run.id("fan#1/1");
     run.succeeds(A).succeeds(B).succeeds(C);
@@ -576,5 +578,5 @@ fn a_block_whose_time_is_up_fails_and_cancels_its_branches() {
     id.branch = Default::default();
     id.node = run.machine.pipeline().find("fan").unwrap();
     assert_eq!(run.on(Event::TimerFired { id }), 0);
-    assert!(matches!(run.line().phase, Phase::Parallel(_)));
+    assert!(matches!(run.main().phase, Phase::Parallel(_)));
 }

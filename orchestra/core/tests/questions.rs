@@ -1,4 +1,4 @@
-//! Human gates: of everything that may happen to a question, one thing counts (rules H2, H3).
+//! Human gates: of all events that concern a question, exactly one takes effect (rules H2, H3).
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod support;
@@ -7,13 +7,13 @@ use orchestra_core::{Answer, AnsweredBy, Effect, Event, Outcome};
 use serde_json::json;
 use support::Run;
 
-/// A run that stands before a gate: approve leads to the exit, reject to `mend`.
+/// Returns a run at a gate: approve leads to the exit, reject to `mend`.
 fn gate(attributes: &str) -> Run {
     let statements = format!(
         r#"start -> ask; ask [shape=hexagon, {attributes}]; ask -> exit [label="[A] Approve"]
            ask -> mend [label="[R] Reject"]; mend -> exit"#
     );
-    Run::of(&statements)
+    Run::from_statements(&statements)
 }
 
 const TIMED: &str = "timeout=30s";
@@ -99,7 +99,7 @@ fn an_answer_while_another_attempt_is_waited_for_changes_nothing() {
 
 #[test]
 fn silence_never_approves() {
-    // Each of these would let a stage of another kind go on.
+    // Each of these attributes would let a stage of another kind continue.
     for attributes in [
         "timeout=30s",
         "timeout=30s, allow_partial=true",
@@ -213,12 +213,12 @@ fn who_answered_is_always_told() {
 fn a_gate_without_choices_fails_without_a_question() {
     let statements = r#"start -> ask; ask [shape=hexagon]; ask -> exit [condition="outcome!=success", weight=-1];
         ask -> mend [condition="failure_reason contains console"]; mend -> exit; ask [retry_target=mend]"#;
-    let mut run = Run::of(statements);
+    let mut run = Run::from_statements(statements);
     assert_eq!(run.pending(), Vec::<String>::new());
     assert_eq!((run.code(), run.path().as_str()), ("success", "start ask exit"));
     let statements =
         r#"start -> ask; ask [shape=hexagon]; ask -> exit [condition="failure_reason contains console"]"#;
-    run = Run::of(statements);
+    run = Run::from_statements(statements);
     assert_eq!(run.code(), "stage_failed");
     assert!(
         run.failure()
@@ -235,7 +235,7 @@ fn a_gate_without_choices_fails_without_a_question() {
 
 #[test]
 fn a_thousand_races_give_one_transition_each() {
-    // Answers, time-outs and refusals in all orders: exactly one of them moves the run.
+    // Answers, time-outs and refusals in all orders: exactly one of them advances the run.
     for nth in 0..1_000u32 {
         let mut run = gate(DEFAULT);
         let id = run.id("ask#1/1");

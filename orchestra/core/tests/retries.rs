@@ -9,7 +9,7 @@ use orchestra_core::{FailureCategory, Outcome, Status};
 use serde_json::json;
 use support::Run;
 
-/// A run of one stage that fails so often and then succeeds.
+/// Runs a stage that fails this many times and then succeeds.
 fn failing(attributes: &str, times: u32) -> Run {
     let statements = format!("start -> work -> exit; work [{attributes}]");
     Run::to_end(&statements, |_, _, attempt| {
@@ -161,7 +161,7 @@ fn allow_partial_takes_what_exhausted_attempts_leave() {
     assert_eq!(word("max_retries=0", retry), partial);
     assert_eq!(word("max_retries=2", retry), partial);
     assert_eq!(word("max_retries=2", fail), partial);
-    // A plain failure where no attempt was to follow is one.
+    // A plain failure stays a failure if there were no attempts to exhaust.
     assert_eq!(word("max_retries=0", fail), ("fail".to_owned(), "stage_failed"));
 }
 
@@ -212,7 +212,7 @@ fn every_failed_attempt_is_in_the_history_in_order() {
         "a: no reason was given",
     ];
     assert_eq!(run.value("error_history"), json!(history));
-    let errors = run.line().errors.iter().map(|error| (error.visit, error.attempt));
+    let errors = run.main().errors.iter().map(|error| (error.visit, error.attempt));
     assert_eq!(
         errors.collect::<Vec<_>>(),
         [(1, 1), (1, 2), (1, 1), (1, 2), (2, 1)]
@@ -221,13 +221,13 @@ fn every_failed_attempt_is_in_the_history_in_order() {
 
 #[test]
 fn the_count_of_retries_is_there_while_retrying_and_gone_after_a_success() {
-    let mut run = Run::of("start -> work -> exit; work [max_retries=1, retry_target=work]");
+    let mut run = Run::from_statements("start -> work -> exit; work [max_retries=1, retry_target=work]");
     let count = |run: &Run| run.value("internal.retry_count.work");
     assert_eq!(count(&run), json!(null));
     run.fails("work#1/1");
     assert_eq!(count(&run), json!(1));
     run.rings("work#1/2").fails("work#1/2");
-    // The second visit succeeds at once; what the first left behind is gone all the same.
+    // The counter of the first visit is removed although the second visit succeeds at once.
     assert_eq!(
         (run.pending(), count(&run)),
         (vec!["work#2/1".to_owned()], json!(1))
@@ -263,7 +263,7 @@ fn routing_nodes_and_the_ends_are_not_tried_again() {
 
 #[test]
 fn a_timer_is_waited_for_once() {
-    let mut run = Run::of("start -> work -> exit; work [max_retries=1]");
+    let mut run = Run::from_statements("start -> work -> exit; work [max_retries=1]");
     run.fails("work#1/1");
     let id = run.id("work#1/2");
     let late = orchestra_core::Event::NodeFinished {

@@ -1,7 +1,7 @@
-//! W2, W5d and W8: what it costs that a stage survives, beside what the disk itself takes; and to go on with a long run.
+//! W2, W5d and W8: the cost of durable stages compared to that of the disk itself, and the cost of resuming a long run.
 //!
-//! `cargo bench -p orchestra-engine --bench durable [NAME-PREFIX]`; one JSON line a workload. Everything is written below
-//! the system's temporary folder: `TMPDIR` says which disk is measured.
+//! `cargo bench -p orchestra-engine --bench durable [NAME-PREFIX]` prints one line of JSON per workload. Everything is
+//! written below the temporary folder of the system, so `TMPDIR` selects the measured disk.
 
 #![allow(clippy::expect_used)]
 
@@ -17,7 +17,7 @@ use orchestra_graph::Pipeline;
 use serde_json::{Map, Value};
 use support::{Noops, chain, circle, middle, print, single};
 
-/// The size of a record of a small stage.
+/// The size in bytes of a record of a small stage.
 const RECORD: usize = 300;
 
 fn engine(level: Durability, status_files: bool) -> Engine {
@@ -25,7 +25,7 @@ fn engine(level: Durability, status_files: bool) -> Engine {
     builder.build().expect("the engine is sound")
 }
 
-/// Runs a pipeline in a new folder; gives the seconds.
+/// Runs a pipeline in a new folder. Returns the time in seconds.
 fn timed(engine: &Engine, pipeline: &'static Pipeline, folder: &Path, ballast: Option<&Value>) -> f64 {
     let runtime = single();
     let began = Instant::now();
@@ -40,9 +40,9 @@ fn timed(engine: &Engine, pipeline: &'static Pipeline, folder: &Path, ballast: O
     began.elapsed().as_secs_f64()
 }
 
-/// Microseconds of one append and data sync in reserved space.
-fn synced_append(place: &Path, times: usize) -> f64 {
-    let file = reserved(&place.join("limit"), times);
+/// Measures one append and data sync in preallocated space, in microseconds.
+fn synced_append(dir: &Path, times: usize) -> f64 {
+    let file = reserved(&dir.join("limit"), times);
     let record = [b'x'; RECORD];
     let began = Instant::now();
     for at in 0..times {
@@ -52,9 +52,9 @@ fn synced_append(place: &Path, times: usize) -> f64 {
     began.elapsed().as_secs_f64() * 1e6 / times as f64
 }
 
-/// Microseconds of one append.
-fn plain_append(place: &Path, times: usize) -> f64 {
-    let mut file = File::create(place.join("plain")).expect("a file");
+/// Measures one append, in microseconds.
+fn plain_append(dir: &Path, times: usize) -> f64 {
+    let mut file = File::create(dir.join("plain")).expect("a file");
     let record = [b'x'; RECORD];
     let began = Instant::now();
     for _ in 0..times {
@@ -63,7 +63,7 @@ fn plain_append(place: &Path, times: usize) -> f64 {
     began.elapsed().as_secs_f64() * 1e6 / times as f64
 }
 
-/// A file with room for records.
+/// Creates a file with preallocated space for records.
 fn reserved(path: &Path, records: usize) -> File {
     let file = OpenOptions::new()
         .write(true)
@@ -92,27 +92,27 @@ fn write_at(mut file: &File, bytes: &[u8], _: u64) {
     file.write_all(bytes).expect("the disk writes");
 }
 
-/// A context of 1 MB: 1,000 values of about 1 kB.
+/// Returns a context of 1 MB: 1,000 values of about 1 kB.
 fn megabyte() -> Value {
     let text = "a line of some text, with \"quotes\" and\nmore ".repeat(23);
     let values = (0..1_000).map(|at| (format!("ballast.{at}"), Value::String(text.clone())));
     Value::Object(values.collect::<Map<_, _>>())
 }
 
-fn steps(place: &Path, wanted: &dyn Fn(&str) -> bool) {
+fn steps(dir: &Path, wanted: &dyn Fn(&str) -> bool) {
     const STAGES: usize = 1_000;
     let pipeline = chain(STAGES, "noop");
     let mut number = 0;
     let mut folder = || {
         number += 1;
-        place.join(format!("run-{number}"))
+        dir.join(format!("run-{number}"))
     };
     let per_stage = |seconds: f64, stages: usize| seconds * 1e6 / stages as f64;
-    // Side by side, because the disk's own speed changes from second to second; the ratio of each pair is what counts.
+    // Measure in pairs and compare their ratios, because the speed of the disk changes from second to second.
     let mut paired = |engine: &Engine, ballast: Option<&Value>| {
         let mut pairs: Vec<(f64, f64)> = (0..11)
             .map(|_| {
-                let limit = synced_append(place, STAGES);
+                let limit = synced_append(dir, STAGES);
                 (
                     per_stage(timed(engine, pipeline, &folder(), ballast), STAGES),
                     limit,
@@ -160,7 +160,7 @@ fn steps(place: &Path, wanted: &dyn Fn(&str) -> bool) {
     ] {
         if wanted(name) {
             let engine = engine(Durability::Process, files);
-            let limit = plain_append(place, 100_000);
+            let limit = plain_append(dir, 100_000);
             let mut all: Vec<f64> = (0..21)
                 .map(|_| per_stage(timed(&engine, pipeline, &folder(), None), STAGES))
                 .collect();
@@ -199,8 +199,8 @@ fn steps(place: &Path, wanted: &dyn Fn(&str) -> bool) {
     }
 }
 
-/// Many runs at once, each durable; the cost of a step without that of making and ending a run.
-fn many(place: &Path, wanted: &dyn Fn(&str) -> bool) {
+/// Measures many durable runs at once. The result is the cost of a step, without that of starting and ending a run.
+fn many(dir: &Path, wanted: &dyn Fn(&str) -> bool) {
     const RUNS: usize = 1_000;
     if !wanted("W5d") {
         return;
@@ -209,7 +209,7 @@ fn many(place: &Path, wanted: &dyn Fn(&str) -> bool) {
     let mut figures = Vec::new();
     for round in 0..3 {
         let seconds = [short, long].map(|pipeline| {
-            let runs = place.join(format!("many-{round}-{}", pipeline.nodes.len()));
+            let runs = dir.join(format!("many-{round}-{}", pipeline.nodes.len()));
             let engine = Engine::builder()
                 .runs_dir(&runs)
                 .build()
@@ -233,8 +233,8 @@ fn many(place: &Path, wanted: &dyn Fn(&str) -> bool) {
         });
         figures.push((seconds[1] - seconds[0]) * 1e6 / (RUNS * 100) as f64);
     }
-    // The least: the records of one step of each run, written at once and synced once.
-    let file = reserved(&place.join("group"), RUNS * 100);
+    // The lower bound: the records of one step of each run, written and synced together.
+    let file = reserved(&dir.join("group"), RUNS * 100);
     let batch = vec![b'x'; RECORD * RUNS];
     let began = Instant::now();
     for round in 0..100 {
@@ -251,13 +251,13 @@ fn many(place: &Path, wanted: &dyn Fn(&str) -> bool) {
     );
 }
 
-/// A run of 10,000 finished stages that goes on.
-fn long_runs(place: &Path, wanted: &dyn Fn(&str) -> bool) {
+/// Measures how long it takes to resume a run with 10,000 finished stages.
+fn long_runs(dir: &Path, wanted: &dyn Fn(&str) -> bool) {
     if !wanted("W8") {
         return;
     }
     let pipeline = long_then_wait();
-    let folder = place.join("long");
+    let folder = dir.join("long");
     let engine = engine(Durability::Process, true);
     let runtime = single();
     runtime.block_on(async {
@@ -322,7 +322,7 @@ fn long_runs(place: &Path, wanted: &dyn Fn(&str) -> bool) {
     print("W8s the same, with a checkpoint", "ms", snapshot, limit, 3.0);
 }
 
-/// A loop of 10,000 stages before one that waits.
+/// Returns a pipeline with a loop of 10,000 stages before a stage that waits.
 fn long_then_wait() -> &'static Pipeline {
     support::lasting(
         "digraph long {
@@ -346,8 +346,8 @@ fn main() {
         .filter(|arg| arg.starts_with('W'))
         .collect();
     let wanted = |name: &str| only.is_empty() || only.iter().any(|prefix| name.starts_with(prefix.as_str()));
-    let place = tempfile::tempdir().expect("a temporary folder");
-    steps(place.path(), &wanted);
-    many(place.path(), &wanted);
-    long_runs(place.path(), &wanted);
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    steps(dir.path(), &wanted);
+    many(dir.path(), &wanted);
+    long_runs(dir.path(), &wanted);
 }

@@ -1,6 +1,7 @@
-//! W3, W4c and W5: what a long run, a branch and a waiting run hold, counted at the allocator; W7: what a first stage needs.
+//! W3, W4c and W5: the memory of a long run, a branch and a waiting run, counted at the allocator. W7: the memory of a
+//! first stage.
 //!
-//! `cargo bench -p orchestra-engine --bench memory`; one JSON line a figure.
+//! `cargo bench -p orchestra-engine --bench memory` prints one line of JSON per figure.
 
 #![allow(unsafe_code, clippy::expect_used)]
 
@@ -20,18 +21,18 @@ struct Counting;
 static HELD: AtomicUsize = AtomicUsize::new(0);
 static MOST: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: every call goes to the system's allocator unchanged; only counters are added.
+// SAFETY: every call is forwarded to the system allocator unchanged; only counters are added.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let held = HELD.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
         MOST.fetch_max(held, Ordering::Relaxed);
-        // SAFETY: the caller's promises are handed on.
+        // SAFETY: the caller upholds the contract of the system allocator.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         HELD.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller's promises are handed on.
+        // SAFETY: the caller upholds the contract of the system allocator.
         unsafe { System.dealloc(block, layout) }
     }
 }
@@ -39,7 +40,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// The most that is held beyond what was held before.
+/// Returns the peak memory during `work`, beyond the memory before it, in bytes.
 fn most(work: impl FnOnce()) -> f64 {
     let before = HELD.load(Ordering::Relaxed);
     MOST.store(before, Ordering::Relaxed);
@@ -57,7 +58,7 @@ fn main() {
             runtime.block_on(run(&engine, pipeline));
         })
     });
-    // What grows is the path, four bytes a stage; its list may double.
+    // Only the path grows, by four bytes per stage. Its list may double its capacity.
     let path = (turns[1] - turns[0]) / 27_000.0;
     print(
         "W3 memory that a stage of a loop adds, path included",
@@ -77,7 +78,7 @@ fn main() {
             assert!(result.expect("the run ends").is_success());
         });
     });
-    // The context is held once, whatever the number of branches.
+    // The context is stored once, whatever the number of branches.
     print(
         "W4c held a branch, with 1 MB of context",
         "bytes",
@@ -104,7 +105,7 @@ fn main() {
             drop(waits);
         });
     });
-    // The least: a task that waits for a boxed future and holds its values in a map.
+    // The lower bound: a task that waits for a boxed future and stores its values in a map.
     let least = most(|| {
         runtime.block_on(async {
             let wait = |_| {

@@ -1,6 +1,6 @@
-//! W4, W4s and W4c: what a branch costs, beside a bare batch of futures and of tasks.
+//! W4, W4s and W4c: the cost of a branch compared to plain batches of futures and of tasks.
 //!
-//! `cargo bench -p orchestra-engine --bench parallel`; one JSON line a workload.
+//! `cargo bench -p orchestra-engine --bench parallel` prints one line of JSON per workload.
 
 #![allow(clippy::expect_used)]
 
@@ -16,7 +16,7 @@ use support::{NAP, Noops, engine, fan, median, print, single};
 const BRANCHES: usize = 1_000;
 const ROUNDS: usize = 51;
 
-/// A batch of plain futures, each boxed and woken by itself.
+/// Runs a batch of plain futures, each boxed and woken separately.
 async fn batch(nap: bool) {
     let work = || -> Pin<Box<dyn Future<Output = u64>>> {
         Box::pin(async move {
@@ -34,7 +34,7 @@ async fn batch(nap: bool) {
     assert_eq!(sum, BRANCHES as u64);
 }
 
-/// The same as tasks.
+/// Runs the same batch as tasks.
 async fn tasks(nap: bool) {
     let mut all = tokio::task::JoinSet::new();
     for _ in 0..BRANCHES {

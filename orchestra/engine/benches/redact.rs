@@ -1,4 +1,4 @@
-//! How fast secrets are taken out: of output as tools write it, and of one that is full of escapes and encodings.
+//! The speed of redaction: for typical tool output, and for output full of escapes and encodings.
 //!
 //! `cargo bench -p orchestra-engine --bench redact`
 

@@ -1,6 +1,6 @@
-//! W1, W3, W5 and W7: what a stage, a run and a start cost, beside the least that they could.
+//! W1, W3, W5 and W7: the cost of a stage, a run and a start, compared to their lower bounds.
 //!
-//! `cargo bench -p orchestra-engine --bench run [NAME-PREFIX]`; one JSON line a workload.
+//! `cargo bench -p orchestra-engine --bench run [NAME-PREFIX]` prints one line of JSON per workload.
 
 #![allow(clippy::expect_used, clippy::exit, clippy::print_stdout)]
 
@@ -22,14 +22,14 @@ use orchestra_engine::{
 use serde_json::Value;
 use support::{Noops, chain, circle, engine, median, print, run, single};
 
-/// The argument by which the bench starts itself as a program that runs a pipeline.
+/// The argument with which the benchmark starts itself as a program that runs a pipeline.
 const CHILD: &str = "--first-stage";
-/// The same, telling its size there.
+/// Like [`CHILD`], but the program prints its memory size.
 const CHILD_SIZE: &str = "--first-stage-size";
-/// The argument by which it only tells its size.
+/// The argument with which the program only prints its memory size.
 const SIZE: &str = "--size";
 
-/// The least step that does the work: a boxed asynchronous call, two values kept, the next looked up.
+/// The minimal step: a boxed asynchronous call, two stored values, a lookup of the next step.
 trait Step: Send + Sync {
     fn run(&self, x: u64) -> Pin<Box<dyn Future<Output = u64> + Send + '_>>;
 }
@@ -165,7 +165,7 @@ fn many(wanted: &dyn Fn(&str) -> bool) {
     }
 }
 
-/// Ends the program as soon as a stage begins.
+/// A handler that exits the program as soon as a stage starts.
 struct Leave;
 
 impl Handler for Leave {
@@ -201,13 +201,13 @@ fn first_stage() {
     });
 }
 
-/// What a process that tells its own size tells, in megabytes.
+/// Returns the memory size that a child process prints, in megabytes.
 fn resident(program: &Path, argument: &str) -> Option<f64> {
     let output = Command::new(program).arg(argument).output().ok()?;
     String::from_utf8(output.stdout).ok()?.trim().parse().ok()
 }
 
-/// Prints the most memory that this process had resident, in megabytes.
+/// Prints the peak resident memory of this process, in megabytes.
 fn tell_size() {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let most = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -237,7 +237,7 @@ fn starts() {
             assert!(command.status().expect("the program starts").success());
             began.elapsed().as_secs_f64() * 1e3
         };
-        // In turn, so that what else the machine does falls on both.
+        // Alternate, so that other load of the machine affects both.
         let mut times: Vec<[f64; 2]> = Vec::new();
         for _ in 0..101 {
             times.push([start(&own, Some(CHILD)), start(&empty, None)]);

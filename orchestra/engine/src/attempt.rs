@@ -1,4 +1,4 @@
-//! One attempt of a stage: started, polled, waited for, cut short.
+//! An attempt of a stage, from its start until it ends or is cut short.
 
 use std::any::Any;
 use std::future::poll_fn;
@@ -19,7 +19,8 @@ use crate::stage_end::{StageEnd, Suspension};
 use crate::steering::Active;
 use crate::workspace::WorkspaceStage;
 
-/// How long a cancelled handler that ends itself is waited for; tools are killed after two seconds at the latest.
+/// The time that a cancelled handler which ends itself gets to finish. Tools are killed after two seconds at the
+/// latest.
 const END_GRACE: Duration = Duration::from_secs(5);
 
 /// An attempt that has begun.
@@ -33,30 +34,31 @@ pub(crate) struct Attempt<'h> {
     _active: Option<Active>,
 }
 
-/// How far the call of the handler is.
+/// The progress of the handler call.
 enum Call<'h> {
-    /// It is made when the stage has its files.
+    /// The handler is called once the stage has its files.
     Waits(Box<WorkspaceStage>, StageContext),
-    /// It was made.
+    /// The handler has been called.
     Made(HandlerFuture<'h>),
-    /// It is over, and nothing of it runs any more.
+    /// The call has ended; nothing of it is still running.
     Over,
 }
 
-/// What came of an attempt that had to be waited for.
+/// The end of an attempt.
 pub(crate) enum Ended {
-    /// The stage has an outcome.
+    /// The attempt returned an outcome.
     Outcome(Outcome),
-    /// The run stops where it is.
+    /// The attempt pauses the run.
     Suspended(Suspension),
-    /// It took longer than the stage's `timeout`.
+    /// The attempt exceeded the `timeout` of its stage.
     TimedOut(Duration),
-    /// It is not wanted any more.
+    /// The attempt was cancelled.
     Cancelled,
 }
 
 impl<'h> Attempt<'h> {
-    /// Calls the handler, unless it needs files first. A panic before there is a future is an outcome already.
+    /// Calls the handler, unless the stage needs files first. Returns an outcome if the handler panics before it
+    /// returns a future.
     pub(crate) fn begin(
         run: &Run,
         resolved: &'h Resolved,
@@ -93,7 +95,7 @@ impl<'h> Attempt<'h> {
         })
     }
 
-    /// Goes on as far as it can without waiting.
+    /// Polls the handler. Stays pending while the stage waits for its files.
     pub(crate) fn poll(&mut self, cx: &mut TaskContext<'_>) -> Poll<StageEnd> {
         let _entered = self.span.enter();
         let Call::Made(future) = &mut self.call else {
@@ -105,7 +107,7 @@ impl<'h> Attempt<'h> {
         }
     }
 
-    /// Says how the attempt ended whose handler has.
+    /// Converts the result of the handler into the end of the attempt.
     pub(crate) fn ended(&self, run: &Run, end: StageEnd) -> Ended {
         match end.into_result() {
             Ok(finished) => Ended::Outcome(run.admit(&self.id, finished)),
@@ -113,7 +115,8 @@ impl<'h> Attempt<'h> {
         }
     }
 
-    /// Waits until the attempt ends, or must; before and behind it, for its files.
+    /// Waits until the attempt ends, times out or is cancelled. Prepares its files before the call and saves them after
+    /// it.
     pub(crate) async fn wait(&mut self, run: &Run, cancelled: &CancellationToken) -> Ended {
         let (Some(work), Call::Waits(..)) = (run.work_files(), &self.call) else {
             return self.ends(run, cancelled).await;
@@ -121,16 +124,20 @@ impl<'h> Attempt<'h> {
         let Call::Waits(files, context) = std::mem::replace(&mut self.call, Call::Over) else {
             return Ended::Cancelled;
         };
-        // What is done to files is never left half done.
-        let place = match work.session.enter(&files).await {
+        // Operations on files are never interrupted.
+        let workplace = match work.session.enter(&files).await {
             _ if cancelled.is_cancelled() => return Ended::Cancelled,
-            Ok(place) => place,
+            Ok(workplace) => workplace,
             Err(error) => return Ended::Outcome(error.outcome()),
         };
         if self.timeout.is_some() {
             self.started = run.settings.clock.elapsed();
         }
-        let mut outcome = match call(&self.span, self.resolved, context.placed(place, files.clone())) {
+        let mut outcome = match call(
+            &self.span,
+            self.resolved,
+            context.with_workplace(workplace, files.clone()),
+        ) {
             Err(outcome) => *outcome,
             Ok(future) => {
                 self.call = Call::Made(future);
@@ -150,7 +157,7 @@ impl<'h> Attempt<'h> {
             outcome = panicked(&*panic);
         }
         let before = outcome.context_updates.clone();
-        // Whoever is asked there is asked no longer when the attempt is cancelled.
+        // If the attempt is cancelled, the token withdraws any question that `leave` is asking.
         let token = run.token(&self.id);
         let mut leaving = work.session.leave(&files, outcome);
         let left = tokio::select! {
@@ -174,7 +181,7 @@ impl<'h> Attempt<'h> {
         }
     }
 
-    /// Waits until the handler ends, or must.
+    /// Waits until the handler ends, times out or is cancelled.
     async fn ends(&mut self, run: &Run, cancelled: &CancellationToken) -> Ended {
         let clock = &run.settings.clock;
         let timeout = self.timeout;
@@ -197,7 +204,8 @@ impl<'h> Attempt<'h> {
         ended
     }
 
-    /// Ends what the attempt started, before anything else happens. A destructor may panic too; that is the outcome.
+    /// Drops the handler call and releases the token of the attempt. Returns the outcome of a panic if a destructor
+    /// panics.
     pub(crate) fn end(self, run: &Run, cut_short: bool) -> Result<(), Box<Outcome>> {
         let Attempt { call, id, .. } = self;
         let dropped = catch_unwind(AssertUnwindSafe(|| drop(call)));
@@ -216,12 +224,12 @@ fn call<'h>(
     call.map_err(|panic| Box::new(panicked(&*panic)))
 }
 
-/// The outcome of an attempt that took longer than its stage allows (rule Y6).
+/// Returns the outcome of an attempt that exceeded its `timeout` (rule Y6).
 pub(crate) fn timed_out(limit: Duration) -> Outcome {
     Outcome::fail(format!("timed out after {}", format_duration(limit))).with_code("timeout")
 }
 
-/// Rings when the timer does; no timer never rings.
+/// Polls a timer. Returns `Pending` if there is none.
 pub(crate) fn ring(timer: &mut Option<Sleep>, cx: &mut TaskContext<'_>) -> Poll<()> {
     match timer {
         Some(timer) => timer.as_mut().poll(cx),
@@ -229,7 +237,7 @@ pub(crate) fn ring(timer: &mut Option<Sleep>, cx: &mut TaskContext<'_>) -> Poll<
     }
 }
 
-/// The outcome of a handler that panicked (Attractor 4.12).
+/// Returns the outcome of a handler that panicked (Attractor 4.12).
 fn panicked(panic: &(dyn Any + Send)) -> Outcome {
     let message = panic
         .downcast_ref::<&str>()

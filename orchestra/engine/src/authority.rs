@@ -1,4 +1,4 @@
-//! The one door through which context values of stages come (rule K1).
+//! The check of the context values that stages write (rule K1). All values from stages pass through it.
 
 use std::collections::BTreeMap;
 
@@ -10,15 +10,15 @@ use crate::event::EventKind;
 use crate::run::Run;
 use crate::stage_end::Finished;
 
-/// How many characters of a key a warning shows.
+/// Maximum number of characters of a key in a warning.
 const SHOWN: usize = 120;
-/// How many keys a warning names.
+/// Maximum number of keys in a warning.
 const NAMED: usize = 1_000;
 /// The code of the warning.
 const RESERVED_KEY: &str = "reserved_key";
 
 impl Run {
-    /// Makes the outcome that the run takes from a stage: values under reserved keys are left out, with a warning,
+    /// Returns the outcome that the run accepts from a stage. Removes values under reserved keys, with a warning,
     /// unless the engine recorded them.
     pub(crate) fn admit(&self, id: &EffectId, finished: Finished) -> Outcome {
         let Finished {
@@ -26,7 +26,7 @@ impl Run {
             recorded,
         } = finished;
         let runs_tool = self.pipeline.stage(id.node).kind() == kind::TOOL;
-        let may = |key: &str, _: &Value| match KeyOwner::of(key) {
+        let may = |key: &str, _: &Value| match KeyOwner::of_key(key) {
             None => true,
             Some(KeyOwner::ToolStage) => runs_tool && is_own_tool_key(key),
             Some(_) => false,
@@ -37,7 +37,8 @@ impl Run {
         outcome
     }
 
-    /// Makes the outcome that the run takes from its workspace, which was given one with the updates `before`.
+    /// Returns the outcome that the run accepts from its workspace. `before` holds the context updates of the outcome
+    /// that the workspace received; the workspace may return these unchanged.
     pub(crate) fn admit_from_workspace(
         &self,
         id: &EffectId,
@@ -49,7 +50,8 @@ impl Run {
             recorded,
         } = finished;
         let may = |key: &str, value: &Value| {
-            matches!(KeyOwner::of(key), None | Some(KeyOwner::Workspace)) || before.get(key) == Some(value)
+            matches!(KeyOwner::of_key(key), None | Some(KeyOwner::Workspace))
+                || before.get(key) == Some(value)
         };
         let refused = retain(&mut outcome.context_updates, may);
         self.warn_of_reserved(id, &refused);
@@ -57,7 +59,7 @@ impl Run {
         outcome
     }
 
-    /// Tells of the reserved keys that a stage tried to write.
+    /// Emits a warning about the reserved keys that a stage tried to write.
     pub(crate) fn warn_of_reserved(&self, id: &EffectId, keys: &[String]) {
         if keys.is_empty() || !self.sink.wanted() {
             return;
@@ -89,8 +91,8 @@ impl Run {
     }
 }
 
-/// Returns whether a key is one that a tool may add to those that the engine measures: `tool.NAME` in this very spelling,
-/// and neither one of them nor above or below one.
+/// Returns whether a tool stage may write a key. The key must be `tool.NAME` in exactly this spelling, and `NAME` must
+/// neither be a key that the engine writes nor be nested below one.
 fn is_own_tool_key(key: &str) -> bool {
     let name = key.strip_prefix("tool.").unwrap_or_default();
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '_' | '.');
@@ -98,7 +100,7 @@ fn is_own_tool_key(key: &str) -> bool {
     !first.is_empty() && name.chars().all(plain) && !["output", "exit_code", "last_line"].contains(&first)
 }
 
-/// Removes the values that may not be written; returns their keys.
+/// Removes the values that must not be written. Returns their keys.
 fn retain(updates: &mut BTreeMap<String, Value>, may: impl Fn(&str, &Value) -> bool) -> Vec<String> {
     let mut refused = Vec::new();
     updates.retain(|key, value| {
@@ -111,11 +113,11 @@ fn retain(updates: &mut BTreeMap<String, Value>, may: impl Fn(&str, &Value) -> b
     refused
 }
 
-/// Returns whether a script may give a value in place of the engine's handler of a kind, or of the run's workspace, which
-/// records it in a real run.
+/// Returns whether a script may provide a value that is recorded in a real run by the engine's handler of this kind, or
+/// by the workspace.
 pub(crate) fn is_recorded_by(kind: &str, key: &str) -> bool {
     match kind {
-        _ if KeyOwner::of(key) == Some(KeyOwner::Workspace) => true,
+        _ if KeyOwner::of_key(key) == Some(KeyOwner::Workspace) => true,
         kind::CODERGEN => key == "last_response",
         kind::FAN_IN => key.starts_with("parallel.fan_in."),
         kind::MANAGER_LOOP => key.starts_with("stack.child."),

@@ -1,4 +1,4 @@
-//! Binding a compiled pipeline to handlers: the wrong pair cannot be written.
+//! Bindings of compiled pipelines to handlers. A pipeline cannot be started with handlers of another type.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -10,8 +10,8 @@ use crate::handler::HandlerSet;
 
 /// A pipeline together with the type `H` of the handlers that it was checked against when the program was built.
 ///
-/// The handlers are an argument of the trait, not a type inside it, so that a public pipeline may be bound to private
-/// handlers; there is never more than one of them for a pipeline.
+/// `H` is a parameter of the trait and not an associated type, so that a public pipeline can be bound to private
+/// handlers. A pipeline is bound to at most one `H`.
 ///
 /// ```
 /// use orchestra_engine::{Binding, Builtin, Engine};
@@ -42,16 +42,17 @@ use crate::handler::HandlerSet;
     note = "say `pipeline!(.., handlers = MyHandlers)`, or bind it with `orchestra::bind!`"
 )]
 pub trait Binding<H: HandlerSet> {
-    /// The pipeline.
+    /// Returns the pipeline.
     fn pipeline(&self) -> &'static Pipeline;
 
-    /// The project configuration that it was checked with, where it is part of the program.
+    /// Returns the project configuration that the pipeline was checked with. Returns `None` if the configuration is not
+    /// part of the program.
     fn configuration(&self) -> Option<CompiledConfiguration> {
         None
     }
 }
 
-/// A project configuration in constant data: its path, and paths with texts of all files that it needs.
+/// A project configuration in constant data: its path, and the paths and texts of all files that it needs.
 ///
 /// ```
 /// use orchestra_engine::CompiledConfiguration;
@@ -63,13 +64,13 @@ pub trait Binding<H: HandlerSet> {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CompiledConfiguration {
-    /// The path of the configuration.
+    /// The path of the configuration file.
     pub path: &'static str,
-    /// All files, the configuration among them.
+    /// The path and text of each file, including the configuration file.
     pub files: &'static [(&'static str, &'static str)],
 }
 
-/// The mark of a generated module that is bound to handlers; `pipeline!` implements it when handlers are named.
+/// The marker of a generated module that is bound to handlers. `pipeline!` implements it if handlers are named.
 ///
 /// ```
 /// use orchestra_engine::{Binding, Bound, Builtin, Compiled};
@@ -94,7 +95,7 @@ pub struct CompiledConfiguration {
 )]
 pub trait Bound<H>: 'static {}
 
-/// A compiled pipeline: constant data, and the mark that tells what it is bound to.
+/// A compiled pipeline: constant data, with a marker type that determines the handlers that it is bound to.
 ///
 /// ```
 /// use orchestra_engine::{Bound, Builtin, Compiled, Engine};
@@ -122,7 +123,7 @@ pub struct Compiled<M> {
 }
 
 impl<M> Compiled<M> {
-    /// Used by generated code.
+    /// Creates a compiled pipeline. Used by generated code.
     #[doc(hidden)]
     pub const fn new(pipeline: &'static Pipeline) -> Compiled<M> {
         Compiled {
@@ -132,7 +133,7 @@ impl<M> Compiled<M> {
         }
     }
 
-    /// Used by generated code.
+    /// Adds the project configuration. Used by generated code.
     #[doc(hidden)]
     pub const fn configured(
         mut self,
@@ -143,7 +144,7 @@ impl<M> Compiled<M> {
         self
     }
 
-    /// The project configuration that it was checked with.
+    /// Returns the project configuration that the pipeline was checked with, if it is part of the program.
     pub const fn configuration(&self) -> Option<CompiledConfiguration> {
         self.configuration
     }
@@ -183,7 +184,7 @@ impl<B: Binding<H>, H: HandlerSet> Binding<H> for &B {
     }
 }
 
-/// The built-in handlers, named in a set for the reader; every engine has them.
+/// The built-in handlers as a handler set. It only makes them visible to the reader: every engine has them already.
 ///
 /// ```
 /// use orchestra_engine::{Builtin, HandlerSet, Registry};
@@ -200,7 +201,7 @@ impl HandlerSet for Builtin {
     fn register(self, _: &mut crate::registry::Registry) {}
 }
 
-/// A value that supplies a handler set: the set itself, or it without [`Builtin`].
+/// A value that provides a handler set: the set itself, or the set without [`Builtin`].
 ///
 /// ```
 /// use orchestra_engine::{Builtin, HandlerSet, Kinds, Registry, Supplies};
@@ -219,7 +220,7 @@ impl HandlerSet for Builtin {
 /// assert_eq!(mine, Mine);
 /// ```
 pub trait Supplies<S: HandlerSet> {
-    /// The set.
+    /// Returns the set.
     fn supply(self) -> S;
 }
 

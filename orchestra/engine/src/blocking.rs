@@ -1,4 +1,4 @@
-//! Functions that do not give way run beside the engine's own threads.
+//! Execution of blocking functions outside of the threads that run stages.
 
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -8,27 +8,27 @@ use tokio::task::JoinError;
 use crate::process::has_thread;
 use crate::store::FileSystem;
 
-/// Runs a function that does not give way; a panic in it goes on in the caller. Used by generated code.
+/// Runs a blocking function. A panic in it is resumed in the caller. Used by generated code.
 ///
-/// A function cannot be stopped from outside: when the stage is cancelled or out of time, the function runs to its
-/// end, but nobody waits for it.
+/// A blocking function cannot be stopped: if the stage is cancelled or times out, the function runs to its end and its
+/// result is dropped.
 #[doc(hidden)]
 pub async fn blocking<T: Send + 'static>(function: impl FnOnce() -> T + Send + 'static) -> T {
     match beside(function).await {
         Ok(value) => value,
         Err(error) => match error.try_into_panic() {
             Ok(payload) => resume_unwind(payload),
-            // Only the end of the whole runtime cancels the task, and then nobody waits for an answer.
+            // The task is only cancelled when the runtime shuts down, and then nobody waits for the result.
             Err(_) => std::future::pending().await,
         },
     }
 }
 
-/// Runs a function that works on the files of runs away from the threads that run stages, because it may wait for a disk;
-/// in place where the files exist in this process alone.
+/// Runs a function that works on the files of runs on a blocking thread, because it may wait for a disk. Runs it in
+/// place if the files only exist in this process.
 ///
 /// # Errors
-/// The function panicked, or the runtime was shut down.
+/// Returns an error if the function panics or the runtime shuts down.
 pub(crate) async fn on_files<T: Send + 'static>(
     files: Arc<dyn FileSystem>,
     function: impl FnOnce() -> T + Send + 'static,
@@ -39,10 +39,10 @@ pub(crate) async fn on_files<T: Send + 'static>(
     beside(function).await
 }
 
-/// Runs a function that does not give way on a thread for such; in place where the system has no more threads.
+/// Runs a blocking function on a blocking thread. Runs it in place if the system has no threads left.
 ///
 /// # Errors
-/// The function panicked, or the runtime was shut down.
+/// Returns an error if the function panics or the runtime shuts down.
 #[doc(hidden)]
 pub async fn beside<T: Send + 'static>(
     function: impl FnOnce() -> T + Send + 'static,

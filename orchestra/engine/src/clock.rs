@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// A moment in UTC, to the millisecond; shown as RFC 3339.
+/// A point in time in UTC with millisecond precision, displayed as RFC 3339.
 ///
 /// ```
 /// use orchestra_engine::Timestamp;
@@ -21,21 +21,24 @@ pub struct Timestamp {
 }
 
 impl Timestamp {
-    /// A moment by its milliseconds since 1970 began.
+    /// Creates a timestamp from the number of milliseconds since 1970-01-01 UTC.
     pub const fn from_millis(millis: u64) -> Timestamp {
         Timestamp { millis }
     }
 
-    /// The milliseconds since 1970 began.
+    /// Returns the number of milliseconds since 1970-01-01 UTC.
     pub const fn as_millis(self) -> u64 {
         self.millis
     }
 
-    /// The moment of its RFC 3339 text in UTC, with milliseconds or without.
+    /// Parses an RFC 3339 timestamp in UTC, with or without milliseconds. Returns `None` if it is invalid.
     fn parse(text: &str) -> Option<Timestamp> {
-        let number = |digits: &str| match digits.bytes().all(|byte| byte.is_ascii_digit()) {
-            true => digits.parse::<u64>().ok(),
-            false => None,
+        let number = |digits: &str| {
+            if digits.bytes().all(|byte| byte.is_ascii_digit()) {
+                digits.parse::<u64>().ok()
+            } else {
+                None
+            }
         };
         let (date, time) = text.strip_suffix('Z')?.split_once('T')?;
         let (time, millis) = match time.split_once('.') {
@@ -45,7 +48,7 @@ impl Timestamp {
         };
         let [year, month, day] = three(date.split('-').map(number))?;
         let [hour, minute, second] = three(time.split(':').map(number))?;
-        // Years begin in March, as above. What does not come out as it went in was no date.
+        // Years begin in March, as in `civil`. A date that does not round-trip is invalid.
         let (year_of_march, month_of_march) = match month {
             3..=12 => (year, month - 3),
             1..=2 => (year.checked_sub(1)?, month + 9),
@@ -63,7 +66,7 @@ impl Timestamp {
         (moment.civil() == [year, month, day, hour, minute, second]).then_some(moment)
     }
 
-    /// Year, month, day, hour, minute and second.
+    /// Returns year, month, day, hour, minute and second.
     pub(crate) fn civil(self) -> [u64; 6] {
         let seconds = self.millis / 1_000;
         let (days, second) = (seconds / 86_400, seconds % 86_400);
@@ -85,7 +88,7 @@ impl Timestamp {
     }
 }
 
-/// Three numbers, and no more.
+/// Returns three numbers. Returns `None` if there are fewer or more.
 fn three(mut numbers: impl Iterator<Item = Option<u64>>) -> Option<[u64; 3]> {
     let three = [numbers.next()??, numbers.next()??, numbers.next()??];
     numbers.next().is_none().then_some(three)
@@ -114,16 +117,16 @@ impl<'de> Deserialize<'de> for Timestamp {
         Timestamp::parse(&text).ok_or_else(|| {
             let text = text.escape_debug();
             de::Error::custom(format_args!(
-                "`{text}` is no moment such as 2026-11-21T15:30:00.042Z"
+                "`{text}` is not a timestamp such as 2026-11-21T15:30:00.042Z"
             ))
         })
     }
 }
 
-/// A wait for some time.
+/// A future that completes after a duration.
 pub type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// What tells the time and waits.
+/// A source of time and of timers.
 ///
 /// ```
 /// use std::time::Duration;
@@ -145,29 +148,32 @@ pub type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// # Ok::<(), orchestra_engine::BuildError>(())
 /// ```
 pub trait Clock: Send + Sync + 'static {
-    /// The time of day, for people.
+    /// Returns the wall-clock time, for display.
     fn now(&self) -> Timestamp;
 
-    /// The time since some fixed moment; it never goes back. It may stand still while the machine sleeps.
+    /// Returns the time since a fixed but arbitrary moment. It never goes backwards. It may not advance while the
+    /// machine is suspended.
     fn elapsed(&self) -> Duration;
 
-    /// Waits, by the hand of [`elapsed`](Clock::elapsed).
+    /// Waits for a duration, as measured by [`elapsed`](Clock::elapsed).
     fn sleep(&self, duration: Duration) -> Sleep;
 
-    /// The time since the machine was started, which goes on while it sleeps: by it the deadlines of people are kept.
-    /// `None` where the clock has no such hand; [`elapsed`](Clock::elapsed) counts in its place.
+    /// Returns the time since the machine booted, including the time during which it was suspended. The deadlines of
+    /// people are measured by it. Returns `None` if the clock does not provide it; then [`elapsed`](Clock::elapsed) is
+    /// used.
     fn since_boot(&self) -> Option<Duration> {
         None
     }
 
-    /// Which start of which machine [`since_boot`](Clock::since_boot) counts from: clocks of one name agree on it, also
-    /// in different processes. `None` where that is not known; across processes the time of day counts in its place.
+    /// Returns the id of the boot that [`since_boot`](Clock::since_boot) counts from. Clocks with the same id agree on
+    /// `since_boot`, also in different processes. Returns `None` if the id is unknown; then the wall clock is used
+    /// across processes.
     fn boot_id(&self) -> Option<&str> {
         None
     }
 }
 
-/// The clock of the system; waits are those of tokio. On Linux it knows how long the machine has slept.
+/// The clock of the system, with the timers of tokio. On Linux it provides the time since boot.
 ///
 /// ```
 /// use orchestra_engine::{Clock, SystemClock};
@@ -181,7 +187,7 @@ pub struct SystemClock {
 }
 
 impl SystemClock {
-    /// A clock.
+    /// Creates a clock.
     pub fn new() -> SystemClock {
         SystemClock {
             origin: Instant::now(),

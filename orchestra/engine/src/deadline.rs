@@ -1,4 +1,5 @@
-//! Deadlines of people: they hold over a sleep of the machine, a jump of the time of day, and a new process.
+//! Deadlines of people. They hold if the machine is suspended, the wall clock jumps, or another process resumes the
+//! run.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,24 +8,25 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::{Clock, Sleep, Timestamp};
 
-/// How late a wait may notice that the machine has slept: timers stand still while it does.
+/// The longest sleep of a wait. Timers do not advance while the machine is suspended, so a wait may notice the elapsed
+/// time late by this much.
 const SLICE: Duration = Duration::from_millis(500);
 
-/// When a wait began, in a form from which another process can go on.
+/// The start of a wait, in a form that another process can use.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Began {
     at: Timestamp,
-    /// The microseconds of the hand that goes on while the machine sleeps.
+    /// The microseconds of the clock that includes the time during which the machine was suspended.
     micros: u64,
-    /// The start of the machine since which they count, where that is known.
+    /// The boot from which `micros` counts, if it is known.
     boot: Option<String>,
-    /// Whether this process saw it begin, so that its clock's hand is the same.
+    /// `true` if the wait began in this process, so that `micros` is of the same clock.
     #[serde(skip)]
     here: bool,
 }
 
 impl Began {
-    /// Now.
+    /// Creates a start at the current time.
     pub(crate) fn now(clock: &dyn Clock) -> Began {
         Began {
             at: clock.now(),
@@ -34,8 +36,8 @@ impl Began {
         }
     }
 
-    /// A moment that another process wrote down.
-    pub(crate) fn of(at: Timestamp, micros: u64, boot: Option<String>) -> Began {
+    /// Creates a start that another process recorded.
+    pub(crate) fn new(at: Timestamp, micros: u64, boot: Option<String>) -> Began {
         Began {
             at,
             micros,
@@ -44,11 +46,11 @@ impl Began {
         }
     }
 
-    /// How much is left of a delay. Within one start of the machine the time of day does not count; after another one
-    /// nothing else can, and where it went back no time has passed.
+    /// Returns the rest of a delay. The wall clock is ignored within one boot. After another boot there is only the
+    /// wall clock; if it went backwards, no time has passed.
     pub(crate) fn left(&self, clock: &dyn Clock, delay: Duration) -> Duration {
         let same_boot = self.boot.is_some() && self.boot.as_deref() == clock.boot_id();
-        // A hand that went back is another one, such as that of a container with times of its own.
+        // A clock that went backwards is a different one, such as that of a container with times of its own.
         let passed = micros(clock)
             .checked_sub(self.micros)
             .filter(|_| self.here || same_boot)
@@ -58,14 +60,14 @@ impl Began {
     }
 }
 
-/// The microseconds of the hand that goes on while the machine sleeps.
+/// Returns the microseconds of the clock that includes the time during which the machine was suspended.
 pub(crate) fn micros(clock: &dyn Clock) -> u64 {
     let time = clock.since_boot().unwrap_or_else(|| clock.elapsed());
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Waits until a delay after a beginning has passed, whether the machine is awake or asleep: at most half a second late
-/// after it woke. What is left is found out once, so the time of day may jump while it waits.
+/// Waits until a delay after `began` has passed, whether the machine is awake or suspended. The wait ends at most half
+/// a second late after the machine wakes. The rest of the delay is computed once, so the wall clock may jump meanwhile.
 pub(crate) fn wait_until(clock: &Arc<dyn Clock>, began: &Began, delay: Duration) -> Sleep {
     let left = began.left(&**clock, delay);
     let Some(from) = clock.since_boot() else {
@@ -80,7 +82,7 @@ pub(crate) fn wait_until(clock: &Arc<dyn Clock>, began: &Began, delay: Duration)
             sleep.await;
             slept = slept.saturating_add(slice);
             let passed = clock.since_boot().unwrap_or_default().saturating_sub(from);
-            // What was slept has passed, whatever the other hand says: the wait ends.
+            // The time slept has passed even if the other clock says less, so the wait always ends.
             let rest = left.saturating_sub(passed.max(slept));
             if rest.is_zero() {
                 return;

@@ -4,10 +4,10 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 
-use orchestra_graph::{ChildReader, ReadFault};
+use orchestra_graph::{ChildReader, ReadError};
 
-/// Reads the files of child pipelines from the disk, for programs that load pipelines while they run. A relative path
-/// is looked up where the program runs, as that of the parent is.
+/// A reader of the files of child pipelines from the disk, for programs that load pipelines at run time. A relative
+/// path is resolved in the working directory of the program, as that of the parent is.
 ///
 /// ```
 /// use orchestra_engine::Disk;
@@ -21,11 +21,11 @@ use orchestra_graph::{ChildReader, ReadFault};
 pub struct Disk;
 
 impl Disk {
-    /// Opens a file for reading, and refuses whatever may never end or never begin: pipes, devices, sockets, folders. Only
-    /// `/dev/stdin` and `/dev/fd/N`, which shells give for what they pipe, may be pipes.
+    /// Opens a file for reading. Refuses everything that may block or never end: pipes, devices, sockets, folders. Only
+    /// `/dev/stdin` and `/dev/fd/N`, which shells pass for what they pipe, may be pipes.
     ///
     /// # Errors
-    /// It cannot be opened, or is no regular file.
+    /// The file cannot be opened, or is not a regular file.
     pub fn open(path: impl AsRef<Path>) -> io::Result<File> {
         let path = path.as_ref();
         if path == Path::new("/dev/stdin") || path.starts_with("/dev/fd") {
@@ -34,20 +34,21 @@ impl Disk {
         let mut options = OpenOptions::new();
         options.read(true);
         #[cfg(unix)]
-        // Without waiting for a writer: what stands there may be a pipe.
+        // Do not wait for a writer: the file may be a pipe.
         std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NONBLOCK);
         let file = options.open(path)?;
-        match file.metadata()?.is_file() {
-            true => Ok(file),
-            false => Err(io::Error::new(
+        if file.metadata()?.is_file() {
+            Ok(file)
+        } else {
+            Err(io::Error::new(
                 ErrorKind::InvalidInput,
                 "it is not a regular file",
-            )),
+            ))
         }
     }
 
-    /// Reads a file, but not more than some bytes of it, however long it is. Whoever asks for one byte more than it takes
-    /// finds out that there is more.
+    /// Reads at most `most` bytes of a file. A caller that requests one byte more than it accepts can detect a longer
+    /// file.
     ///
     /// ```
     /// use orchestra_engine::Disk;
@@ -60,7 +61,7 @@ impl Disk {
     /// ```
     ///
     /// # Errors
-    /// As of [`open`](Disk::open), or it cannot be read.
+    /// The same as those of [`open`](Disk::open), or the file cannot be read.
     pub fn read_at_most(path: impl AsRef<Path>, most: u64) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         Disk::open(path)?.take(most).read_to_end(&mut bytes)?;
@@ -69,17 +70,17 @@ impl Disk {
 }
 
 impl ChildReader for Disk {
-    fn read(&self, path: &str, limit: u64) -> Result<Vec<u8>, ReadFault> {
-        let fault = |error: io::Error| match error.kind() {
-            ErrorKind::NotFound | ErrorKind::NotADirectory => ReadFault::Missing,
-            _ => ReadFault::Other(error.to_string()),
+    fn read(&self, path: &str, limit: u64) -> Result<Vec<u8>, ReadError> {
+        let error = |error: io::Error| match error.kind() {
+            ErrorKind::NotFound | ErrorKind::NotADirectory => ReadError::Missing,
+            _ => ReadError::Other(error.to_string()),
         };
-        let length = fs::metadata(path).map_err(fault)?.len();
+        let length = fs::metadata(path).map_err(error)?.len();
         if length > limit {
-            // Devices have no length, and what is none of a file is said by its own error.
-            Disk::open(path).map_err(fault)?;
-            return Err(ReadFault::TooLong(length));
+            // A device has no length; opening it returns the better error.
+            Disk::open(path).map_err(error)?;
+            return Err(ReadError::TooLong(length));
         }
-        Disk::read_at_most(path, limit + 1).map_err(fault)
+        Disk::read_at_most(path, limit + 1).map_err(error)
     }
 }

@@ -1,4 +1,4 @@
-//! The driver: does what the machine says, one task a run, and tells it what came of it.
+//! The driver: executes the effects of the machine and applies the resulting events to it, in one task per run.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -17,61 +17,61 @@ use crate::attempt::{Attempt, Ended, ring, timed_out};
 use crate::builtin::simulate::answer_of;
 use crate::builtin::status;
 use crate::clock::{Sleep, Timestamp};
+use crate::commit::CommitProgress;
 use crate::deadline::Began as Since;
+use crate::emit::Began;
 use crate::error::RunError;
 use crate::event::EventKind;
+use crate::history::StageHistory;
 use crate::interview::InterviewError;
-use crate::keeping::Keeping;
-use crate::ledger;
+use crate::journal_writer::JournalWriter;
 use crate::pending::{Done, Pending};
+use crate::recovery::Recovery;
 use crate::requests::Request;
 use crate::resolve::Handlers;
 use crate::result::{RunResult, RunStatus};
 use crate::run::Run;
-use crate::settle::Settled;
 use crate::stage::StageContext;
 use crate::stage_end::{Suspension, SuspensionCause};
 use crate::store::{Commit, Position, StageFile, StoreError};
 use crate::stored_text::latest;
-use crate::surroundings::Surroundings;
-use crate::take_up::TakenUp;
-use crate::tell::Began;
+use crate::usage_meter;
 
-/// How many effects may be done without waiting before other tasks get their turn.
+/// The number of effects that may be executed without waiting before other tasks get a turn.
 const EFFECTS_A_TURN: u32 = 64;
 
 pub(crate) struct Driver {
     pub(crate) run: Arc<Run>,
     pub(crate) machine: Machine,
-    /// What the machine said, and nobody was told yet.
+    /// The effects that the machine returned and the driver has not handled yet.
     pub(crate) effects: Vec<Effect>,
-    /// What is to be done, in order.
+    /// The actions to execute, in order.
     pub(crate) actions: VecDeque<Action>,
     pub(crate) limits: Limits,
     pub(crate) began: Duration,
-    /// How long the run was going in other processes.
+    /// The time for which other processes executed the run.
     pub(crate) before: Duration,
-    /// Whether the machine wants to know the time.
+    /// `true` if the machine needs to receive the elapsed time.
     pub(crate) timed: bool,
     pub(crate) stages_began: Began,
-    /// The time of what is told now: one look at the clock for all that happens at once.
+    /// The time of the events that are emitted now. The clock is read once for all events that occur together.
     pub(crate) now: Timestamp,
     pub(crate) elapsed: Duration,
-    /// The journal; `None` where nothing is kept.
-    pub(crate) keeping: Option<Box<Keeping>>,
-    /// What the run was taken up with, where another process began it.
-    pub(crate) taken_up: Option<Box<TakenUp>>,
-    /// Whether somebody's wish that the run end is under way.
+    /// The journal; `None` if nothing is persisted.
+    pub(crate) journal: Option<Box<JournalWriter>>,
+    /// The recovery of the run; `None` if this process started the run.
+    pub(crate) recovery: Option<Box<Recovery>>,
+    /// `true` while a request to end the run is in progress.
     pub(crate) stopping: bool,
-    /// What will make the run stop where it is.
+    /// The event that will pause the run.
     pub(crate) pausing: Option<Box<Event>>,
-    /// What the run needs to go on, from before it was told to stop, and how far the journal was.
-    pub(crate) kept: Option<Box<(Box<RawValue>, Position)>>,
-    /// What an attempt used whose end is told next.
+    /// The state that is needed to resume the run, taken before it was stopped, and the position of the journal then.
+    pub(crate) stopped_at: Option<Box<(Box<RawValue>, Position)>>,
+    /// The usage of the attempt whose end is emitted next.
     pub(crate) used: Option<Box<(EffectId, Usage)>>,
 }
 
-/// How much a run may use.
+/// The limits on the time and the model usage of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Limits {
     pub(crate) time: Option<Duration>,
@@ -79,9 +79,9 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    /// The limits of a run of a pipeline, which may set a budget itself; what is asked for at the start wins.
+    /// Adds the budget that the pipeline sets. A limit that was requested at the start takes precedence.
     fn of(self, pipeline: &Pipeline) -> Limits {
-        let (asked, own) = (self.budget, ledger::of_graph(pipeline));
+        let (asked, own) = (self.budget, usage_meter::of_graph(pipeline));
         Limits {
             time: self.time,
             budget: Budget {
@@ -92,7 +92,7 @@ impl Limits {
     }
 }
 
-/// What is to be done: an effect that is more than to tell something. A run that waits keeps room for a few of them.
+/// An effect that requires more than emitting an event. It is small, because a waiting run holds capacity for a few.
 pub(crate) enum Action {
     RunNode(EffectId, Context),
     StartTimer(EffectId, Duration, Box<Since>),
@@ -101,34 +101,34 @@ pub(crate) enum Action {
     Finish(Option<Box<RunFailure>>),
 }
 
-/// Why the driver must wait.
+/// The reason why the driver stops executing effects.
 enum Pause {
-    /// For something that is under way.
+    /// It waits for tasks in progress.
     Wait,
-    /// For the disk: what is written is not durable yet.
+    /// It waits for the disk: written records are not durable yet.
     Commit(Commit),
-    /// For the disk: the journal has outgrown the checkpoint.
+    /// It waits for the disk: the journal has outgrown the checkpoint.
     Checkpoint,
-    /// For other tasks, out of courtesy.
+    /// It yields to other tasks.
     Turn,
-    /// For nothing: the run has ended.
+    /// The run has ended.
     End(Result<Option<RunFailure>, StoreError>),
 }
 
-/// What ends a wait.
+/// The reason why a wait ended.
 enum Woken<'h> {
-    /// An answer came from outside, or a stage wants something.
+    /// An answer or a request of a stage has arrived.
     Answer,
-    /// Something is over.
+    /// A task is done. The flag is `true` if the task was cancelled before.
     Done(Done<'h>, bool),
-    /// Somebody wants the run to end.
+    /// The end or a pause of the run was requested.
     Stop,
-    /// The run takes too long.
+    /// The run exceeded its time limit.
     TimeUp(Duration),
 }
 
 impl Driver {
-    /// A driver; in a box, because a task moves what it holds more than once.
+    /// Creates a driver. It is boxed because a task moves its contents more than once.
     pub(crate) fn new(run: Arc<Run>, machine: Machine, limits: Limits) -> Box<Driver> {
         let timed = run.pipeline.nodes.iter().any(|row| row.fan_out.is_some());
         let limits = limits.of(&run.pipeline);
@@ -144,25 +144,25 @@ impl Driver {
             stages_began: Began::default(),
             now: Timestamp::from_millis(0),
             elapsed: Duration::ZERO,
-            keeping: None,
-            taken_up: None,
+            journal: None,
+            recovery: None,
             stopping: false,
             pausing: None,
-            kept: None,
+            stopped_at: None,
             used: None,
         })
     }
 
-    /// Runs to the end.
+    /// Executes the run to its end and returns the result.
     pub(crate) async fn drive(mut self: Box<Self>, handlers: Handlers) -> Result<RunResult, RunError> {
         crate::folder_watch::watch(&self.run);
         self.look_at_the_clock();
         self.began = self.elapsed;
-        let over = self.taken_up.as_mut().and_then(|taken_up| taken_up.ended.take());
+        let over = self.recovery.as_mut().and_then(|recovery| recovery.ended.take());
         let run = self.run.clone();
         let ended = match over {
-            Some(failure) if self.is_end_kept() => return self.conclude(Ok(failure)),
-            // It ended in a process that could not say so any more.
+            Some(failure) if self.is_end_saved() => return self.conclude(Ok(failure)),
+            // The run ended in a process that stopped before it saved the end.
             Some(failure) => Ok(failure),
             None => match self.open() {
                 Ok(()) => self.stages(&run, &handlers).await,
@@ -175,7 +175,7 @@ impl Driver {
         self.look_at_the_clock();
         let saved = match &ended {
             Ok(failure) => {
-                let status = RunStatus::of(failure.as_ref()).word();
+                let status = RunStatus::from_failure(failure.as_ref()).word();
                 self.checkpoint(status, failure.as_ref())
             }
             Err(_) => Ok(None),
@@ -186,12 +186,12 @@ impl Driver {
             Err(error) => Err(error),
         };
         let ended = ended.and_then(|failure| saved.map(|()| failure));
-        let ended = self.tell_end(ended);
+        let ended = self.emit_end(ended);
         self.run.close_artifacts();
         let ended = match (ended, &self.run.store) {
             (Ok(failure), Some(store)) => store.close().map(|()| failure),
             (Err(failure), Some(store)) => {
-                // What can be kept is kept, and others may own the run.
+                // The run has failed already, and another process may own it.
                 let _ = store.close();
                 Err(failure)
             }
@@ -203,26 +203,26 @@ impl Driver {
         self.conclude(ended)
     }
 
-    /// Asks the machine for what is to be done first.
+    /// Begins the run, or resumes it if it was recovered.
     fn open(&mut self) -> Result<(), StoreError> {
         let totals = &self.machine.state().totals;
         if !self.limits.budget.is_empty() || !totals.usage.is_zero() {
-            self.run.long().ledger.open(self.limits.budget, totals);
-            // What it used in another process, those around it did not hear of.
+            self.run.long().meter.open(self.limits.budget, totals);
+            // The parent runs have not counted the usage from another process yet.
             if let Some(parent) = &self.run.origin.parent {
                 parent.run.spend(parent.stage.node, totals.usage);
             }
         }
         self.machine.observe(self.run.sink.wanted());
-        // A run whose process ended before it wrote anything has yet to begin.
-        if self.taken_up.as_ref().is_some_and(|taken_up| taken_up.begun) {
+        // A run whose process ended before it wrote anything has not begun yet.
+        if self.recovery.as_ref().is_some_and(|recovery| recovery.begun) {
             return self.go_on();
         }
-        if let Some(taken_up) = &mut self.taken_up {
-            taken_up.is_blank = true;
+        if let Some(recovery) = &mut self.recovery {
+            recovery.is_blank = true;
         }
-        if let Some(keeping) = &self.keeping {
-            keeping.begin(&self.run)?;
+        if let Some(journal) = &self.journal {
+            journal.begin(&self.run)?;
         }
         if self.run.sink.wanted() {
             let pipeline = &self.run.pipeline;
@@ -240,12 +240,12 @@ impl Driver {
     }
 
     pub(crate) fn emit(&mut self, kind: EventKind) {
-        if !self.was_told() {
+        if !self.already_emitted() {
             self.run.emit_at(self.now, kind);
         }
     }
 
-    /// Stage after stage, until the machine says how the run ended.
+    /// Executes stages until the machine finishes the run.
     async fn stages<'h>(
         &mut self,
         run: &'h Run,
@@ -254,16 +254,16 @@ impl Driver {
         let mut pending = Pending::default();
         let ended = self.until_end(run, handlers, &mut pending).await;
         if ended.is_err() {
-            // The run goes on later, and so does what its stages run.
+            // The run is resumed later, and so are its child runs.
             run.stop.pauses();
         }
-        // What was cancelled is over before the run is: no process outlives it.
+        // Cancelled tasks end before the run does, so that no process outlives it.
         while pending.is_ending() {
             let (done, _) = poll_fn(|cx| pending.poll(cx)).await;
             self.done(done, true);
         }
         if ended.is_ok() {
-            self.tell_rest().await?;
+            self.apply_rest().await?;
         }
         ended
     }
@@ -281,7 +281,7 @@ impl Driver {
             match poll_fn(|cx| Poll::Ready(self.go(run, handlers, pending, cx))).await {
                 Pause::Wait => {
                     run.wait_begins();
-                    // What could not be shown ends the run before it waits.
+                    // A failure to write events ends the run before it waits.
                     if run.is_broken() {
                         run.wait_ends();
                         continue;
@@ -297,8 +297,8 @@ impl Driver {
                 }
                 Pause::Commit(commit) => {
                     commit.await?;
-                    if let Some(keeping) = &mut self.keeping {
-                        keeping.committed();
+                    if let Some(journal) = &mut self.journal {
+                        journal.committed();
                     }
                 }
                 Pause::Checkpoint => {
@@ -312,25 +312,25 @@ impl Driver {
         }
     }
 
-    /// Tells the machine what came of the stages that ended with the run: what they used was paid for.
-    async fn tell_rest(&mut self) -> Result<(), StoreError> {
+    /// Applies the events of stages that ended together with the run, because their usage has been paid for.
+    async fn apply_rest(&mut self) -> Result<(), StoreError> {
         if self.is_waiting()
             && let Some(commit) = self.commit()?
         {
             commit.await?;
-            if let Some(keeping) = &mut self.keeping {
-                keeping.committed();
+            if let Some(journal) = &mut self.journal {
+                journal.committed();
             }
         }
-        while let Some(noted) = self.keeping.as_mut().and_then(|keeping| keeping.next()) {
-            self.tell_noted(noted);
+        while let Some(pending) = self.journal.as_mut().and_then(|journal| journal.next()) {
+            self.apply_pending(pending);
         }
         Ok(())
     }
 
     /// Waits until something happens.
     async fn wait<'h>(&self, run: &Run, pending: &mut Pending<'h>, timer: &mut Option<Sleep>) -> Woken<'h> {
-        // A run that is being ended waits only for what it has cancelled.
+        // A run that is ending only waits for what it has cancelled.
         let open = !self.machine.state().totals.finished && !self.stopping;
         tokio::select! {
             biased;
@@ -341,7 +341,7 @@ impl Driver {
         }
     }
 
-    /// Goes on as far as it can without waiting. This is the hot path: no stage that is done at once leaves it.
+    /// Proceeds as far as possible without waiting. This is the hot path: a stage that ends at once never leaves it.
     fn go<'h>(
         &mut self,
         run: &'h Run,
@@ -353,22 +353,22 @@ impl Driver {
             if let Some(failure) = run.take_failure() {
                 return Pause::End(Err(failure));
             }
-            if let Err(failure) = self.tell_all() {
+            if let Err(failure) = self.handle_effects() {
                 return Pause::End(Err(failure));
             }
-            match self.settle() {
-                Ok(Settled::Told) => continue,
-                Ok(Settled::Commit(commit)) => return Pause::Commit(commit),
-                Ok(Settled::Checkpoint) => return Pause::Checkpoint,
-                Ok(Settled::Nothing) => {}
+            match self.commit_next() {
+                Ok(CommitProgress::Applied) => continue,
+                Ok(CommitProgress::Commit(commit)) => return Pause::Commit(commit),
+                Ok(CommitProgress::Checkpoint) => return Pause::Checkpoint,
+                Ok(CommitProgress::Nothing) => {}
                 Err(failure) => return Pause::End(Err(failure)),
             }
-            // Answers come before the timers that would make them late.
+            // Take answers before timers, so that a timer does not make an answer late.
             while let Some((id, answer)) = run.questions.take() {
-                self.happened(Event::Answered { id, answer });
+                self.record(Event::Answered { id, answer });
             }
             let stage = matches!(self.actions.front(), Some(Action::RunNode(..)));
-            // What was cancelled may still write where the next stage reads.
+            // A cancelled stage may still be writing where the next stage reads.
             let blocked = stage && pending.is_ending();
             let Some(action) = self.actions.pop_front_if(|_| !blocked) else {
                 if !self.effects.is_empty() {
@@ -407,14 +407,14 @@ impl Driver {
         Pause::Turn
     }
 
-    /// The limit of a run that takes too long without ever waiting for a stage.
+    /// Returns the time limit if the run has exceeded it. This covers runs that never wait for a stage.
     fn out_of_time(&self) -> Option<Duration> {
         let limit = self.limits.time?;
         let taken = self.run.settings.clock.elapsed().saturating_sub(self.began);
         (self.before + taken >= limit).then_some(limit)
     }
 
-    /// Starts an attempt of a stage, and ends it where it is done at once.
+    /// Starts an attempt of a stage, and ends it if it is done at once.
     fn run_node<'h>(
         &mut self,
         run: &'h Run,
@@ -458,17 +458,17 @@ impl Driver {
         let run = &self.run;
         let stage = run.pipeline.stage(id.node);
         if let Some(files) = run.present_files() {
-            let place = run.place(&id);
-            // A folder is made when somebody wants it; one that is there holds what was before.
+            let stage_folder = run.stage_folder(&id);
+            // Stage folders are created on demand. An existing one holds files of an earlier visit or attempt.
             if id.visit > 1 || id.attempt > 1 || self.may_repeat(&id) {
                 run.write_later();
-                if files.has_folder(place.as_ref()) {
-                    files.stage(place.as_ref(), id.visit)?;
+                if files.has_folder(stage_folder.as_ref()) {
+                    files.stage(stage_folder.as_ref(), id.visit)?;
                 }
             }
-            // A status that the attempt did not write itself would speak for it.
-            files.remove(place.as_ref(), StageFile::Status)?;
-            run.tell_moved(&id);
+            // A status file that this attempt did not write must not count for it.
+            files.remove(stage_folder.as_ref(), StageFile::Status)?;
+            run.warn_moved(&id);
         }
         let Some(resolved) = handlers.of(stage) else {
             let reason = format!("no handler of kind `{}`", stage.kind());
@@ -486,25 +486,25 @@ impl Driver {
         Ok(Attempt::begin(run, resolved, stage, id, context, files))
     }
 
-    /// Returns the answer to an attempt's question that came while nobody executed the run.
+    /// Returns the answer to an attempt's question that was given while no process executed the run.
     fn answer(&self, id: &EffectId) -> Option<Answer> {
-        self.machine.lines_to(id).last()?.answer().cloned()
+        self.machine.paths_to(id).last()?.answer().cloned()
     }
 
-    /// What an attempt noted before it was cut short.
+    /// Returns the notes that an attempt stored before it was interrupted. Returns `None` if there are none.
     fn notes(&self, id: &EffectId) -> Option<Arc<[Value]>> {
-        let lines = self.machine.lines_to(id);
-        let notes = lines.last()?.notes();
+        let paths = self.machine.paths_to(id);
+        let notes = paths.last()?.notes();
         (!notes.is_empty()).then(|| notes.into())
     }
 
-    /// Does what a stage wants, if one wants anything.
+    /// Handles the next request of a stage. Returns `false` if there is none.
     pub(crate) fn heed_request(&mut self) -> bool {
         match self.run.take_request() {
             None => false,
             Some(Request::Look { id, done }) => {
-                // The stage may be gone.
-                let _ = done.send(Surroundings::of(&self.machine, &id));
+                // The stage may have been dropped.
+                let _ = done.send(StageHistory::new(&self.machine, &id));
                 true
             }
             Some(Request::Latest { id, nodes, done }) => {
@@ -518,13 +518,13 @@ impl Driver {
                 done,
             }) => {
                 self.run.long().requests.noting(id.clone(), done);
-                self.happened(Event::Noted { id, note, checkpoint });
+                self.record(Event::Noted { id, note, checkpoint });
                 true
             }
         }
     }
 
-    /// Asks a person, and lets others answer too.
+    /// Opens a question to a person, and asks the interviewer if there is one. A script answers it in a simulation.
     fn ask<'h>(&mut self, run: &'h Run, pending: &mut Pending<'h>, id: EffectId, question: Question) {
         if let Some(script) = &run.settings.script
             && let Some(said) = script.turn(&question.node, || run.next_turn(id.node)).outcome
@@ -552,7 +552,7 @@ impl Driver {
             };
             match event {
                 Some(event @ Event::Unanswerable { .. }) => self.pause(event),
-                Some(event) => self.happened(event),
+                Some(event) => self.record(event),
                 None => run.questions.open(id, question),
             }
             return;
@@ -563,23 +563,23 @@ impl Driver {
         }
     }
 
-    /// Tells the machine what is over.
+    /// Records the end of a task.
     fn done(&mut self, done: Done<'_>, cancelled: bool) {
         match done {
             Done::Stage(attempt, ended) if !cancelled => self.ended(*attempt, ended),
             Done::Stage(attempt, _) => {
                 let id = attempt.id.clone();
-                // It is not wanted any more, so it does not matter how its destructor ended.
+                // The attempt was cancelled, so a panic of its destructor does not matter.
                 let _ = attempt.end(&self.run, true);
-                // What it cost was spent all the same.
+                // Its usage was spent all the same.
                 if let Some(usage) = self.run.take_usage(&id) {
-                    self.happened(Event::Used { id, usage });
+                    self.record(Event::Used { id, usage });
                 }
             }
             Done::Timer(id) if !cancelled => {
-                // An answer that was taken is on its way, however late it is.
+                // An answer that was accepted before takes precedence over the timer.
                 if self.run.questions.expire(&id) {
-                    self.happened(Event::TimerFired { id });
+                    self.record(Event::TimerFired { id });
                 }
             }
             Done::Question(id, answer) if !cancelled => self.answered(id, answer),
@@ -588,7 +588,7 @@ impl Driver {
     }
 
     fn answered(&mut self, id: EffectId, answer: Result<Answer, InterviewError>) {
-        // Somebody else was faster.
+        // Somebody else has answered already.
         if !self.run.questions.claim(&id) {
             return;
         }
@@ -602,10 +602,10 @@ impl Driver {
                 outcome: error.outcome(),
             },
         };
-        self.happened(event);
+        self.record(event);
     }
 
-    /// Tells the machine what came of an attempt.
+    /// Records how an attempt ended.
     fn ended(&mut self, attempt: Attempt<'_>, ended: Ended) {
         let (id, heeds_status) = (attempt.id.clone(), attempt.resolved.heeds_status);
         let cut_short = matches!(ended, Ended::TimedOut(_) | Ended::Cancelled);
@@ -628,10 +628,10 @@ impl Driver {
     }
 
     fn finished(&mut self, id: EffectId, outcome: Outcome) {
-        self.happened(Event::NodeFinished { id, outcome });
+        self.record(Event::NodeFinished { id, outcome });
     }
 
-    /// Stops the run where it is, for a stage that has not ended (rule K2).
+    /// Pauses the run for a stage that has not ended (rule K2).
     fn suspended(&mut self, id: EffectId, suspension: &Suspension) {
         let reason = suspension.reason().to_owned();
         match suspension.cause() {
@@ -639,7 +639,7 @@ impl Driver {
             SuspensionCause::ChildStuck => self.pause(Event::PauseRequested { reason }),
             SuspensionCause::OverBudget => {
                 if let Some(usage) = self.run.take_usage(&id) {
-                    self.happened(Event::Used { id, usage });
+                    self.record(Event::Used { id, usage });
                 }
                 let (budget, used) = self.run.budget();
                 self.pause(Event::OverBudget { budget, used });
@@ -647,27 +647,27 @@ impl Driver {
         }
     }
 
-    /// What a handler's outcome is where the stage wrote a status of its own (rule D8).
+    /// Returns the outcome of a handler, merged with the status file that the stage may have written (rule D8).
     fn heed_status(&self, id: &EffectId, outcome: Outcome) -> Outcome {
         let Some(files) = self.run.present_files().filter(|_| outcome.status.is_success()) else {
             return outcome;
         };
         let stage = self.run.pipeline.stage(id.node);
-        match status::read(&*files, self.run.place(id).as_ref(), stage) {
+        match status::read(&*files, self.run.stage_folder(id).as_ref(), stage) {
             Ok(None) => outcome,
             Ok(Some(written)) => status::merge(outcome, self.run.admit(id, written.into())),
             Err(problem) => Outcome::fail(problem),
         }
     }
 
-    /// Tells the end.
-    fn tell_end(
+    /// Emits the end of the run, unless it was emitted before.
+    fn emit_end(
         &mut self,
         ended: Result<Option<RunFailure>, StoreError>,
     ) -> Result<Option<RunFailure>, StoreError> {
-        // The last event may be what cannot be written; it is told all the same.
+        // Emit the end even if events cannot be written: callbacks and subscribers still receive it.
         let ended = first_failure(ended, &self.run);
-        if self.run.sink.wanted() && !self.is_end_told() {
+        if self.run.sink.wanted() && !self.is_end_emitted() {
             let mut end = EventKind::of_end(&ended, self.duration());
             if let EventKind::PipelineCompleted { artifact_count, .. } = &mut end {
                 *artifact_count = self.run.artifact_count();
@@ -681,7 +681,7 @@ impl Driver {
         self.before + self.elapsed.saturating_sub(self.began)
     }
 
-    /// Makes the result.
+    /// Closes the run and returns its result.
     fn conclude(
         self: Box<Self>,
         ended: Result<Option<RunFailure>, StoreError>,
@@ -707,7 +707,8 @@ impl Driver {
     }
 }
 
-/// What stands for the end of a run whose machine wants nothing; that would be a fault of the machine.
+/// Returns the failure of a run whose machine has nothing left to do but has not finished. That would be a bug of the
+/// machine.
 fn stalled() -> RunFailure {
     RunFailure::Cancelled {
         reason: "the run has nothing left to do".to_owned(),
@@ -722,7 +723,7 @@ fn first_failure(
         (Ok(_), Some(failure)) => Err(failure),
         (ended, _) => ended,
     };
-    // That somebody else owns the run is the reason behind whatever failed.
-    let lost = || run.store.as_ref().and_then(|store| store.still_mine().err());
+    // If another process owns the run, that is the cause of the other failures.
+    let lost = || run.store.as_ref().and_then(|store| store.check_ownership().err());
     ended.map_err(|failure| lost().unwrap_or(failure))
 }

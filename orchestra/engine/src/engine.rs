@@ -1,4 +1,4 @@
-//! The engine: what runs have in common.
+//! The engine: the settings that runs share, and the calls that start, resume and replay runs.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -42,27 +42,27 @@ use crate::workspace::{OpenedWorkspace, Workspace, WorkspaceError, WorkspaceRun}
 
 type Subpipelines = BTreeMap<String, (SharedPipeline, Arc<Registry>)>;
 
-/// What all runs of an engine share.
+/// The settings that all runs of an engine share.
 #[derive(Clone)]
 pub(crate) struct Settings {
     pub(crate) callbacks: Arc<[Callback]>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) codergen: Option<Arc<dyn Handler>>,
     pub(crate) tool: Arc<dyn Handler>,
-    /// Who is asked; `None` where nobody is.
+    /// The interviewer; `None` if there is none.
     pub(crate) interviewer: Option<SharedInterviewer>,
     pub(crate) fan_in: Arc<dyn Handler>,
     pub(crate) manager: Arc<dyn Handler>,
     pub(crate) subpipeline: Arc<dyn Handler>,
     /// The pipelines that stages may run by name, with their handlers.
     pub(crate) subpipelines: Subpipelines,
-    /// What stages do in a simulated run; `None` where they are run.
+    /// The script of a simulated run; `None` if stages are executed.
     pub(crate) script: Option<Arc<Script>>,
-    /// Variables that every tool stage's command sees although they would be withheld.
+    /// The variables that the commands of all tool stages see even if they would be withheld.
     pub(crate) inherit_env: Vec<String>,
-    /// Variables that no tool stage's command sees.
+    /// The variables that no command of a tool stage sees.
     withheld_env: Vec<String>,
-    /// How large artifacts may be that have no file of their own.
+    /// Maximum size in bytes of an artifact without a file of its own.
     pub(crate) artifact_threshold: u64,
     working_dir: Option<PathBuf>,
     pub(crate) runs_dir: Option<PathBuf>,
@@ -70,18 +70,18 @@ pub(crate) struct Settings {
     /// Runs the commands of tool stages.
     pub(crate) processes: Arc<dyn ProcessRunner>,
     durability: Durability,
-    /// Whether stages without files of their own get a status file.
+    /// `true` if stages without files of their own get a status file.
     pub(crate) status_files: bool,
-    /// What takes secrets out; `None` where there are none.
+    /// The redactor of secrets; `None` if there are no secrets.
     pub(crate) redactor: Option<Redactor>,
-    /// Who is told what models write while they write it.
+    /// The callbacks that receive the output of models while it is generated.
     pub(crate) on_text: Arc<[OnText]>,
-    /// What gives stages files to work on.
+    /// The workspace that provides the files of stages.
     workspace: Option<Arc<dyn Workspace>>,
 }
 
 impl Settings {
-    /// The files for a run, and what is kept of them with it; nothing where no workspace gives any.
+    /// Opens the workspace for a run. Returns `None` if there is no workspace or nothing is executed.
     pub(crate) async fn open_files(
         &self,
         run: WorkspaceRun<'_>,
@@ -100,7 +100,7 @@ impl Settings {
         }
     }
 
-    /// Opens a run folder to go on with it, away from the threads that run stages.
+    /// Opens a run folder to resume the run, outside of the threads that run stages.
     pub(crate) async fn open_run(
         &self,
         folder: &Path,
@@ -117,7 +117,7 @@ impl Settings {
         opened.unwrap_or_else(|error| Err(StoreError::io("open", &path, std::io::Error::other(error))))
     }
 
-    /// The same for runs that tell nobody what happens in them.
+    /// Returns the same settings without callbacks.
     pub(crate) fn without_callbacks(&self) -> Settings {
         Settings {
             callbacks: Arc::default(),
@@ -130,12 +130,12 @@ impl Settings {
         self.files.clone()
     }
 
-    /// The folder of runs; `None` where they are not kept.
+    /// Returns the folder of runs. Returns `None` if runs are not persisted.
     pub(crate) fn runs_dir(&self) -> Option<&Path> {
         self.runs_dir.as_deref()
     }
 
-    /// How a run is kept in a folder.
+    /// Returns the durability of runs.
     pub(crate) fn durability(&self) -> Durability {
         self.durability
     }
@@ -155,19 +155,19 @@ impl Settings {
             .is_some_and(|script| script.executes_nothing())
     }
 
-    /// Returns whether all stages of a run are executed, but for those that ask a model.
+    /// Returns whether all stages of a run are executed, possibly except those that ask a model.
     pub(crate) fn executes_stages(&self) -> bool {
         self.script
             .as_ref()
             .is_none_or(|script| script.simulates_models_only())
     }
 
-    /// Returns whether no command of a tool stage sees a variable.
+    /// Returns whether a variable is withheld from the commands of all tool stages.
     pub(crate) fn is_withheld(&self, name: &OsStr) -> bool {
         self.withheld_env.iter().any(|withheld| same(withheld, name))
     }
 
-    /// The handler of a kind whose stages run other pipelines.
+    /// Returns the handler of a kind whose stages run other pipelines. Returns `None` for other kinds.
     pub(crate) fn runner_of_children(&self, kind: &str) -> Option<&Arc<dyn Handler>> {
         match kind {
             kind::MANAGER_LOOP => Some(&self.manager),
@@ -177,7 +177,7 @@ impl Settings {
     }
 }
 
-/// Runs pipelines; cheap to clone.
+/// An engine that runs pipelines; cheap to clone.
 ///
 /// ```
 /// use orchestra_engine::{Engine, SimulationBackend};
@@ -198,7 +198,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Begins an engine. Without further words it keeps nothing on disk and has no model.
+    /// Creates a builder. By default, the engine persists nothing and has no model.
     pub fn builder() -> EngineBuilder {
         EngineBuilder {
             callbacks: Vec::new(),
@@ -222,7 +222,7 @@ impl Engine {
         }
     }
 
-    /// Starts a compiled pipeline with the handlers that it is bound to. Await what is given back.
+    /// Starts a compiled pipeline with the handlers that it is bound to. Await the returned builder.
     pub fn start<B, H, S>(&self, binding: B, handlers: S) -> StartBuilder
     where
         B: Binding<H>,
@@ -232,7 +232,7 @@ impl Engine {
         self.prepare(binding.pipeline().into(), handlers.supply())
     }
 
-    /// Starts a pipeline that was loaded at run time. Await what is given back.
+    /// Starts a pipeline that was loaded at run time. Await the returned builder.
     pub fn start_loaded(
         &self,
         pipeline: impl Into<SharedPipeline>,
@@ -241,7 +241,7 @@ impl Engine {
         self.prepare(pipeline.into(), handlers)
     }
 
-    /// Checks that a loaded pipeline can be started, as [`start_loaded`](Engine::start_loaded) does, without starting it.
+    /// Performs the checks of [`start_loaded`](Engine::start_loaded) on a pipeline without starting it.
     ///
     /// ```
     /// use orchestra_engine::Engine;
@@ -254,7 +254,7 @@ impl Engine {
     /// ```
     ///
     /// # Errors
-    /// The engine or the handlers lack something that the pipeline needs; everything that is missing is listed.
+    /// The engine or the handlers lack something that the pipeline needs; everything missing is listed.
     pub fn check_loaded(
         &self,
         pipeline: impl Into<SharedPipeline>,
@@ -264,8 +264,7 @@ impl Engine {
         resolve(&start.settings, &start.pipeline, &start.origin).map(drop)
     }
 
-    /// Goes on with a run of a compiled pipeline that was begun before, in this process or another. Await what is given
-    /// back.
+    /// Resumes a run of a compiled pipeline that this or another process began. Await the returned builder.
     pub fn resume<B, H, S>(&self, folder: impl Into<PathBuf>, binding: B, handlers: S) -> ResumeBuilder
     where
         B: Binding<H>,
@@ -276,8 +275,7 @@ impl Engine {
         ResumeBuilder::new(start.settings, folder.into(), start.pipeline, start.origin)
     }
 
-    /// Goes on with a run of a loaded pipeline that was begun before, in this process or another. Await what is given
-    /// back.
+    /// Resumes a run of a loaded pipeline that this or another process began. Await the returned builder.
     pub fn resume_loaded(
         &self,
         folder: impl Into<PathBuf>,
@@ -288,7 +286,7 @@ impl Engine {
         ResumeBuilder::new(start.settings, folder.into(), start.pipeline, start.origin)
     }
 
-    /// Begins a run of a compiled pipeline where another run was at a checkpoint (rule D4). Await what is given back.
+    /// Starts a new run of a compiled pipeline from a checkpoint of another run (rule D4). Await the returned builder.
     pub fn replay<B, H, S>(
         &self,
         folder: impl Into<PathBuf>,
@@ -304,7 +302,7 @@ impl Engine {
         ReplayBuilder::new(self.resume(folder, binding, handlers), checkpoint.into())
     }
 
-    /// Begins a run of a loaded pipeline where another run was at a checkpoint (rule D4). Await what is given back.
+    /// Starts a new run of a loaded pipeline from a checkpoint of another run (rule D4). Await the returned builder.
     pub fn replay_loaded(
         &self,
         folder: impl Into<PathBuf>,
@@ -336,7 +334,7 @@ impl fmt::Debug for Engine {
     }
 }
 
-/// Makes an [`Engine`].
+/// A builder of an [`Engine`].
 ///
 /// ```
 /// use orchestra_engine::{Engine, SimulationBackend};
@@ -370,14 +368,15 @@ pub struct EngineBuilder {
 }
 
 impl EngineBuilder {
-    /// What runs model stages.
+    /// Sets the backend that runs model stages.
     #[must_use]
     pub fn backend(mut self, backend: impl CodergenBackend) -> EngineBuilder {
         self.backend = Some(Arc::new(backend));
         self
     }
 
-    /// Who answers the questions of human gates and handlers. Without one nobody can be asked.
+    /// Sets the interviewer, which answers the questions of human gates and handlers. Without one, human gates wait for
+    /// an [answer](crate::RunHandle::answer) from outside, and a question of a handler suspends the run.
     #[must_use]
     pub fn interviewer(mut self, interviewer: impl Interviewer) -> EngineBuilder {
         self.interviewer = Some(SharedInterviewer::new(interviewer));
@@ -385,7 +384,7 @@ impl EngineBuilder {
     }
 
     /// Lets sub-pipeline nodes run a compiled pipeline by this name (`subpipeline.name`), with the handlers that it is
-    /// bound to; a later one of the same name replaces an earlier one (Attractor 9.4).
+    /// bound to. A later pipeline of the same name replaces an earlier one (Attractor 9.4).
     ///
     /// ```
     /// use orchestra_engine::{Bound, Builtin, Compiled, Engine};
@@ -423,25 +422,27 @@ impl EngineBuilder {
         self
     }
 
-    /// Keeps each run in a folder of its own below this one.
+    /// Persists each run in a folder of its own below this one.
     #[must_use]
     pub fn runs_dir(mut self, folder: impl Into<PathBuf>) -> EngineBuilder {
         self.runs_dir = Some(folder.into());
         self
     }
 
-    /// Calls a function with every event of every run, in the order of each run. It is called by the run itself,
-    /// which waits for it; a panic in it is contained.
+    /// Calls a function with every event of every run. The events of one run arrive in order. The run calls the
+    /// function itself and waits for it. A panic in the function is caught.
     #[must_use]
     pub fn on_event(mut self, callback: impl Fn(&RunEvent) + Send + Sync + 'static) -> EngineBuilder {
         self.callbacks.push(Arc::new(callback));
         self
     }
 
-    /// Lets the commands of all tool stages see these environment variables although their values are [secrets], or the
-    /// stage begins with an empty environment (`tool_env_inherit=false`). All other variables they see anyway.
+    /// Lets the commands of all tool stages see these environment variables even if their values are [secrets], or the
+    /// stage starts with an empty environment (`tool_env_inherit=false`). Other variables need not be listed: commands
+    /// see them unless the environment is empty.
     ///
-    /// Commands that a model starts see what the agent's tools are given, and nothing of this.
+    /// This does not affect the commands that a model starts. They see the variables that the tools of the agent are
+    /// given.
     ///
     /// [secrets]: EngineBuilder::secrets
     #[must_use]
@@ -450,9 +451,9 @@ impl EngineBuilder {
         self
     }
 
-    /// Withholds these environment variables from the commands of all tool stages, whatever a stage or
-    /// [`inherit_env`](EngineBuilder::inherit_env) asks for. Those that hold the keys of the
-    /// [backend](CodergenBackend::key_variables) are withheld without this.
+    /// Withholds these environment variables from the commands of all tool stages, even if a stage or
+    /// [`inherit_env`](EngineBuilder::inherit_env) requests them. Variables that hold the keys of the
+    /// [backend](CodergenBackend::key_variables) are always withheld.
     ///
     /// ```
     /// use orchestra_engine::Engine;
@@ -465,22 +466,22 @@ impl EngineBuilder {
         self
     }
 
-    /// The folder in which tools run; without one, the program's own.
+    /// Sets the folder in which tools run. The default is the working directory of the program.
     #[must_use]
     pub fn working_dir(mut self, folder: impl Into<PathBuf>) -> EngineBuilder {
         self.working_dir = Some(folder.into());
         self
     }
 
-    /// Executes nothing: neither models nor tools nor handlers, unless the script has [handlers
-    /// run](Script::run_handlers) or simulates [models only](Script::models_only). The script says how stages end.
+    /// Simulates runs: calls no models, tools or handlers, unless the script [runs handlers](Script::run_handlers) or
+    /// simulates [models only](Script::models_only). The script determines how stages end.
     #[must_use]
     pub fn simulate(mut self, script: Script) -> EngineBuilder {
         self.script = Some(Arc::new(script));
         self
     }
 
-    /// How many bytes an artifact may have before it gets a file of its own; without this,
+    /// Sets the maximum size in bytes of an artifact without a file of its own. The default is
     /// [`ArtifactStore::THRESHOLD`] (Attractor 5.5).
     #[must_use]
     pub fn artifact_threshold(mut self, bytes: u64) -> EngineBuilder {
@@ -488,16 +489,16 @@ impl EngineBuilder {
         self
     }
 
-    /// Another clock, for tests.
+    /// Sets another clock, for tests.
     #[must_use]
     pub fn clock(mut self, clock: impl Clock) -> EngineBuilder {
         self.clock = Arc::new(clock);
         self
     }
 
-    /// Gives the stages of every run files of their own to work on, and keeps what they do to them; a run in
-    /// which nothing is executed has none. The [working folder](EngineBuilder::working_dir) of the engine does not count
-    /// then.
+    /// Sets the workspace, which gives the stages of every run files of their own to work on and saves their changes. A
+    /// run in which nothing is executed gets no files. With a workspace, the
+    /// [working folder](EngineBuilder::working_dir) of the engine is ignored.
     #[must_use]
     pub fn workspace(mut self, workspace: impl Workspace) -> EngineBuilder {
         self.workspace = Some(Arc::new(workspace));
@@ -509,57 +510,59 @@ impl EngineBuilder {
         self
     }
 
-    /// What a run must survive before a stage counts as done; at first a loss of power (rule D1).
+    /// Sets what a run must survive before a stage counts as done. The default is a loss of power (rule D1).
     #[must_use]
     pub fn durability(mut self, durability: Durability) -> EngineBuilder {
         self.durability = durability;
         self
     }
 
-    /// Whether a stage that keeps no files of its own gets a folder with its `status.json` all the same; at first it
-    /// does. The journal holds its outcome in any case. Pipelines of very many very short stages are several times faster
-    /// without, because a folder and a file cost more than a record.
+    /// Sets whether a stage without files of its own gets a folder with a `status.json`. The default is `true`. The
+    /// journal holds the outcome in any case. Pipelines of very many very short stages are several times faster without
+    /// status files, because a folder and a file cost more than a record.
     #[must_use]
     pub fn status_files(mut self, wanted: bool) -> EngineBuilder {
         self.status_files = wanted;
         self
     }
 
-    /// Another file system for run folders, for tests.
+    /// Sets another file system for run folders, for tests.
     #[must_use]
     pub fn files(mut self, files: Arc<dyn FileSystem>) -> EngineBuilder {
         self.files = files;
         self
     }
 
-    /// Another runner for the commands of tool stages, for tests. Commands that a model starts are not run by it.
+    /// Sets another runner for the commands of tool stages, for tests. It does not run the commands that a model
+    /// starts.
     #[must_use]
     pub fn processes(mut self, processes: impl ProcessRunner) -> EngineBuilder {
         self.processes = Arc::new(processes);
         self
     }
 
-    /// Values that must not be told: they are taken out of everything that leaves a run, which is its events, logs, files,
-    /// journal and results, also in JSON and URL form, in hexadecimal and base64 ([`Redactor`]). What stages pass to each
-    /// other is part of that, and so are the values that a run starts with. The commands of tool stages do not see the
-    /// environment variables that hold them, unless the stage lists them in `tool_env`.
+    /// Sets the secret values. They are removed from everything that leaves a run: its events, logs, files, journal and
+    /// results, also in JSON and URL form, in hexadecimal and base64 ([`Redactor`]). This includes the values that
+    /// stages pass to each other and the values that a run starts with. The commands of tool stages do not see
+    /// environment variables that hold a secret, unless the stage lists them in `tool_env`.
     #[must_use]
     pub fn secrets(mut self, values: impl IntoIterator<Item = impl Into<String>>) -> EngineBuilder {
         self.secrets.extend(values.into_iter().map(Into::into));
         self
     }
 
-    /// Tells a function what models write, while they write it; it should be quick, because the stage waits for it.
+    /// Calls a function with the output of models while it is generated. The function should be quick, because the
+    /// stage waits for it.
     #[must_use]
     pub fn on_text(mut self, callback: impl Fn(&StageText) + Send + Sync + 'static) -> EngineBuilder {
         self.on_text.push(Arc::new(callback));
         self
     }
 
-    /// The engine.
+    /// Builds the engine.
     ///
     /// # Errors
-    /// A name given to [`inherit_env`](EngineBuilder::inherit_env) can be no variable's.
+    /// A name given to [`inherit_env`](EngineBuilder::inherit_env) cannot be the name of an environment variable.
     pub fn build(self) -> Result<Engine, BuildError> {
         let impossible = |name: &&String| name.is_empty() || name.contains(['=', '\0']);
         if let Some(name) = self.inherit_env.iter().find(impossible) {

@@ -1,4 +1,4 @@
-//! Why an engine cannot be built, a run cannot start, or a run cannot go on.
+//! The errors of building an engine, and of starting, resuming and executing a run.
 
 use std::fmt;
 
@@ -7,11 +7,11 @@ use orchestra_graph::table::Text;
 use orchestra_graph::{Difference, Pipeline, Position, did_you_mean};
 
 use crate::id::{InvalidRunId, RunId};
-use crate::needs::NeedFault;
+use crate::requirements::UnmetRequirement;
 use crate::store::StoreError;
 use crate::workspace::WorkspaceError;
 
-/// An engine that cannot be built.
+/// An error that occurs when an engine is built.
 ///
 /// ```
 /// let error = orchestra_engine::Engine::builder().inherit_env(["A=B"]).build().unwrap_err();
@@ -29,7 +29,7 @@ pub enum BuildError {
 }
 
 impl BuildError {
-    /// The error as one word, for machines.
+    /// Returns the code of the error, for machines.
     pub fn code(&self) -> &'static str {
         match self {
             BuildError::EnvironmentName { .. } => "environment_name",
@@ -37,7 +37,7 @@ impl BuildError {
     }
 }
 
-/// A run that cannot start.
+/// An error that occurs when a run is started or resumed.
 ///
 /// ```
 /// use orchestra_engine::{Engine, StartError};
@@ -55,13 +55,13 @@ impl BuildError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// The pipeline asks for what this engine does not have; everything that is missing is listed.
+    /// The pipeline needs something that this engine does not have; everything missing is listed.
     #[error(transparent)]
     Refused(#[from] Refusals),
-    /// The name of the run could not name a folder.
+    /// The id of the run cannot be the name of a folder.
     #[error(transparent)]
     InvalidRunId(#[from] InvalidRunId),
-    /// Values at the start have keys that only the engine writes (rule K1).
+    /// Initial context values have keys that only the engine writes (rule K1).
     #[error(
         "{} {}; name {} otherwise (`graph.*` holds the attributes of the graph)",
         list_of(keys),
@@ -72,60 +72,60 @@ pub enum StartError {
         /// The keys.
         keys: Vec<String>,
     },
-    /// The run folder could not be made, or cannot be gone on with.
+    /// The run folder could not be created or opened.
     #[error("{0}")]
     Store(#[from] StoreError),
-    /// The pipeline is not the one that the run was begun with (rule D6).
+    /// The pipeline is not the one that the run began with (rule D6).
     #[error(transparent)]
     Changed(Box<Changed>),
-    /// The pipeline was changed where the run stands.
+    /// The changed pipeline lacks something that the current state of the run refers to.
     #[error(
         "run `{run}` cannot go on under the changed pipeline: {reason}; replay it from an earlier checkpoint"
     )]
-    Moved {
-        /// The run.
+    IncompatibleState {
+        /// The id of the run.
         run: String,
-        /// What is not there any more.
+        /// A message that says what is missing.
         reason: String,
     },
-    /// The run has ended, so there is nothing to go on with.
+    /// The run has ended and cannot be resumed.
     #[error(transparent)]
-    Over(Box<Over>),
-    /// Nothing is left to be done at the checkpoint from which a run is to be replayed: there the other run had ended.
+    AlreadyFinished(Box<AlreadyFinished>),
+    /// The other run had ended at the checkpoint from which it is to be replayed, so there is nothing left to do.
     #[error("run `{run}` had ended at the checkpoint `{checkpoint}`, so there is nothing to replay from it")]
     NothingToReplay {
-        /// The other run.
+        /// The id of the other run.
         run: String,
-        /// The checkpoint.
+        /// The name of the checkpoint.
         checkpoint: String,
     },
     /// The run has not failed, so there is nothing to retry (rule D9).
     #[error("run `{run}` has not failed; resume it as it is")]
     NotFailed {
-        /// The run.
+        /// The id of the run.
         run: String,
     },
     /// The run would fail again in the same way, because only a changed pipeline helps (rule D9).
     #[error("run `{run}` would fail again in the same way: {failure}")]
     NothingToRetry {
-        /// The run.
+        /// The id of the run.
         run: String,
-        /// How it failed.
+        /// The failure of the run.
         failure: Box<RunFailure>,
     },
-    /// The run was simulated and is now to be run, or the reverse.
+    /// The run was simulated and is now to be executed, or the reverse.
     #[error(
         "run `{run}` was {}; give the engine {}",
         if *.simulated { "simulated" } else { "not simulated" },
         if *.simulated { "the script of a simulation" } else { "no script" }
     )]
     Simulated {
-        /// The run.
+        /// The id of the run.
         run: String,
-        /// Whether it was.
+        /// `true` if the run was simulated.
         simulated: bool,
     },
-    /// The run cannot have the files that its stages are to work on.
+    /// The workspace cannot provide the files that the stages work on.
     #[error(transparent)]
     Workspace(#[from] WorkspaceError),
     /// There is no tokio runtime to run on.
@@ -133,7 +133,7 @@ pub enum StartError {
     NoRuntime,
 }
 
-/// Keys for a message.
+/// Formats keys for a message.
 fn list_of(keys: &[String]) -> String {
     let list: Vec<String> = keys
         .iter()
@@ -143,7 +143,7 @@ fn list_of(keys: &[String]) -> String {
 }
 
 impl StartError {
-    /// The error as one word, for machines.
+    /// Returns the code of the error, for machines.
     pub fn code(&self) -> &'static str {
         match self {
             StartError::Refused(_) => "refused",
@@ -151,8 +151,8 @@ impl StartError {
             StartError::ReservedKeys { .. } => "reserved_key",
             StartError::Store(error) => error.code(),
             StartError::Changed(_) => "pipeline_changed",
-            StartError::Moved { .. } => "position_gone",
-            StartError::Over(_) => "run_over",
+            StartError::IncompatibleState { .. } => "incompatible_state",
+            StartError::AlreadyFinished(_) => "already_finished",
             StartError::NothingToReplay { .. } => "nothing_to_replay",
             StartError::NotFailed { .. } => "not_failed",
             StartError::NothingToRetry { .. } => "nothing_to_retry",
@@ -163,7 +163,7 @@ impl StartError {
     }
 }
 
-/// What differs between the pipeline that a run was begun with and the one that it is to go on with (rule D6).
+/// The difference between the pipeline that a run began with and the one that it is resumed with (rule D6).
 ///
 /// ```
 /// use orchestra_engine::{Engine, StartError};
@@ -185,9 +185,9 @@ impl StartError {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Changed {
-    /// The run.
+    /// The id of the run.
     pub run: String,
-    /// What differs; `None` where the text that the run was begun with is not understood any more.
+    /// The difference; `None` if the source that the run began with is no longer valid.
     pub difference: Option<Difference>,
 }
 
@@ -203,7 +203,7 @@ impl fmt::Display for Changed {
 
 impl std::error::Error for Changed {}
 
-/// A run that has ended, and is asked to go on.
+/// The error of resuming a run that has ended.
 ///
 /// ```
 /// use orchestra_engine::{Engine, StartError};
@@ -216,18 +216,18 @@ impl std::error::Error for Changed {}
 /// let engine = Engine::builder().build()?;
 /// engine.start_loaded(load(), ()).run_dir(&folder).run_id("first").await?.wait().await?;
 /// let error = engine.resume_loaded(&folder, load(), ()).await.unwrap_err();
-/// assert_eq!((error.code(), error.to_string().as_str()), ("run_over", "run `first` has ended in success"));
+/// assert_eq!((error.code(), error.to_string().as_str()), ("already_finished", "run `first` has ended in success"));
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Over {
-    /// The run.
+pub struct AlreadyFinished {
+    /// The id of the run.
     pub run: String,
-    /// Why it did not succeed; `None` where it did.
+    /// The failure of the run; `None` if it succeeded.
     pub failure: Option<RunFailure>,
 }
 
-impl fmt::Display for Over {
+impl fmt::Display for AlreadyFinished {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.failure {
             None => write!(f, "run `{}` has ended in success", self.run),
@@ -236,9 +236,9 @@ impl fmt::Display for Over {
     }
 }
 
-impl std::error::Error for Over {}
+impl std::error::Error for AlreadyFinished {}
 
-/// All that a pipeline asks for and an engine does not have. Nothing of it was run.
+/// Everything that a pipeline needs and an engine does not have. No stage was executed.
 ///
 /// ```
 /// use orchestra_engine::{Engine, StartError};
@@ -257,7 +257,7 @@ impl std::error::Error for Over {}
 pub struct Refusals {
     /// The name of the pipeline.
     pub pipeline: String,
-    /// What is missing, in the order of the file; never empty.
+    /// The missing items, in the order of the file; never empty.
     pub list: Vec<Refusal>,
 }
 
@@ -273,7 +273,7 @@ impl fmt::Display for Refusals {
 
 impl std::error::Error for Refusals {}
 
-/// One thing that a pipeline asks for and an engine does not have.
+/// One item that a pipeline needs and an engine does not have.
 ///
 /// ```
 /// use orchestra_engine::{Engine, StartError};
@@ -291,14 +291,14 @@ impl std::error::Error for Refusals {}
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// What kind of thing: `not_provided`, `no_backend`, `unknown_script_node`, or a code of
-    /// [`NeedFault`].
+    /// The code of the refusal: `not_provided`, `no_backend`, `no_command`, `reserved_kind`, `unknown_script_node`, or
+    /// a code of [`UnmetRequirement`].
     pub code: &'static str,
-    /// The pipeline's file; empty where no place in it is at fault.
+    /// The file of the pipeline; empty if the refusal concerns no position in it.
     pub file: Text,
-    /// The place in the file.
+    /// The position in the file.
     pub position: Position,
-    /// What is missing and how to supply it.
+    /// A message that says what is missing and how to supply it.
     pub message: String,
 }
 
@@ -317,17 +317,17 @@ impl Refusal {
         }
     }
 
-    /// The refusal of a handler set that does not give what the pipeline needs.
-    pub(crate) fn of(pipeline: &Pipeline, fault: NeedFault) -> Refusal {
+    /// Creates the refusal of a handler set that does not meet a requirement of the pipeline.
+    pub(crate) fn new(pipeline: &Pipeline, error: UnmetRequirement) -> Refusal {
         let position = Position {
-            line: fault.line,
-            column: fault.column,
+            line: error.line,
+            column: error.column,
         };
-        let message = format!("{}; {}", fault.message, fault.help);
-        Refusal::at(pipeline, position, fault.code, message)
+        let message = format!("{}; {}", error.message, error.help);
+        Refusal::at(pipeline, position, error.code, message)
     }
 
-    /// A word with the nearest of some others, where one is near.
+    /// Returns a suggestion of the most similar name. Returns an empty string if no name is similar.
     pub(crate) fn suggest<'c>(word: &str, others: impl IntoIterator<Item = &'c str>) -> String {
         match did_you_mean(word, others) {
             Some(near) => format!("; did you mean `{near}`?"),
@@ -346,7 +346,8 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// A run that could not go on. A pipeline that fails is no such error but a [result](crate::RunResult).
+/// An error that prevents a run from continuing. The failure of a pipeline is a [result](crate::RunResult), not an
+/// error.
 ///
 /// ```
 /// use orchestra_engine::{RunError, RunId};
@@ -361,23 +362,23 @@ pub enum RunError {
     /// The run folder cannot be written; the last checkpoint is intact.
     #[error("run `{run}` cannot be kept: {source}")]
     Store {
-        /// The run.
+        /// The id of the run.
         run: RunId,
-        /// What could not be done.
+        /// The operation that failed.
         source: StoreError,
     },
     /// The runtime was shut down, or the engine itself panicked.
     #[error("run `{run}` was lost: {reason}")]
     Lost {
-        /// The run.
+        /// The id of the run.
         run: RunId,
-        /// How.
+        /// The cause, as a message.
         reason: String,
     },
 }
 
 impl RunError {
-    /// The error as one word, for machines.
+    /// Returns the code of the error, for machines.
     pub fn code(&self) -> &'static str {
         match self {
             RunError::Store { source, .. } => source.code(),
@@ -386,7 +387,7 @@ impl RunError {
     }
 }
 
-/// An answer that was not taken.
+/// An error that occurs when a question is answered.
 ///
 /// ```
 /// # use orchestra_engine::{Answer, AnswerError, Engine};
@@ -399,7 +400,7 @@ impl RunError {
 /// # while run.questions().is_empty() { tokio::task::yield_now().await }
 /// let refused = run.answer("ask", Answer::choice("No")).unwrap_err();
 /// assert!(matches!(refused, AnswerError::Refused(_)));
-/// assert_eq!(refused.to_string(), "`No` is none of the answers: [Y] Yes");
+/// assert_eq!(refused.to_string(), "`No` is not one of the answers: [Y] Yes");
 /// run.answer("ask", Answer::choice("yes"))?;
 /// assert!(run.answer("ask", Answer::choice("yes")).is_err(), "it was answered");
 /// assert!(run.wait().await?.is_success());
@@ -411,7 +412,7 @@ pub enum AnswerError {
     /// No such question is open; somebody else may have answered it.
     #[error("no question of `{gate}` is open{}", others(.open))]
     NoQuestion {
-        /// What was named.
+        /// The id or gate that the caller named.
         gate: String,
         /// The gates whose questions are open.
         open: Vec<String>,
@@ -422,7 +423,7 @@ pub enum AnswerError {
 }
 
 impl AnswerError {
-    /// The error as one word, for machines.
+    /// Returns the code of the error, for machines.
     pub fn code(&self) -> &'static str {
         match self {
             AnswerError::NoQuestion { .. } => "no_question",

@@ -1,4 +1,4 @@
-//! What a run does with files: those that its workspace gives its lines.
+//! The files that a workspace provides for the execution paths of a run.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,11 +15,11 @@ use crate::stage::StageContext;
 use crate::store::{Manifest, RunFolder, StoreError};
 use crate::workspace::{
     OpenedWorkspace, RunEnd, RunFiles, WorkspaceEnd, WorkspaceError, WorkspaceRun, WorkspaceSession,
-    WorkspaceStage, child_line, line_name,
+    WorkspaceStage, child_path_id, path_id,
 };
 
 impl Driver {
-    /// Gives a run that is taken up the files of its stages.
+    /// Opens the workspace of a recovered run.
     pub(crate) async fn open_files(&self) -> Result<(), StartError> {
         let run = &self.run;
         if let Some(parent) = &run.origin.parent {
@@ -42,14 +42,15 @@ impl Driver {
         Ok(())
     }
 
-    /// The files of the stages of a run that is taken up, if it has its own and goes on; nothing is made of them yet.
+    /// Opens the workspace of a recovered run, without creating files. Returns `None` if the run has ended or has no
+    /// workspace of its own.
     pub(crate) async fn opened_files(
         &self,
         manifest: &Manifest,
     ) -> Result<Option<OpenedWorkspace>, WorkspaceError> {
         let run = &self.run;
-        let begun = self.taken_up.as_ref().is_some_and(|taken_up| taken_up.begun);
-        // What its stages did without them lies elsewhere, and would be missing in new trees.
+        let begun = self.recovery.as_ref().is_some_and(|recovery| recovery.begun);
+        // Changes that stages made without a workspace are elsewhere, and would be missing in new worktrees.
         let elsewhere = begun && manifest.workspace.is_none();
         if self.has_ended() || elsewhere || run.origin.parent.is_some() {
             return Ok(None);
@@ -58,19 +59,19 @@ impl Driver {
         run.settings.open_files(of).await
     }
 
-    /// Whether a run that is taken up has ended before.
+    /// Returns whether the recovered run had ended before.
     fn has_ended(&self) -> bool {
-        let taken_up = self.taken_up.as_ref();
-        taken_up.is_some_and(|taken_up| taken_up.ended.is_some())
+        let recovery = self.recovery.as_ref();
+        recovery.is_some_and(|recovery| recovery.ended.is_some())
     }
 
-    /// Tells the workspace that the run has ended here; that of a child ends with the run around it.
+    /// Ends the workspace session of the run. A child run shares the session of its parent run, so it does not end it.
     pub(crate) async fn leave_files(&self, ended: &Result<Option<RunFailure>, StoreError>) {
         let Some(work) = self.run.work_files().filter(|_| self.run.origin.parent.is_none()) else {
             return;
         };
         let end = match ended {
-            Ok(failure) if RunStatus::of(failure.as_ref()) != RunStatus::Paused => RunEnd::Over,
+            Ok(failure) if RunStatus::from_failure(failure.as_ref()) != RunStatus::Paused => RunEnd::Over,
             _ => RunEnd::Paused,
         };
         let state = self.machine.state();
@@ -81,7 +82,7 @@ impl Driver {
         }
     }
 
-    /// How the files of a stage are to stand.
+    /// Describes a stage to the workspace, with the snapshot that its files must have.
     pub(crate) fn files_of(
         &self,
         id: &EffectId,
@@ -89,17 +90,17 @@ impl Driver {
         stage: StageContext,
         may_write: bool,
     ) -> WorkspaceStage {
-        let lines = self.machine.lines_to(id);
-        let line = lines.last();
-        let joined = line.map_or(&[][..], |line| line.joined());
+        let paths = self.machine.paths_to(id);
+        let path = paths.last();
+        let joined = path.map_or(&[][..], |path| path.joined());
         let joined = joined.iter().map(|branch| {
-            let name = self.run.line_of_branch(id, &branch.name);
+            let name = self.run.path_id_of_branch(id, &branch.name);
             (name, branch.clone())
         });
         WorkspaceStage {
-            line: self.run.line_of(id),
-            around: self.run.lines_around(id),
-            snapshot: line.and_then(|line| line.snapshot()).cloned(),
+            path_id: self.run.path_id_of(id),
+            around: self.run.outer_path_ids(id),
+            snapshot: path.and_then(|path| path.snapshot()).cloned(),
             joined: joined.collect(),
             join: id.branch.steps().last().and_then(|step| {
                 let fan_out = self.run.pipeline.stage(step.fan_out).row().fan_out?;
@@ -114,55 +115,56 @@ impl Driver {
 }
 
 impl Run {
-    /// Gives the run files to work on, once.
+    /// Sets the workspace session of the run. Only the first call has an effect.
     pub(crate) fn work_on(&self, session: Arc<dyn WorkspaceSession>) {
         self.work.get_or_init(|| Box::new(RunFiles::new(session)));
     }
 
-    /// The files that its stages work on.
+    /// Returns the files that the stages of the run work on.
     pub(crate) fn work_files(&self) -> Option<&RunFiles> {
         self.work.get().map(|files| &**files)
     }
 
-    /// How an attempt that has ended left its files, once.
+    /// Takes the snapshot of the files that an attempt left.
     pub(crate) fn take_snapshot(&self, id: &EffectId) -> Option<Snapshot> {
         self.work_files()?.take(id)
     }
 
-    /// The folder below that of its line in which the stages of a child work (`stack.child_workdir`). That of the engine is
-    /// none: where stages work is said by the workspace.
+    /// Returns the folder in which the stages of a child run work (`stack.child_workdir`), as a path below the folder
+    /// of the execution path. Returns `None` for an outermost run: the workspace, not the working folder of the engine,
+    /// determines where its stages work.
     pub(crate) fn below(&self) -> Option<&Path> {
         self.origin.parent.as_ref()?;
         self.origin.working_dir.as_deref()
     }
 
-    /// The name of the line in which an attempt is made.
-    pub(crate) fn line_of(&self, id: &EffectId) -> String {
-        self.line_of_branch(id, &id.branch.name(&self.pipeline))
+    /// Returns the id of the execution path of an attempt.
+    pub(crate) fn path_id_of(&self, id: &EffectId) -> String {
+        self.path_id_of_branch(id, &id.branch.name(&self.pipeline))
     }
 
-    /// The names of the lines around that of an attempt, the nearest first.
-    pub(crate) fn lines_around(&self, id: &EffectId) -> Vec<String> {
-        let mut lines = Vec::new();
+    /// Returns the ids of the outer execution paths of an attempt, innermost first.
+    pub(crate) fn outer_path_ids(&self, id: &EffectId) -> Vec<String> {
+        let mut ids = Vec::new();
         let mut branch = BranchPath::default();
         for step in id.branch.steps() {
-            lines.push(self.line_of_branch(id, &branch.name(&self.pipeline)));
+            ids.push(self.path_id_of_branch(id, &branch.name(&self.pipeline)));
             branch = branch.then(*step);
         }
-        lines.reverse();
+        ids.reverse();
         if let Some(Parent { run, stage }) = &self.origin.parent {
-            lines.extend(run.lines_around(stage));
+            ids.extend(run.outer_path_ids(stage));
         }
-        lines
+        ids
     }
 
-    /// The name of the line of a branch that ended before a stage.
-    pub(crate) fn line_of_branch(&self, joined_at: &EffectId, branch: &str) -> String {
+    /// Returns the id of the execution path of a branch that was joined at a stage.
+    pub(crate) fn path_id_of_branch(&self, joined_at: &EffectId, branch: &str) -> String {
         match &self.origin.parent {
-            None => line_name(joined_at.restart, branch),
+            None => path_id(joined_at.restart, branch),
             Some(Parent { run, stage }) => {
                 let key = stage.name(&run.pipeline);
-                child_line(&run.line_of(stage), &key, joined_at.restart, branch)
+                child_path_id(&run.path_id_of(stage), &key, joined_at.restart, branch)
             }
         }
     }

@@ -1,18 +1,18 @@
-//! The thread that looks whether the folders of the runs of this process are still theirs, while stages run that nobody
-//! waits for otherwise.
+//! The thread that checks whether this process still owns the folders of its runs, also while they only wait for a
+//! stage.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use crate::run::Run;
 
-/// How often it looks.
+/// The interval between two checks.
 const LOOK: Duration = Duration::from_millis(200);
 
 #[derive(Default)]
 struct Watched {
     runs: Vec<Weak<Run>>,
-    /// Whether the thread is there.
+    /// `true` while the thread runs.
     running: bool,
 }
 
@@ -21,13 +21,13 @@ static WATCHED: Mutex<Watched> = Mutex::new(Watched {
     running: false,
 });
 
-/// Ends a run whose folder is removed or taken over, as long as it goes.
+/// Watches a run until it ends. The run is stopped if its folder is removed or taken over.
 pub(crate) fn watch(run: &Arc<Run>) {
-    // Nobody else changes such a folder.
+    // No other process can change such a folder.
     if run.settings.files().in_process() {
         return;
     }
-    // A run within a run is kept in the folder of that one.
+    // A child run is stored in the folder of its parent run.
     if run.origin.depth > 0 || run.run_dir().is_none() {
         return;
     }
@@ -37,13 +37,13 @@ pub(crate) fn watch(run: &Arc<Run>) {
         let thread = std::thread::Builder::new().name("orchestra-watch".to_owned());
         match thread.spawn(look) {
             Ok(_) => watched.running = true,
-            // It is found out with the next record.
+            // The loss is noticed with the next record.
             Err(error) => tracing::warn!("the folders of runs are not watched: {error}"),
         }
     }
 }
 
-/// Looks again and again, until no run is left.
+/// Checks the folders repeatedly until no run is left.
 fn look() {
     loop {
         let mut watched = WATCHED.lock().unwrap_or_else(PoisonError::into_inner);

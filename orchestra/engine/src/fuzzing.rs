@@ -1,4 +1,4 @@
-//! What `tests/fuzz` calls: readers of what a run folder holds and of what stages write, without the files around them.
+//! Entry points of `tests/fuzz`: parsers of the contents of run folders and of stage output, without the files.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::builtin::{output, status};
 use crate::control;
 use crate::store::{Checkpoint, Manifest, Position, StoreError, scan};
 
-/// Reads the records of a journal, and how many bytes of a torn line are behind them.
+/// Parses the records of a journal. Returns them with the number of bytes of a torn line after them.
 ///
 /// # Errors
 /// The journal is damaged.
@@ -24,39 +24,39 @@ pub fn journal(bytes: &[u8]) -> Result<(Vec<Vec<u8>>, u64), StoreError> {
     Ok((found.iter().map(<[u8]>::to_vec).collect(), torn))
 }
 
-/// Reads a checkpoint.
+/// Parses a checkpoint.
 ///
 /// # Errors
-/// It is damaged, or of an unknown form.
+/// The checkpoint is damaged or has an unknown format.
 pub fn checkpoint(bytes: &[u8]) -> Result<Checkpoint, StoreError> {
     Checkpoint::read(Path::new("checkpoint.json"), bytes)
 }
 
-/// Reads a manifest.
+/// Parses a manifest.
 ///
 /// # Errors
-/// It is damaged, or of an unknown form.
+/// The manifest is damaged or has an unknown format.
 pub fn manifest(bytes: &[u8]) -> Result<Manifest, StoreError> {
     Manifest::read(Path::new("manifest.json"), bytes)
 }
 
-/// Reads the `status.json` that a stage wrote.
+/// Parses the `status.json` that a stage wrote.
 ///
 /// # Errors
-/// Says in one line why it cannot be used.
+/// Returns a one-line message that says why it cannot be used.
 pub fn stage_status(bytes: &[u8]) -> Result<Outcome, String> {
     status::parse(bytes)
 }
 
-/// Reads the last JSON object of a response.
+/// Parses the last JSON object of a response.
 ///
 /// # Errors
-/// Says in one line what was found instead.
+/// Returns a one-line message that says what was found instead.
 pub fn output_object(response: &str) -> Result<Map<String, Value>, String> {
     output::last_object(response)
 }
 
-/// Reads a request to the owner of a run; returns it as it is written again, with the answer that it brings.
+/// Parses a request to the owner of a run. Returns the request serialized again, with the answer that it contains.
 pub fn control_request(bytes: &[u8]) -> Option<(Vec<u8>, Option<Answer>)> {
     control::reread(bytes)
 }

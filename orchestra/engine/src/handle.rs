@@ -1,4 +1,4 @@
-//! A run that was started.
+//! The handle of a run.
 
 use std::fmt;
 use std::future::Future;
@@ -16,9 +16,9 @@ use crate::result::RunResult;
 use crate::run::Run;
 use crate::sink::EventStream;
 
-/// A run that was started. It goes on when the handle is dropped.
+/// The handle of a run that was started. The run continues when the handle is dropped.
 ///
-/// Until the handle is waited for or dropped, the run keeps its events, so that a subscriber loses none.
+/// The run buffers its events until the handle is waited for or dropped, so that a subscriber misses none.
 ///
 /// ```
 /// # use orchestra_engine::Engine;
@@ -41,7 +41,7 @@ use crate::sink::EventStream;
 pub struct RunHandle {
     run: Arc<Run>,
     task: Option<JoinHandle<Result<RunResult, RunError>>>,
-    /// How long the run was going in other processes.
+    /// The time for which other processes executed the run.
     before: Duration,
 }
 
@@ -54,13 +54,13 @@ impl RunHandle {
         }
     }
 
-    /// The handle of a run that was going before.
-    pub(crate) fn going_on(mut self, before: Duration) -> RunHandle {
+    /// Sets the time for which other processes executed the run.
+    pub(crate) fn resumed_after(mut self, before: Duration) -> RunHandle {
         self.before = before;
         self
     }
 
-    /// How long the run was going in other processes.
+    /// Returns the time for which other processes executed the run.
     pub(crate) fn before(&self) -> Duration {
         self.before
     }
@@ -69,53 +69,53 @@ impl RunHandle {
         &self.run
     }
 
-    /// The name of the run.
+    /// Returns the id of the run.
     pub fn id(&self) -> &RunId {
         &self.run.id
     }
 
-    /// The run folder; `None` where nothing is kept.
+    /// Returns the run folder. Returns `None` if nothing is persisted.
     pub fn run_dir(&self) -> Option<&Path> {
         self.run.run_dir()
     }
 
-    /// The events of the run from its first; each subscriber gets all of them.
+    /// Returns a stream of the events of the run, starting with the first. Each subscriber receives all of them.
     pub fn events(&self) -> EventStream {
         self.run.sink.subscribe()
     }
 
-    /// Ends the run: what runs is dropped, tools are killed. The first reason stands.
+    /// Cancels the run: running stages are dropped, and tools are killed. The first request wins.
     pub fn cancel(&self, reason: impl Into<String>) {
         self.run.stop.request(reason.into());
     }
 
-    /// Stops the run where it is, so that it can go on later: what runs is told to stop, and runs again then. The first
-    /// wish stands.
+    /// Pauses the run, so that it can be resumed later. Running stages are stopped, and run again after the resume. The
+    /// first request wins.
     pub fn pause(&self, reason: impl Into<String>) {
         self.run.stop.request_pause(reason.into());
     }
 
-    /// Something that can cancel or pause the run, and answer its questions, while somebody else waits for it.
+    /// Returns a [`Canceller`] of the run, which can be used while another task waits for the run.
     pub fn canceller(&self) -> Canceller {
         Canceller {
             run: self.run.clone(),
         }
     }
 
-    /// The questions that wait for an answer, oldest first; behind them those of runs that its stages have started.
+    /// Returns the open questions, oldest first, followed by those of child runs.
     pub fn questions(&self) -> Vec<Question> {
         self.run.open_questions()
     }
 
-    /// Answers a question, named by its id or by its gate (rule H2). Whoever answers first is heard.
+    /// Answers a question, named by its id or by its gate (rule H2). The first answer wins.
     ///
     /// # Errors
-    /// No such question is open, or the answer is none that it offers; then it stays open.
+    /// No such question is open, or it does not offer this answer. In the latter case it stays open.
     pub fn answer(&self, gate: &str, answer: Answer) -> Result<(), AnswerError> {
         self.run.answer(QuestionRef::Name(gate), answer)
     }
 
-    /// Waits for the end. A pipeline that fails is a result, not an error.
+    /// Waits for the end of the run. The failure of a pipeline is a result, not an error.
     ///
     /// # Errors
     /// The run folder could not be written, or the runtime was shut down.
@@ -150,7 +150,7 @@ impl fmt::Debug for RunHandle {
     }
 }
 
-/// Cancels or pauses a run, and answers its questions; cheap to clone.
+/// A handle that cancels or pauses a run and answers its questions; cheap to clone.
 ///
 /// ```
 /// # use orchestra_engine::{Engine, RunStatus};
@@ -171,25 +171,25 @@ pub struct Canceller {
 }
 
 impl Canceller {
-    /// Ends the run; the first reason stands. A run that has ended is not changed.
+    /// Cancels the run. The first request wins. A run that has ended is not changed.
     pub fn cancel(&self, reason: impl Into<String>) {
         self.run.stop.request(reason.into());
     }
 
-    /// Stops the run where it is, so that it can go on later; see [`RunHandle::pause`].
+    /// Pauses the run, so that it can be resumed later; see [`RunHandle::pause`].
     pub fn pause(&self, reason: impl Into<String>) {
         self.run.stop.request_pause(reason.into());
     }
 
-    /// The questions that wait for an answer, oldest first; behind them those of runs that its stages have started.
+    /// Returns the open questions, oldest first, followed by those of child runs.
     pub fn questions(&self) -> Vec<Question> {
         self.run.open_questions()
     }
 
-    /// Answers a question, named by its id or by its gate (rule H2). Whoever answers first is heard.
+    /// Answers a question, named by its id or by its gate (rule H2). The first answer wins.
     ///
     /// # Errors
-    /// No such question is open, or the answer is none that it offers; then it stays open.
+    /// No such question is open, or it does not offer this answer. In the latter case it stays open.
     pub fn answer(&self, gate: &str, answer: Answer) -> Result<(), AnswerError> {
         self.run.answer(QuestionRef::Name(gate), answer)
     }

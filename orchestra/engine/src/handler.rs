@@ -1,4 +1,4 @@
-//! Handlers: what runs a stage, and how a program supplies its own (Attractor 4.1, 4.12).
+//! Handlers: the code that executes stages, and how a program supplies its own (Attractor 4.1, 4.12).
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,12 +12,12 @@ use crate::registry::Registry;
 use crate::stage::StageContext;
 use crate::stage_end::{StageEnd, Suspension};
 
-/// The future of a stage.
+/// The future of an attempt.
 pub type HandlerFuture<'a> = Pin<Box<dyn Future<Output = StageEnd> + Send + 'a>>;
 
-/// Something that runs stages of one kind (Attractor 4.1). `#[handler]` makes one of a function.
+/// A handler, which executes stages of one kind (Attractor 4.1). `#[handler]` turns a function into one.
 ///
-/// A handler that panics fails its stage; dropping the future cancels it.
+/// If a handler panics, its stage fails. Dropping the future cancels the attempt.
 ///
 /// ```
 /// use orchestra_engine::{Engine, Handler, HandlerFuture, Outcome, StageContext};
@@ -52,11 +52,11 @@ pub type HandlerFuture<'a> = Pin<Box<dyn Future<Output = StageEnd> + Send + 'a>>
 /// # Ok(()) }
 /// ```
 pub trait Handler: Send + Sync {
-    /// Runs one attempt of a stage.
+    /// Executes one attempt of a stage.
     fn run<'a>(&'a self, stage: StageContext) -> HandlerFuture<'a>;
 
-    /// Whether stages of this node may change files. Those that may not need no files of their own in a parallel block,
-    /// and nobody looks for changes behind them; so only a handler that is sure says no.
+    /// Returns whether stages of this node may change files. A stage that may not needs no files of its own in a
+    /// parallel block, and its files are not searched for changes. So return `false` only if that is certain.
     fn may_write(&self, stage: Stage<'_>) -> bool {
         let _ = stage;
         true
@@ -91,11 +91,11 @@ pub enum FieldType {
     String,
     /// A whole number.
     Integer,
-    /// A decimal number; a whole one is taken too.
+    /// A decimal number; a whole number is accepted too.
     Float,
     /// `true` or `false`.
     Boolean,
-    /// A span of time; a whole number means seconds.
+    /// A duration; a whole number means seconds.
     Duration,
     /// Any value.
     Any,
@@ -125,15 +125,15 @@ pub enum FieldType {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct FieldSpec {
-    /// The attribute's name.
+    /// The name of the attribute.
     pub name: &'static str,
     /// The type of its value.
     pub ty: FieldType,
-    /// Whether it must be there.
+    /// `true` if the attribute is required.
     pub required: bool,
 }
 
-/// The outcome words that a handler may return (rule C4). `fail` may always happen.
+/// The outcome words that a handler may return (rule C4). `fail` is always possible.
 ///
 /// ```
 /// use orchestra_engine::{KindSpec, Registry, Words, check_registry};
@@ -157,13 +157,13 @@ pub struct FieldSpec {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub enum Words {
-    /// The built-in words, and those that the node declares by `outcomes`.
+    /// The built-in words, and those that the node declares with `outcomes`.
     Open,
-    /// These only.
+    /// Only these words.
     Only(&'static [&'static str]),
 }
 
-/// What a handler kind asks of the nodes that use it, known when the program is built (Attractor 4.12).
+/// The requirements of a handler kind for the nodes that use it, known when the program is built (Attractor 4.12).
 ///
 /// ```
 /// use orchestra_engine::{KindSpec, Registry, Words, check_registry};
@@ -186,11 +186,11 @@ pub enum Words {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct KindSpec {
-    /// The handler kind, the `type` of its nodes.
+    /// The handler kind, which is the `type` of its nodes.
     pub kind: &'static str,
-    /// The attributes that it reads; one slice for each argument of the handler.
+    /// The attributes that the handler reads; one slice for each of its arguments.
     pub fields: &'static [&'static [FieldSpec]],
-    /// The outcome words that it may return.
+    /// The outcome words that the handler may return.
     pub words: Words,
 }
 
@@ -203,13 +203,13 @@ pub struct KindSpec {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub enum Kinds {
-    /// These.
+    /// A list of kinds.
     List(&'static [KindSpec]),
-    /// Those of two sets.
+    /// The kinds of two sets.
     Both(&'static Kinds, &'static Kinds),
 }
 
-/// A set of handlers: a type marked by `#[handlers]` or `#[handler]`, or a tuple of such.
+/// A set of handlers: a type marked with `#[handlers]` or `#[handler]`, or a tuple of such types.
 ///
 /// ```
 /// use orchestra_engine::{Engine, HandlerSet, KindSpec, Kinds, Registry, Words};
@@ -254,7 +254,7 @@ pub trait HandlerSet: Send + Sync + Sized + 'static {
     /// The kinds that the set handles.
     const KINDS: Kinds;
 
-    /// Puts the handlers into a registry; a later one of the same kind replaces an earlier one.
+    /// Adds the handlers to a registry. A later handler of the same kind replaces an earlier one.
     fn register(self, registry: &mut Registry);
 }
 
@@ -289,7 +289,7 @@ tuples!(A B C D E F);
 tuples!(A B C D E F G);
 tuples!(A B C D E F G H);
 
-/// An argument of a handler: the stage's context, or attributes of the node by `#[derive(Attributes)]`.
+/// An argument of a handler: the context of the stage, or attributes of the node with `#[derive(Attributes)]`.
 ///
 /// ```
 /// use orchestra_engine::{AttributeError, AttributeField, FieldSpec, FieldType, FromStage, StageContext};
@@ -347,7 +347,7 @@ pub trait FromStage: Sized {
     /// The custom attributes that the argument reads.
     const FIELDS: &'static [FieldSpec];
 
-    /// Makes the argument.
+    /// Creates the argument.
     ///
     /// # Errors
     /// An attribute is missing or has the wrong type.
@@ -362,7 +362,7 @@ impl FromStage for StageContext {
     }
 }
 
-/// A node's attribute that is missing or of the wrong type.
+/// The error of a node attribute that is missing or has the wrong type.
 ///
 /// ```
 /// use orchestra_engine::{AttributeError, AttributeField, IntoOutcome};
@@ -377,15 +377,15 @@ impl FromStage for StageContext {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("attribute `{name}` of node `{node}` {problem}")]
 pub struct AttributeError {
-    /// The node.
+    /// The id of the node.
     pub node: String,
-    /// The attribute.
+    /// The name of the attribute.
     pub name: String,
-    /// What is wrong, such as "is missing".
+    /// The problem, such as "is missing".
     pub problem: String,
 }
 
-/// The type of a field of a struct that derives `Attributes`.
+/// The type of a field in a struct that derives `Attributes`.
 ///
 /// ```
 /// use orchestra_engine::AttributeField;
@@ -405,13 +405,13 @@ pub struct AttributeError {
 pub trait AttributeField: Sized {
     /// The type of the value.
     const TYPE: FieldType;
-    /// Whether the attribute must be there.
+    /// `true` if the attribute is required.
     const REQUIRED: bool;
 
     /// Reads the value.
     ///
     /// # Errors
-    /// Says what is wrong, such as "is missing".
+    /// Returns the problem, such as "is missing".
     fn read(value: Option<&Constant>) -> Result<Self, String>;
 }
 
@@ -510,9 +510,9 @@ impl<T: AttributeField> AttributeField for Option<T> {
     }
 }
 
-/// What a handler may return: an [`Outcome`], nothing, an enum that derives `Outcome`, or a `Result` of one
-/// (Attractor 5.2). An error fails the stage; its causes are a part of the reason. An error that a [`Suspension`] caused
-/// suspends the run instead.
+/// A return value of a handler: an [`Outcome`], nothing, an enum that derives `Outcome`, or a `Result` of one of these
+/// (Attractor 5.2). An error fails the stage, and the reason includes the causes of the error. An error that was caused
+/// by a [`Suspension`] suspends the run instead.
 ///
 /// ```
 /// use orchestra_engine::{IntoOutcome, Outcome, Status};
@@ -527,7 +527,7 @@ impl<T: AttributeField> AttributeField for Option<T> {
     note = "return `Outcome`, `()`, an enum that derives `orchestra::Outcome`, or a `Result` of one of these"
 )]
 pub trait IntoOutcome {
-    /// The words that it may become.
+    /// The outcome words that the value may become.
     const WORDS: Words;
 
     /// Returns the outcome.
@@ -582,7 +582,7 @@ impl<T: IntoOutcome, E: Into<Box<dyn std::error::Error + Send + Sync>>> IntoOutc
     }
 }
 
-/// An error with its causes in one line.
+/// Formats an error and its causes in one line.
 pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

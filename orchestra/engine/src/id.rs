@@ -1,4 +1,4 @@
-//! Names of runs.
+//! The ids of runs.
 
 use std::fmt;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -12,13 +12,13 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use crate::clock::Timestamp;
 
 const DIGITS: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
-/// How many names of six digits there are.
+/// The number of suffixes of six digits.
 const SPACE: u64 = 36_u64.pow(6);
 const MAX_LENGTH: usize = 100;
 
-/// The name of a run, which is also the name of its folder; cheap to clone.
+/// The id of a run, which is also the name of its folder; cheap to clone.
 ///
-/// A generated one sorts by time of start: `20261121-153000-0k3f9q`.
+/// A generated id sorts by start time: `20261121-153000-0k3f9q`.
 ///
 /// ```
 /// use orchestra_engine::RunId;
@@ -29,7 +29,7 @@ const MAX_LENGTH: usize = 100;
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RunId(Arc<str>);
 
-/// A text that cannot be the name of a run.
+/// The error of a text that cannot be the id of a run.
 ///
 /// ```
 /// use orchestra_engine::RunId;
@@ -49,10 +49,10 @@ pub struct InvalidRunId {
 }
 
 impl RunId {
-    /// A name given by the user.
+    /// Creates an id from a text of the user.
     ///
     /// # Errors
-    /// The text could not name a folder on every system, or would name one elsewhere.
+    /// The text cannot be the name of a folder on every system, or is a path to another folder.
     pub fn new(id: impl Into<String>) -> Result<RunId, InvalidRunId> {
         let id = id.into();
         let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
@@ -68,8 +68,8 @@ impl RunId {
         }
     }
 
-    /// The name of a run that a stage of another run started, of that run's name and the stage's place in it, such as
-    /// `nightly-7-supervise-1`. A long one is cut, and a number made of the whole stands at its end.
+    /// Returns the id of a child run, made from the id of its parent run and the key of the attempt that started it,
+    /// such as `nightly-7-supervise-1`. An id that is too long is cut and ends in a hash of the whole.
     pub(crate) fn of_child(parent: &RunId, attempt_key: &str) -> RunId {
         let mut id = format!("{parent}-");
         let key = attempt_key.strip_suffix("/1").unwrap_or(attempt_key);
@@ -89,7 +89,7 @@ impl RunId {
         RunId(id.into())
     }
 
-    /// A new name; no two of one process are equal, and two of different processes hardly ever.
+    /// Generates a new id. Ids of one process are unique, ids of different processes hardly ever collide.
     pub(crate) fn generate(now: Timestamp) -> RunId {
         static NEXT: LazyLock<AtomicU64> = LazyLock::new(|| AtomicU64::new(random() % SPACE));
         let mut number = NEXT.fetch_add(1, Ordering::Relaxed) % SPACE;
@@ -119,7 +119,7 @@ impl RunId {
     }
 }
 
-/// Whether Windows gives a name a meaning of its own, whatever comes behind a dot.
+/// Returns whether Windows reserves a name, regardless of its extension.
 pub(crate) fn is_reserved(name: &str) -> bool {
     let stem = name.split('.').next().unwrap_or_default();
     let numbered = |prefix: &str| {
@@ -136,12 +136,12 @@ pub(crate) fn is_reserved(name: &str) -> bool {
         || numbered("lpt")
 }
 
-/// A number that nobody can foretell; for names and seeds, never for a decision.
+/// Returns an unpredictable number. It is only used for ids and seeds, never for a decision.
 pub(crate) fn random() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
-/// A number made of some bytes, the same in every version and on every machine (FNV-1a).
+/// Returns a hash of some bytes that is the same in every version and on every machine (FNV-1a).
 pub(crate) fn fingerprint(parts: &[&[u8]]) -> u64 {
     let bytes = parts.iter().flat_map(|part| part.iter());
     bytes.fold(0xcbf2_9ce4_8422_2325, |number, byte| {

@@ -1,9 +1,9 @@
-//! Limits of the system that a program runs into.
+//! System limits that a program may reach.
 
 use std::fmt;
 use std::io;
 
-/// An error of the system as text; where it is a limit that was reached, with how to raise it.
+/// A system error for display. If a limit was reached, the text says how to raise it.
 ///
 /// ```
 /// use orchestra_engine::SystemError;
@@ -15,7 +15,7 @@ use std::io;
 pub struct SystemError<'e>(pub &'e io::Error);
 
 impl SystemError<'_> {
-    /// Says which limit was reached, and how to raise it; `None` if it is none.
+    /// Returns how to raise the limit that was reached. Returns `None` if the error is not a limit.
     #[must_use]
     pub fn limit(&self) -> Option<&'static str> {
         let error = self.0.raw_os_error()?;
@@ -23,8 +23,8 @@ impl SystemError<'_> {
         limits.find(|(limit, _)| *limit == error).map(|(_, raise)| *raise)
     }
 
-    /// Says how to raise the limit of which a text tells in the words of the system, such as that of git; `None` if it tells
-    /// of none, or says so itself.
+    /// Returns how to raise the limit that a text reports with the message of the system, as git does. Returns `None`
+    /// if the text reports no limit, or says itself how to raise it.
     ///
     /// ```
     /// use orchestra_engine::SystemError;
@@ -45,7 +45,8 @@ impl SystemError<'_> {
     }
 }
 
-/// The errors that a limit causes, and how it is raised. The words of an earlier one may hold those of a later one.
+/// The errors that a limit causes, and how to raise it. The message of an earlier error may contain that of a later
+/// one.
 #[cfg(unix)]
 const LIMITS: &[(i32, &str)] = &[
     (

@@ -1,4 +1,4 @@
-//! What is done to a run that nobody executes: its question is answered, or it is ended. No stage is run.
+//! Changes to a run that no process executes: a question is answered, or the run is cancelled. No stage is executed.
 
 use std::fmt;
 use std::path::Path;
@@ -14,15 +14,15 @@ use crate::driver::Driver;
 use crate::engine::Engine;
 use crate::error::{AnswerError, BuildError, Changed, RunError, StartError};
 use crate::event::{EventKind, RunEvent};
-use crate::pinned::pinned;
+use crate::pinned_source::load_pinned;
+use crate::recovery::OfflineEvent;
 use crate::resolve::Handlers;
 use crate::result::RunResult;
 use crate::stage::said;
 use crate::store::{RunFolder, StoreError};
-use crate::take_up::Only;
 use crate::workspace::Workspace;
 
-/// A run that nobody executes, and that is only to be answered or ended.
+/// A run that no process executes, to answer one of its questions or to cancel it.
 ///
 /// The pipeline is the one that the run folder holds, so neither its file nor its handlers are needed.
 ///
@@ -54,7 +54,7 @@ pub struct PausedRun {
     workspace: Option<Arc<dyn Workspace>>,
 }
 
-/// What was not done to a run that nobody executes.
+/// An error that occurs when a run is answered or cancelled that no process executes.
 ///
 /// ```
 /// use orchestra_engine::{AnswerError, OfflineError};
@@ -65,22 +65,22 @@ pub struct PausedRun {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OfflineError {
-    /// The run cannot be taken up: somebody executes it after all, it is over, or its folder is damaged.
+    /// The run cannot be recovered: a process executes it after all, it has ended, or its folder is damaged.
     #[error(transparent)]
     Start(#[from] StartError),
-    /// The answer was not taken.
+    /// The answer was refused.
     #[error(transparent)]
     Answer(#[from] AnswerError),
-    /// What came of it could not be kept.
+    /// The change could not be persisted.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// The engine could not be made.
+    /// The engine could not be built.
     #[error(transparent)]
     Build(#[from] BuildError),
 }
 
 impl OfflineError {
-    /// The error as one word, for machines.
+    /// Returns the code of the error, for machines.
     pub fn code(&self) -> &'static str {
         match self {
             OfflineError::Start(error) => error.code(),
@@ -98,10 +98,10 @@ impl From<StoreError> for OfflineError {
 }
 
 impl PausedRun {
-    /// Looks at the run in a folder.
+    /// Opens the run in a folder.
     ///
     /// # Errors
-    /// The folder holds none.
+    /// The folder holds no run.
     pub fn open(folder: impl AsRef<Path>) -> Result<PausedRun, StoreError> {
         Ok(PausedRun {
             folder: RunFolder::open(folder)?,
@@ -110,25 +110,25 @@ impl PausedRun {
         })
     }
 
-    /// What gave the stages of the run their files: where the run ends, they are tidied up.
+    /// Sets the workspace of the run, which cleans up its files if the run ends.
     #[must_use]
     pub fn workspace(mut self, workspace: impl Workspace) -> PausedRun {
         self.workspace = Some(Arc::new(workspace));
         self
     }
 
-    /// The transforms with which the pipeline was loaded when the run began.
+    /// Sets the transforms with which the pipeline was loaded when the run began.
     #[must_use]
     pub fn transforms(mut self, transforms: impl IntoIterator<Item = Arc<dyn Transform>>) -> PausedRun {
         self.transforms.extend(transforms);
         self
     }
 
-    /// Answers a question, named by its id or by its node (rule H2), and leaves the run paused where that has led it. What
-    /// a stage asked that is no gate gets the answer when the run is resumed.
+    /// Answers a question, named by its id or by its node (rule H2). The run processes the answer and remains paused.
+    /// The answer to a question that a stage asked, not a gate, is delivered when the run is resumed.
     ///
     /// # Errors
-    /// No such question waits, it does not take the answer, or the run cannot be taken up or kept.
+    /// No such question is open, it does not accept the answer, or the run cannot be recovered or persisted.
     pub async fn answer(self, gate: &str, answer: Answer) -> Result<RunResult, OfflineError> {
         let folder = self.folder.path().to_owned();
         self.only(|driver| {
@@ -142,7 +142,7 @@ impl PausedRun {
                     id: id.clone(),
                     answer,
                 };
-                return Ok(Only { event, told: None });
+                return Ok(OfflineEvent { event, emits: None });
             }
             let of_stages = asked_by_stages(driver, &folder);
             let Some(asked) = of_stages.iter().find(|asked| is_named(&asked.question)) else {
@@ -155,7 +155,7 @@ impl PausedRun {
             };
             asked.question.accept(&answer).map_err(AnswerError::Refused)?;
             let now = driver.run.settings.clock.now().as_millis();
-            let told = EventKind::InterviewCompleted {
+            let completed = EventKind::InterviewCompleted {
                 node: driver.run.name(asked.id.node),
                 branch: asked.branch.clone(),
                 question: asked.question.text.clone(),
@@ -163,44 +163,44 @@ impl PausedRun {
                 answered_by: answer.by,
                 duration: Duration::from_millis(now.saturating_sub(asked.since.as_millis())),
             };
-            Ok(Only {
+            Ok(OfflineEvent {
                 event: Event::Answered {
                     id: asked.id.clone(),
                     answer,
                 },
-                told: Some(told),
+                emits: Some(completed),
             })
         })
         .await
     }
 
-    /// Ends the run.
+    /// Cancels the run.
     ///
     /// # Errors
-    /// The run cannot be taken up or kept.
+    /// The run cannot be recovered or persisted.
     pub async fn cancel(self, reason: impl Into<String>) -> Result<RunResult, OfflineError> {
         let reason = reason.into();
         self.only(|_| {
             let event = Event::CancelRequested { reason };
-            Ok(Only { event, told: None })
+            Ok(OfflineEvent { event, emits: None })
         })
         .await
     }
 
-    /// Lets one thing happen to the run, and pauses it again where it has not ended.
+    /// Applies one event to the run, and pauses the run again if it has not ended.
     async fn only(
         self,
-        only: impl FnOnce(&Driver) -> Result<Only, AnswerError>,
+        only: impl FnOnce(&Driver) -> Result<OfflineEvent, AnswerError>,
     ) -> Result<RunResult, OfflineError> {
         let manifest = self.folder.manifest();
         let mut builder = Engine::builder();
         if manifest.simulated {
-            // What its stages do is not asked for, and a gate is answered by nobody else.
+            // Without its nodes, the script simulates no stage and answers no gate.
             let script = manifest.script.clone().map(serde_json::from_value::<Script>);
             let script = script.and_then(Result::ok).unwrap_or_default();
             builder = builder.simulate(script.without_nodes());
         }
-        let pipeline = pinned(&manifest.pipeline, &manifest.children, &self.transforms);
+        let pipeline = load_pinned(&manifest.pipeline, &manifest.children, &self.transforms);
         let Some(pipeline) = pipeline else {
             let run = manifest.run.clone();
             return Err(StartError::Changed(Box::new(Changed {
@@ -217,7 +217,7 @@ impl PausedRun {
         let resume = engine
             .resume_loaded(self.folder.path(), pipeline, ())
             .transforms(self.transforms);
-        let mut driver = resume.take_up().await?;
+        let mut driver = resume.recover().await?;
         let only = match only(&driver) {
             Ok(only) => only,
             Err(refused) => {
@@ -227,8 +227,8 @@ impl PausedRun {
                 return Err(refused.into());
             }
         };
-        if let Some(taken_up) = &mut driver.taken_up {
-            taken_up.only = Some(Box::new(only));
+        if let Some(recovery) = &mut driver.recovery {
+            recovery.offline = Some(Box::new(only));
         }
         if has_files {
             driver.open_files().await?;
@@ -237,7 +237,7 @@ impl PausedRun {
     }
 }
 
-/// A question of a stage that is no gate.
+/// A question that a stage asked, not a gate.
 struct AskedByStage {
     id: EffectId,
     branch: Option<String>,
@@ -245,7 +245,7 @@ struct AskedByStage {
     since: Timestamp,
 }
 
-/// Finds the questions that stages in flight have asked, and that nobody has answered, by the events of the run.
+/// Finds the unanswered questions of stages in flight in the events of the run.
 fn asked_by_stages(driver: &Driver, folder: &Path) -> Vec<AskedByStage> {
     let events = RunFolder::open(folder).and_then(|folder| folder.events(1));
     let events: Vec<RunEvent> = events

@@ -1,4 +1,4 @@
-//! What models write, told while they write it.
+//! The output of models, which is passed to callbacks while it is generated.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use crate::id::RunId;
 use crate::redact::RedactedStream;
 use crate::run::Run;
 
-/// A function that is told what models write.
+/// A function that receives the output of models.
 pub(crate) type OnText = Arc<dyn Fn(&StageText) + Send + Sync>;
 
-/// A piece of what the model of a stage writes, told while it writes; without secrets.
+/// A piece of the output of a stage's model, passed on while it is generated; without secrets.
 ///
 /// ```
 /// use std::sync::{Arc, Mutex};
@@ -42,20 +42,21 @@ pub(crate) type OnText = Arc<dyn Fn(&StageText) + Send + Sync>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StageText {
-    /// The run.
+    /// The id of the run.
     pub run: RunId,
     /// The node.
     pub node: NodeName,
-    /// The branch, as events name it; `None` on the main line.
+    /// The branch, as events name it; `None` on the main path.
     pub branch: Option<String>,
-    /// Whether the model begins an answer with it; what came before belongs to an answer that is complete or was given up.
+    /// `true` if an answer of the model starts with this piece. The pieces before it belong to a complete or abandoned
+    /// answer.
     pub starts_answer: bool,
-    /// The piece.
+    /// The text of the piece.
     pub text: String,
 }
 
-/// Takes one answer of a model, piece by piece; see [`StageContext::text`](crate::StageContext::text). What may be the
-/// beginning of a secret is held back until it is known not to be, or until this is dropped.
+/// A receiver of one answer of a model, piece by piece; see [`StageContext::text`](crate::StageContext::text). Text
+/// that may be the beginning of a secret is held back until it is known not to be one, or until the stream is dropped.
 ///
 /// ```
 /// use orchestra_engine::{BackendError, CodergenBackend, CodergenReply, CodergenRequest};
@@ -72,12 +73,12 @@ pub struct TextStream {
     run: Arc<Run>,
     id: EffectId,
     redacted: Option<RedactedStream>,
-    /// Whether a piece was told.
+    /// `true` if a piece was passed on.
     started: bool,
 }
 
 impl TextStream {
-    pub(crate) fn of(run: &Arc<Run>, id: &EffectId) -> TextStream {
+    pub(crate) fn new(run: &Arc<Run>, id: &EffectId) -> TextStream {
         TextStream {
             run: run.clone(),
             id: id.clone(),
@@ -86,7 +87,7 @@ impl TextStream {
         }
     }
 
-    /// Takes a piece.
+    /// Passes a piece on.
     pub fn push(&mut self, piece: &str) {
         if self.run.settings.on_text.is_empty() {
             return;
@@ -120,7 +121,7 @@ impl TextStream {
 
 impl Drop for TextStream {
     fn drop(&mut self) {
-        // A callback that panicked is not called again.
+        // Do not call a callback again after it has panicked.
         if std::thread::panicking() {
             return;
         }

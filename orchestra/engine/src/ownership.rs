@@ -1,4 +1,4 @@
-//! Whether a run is still this process's.
+//! A check of whether this process still owns a run.
 
 #[cfg(unix)]
 use std::os::fd::RawFd;
@@ -8,7 +8,8 @@ use std::sync::{Arc, Weak};
 use crate::process::run_number;
 use crate::run::Run;
 
-/// A run as seen by what acts for it outside of the engine: it may be acted for as long as this process owns it (rule D5).
+/// A weak reference to a run for code that acts for it outside of the engine. It may act as long as this process owns
+/// the run (rule D5).
 ///
 /// ```
 /// use orchestra_engine::StageContext;
@@ -21,21 +22,21 @@ use crate::run::Run;
 pub struct RunOwnership(Weak<Run>);
 
 impl RunOwnership {
-    pub(crate) fn of(run: &Arc<Run>) -> RunOwnership {
+    pub(crate) fn new(run: &Arc<Run>) -> RunOwnership {
         RunOwnership(Arc::downgrade(run))
     }
 
-    /// Returns whether the run goes on in this process, and no other one has taken it over. One that is over, as it is soon
-    /// after its loss was noticed, is not held.
+    /// Returns whether this process executes the run and no other process has taken it over. A run that has ended is
+    /// never held; a run ends soon after its loss was noticed.
     pub fn is_held(&self) -> bool {
         self.0.upgrade().is_some_and(|run| run.is_owned())
     }
 
-    /// What a program that is started for the run needs, as long as the run is this process's.
+    /// Returns what a program that is started for the run needs. Returns `None` if this process does not own the run.
     #[cfg(unix)]
     pub(crate) fn claim(&self) -> Option<Claim> {
         let run = self.0.upgrade()?;
-        // Before the look: who loses the run behind it has the locks to find that out.
+        // Take the locks before the check: if the run is lost after it, the program can find that out by them.
         let locks = run.locks();
         let number = run.root_folder().map_or(0, run_number);
         run.is_owned().then_some(Claim {
@@ -46,12 +47,13 @@ impl RunOwnership {
     }
 }
 
-/// What shows a program that is being started whose it is.
+/// The data that identifies the run of a started program.
 #[cfg(unix)]
 pub(crate) struct Claim {
-    /// The files whose names are moved away when another process takes the run over; open as long as this lives.
+    /// The lock files of the run. They stay open as long as this lives, and lose their names when another process takes
+    /// the run over.
     pub(crate) locks: Vec<RawFd>,
-    /// The number of the run in the marks.
+    /// The number by which process marks name the run.
     pub(crate) number: u64,
     _run: Arc<Run>,
 }

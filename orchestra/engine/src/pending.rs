@@ -1,4 +1,4 @@
-//! What a run waits for: stages, timers, questions; any number of them in one task.
+//! The tasks that a run waits for: stages, timers and questions, any number of them in one tokio task.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -18,15 +18,15 @@ use crate::run::Run;
 
 type Task<'h> = Pin<Box<dyn Future<Output = Done<'h>> + Send + 'h>>;
 
-/// Something that is over.
+/// A task that is done.
 pub(crate) enum Done<'h> {
-    /// A stage.
+    /// An attempt of a stage ended.
     Stage(Box<Attempt<'h>>, Ended),
-    /// A timer.
+    /// A timer fired.
     Timer(EffectId),
-    /// A question.
+    /// A question was answered, or could not be answered.
     Question(EffectId, Result<Answer, InterviewError>),
-    /// A timer or a question that was not wanted any more.
+    /// A timer or a question was cancelled.
     Dropped(EffectId),
 }
 
@@ -39,22 +39,23 @@ impl Done<'_> {
     }
 }
 
-/// What is under way for an effect.
+/// The tasks in progress for an effect.
 struct Live {
     cancelled: CancellationToken,
     tasks: u32,
 }
 
-/// What a run waits for. Most runs wait for one thing at a time, and many runs wait: the first has a place of its own.
+/// The tasks that a run waits for. Many runs wait, and most of them for one task at a time, so the first task is stored
+/// inline.
 #[derive(Default)]
 pub(crate) struct Pending<'h> {
     first: Option<(EffectId, CancellationToken, Task<'h>)>,
     more: Option<Box<More<'h>>>,
-    /// How many cancelled tasks have yet to end.
+    /// The number of cancelled tasks that have not ended yet.
     ending: u32,
 }
 
-/// Any number of things, each woken by itself.
+/// Further tasks, each woken individually.
 #[derive(Default)]
 struct More<'h> {
     tasks: FuturesUnordered<Task<'h>>,
@@ -62,7 +63,7 @@ struct More<'h> {
 }
 
 impl More<'_> {
-    /// The token of what is under way for an effect, with one more task.
+    /// Returns the cancellation token of an effect and counts one more task for it.
     fn token(&mut self, id: &EffectId) -> CancellationToken {
         let live = self.live.entry(id.clone()).or_insert_with(|| Live {
             cancelled: CancellationToken::new(),
@@ -78,7 +79,7 @@ impl<'h> Pending<'h> {
         self.first.is_none() && self.more.as_ref().is_none_or(|more| more.tasks.is_empty())
     }
 
-    /// Whether something that was cancelled is not over yet.
+    /// Returns whether a cancelled task has not ended yet.
     pub(crate) fn is_ending(&self) -> bool {
         self.ending > 0
     }
@@ -95,7 +96,7 @@ impl<'h> Pending<'h> {
         }
     }
 
-    /// Waits for an attempt that could not end at once.
+    /// Adds an attempt that did not end at once.
     pub(crate) fn stage(&mut self, run: &'h Run, mut attempt: Attempt<'h>) {
         self.add(attempt.id.clone(), |cancelled| {
             Box::pin(async move {
@@ -105,8 +106,8 @@ impl<'h> Pending<'h> {
         });
     }
 
-    /// Waits for some time, part of which may have passed. That of people goes on while the machine sleeps, that of
-    /// stages does not (rules H3, Y6).
+    /// Adds a timer, part of whose delay may have passed. A deadline of a person continues while the machine is
+    /// suspended, a delay of a stage does not (rules H3, Y6).
     pub(crate) fn timer(&mut self, run: &Run, id: EffectId, since: &Began, delay: Duration) {
         let clock = &run.settings.clock;
         let sleep = match run.pipeline.stage(id.node).kind() {
@@ -121,7 +122,7 @@ impl<'h> Pending<'h> {
         });
     }
 
-    /// Asks a person.
+    /// Adds a question to a person.
     pub(crate) fn question(&mut self, interviewer: &'h SharedInterviewer, id: EffectId, question: Question) {
         self.wanted(id, |id| {
             Box::pin(async move {
@@ -131,7 +132,7 @@ impl<'h> Pending<'h> {
         });
     }
 
-    /// Waits for something unless it is cancelled.
+    /// Adds a task that is dropped when it is cancelled.
     fn wanted(&mut self, id: EffectId, task: impl FnOnce(EffectId) -> Task<'h>) {
         let task = task(id.clone());
         self.add(id.clone(), |cancelled| {
@@ -145,7 +146,7 @@ impl<'h> Pending<'h> {
         });
     }
 
-    /// Ends all that is under way for an effect.
+    /// Cancels all tasks of an effect.
     pub(crate) fn cancel(&mut self, id: &EffectId) {
         if let Some((first, cancelled, _)) = &self.first
             && first == id
@@ -163,7 +164,7 @@ impl<'h> Pending<'h> {
         }
     }
 
-    /// What is over next; never ready where nothing is under way. The flag says whether it was cancelled before.
+    /// Returns the next task that is done, and whether it was cancelled before. Stays pending if there is no task.
     pub(crate) fn poll(&mut self, cx: &mut TaskContext<'_>) -> Poll<(Done<'h>, bool)> {
         if let Some((_, cancelled, task)) = &mut self.first
             && let Poll::Ready(done) = task.as_mut().poll(cx)

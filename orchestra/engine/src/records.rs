@@ -1,32 +1,33 @@
-//! What the journal holds: the events of the machine, in order, and who wrote them (rules D1, D5).
+//! The records of the journal: the events of the machine in order, with the owner that wrote them (rules D1, D5).
 
 use orchestra_core::{EffectId, Event, RunFailure, SavedState, Snapshot, Usage};
 use serde::{Deserialize, Serialize};
 
 use crate::deadline::Began;
-use crate::store::{PinnedPipeline, RunIdentity};
+use crate::store::{PinnedSource, RunIdentity};
 
 /// A record of the journal.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Record {
-    /// Which owner wrote it.
-    pub(crate) epoch: u64,
-    /// When: the milliseconds since 1970 began.
+    /// The fencing token of the owner that wrote the record.
+    pub(crate) fencing_token: u64,
+    /// The time of the record in milliseconds since 1970-01-01 UTC.
     pub(crate) at: u64,
-    /// When: the microseconds of the clock that goes on while the machine sleeps.
+    /// The time of the record in microseconds, on the clock that includes the time during which the machine was
+    /// suspended.
     pub(crate) real: u64,
-    /// How many events were told before.
+    /// The number of events that were emitted before.
     pub(crate) events: u64,
-    /// How many records before it the machine was not told of yet.
+    /// The number of records before this one that had not been applied to the machine yet.
     #[serde(default, skip_serializing_if = "is_none")]
-    pub(crate) untold: u64,
-    /// How many changes the artifacts had seen, as far as this owner knew: a replay goes back to them (rule D4).
+    pub(crate) unapplied: u64,
+    /// The number of changes to the artifacts that this owner knew of. A replay rewinds the artifacts to it (rule D4).
     #[serde(default)]
     pub(crate) artifacts: u64,
     pub(crate) entry: Entry,
 }
 
-/// Whether a number need not be written.
+/// Returns whether a number can be omitted.
 pub(crate) fn is_none(number: &u64) -> bool {
     *number == 0
 }
@@ -34,73 +35,74 @@ pub(crate) fn is_none(number: &u64) -> bool {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Entry {
-    /// The run begins; what it is stands in the manifest.
+    /// The run begins; the manifest describes it.
     Begin {
         run: String,
         protocol: u32,
-        /// The run in full; journals of earlier versions name it by `run` alone.
+        /// The identity of the run; journals of earlier versions only have `run`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         identity: Option<RunIdentity>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         boot: Option<String>,
     },
-    /// Another process goes on with it.
+    /// Another process resumes the run.
     Resume {
         engine: String,
-        /// The run, with the pipeline that it goes on with.
+        /// The identity of the run, with the pipeline that it is resumed with.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         identity: Option<RunIdentity>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         boot: Option<String>,
     },
-    /// What the journal held was lost, and that was accepted; the run goes on from this state, which its checkpoint had.
+    /// Records of the journal were lost, and the loss was accepted. The run resumes from this state, which is from its
+    /// checkpoint.
     Restored {
-        kept: Box<Kept>,
+        state: Box<CheckpointState>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         identity: Option<RunIdentity>,
     },
-    /// Something happened to the run.
-    Happened(Box<Happened>),
-    /// The pipeline was changed, and that was accepted (rule D6); this is what it was before.
+    /// An event was applied to the run.
+    Event(Box<JournalEvent>),
+    /// The pipeline was changed, and the change was accepted (rule D6). The fields hold the pipeline before the change.
     Changed {
-        pipeline: Box<PinnedPipeline>,
-        /// The hash of what it is now.
+        pipeline: Box<PinnedSource>,
+        /// The hash of the pipeline after the change.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         now: Option<String>,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        children: Vec<PinnedPipeline>,
-        /// Where the run stands in the changed pipeline.
-        kept: Box<Kept>,
+        children: Vec<PinnedSource>,
+        /// The state of the run in the changed pipeline.
+        state: Box<CheckpointState>,
     },
 }
 
-/// An event, with what belongs to it.
+/// An event with the data that belongs to it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Happened {
-    /// The nanoseconds that the run was going.
+pub(crate) struct JournalEvent {
+    /// The time for which the run had been executed, in nanoseconds.
     pub(crate) elapsed: u64,
     pub(crate) event: Event,
-    /// What the attempt used that ended.
+    /// The usage of the attempt that ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) usage: Option<Usage>,
-    /// How it left the files of its line.
+    /// The snapshot of the files that the attempt left.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) snapshot: Option<Snapshot>,
 }
 
-/// All that a run needs to go on, as a checkpoint holds it.
+/// The state of a run as a checkpoint holds it: everything that is needed to resume the run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Kept {
+pub(crate) struct CheckpointState {
     pub(crate) machine: SavedState,
-    /// The waits that are under way.
+    /// The timers in progress.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) timers: Vec<(EffectId, Began)>,
-    /// How often each node was simulated.
+    /// The number of simulated visits of each node.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) turns: Vec<(u32, usize)>,
-    /// The nanoseconds that the run was going.
+    /// The time for which the run had been executed, in nanoseconds.
     pub(crate) elapsed: u64,
-    /// How the run had failed whose pipeline was changed before it was retried.
+    /// The failure of the run, if its pipeline was changed before a retry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) failure: Option<RunFailure>,
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::handler::{Handler, KindSpec};
 
-/// Handlers by kind; `#[handlers]` and `#[handler]` fill it.
+/// A registry of handlers by kind; `#[handlers]` and `#[handler]` fill it.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -21,12 +21,12 @@ use crate::handler::{Handler, KindSpec};
 /// ```
 #[derive(Clone, Default)]
 pub struct Registry {
-    /// Programs have few kinds, and each is looked up once a run: a list is faster than a map.
+    /// Programs have few kinds, and each is looked up once per run, so a list is faster than a map.
     handlers: Vec<(KindSpec, Arc<dyn Handler>)>,
 }
 
 impl Registry {
-    /// Adds a handler; an earlier one of the same kind is replaced.
+    /// Adds a handler. It replaces an earlier handler of the same kind.
     pub fn add(&mut self, spec: KindSpec, handler: Arc<dyn Handler>) {
         match self
             .handlers
@@ -42,17 +42,17 @@ impl Registry {
         self.handlers.iter().find(|(spec, _)| spec.kind == kind)
     }
 
-    /// The handler of a kind.
+    /// Returns the handler of a kind.
     pub fn get(&self, kind: &str) -> Option<&Arc<dyn Handler>> {
         self.find(kind).map(|(_, handler)| handler)
     }
 
-    /// What the handler of a kind asks of its nodes.
+    /// Returns the requirements of the handler of a kind.
     pub fn spec(&self, kind: &str) -> Option<&KindSpec> {
         self.find(kind).map(|(spec, _)| spec)
     }
 
-    /// The kinds that have a handler.
+    /// Returns the kinds that have a handler.
     pub fn kinds(&self) -> impl Iterator<Item = &'static str> {
         self.handlers.iter().map(|(spec, _)| spec.kind)
     }

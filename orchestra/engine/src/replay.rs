@@ -1,4 +1,4 @@
-//! Runs that begin where another run once was (rule D4).
+//! Replay: new runs that start from a checkpoint of another run (rule D4).
 
 use std::fmt;
 use std::fs;
@@ -14,7 +14,7 @@ use crate::blocking::on_files;
 use crate::error::StartError;
 use crate::handle::RunHandle;
 use crate::id::RunId;
-use crate::pinned::pinned;
+use crate::pinned_source::load_pinned;
 use crate::records::{Entry, Record};
 use crate::resume::ResumeBuilder;
 use crate::store::{
@@ -22,12 +22,12 @@ use crate::store::{
     checkpoint_number,
 };
 
-/// What of a stage's folder is not of its latest visit.
+/// The parts of a stage's folder that do not belong to its latest visit.
 const ASIDE: [&str; 2] = ["visits", "branches"];
 
-/// A run that is about to begin where another run once was; await it.
+/// A builder of a run that starts from a checkpoint of another run. Await it to start the run.
 ///
-/// The other run stays as it is. The new one has a folder of its own, with the files of the stages that had ended.
+/// The other run is not changed. The new run has a folder of its own, with the files of the stages that had ended.
 ///
 /// ```
 /// use orchestra_engine::{Engine, SimulationBackend};
@@ -67,21 +67,22 @@ impl ReplayBuilder {
         }
     }
 
-    /// The name of the new run; without one it is made of the time.
+    /// Sets the id of the new run. By default, an id is generated from the time.
     pub fn run_id(mut self, id: impl Into<String>) -> ReplayBuilder {
         self.run_id = Some(id.into());
         self
     }
 
-    /// Keeps the new run in exactly this folder, which must be new or empty; without it, in the engine's [folder of
-    /// runs](crate::EngineBuilder::runs_dir), or beside that of the other run where there is none.
+    /// Persists the new run in exactly this folder, which must be new or empty. By default, the folder is in the
+    /// [folder of runs](crate::EngineBuilder::runs_dir) of the engine or, without one, next to the folder of the other
+    /// run.
     pub fn run_dir(mut self, folder: impl Into<PathBuf>) -> ReplayBuilder {
         self.run_dir = Some(folder.into());
         self
     }
 
-    /// What is said of how the new run goes on, such as that [changes](ResumeBuilder::accept_changes) are accepted.
-    pub fn going_on(mut self, change: impl FnOnce(ResumeBuilder) -> ResumeBuilder) -> ReplayBuilder {
+    /// Changes how the new run is resumed, for example to [accept changes](ResumeBuilder::accept_changes).
+    pub fn configure_resume(mut self, change: impl FnOnce(ResumeBuilder) -> ResumeBuilder) -> ReplayBuilder {
         self.resume = change(self.resume);
         self
     }
@@ -113,7 +114,7 @@ impl ReplayBuilder {
             runs.map_or_else(PathBuf::new, Path::to_owned).join(&*id)
         };
         let to = run_dir.unwrap_or_else(beside);
-        // Whatever may be refused is refused before there is a folder that others could take for a run (rule D10).
+        // Refuse everything that may be refused before there is a folder that others could take for a run (rule D10).
         resume.files = resume.rehearse(&fork, &id).await?;
         if let Some(opened) = &resume.files {
             fork.manifest.workspace = Some(opened.kept.clone());
@@ -131,7 +132,7 @@ impl ReplayBuilder {
             for record in records {
                 store.append(record)?;
             }
-            // Without a manifest it is no run, so nobody takes a part of the records for all of them.
+            // A folder without a manifest is not a run, so nobody uses an incomplete list of records.
             store.manifest(&fork.manifest)?;
             store.close()
         });
@@ -161,7 +162,7 @@ impl fmt::Debug for ReplayBuilder {
     }
 }
 
-/// The beginning of another run, up to a checkpoint.
+/// The records of another run up to a checkpoint.
 pub(crate) struct Fork {
     pub(crate) manifest: Manifest,
     pub(crate) records: Vec<Vec<u8>>,
@@ -186,7 +187,7 @@ fn fork(view: &RunFolder, checkpoint: &str, transforms: &[Arc<dyn Transform>]) -
         return Err(unknown());
     }
     let (kept, behind) = records.split_at(number as usize + 1);
-    // The pipeline was changed later: at the checkpoint it was what it was before the change.
+    // If the pipeline was changed later, use the pipeline before that change.
     for record in behind {
         if let Ok(Record {
             entry: Entry::Changed {
@@ -212,10 +213,10 @@ fn fork(view: &RunFolder, checkpoint: &str, transforms: &[Arc<dyn Transform>]) -
     })
 }
 
-/// The first record of another run, as that of the run of a manifest.
+/// Returns the first record of another run, with the identity of the run of the manifest.
 fn renamed(folder: &Path, first: &[u8], manifest: &Manifest) -> Result<Vec<u8>, StoreError> {
-    let fault = |error| StoreError::damaged_record(folder, 0, &error);
-    let mut record: Record = serde_json::from_slice(first).map_err(fault)?;
+    let error = |error| StoreError::damaged_record(folder, 0, &error);
+    let mut record: Record = serde_json::from_slice(first).map_err(error)?;
     let of = Some(manifest.belonging());
     match &mut record.entry {
         Entry::Begin { run, identity, .. } => {
@@ -225,10 +226,10 @@ fn renamed(folder: &Path, first: &[u8], manifest: &Manifest) -> Result<Vec<u8>, 
         Entry::Restored { identity, .. } => *identity = renamed_identity(identity.take(), of),
         _ => {}
     }
-    serde_json::to_vec(&record).map_err(fault)
+    serde_json::to_vec(&record).map_err(error)
 }
 
-/// The identity of a new run, with the pipeline that the other run had at the time.
+/// Returns the identity of a new run, with the pipeline that the other run had at that time.
 fn renamed_identity(then: Option<RunIdentity>, new: Option<RunIdentity>) -> Option<RunIdentity> {
     let pipeline = then.map(|then| then.pipeline);
     new.map(|new| RunIdentity {
@@ -237,40 +238,40 @@ fn renamed_identity(then: Option<RunIdentity>, new: Option<RunIdentity>) -> Opti
     })
 }
 
-/// The number of the record that says how an attempt such as `build#2/1` ended: a name of a checkpoint that is known
-/// before the record is written.
+/// Returns the number of the record that ended an attempt such as `build#2/1`. Such a name of a checkpoint is known
+/// before the record is written. Returns `None` if there is no such record.
 fn ended_by(
     manifest: &Manifest,
     records: &[Vec<u8>],
     transforms: &[Arc<dyn Transform>],
     attempt: &str,
 ) -> Option<u64> {
-    let mut pipeline = pinned(&manifest.pipeline, &manifest.children, transforms)?;
+    let mut pipeline = load_pinned(&manifest.pipeline, &manifest.children, transforms)?;
     for (number, record) in records.iter().enumerate().rev() {
         let Ok(record) = serde_json::from_slice::<Record>(record) else {
             continue;
         };
         match record.entry {
-            Entry::Happened(happened) => {
-                if let Event::NodeFinished { id, .. } = &happened.event
+            Entry::Event(recorded) => {
+                if let Event::NodeFinished { id, .. } = &recorded.event
                     && id.name(&pipeline) == attempt
                 {
                     return Some(number as u64);
                 }
             }
-            // Before the change, nodes stood elsewhere in the table.
+            // Before the change, nodes had other indices.
             Entry::Changed {
                 pipeline: before,
                 children,
                 ..
-            } => pipeline = pinned(&before, &children, transforms)?,
+            } => pipeline = load_pinned(&before, &children, transforms)?,
             Entry::Begin { .. } | Entry::Resume { .. } | Entry::Restored { .. } => {}
         }
     }
     None
 }
 
-/// Copies what stages that had ended left in the folder of another run, and its artifacts.
+/// Copies the artifacts and the files of ended stages from the folder of another run.
 pub(crate) fn copy_stages(
     from: &Path,
     to: &Path,
@@ -312,15 +313,16 @@ pub(crate) fn copy_stages(
             continue;
         }
         let aside = from.join(format!("visits/{visits}"));
-        match aside.is_dir() {
-            true => copy_folder(&aside, &to, &[])?,
-            false => copy_folder(&from, &to, &ASIDE)?,
+        if aside.is_dir() {
+            copy_folder(&aside, &to, &[])?
+        } else {
+            copy_folder(&from, &to, &ASIDE)?
         }
     }
     Ok(())
 }
 
-/// Copies plain files and folders; what is not there is not copied, and links are not followed.
+/// Copies plain files and folders recursively. Missing files are ignored, and links are not followed.
 fn copy_folder(from: &Path, to: &Path, without: &[&str]) -> Result<(), StoreError> {
     match fs::symlink_metadata(from) {
         Ok(found) if found.is_dir() => {}
@@ -346,7 +348,7 @@ fn copy_folder(from: &Path, to: &Path, without: &[&str]) -> Result<(), StoreErro
         } else if kind.is_file() {
             let target = to.join(&name);
             fs::copy(&path, &target).map_err(|error| StoreError::io("copy", &path, error))?;
-            // An older run may have files that others can read.
+            // Files of an older run may be readable by others.
             #[cfg(unix)]
             {
                 use std::os::unix::fs::PermissionsExt as _;

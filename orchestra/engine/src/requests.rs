@@ -1,4 +1,4 @@
-//! What a stage asks of the driver of its run while it is under way: to note something for good, to look around.
+//! The requests of running stages to the driver: to store a note, or to read the state of the run.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,22 +8,22 @@ use orchestra_core::EffectId;
 use serde_json::Value;
 use tokio::sync::oneshot;
 
-use crate::surroundings::{PastStage, Surroundings};
+use crate::history::{PastStage, StageHistory};
 
 pub(crate) enum Request {
-    /// To keep something that a repeat of the attempt wants to know.
+    /// Stores a note for a repeat of the attempt.
     Note {
         id: EffectId,
         note: Value,
         checkpoint: bool,
         done: oneshot::Sender<()>,
     },
-    /// To say where in the run the stage is.
+    /// Returns the history of the stage.
     Look {
         id: EffectId,
-        done: oneshot::Sender<Surroundings>,
+        done: oneshot::Sender<StageHistory>,
     },
-    /// To say how nodes ended last, as the stage sees them; all nodes where none are named.
+    /// Returns the latest outcomes of nodes as the stage sees them; of all nodes if `nodes` is `None`.
     Latest {
         id: EffectId,
         nodes: Option<Vec<String>>,
@@ -31,18 +31,18 @@ pub(crate) enum Request {
     },
 }
 
-/// The requests of a run's stages, in the order in which they came.
+/// The requests of the stages of a run, oldest first.
 #[derive(Default)]
 pub(crate) struct Requests {
     inner: Mutex<Inner>,
-    /// Whether one is there, so that a run without any needs no look at the list.
+    /// `true` if there is a request, so that a run without requests need not lock the list.
     waiting: AtomicBool,
 }
 
 #[derive(Default)]
 struct Inner {
     list: VecDeque<Request>,
-    /// Who waits for a note to be durable, those of one attempt in their order.
+    /// The senders that wait for a note to be durable. Those of one attempt are in order.
     noting: Vec<(EffectId, oneshot::Sender<()>)>,
 }
 
@@ -66,24 +66,24 @@ impl Requests {
         request
     }
 
-    /// Remembers who waits for a note.
+    /// Stores the sender that waits for a note.
     pub(crate) fn noting(&self, id: EffectId, done: oneshot::Sender<()>) {
         self.lock().noting.push((id, done));
     }
 
-    /// Tells the one who waits longest for a note of this attempt that it is kept.
+    /// Notifies the sender that has waited longest for a note of this attempt.
     pub(crate) fn noted(&self, id: &EffectId) {
         let mut inner = self.lock();
-        let place = inner.noting.iter().position(|(of, _)| of == id);
-        if let Some(place) = place {
-            let (_, done) = inner.noting.remove(place);
+        let at = inner.noting.iter().position(|(of, _)| of == id);
+        if let Some(at) = at {
+            let (_, done) = inner.noting.remove(at);
             drop(inner);
-            // The stage may be gone.
+            // The stage may have been dropped.
             let _ = done.send(());
         }
     }
 
-    /// Forgets who waits for notes of an attempt that is over.
+    /// Drops the senders of an attempt that has ended.
     pub(crate) fn forget(&self, id: &EffectId) {
         self.lock().noting.retain(|(of, _)| of != id);
     }

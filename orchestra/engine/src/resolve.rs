@@ -1,4 +1,4 @@
-//! Finds the handler of every kind, and refuses a pipeline that asks for what is not there.
+//! Lookup of the handler of every kind. A pipeline that needs something missing is refused.
 
 use std::sync::Arc;
 
@@ -10,24 +10,24 @@ use crate::builtin::{child, fan_in, tool};
 use crate::engine::Settings;
 use crate::error::{Refusal, Refusals};
 use crate::handler::Handler;
-use crate::needs::check_registry;
 use crate::registry::Registry;
+use crate::requirements::check_registry;
 use crate::run::Origin;
 
 /// A handler as a run uses it.
 pub(crate) struct Resolved {
     pub(crate) handler: Arc<dyn Handler>,
-    /// Whether the handler itself heeds a status file; the driver does for those that do not.
+    /// `true` if the handler applies a status file itself; otherwise the driver does.
     pub(crate) heeds_status: bool,
-    /// Whether the handler itself keeps to the timeout and ends soon after its token is cancelled. It is waited for,
-    /// so that nothing of it is left when the stage has ended.
+    /// `true` if the handler enforces the timeout itself and ends soon after its token is cancelled. The engine waits
+    /// for it, so that nothing of it is left when the stage has ended.
     pub(crate) ends_itself: bool,
 }
 
-/// What is to be had for a kind.
+/// The result of looking up a kind.
 enum Found {
     Handler(Resolved),
-    /// A part of the language that this version does not run.
+    /// The kind is a part of the language that this version does not execute.
     NotProvided,
     NoBackend,
     Unknown,
@@ -39,14 +39,14 @@ pub(crate) struct Handlers {
 }
 
 impl Handlers {
-    /// None, for a run whose stages are not run.
+    /// Returns an empty set, for a run whose stages are not executed.
     pub(crate) fn none() -> Handlers {
         Handlers {
             by_kind: Box::default(),
         }
     }
 
-    /// The handler of a stage.
+    /// Returns the handler of a stage.
     pub(crate) fn of(&self, stage: Stage<'_>) -> Option<&Resolved> {
         self.by_kind
             .get(stage.row().kind as usize)
@@ -57,24 +57,24 @@ impl Handlers {
 /// Finds the handlers of a pipeline.
 ///
 /// # Errors
-/// Lists everything that is missing.
+/// Returns a list of everything that is missing.
 pub(crate) fn resolve(
     settings: &Settings,
     pipeline: &SharedPipeline,
     origin: &Origin,
 ) -> Result<Handlers, Refusals> {
     let found = find_all(settings, pipeline, &origin.registry);
-    let mut list = faults(settings, pipeline, &origin.registry, &found);
+    let mut list = errors(settings, pipeline, &origin.registry, &found);
     let descendants = child::descendants(settings, pipeline, &origin.registry);
     for (child, registry) in &descendants {
-        list.extend(faults(
+        list.extend(errors(
             settings,
             child,
             registry,
             &find_all(settings, child, registry),
         ));
     }
-    // A child is simulated by the script of its parent, which names other nodes too.
+    // A child run is simulated with the script of its parent run, which names other nodes too.
     if let Some(script) = settings.script.as_ref().filter(|_| origin.depth == 0) {
         let pipelines = || std::iter::once(pipeline).chain(descendants.iter().map(|(child, _)| child));
         for node in script.nodes() {
@@ -106,14 +106,14 @@ pub(crate) fn resolve(
     })
 }
 
-/// What is to be had for each kind of a pipeline.
+/// Looks up all kinds of a pipeline.
 fn find_all(settings: &Settings, pipeline: &Pipeline, registry: &Registry) -> Vec<Found> {
     let kinds = pipeline.kinds.iter();
     kinds.map(|kind| find(settings, registry, kind)).collect()
 }
 
-/// What one pipeline asks for and does not get, in the order of its file.
-fn faults(
+/// Returns the refusals of one pipeline, in the order of its file.
+fn errors(
     settings: &Settings,
     pipeline: &SharedPipeline,
     registry: &Arc<Registry>,
@@ -123,10 +123,10 @@ fn faults(
     // A compiled pipeline was checked against its handlers when the program was built.
     let loaded = matches!(pipeline, SharedPipeline::Loaded(_)) && settings.executes_stages();
     if loaded && registry.kinds().next().is_some() {
-        // Missing handlers are told below, together with parts that are missing otherwise.
-        let faults = check_registry(pipeline, registry).into_iter();
-        let others = faults.filter(|fault| fault.code != "missing_handler");
-        list.extend(others.map(|fault| Refusal::of(pipeline, fault)));
+        // Missing handlers are reported below, together with other missing parts.
+        let errors = check_registry(pipeline, registry).into_iter();
+        let others = errors.filter(|error| error.code != "missing_handler");
+        list.extend(others.map(|error| Refusal::new(pipeline, error)));
     }
     for (at, row) in pipeline.nodes.iter().enumerate() {
         let stage = pipeline.stage(NodeIndex(at as u32));
@@ -158,7 +158,8 @@ fn faults(
     list
 }
 
-/// The core itself decides start, exit and routing nodes of the built-in kinds.
+/// Returns whether a stage needs a handler. The core itself decides start, exit and routing nodes of the built-in
+/// kinds.
 fn needs_handler(stage: Stage<'_>) -> bool {
     match stage.row().role {
         Role::Start => stage.kind() != kind::START,
@@ -168,12 +169,12 @@ fn needs_handler(stage: Stage<'_>) -> bool {
     }
 }
 
-/// Whether the core itself runs nodes of a kind: it asks people and starts branches.
+/// Returns whether the core itself executes nodes of a kind: it asks people and starts branches.
 fn is_the_cores(kind: &str) -> bool {
     matches!(kind, kind::WAIT_HUMAN | kind::PARALLEL)
 }
 
-/// Whether a fan-in asks a model to choose, and there is none (rule P6).
+/// Returns whether a fan-in asks a model to choose, and there is none (rule P6).
 fn lacks_model(settings: &Settings, registry: &Registry, stage: Stage<'_>) -> bool {
     stage.kind() == kind::FAN_IN
         && settings.codergen.is_none()
@@ -182,7 +183,7 @@ fn lacks_model(settings: &Settings, registry: &Registry, stage: Stage<'_>) -> bo
         && fan_in::asks_a_model(stage)
 }
 
-/// Refuses a tool stage that has nothing to execute.
+/// Refuses a tool stage that has no command to execute.
 fn lacks_command(
     settings: &Settings,
     pipeline: &Pipeline,
@@ -223,7 +224,7 @@ fn find(settings: &Settings, registry: &Registry, kind: &str) -> Found {
     let own = registry.get(kind);
     if script.simulates_models_only() {
         return match executed() {
-            // Whatever would ask a model does not.
+            // A stage that would ask a model is simulated.
             Found::NoBackend => simulated(None, true, false),
             Found::Handler(found) => simulated(Some(found.handler), found.heeds_status, found.ends_itself),
             missing => missing,
@@ -231,19 +232,19 @@ fn find(settings: &Settings, registry: &Registry, kind: &str) -> Found {
     }
     match own {
         None if !is_provided(settings, kind) => Found::NotProvided,
-        // Nothing simulated writes a status file, but a handler may.
+        // A simulated stage writes no status file, but a handler may.
         own => simulated(own.cloned(), own.is_none(), false),
     }
 }
 
-/// Whether the engine itself runs stages of a kind, or the kind is the program's.
+/// Returns whether a kind is custom, or the engine itself executes its stages.
 fn is_provided(settings: &Settings, kind: &str) -> bool {
     !kind::BUILT_IN.contains(&kind)
         || matches!(kind, kind::CODERGEN | kind::TOOL | kind::FAN_IN)
         || settings.runner_of_children(kind).is_some()
 }
 
-/// What executes the stages of a kind where nothing is simulated.
+/// Returns the handler that executes the stages of a kind if nothing is simulated.
 fn execute(settings: &Settings, registry: &Registry, kind: &str) -> Found {
     let resolved = |handler: &Arc<dyn Handler>, built_in| {
         Found::Handler(Resolved {

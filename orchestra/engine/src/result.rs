@@ -1,4 +1,4 @@
-//! How a run ended.
+//! The result of a run.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -14,10 +14,10 @@ use crate::event::{NodeName, millis};
 use crate::id::RunId;
 use crate::store::RecordedOutcome;
 
-/// The version of the form in which results are written.
+/// The schema version of serialized results.
 const SCHEMA: &str = "orchestra.result/1";
 
-/// How a run ended.
+/// The status of a run that has ended.
 ///
 /// ```
 /// assert_eq!(orchestra_engine::RunStatus::Cancelled.to_string(), "cancelled");
@@ -28,17 +28,17 @@ const SCHEMA: &str = "orchestra.result/1";
 pub enum RunStatus {
     /// The exit was reached.
     Success,
-    /// The run failed; the result says why.
+    /// The run failed; the result has the failure.
     Fail,
-    /// The run stopped where it is, and can go on from there: it waits for a person, reached a budget, or was paused.
+    /// The run was paused and can be resumed: it waits for a person, reached a budget, or a pause was requested.
     Paused,
-    /// Somebody ended the run.
+    /// The run was cancelled.
     Cancelled,
 }
 
 impl RunStatus {
-    /// The status of a run that ended with this failure, or with none.
-    pub(crate) fn of(failure: Option<&RunFailure>) -> RunStatus {
+    /// Returns the status of a run that ended with this failure, or without one.
+    pub(crate) fn from_failure(failure: Option<&RunFailure>) -> RunStatus {
         match failure {
             None => RunStatus::Success,
             Some(RunFailure::Cancelled { .. }) => RunStatus::Cancelled,
@@ -52,7 +52,7 @@ impl RunStatus {
         }
     }
 
-    /// The status as one word, for machines.
+    /// Returns the name of the status, for machines.
     pub const fn word(self) -> &'static str {
         match self {
             RunStatus::Success => "success",
@@ -69,7 +69,7 @@ impl fmt::Display for RunStatus {
     }
 }
 
-/// How a run ended. Written as JSON it is the result object of the command line.
+/// The result of a run. Serialized as JSON, it is the result object of the command line.
 ///
 /// ```
 /// # use orchestra_engine::Engine;
@@ -86,31 +86,31 @@ impl fmt::Display for RunStatus {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RunResult {
-    /// The run.
+    /// The id of the run.
     pub run_id: RunId,
-    /// How it ended.
+    /// The status of the run.
     pub status: RunStatus,
-    /// Why it did not succeed.
+    /// The reason why the run did not succeed.
     pub failure: Option<RunFailure>,
     /// The nodes that ended, in order.
     pub path: Path,
-    /// The named values at the end.
+    /// The context values at the end.
     pub context: Context,
     /// The latest outcome of each node.
     pub outcomes: Outcomes,
-    /// The attempts that failed, in order, and why (rule Y7).
+    /// The attempts that failed, in order, with their reasons (rule Y7).
     pub error_history: Vec<FailedAttempt>,
-    /// When the run failed; `None` where it did not.
+    /// The time of the failure; `None` if the run did not fail.
     pub failed_at: Option<Timestamp>,
-    /// The edges, and how often each was taken.
+    /// The edges, with the number of times each was taken.
     pub transitions: TransitionCounts,
-    /// How often the run was restarted (rule R9); the path is that of its last life.
+    /// The number of restarts of the run (rule R9). The path begins at the last restart.
     pub restarts: u32,
-    /// What all its attempts used.
+    /// The usage of all attempts.
     pub usage: Usage,
-    /// How long it took, in all processes together.
+    /// The time for which the run was executed, in all processes together.
     pub duration: Duration,
-    /// The run folder; `None` where nothing was kept.
+    /// The run folder; `None` if nothing was persisted.
     pub run_dir: Option<PathBuf>,
 }
 
@@ -125,7 +125,7 @@ impl RunResult {
         run_dir: Option<PathBuf>,
     ) -> RunResult {
         let State { main, totals, .. } = state;
-        let status = RunStatus::of(failure.as_ref());
+        let status = RunStatus::from_failure(failure.as_ref());
         let errors = main.errors.into_iter().map(|error| FailedAttempt {
             node: NodeName::new(&pipeline, error.node),
             visit: error.visit,
@@ -136,7 +136,7 @@ impl RunResult {
             run_id,
             status,
             failure,
-            path: Path::new(pipeline.clone(), main.path),
+            path: Path::new(pipeline.clone(), main.completed),
             context: main.context,
             error_history: errors.collect(),
             failed_at: (status == RunStatus::Fail).then_some(ended),
@@ -155,7 +155,7 @@ impl RunResult {
         }
     }
 
-    /// Whether the exit was reached.
+    /// Returns whether the run reached the exit.
     pub fn is_success(&self) -> bool {
         self.status == RunStatus::Success
     }
@@ -202,7 +202,7 @@ impl Serialize for RunResult {
     }
 }
 
-/// The nodes that ended in a run, in order, each as often as it did.
+/// The nodes that ended in a run, in order. A node occurs once for each time that it ended.
 ///
 /// ```
 /// # use orchestra_engine::Engine;
@@ -219,7 +219,7 @@ impl Serialize for RunResult {
 #[derive(Clone)]
 pub struct Path(Nodes);
 
-/// A run may be long: its nodes are numbers where the pipeline is at hand, and names where they were read.
+/// The nodes of a path, which may be long: indices if the pipeline is known, names if the path was deserialized.
 #[derive(Clone)]
 enum Nodes {
     Of(SharedPipeline, Vec<NodeIndex>),
@@ -231,7 +231,7 @@ impl Path {
         Path(Nodes::Of(pipeline, nodes))
     }
 
-    /// The ids of the nodes.
+    /// Returns an iterator over the ids of the nodes.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &str> + ExactSizeIterator {
         (0..self.len()).map(|at| match &self.0 {
             Nodes::Of(pipeline, nodes) => pipeline.stage(nodes[at]).id(),
@@ -239,7 +239,7 @@ impl Path {
         })
     }
 
-    /// How many nodes ended.
+    /// Returns the number of nodes.
     pub fn len(&self) -> usize {
         match &self.0 {
             Nodes::Of(_, nodes) => nodes.len(),
@@ -247,27 +247,27 @@ impl Path {
         }
     }
 
-    /// Whether none did.
+    /// Returns whether no node ended.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The node that ended last.
+    /// Returns the node that ended last.
     pub fn last(&self) -> Option<&str> {
         self.iter().next_back()
     }
 
-    /// Whether a node ended at all.
+    /// Returns whether a node ended at least once.
     pub fn contains(&self, node: &str) -> bool {
         self.iter().any(|id| id == node)
     }
 
-    /// The ids with a text between them.
+    /// Returns the ids, joined with a separator.
     pub fn join(&self, between: &str) -> String {
         self.iter().collect::<Vec<_>>().join(between)
     }
 
-    /// The ids as owned texts.
+    /// Returns the ids as owned strings.
     pub fn to_vec(&self) -> Vec<String> {
         self.iter().map(str::to_owned).collect()
     }
@@ -336,12 +336,12 @@ pub struct Outcomes {
 }
 
 impl Outcomes {
-    /// The latest outcome of a node; `None` where it has none.
+    /// Returns the latest outcome of a node. Returns `None` if it has none.
     pub fn get(&self, node: &str) -> Option<&NodeOutcome> {
         self.outcomes.get(self.pipeline.find(node)?)
     }
 
-    /// The nodes that have an outcome, in the order of the file.
+    /// Returns an iterator over the nodes that have an outcome, in the order of the file.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &NodeOutcome)> {
         let outcomes = self.outcomes.iter();
         outcomes.map(|(node, outcome)| (self.pipeline.stage(node).id(), outcome))
@@ -382,17 +382,17 @@ impl Serialize for Outcomes {
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FailedAttempt {
-    /// The stage.
+    /// The node of the stage.
     pub node: NodeName,
-    /// Which visit of the node, from 1.
+    /// The number of the visit, starting at 1.
     pub visit: u32,
-    /// Which attempt of the visit, from 1.
+    /// The number of the attempt of that visit, starting at 1.
     pub attempt: u32,
-    /// Why it failed.
+    /// The reason of the failure.
     pub reason: String,
 }
 
-/// The edges of a pipeline, and how often each was taken in a run, over all of its restarts.
+/// The edges of a pipeline, with the number of times each was taken in a run, including all of its restarts.
 ///
 /// ```
 /// # use orchestra_engine::Engine;
@@ -414,7 +414,7 @@ pub struct TransitionCounts {
 }
 
 impl TransitionCounts {
-    /// All edges, in the order of their nodes in the file.
+    /// Returns an iterator over all edges, in the order of their nodes in the file.
     pub fn iter(&self) -> impl Iterator<Item = TransitionCount<'_>> {
         let edges = self.pipeline.edges.iter().zip(&self.taken);
         edges.map(|(edge, taken)| TransitionCount {
@@ -429,12 +429,12 @@ impl TransitionCounts {
         })
     }
 
-    /// The edges that were never taken.
+    /// Returns an iterator over the edges that were never taken.
     pub fn untaken(&self) -> impl Iterator<Item = TransitionCount<'_>> {
         self.iter().filter(|edge| edge.count == 0)
     }
 
-    /// How often an edge between two nodes was taken; several edges between them are counted together.
+    /// Returns how often an edge between two nodes was taken. Several edges between them are counted together.
     pub fn between(&self, from: &str, to: &str) -> u64 {
         let edges = self.iter().filter(|edge| edge.from == from && edge.to == to);
         edges.map(|edge| u64::from(edge.count)).sum()
@@ -449,7 +449,7 @@ impl fmt::Debug for TransitionCounts {
     }
 }
 
-/// An edge, and how often it was taken.
+/// An edge, with the number of times it was taken.
 ///
 /// ```
 /// use orchestra_engine::TransitionCount;
@@ -458,15 +458,15 @@ impl fmt::Debug for TransitionCounts {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct TransitionCount<'a> {
-    /// Where it comes from.
+    /// The id of the node that the edge comes from.
     pub from: &'a str,
-    /// Where it leads.
+    /// The id of the node that the edge leads to.
     pub to: &'a str,
-    /// Its label; may be empty.
+    /// The label of the edge; may be empty.
     pub label: &'a str,
-    /// Its condition; may be empty.
+    /// The condition of the edge; may be empty.
     pub condition: &'a str,
-    /// How often it was taken.
+    /// The number of times it was taken.
     pub count: u32,
 }
 

@@ -1,4 +1,4 @@
-//! Runs that were begun before: gone on with from where they are (Attractor 5.3, rules D1, D5, D6).
+//! Resume: runs that this or another process began continue from their last state (Attractor 5.3, rules D1, D5, D6).
 
 use std::fmt;
 use std::future::{Future, IntoFuture};
@@ -18,28 +18,29 @@ use crate::control::attend;
 use crate::deadline;
 use crate::driver::{Driver, Limits};
 use crate::engine::Settings;
-use crate::error::{Changed, Over, StartError};
+use crate::error::{AlreadyFinished, Changed, StartError};
 use crate::handle::RunHandle;
 use crate::id::RunId;
-use crate::keeping::{Keeping, nanos};
-use crate::pinned::{pin, pinned};
+use crate::journal_writer::{JournalWriter, nanos};
+use crate::pinned_source::{load_pinned, pin};
 use crate::process;
-use crate::records::{Entry, Kept, Record};
+use crate::records::{CheckpointState, Entry, Record};
+use crate::recovery::{AlreadyEmitted, Recovery};
 use crate::replay::{Fork, copy_stages};
 use crate::resolve::resolve;
 use crate::result::RunStatus;
 use crate::run::{Origin, Run};
 use crate::store::{
-    JOURNAL, MANIFEST, Manifest, OpenOptions, Opened, PinnedPipeline, ReplayedFrom, RunStore, StoreError,
+    JOURNAL, MANIFEST, Manifest, OpenOptions, Opened, PinnedSource, ReplayedFrom, RunStore, StoreError,
     TemporaryFolder,
 };
-use crate::take_up::{Known, TakenUp};
 use crate::workspace::OpenedWorkspace;
 
-/// A run that is about to go on from where it is; await it.
+/// A builder that resumes a run from its last state. Await it to resume the run.
 ///
-/// What is recorded as done is not done again. A stage that was in flight runs again, with the same
-/// [attempt key](crate::StageContext::attempt_key), and is told so. A wait goes on with what is left of it.
+/// Recorded outcomes are not computed again. A stage that was in flight runs again, with the same
+/// [attempt key](crate::StageContext::attempt_key), and can see that it is a repeat. A wait continues with the rest of
+/// its delay.
 ///
 /// ```
 /// use orchestra_engine::{Answer, Engine, RunStatus};
@@ -71,14 +72,14 @@ pub struct ResumeBuilder {
     pub(crate) limits: Limits,
     pub(crate) accept: bool,
     pub(crate) open: OpenOptions,
-    /// Whether a run that failed is retried.
+    /// `true` if a run that failed is retried.
     pub(crate) retry: bool,
     pub(crate) transforms: Vec<Arc<dyn Transform>>,
-    /// Whether a run that is over is no error: its result is given again.
+    /// `true` if a run that has ended is not an error: its result is returned again.
     pub(crate) may_be_over: bool,
-    /// The run whose stages' files are wanted, where it is another one.
+    /// The folder of another run, from which the files of stages are copied.
     pub(crate) copied_from: Option<PathBuf>,
-    /// The files to work on, where they were opened before.
+    /// The workspace of the run, if it was opened before.
     pub(crate) files: Option<OpenedWorkspace>,
 }
 
@@ -105,20 +106,21 @@ impl ResumeBuilder {
         }
     }
 
-    /// Goes on although the pipeline was changed, if the places where the run stands are there still (rule D6).
+    /// Resumes the run even if the pipeline was changed, provided that the current positions of the run still exist
+    /// (rule D6).
     pub fn accept_changes(mut self) -> ResumeBuilder {
         self.accept = true;
         self
     }
 
-    /// Takes the run from an owner that hangs; should it come back, it can write nothing more (rule D5).
+    /// Takes the run over from an owner that hangs. If the old owner continues, it cannot write any more (rule D5).
     pub fn take_over(mut self) -> ResumeBuilder {
         self.open.take_over = true;
         self
     }
 
-    /// Goes on although records of the journal are lost: from the latest state that the run folder still proves. What was
-    /// done since is done again. `journal.jsonl` is kept under another name where it is not used (rule D3).
+    /// Resumes the run even if records of the journal are lost, from the latest state that the run folder still proves.
+    /// Work since then is repeated. If `journal.jsonl` is not used, it is renamed (rule D3).
     ///
     /// ```
     /// use orchestra_engine::Engine;
@@ -134,7 +136,7 @@ impl ResumeBuilder {
     /// let refused = engine.resume_loaded(&folder, load(), ()).await.unwrap_err();
     /// assert_eq!(refused.code(), "journal_cut");
     /// let over = engine.resume_loaded(&folder, load(), ()).accept_loss().await.unwrap_err();
-    /// assert_eq!(over.code(), "run_over");
+    /// assert_eq!(over.code(), "already_finished");
     /// # Ok(()) }
     /// ```
     pub fn accept_loss(mut self) -> ResumeBuilder {
@@ -142,8 +144,9 @@ impl ResumeBuilder {
         self
     }
 
-    /// Retries a run that failed, under the same id, at the stage that failed; or at the node whose edges did not match,
-    /// where the pipeline was changed (rule D9). Its failed attempts stay in its history and in its cost.
+    /// Retries a run that failed, under the same id, at the stage that failed. If no edge matched and the pipeline was
+    /// changed since, the run is retried at the node of these edges (rule D9). The failed attempts remain in its
+    /// history and cost.
     ///
     /// ```
     /// use orchestra_engine::{Engine, RunStatus};
@@ -176,19 +179,19 @@ impl ResumeBuilder {
         self
     }
 
-    /// Stops the run when it has been going longer, the time in other processes included.
+    /// Pauses the run when it has been executed for longer than this, including the time in other processes.
     pub fn max_time(mut self, limit: Duration) -> ResumeBuilder {
         self.limits.time = Some(limit);
         self
     }
 
-    /// Stops the run when it has used more, in other processes included.
+    /// Pauses the run when it has used up the budget, including its usage in other processes.
     pub fn budget(mut self, budget: Budget) -> ResumeBuilder {
         self.limits.budget = budget;
         self
     }
 
-    /// The transforms with which the pipeline was loaded: the text that the run was begun with is loaded in the same
+    /// Sets the transforms with which the pipeline was loaded. The source that the run began with is loaded in the same
     /// way, to be compared.
     pub fn transforms(mut self, transforms: impl IntoIterator<Item = Arc<dyn Transform>>) -> ResumeBuilder {
         self.transforms.extend(transforms);
@@ -199,7 +202,7 @@ impl ResumeBuilder {
         let runtime = tokio::runtime::Handle::try_current().map_err(|_| StartError::NoRuntime)?;
         let handlers = resolve(&self.settings, &self.pipeline, &self.origin)?;
         let files = self.files.take();
-        let driver = self.take_up().await?;
+        let driver = self.recover().await?;
         match files {
             Some(opened) => driver.run.work_on(opened.session),
             None => driver.open_files().await?,
@@ -209,11 +212,11 @@ impl ResumeBuilder {
         process::begin();
         let task = runtime.spawn(driver.drive(handlers).instrument(span));
         attend(&run);
-        Ok(RunHandle::new(run, task).going_on(before))
+        Ok(RunHandle::new(run, task).resumed_after(before))
     }
 
-    /// A driver that stands where the run does.
-    pub(crate) async fn take_up(self) -> Result<Box<Driver>, StartError> {
+    /// Creates a driver in the last state of the run.
+    pub(crate) async fn recover(self) -> Result<Box<Driver>, StartError> {
         let ResumeBuilder {
             settings,
             folder,
@@ -229,7 +232,7 @@ impl ResumeBuilder {
             files: _,
         } = self;
         let opened = settings.open_run(&folder, open, origin.parent.as_ref()).await?;
-        let task = TakeUp {
+        let task = RecoveryTask {
             settings: settings.clone(),
             pipeline,
             limits,
@@ -242,24 +245,24 @@ impl ResumeBuilder {
         check_simulated(&settings, &opened.manifest)?;
         origin.seed = opened.manifest.seed;
         origin.accept_loss = open.accept_loss;
-        // A long journal takes some milliseconds, in which others may go on.
+        // Reading a long journal takes milliseconds, during which other tasks may run.
         let taken = on_files(settings.files(), move || {
-            let mut read = read(opened)?;
-            if read.restored {
-                read.restore(&*task.settings.clock)?;
+            let mut state = read(opened)?;
+            if state.restored {
+                state.restore(&*task.settings.clock)?;
             }
-            task.take_up(read, origin)
+            task.recover(state, origin)
         })
         .await;
         let driver = taken.unwrap_or_else(|error| {
             Err(StoreError::io("read", &folder, std::io::Error::other(error)).into())
         })?;
-        if let Some(ended) = driver.taken_up.as_ref().and_then(|taken_up| {
-            // One that ended in a process that could not say so is brought to its end.
-            taken_up.ended.as_ref().filter(|_| taken_up.end_kept)
+        if let Some(ended) = driver.recovery.as_ref().and_then(|recovery| {
+            // A run that ended in a process that could not save the end is driven to its end.
+            recovery.ended.as_ref().filter(|_| recovery.end_saved)
         }) && !may_be_over
         {
-            return Err(StartError::Over(Box::new(Over {
+            return Err(StartError::AlreadyFinished(Box::new(AlreadyFinished {
                 run: driver.run.id.to_string(),
                 failure: ended.clone(),
             })));
@@ -269,8 +272,8 @@ impl ResumeBuilder {
 }
 
 impl ResumeBuilder {
-    /// Checks that a run which begins as another one began can go on from there, and keeps nothing (rule D10). Returns the
-    /// files that its stages are to work on.
+    /// Checks that a replay can be resumed from its checkpoint, without persisting anything (rule D10). Returns the
+    /// workspace of the new run.
     pub(crate) async fn rehearse(
         &self,
         fork: &Fork,
@@ -278,7 +281,7 @@ impl ResumeBuilder {
     ) -> Result<Option<OpenedWorkspace>, StartError> {
         resolve(&self.settings, &self.pipeline, &self.origin)?;
         check_simulated(&self.settings, &fork.manifest)?;
-        let task = TakeUp {
+        let task = RecoveryTask {
             settings: Arc::new(self.settings.without_callbacks()),
             pipeline: self.pipeline.clone(),
             limits: self.limits,
@@ -295,14 +298,14 @@ impl ResumeBuilder {
         let records: Vec<(u64, Record)> = records.collect::<Result<_, StoreError>>()?;
         let rehearsed = manifest.clone();
         let taken = on_files(self.settings.files(), move || {
-            let read = Read::rehearsed(rehearsed, records)?;
-            task.take_up(read, Origin::default())
+            let state = FolderState::rehearsed(rehearsed, records)?;
+            task.recover(state, Origin::default())
         });
         let driver = taken.await.unwrap_or_else(|error| {
             Err(StoreError::io("read", &self.folder, std::io::Error::other(error)).into())
         })?;
-        let taken_up = driver.taken_up.as_ref();
-        if taken_up.is_some_and(|taken_up| taken_up.ended.is_some()) {
+        let recovery = driver.recovery.as_ref();
+        if recovery.is_some_and(|recovery| recovery.ended.is_some()) {
             let ReplayedFrom { run, checkpoint } = fork.from.clone();
             return Err(StartError::NothingToReplay { run, checkpoint });
         }
@@ -328,7 +331,7 @@ impl fmt::Debug for ResumeBuilder {
     }
 }
 
-/// Refuses to run what was simulated, and to simulate what was run.
+/// Returns an error if a simulated run is to be executed, or an executed run to be simulated.
 fn check_simulated(settings: &Settings, manifest: &Manifest) -> Result<(), StartError> {
     let simulated = settings.script.is_some();
     if manifest.simulated == simulated {
@@ -340,8 +343,8 @@ fn check_simulated(settings: &Settings, manifest: &Manifest) -> Result<(), Start
     })
 }
 
-/// A run folder on its way to a driver.
-struct TakeUp {
+/// The settings for turning a run folder into a driver.
+struct RecoveryTask {
     settings: Arc<Settings>,
     pipeline: SharedPipeline,
     limits: Limits,
@@ -349,59 +352,59 @@ struct TakeUp {
     retry: bool,
     transforms: Vec<Arc<dyn Transform>>,
     copied_from: Option<PathBuf>,
-    /// Whether it is only to be known how this goes, so that no files are copied.
+    /// `true` if this is only a check, so that no files are copied.
     rehearses: bool,
 }
 
-/// A run folder, read.
-struct Read {
+/// The contents of a run folder.
+struct FolderState {
     store: Arc<dyn RunStore>,
     manifest: Manifest,
     /// The state before the records; `None` for the beginning of the run.
-    base: Option<Kept>,
-    /// How the run had ended in that state.
+    base: Option<CheckpointState>,
+    /// The failure of the run in that state.
     failure: Option<RunFailure>,
     records: Vec<(u64, Record)>,
     /// The number of the last record before these.
-    told: u64,
+    applied: u64,
     repaired: Vec<String>,
     events: u64,
-    /// What of the records was told before.
-    known: Known,
-    /// How many changes the artifacts had seen.
+    /// The part of the records whose events were emitted before.
+    emitted: AlreadyEmitted,
+    /// The number of changes to the artifacts.
     artifacts: u64,
-    /// Whether the last of them says how the run ended.
-    end_told: bool,
-    epoch: u64,
-    /// Whether the state before the records is one that the journal has lost.
+    /// `true` if the last event is the end of the run.
+    end_emitted: bool,
+    fencing_token: u64,
+    /// `true` if `base` is a state that the journal has lost.
     restored: bool,
 }
 
-impl Read {
-    /// The beginning of a run that is not there yet. What is written of it is gone with this.
-    fn rehearsed(manifest: Manifest, records: Vec<(u64, Record)>) -> Result<Read, StoreError> {
+impl FolderState {
+    /// Creates the beginning of a run that does not exist yet. Whatever is written to it is temporary.
+    fn rehearsed(manifest: Manifest, records: Vec<(u64, Record)>) -> Result<FolderState, StoreError> {
         let store = Arc::new(TemporaryFolder::create(&manifest.run)?);
-        let mut read = Read {
+        let mut read = FolderState {
             store,
             manifest,
             base: None,
             failure: None,
             records,
-            told: 0,
+            applied: 0,
             repaired: Vec::new(),
             events: 0,
-            known: Known::default(),
+            emitted: AlreadyEmitted::default(),
             artifacts: 0,
-            end_told: false,
-            epoch: 1,
+            end_emitted: false,
+            fencing_token: 1,
             restored: false,
         };
         read.begin_behind_change();
         Ok(read)
     }
 
-    /// The state that was carried over to a changed pipeline takes the place of all that was before. Where the manifest
-    /// still names the pipeline before the change, the process ended before that was accepted.
+    /// Replaces the records before the last changed or restored state by that state. A change does not count if the
+    /// manifest still names the pipeline before it: the process ended before the change was accepted.
     fn begin_behind_change(&mut self) {
         let pinned = &self.manifest.pipeline.hash;
         let is_changed = |(_, record): &(u64, Record)| match &record.entry {
@@ -414,30 +417,30 @@ impl Read {
         let behind = self.records.split_off(at + 1);
         let changed = std::mem::replace(&mut self.records, behind).pop();
         if let Some((number, Record { entry, .. })) = changed
-            && let Entry::Changed { kept, .. } | Entry::Restored { kept, .. } = entry
+            && let Entry::Changed { state, .. } | Entry::Restored { state, .. } = entry
         {
-            self.failure = kept.failure.clone();
-            self.base = Some(*kept);
-            self.told = number;
+            self.failure = state.failure.clone();
+            self.base = Some(*state);
+            self.applied = number;
         }
     }
 
-    /// Writes the state to the journal that this has lost, before anything else is.
+    /// Writes the base state, which the journal has lost, to the journal before any other record.
     fn restore(&mut self, clock: &dyn Clock) -> Result<(), StoreError> {
-        let Some(kept) = &self.base else {
+        let Some(state) = &self.base else {
             return Ok(());
         };
         let record = Record {
-            epoch: self.epoch,
+            fencing_token: self.fencing_token,
             at: clock.now().as_millis(),
             real: deadline::micros(clock),
             events: self.events,
-            untold: 0,
+            unapplied: 0,
             artifacts: self.artifacts,
             entry: Entry::Restored {
-                kept: Box::new(Kept {
+                state: Box::new(CheckpointState {
                     failure: self.failure.clone(),
-                    ..kept.clone()
+                    ..state.clone()
                 }),
                 identity: self.store.identity(),
             },
@@ -446,11 +449,11 @@ impl Read {
             path: self.store.folder().join(JOURNAL),
             source,
         })?;
-        self.told = self.store.restored(&json)?.records.saturating_sub(1);
+        self.applied = self.store.restored(&json)?.records.saturating_sub(1);
         Ok(())
     }
 
-    /// Refuses a manifest whose pipeline is not the one that the records lead to.
+    /// Returns an error if the pipeline of the manifest is not the one that the records lead to.
     fn check_pipeline(&self, mut certain: Option<String>) -> Result<(), StoreError> {
         let mut accepted = None;
         for (_, record) in &self.records {
@@ -461,9 +464,9 @@ impl Read {
                     certain = identity.as_ref().map(|identity| identity.pipeline.clone());
                     accepted = None;
                 }
-                // Its manifest may not have been written any more.
+                // The process may have ended before it wrote the manifest of the change.
                 Entry::Changed { now, .. } => accepted = Some(now),
-                Entry::Happened(_) => {}
+                Entry::Event(_) => {}
             }
         }
         let pinned = &self.manifest.pipeline.hash;
@@ -478,16 +481,16 @@ impl Read {
         })
     }
 
-    /// Whether the run has ended, and nothing of that is left to be written.
+    /// Returns whether the run has ended and nothing is left to write.
     fn is_over(&self) -> bool {
-        let ended = |kept: &Kept| kept.machine.is_finished();
-        self.end_told && self.records.is_empty() && self.base.as_ref().is_some_and(ended)
+        let ended = |state: &CheckpointState| state.machine.is_finished();
+        self.end_emitted && self.records.is_empty() && self.base.as_ref().is_some_and(ended)
     }
 }
 
-impl TakeUp {
-    fn take_up(self, mut read: Read, origin: Origin) -> Result<Box<Driver>, StartError> {
-        if PinnedPipeline::of(&self.pipeline).hash == read.manifest.pipeline.hash {
+impl RecoveryTask {
+    fn recover(self, mut read: FolderState, origin: Origin) -> Result<Box<Driver>, StartError> {
+        if PinnedSource::from_pipeline(&self.pipeline).hash == read.manifest.pipeline.hash {
             let mut driver = self.driver(self.pipeline.clone(), &read, origin)?;
             if self.retry {
                 let point = retry_point_of(&driver, &self.pipeline, false)?;
@@ -498,8 +501,8 @@ impl TakeUp {
         let Manifest {
             pipeline, children, ..
         } = &read.manifest;
-        let old = pinned(pipeline, children, &self.transforms);
-        // A run that is over has no use for another pipeline.
+        let old = load_pinned(pipeline, children, &self.transforms);
+        // A run that has ended does not need another pipeline.
         if let (true, false, Some(old)) = (read.is_over(), self.retry, &old) {
             return self.driver(old.clone(), &read, origin);
         }
@@ -511,61 +514,62 @@ impl TakeUp {
             })));
         };
         let runtime = tokio::runtime::Handle::try_current().map_err(|_| StartError::NoRuntime)?;
-        // Told with the pipeline that it was begun with, the state is carried over to the new one.
+        // Replay the run with the pipeline that it began with, then carry the state over to the new pipeline.
         let before = self.driver(old.clone(), &read, Origin::default())?;
-        let Some(keeping) = before.keeping.as_deref() else {
+        let Some(journal) = before.journal.as_deref() else {
             return Ok(before);
         };
-        // The change is accepted for good, so nothing else may be missing (rule D10).
+        // The change is accepted permanently below, so nothing else may be missing (rule D10).
         runtime.block_on(before.opened_files(&read.manifest))?;
-        if !before.taken_up.as_ref().is_some_and(|taken_up| taken_up.begun) {
-            // It stands nowhere yet.
+        if !before.recovery.as_ref().is_some_and(|recovery| recovery.begun) {
+            // The run has not begun, so there is no state to carry over.
             drop(before);
             (read.manifest.pipeline, read.manifest.children) = pin(&self.pipeline);
             read.store.manifest(&read.manifest)?;
             return self.driver(self.pipeline.clone(), &read, origin);
         }
-        let point = match self.retry {
-            true => Some(retry_point_of(&before, &self.pipeline, true)?),
-            false => None,
+        let point = if self.retry {
+            Some(retry_point_of(&before, &self.pipeline, true)?)
+        } else {
+            None
         };
         let mapping = Mapping::between(old, &self.pipeline);
         let machine = before.machine.saved();
         let machine = machine
             .carry_over(old, &self.pipeline, &mapping)
-            .map_err(|fault| StartError::Moved {
+            .map_err(|error| StartError::IncompatibleState {
                 run: self.named(&read.manifest),
-                reason: fault.to_string(),
+                reason: error.to_string(),
             })?;
         read.failure = before.failure().cloned();
-        let kept = Kept {
+        let state = CheckpointState {
             machine,
-            timers: keeping.timers_over(&mapping),
-            turns: keeping.turns_over(&mapping),
+            timers: journal.timers_over(&mapping),
+            turns: journal.turns_over(&mapping),
             elapsed: nanos(before.before),
             failure: read.failure.clone(),
         };
-        read.told = keeping.told;
+        read.applied = journal.applied;
         before.run.write_later();
         if let Some(failure) = before.run.take_failure() {
             return Err(failure.into());
         }
-        read.events = before.run.sink.told();
+        read.events = before.run.sink.emitted();
         drop(before);
         let (pipeline, children) = pin(&self.pipeline);
         let entry = Entry::Changed {
             now: Some(pipeline.hash.clone()),
             pipeline: Box::new(std::mem::replace(&mut read.manifest.pipeline, pipeline)),
             children: std::mem::replace(&mut read.manifest.children, children),
-            kept: Box::new(kept),
+            state: Box::new(state),
         };
-        if let Entry::Changed { kept, .. } = &entry {
-            read.base = Some(Kept::clone(kept));
+        if let Entry::Changed { state, .. } = &entry {
+            read.base = Some(CheckpointState::clone(state));
         }
         read.records.clear();
         let mut driver = self.driver(self.pipeline.clone(), &read, origin)?;
-        if let Some(keeping) = &mut driver.keeping {
-            keeping.told = keeping.append(&driver.run, &entry)?;
+        if let Some(journal) = &mut driver.journal {
+            journal.applied = journal.append(&driver.run, &entry)?;
         }
         read.store.manifest(&read.manifest)?;
         if let Some(point) = point {
@@ -574,7 +578,8 @@ impl TakeUp {
         Ok(driver)
     }
 
-    /// The run that messages speak of: for one that is not there yet, the one that it begins as.
+    /// Returns the id of the run for messages. For a replay that does not exist yet, this is the run that it starts
+    /// from.
     fn named(&self, manifest: &Manifest) -> String {
         let from = manifest
             .replayed_from
@@ -583,19 +588,19 @@ impl TakeUp {
         from.map_or_else(|| manifest.run.clone(), |from| from.run.clone())
     }
 
-    /// A driver that stands where the records end.
+    /// Creates a driver in the state at the end of the records.
     fn driver(
         &self,
         pipeline: SharedPipeline,
-        read: &Read,
+        read: &FolderState,
         origin: Origin,
     ) -> Result<Box<Driver>, StartError> {
         let manifest = &read.manifest;
         let seed = manifest.seed;
         let machine = match &read.base {
-            Some(kept) => {
-                let state = kept.machine.clone().restore(&pipeline);
-                let state = state.map_err(|fault| StoreError::damaged_state(read.store.folder(), &fault))?;
+            Some(saved) => {
+                let state = saved.machine.clone().restore(&pipeline);
+                let state = state.map_err(|error| StoreError::damaged_state(read.store.folder(), &error))?;
                 Machine::resume(pipeline.clone(), state)
             }
             None => Machine::prepare(pipeline.clone(), manifest.params.clone(), seed),
@@ -610,32 +615,32 @@ impl TakeUp {
             read.events,
         ));
         let mut driver = Driver::new(run.clone(), machine, self.limits);
-        let mut keeping = Keeping::new(read.store.clone(), read.epoch);
-        keeping.told = read.told;
-        let mut taken_up = TakenUp {
-            epoch: read.epoch,
-            end_told: read.end_told,
+        let mut journal = JournalWriter::new(read.store.clone(), read.fencing_token);
+        journal.applied = read.applied;
+        let mut recovery = Recovery {
+            fencing_token: read.fencing_token,
+            end_emitted: read.end_emitted,
             repaired: read.repaired.clone(),
             events: read.events,
             replayed_from: manifest.replayed_from.as_ref().map(ToString::to_string),
             copied: self.copied_from.is_some(),
-            ..TakenUp::default()
+            ..Recovery::default()
         };
-        if let Some(kept) = &read.base {
-            keeping.timers = kept.timers.clone();
-            keeping.turns = kept.turns.clone();
-            driver.before = Duration::from_nanos(kept.elapsed);
-            taken_up.ended = kept.machine.is_finished().then(|| read.failure.clone());
-            taken_up.begun = true;
-            taken_up.end_kept = taken_up.ended.is_some() && read.end_told;
+        if let Some(saved) = &read.base {
+            journal.timers = saved.timers.clone();
+            journal.turns = saved.turns.clone();
+            driver.before = Duration::from_nanos(saved.elapsed);
+            recovery.ended = saved.machine.is_finished().then(|| read.failure.clone());
+            recovery.begun = true;
+            recovery.end_saved = recovery.ended.is_some() && read.end_emitted;
         }
-        driver.keeping = Some(Box::new(keeping));
-        driver.taken_up = Some(Box::new(taken_up));
-        // What is told again belongs to the folder of its restart.
+        driver.journal = Some(Box::new(journal));
+        driver.recovery = Some(Box::new(recovery));
+        // Replayed events belong to the folder of their restart.
         read.store.resumed(driver.machine.state().totals.restarts)?;
-        driver.replay(&read.records, read.known)?;
-        if let Some(keeping) = &driver.keeping {
-            run.simulated_before(&keeping.turns);
+        driver.replay(&read.records, read.emitted)?;
+        if let Some(journal) = &driver.journal {
+            run.simulated_before(&journal.turns);
         }
         if let Some(from) = self.copied_from.as_ref().filter(|_| !self.rehearses) {
             let pending = driver.machine.pending();
@@ -656,7 +661,8 @@ impl TakeUp {
     }
 }
 
-/// Where a failed run is retried in a pipeline, which is not the one that it was begun with where that was `changed`.
+/// Returns the point of `pipeline` from which a failed run is retried. `changed` is `true` if the run began with
+/// another pipeline.
 ///
 /// # Errors
 /// The run has not failed, or would fail again in the same way.
@@ -667,17 +673,17 @@ fn retry_point_of(
 ) -> Result<RetryPoint, StartError> {
     let run = || driver.run.id.to_string();
     let Some(ended) = driver
-        .taken_up
+        .recovery
         .as_ref()
-        .and_then(|taken_up| taken_up.ended.as_ref())
+        .and_then(|recovery| recovery.ended.as_ref())
     else {
         return Err(StartError::NotFailed { run: run() });
     };
     let Some(failure) = ended
         .as_ref()
-        .filter(|failure| RunStatus::of(Some(*failure)) == RunStatus::Fail)
+        .filter(|failure| RunStatus::from_failure(Some(*failure)) == RunStatus::Fail)
     else {
-        return Err(StartError::Over(Box::new(Over {
+        return Err(StartError::AlreadyFinished(Box::new(AlreadyFinished {
             run: run(),
             failure: ended.clone(),
         })));
@@ -690,7 +696,7 @@ fn retry_point_of(
     let point = retry_point(old, driver.machine.state(), failure, changed).ok_or_else(nothing)?;
     let (RetryPoint::Stage(node) | RetryPoint::Edges(node)) = point;
     let id = old.stage(node).id();
-    let node = pipeline.find(id).ok_or_else(|| StartError::Moved {
+    let node = pipeline.find(id).ok_or_else(|| StartError::IncompatibleState {
         run: run(),
         reason: format!("the run failed at `{id}`, which is gone"),
     })?;
@@ -700,8 +706,8 @@ fn retry_point_of(
     })
 }
 
-/// Reads what a run folder holds.
-fn read(opened: Opened) -> Result<Read, StartError> {
+/// Reads the contents of a run folder.
+fn read(opened: Opened) -> Result<FolderState, StartError> {
     let Opened {
         store,
         manifest,
@@ -709,36 +715,36 @@ fn read(opened: Opened) -> Result<Read, StartError> {
         records: scan,
         repaired,
         events,
-        end_told,
-        epoch,
+        end_emitted,
+        fencing_token,
         restored,
     } = opened;
     let path = store.folder().to_owned();
     let store = Arc::new(store);
-    let mut read = Read {
+    let mut read = FolderState {
         store: store.clone(),
         manifest,
         base: None,
         failure: None,
         records: Vec::with_capacity(scan.records.len()),
-        told: 0,
+        applied: 0,
         repaired,
         events,
-        known: Known::default(),
+        emitted: AlreadyEmitted::default(),
         artifacts: 0,
-        end_told,
-        epoch,
+        end_emitted,
+        fencing_token,
         restored,
     };
     let (mut first, mut certain) = (0, None);
     if let Some(checkpoint) = checkpoint {
         first = checkpoint.journal.records;
-        read.told = first.saturating_sub(1);
+        read.applied = first.saturating_sub(1);
         read.failure = checkpoint.failure;
         certain = checkpoint.identity.map(|identity| identity.pipeline);
         let state = checkpoint.state.as_deref().map_or("null", RawValue::get);
-        let kept = serde_json::from_str(state);
-        read.base = Some(kept.map_err(|error| StoreError::damaged_state(&path, &error))?);
+        let state = serde_json::from_str(state);
+        read.base = Some(state.map_err(|error| StoreError::damaged_state(&path, &error))?);
     }
     for (number, record) in (first..).zip(scan.iter()) {
         let record = parsed(&path, number, record)?;
@@ -747,11 +753,11 @@ fn read(opened: Opened) -> Result<Read, StartError> {
     }
     read.check_pipeline(certain)?;
     read.begin_behind_change();
-    // Events of what is before such a record were told before it was written.
-    let is_behind = |(_, record): &(u64, Record)| record.untold == 0 && record.events <= events;
+    // The events of the records before such a record were emitted before it was written.
+    let is_behind = |(_, record): &(u64, Record)| record.unapplied == 0 && record.events <= events;
     if let Some(at) = read.records.iter().rposition(is_behind) {
         let behind = read.records.get(at).map_or(0, |(_, record)| record.events);
-        read.known = Known {
+        read.emitted = AlreadyEmitted {
             records: at,
             events: store.caused_behind(behind)?,
         };

@@ -1,4 +1,4 @@
-//! What all parts of one run share.
+//! The state that all parts of a run share.
 
 use std::any::{Any, TypeId};
 use std::borrow::Cow;
@@ -14,23 +14,22 @@ use orchestra_graph::{NodeIndex, branch_id};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use crate::artifacts::{self, ArtifactError, ArtifactStore, Keeping};
-use crate::asked::Asked;
+use crate::artifacts::{self, ArtifactError, ArtifactOptions, ArtifactStore};
 use crate::clock::Timestamp;
 use crate::control::SocketFile;
 use crate::engine::Settings;
 use crate::error::AnswerError;
 use crate::event::{EventKind, NodeName};
 use crate::id::RunId;
-use crate::ledger::Ledger;
+use crate::pending_questions::PendingQuestions;
 use crate::question_token::{QuestionRef, QuestionToken, TokenError};
-use crate::questions::Questions;
 use crate::registry::Registry;
 use crate::requests::Requests;
 use crate::shared::shared_nodes;
 use crate::sink::Sink;
 use crate::steering::{self, ActiveStage, Instruction};
-use crate::store::{RunStore, StageFile, StagePlace, StoreError, TemporaryFolder};
+use crate::store::{RunStore, StageFile, StageFolder, StoreError, TemporaryFolder};
+use crate::usage_meter::UsageMeter;
 use crate::workspace::RunFiles;
 
 pub(crate) struct Run {
@@ -38,102 +37,101 @@ pub(crate) struct Run {
     pub(crate) id: RunId,
     pub(crate) settings: Arc<Settings>,
     pub(crate) sink: Sink,
-    /// The run folder; `None` where nothing is kept.
+    /// The run folder; `None` if nothing is persisted.
     pub(crate) store: Option<Arc<dyn RunStore>>,
     pub(crate) stop: Stop,
-    pub(crate) questions: Questions,
-    /// What only runs of long stages need.
+    pub(crate) questions: PendingQuestions,
+    /// State that only runs with model stages need.
     pub(crate) long: OnceLock<Box<LongStages>>,
-    /// Whether a stage has yet to learn that the run was resumed (rule D7).
+    /// `true` if the run was resumed and no stage has learned it yet (rule D7).
     resumed: AtomicBool,
-    /// For each node whether several branches may run it at once; nothing where none do.
+    /// For each node, whether several branches may run it at once; empty if there is no such node.
     shared: Box<[bool]>,
     pub(crate) origin: Origin,
-    /// The files that its stages work on; nothing where no workspace gives them any.
+    /// The files that stages work on; empty if there is no workspace.
     pub(crate) work: OnceLock<Box<RunFiles>>,
     pub(crate) own: Mutex<Own>,
     artifacts: OnceLock<ArtifactStore>,
-    /// Whether any stage asked for a cancellation token, so that others need no look at the list.
+    /// `true` if any stage requested a cancellation token, so that other stages need not search the list.
     has_tokens: AtomicBool,
-    /// Whether any stage used a model, so that others need no look at the list.
+    /// `true` if any stage used a model, so that other stages need not search the list.
     pub(crate) has_usage: AtomicBool,
-    /// Whether stages have a place for files.
+    /// `true` if stages have a folder for files.
     has_files: AtomicBool,
-    /// Whether something could not be written.
+    /// `true` if a write failed.
     has_failed: AtomicBool,
-    /// The outcomes of stages without files, which are written where somebody may look.
+    /// The outcomes of stages without files of their own. They are written when somebody may look into the run folder.
     later: Later,
-    /// Whether the driver waits, so that what is told meanwhile is to be seen at once.
+    /// `true` while the driver waits. Events that are emitted meanwhile are flushed at once.
     waits: AtomicBool,
 }
 
-/// A stage that started a run within its own. What the one uses, the other uses too.
+/// The stage of another run that started this run. The usage of this run also counts for that stage.
 #[derive(Clone)]
 pub(crate) struct Parent {
     pub(crate) run: Arc<Run>,
     pub(crate) stage: EffectId,
 }
 
-/// What a run was started with, beside its pipeline; what the runs that its stages start are given in turn.
+/// The settings that a run was started with, besides its pipeline. Child runs get them from their parent run.
 #[derive(Default)]
 pub(crate) struct Origin {
     pub(crate) registry: Arc<Registry>,
     pub(crate) seed: u64,
-    /// In how many other runs this one runs.
+    /// The number of parent runs around this one.
     pub(crate) depth: u32,
-    /// The folder in which its tools run, below that of the line where a workspace gives one; `None` for the program's own.
+    /// The folder in which tools run; `None` for the working directory of the program. If a workspace provides a folder
+    /// for the execution path, this is a path below it.
     pub(crate) working_dir: Option<PathBuf>,
     pub(crate) watched: Watched,
-    /// Whether the runs that its stages started go on although records of them are lost.
+    /// `true` if child runs are resumed even if records of them are lost.
     pub(crate) accept_loss: bool,
-    /// The stage that started it, of another run.
+    /// The stage of another run that started this run; `None` for an outermost run.
     pub(crate) parent: Option<Parent>,
 }
 
-/// Whether somebody wants to know at which stages a run is.
+/// The tracking of a run's active stages.
 #[derive(Clone, Copy, Default, PartialEq)]
 pub(crate) enum Watched {
     #[default]
     No,
     Yes,
-    /// And may tell these stages something.
+    /// The stages are tracked and may receive instructions.
     AndSteered,
 }
 
-/// What few stages need.
+/// State that few runs need.
 #[derive(Default)]
 pub(crate) struct Own {
     temporary: Option<Arc<TemporaryFolder>>,
     tokens: Vec<(EffectId, CancellationToken)>,
     failure: Option<StoreError>,
-    /// How often each node was simulated.
+    /// The number of simulated visits of each node, not counting the first one.
     turns: Vec<(NodeIndex, usize)>,
-    /// The stages that run, in the order in which they began, where the run is watched.
+    /// The running stages, in the order in which they began, if the run is watched.
     active: Vec<Arc<ActiveStage>>,
-    /// What its manager has told it, and no stage has read yet.
+    /// The instructions of the manager that no stage has read yet.
     instructions: Vec<Instruction>,
-    /// The runs that stages of this one have started.
+    /// The child runs that stages of this run started.
     children: Vec<Weak<Run>>,
-    /// The socket at which other processes reach the run.
+    /// The socket through which other processes reach the run.
     control: Option<SocketFile>,
-    /// What the attempts that run have used of models.
+    /// The model usage of running attempts.
     pub(crate) usage: Vec<(EffectId, Usage)>,
 }
 
-/// What only runs need whose stages talk with models, made when the first one does.
+/// State that only runs with model stages need. It is created when the first one needs it.
 #[derive(Default)]
 pub(crate) struct LongStages {
-    /// What they ask of the driver.
+    /// The requests of stages to the driver.
     pub(crate) requests: Requests,
-    /// What they may use of models.
-    pub(crate) ledger: Ledger,
-    /// What they ask people.
-    pub(crate) asked: Asked,
-    /// How often the stages of each node called each tool, and how often that failed.
+    /// The usage meter of the run.
+    pub(crate) meter: UsageMeter,
+    /// The number of calls and of failed calls of each tool, by node.
     pub(crate) tools: Mutex<BTreeMap<(u32, String), (u64, u64)>>,
-    /// The latest texts of stages of a run that keeps no files.
+    /// The latest texts of stages, if the run persists no files.
     texts: Mutex<Texts>,
-    /// What they share, by its type.
+    /// The data that stages share, by type.
     pub(crate) data: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
 }
 
@@ -146,43 +144,44 @@ impl LongStages {
     }
 }
 
-/// So many outcomes are kept for later at most; the same number is looked at when a run is taken up.
+/// Maximum number of deferred outcomes. A recovery looks for missing status files in the same number of records.
 pub(crate) const LATER: usize = 256;
 
-/// Outcomes that are written where somebody may look: when the run waits, or a stage looks into the run folder.
+/// Outcomes that are written when somebody may look into the run folder: when the run waits, or a stage uses the
+/// folder.
 #[derive(Default)]
 struct Later {
     any: AtomicBool,
     list: Mutex<Vec<(EffectId, Vec<u8>)>>,
 }
 
-/// Which files a stage has, with the name of its branch.
-pub(crate) struct Place<'r> {
+/// The location of a stage's files: the node and the name of its branch.
+pub(crate) struct OwnedStageFolder<'r> {
     node: &'r str,
     branch: String,
 }
 
-impl Place<'_> {
-    pub(crate) fn as_ref(&self) -> StagePlace<'_> {
-        StagePlace {
+impl OwnedStageFolder<'_> {
+    pub(crate) fn as_ref(&self) -> StageFolder<'_> {
+        StageFolder {
             node: self.node,
             branch: &self.branch,
         }
     }
 }
 
-/// The wish that a run end, or stop where it is.
+/// A request to end or pause a run.
 #[derive(Default)]
 pub(crate) struct Stop {
     requested: AtomicBool,
-    /// Whether the run is to be gone on with later.
+    /// `true` if the run is to be resumed later.
     pause: AtomicBool,
     reason: Mutex<Option<String>>,
     notify: Notify,
 }
 
 impl Stop {
-    /// The run is to end. The first reason stands.
+    /// Requests the end of the run. The first request wins.
     pub(crate) fn request(&self, reason: String) {
         if !self.requested() {
             self.pause.store(false, Ordering::Release);
@@ -190,7 +189,7 @@ impl Stop {
         self.wish(reason);
     }
 
-    /// The run is to stop where it is. The first wish stands.
+    /// Requests a pause of the run. The first request wins.
     pub(crate) fn request_pause(&self, reason: String) {
         if !self.requested() {
             self.pause.store(true, Ordering::Release);
@@ -204,7 +203,7 @@ impl Stop {
         self.notify.notify_one();
     }
 
-    /// The run stops where it is, whatever the reason; what its stages run does too.
+    /// Marks the stop as a pause, whatever its reason, so that child runs are paused too.
     pub(crate) fn pauses(&self) {
         self.pause.store(true, Ordering::Release);
     }
@@ -221,7 +220,7 @@ impl Stop {
         lock(&self.reason).clone().unwrap_or_default()
     }
 
-    /// Waits for the wish; only the driver does.
+    /// Waits for a request. Only the driver calls this.
     pub(crate) async fn wait(&self) {
         while !self.requested() {
             self.notify.notified().await;
@@ -244,7 +243,7 @@ impl Run {
     ) -> Run {
         Run {
             shared: shared_nodes(&pipeline),
-            questions: Questions::default(),
+            questions: PendingQuestions::default(),
             long: OnceLock::new(),
             resumed: AtomicBool::new(false),
             pipeline,
@@ -266,12 +265,12 @@ impl Run {
         }
     }
 
-    /// Tells whoever listens. Making an event costs; ask [`Sink::wanted`] first.
+    /// Emits an event. Creating an event is expensive, so callers check [`Sink::wanted`] first.
     pub(crate) fn emit(&self, kind: EventKind) {
         self.emit_at(self.settings.clock.now(), kind);
     }
 
-    /// Tells whoever listens what happened at a time.
+    /// Emits an event with the given time.
     pub(crate) fn emit_at(&self, time: Timestamp, kind: EventKind) {
         if let Err(failure) = self.sink.emit(&self.id, time, self.store.as_deref(), kind) {
             self.broken(failure);
@@ -281,14 +280,14 @@ impl Run {
         }
     }
 
-    /// Lets others see what was told.
+    /// Flushes emitted events, so that other processes see them.
     fn show(&self) {
         if let Some(Err(failure)) = self.store.as_ref().map(|store| store.flush()) {
             self.broken(failure);
         }
     }
 
-    /// The driver begins to wait: everything is to be seen.
+    /// Prepares for a wait of the driver: writes deferred outcomes and flushes events.
     pub(crate) fn wait_begins(&self) {
         if self.store.is_some() {
             self.waits.store(true, Ordering::Release);
@@ -301,7 +300,8 @@ impl Run {
         self.waits.store(false, Ordering::Release);
     }
 
-    /// Will write the outcome of a stage: a stage that has no files costs no folder while others wait for it.
+    /// Defers writing the outcome of a stage, so that a stage without files costs no folder while other stages wait for
+    /// it.
     pub(crate) fn keep_later(&self, id: &EffectId, status: Vec<u8>) {
         let mut list = lock(&self.later.list);
         list.push((id.clone(), status));
@@ -313,7 +313,7 @@ impl Run {
         }
     }
 
-    /// Writes what was kept for later.
+    /// Writes the deferred outcomes.
     pub(crate) fn write_later(&self) {
         if !self.later.any.swap(false, Ordering::AcqRel) {
             return;
@@ -323,10 +323,10 @@ impl Run {
             return;
         };
         for (id, status) in list {
-            let place = self.place(&id);
+            let stage_folder = self.stage_folder(&id);
             let written = store
-                .stage(place.as_ref(), id.visit)
-                .and_then(|_| store.write(place.as_ref(), StageFile::Status, &status));
+                .stage(stage_folder.as_ref(), id.visit)
+                .and_then(|_| store.write(stage_folder.as_ref(), StageFile::Status, &status));
             if let Err(failure) = written {
                 return self.broken(failure);
             }
@@ -337,7 +337,7 @@ impl Run {
         NodeName::new(&self.pipeline, node)
     }
 
-    /// The folder of the outermost run around this one; `None` where nothing is kept.
+    /// Returns the folder of the outermost run. Returns `None` if nothing is persisted.
     pub(crate) fn root_folder(&self) -> Option<&Path> {
         match &self.origin.parent {
             Some(parent) => parent.run.root_folder(),
@@ -345,7 +345,7 @@ impl Run {
         }
     }
 
-    /// The run that no stage of another one has started, around this one or this one itself.
+    /// Returns the outermost run: this run, or the parent run that no stage of another run started.
     pub(crate) fn outermost(self: &Arc<Run>) -> Arc<Run> {
         match &self.origin.parent {
             Some(parent) => parent.run.outermost(),
@@ -353,7 +353,7 @@ impl Run {
         }
     }
 
-    /// Where stages keep files: the run folder, else a temporary one that is made at the first need.
+    /// Returns the store of stage files: the run folder, or a temporary folder that is created on first use.
     pub(crate) fn files(&self) -> Result<Arc<dyn RunStore>, StoreError> {
         if let Some(store) = &self.store {
             return Ok(store.clone());
@@ -368,7 +368,7 @@ impl Run {
         Ok(temporary)
     }
 
-    /// Where stages keep files, if any stage needed it yet.
+    /// Returns the store of stage files. Returns `None` if no stage has needed it yet.
     pub(crate) fn present_files(&self) -> Option<Arc<dyn RunStore>> {
         if let Some(store) = &self.store {
             return Some(store.clone());
@@ -380,12 +380,12 @@ impl Run {
         Some(temporary)
     }
 
-    /// Whether stages have a place for files already.
+    /// Returns whether there is a store of stage files already.
     pub(crate) fn has_files(&self) -> bool {
         self.has_files.load(Ordering::Acquire)
     }
 
-    /// The run folder, for somebody who may look into it.
+    /// Writes deferred outcomes and returns the run folder, for a caller that may look into it.
     pub(crate) fn shown_dir(&self) -> Option<&Path> {
         self.write_later();
         self.run_dir()
@@ -397,13 +397,13 @@ impl Run {
 
     pub(crate) fn stage_dir(&self, id: &EffectId) -> Result<PathBuf, StoreError> {
         self.write_later();
-        let folder = self.files()?.stage(self.place(id).as_ref(), id.visit);
-        self.tell_moved(id);
+        let folder = self.files()?.stage(self.stage_folder(id).as_ref(), id.visit);
+        self.warn_moved(id);
         folder
     }
 
-    /// Tells of what stood in the way of the files of stages, and was moved aside.
-    pub(crate) fn tell_moved(&self, id: &EffectId) {
+    /// Emits a warning about each conflicting file that was moved aside for the files of stages.
+    pub(crate) fn warn_moved(&self, id: &EffectId) {
         let Some(files) = self.present_files() else {
             return;
         };
@@ -421,8 +421,8 @@ impl Run {
         }
     }
 
-    /// Which files a stage has.
-    pub(crate) fn place(&self, id: &EffectId) -> Place<'_> {
+    /// Returns the location of a stage's files.
+    pub(crate) fn stage_folder(&self, id: &EffectId) -> OwnedStageFolder<'_> {
         let branch = if self.is_shared(id.node) && !id.branch.is_empty() {
             let steps = id.branch.steps().iter();
             let names: Vec<String> = steps.map(|step| branch_id(&self.pipeline, step.edge)).collect();
@@ -430,15 +430,15 @@ impl Run {
         } else {
             String::new()
         };
-        Place {
+        OwnedStageFolder {
             node: self.pipeline.stage(id.node).id(),
             branch,
         }
     }
 
-    /// Which files a stage has in a branch of that name.
-    pub(crate) fn place_in(&self, node: NodeIndex, branch: String) -> Place<'_> {
-        Place {
+    /// Returns the location of a node's files in the branch with the given name.
+    pub(crate) fn stage_folder_in(&self, node: NodeIndex, branch: String) -> OwnedStageFolder<'_> {
+        OwnedStageFolder {
             node: self.pipeline.stage(node).id(),
             branch: if self.is_shared(node) {
                 branch
@@ -448,12 +448,12 @@ impl Run {
         }
     }
 
-    /// Whether several branches may run a node at once.
+    /// Returns whether several branches may run a node at once.
     fn is_shared(&self, node: NodeIndex) -> bool {
         self.shared.get(node.at()).copied().unwrap_or_default()
     }
 
-    /// The run begins anew (rule R9).
+    /// Starts a new folder for stage files, because the run is restarted (rule R9).
     pub(crate) fn restarted(&self, restart: u32) -> Result<(), StoreError> {
         self.write_later();
         match self.present_files() {
@@ -462,7 +462,7 @@ impl Run {
         }
     }
 
-    /// A token that is cancelled when this attempt is.
+    /// Returns a token that is cancelled when this attempt is.
     pub(crate) fn token(&self, id: &EffectId) -> CancellationToken {
         let mut own = lock(&self.own);
         if let Some((_, token)) = own.tokens.iter().find(|(of, _)| of == id) {
@@ -474,7 +474,7 @@ impl Run {
         token
     }
 
-    /// Forgets the token of an attempt that has ended; one that was cut short is cancelled.
+    /// Drops the token of an attempt that has ended. Cancels it if `cancel` is `true`.
     pub(crate) fn release_token(&self, id: &EffectId, cancel: bool) {
         if !self.has_tokens.load(Ordering::Acquire) {
             return;
@@ -490,7 +490,7 @@ impl Run {
         }
     }
 
-    /// A text without secrets.
+    /// Returns a text with secrets removed.
     pub(crate) fn redacted<'t>(&self, text: &'t str) -> Cow<'t, str> {
         match &self.settings.redactor {
             Some(redactor) => redactor.text(text),
@@ -498,44 +498,44 @@ impl Run {
         }
     }
 
-    /// Says that the run was resumed.
+    /// Marks the run as resumed.
     pub(crate) fn is_resumed(&self) {
         self.resumed.store(true, Ordering::Release);
     }
 
-    /// Whether the run was resumed and nobody has asked since.
+    /// Returns whether the run was resumed, and removes the mark.
     pub(crate) fn take_resumed(&self) -> bool {
         self.resumed.swap(false, Ordering::AcqRel)
     }
 
-    /// Keeps a failure to write; it ends the run.
+    /// Stores a write failure, which ends the run. Only the first one is stored.
     pub(crate) fn broken(&self, failure: StoreError) {
         lock(&self.own).failure.get_or_insert(failure);
         self.has_failed.store(true, Ordering::Release);
     }
 
-    /// Looks whether a failure is one of the disk, or another owner's doing, and not of the stage that is told of it.
+    /// Stores a failure if the disk or another owner caused it, rather than the stage that receives it.
     pub(crate) fn may_be_broken(&self, failure: &StoreError) {
         if let Some(failure) = failure.of_all() {
             self.broken(failure);
         }
     }
 
-    /// Ends the run if its folder is not this process's any more, or is gone, even while its stages run.
+    /// Stops the run, even while its stages execute, if its folder is gone or belongs to another process.
     pub(crate) fn check_folder(&self) {
-        if let Some(Err(failure)) = self.store.as_ref().map(|store| store.still_mine()) {
+        if let Some(Err(failure)) = self.store.as_ref().map(|store| store.check_ownership()) {
             self.broken(failure);
             self.stop.request("the run folder is lost".to_owned());
         }
     }
 
-    /// Whether something could not be written.
+    /// Returns whether a write failed.
     pub(crate) fn is_broken(&self) -> bool {
         let artifacts = self.artifacts.get();
         self.has_failed.load(Ordering::Acquire) || artifacts.is_some_and(ArtifactStore::has_failed)
     }
 
-    /// The first failure to write.
+    /// Takes the first write failure.
     pub(crate) fn take_failure(&self) -> Option<StoreError> {
         if !self.is_broken() {
             return None;
@@ -544,7 +544,7 @@ impl Run {
         lock(&self.own).failure.take().or_else(artifacts)
     }
 
-    /// How often a node was simulated before.
+    /// Returns how often a node was simulated before, and counts one more visit.
     pub(crate) fn next_turn(&self, node: NodeIndex) -> usize {
         let mut own = lock(&self.own);
         match own.turns.iter_mut().find(|(of, _)| *of == node) {
@@ -559,42 +559,42 @@ impl Run {
         }
     }
 
-    /// Goes on counting how often nodes were simulated.
+    /// Restores the number of simulated visits of each node.
     pub(crate) fn simulated_before(&self, turns: &[(u32, usize)]) {
         let turns = turns.iter().filter(|(_, turns)| *turns > 0);
         lock(&self.own).turns = turns.map(|(node, turns)| (NodeIndex(*node), turns - 1)).collect();
     }
 
-    /// The artifacts, read from the run folder at the first need (Attractor 5.5).
+    /// Returns the artifacts, which are read from the run folder on first use (Attractor 5.5).
     pub(crate) fn artifacts(&self) -> Result<ArtifactStore, ArtifactError> {
         if let Some(artifacts) = self.artifacts.get() {
             return Ok(artifacts.clone());
         }
-        let keeping = Keeping {
+        let options = ArtifactOptions {
             threshold: self.settings.artifact_threshold,
             files: self.settings.files(),
             durability: self.settings.durability(),
             clock: self.settings.clock.clone(),
             redactor: self.settings.redactor.clone(),
-            ..Keeping::default()
+            ..ArtifactOptions::default()
         };
         let opened = match self.store.clone() {
             Some(store) => {
                 let folder = store.folder().to_owned();
-                let guard = Arc::new(move || store.still_mine());
-                ArtifactStore::kept_in(&folder, Keeping { guard, ..keeping })?
+                let guard = Arc::new(move || store.check_ownership());
+                ArtifactStore::kept_in(&folder, ArtifactOptions { guard, ..options })?
             }
-            None => ArtifactStore::kept_in_memory(keeping),
+            None => ArtifactStore::kept_in_memory(options),
         };
         Ok(self.artifacts.get_or_init(|| opened).clone())
     }
 
-    /// How many changes the artifacts have seen; `None` where nobody looked at them.
+    /// Returns the number of changes to the artifacts. Returns `None` if nobody has used them.
     pub(crate) fn artifact_changes(&self) -> Option<u64> {
         self.artifacts.get().map(ArtifactStore::changes)
     }
 
-    /// How many artifacts the run has.
+    /// Returns the number of artifacts of the run.
     pub(crate) fn artifact_count(&self) -> u64 {
         let kept = || self.run_dir().is_some_and(artifacts::are_kept_in);
         if self.artifacts.get().is_none() && !kept() {
@@ -609,14 +609,14 @@ impl Run {
         )
     }
 
-    /// Nothing is stored any more.
+    /// Closes the artifact store.
     pub(crate) fn close_artifacts(&self) {
         if let Some(Err(error)) = self.artifacts.get().map(ArtifactStore::close) {
             tracing::warn!("the index of the artifacts is not closed: {error}");
         }
     }
 
-    /// An attempt that the stop of the run cut short begins again: what it did to the artifacts is void (rule D1).
+    /// Discards the changes of an interrupted attempt to the artifacts, because the attempt is repeated (rule D1).
     pub(crate) fn attempt_repeats(&self, attempt_key: &str) {
         if !self.run_dir().is_some_and(artifacts::are_kept_in) {
             return;
@@ -629,12 +629,12 @@ impl Run {
         }
     }
 
-    /// Keeps a stage among those that run, where somebody may want to know.
+    /// Registers a running stage. Returns `None` if the run is not watched.
     pub(crate) fn activate(&self, id: &EffectId) -> Option<Arc<ActiveStage>> {
         let folder = match self.origin.watched {
             Watched::No => return None,
             Watched::Yes => None,
-            // Now it is open for this visit; later another may have begun.
+            // The folder is opened for this visit now; a later visit may have begun when an instruction arrives.
             Watched::AndSteered => self.stage_dir(id).ok(),
         };
         let stage = Arc::new(ActiveStage::new(id, folder));
@@ -642,20 +642,20 @@ impl Run {
         Some(stage)
     }
 
-    /// The stages that run, in the order in which they began; only a watched run knows.
+    /// Returns the running stages in the order in which they began. The list is empty if the run is not watched.
     pub(crate) fn active_stages(&self) -> Vec<Arc<ActiveStage>> {
         let mut own = lock(&self.own);
         own.active.retain(|stage| !stage.is_over());
         own.active.clone()
     }
 
-    /// Keeps an instruction until a stage reads it.
+    /// Stores an instruction until a stage reads it.
     pub(crate) fn instruct(&self, instruction: Instruction) {
         lock(&self.own).instructions.push(instruction);
     }
 
-    /// Takes the instructions that a stage of this run may read: those that were given to it or to a stage that is over,
-    /// and those that were given to the stage around this run.
+    /// Takes the instructions that a stage of this run may read: those given to it or to a stage that has ended, and
+    /// those given to the stage that started this run.
     pub(crate) fn take_instructions(&self, reader: &EffectId) -> Vec<Instruction> {
         let mut taken = match &self.origin.parent {
             Some(parent) => parent.run.take_instructions(&parent.stage),
@@ -668,7 +668,7 @@ impl Run {
         taken
     }
 
-    /// Keeps a run that a stage of this one has started, so that its questions can be answered from here.
+    /// Registers a child run, so that its questions can be answered through this run.
     pub(crate) fn adopt(&self, child: &Arc<Run>) {
         let mut own = lock(&self.own);
         own.children.retain(|child| child.strong_count() > 0);
@@ -683,35 +683,25 @@ impl Run {
             .collect()
     }
 
-    /// The open questions of this run, and of those that its stages have started.
+    /// Returns the open questions of this run and of its child runs.
     pub(crate) fn open_questions(&self) -> Vec<Question> {
         let mut open = self.questions.list();
-        open.extend(self.long.get().iter().flat_map(|long| long.asked.list()));
         open.extend(self.children().iter().flat_map(|child| child.open_questions()));
         open
     }
 
-    /// The same with the tokens by which other processes answer them.
+    /// Returns the open questions with the tokens by which other processes answer them.
     pub(crate) fn questions_with_tokens(&self) -> Result<Vec<(Question, QuestionToken)>, TokenError> {
         let mut open = self.questions.with_tokens()?;
-        if let Some(long) = self.long.get() {
-            open.extend(long.asked.with_tokens()?);
-        }
         for child in self.children() {
             open.extend(child.questions_with_tokens()?);
         }
         Ok(open)
     }
 
-    /// Answers a question of this run or, where it has none of that name, of one that its stages have started.
+    /// Answers a question of this run, or of a child run if this run has no question of that name.
     pub(crate) fn answer(&self, named: QuestionRef<'_>, answer: Answer) -> Result<(), AnswerError> {
         let mut answered = self.questions.answer(named, answer.clone());
-        if let (Err(AnswerError::NoQuestion { open, .. }), Some(long)) = (&mut answered, self.long.get()) {
-            match long.asked.answer(named, answer.clone()) {
-                Err(AnswerError::NoQuestion { open: others, .. }) => open.extend(others),
-                other => return other,
-            }
-        }
         for child in self.children() {
             let Err(AnswerError::NoQuestion { open, .. }) = &mut answered else {
                 break;
@@ -724,7 +714,8 @@ impl Run {
         answered
     }
 
-    /// The files whose names are moved away when another process takes the run over; open as long as the run lives.
+    /// Returns the lock files of the run. They stay open as long as the run lives, and lose their names when another
+    /// process takes the run over.
     #[cfg(unix)]
     pub(crate) fn locks(&self) -> Vec<RawFd> {
         self.store.as_ref().map(|store| store.locks()).unwrap_or_default()
@@ -733,10 +724,10 @@ impl Run {
     /// Returns whether no other process has taken the run over (rule D5).
     pub(crate) fn is_owned(&self) -> bool {
         let store = self.store.as_ref();
-        store.is_none_or(|store| store.still_mine().is_ok())
+        store.is_none_or(|store| store.check_ownership().is_ok())
     }
 
-    /// Keeps the socket at which other processes reach the run, until the run is closed.
+    /// Stores the socket through which other processes reach the run, until the run is closed.
     pub(crate) fn listens_at(&self, socket: SocketFile) {
         let mut own = lock(&self.own);
         if !self.sink.is_closed() {
@@ -744,7 +735,7 @@ impl Run {
         }
     }
 
-    /// Lets go of what only a running run needs.
+    /// Releases the resources that only a running run needs.
     pub(crate) fn close(&self) {
         self.sink.close();
         self.close_artifacts();

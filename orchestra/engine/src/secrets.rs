@@ -1,4 +1,4 @@
-//! Which variables of an environment hold secrets, told by their names and by the forms of their values.
+//! Detection of environment variables that hold secrets, by their names and the forms of their values.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -22,11 +22,11 @@ const ENDINGS: [&str; 13] = [
     "CREDENTIALS",
     "APIKEY",
 ];
-/// Last words of such names, where the same letters end other words too.
+/// Last words of such names. They are matched as whole words, because other words end in the same letters.
 const LAST_WORDS: [&str; 5] = ["PAT", "AUTH", "PASS", "PWD", "COOKIE"];
-/// Words that tell of a secret wherever they stand in a name.
+/// Words that indicate a secret anywhere in a name.
 const WORDS: [&str; 5] = ["PASSWORD", "PASSWD", "PASSPHRASE", "SECRET", "TOKEN"];
-/// Last words of names that say something about a secret, and not the secret.
+/// Last words of names that describe a secret but do not hold it.
 const ABOUT: [&str; 17] = [
     "DIR", "ENDPOINT", "EXPIRES", "EXPIRY", "FILE", "FOLDER", "HOST", "ID", "LENGTH", "NAME", "PATH", "PORT",
     "TTL", "TYPE", "URI", "URL", "VERSION",
@@ -41,7 +41,7 @@ const FIELDS: [&str; 7] = [
     "sharedaccesskey",
     "token",
 ];
-/// Variables of programs that hold the keys of model providers, whatever the configuration says.
+/// Variables that hold the keys of model providers, regardless of the configuration.
 const PROVIDERS: [&str; 14] = [
     "ANTHROPIC_API_KEY",
     "ANTHROPIC_AUTH_TOKEN",
@@ -58,22 +58,23 @@ const PROVIDERS: [&str; 14] = [
     "TOGETHER_API_KEY",
     "XAI_API_KEY",
 ];
-/// Shorter values are taken for secrets only where somebody says so.
+/// Minimum length in bytes of a secret that is not listed.
 const SHORTEST: usize = 8;
-/// Values of this length are no words any more.
+/// Length in bytes from which a value does not count as a word.
 const LONG: usize = 16;
-/// Shorter values would be found in texts that have nothing to do with them.
+/// Minimum length in bytes of a listed secret. Shorter values would be found in unrelated texts.
 const SHORTEST_NAMED: usize = 4;
 
-/// The secrets of an environment, told by the names of its variables and by the forms of their values.
+/// The secrets of an environment, detected by the names of its variables and the forms of their values.
 ///
-/// A variable holds a secret when its name says so: it ends in `KEY`, `TOKEN`, `SECRET`, `PASSWORD`, `PASSWD`, `PASSPHRASE`
-/// or `CREDENTIALS`, its last word is `PAT`, `AUTH`, `PASS`, `PWD` or `COOKIE`, or one of its words is `PASSWORD`, `SECRET` or
-/// `TOKEN`. Values of fewer than 8 bytes, paths, and short values made of words such as `production` and `us-east-1` do not
-/// count. Of any variable the password in a URL (`postgres://me:PASSWORD@host/db`) and in a connection string
-/// (`Server=host;Password=..`) counts.
+/// The name of a variable indicates a secret if it ends in `KEY`, `TOKEN`, `SECRET`, `PASSWORD`, `PASSWD`, `PASSPHRASE`
+/// or `CREDENTIALS`, if its last word is `PAT`, `AUTH`, `PASS`, `PWD` or `COOKIE`, or if one of its words is
+/// `PASSWORD`, `SECRET` or `TOKEN`. Values of fewer than 8 bytes, paths, and short values made of words such as
+/// `production` and `us-east-1` are not secrets. In any variable, the password in a URL
+/// (`postgres://me:PASSWORD@host/db`) and in a connection string (`Server=host;Password=..`) is a secret.
 ///
-/// Variables that somebody lists as secret count with any value of at least 4 bytes that is no path.
+/// If a variable with such a name is listed as secret, any value of at least 4 bytes that is not a path is a secret.
+/// The value of a listed variable with another name must have at least 8 bytes and not be made of short words.
 ///
 /// ```
 /// use orchestra_engine::EnvironmentSecrets;
@@ -90,14 +91,14 @@ const SHORTEST_NAMED: usize = 4;
 #[derive(Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EnvironmentSecrets {
-    /// The values.
+    /// The secret values.
     pub values: Vec<String>,
-    /// The listed variables whose values are too short to be told from other texts.
+    /// The listed variables whose values are too short to be distinguished from other texts.
     pub too_short: Vec<String>,
 }
 
 impl EnvironmentSecrets {
-    /// Finds the secrets of these variables; `listed` are those that somebody names where only secrets are named.
+    /// Finds the secrets of these variables. `listed` are the variables that a user has listed as secrets.
     pub fn find(
         variables: impl IntoIterator<Item = (String, String)>,
         listed: &[impl AsRef<str>],
@@ -107,7 +108,7 @@ impl EnvironmentSecrets {
             secrets.values.extend(parts(&value));
             let trimmed = value.trim();
             let is_listed = listed.iter().any(|listed| listed.as_ref() == name);
-            let kind = Kind::of(&name);
+            let kind = Kind::from_name(&name);
             if trimmed.is_empty() || is_path(trimmed) || kind.is_none() && !is_listed {
                 continue;
             }
@@ -126,8 +127,8 @@ impl EnvironmentSecrets {
     }
 }
 
-/// Returns the variables that a pipeline and its children list in `tool_env` where it has only one use: to let through what
-/// would be withheld as a secret.
+/// Returns the variables that a pipeline and its child pipelines list in `tool_env`. Lists of nodes or graphs that
+/// start with an empty environment are not included, because they also let through variables without secrets.
 ///
 /// ```
 /// use orchestra_engine::listed_variables;
@@ -170,8 +171,8 @@ impl std::fmt::Debug for EnvironmentSecrets {
     }
 }
 
-/// Whether the commands of tool stages see a variable only where they list it, because of its name and the form of its
-/// value. Short values count here, which would be found in other texts.
+/// Returns whether the commands of tool stages only see a variable if they list it, because of its name and the form of
+/// its value. This includes short values, which are not redacted because they occur in other texts.
 pub(crate) fn withholds(name: &str, value: &str) -> bool {
     if PROVIDERS.contains(&name) {
         return true;
@@ -180,20 +181,20 @@ pub(crate) fn withholds(name: &str, value: &str) -> bool {
     if value.is_empty() || is_path(value) {
         return false;
     }
-    match Kind::of(name) {
-        // Keys are also what sorts and caches go by.
+    match Kind::from_name(name) {
+        // Keys are also used for sorting and caching.
         Some(Kind::Key) if name.to_ascii_uppercase().ends_with("KEY") => !is_words(value),
         Some(_) => !is_word(value),
         None => !is_proxy(OsStr::new(name)) && has_parts(value),
     }
 }
 
-/// Whether a variable names a proxy, which commands need although its URL may hold a password.
+/// Returns whether a variable names a proxy. Commands need it, although its URL may hold a password.
 pub(crate) fn is_proxy(name: &OsStr) -> bool {
     name.to_string_lossy().to_ascii_lowercase().ends_with("_proxy")
 }
 
-/// Returns whether a key that a program is given is no word that stands for one where none is needed.
+/// Returns whether a key is only a placeholder, as programs use if a key is required but not needed.
 ///
 /// ```
 /// use orchestra_engine::is_placeholder_key;
@@ -204,17 +205,17 @@ pub fn is_placeholder_key(key: &str) -> bool {
     key.len() < SHORTEST_NAMED || is_word(key)
 }
 
-/// What a variable holds by its name.
+/// The content of a variable, according to its name.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// Something that a person may have chosen.
+    /// A value that a person may have chosen.
     Password,
-    /// Something that a program made.
+    /// A value that a program generated.
     Key,
 }
 
 impl Kind {
-    fn of(name: &str) -> Option<Kind> {
+    fn from_name(name: &str) -> Option<Kind> {
         let name = name.to_ascii_uppercase();
         let name = name.trim_end_matches(|letter: char| letter.is_ascii_digit() || letter == '_');
         let words: Vec<&str> = name
@@ -223,7 +224,7 @@ impl Kind {
         let last = words.last().copied().unwrap_or_default();
         let alone = words.len() == 1;
         let ends = ENDINGS.iter().any(|ending| name.ends_with(ending));
-        // `PWD` alone is the folder, and `AUTH` a switch.
+        // `PWD` alone is the working directory, and `AUTH` is a switch.
         let ends = ends || LAST_WORDS.contains(&last) && !(alone && last != "PAT");
         let within = words.iter().any(|word| WORDS.contains(word)) && !ABOUT.contains(&last);
         let chosen = ["PASS", "PWD", "SECRET"].iter().any(|word| name.contains(word));
@@ -239,7 +240,7 @@ fn is_secret(kind: Kind, value: &str) -> bool {
     value.len() >= SHORTEST && !ordinary && !is_path(value)
 }
 
-/// Whether a value is one short word, whose letters are all of one case.
+/// Returns whether a value is one short word whose letters have the same case.
 fn is_word(value: &str) -> bool {
     let rest = value.get(1..).unwrap_or_default();
     let letters = value.bytes().all(|byte| byte.is_ascii_alphabetic());
@@ -248,7 +249,7 @@ fn is_word(value: &str) -> bool {
     value.len() < LONG && letters && (lower || upper)
 }
 
-/// Whether a short value is made of words and small numbers: `us-east-1`, `created_at`, `utf8`.
+/// Returns whether a short value consists of words and small numbers: `us-east-1`, `created_at`, `utf8`.
 fn is_words(value: &str) -> bool {
     let parts = value.split(|letter: char| "-_./:, ".contains(letter));
     let ordinary = |part: &str| {
@@ -262,7 +263,8 @@ fn is_words(value: &str) -> bool {
     value.len() < LONG && parts.into_iter().all(ordinary)
 }
 
-/// Whether a value names a file. A name without a folder is none: whoever may make a file could else make a secret a path.
+/// Returns whether a value is the path of a file. A name without a folder is not a path: otherwise, whoever can create
+/// a file could make a secret look like a path.
 fn is_path(value: &str) -> bool {
     let relative = ["./", "../", "~/", "file:", ".\\", "..\\"];
     relative.iter().any(|begin| value.starts_with(begin))
@@ -273,7 +275,7 @@ fn has_parts(value: &str) -> bool {
     !parts(value).is_empty()
 }
 
-/// The passwords within a value: those of URLs, and fields of connection strings.
+/// Returns the passwords within a value: those of URLs, and fields of connection strings.
 fn parts(value: &str) -> Vec<String> {
     let mut parts = Vec::new();
     let mut rest = value;

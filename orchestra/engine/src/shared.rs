@@ -1,11 +1,12 @@
-//! Which nodes several branches of a parallel block may run at the same time.
+//! The nodes that several branches of a parallel block may run at the same time.
 
 use orchestra_graph::{NodeIndex, Pipeline};
 
-/// How many steps are walked at most; a graph that needs more has all of its nodes taken for shared.
+/// Maximum number of steps of the search. In a graph that needs more, all nodes count as shared.
 const MAX_STEPS: usize = 4_000_000;
 
-/// For each node whether it lies on more than one branch of a block; nothing where no node does.
+/// Returns for each node whether it is on more than one branch of a block. Returns an empty list if there are no
+/// blocks.
 pub(crate) fn shared_nodes(pipeline: &Pipeline) -> Box<[bool]> {
     let fan_outs: Vec<usize> = (0..pipeline.nodes.len())
         .filter(|at| pipeline.nodes[*at].fan_out.is_some())
@@ -14,7 +15,7 @@ pub(crate) fn shared_nodes(pipeline: &Pipeline) -> Box<[bool]> {
         return Box::default();
     }
     let mut shared = vec![false; pipeline.nodes.len()];
-    // The walk in which a node was met last; a walk is a branch, and those of one block follow each other.
+    // The last walk that reached each node. A walk is one branch; the walks of a block have consecutive numbers.
     let mut met = vec![usize::MAX; pipeline.nodes.len()];
     let mut walk = 0;
     let mut steps = 0;

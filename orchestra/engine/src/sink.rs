@@ -1,4 +1,4 @@
-//! Where events go: the callback, the subscribers, the store; to each in one order.
+//! Delivery of events, in the same order, to the store, the subscribers and the callbacks.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,12 +15,12 @@ use crate::event::{EventKind, RunEvent};
 use crate::id::RunId;
 use crate::store::{RunStore, StoreError};
 
-/// A function that is told every event.
+/// A function that receives every event.
 pub(crate) type Callback = Arc<dyn Fn(&RunEvent) + Send + Sync>;
 
-/// The events of one run, from the first; ends after the last.
+/// A stream of the events of one run, from the first one. It ends after the last one.
 ///
-/// Nothing is dropped: what is not yet received is kept. It is a [`Stream`] too.
+/// No event is dropped: events that have not been received yet are buffered. This type also implements [`Stream`].
 ///
 /// ```
 /// # use orchestra_engine::Engine;
@@ -44,12 +44,12 @@ pub struct EventStream {
 }
 
 impl EventStream {
-    /// The next event; `None` after the last.
+    /// Returns the next event. Returns `None` after the last one.
     pub async fn recv(&mut self) -> Option<Arc<RunEvent>> {
         self.receiver.recv().await
     }
 
-    /// The next event if there is one already.
+    /// Returns the next event if there is one already.
     pub fn try_recv(&mut self) -> Option<Arc<RunEvent>> {
         self.receiver.try_recv().ok()
     }
@@ -71,9 +71,9 @@ impl std::fmt::Debug for EventStream {
 
 pub(crate) struct Sink {
     callbacks: Arc<[Callback]>,
-    /// How many events other processes told.
+    /// The number of events that other processes emitted.
     before: u64,
-    /// Whether anybody wants events; once false it stays false, because only a handle can add subscribers.
+    /// `true` if anybody wants events. Once `false`, it remains so, because only a handle can add subscribers.
     wanted: AtomicBool,
     inner: Mutex<Inner>,
 }
@@ -81,18 +81,18 @@ pub(crate) struct Sink {
 #[derive(Default)]
 struct Inner {
     seq: u64,
-    /// All events so far, as long as a subscriber may still come.
+    /// All events so far; `None` once no new subscriber can be added.
     history: Option<Vec<Arc<RunEvent>>>,
     subscribers: Vec<UnboundedSender<Arc<RunEvent>>>,
-    /// Events that the callbacks have yet to see.
+    /// The events that have not been passed to the callbacks yet.
     queue: VecDeque<Told>,
     delivering: bool,
-    /// Whether the store failed.
+    /// `true` if the store failed.
     broken: bool,
     closed: bool,
 }
 
-/// An event on its way to the callbacks.
+/// An event to be passed to the callbacks.
 enum Told {
     Alone(RunEvent),
     Shared(Arc<RunEvent>),
@@ -108,32 +108,32 @@ impl Told {
 }
 
 impl Sink {
-    /// A sink of a run that told this many events before.
-    pub(crate) fn new(callbacks: Arc<[Callback]>, told: u64) -> Sink {
+    /// Creates the sink of a run that emitted this many events before.
+    pub(crate) fn new(callbacks: Arc<[Callback]>, emitted: u64) -> Sink {
         Sink {
             callbacks,
-            before: told,
+            before: emitted,
             wanted: AtomicBool::new(true),
             inner: Mutex::new(Inner {
-                seq: told,
+                seq: emitted,
                 history: Some(Vec::new()),
                 ..Inner::default()
             }),
         }
     }
 
-    /// Whether events are worth making.
+    /// Returns whether anybody wants events. If not, they need not be created.
     pub(crate) fn wanted(&self) -> bool {
         self.wanted.load(Ordering::Relaxed)
     }
 
-    /// How many events were told before this process went on with the run.
-    pub(crate) fn told_before(&self) -> u64 {
+    /// Returns the number of events that were emitted before this process resumed the run.
+    pub(crate) fn emitted_before(&self) -> u64 {
         self.before
     }
 
-    /// How many events were told.
-    pub(crate) fn told(&self) -> u64 {
+    /// Returns the number of emitted events.
+    pub(crate) fn emitted(&self) -> u64 {
         self.lock().seq
     }
 
@@ -141,7 +141,7 @@ impl Sink {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A stream of all events, those of the past included.
+    /// Returns a stream of all events, including past ones.
     pub(crate) fn subscribe(&self) -> EventStream {
         let (sender, receiver) = unbounded_channel();
         let mut inner = self.lock();
@@ -154,7 +154,7 @@ impl Sink {
         EventStream { receiver }
     }
 
-    /// No subscriber will come any more, so the past need not be kept.
+    /// Drops the past events, because no subscriber can be added any more.
     pub(crate) fn no_more_subscribers(&self, stored: bool) {
         let mut inner = self.lock();
         inner.history = None;
@@ -162,10 +162,10 @@ impl Sink {
         self.wanted.store(wanted, Ordering::Relaxed);
     }
 
-    /// Tells everybody. The store comes first, so that what is seen is also written.
+    /// Delivers an event to everybody. The store comes first, so that every visible event is also written.
     ///
     /// # Errors
-    /// The store could not write the event; everybody else is told all the same.
+    /// The store could not write the event. Everybody else still receives it.
     pub(crate) fn emit(
         &self,
         run: &RunId,
@@ -184,7 +184,7 @@ impl Sink {
             run: run.clone(),
             kind,
         };
-        // After a failure nothing more is written: a file with a gap would lie.
+        // Write nothing after a failure: the file would have an undetected gap.
         let stored = match store {
             Some(store) if !inner.broken => store.event(&event),
             _ => Ok(()),
@@ -209,7 +209,7 @@ impl Sink {
         if self.callbacks.is_empty() {
             return;
         }
-        // A callback may itself cause events; whoever delivers already delivers those too, in order.
+        // A callback may itself cause events. The caller that is delivering also delivers those, in order.
         if inner.delivering {
             inner.queue.push_back(event);
             return;
@@ -236,12 +236,12 @@ impl Sink {
         inner.subscribers.clear();
     }
 
-    /// Whether nothing will be told any more.
+    /// Returns whether no more events are emitted.
     pub(crate) fn is_closed(&self) -> bool {
         self.lock().closed
     }
 
-    /// Whether every callback has seen every event.
+    /// Returns whether all events have been passed to all callbacks.
     pub(crate) fn is_idle(&self) -> bool {
         let inner = self.lock();
         inner.queue.is_empty() && !inner.delivering

@@ -1,4 +1,4 @@
-//! What a handler sees of its stage.
+//! The view that a handler has of its stage.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -18,21 +18,21 @@ use crate::builtin::codergen::keep;
 use crate::clock::{Sleep, Timestamp};
 use crate::control::control_folders;
 use crate::event::EventKind;
+use crate::history::{Fidelity, PastStage, StageHistory};
 use crate::id::RunId;
 use crate::interview::{AskError, ask_until_accepted};
-use crate::ledger::{OverBudget, Reservation, budget_of, stricter};
 use crate::output::TextStream;
 use crate::ownership::RunOwnership;
 use crate::redact::Redactor;
 use crate::requests::Request;
-use crate::run::{Place, Run};
+use crate::run::{OwnedStageFolder, Run};
 use crate::steering::{Active, ActiveStage};
 use crate::store::{StageFile, StoreError};
 use crate::stored_text::StoredText;
-use crate::surroundings::{Fidelity, PastStage, Surroundings};
+use crate::usage_meter::{OverBudget, Reservation, budget_of, stricter};
 use crate::workspace::{Workplace, WorkspaceStage};
 
-/// What a handler sees of its stage; cheap to clone (Attractor 4.1).
+/// The view that a handler has of its stage; cheap to clone (Attractor 4.1).
 ///
 /// ```
 /// use orchestra_engine::{Outcome, StageContext};
@@ -49,23 +49,23 @@ pub struct StageContext {
     context: Context,
     active: Option<Arc<ActiveStage>>,
     is_repeat: bool,
-    /// What the attempt noted before it was cut short.
+    /// The notes that the attempt stored before it was interrupted.
     notes: Option<Arc<[Value]>>,
-    /// The answer to its next question, which came before this attempt was made again.
+    /// The answer to the next question of the stage, if it was given before this attempt was repeated.
     answer: Option<Arc<Mutex<Option<Answer>>>>,
-    /// Where it works; nothing where the run has no workspace.
-    placed: Option<Arc<Placed>>,
+    /// The files of the stage; `None` if the run has no workspace.
+    files: Option<Arc<StageFiles>>,
 }
 
-/// Where a stage works.
-struct Placed {
-    place: Workplace,
+/// The files that a workspace provides for a stage.
+struct StageFiles {
+    workplace: Workplace,
     folder: PathBuf,
     files: Box<WorkspaceStage>,
 }
 
 impl StageContext {
-    /// What a handler sees; `is_repeat` says whether the attempt was in flight when the run stopped.
+    /// Creates the context of an attempt. `is_repeat` is `true` if the attempt was in flight when the run stopped.
     pub(crate) fn new(
         run: Arc<Run>,
         id: EffectId,
@@ -74,7 +74,7 @@ impl StageContext {
         notes: Option<Arc<[Value]>>,
     ) -> StageContext {
         let active = run.activate(&id);
-        // An attempt that goes on behind its notes does not store again what it stored before them.
+        // An attempt that continues after its notes does not store again what it stored before them.
         if is_repeat && notes.is_none() {
             run.attempt_repeats(&id.name(&run.pipeline));
         }
@@ -86,17 +86,18 @@ impl StageContext {
             is_repeat,
             notes,
             answer: None,
-            placed: None,
+            files: None,
         }
     }
 
-    /// Gives the stage the answer to its next question.
+    /// Sets the answer to the next question of the stage.
     pub(crate) fn answered(mut self, answer: Option<Answer>) -> StageContext {
         self.answer = answer.map(|answer| Arc::new(Mutex::new(Some(answer))));
         self
     }
 
-    /// Takes the answer that came before the question was put again, if it is one that the question takes.
+    /// Takes the answer that was given before the attempt was repeated. Returns `None` if the question does not accept
+    /// it.
     fn given_answer(&self, question: &Question) -> Option<Answer> {
         let given = self.answer.as_ref()?;
         let answer = given.lock().unwrap_or_else(PoisonError::into_inner).take()?;
@@ -109,75 +110,85 @@ impl StageContext {
         }
     }
 
-    /// The same with files to work on.
-    pub(crate) fn placed(mut self, place: Workplace, files: Box<WorkspaceStage>) -> StageContext {
-        let named = self.node().text("repo").and_then(|name| place.repository(name));
-        let folder = named.unwrap_or(place.root());
+    /// Adds the files that the stage works on.
+    pub(crate) fn with_workplace(mut self, workplace: Workplace, files: Box<WorkspaceStage>) -> StageContext {
+        let named = self
+            .node()
+            .text("repo")
+            .and_then(|name| workplace.repository(name));
+        let folder = named.unwrap_or(workplace.root());
         let folder = match self.run.below() {
             Some(below) => folder.join(below),
             None => folder.to_owned(),
         };
-        self.placed = Some(Arc::new(Placed { place, folder, files }));
+        self.files = Some(Arc::new(StageFiles {
+            workplace,
+            folder,
+            files,
+        }));
         self
     }
 
-    /// The node, with its attributes.
+    /// Returns the node, with its attributes.
     pub fn node(&self) -> Stage<'_> {
         self.run.pipeline.stage(self.id.node)
     }
 
-    /// An attribute of the node.
+    /// Returns an attribute of the node.
     pub fn attribute(&self, name: &str) -> Option<&Constant> {
         self.node().attribute(name)
     }
 
-    /// The pipeline that the run follows.
+    /// Returns the pipeline of the run.
     pub fn pipeline(&self) -> &Pipeline {
         &self.run.pipeline
     }
 
-    /// The goal of the pipeline; empty where it has none.
+    /// Returns the goal of the pipeline. It is empty if the pipeline has none.
     pub fn goal(&self) -> &str {
         self.run.pipeline.goal()
     }
 
-    /// The run's context as it was when the stage began. A change is made by the outcome.
+    /// Returns the context of the run as it was when the stage began. Only the outcome can change the context.
     pub fn context(&self) -> &Context {
         &self.context
     }
 
-    /// The run.
+    /// Returns the id of the run.
     pub fn run_id(&self) -> &RunId {
         &self.run.id
     }
 
-    /// Which visit of the node this is, from 1.
+    /// Returns the number of this visit of the node, starting at 1.
     pub fn visit(&self) -> u32 {
         self.id.visit
     }
 
-    /// Which attempt of the visit this is, from 1.
+    /// Returns the number of this attempt of the visit, starting at 1.
     pub fn attempt(&self) -> u32 {
         self.id.attempt
     }
 
-    /// Which of the attempts this is that the node may have, from 1, and how many those are at most (rule Y1).
+    /// Returns the number of this attempt, starting at 1, and the maximum number of attempts of the node (rule Y1).
     pub fn attempts(&self) -> (u32, u32) {
         (self.id.attempt, self.node().row().retry.attempts)
     }
 
-    /// The branch of a parallel block in which the stage runs, such as `fan#1:left`; `None` on the main line.
+    /// Returns the branch of a parallel block in which the stage runs, such as `fan#1:left`. Returns `None` on the main
+    /// path.
     pub fn branch(&self) -> Option<String> {
         (!self.id.branch.is_empty()).then(|| self.id.branch.name(&self.run.pipeline))
     }
 
-    /// Asks a person something, besides the gates of the pipeline (Attractor 6.1): the engine's interviewer, and whoever
-    /// [looks at the run](crate::RunHandle::questions) from outside. The first answer counts. One that the question does not
-    /// take is asked for again. The question's own time-out, if it has one, is for the handler to keep. An answer that was
-    /// given while nobody executed the run ([`PausedRun::answer`](crate::PausedRun::answer)) is returned at once.
+    /// Asks a person a question, independent of the gates of the pipeline (Attractor 6.1). The interviewer of the
+    /// engine can answer it, and anybody who [sees the questions of the run](crate::RunHandle::questions) from outside.
+    /// The first answer wins. If the question does not accept the answer, it is asked again. The handler must enforce
+    /// the time-out of the question, if it has one. An answer that was given while no process executed the run
+    /// ([`PausedRun::answer`](crate::PausedRun::answer)) is returned at once.
     ///
     /// # Errors
-    /// The engine has no interviewer or nobody can be asked, which suspends the run; or the question could not be put.
+    /// The engine has no interviewer or nobody can be asked, which suspends the run; or the question could not be
+    /// asked.
     pub async fn ask(&self, mut question: Question) -> Result<Answer, AskError> {
         if let Some(answer) = self.given_answer(&question) {
             return Ok(answer);
@@ -192,7 +203,7 @@ impl StageContext {
             redactor.question(&mut question);
         }
         let run = &self.run;
-        let (_open, outside) = run.long().asked.open(&mut question, &self.attempt_key());
+        let (_open, outside) = run.questions.open_of_stage(&mut question, &self.attempt_key());
         if run.sink.wanted() {
             run.emit(EventKind::InterviewStarted {
                 node: run.name(self.id.node),
@@ -219,11 +230,11 @@ impl StageContext {
         Ok(answer)
     }
 
-    /// Asks a person as [`ask`](StageContext::ask) does, and takes no silence for an answer: one that is skipped or timed
-    /// out suspends the run until somebody answers.
+    /// Asks a person like [`ask`](StageContext::ask), but requires an answer: if the question is skipped or times out,
+    /// the run is suspended until somebody answers it.
     ///
     /// # Errors
-    /// As those of [`ask`](StageContext::ask).
+    /// The same as those of [`ask`](StageContext::ask).
     pub async fn require_answer(&self, question: Question) -> Result<Answer, AskError> {
         let answer = self.ask(question).await?;
         match answer.reply {
@@ -232,57 +243,57 @@ impl StageContext {
         }
     }
 
-    /// The time, by the engine's clock, which a test may have replaced.
+    /// Returns the wall-clock time of the engine's clock, which a test may have replaced.
     pub fn now(&self) -> Timestamp {
         self.run.settings.clock.now()
     }
 
-    /// Waits by the engine's clock, which a test may have replaced.
+    /// Waits with the engine's clock, which a test may have replaced.
     pub fn sleep(&self, duration: Duration) -> Sleep {
         self.run.settings.clock.sleep(duration)
     }
 
-    /// Returns what says whether the run of this stage, or that around it, is still this process's: for what changes things
-    /// outside of the run folder.
+    /// Returns a check of whether this process still owns the outermost run of this stage. Use it before changing
+    /// something outside of the run folder.
     pub fn ownership(&self) -> RunOwnership {
-        RunOwnership::of(&self.run.outermost())
+        RunOwnership::new(&self.run.outermost())
     }
 
-    /// A key such as `build#2/1` that is the same when the attempt is repeated after a crash, for calls that must
-    /// not happen twice.
+    /// Returns a key such as `build#2/1` that is the same when the attempt is repeated after a crash. Use it for calls
+    /// that must not happen twice.
     pub fn attempt_key(&self) -> String {
         self.id.name(&self.run.pipeline)
     }
 
-    /// Returns a key such as `20260101-120000-1a2b3c/build#2` that no other stage of any run has, and that is the same for
-    /// every attempt of this visit of the node: what it identifies must happen once, however often it is tried.
+    /// Returns a key such as `20260101-120000-1a2b3c/build#2` that is unique among the stages of all runs and the same
+    /// for every attempt of this visit of the node. Use it for calls that must happen once, regardless of the number of
+    /// attempts.
     pub fn stage_key(&self) -> String {
         let attempt = self.attempt_key();
         let visit = attempt.rsplit_once('/').map_or(&*attempt, |(visit, _)| visit);
         format!("{}/{visit}", self.run_id())
     }
 
-    /// Whether this attempt was in flight when the run stopped, and is run again (rule D1). What it did outside of the
-    /// run may have happened already; [`attempt_key`](StageContext::attempt_key) is the same as then.
+    /// Returns whether this attempt was in flight when the run stopped and is executed again (rule D1). Its effects
+    /// outside of the run may have happened already; [`attempt_key`](StageContext::attempt_key) is the same as before.
     pub fn is_repeat(&self) -> bool {
         self.is_repeat
     }
-    /// Keeps something for the case that this attempt is cut short and repeated: what a long stage has done so far. It
-    /// returns when the note is as durable as the outcome of a stage (rule D1), and never where the run stops first.
-    ///
-    /// What the attempt used until then is kept too.
+    /// Stores a note for a repeat of this attempt, such as the work that a long stage has done so far. It also stores
+    /// the usage of the attempt so far. Returns when the note is as durable as the outcome of a stage (rule D1). Never
+    /// returns if the run stops first.
     pub async fn note(&self, note: impl Into<Value>) {
         self.keep_note(note.into(), false).await;
     }
 
-    /// As [`note`](StageContext::note); the run can also be replayed from here, by a checkpoint of its own.
+    /// Stores a note like [`note`](StageContext::note), with a checkpoint from which the run can be replayed.
     pub async fn note_checkpoint(&self, note: impl Into<Value>) {
         self.keep_note(note.into(), true).await;
     }
 
     async fn keep_note(&self, note: Value, checkpoint: bool) {
-        if let (true, Some(placed), Some(work)) = (checkpoint, &self.placed, self.run.work_files()) {
-            match work.session.save(&placed.files).await {
+        if let (true, Some(files), Some(work)) = (checkpoint, &self.files, self.run.work_files()) {
+            match work.session.save(&files.files).await {
                 Ok(Some(snapshot)) => work.keep(&self.id, snapshot),
                 Ok(None) => {}
                 Err(error) => self.log(format!("the files are not in this checkpoint: {error}")),
@@ -297,27 +308,28 @@ impl StageContext {
             done,
         });
         if kept.await.is_err() {
-            // The driver is gone, and this stage with it.
+            // The driver has been dropped, and it drops this stage too.
             std::future::pending::<()>().await;
         }
     }
 
-    /// What the attempt noted before it was cut short; empty where it was not.
+    /// Returns the notes that the attempt stored before it was interrupted. The list is empty if it was not.
     pub fn notes(&self) -> &[Value] {
         self.notes.as_deref().unwrap_or_default()
     }
 
-    /// Where in the run the stage is: what came before it, and how much of that its model may see (Attractor 5.4).
+    /// Returns the history of the stage: what came before it in the run, and how much of that its model may see
+    /// (Attractor 5.4).
     ///
-    /// The first stage that asks after a resume, and would see a whole conversation, is given `summary:high` instead
+    /// After a resume, the first stage that calls this and would see a whole conversation gets `summary:high` instead
     /// (rule D7).
-    pub async fn surroundings(&self) -> Surroundings {
+    pub async fn history(&self) -> StageHistory {
         let (done, told) = oneshot::channel();
         let id = self.id.clone();
         self.run.request(Request::Look { id, done });
-        let mut around = told.await.unwrap_or_else(|_| Surroundings::unknown());
+        let mut around = told.await.unwrap_or_else(|_| StageHistory::unknown());
         around.tools = self.run.tool_calls();
-        // A stage that goes on behind its notes has its conversation in them.
+        // A stage that continues after its notes has its conversation in them.
         if around.fidelity == Fidelity::Full && self.notes().is_empty() && self.run.take_resumed() {
             around.fidelity = Fidelity::SummaryHigh;
             around.degraded = true;
@@ -325,8 +337,9 @@ impl StageContext {
         around
     }
 
-    /// Returns how nodes ended last, as this stage sees them: in its branch, else on the line around it (rule F1). Nodes that
-    /// have not ended are left out. Without names all nodes are meant.
+    /// Returns the latest outcomes of nodes as this stage sees them: those of its branch, else those of the outer
+    /// execution paths (rule F1). Nodes that have not ended are left out. Returns the outcomes of all nodes if `nodes`
+    /// is `None`.
     ///
     /// ```
     /// use orchestra_engine::{CodergenBackend, CodergenReply, CodergenRequest, BackendError, Engine, StageFile};
@@ -357,13 +370,13 @@ impl StageContext {
         told.await.unwrap_or_default()
     }
 
-    /// Reads what an earlier stage left, named by its [record](PastStage::record): the whole text where it has at most
-    /// `most` bytes, else both ends. `None` where the stage left nothing of that kind.
+    /// Reads a text that an earlier stage stored, named by its [record](PastStage::record). Returns the complete text
+    /// if it has at most `most` bytes, else its two ends. Returns `None` if the stage stored no such text.
     pub fn stage_text(&self, record: &str, file: StageFile, most: usize) -> Option<StoredText> {
         self.run.stage_text(record, file, most)
     }
 
-    /// Replaces what `prompt.md` of the stage says by what the model was really told.
+    /// Replaces the `prompt.md` of the stage with the prompt that the model received.
     ///
     /// # Errors
     /// The run folder cannot be written; the run ends as soon as the stage does.
@@ -371,7 +384,7 @@ impl StageContext {
         self.keep(StageFile::Prompt, text)
     }
 
-    /// Writes `response.md` of the stage; for those that give an outcome and no text.
+    /// Writes the `response.md` of the stage, for stages that return an outcome without a text.
     ///
     /// # Errors
     /// The run folder cannot be written; the run ends as soon as the stage does.
@@ -380,8 +393,8 @@ impl StageContext {
         self.keep(StageFile::Response, text)
     }
 
-    /// Keeps the conversation of the stage with its model, for stages that go on with it (rule F5). Its form is the
-    /// backend's own.
+    /// Stores the conversation of the stage with its model, for stages that continue it (rule F5). The backend
+    /// determines its format.
     ///
     /// # Errors
     /// The run folder cannot be written; the run ends as soon as the stage does.
@@ -390,7 +403,8 @@ impl StageContext {
         self.keep(StageFile::Conversation, text)
     }
 
-    /// Names this visit of the node, such as `fan#1:left/build#2`, for [`stage_text`](StageContext::stage_text).
+    /// Returns the name of this visit of the node, such as `fan#1:left/build#2`, for
+    /// [`stage_text`](StageContext::stage_text).
     pub fn record(&self) -> String {
         let name = self.attempt_key();
         let name = match self.id.restart {
@@ -410,59 +424,59 @@ impl StageContext {
         kept
     }
 
-    /// Something that all stages of the run share, made when the first one asks; it goes when the run ends, and is not
-    /// there after a resume.
+    /// Returns a value that all stages of the run share. It is created by the first call, dropped when the run ends,
+    /// and not restored after a resume.
     pub fn shared<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
         self.run.shared_data()
     }
 
-    /// A text without the secrets that the engine [knows of](crate::EngineBuilder::secrets).
+    /// Returns a text without the [secrets](crate::EngineBuilder::secrets) of the engine.
     pub fn redacted<'t>(&self, text: &'t str) -> Cow<'t, str> {
         self.run.redacted(text)
     }
 
-    /// What takes secrets out; `None` where the engine knows of none.
+    /// Returns the redactor of secrets. Returns `None` if the engine has no secrets.
     pub fn redactor(&self) -> Option<&Redactor> {
         self.run.settings.redactor.as_ref()
     }
 
-    /// Something that takes a text as it comes and tells it, without secrets, to those who want to see it now
-    /// ([`EngineBuilder::on_text`](crate::EngineBuilder::on_text)). It is kept nowhere.
+    /// Returns a stream for the output of the model. Its text is passed on at once, without secrets, to the callbacks
+    /// of [`EngineBuilder::on_text`](crate::EngineBuilder::on_text). It is not stored.
     pub fn text(&self) -> TextStream {
-        TextStream::of(&self.run, &self.id)
+        TextStream::new(&self.run, &self.id)
     }
 
-    /// What bounds the calls of this stage: budgets of the run, of the stage's node, and of those around them, the least of
-    /// each kind.
+    /// Returns the budget for the calls of this stage: the strictest limits of the run, of the node, and of the parent
+    /// runs with their nodes.
     pub fn budget(&self) -> Budget {
         let own = budget_of(|name| self.node().attribute(name));
         stricter(own, self.run.bounds())
     }
 
-    /// Sets aside what a call of a model may use at most. Where other calls have set aside too much, it waits for them;
-    /// so calls that are made only with a reservation never go beyond what the run may use.
+    /// Reserves the maximum usage of a call of a model. If other calls have reserved too much, it waits for them. So
+    /// calls that are only made with a reservation never exceed the budget of the run.
     ///
     /// # Errors
-    /// The call might go beyond what the run, or the node by its own `max_tokens` and `max_cost`, may use. A backend
-    /// that returns the error suspends the run, or fails the stage where it is the node's budget.
+    /// The call might exceed the budget of the run, or that of the node (`max_tokens` and `max_cost`). A backend that
+    /// returns the error suspends the run, or fails the stage if it is the budget of the node.
     pub async fn reserve(&self, most: Usage) -> Result<Reservation, OverBudget> {
-        Reservation::of(&self.run, &self.id, most).await
+        Reservation::new(&self.run, &self.id, most).await
     }
 
-    /// The artifacts of the run, for data that is too large for its context (Attractor 5.5).
+    /// Returns the artifacts of the run, for data that is too large for its context (Attractor 5.5).
     ///
     /// # Errors
-    /// Those that the run folder holds cannot be read, or are damaged.
+    /// The artifacts in the run folder cannot be read, or are damaged.
     pub fn artifacts(&self) -> Result<ArtifactStore, ArtifactError> {
         Ok(self.run.artifacts()?.on_behalf_of(self.attempt_key()))
     }
 
-    /// The run folder; `None` where nothing is kept.
+    /// Returns the run folder. Returns `None` if nothing is persisted.
     pub fn run_dir(&self) -> Option<&Path> {
         self.run.shown_dir()
     }
 
-    /// Returns the folders that belong to the engine; models do not reach into them.
+    /// Returns the folders that belong to the engine. Models must not access them.
     #[doc(hidden)]
     pub fn engine_folders(&self) -> EngineFolders {
         let mut run = &self.run;
@@ -476,11 +490,11 @@ impl StageContext {
         }
     }
 
-    /// The folder of the stage, made at the first call. Without a run folder it is a temporary one, which is removed
-    /// when the run has ended.
+    /// Returns the folder of the stage, which is created by the first call. Without a run folder it is a temporary
+    /// folder, which is removed when the run has ended.
     ///
     /// # Errors
-    /// The folder could not be made.
+    /// The folder could not be created.
     pub fn stage_dir(&self) -> Result<PathBuf, StoreError> {
         let folder = self.run.stage_dir(&self.id);
         if let Err(failure) = &folder {
@@ -489,33 +503,34 @@ impl StageContext {
         folder
     }
 
-    /// The folder in which the work of the stage is to be done: that which a [workspace](StageContext::workplace) gives, of
-    /// the repository that the node's `repo` names; that of a supervised pipeline (`stack.child_workdir`); `None` for the
-    /// program's own.
+    /// Returns the folder in which the stage must work. With a [workspace](StageContext::workplace), it is the folder
+    /// of the repository that the `repo` of the node names. In a supervised pipeline, it is set by
+    /// `stack.child_workdir`. Returns `None` for the working directory of the program.
     pub fn working_dir(&self) -> Option<&Path> {
-        match &self.placed {
-            Some(placed) => Some(&placed.folder),
+        match &self.files {
+            Some(files) => Some(&files.folder),
             None => self.run.origin.working_dir.as_deref(),
         }
     }
 
-    /// The files that the workspace of the run gives the stage; `None` where the run has none.
+    /// Returns the files that the workspace of the run provides for the stage. Returns `None` if the run has no
+    /// workspace.
     pub fn workplace(&self) -> Option<&Workplace> {
-        self.placed.as_ref().map(|placed| &placed.place)
+        self.files.as_ref().map(|files| &files.workplace)
     }
 
-    /// A token that is cancelled when this attempt is: at its timeout, or when the run is cancelled. The handler's
-    /// future is dropped then, so only tasks that the handler started on its own need this.
+    /// Returns a token that is cancelled when this attempt is: at its timeout, or when the run is cancelled. The future
+    /// of the handler is dropped then, so only tasks that the handler has spawned need the token.
     pub fn cancellation(&self) -> CancellationToken {
         self.run.token(&self.id)
     }
 
     /// Takes the instructions of a manager loop that supervises this run, oldest first (Attractor 4.11, rule F7): those
-    /// that were given while this stage runs, and those that no earlier stage read. An instruction that was repeated
-    /// meanwhile is returned once.
+    /// that were given while this stage runs, and those that no earlier stage has read. An instruction that was
+    /// repeated is returned once.
     ///
-    /// Each instruction also stands in the [folder of the stage](StageContext::stage_dir) that ran when it was given, as
-    /// `steer-001.md`. This call renames that file to `steer-001.read.md` and emits a
+    /// Each instruction is also a file `steer-001.md` in the [folder of the stage](StageContext::stage_dir) that ran
+    /// when it was given. This call renames that file to `steer-001.read.md` and emits a
     /// [`SteeringRead`](EventKind::SteeringRead) event.
     pub fn instructions(&self) -> Vec<String> {
         let mut texts: Vec<String> = Vec::new();
@@ -537,7 +552,7 @@ impl StageContext {
         texts
     }
 
-    /// Tells those who follow the run, by an event.
+    /// Emits a message as an event.
     pub fn log(&self, message: impl Into<String>) {
         let message = self.run.redacted(&message.into()).into_owned();
         let node = self.run.name(self.id.node);
@@ -547,15 +562,15 @@ impl StageContext {
         }
     }
 
-    /// Adds to what this attempt has used of models: tokens, and what they cost. A stage may call it more than once,
-    /// also before it fails; what an attempt used stands in the event of its end.
+    /// Adds to the model usage of this attempt: tokens and their cost. A stage may call this more than once, also
+    /// before it fails. The event that ends the attempt contains its usage.
     pub fn record_usage(&self, usage: Usage) {
         if !usage.is_zero() {
             self.run.add_usage(&self.id, usage);
         }
     }
 
-    /// Tells those who follow the run that a tool which the stage called has ended, and why it failed, if it did.
+    /// Emits that a tool call of the stage has ended, with the error if it failed.
     pub fn record_tool_call(&self, tool: &str, duration: Duration, error: Option<&str>) {
         self.run.count_tool_call(self.id.node, tool, error.is_some());
         if self.run.sink.wanted() {
@@ -569,7 +584,7 @@ impl StageContext {
         }
     }
 
-    /// To be kept as long as the stage runs, whatever the handler does with its context.
+    /// Returns a guard that is stored as long as the stage runs, even if the handler drops its context.
     pub(crate) fn active(&self) -> Option<Active> {
         self.active.clone().map(Active)
     }
@@ -578,17 +593,17 @@ impl StageContext {
         &self.run
     }
 
-    /// Which files the stage has.
+    /// Returns the id of the attempt.
     pub(crate) fn id(&self) -> &EffectId {
         &self.id
     }
 
-    pub(crate) fn place(&self) -> Place<'_> {
-        self.run.place(&self.id)
+    pub(crate) fn stage_folder(&self) -> OwnedStageFolder<'_> {
+        self.run.stage_folder(&self.id)
     }
 }
 
-/// The folders that belong to the engine, wherever they are.
+/// The folders that belong to the engine.
 ///
 /// ```
 /// assert!(orchestra_engine::EngineFolders::default().runs.is_none());
@@ -598,13 +613,13 @@ impl StageContext {
 pub struct EngineFolders {
     /// The folder of run folders.
     pub runs: Option<PathBuf>,
-    /// The folder of the run, or of the outermost run around it.
+    /// The folder of the run or, for a child run, of the outermost run.
     pub run: Option<PathBuf>,
-    /// Those in which the owners of runs listen.
+    /// The folders of the sockets of run owners.
     pub control: Vec<PathBuf>,
 }
 
-/// An answer in words.
+/// Formats an answer as text.
 pub(crate) fn said(answer: &Answer) -> String {
     match &answer.reply {
         Reply::Chosen(said) => said.join(", "),

@@ -1,4 +1,4 @@
-//! How an attempt of a stage ends: with an outcome, or with a suspension, which only the engine makes (rule K2).
+//! The end of an attempt: an outcome, or a suspension, which only the engine creates (rule K2).
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -7,10 +7,10 @@ use std::fmt;
 use orchestra_core::Outcome;
 use serde_json::Value;
 
-/// How an attempt of a stage ended.
+/// The end of an attempt of a stage.
 ///
-/// A handler makes one of its [`Outcome`]. It hands on a [`Suspension`] that a call of the engine returned as an error;
-/// it cannot make one itself, and no text in an outcome is read as one.
+/// A handler creates one from its [`Outcome`]. It can pass on a [`Suspension`] that a call of the engine returned as an
+/// error, but it cannot create one, and no text in an outcome is interpreted as one.
 ///
 /// ```
 /// use orchestra_engine::{AskError, Outcome, Question, QuestionKind, StageContext, StageEnd};
@@ -28,28 +28,28 @@ use serde_json::Value;
 #[must_use]
 pub struct StageEnd(Result<Finished, Suspension>);
 
-/// An outcome, and the context values that the engine itself recorded with it.
+/// An outcome with the context values that the engine itself recorded.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Finished {
     pub(crate) outcome: Outcome,
-    /// These are written whatever the keys are; [`Outcome::context_updates`] only where the stage may (rule K1).
+    /// Values that are written under any key. [`Outcome::context_updates`] are only written if the stage may (rule K1).
     pub(crate) recorded: BTreeMap<String, Value>,
 }
 
 impl Finished {
-    /// Takes the context updates of an outcome that the engine made as its own.
+    /// Converts an outcome of the engine: its context updates are recorded by the engine.
     pub(crate) fn by_engine(mut outcome: Outcome) -> Finished {
         let recorded = std::mem::take(&mut outcome.context_updates);
         Finished { outcome, recorded }
     }
 
-    /// Records a value under a key of the engine's own.
+    /// Records a value under a key that only the engine writes.
     pub(crate) fn record(mut self, key: &str, value: impl Into<Value>) -> Finished {
         self.recorded.insert(key.to_owned(), value.into());
         self
     }
 
-    /// Replaces the outcome; what the engine recorded stays.
+    /// Replaces the outcome, but not the values that the engine recorded.
     pub(crate) fn replace(self, with: impl FnOnce(Outcome) -> Outcome) -> Finished {
         Finished {
             outcome: with(self.outcome),
@@ -68,12 +68,12 @@ impl From<Outcome> for Finished {
 }
 
 impl StageEnd {
-    /// Returns the outcome; `None` where the run is suspended.
+    /// Returns the outcome. Returns `None` if the run is suspended.
     pub fn outcome(&self) -> Option<&Outcome> {
         self.0.as_ref().ok().map(|finished| &finished.outcome)
     }
 
-    /// Returns why the run is suspended; `None` where the stage has an outcome.
+    /// Returns why the run is suspended. Returns `None` if the stage has an outcome.
     pub fn suspension(&self) -> Option<&Suspension> {
         self.0.as_ref().err()
     }
@@ -101,12 +101,12 @@ impl From<Suspension> for StageEnd {
     }
 }
 
-/// Why the run stops where it is, with a stage that has not ended; its attempt is made again when the run is resumed.
+/// The reason why a run is paused with a stage that has not ended. The attempt is made again when the run is resumed.
 ///
-/// Only the engine makes one: where nobody can be asked ([`StageContext::ask`](crate::StageContext::ask)), where the
-/// budget of the run is used up ([`StageContext::reserve`](crate::StageContext::reserve)), and where a run that the stage
-/// started is suspended itself. It is a source of the error that these calls return, so a handler whose `Result` has such
-/// an error, and a backend whose [`BackendError`](crate::BackendError) is caused by one, hands it on.
+/// Only the engine creates one: if nobody can be asked ([`StageContext::ask`](crate::StageContext::ask)), if the budget
+/// of the run is used up ([`StageContext::reserve`](crate::StageContext::reserve)), or if a child run of the stage is
+/// itself suspended. It is a source of the error that these calls return. So it is passed on by a handler that returns
+/// such an error in its `Result`, and by a backend whose [`BackendError`](crate::BackendError) is caused by it.
 ///
 /// ```
 /// use orchestra_engine::{OverBudget, StageEnd};
@@ -142,7 +142,7 @@ impl Suspension {
         self.cause
     }
 
-    /// Returns the reason, in words.
+    /// Returns the reason as a message.
     pub fn reason(&self) -> &str {
         &self.reason
     }

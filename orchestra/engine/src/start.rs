@@ -1,4 +1,4 @@
-//! How a run is started.
+//! The start of a run.
 
 use std::fmt;
 use std::future::{Future, IntoFuture};
@@ -19,18 +19,18 @@ use crate::engine::Settings;
 use crate::error::StartError;
 use crate::handle::RunHandle;
 use crate::id::{RunId, random};
-use crate::keeping::Keeping;
-use crate::pinned::pin;
+use crate::journal_writer::JournalWriter;
+use crate::pinned_source::pin;
 use crate::process;
 use crate::resolve::resolve;
 use crate::run::{Origin, Parent, Run};
 use crate::store::{FolderStore, Manifest, PROTOCOL, RunStore, SCHEMA, StoreError};
 use crate::workspace::WorkspaceRun;
 
-/// How often a generated name is tried again where its folder is taken.
+/// The number of generated ids that are tried if the folder exists.
 const NAME_TRIES: u32 = 8;
 
-/// A run that is about to start; await it.
+/// A builder of a run. Await it to start the run.
 ///
 /// ```
 /// # use orchestra_engine::Engine;
@@ -70,7 +70,7 @@ impl StartBuilder {
         }
     }
 
-    /// A run that a stage of another run starts. It is kept in the folder that is given, or nowhere.
+    /// Creates a builder of a child run. It is persisted in the folder that is set, or not at all.
     pub(crate) fn of_child(
         settings: Arc<Settings>,
         pipeline: SharedPipeline,
@@ -90,38 +90,37 @@ impl StartBuilder {
         }
     }
 
-    /// A value in the context at the start. A key that only the engine writes is
-    /// [refused](StartError::ReservedKeys).
+    /// Sets a value in the initial context. A key that only the engine writes is [refused](StartError::ReservedKeys).
     pub fn param(mut self, key: impl Into<String>, value: impl Into<Value>) -> StartBuilder {
         self.context.set(key.into(), value);
         self
     }
 
-    /// The seed of every chance in the run; without one it is drawn.
+    /// Sets the seed of all randomness in the run. By default, the seed is random.
     pub fn seed(mut self, seed: u64) -> StartBuilder {
         self.seed = Some(seed);
         self
     }
 
-    /// The name of the run; without one it is made of the time.
+    /// Sets the id of the run. By default, an id is generated from the time.
     pub fn run_id(mut self, id: impl Into<String>) -> StartBuilder {
         self.run_id = Some(id.into());
         self
     }
 
-    /// Keeps the run in exactly this folder, which must be new or empty.
+    /// Persists the run in exactly this folder, which must be new or empty.
     pub fn run_dir(mut self, folder: impl Into<PathBuf>) -> StartBuilder {
         self.run_dir = Some(folder.into());
         self
     }
 
-    /// Stops the run where it is when it takes longer; it can [go on](crate::Engine::resume) with more time.
+    /// Pauses the run when it takes longer. It can be [resumed](crate::Engine::resume) with more time.
     pub fn max_time(mut self, limit: Duration) -> StartBuilder {
         self.limits.time = Some(limit);
         self
     }
 
-    /// Stops the run where it is when it has used as much; it can [go on](crate::Engine::resume) with a larger budget.
+    /// Pauses the run when it has used up the budget. It can be [resumed](crate::Engine::resume) with a larger budget.
     pub fn budget(mut self, budget: Budget) -> StartBuilder {
         self.limits.budget = budget;
         self
@@ -134,7 +133,7 @@ impl StartBuilder {
         } = self;
         let reserved = self.context.iter().map(|(key, _)| key);
         let reserved: Vec<String> = reserved
-            .filter(|key| KeyOwner::of(key).is_some())
+            .filter(|key| KeyOwner::of_key(key).is_some())
             .map(str::to_owned)
             .collect();
         if !reserved.is_empty() {
@@ -143,7 +142,7 @@ impl StartBuilder {
         let handlers = resolve(&settings, &self.pipeline, &origin)?;
         let mut kinds = self.pipeline.kinds.iter();
         if !kinds.any(|kind| settings.runner_of_children(kind).is_some()) {
-            // Only children need handlers by name again, and many runs may wait.
+            // Only child runs look up handlers by name again. Drop the registry, because many runs may be waiting.
             origin.registry = Arc::default();
         }
         let now = settings.clock.now();
@@ -173,7 +172,7 @@ impl StartBuilder {
                 started: now,
                 seed,
                 simulated: settings.script.is_some(),
-                // A script holds text, numbers and lists alone, which can always be written.
+                // A script only consists of text, numbers and lists, so it can always be serialized.
                 script: settings
                     .script
                     .as_deref()
@@ -190,7 +189,7 @@ impl StartBuilder {
         };
         let (store, session) = loop {
             let (kept, session) = match &origin.parent {
-                // Its stages work on the files of the stage that started it.
+                // The stages of a child run work on the files of the stage that started it.
                 Some(parent) => (None, parent.run.work_files().map(|files| files.session.clone())),
                 None => {
                     let opened = settings
@@ -215,7 +214,7 @@ impl StartBuilder {
             run.work_on(session);
         }
         let mut driver = Driver::new(run.clone(), machine, self.limits);
-        driver.keeping = store.map(|store| Box::new(Keeping::new(store, 1)));
+        driver.journal = store.map(|store| Box::new(JournalWriter::new(store, 1)));
         process::begin();
         let task = runtime.spawn(driver.drive(handlers).instrument(span));
         attend(&run);
@@ -243,13 +242,13 @@ impl fmt::Debug for StartBuilder {
 fn folder_of(settings: &Settings, run_dir: Option<&Path>, id: &RunId, depth: u32) -> Option<PathBuf> {
     match run_dir {
         Some(folder) => Some(folder.to_owned()),
-        // A run within a run is kept within that run's folder.
+        // A child run is stored in the folder of its parent run.
         None if depth > 0 => None,
         None => settings.runs_dir.as_ref().map(|runs| runs.join(&**id)),
     }
 }
 
-/// Makes a run's folder away from the threads that run stages.
+/// Creates the folder of a run outside of the threads that run stages.
 async fn create(
     settings: &Settings,
     folder: PathBuf,

@@ -1,4 +1,4 @@
-//! Instructions of a manager loop for the run that it supervises (Attractor 4.11, rule F7).
+//! The instructions of a manager loop to the run that it supervises (Attractor 4.11, rule F7).
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,15 +7,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use orchestra_core::EffectId;
 
-/// A stage that runs in a supervised run.
+/// A running stage of a supervised run.
 pub(crate) struct ActiveStage {
     pub(crate) id: EffectId,
-    /// Its folder, where instructions are kept as files.
+    /// The folder of the stage, in which instructions are stored as files.
     pub(crate) folder: Option<PathBuf>,
     over: AtomicBool,
 }
 
-/// Says that a stage is over when it is dropped.
+/// A guard that marks a stage as ended when it is dropped.
 pub(crate) struct Active(pub(crate) Arc<ActiveStage>);
 
 impl Drop for Active {
@@ -40,17 +40,17 @@ impl ActiveStage {
 
 /// An instruction that no stage has read yet.
 pub(crate) struct Instruction {
-    /// The stage that ran when it was given.
+    /// The stage that ran when the instruction was given.
     pub(crate) stage: EffectId,
     /// The cycle of the manager loop that gave it.
     pub(crate) cycle: u32,
     pub(crate) text: String,
-    /// The file that holds it.
+    /// The file of the instruction.
     pub(crate) file: Option<PathBuf>,
 }
 
 impl Instruction {
-    /// Renames the file of an instruction that was read, and returns its new path.
+    /// Renames the file of an instruction that was read. Returns its new path.
     pub(crate) fn mark_read(&self) -> Option<PathBuf> {
         let file = self.file.as_deref()?;
         let marked = marked(file);
@@ -64,12 +64,12 @@ impl Instruction {
     }
 }
 
-/// Returns the path that the file of an instruction has once it was read: `steer-001.read.md` for `steer-001.md`.
+/// Returns the path of the file of an instruction after it was read: `steer-001.read.md` for `steer-001.md`.
 pub(crate) fn marked(file: &Path) -> PathBuf {
     file.with_extension("read.md")
 }
 
-/// Takes the instructions that a stage may read out of a list: its own, and those of stages that are over.
+/// Takes the instructions that a stage may read from a list: its own, and those of stages that have ended.
 pub(crate) fn take(
     pending: &mut Vec<Instruction>,
     active: &[Arc<ActiveStage>],

@@ -1,15 +1,15 @@
-//! The texts that earlier stages of a run left: responses of models, outputs of tools, answers of people (rule F1).
+//! The texts that earlier stages of a run stored: responses of models, outputs of tools, answers of people (rule F1).
 
 use std::path::PathBuf;
 
 use orchestra_core::{EffectId, Machine};
 use orchestra_graph::NodeIndex;
 
-use crate::run::{Place, Run};
+use crate::history::PastStage;
+use crate::run::{OwnedStageFolder, Run};
 use crate::store::{FileEnds, StageFile};
-use crate::surroundings::PastStage;
 
-/// A text that a stage left, or the two ends of one that is longer than was asked for; see
+/// A text that a stage stored. If it is longer than the caller requested, only its two ends; see
 /// [`StageContext::stage_text`](crate::StageContext::stage_text).
 ///
 /// ```
@@ -29,16 +29,16 @@ use crate::surroundings::PastStage;
 pub struct StoredText {
     /// The text, or its beginning.
     pub head: String,
-    /// The end of a text that is not whole.
+    /// The end of a text that is not complete.
     pub tail: String,
-    /// The number of bytes between both that are left out.
+    /// The number of bytes that are missing between `head` and `tail`.
     pub missing: u64,
-    /// The file that holds the whole text; `None` where the run keeps no files.
+    /// The file with the complete text; `None` if the run persists no files.
     pub file: Option<PathBuf>,
 }
 
 impl StoredText {
-    /// Returns the number of bytes of the whole text.
+    /// Returns the length of the complete text in bytes.
     pub fn len(&self) -> u64 {
         (self.head.len() + self.tail.len()) as u64 + self.missing
     }
@@ -57,7 +57,7 @@ impl StoredText {
                 ..StoredText::default()
             };
         }
-        // A character that is cut in two belongs to what is left out.
+        // A character that is cut in two belongs to the missing part.
         let start = ends.tail.iter().position(|byte| byte & 0xC0 != 0x80).unwrap_or(0);
         let tail = String::from_utf8_lossy(ends.tail.get(start..).unwrap_or_default()).into_owned();
         StoredText {
@@ -94,13 +94,13 @@ impl std::fmt::Display for StoredText {
 
 fn whole_characters(bytes: &[u8], is_cut: bool) -> String {
     let mut bytes = bytes;
-    while is_cut && std::str::from_utf8(bytes).is_err_and(|fault| fault.error_len().is_none()) {
+    while is_cut && std::str::from_utf8(bytes).is_err_and(|error| error.error_len().is_none()) {
         bytes = bytes.split_last().map_or(&[], |(_, rest)| rest);
     }
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// The place of a record such as `fan#1:left/build#2`: the node, the branches around it, and the visit.
+/// Parses a record such as `fan#1:left/build#2` into the node, its branches and the visit.
 fn parse(record: &str) -> Option<(&str, String, u32)> {
     let mut steps: Vec<&str> = record.split('/').collect();
     let (node, visit) = steps.pop()?.split_once('#')?;
@@ -110,58 +110,63 @@ fn parse(record: &str) -> Option<(&str, String, u32)> {
 }
 
 impl Run {
-    /// Reads what a visit left; `None` where it left nothing of that kind.
+    /// Reads a text that a visit stored. Returns `None` if it stored no such text.
     pub(crate) fn stage_text(&self, record: &str, file: StageFile, most: usize) -> Option<StoredText> {
         let (node, branch, visit) = parse(record)?;
         let index = self.pipeline.find(node)?;
-        let place = self.place_in(index, branch);
+        let stage_folder = self.stage_folder_in(index, branch);
         match &self.store {
             Some(store) => {
-                let ends = store.recall(place.as_ref(), visit, file, most)?;
+                let ends = store.recall(stage_folder.as_ref(), visit, file, most)?;
                 let path = std::path::absolute(&ends.path).unwrap_or_else(|_| ends.path.clone());
                 Some(StoredText::from_ends(&ends, Some(path)))
             }
             None if matches!(file, StageFile::Response | StageFile::Conversation) => {
                 let kept = self.long().texts();
-                let (_, text) = kept.get(&key(&place, file)).filter(|(of, _)| *of == visit)?;
+                let (_, text) = kept
+                    .get(&key(&stage_folder, file))
+                    .filter(|(of, _)| *of == visit)?;
                 let ends = FileEnds::of_bytes(text.as_bytes(), most);
                 Some(StoredText::from_ends(&ends, None))
             }
-            // The folder of such a run is gone when the run is over, so nobody is sent there.
+            // The folder of such a run is removed when the run ends, so its path is not returned.
             None => {
-                let ends = self.present_files()?.recall(place.as_ref(), visit, file, most)?;
+                let ends = self
+                    .present_files()?
+                    .recall(stage_folder.as_ref(), visit, file, most)?;
                 Some(StoredText::from_ends(&ends, None))
             }
         }
     }
 
-    /// Keeps a text of a stage of a run that keeps no files.
+    /// Stores a text of a stage in memory, if the run persists no files.
     pub(crate) fn remember(&self, id: &EffectId, file: StageFile, text: &str) {
         if self.store.is_none() {
             let text = self.redacted(text).into_owned();
-            let key = key(&self.place(id), file);
+            let key = key(&self.stage_folder(id), file);
             self.long().texts().insert(key, (id.visit, text));
         }
     }
 }
 
-fn key(place: &Place<'_>, file: StageFile) -> (String, String, StageFile) {
-    let place = place.as_ref();
-    (place.node.to_owned(), place.branch.to_owned(), file)
+fn key(stage_folder: &OwnedStageFolder<'_>, file: StageFile) -> (String, String, StageFile) {
+    let stage_folder = stage_folder.as_ref();
+    (stage_folder.node.to_owned(), stage_folder.branch.to_owned(), file)
 }
 
-/// Returns the latest outcomes of nodes as a stage sees them: those of its branch, else of the line around it.
+/// Returns the latest outcomes of nodes as a stage sees them: those of its branch, else those of the outer execution
+/// paths.
 pub(crate) fn latest(machine: &Machine, id: &EffectId, nodes: Option<&[String]>) -> Vec<PastStage> {
     let pipeline = machine.pipeline();
-    let lines = machine.lines_to(id);
+    let paths = machine.paths_to(id);
     let all = || (0..pipeline.nodes.len() as u32).map(NodeIndex).collect();
     let wanted: Vec<NodeIndex> = match nodes {
         Some(names) => names.iter().filter_map(|name| pipeline.find(name)).collect(),
         None => all(),
     };
     let found = wanted.into_iter().filter_map(|node| {
-        let outcome = lines.iter().rev().find_map(|line| line.outcomes.get(node))?;
-        Some(PastStage::ended(pipeline, &lines, node, outcome))
+        let outcome = paths.iter().rev().find_map(|path| path.outcomes.get(node))?;
+        Some(PastStage::ended(pipeline, &paths, node, outcome))
     });
     found.collect()
 }

@@ -1,5 +1,5 @@
-//! Where stages work on files: the seam for what gives each line of a run files of its own, and keeps what was done to
-//! them. The engine knows nothing of how that is done.
+//! The interface to workspaces, which give each execution path of a run files of its own and save what was done to
+//! them. The engine does not know how a workspace does that.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,13 +16,13 @@ use crate::id::{RunId, fingerprint};
 use crate::stage::StageContext;
 use crate::stage_end::StageEnd;
 
-/// The future of a call of a workspace.
+/// The future that a workspace returns.
 pub type WorkspaceFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// A folder name of a line is cut behind so many bytes, and a number made of the whole is put there.
+/// Maximum length of a path id in bytes. A longer id is cut and ends in a hash of the whole.
 const LINE_LENGTH: usize = 80;
 
-/// What gives the lines of a run files to work on, such as git worktrees
+/// A workspace, which gives the execution paths of a run files to work on, such as git worktrees
 /// ([`EngineBuilder::workspace`](crate::EngineBuilder::workspace)).
 ///
 /// ```
@@ -56,7 +56,7 @@ const LINE_LENGTH: usize = 80;
 ///         stage: &'s WorkspaceStage,
 ///         outcome: Outcome,
 ///     ) -> WorkspaceFuture<'s, (StageEnd, Option<Snapshot>)> {
-///         let here = stage.line().to_owned();
+///         let here = stage.path_id().to_owned();
 ///         Box::pin(async { (outcome.notes(here).into(), None) })
 ///     }
 ///     fn save<'s>(&'s self, _: &'s WorkspaceStage) -> WorkspaceFuture<'s, Result<Option<Snapshot>, WorkspaceError>> {
@@ -80,19 +80,20 @@ const LINE_LENGTH: usize = 80;
 /// # Ok(()) }
 /// ```
 pub trait Workspace: Send + Sync + 'static {
-    /// A run begins, or goes on. Nothing need be made before a stage wants it, and nothing should be: a run that is refused
-    /// afterwards leaves nothing behind. Before a changed pipeline is accepted this is called once more than else.
+    /// Opens the workspace for a run that begins or is resumed. It should not create anything before a stage needs it,
+    /// so that a run that is refused afterwards leaves nothing behind. It is called once more before a changed pipeline
+    /// is accepted.
     ///
     /// # Errors
-    /// The run cannot have files; it does not begin then.
+    /// The run cannot have files; then it does not begin.
     fn open<'w>(
         &'w self,
         run: WorkspaceRun<'w>,
     ) -> WorkspaceFuture<'w, Result<OpenedWorkspace, WorkspaceError>>;
 }
 
-/// The files of one run. Stages of different lines may call at the same time, those of one line never do. One that is
-/// written in full stands at [`Workspace`].
+/// The files of one run. Stages of different execution paths may call it concurrently, those of one path never do. For
+/// a complete example see [`Workspace`].
 ///
 /// ```
 /// use orchestra_engine::{WorkspaceError, WorkspaceSession, WorkspaceStage};
@@ -101,7 +102,7 @@ pub trait Workspace: Send + Sync + 'static {
 /// }
 /// ```
 pub trait WorkspaceSession: Send + Sync + 'static {
-    /// An attempt is about to begin: gives it the files of its line, as the line's snapshot has them.
+    /// Prepares the files of an execution path for an attempt, in the state of the snapshot of the path.
     ///
     /// # Errors
     /// The stage fails, and its handler is not called.
@@ -110,32 +111,33 @@ pub trait WorkspaceSession: Send + Sync + 'static {
         stage: &'s WorkspaceStage,
     ) -> WorkspaceFuture<'s, Result<Workplace, WorkspaceError>>;
 
-    /// An attempt has ended, nothing of it runs any more, and its outcome counts when this returns: keeps what was
-    /// changed. The outcome may be replaced, or the run suspended; the snapshot, if one is given, becomes that of the line
-    /// together with it. Of the reserved context keys a workspace may write `workspace.*` (rule K1).
+    /// Saves the changes of an attempt that has ended. Nothing of the attempt runs any more, and its outcome counts
+    /// once this call returns. The call may replace the outcome or suspend the run. If it returns a snapshot, that
+    /// becomes the snapshot of the execution path together with the outcome. Of the reserved context keys, a workspace
+    /// may write `workspace.*` (rule K1).
     fn leave<'s>(
         &'s self,
         stage: &'s WorkspaceStage,
         outcome: Outcome,
     ) -> WorkspaceFuture<'s, (StageEnd, Option<Snapshot>)>;
 
-    /// An attempt has come to a checkpoint within it: keeps what was changed so far.
+    /// Saves the changes so far at a checkpoint within an attempt.
     ///
     /// # Errors
-    /// It could not be kept; the checkpoint is made all the same, without it.
+    /// The changes could not be saved; the checkpoint is made without them.
     fn save<'s>(
         &'s self,
         stage: &'s WorkspaceStage,
     ) -> WorkspaceFuture<'s, Result<Option<Snapshot>, WorkspaceError>>;
 
-    /// The run has ended in this process.
+    /// Ends the session, because the run has ended in this process.
     ///
     /// # Errors
-    /// Something could not be tidied up; the result of the run stands.
+    /// Something could not be cleaned up; the result of the run does not change.
     fn end(&self, end: WorkspaceEnd) -> WorkspaceFuture<'_, Result<(), WorkspaceError>>;
 }
 
-/// What a workspace gives a run.
+/// The workspace of a run, after it was opened.
 ///
 /// ```
 /// use orchestra_engine::OpenedWorkspace;
@@ -145,14 +147,15 @@ pub trait WorkspaceSession: Send + Sync + 'static {
 /// ```
 #[non_exhaustive]
 pub struct OpenedWorkspace {
-    /// What is kept with the run, and handed over again when it goes on or another run is replayed from it.
+    /// The data that is stored with the run. It is passed in again when the run is resumed or another run is replayed
+    /// from it.
     pub kept: Value,
-    /// Its files.
+    /// The files of the run.
     pub session: Arc<dyn WorkspaceSession>,
 }
 
 impl OpenedWorkspace {
-    /// The files of a run, with what is to be kept of them.
+    /// Creates the workspace of a run, with the data to store.
     pub fn new(kept: impl Into<Value>, session: Arc<dyn WorkspaceSession>) -> OpenedWorkspace {
         OpenedWorkspace {
             kept: kept.into(),
@@ -169,7 +172,7 @@ impl fmt::Debug for OpenedWorkspace {
     }
 }
 
-/// A run that has ended in this process.
+/// The end of a run in this process.
 ///
 /// ```
 /// use orchestra_engine::{RunEnd, WorkspaceEnd};
@@ -180,11 +183,11 @@ impl fmt::Debug for OpenedWorkspace {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct WorkspaceEnd {
-    /// How it ended.
+    /// `RunEnd::Over` if the run has ended, `RunEnd::Paused` if it may be resumed.
     pub end: RunEnd,
-    /// The name of its main line.
-    pub line: String,
-    /// How the files of that line stood last; `None` where nothing was changed since the run began.
+    /// The path id of its main path.
+    pub path_id: String,
+    /// The last snapshot of the main path; `None` if nothing was changed since the run began.
     pub snapshot: Option<Snapshot>,
 }
 
@@ -192,26 +195,26 @@ impl WorkspaceEnd {
     pub(crate) fn new(end: RunEnd, restarts: u32, snapshot: Option<Snapshot>) -> WorkspaceEnd {
         WorkspaceEnd {
             end,
-            line: line_name(restarts, ""),
+            path_id: path_id(restarts, ""),
             snapshot,
         }
     }
 }
 
-/// How a run ended, as far as its files go.
+/// The kind of a run's end, as far as its files are concerned.
 ///
 /// ```
 /// assert_ne!(orchestra_engine::RunEnd::Paused, orchestra_engine::RunEnd::Over);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunEnd {
-    /// It is over, whatever came of it.
+    /// The run has ended, whether it succeeded or not.
     Over,
-    /// It stopped where it is, and may go on.
+    /// The run was paused and may be resumed.
     Paused,
 }
 
-/// A run that wants files.
+/// A run that needs files.
 ///
 /// ```
 /// use orchestra_engine::WorkspaceRun;
@@ -222,12 +225,12 @@ pub enum RunEnd {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct WorkspaceRun<'w> {
-    /// The run.
+    /// The id of the run.
     pub run: &'w RunId,
-    /// The pipeline that it follows.
+    /// The pipeline of the run.
     pub pipeline: &'w Pipeline,
-    /// What was [kept](Workspace::open) when the run began; of another run where it is replayed from that. `None` for a
-    /// run that begins anew.
+    /// The data that was [stored](OpenedWorkspace::kept) when the run began. If the run is replayed, the data of the
+    /// other run. `None` for a new run.
     pub kept: Option<&'w Value>,
 }
 
@@ -237,7 +240,7 @@ impl<'w> WorkspaceRun<'w> {
     }
 }
 
-/// Files that cannot be had or kept.
+/// The error of files that cannot be provided or saved.
 ///
 /// ```
 /// use orchestra_engine::WorkspaceError;
@@ -253,7 +256,7 @@ pub struct WorkspaceError {
 }
 
 impl WorkspaceError {
-    /// An error with a code for machines, and words for people that say how to mend it.
+    /// Creates an error with a code for machines, and a message for people that says how to fix it.
     pub fn new(code: &'static str, message: impl Into<String>) -> WorkspaceError {
         WorkspaceError {
             code,
@@ -261,18 +264,19 @@ impl WorkspaceError {
         }
     }
 
-    /// The error as one word, for machines.
+    /// Returns the code of the error, for machines.
     pub const fn code(&self) -> &'static str {
         self.code
     }
 
-    /// The outcome of a stage that cannot have its files. Another attempt would fare no better.
+    /// Returns the outcome of a stage whose files cannot be provided. It is not retried, because another attempt would
+    /// fail too.
     pub fn outcome(&self) -> Outcome {
         Outcome::fail_terminal(self.message.clone()).with_code(self.code)
     }
 }
 
-/// Where a stage works: the folders of the repositories that its line has.
+/// The location in which a stage works: the folders of the repositories of its execution path.
 ///
 /// ```
 /// use std::path::Path;
@@ -288,7 +292,7 @@ pub struct Workplace {
 }
 
 impl Workplace {
-    /// A place; the root is that of a single repository, or the folder that holds one for each.
+    /// Creates a location. The root is the folder of the only repository, or the folder that contains all repositories.
     pub fn new(root: impl Into<PathBuf>, repositories: BTreeMap<String, PathBuf>) -> Workplace {
         Workplace {
             root: root.into(),
@@ -296,17 +300,17 @@ impl Workplace {
         }
     }
 
-    /// Where stages work that name no repository.
+    /// Returns the folder for stages that name no repository.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// The folder of a repository.
+    /// Returns the folder of a repository.
     pub fn repository(&self, name: &str) -> Option<&Path> {
         self.repositories.get(name).map(PathBuf::as_path)
     }
 
-    /// All repositories with their folders, in the order of their names.
+    /// Returns all repositories with their folders, in the order of their names.
     pub fn repositories(&self) -> impl Iterator<Item = (&str, &Path)> {
         self.repositories
             .iter()
@@ -314,7 +318,7 @@ impl Workplace {
     }
 }
 
-/// A stage as a workspace sees it: which line it is of, and how the files of that line are to stand.
+/// A stage as a workspace sees it: its execution path, and the state that the files of this path must have.
 ///
 /// ```
 /// use orchestra_engine::WorkspaceStage;
@@ -325,7 +329,7 @@ impl Workplace {
 #[derive(Clone)]
 pub struct WorkspaceStage {
     pub(crate) stage: StageContext,
-    pub(crate) line: String,
+    pub(crate) path_id: String,
     pub(crate) around: Vec<String>,
     pub(crate) snapshot: Option<Snapshot>,
     pub(crate) joined: Vec<(String, JoinedBranch)>,
@@ -336,49 +340,54 @@ pub struct WorkspaceStage {
 }
 
 impl WorkspaceStage {
-    /// The stage; it can ask people and log.
+    /// Returns the context of the stage, which can ask people and log.
     pub fn stage(&self) -> &StageContext {
         &self.stage
     }
 
-    /// The name of the line, which can name a folder: `session` for the main line, `fan-1-left` for a branch of a
-    /// parallel block, `fan-1-left+inner-1-a` within another one, `restart-1` after a restart (rule R9).
-    pub fn line(&self) -> &str {
-        &self.line
+    /// Returns the id of the execution path, which can be the name of a folder: `session` for the main path,
+    /// `fan-1-left` for a branch of a parallel block, `fan-1-left+inner-1-a` for a branch within another one,
+    /// `restart-1` after a restart (rule R9).
+    pub fn path_id(&self) -> &str {
+        &self.path_id
     }
 
-    /// The lines around this one, the nearest first.
-    pub fn lines_around(&self) -> &[String] {
+    /// Returns the ids of the outer execution paths, innermost first.
+    pub fn outer_path_ids(&self) -> &[String] {
         &self.around
     }
 
-    /// How the files of the line are to stand; `None` where nothing was changed since the run began.
+    /// Returns the snapshot that the files of the execution path must have. Returns `None` if nothing was changed since
+    /// the run began.
     pub fn snapshot(&self) -> Option<&Snapshot> {
         self.snapshot.as_ref()
     }
 
-    /// The branches that end at this stage and whose files have yet to be brought together, in the order of their
-    /// edges, each with the name of its line.
+    /// Returns the branches that end at this stage and whose files have not been merged yet, in the order of their
+    /// edges, each with its path id.
     pub fn joined(&self) -> impl Iterator<Item = (&str, &JoinedBranch)> {
-        self.joined.iter().map(|(line, branch)| (line.as_str(), branch))
+        self.joined
+            .iter()
+            .map(|(path_id, branch)| (path_id.as_str(), branch))
     }
 
-    /// The node at which the parallel block ends in which the stage is; `None` outside of one.
+    /// Returns the node at which the parallel block of the stage ends. Returns `None` if the stage is not in one.
     pub fn join(&self) -> Option<Stage<'_>> {
         Some(self.stage.pipeline().stage(self.join?))
     }
 
-    /// Whether the stage may change files.
+    /// Returns whether the stage may change files.
     pub fn may_write(&self) -> bool {
         self.may_write
     }
 
-    /// Whether the attempt was cut short before and begins again from nothing, so that what it did then does not count.
+    /// Returns whether the attempt was interrupted before and starts again from the beginning, so that its earlier
+    /// changes do not count.
     pub fn starts_over(&self) -> bool {
         self.stage.is_repeat() && self.stage.notes().is_empty() && !self.holds_children
     }
 
-    /// Whether the line goes on in the files of a stage of another run, which started this one.
+    /// Returns whether the execution path uses the files of the stage of another run, which started this run.
     pub fn inherits(&self) -> bool {
         self.inherits
     }
@@ -388,13 +397,13 @@ impl fmt::Debug for WorkspaceStage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WorkspaceStage")
             .field("attempt", &self.stage.attempt_key())
-            .field("line", &self.line)
+            .field("path_id", &self.path_id)
             .field("snapshot", &self.snapshot)
             .finish_non_exhaustive()
     }
 }
 
-/// The files of a run, and what attempts have told of them that have yet to end.
+/// The files of a run, with the snapshots of attempts that have not been recorded yet.
 pub(crate) struct RunFiles {
     pub(crate) session: Arc<dyn WorkspaceSession>,
     snapshots: Mutex<Vec<(EffectId, Snapshot)>>,
@@ -412,7 +421,7 @@ impl RunFiles {
         self.snapshots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps the snapshot of an attempt until the machine is told of it.
+    /// Stores the snapshot of an attempt until it is recorded.
     pub(crate) fn keep(&self, id: &EffectId, snapshot: Snapshot) {
         let mut list = self.lock();
         match list.iter_mut().find(|(of, _)| of == id) {
@@ -421,7 +430,7 @@ impl RunFiles {
         }
     }
 
-    /// The snapshot of an attempt, once.
+    /// Takes the snapshot of an attempt.
     pub(crate) fn take(&self, id: &EffectId) -> Option<Snapshot> {
         let mut list = self.lock();
         let at = list.iter().position(|(of, _)| of == id)?;
@@ -429,8 +438,8 @@ impl RunFiles {
     }
 }
 
-/// The name of a line of a run of its own.
-pub(crate) fn line_name(restart: u32, branch: &str) -> String {
+/// Returns the id of an execution path of an outermost run.
+pub(crate) fn path_id(restart: u32, branch: &str) -> String {
     match (restart, branch) {
         (0, "") => SESSION.to_owned(),
         (0, branch) => bounded(plain(branch)),
@@ -439,21 +448,23 @@ pub(crate) fn line_name(restart: u32, branch: &str) -> String {
     }
 }
 
-/// The name of a line of a child: that of the stage that started it; its branches have lines of their own.
-pub(crate) fn child_line(line: &str, attempt_key: &str, restart: u32, branch: &str) -> String {
+/// Returns the id of an execution path of a child run. Its main path has the id of the path of the stage that started
+/// it; its branches have ids of their own.
+pub(crate) fn child_path_id(parent: &str, attempt_key: &str, restart: u32, branch: &str) -> String {
     if branch.is_empty() {
-        return line.to_owned();
+        return parent.to_owned();
     }
-    let own = line_name(restart, branch);
-    bounded(format!("{line}+{}+{own}", plain(attempt_key)))
+    let own = path_id(restart, branch);
+    bounded(format!("{parent}+{}+{own}", plain(attempt_key)))
 }
 
-/// The main line of a run.
+/// The id of the main path of a run.
 const SESSION: &str = "session";
 
-/// A place in a run such as `fan#1.2:left/inner#1:a` as a name: no id of a node holds what stands for the marks.
-fn plain(place: &str) -> String {
-    place
+/// Converts a position in a run, such as `fan#1.2:left/inner#1:a`, into a name. Ids of nodes do not contain the
+/// replacement characters.
+fn plain(offset: &str) -> String {
+    offset
         .chars()
         .map(|c| match c {
             '/' => '+',
@@ -474,18 +485,18 @@ fn bounded(name: String) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{bounded, child_line, line_name};
+    use super::{bounded, child_path_id, path_id};
 
     #[test]
-    fn names_of_lines_follow_from_their_places() {
-        assert_eq!(line_name(0, ""), "session");
-        assert_eq!(line_name(0, "fan#1:left"), "fan-1-left");
-        assert_eq!(line_name(0, "fan#1.2:left/inner#1:a"), "fan-1.2-left+inner-1-a");
-        assert_eq!(line_name(2, ""), "restart-2");
-        assert_eq!(line_name(2, "fan#1:left"), "restart-2+fan-1-left");
-        assert_eq!(child_line("session", "lint#1/1", 1, ""), "session");
+    fn path_ids_follow_from_their_places() {
+        assert_eq!(path_id(0, ""), "session");
+        assert_eq!(path_id(0, "fan#1:left"), "fan-1-left");
+        assert_eq!(path_id(0, "fan#1.2:left/inner#1:a"), "fan-1.2-left+inner-1-a");
+        assert_eq!(path_id(2, ""), "restart-2");
+        assert_eq!(path_id(2, "fan#1:left"), "restart-2+fan-1-left");
+        assert_eq!(child_path_id("session", "lint#1/1", 1, ""), "session");
         assert_eq!(
-            child_line("session", "lint#1/1", 0, "fan#1:a"),
+            child_path_id("session", "lint#1/1", 0, "fan#1:a"),
             "session+lint-1+1+fan-1-a"
         );
     }

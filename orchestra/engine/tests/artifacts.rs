@@ -1,4 +1,5 @@
-//! Artifacts: named data that is too large for the context, kept in the run folder (Attractor 5.5, rules D1 and D2).
+//! Tests of artifacts: named data that is too large for the context, in the run folder (Attractor 5.5, rules D1 and
+//! D2).
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod support;
@@ -13,7 +14,7 @@ use orchestra_engine::{
 use serde_json::{Value, json};
 use support::{Acts, acts, event_lines, files, run, run_in};
 
-/// Text that makes an artifact of so many bytes: its JSON has two quotes more.
+/// Returns a text whose JSON form has this many bytes, including two quotes.
 fn bytes(count: u64) -> Value {
     Value::String("x".repeat(count as usize - 2))
 }
@@ -22,7 +23,7 @@ fn index(run_dir: &Path) -> PathBuf {
     run_dir.join("artifacts/index.jsonl")
 }
 
-/// The lines of the index, without the space that is reserved behind them.
+/// Returns the lines of the index without the preallocated space.
 fn lines(run_dir: &Path) -> Vec<u8> {
     let mut bytes = fs::read(index(run_dir)).unwrap();
     let end = bytes
@@ -35,7 +36,7 @@ fn lines(run_dir: &Path) -> Vec<u8> {
 
 #[tokio::test]
 async fn what_a_stage_stores_another_one_retrieves() {
-    let place = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
     let handlers = Acts::new()
         .on("a", |stage| async move {
             let artifacts = stage.artifacts().unwrap();
@@ -51,7 +52,7 @@ async fn what_a_stage_stores_another_one_retrieves() {
             assert_eq!(artifacts.retrieve("large").unwrap(), bytes(200_000));
             Outcome::success().set("found", artifacts.len())
         });
-    let result = run_in(place.path(), acts("start -> a -> b -> exit"), handlers).await;
+    let result = run_in(dir.path(), acts("start -> a -> b -> exit"), handlers).await;
     assert_eq!(result.context.text("found"), "2");
     let run_dir = result.run_dir.unwrap();
     let found = ArtifactStore::open(&run_dir).unwrap();
@@ -105,7 +106,7 @@ async fn without_a_run_folder_everything_stays_in_memory() {
 
 #[tokio::test]
 async fn branches_share_the_artifacts_of_their_run() {
-    let place = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
     let mut handlers = Acts::new();
     let mut graph = "fan [shape=component, type=parallel, max_parallel=8]
         join [shape=tripleoctagon, type=\"parallel.fan_in\"]
@@ -132,17 +133,17 @@ async fn branches_share_the_artifacts_of_their_run() {
         assert_eq!(artifacts.retrieve("common").unwrap(), bytes(150_000));
         Outcome::success().set("found", artifacts.len())
     });
-    let result = run_in(place.path(), acts(&graph), handlers).await;
+    let result = run_in(dir.path(), acts(&graph), handlers).await;
     assert_eq!(result.context.text("found"), "9", "{:?}", result.failure);
-    // Equal content has one file.
+    // Equal contents share one file.
     let found = files(&result.run_dir.unwrap().join("artifacts"));
     assert_eq!(found.len(), 2, "{found:?}");
 }
 
 #[tokio::test]
 async fn the_threshold_is_a_hundred_kibibytes_unless_the_engine_says_otherwise() {
-    let place = tempfile::tempdir().unwrap();
-    let store = ArtifactStore::open(place.path()).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let store = ArtifactStore::open(dir.path()).unwrap();
     assert_eq!(ArtifactStore::THRESHOLD, 102_400);
     assert!(!store.store("at", "At it", bytes(102_400)).unwrap().is_file_backed);
     assert!(
@@ -163,7 +164,7 @@ async fn the_threshold_is_a_hundred_kibibytes_unless_the_engine_says_otherwise()
         Outcome::success()
     });
     let engine = Engine::builder()
-        .runs_dir(place.path().join("runs"))
+        .runs_dir(dir.path().join("runs"))
         .artifact_threshold(10)
         .build()
         .unwrap();
@@ -176,12 +177,12 @@ async fn the_threshold_is_a_hundred_kibibytes_unless_the_engine_says_otherwise()
 
 #[tokio::test]
 async fn a_run_that_stores_nothing_has_no_folder_for_it() {
-    let place = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
     let looks = Acts::new().on("a", |stage| async move {
         assert!(stage.artifacts().unwrap().is_empty());
         Outcome::success()
     });
-    let result = run_in(place.path(), acts("start -> a -> exit"), looks).await;
+    let result = run_in(dir.path(), acts("start -> a -> exit"), looks).await;
     assert!(!result.run_dir.unwrap().join("artifacts").exists());
 }
 
@@ -205,10 +206,10 @@ async fn an_unknown_id_fails_the_stage_with_the_nearest_one() {
 
 #[test]
 fn storing_again_replaces_and_removing_forgets() {
-    let place = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
     for store in [
         ArtifactStore::in_memory(),
-        ArtifactStore::open(place.path()).unwrap(),
+        ArtifactStore::open(dir.path()).unwrap(),
     ] {
         let first = store.store("a", "First", 1).unwrap();
         assert_eq!(store.store("a", "First", 1).unwrap(), first, "nothing changed");
@@ -225,13 +226,13 @@ fn storing_again_replaces_and_removing_forgets() {
         store.clear().unwrap();
         assert!(store.is_empty() && store.list().is_empty());
     }
-    assert!(ArtifactStore::open(place.path()).unwrap().is_empty());
+    assert!(ArtifactStore::open(dir.path()).unwrap().is_empty());
 }
 
 #[test]
 fn an_id_leads_nowhere_and_twins_do_not_collide() {
-    let place = tempfile::tempdir().unwrap();
-    let run_dir = place.path().join("run");
+    let dir = tempfile::tempdir().unwrap();
+    let run_dir = dir.path().join("run");
     fs::create_dir(&run_dir).unwrap();
     let store = ArtifactStore::open(&run_dir).unwrap();
     let refused = [
@@ -279,7 +280,7 @@ fn an_id_leads_nowhere_and_twins_do_not_collide() {
     }
     assert_eq!(files(&run_dir.join("artifacts")).len(), taken.len() + 1);
     assert_eq!(
-        fs::read_dir(place.path()).unwrap().count(),
+        fs::read_dir(dir.path()).unwrap().count(),
         1,
         "nothing outside of the run folder"
     );
@@ -289,22 +290,22 @@ fn an_id_leads_nowhere_and_twins_do_not_collide() {
 
 #[test]
 fn data_that_could_not_be_read_again_is_refused() {
-    let place = tempfile::tempdir().unwrap();
-    let store = ArtifactStore::open(place.path()).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let store = ArtifactStore::open(dir.path()).unwrap();
     let nested = |levels: usize| (0..levels).fold(json!(1), |inner, _| json!([inner]));
     let error = store.store("deep", "Deep", nested(100)).unwrap_err();
     assert_eq!(error.code(), "artifact_too_deep");
     store.store("deep", "Deep", nested(99)).unwrap();
-    let again = ArtifactStore::open(place.path()).unwrap();
+    let again = ArtifactStore::open(dir.path()).unwrap();
     assert_eq!(again.retrieve("deep").unwrap(), nested(99));
 }
 
 #[test]
 fn a_damaged_artifact_is_an_error_and_storing_it_again_mends_it() {
-    let place = tempfile::tempdir().unwrap();
-    let store = ArtifactStore::open(place.path()).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let store = ArtifactStore::open(dir.path()).unwrap();
     let info = store.store("log", "A log", bytes(150_000)).unwrap();
-    let path = place.path().join(format!("artifacts/{}.json", info.digest));
+    let path = dir.path().join(format!("artifacts/{}.json", info.digest));
     let sound = fs::read(&path).unwrap();
     let damaged = |error: &ArtifactError| {
         assert!(matches!(error, ArtifactError::Damaged { .. }), "{error}");
@@ -328,7 +329,7 @@ fn a_damaged_artifact_is_an_error_and_storing_it_again_mends_it() {
     fs::remove_dir(&path).unwrap();
     #[cfg(unix)]
     {
-        let elsewhere = place.path().join("elsewhere");
+        let elsewhere = dir.path().join("elsewhere");
         fs::write(&elsewhere, &sound).unwrap();
         std::os::unix::fs::symlink(&elsewhere, &path).unwrap();
         assert!(store.retrieve("log").is_err(), "a link is not followed");
@@ -345,8 +346,8 @@ fn a_damaged_artifact_is_an_error_and_storing_it_again_mends_it() {
 #[cfg(unix)]
 #[test]
 fn a_link_in_the_place_of_the_folder_or_the_index_is_not_followed() {
-    let place = tempfile::tempdir().unwrap();
-    let (run_dir, elsewhere) = (place.path().join("run"), place.path().join("elsewhere"));
+    let dir = tempfile::tempdir().unwrap();
+    let (run_dir, elsewhere) = (dir.path().join("run"), dir.path().join("elsewhere"));
     fs::create_dir(&run_dir).unwrap();
     fs::create_dir(&elsewhere).unwrap();
     let store = ArtifactStore::open(&run_dir).unwrap();
@@ -369,11 +370,11 @@ fn a_link_in_the_place_of_the_folder_or_the_index_is_not_followed() {
 
 #[test]
 fn a_torn_end_of_the_index_is_cut_and_damage_before_it_is_refused() {
-    let place = tempfile::tempdir().unwrap();
-    let store = ArtifactStore::open(place.path()).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let store = ArtifactStore::open(dir.path()).unwrap();
     store.store("a", "First", json!({"x": 1})).unwrap();
     store.store("b", "Second", json!([true, "two"])).unwrap();
-    let (path, sound) = (index(place.path()), lines(place.path()));
+    let (path, sound) = (index(dir.path()), lines(dir.path()));
     let ends: Vec<usize> = (0..sound.len())
         .filter(|at| sound[*at] == b'\n')
         .map(|at| at + 1)
@@ -385,15 +386,15 @@ fn a_torn_end_of_the_index_is_cut_and_damage_before_it_is_refused() {
             bytes.resize(length + zeros, 0);
             fs::write(&path, &bytes).unwrap();
             let whole = ends.iter().filter(|end| **end <= length).count();
-            let opened = ArtifactStore::open(place.path()).unwrap();
+            let opened = ArtifactStore::open(dir.path()).unwrap();
             assert_eq!(opened.len(), whole.saturating_sub(1), "cut at {length}");
             assert_eq!(fs::read(&path).unwrap(), bytes, "reading changes nothing");
-            // Each waits for the disk.
+            // Each append syncs the disk, so test only some of the lengths.
             if length % 16 != 0 && !ends.contains(&length) {
                 continue;
             }
             opened.store("c", "Third", length).unwrap();
-            let again = ArtifactStore::open(place.path()).unwrap();
+            let again = ArtifactStore::open(dir.path()).unwrap();
             assert_eq!(
                 (again.len(), again.retrieve("c").unwrap()),
                 (opened.len(), json!(length))
@@ -404,8 +405,8 @@ fn a_torn_end_of_the_index_is_cut_and_damage_before_it_is_refused() {
         let mut bytes = sound.clone();
         bytes[at / 8] ^= 1 << (at % 8);
         fs::write(&path, &bytes).unwrap();
-        // A last line without its end is one that was not written to its end.
-        match ArtifactStore::open(place.path()) {
+        // A last line without its end counts as incomplete.
+        match ArtifactStore::open(dir.path()) {
             Ok(opened) => {
                 assert!(at / 8 >= ends[1], "bit {at} was overlooked");
                 assert_eq!(
@@ -425,14 +426,14 @@ fn a_torn_end_of_the_index_is_cut_and_damage_before_it_is_refused() {
     for order in [&[0, 2][..], &[0, 2, 1], &[0, 1, 1, 2], &[1, 2], &[0, 0, 1, 2]] {
         let mixed: Vec<u8> = order.iter().flat_map(|at| lines[*at].to_vec()).collect();
         fs::write(&path, &mixed).unwrap();
-        let error = ArtifactStore::open(place.path()).unwrap_err();
+        let error = ArtifactStore::open(dir.path()).unwrap_err();
         assert_eq!(error.code(), "store_damaged", "{order:?}");
     }
 }
 
 #[tokio::test]
 async fn a_damaged_index_fails_the_stage_that_looks_at_it() {
-    let place = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
     let handlers = Acts::new()
         .on("a", |stage| async move {
             let folder = stage.run_dir().unwrap().join("artifacts");
@@ -446,7 +447,7 @@ async fn a_damaged_index_fails_the_stage_that_looks_at_it() {
                 Err(error) => Outcome::fail(error.to_string()),
             }
         });
-    let result = run_in(place.path(), acts("start -> a -> b -> exit"), handlers).await;
+    let result = run_in(dir.path(), acts("start -> a -> b -> exit"), handlers).await;
     let failure = result.failure.unwrap().to_string();
     assert!(
         failure.contains("index.jsonl` is damaged at line 1 (byte 0)"),
@@ -457,16 +458,16 @@ async fn a_damaged_index_fails_the_stage_that_looks_at_it() {
 #[cfg(unix)]
 #[test]
 fn who_finds_another_index_in_the_place_of_its_own_writes_nothing_more() {
-    let place = tempfile::tempdir().unwrap();
-    let frozen = ArtifactStore::open(place.path()).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let frozen = ArtifactStore::open(dir.path()).unwrap();
     frozen.store("a", "A", 1).unwrap();
-    let path = index(place.path());
-    // Whoever takes a run over puts a copy in the place of each file that is appended to.
+    let path = index(dir.path());
+    // A process that takes over a run replaces each appended file by a copy.
     fs::copy(&path, path.with_extension("copy")).unwrap();
     fs::rename(path.with_extension("copy"), &path).unwrap();
-    let owner = ArtifactStore::open(place.path()).unwrap();
+    let owner = ArtifactStore::open(dir.path()).unwrap();
     owner.store("b", "B", 2).unwrap();
-    let bytes = lines(place.path());
+    let bytes = lines(dir.path());
     for thawed in [
         frozen.store("c", "C", 3).unwrap_err(),
         frozen.remove("a").unwrap_err(),
@@ -474,28 +475,28 @@ fn who_finds_another_index_in_the_place_of_its_own_writes_nothing_more() {
         assert_eq!(thawed.code(), "store_tampered");
     }
     assert!(frozen.has("a") && !frozen.has("c"));
-    assert_eq!(lines(place.path()), bytes);
+    assert_eq!(lines(dir.path()), bytes);
     owner.store("d", "D", 4).unwrap();
-    assert_eq!(ArtifactStore::open(place.path()).unwrap().len(), 3);
+    assert_eq!(ArtifactStore::open(dir.path()).unwrap().len(), 3);
 }
 
 #[cfg(target_os = "linux")]
 #[test]
 fn what_cannot_be_written_changes_nothing() {
-    let place = tempfile::tempdir().unwrap();
-    let store = ArtifactStore::open(place.path()).unwrap();
-    fs::write(place.path().join("artifacts"), "in the way").unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let store = ArtifactStore::open(dir.path()).unwrap();
+    fs::write(dir.path().join("artifacts"), "in the way").unwrap();
     assert_eq!(store.store("a", "A", 1).unwrap_err().code(), "store_not_plain");
     assert!(store.is_empty());
-    fs::remove_file(place.path().join("artifacts")).unwrap();
+    fs::remove_file(dir.path().join("artifacts")).unwrap();
     store.store("a", "A", 1).unwrap();
-    // An index that is gone in the middle of a run is not made anew.
-    fs::remove_file(index(place.path())).unwrap();
+    // An index that disappears during a run is not created again.
+    fs::remove_file(index(dir.path())).unwrap();
     assert_eq!(store.store("b", "B", 1).unwrap_err().code(), "store_tampered");
     assert!(store.has("a") && !store.has("b"));
 }
 
-/// Stages that write a draft each, upon the one before; where it is so wished, `b` then waits for ever.
+/// Returns stages that each write a draft based on the previous one. If `b_waits`, `b` then waits forever.
 fn drafts(b_waits: bool) -> Acts {
     let write = |node: &str| {
         let node = node.to_owned();
@@ -530,8 +531,8 @@ fn drafts(b_waits: bool) -> Acts {
 
 #[tokio::test]
 async fn an_attempt_that_runs_again_finds_the_artifacts_as_it_did_before() {
-    let place = tempfile::tempdir().unwrap();
-    let run_dir = place.path().join("run");
+    let dir = tempfile::tempdir().unwrap();
+    let run_dir = dir.path().join("run");
     let graph = || acts("start -> a -> b -> c -> exit");
     let engine = Engine::builder().build().unwrap();
     let run = engine
@@ -573,11 +574,11 @@ async fn an_attempt_that_runs_again_finds_the_artifacts_as_it_did_before() {
         .collect();
     assert_eq!(found, ["draft", "log-b", "log-c"]);
 
-    // From any checkpoint, the draft is again what it was there.
+    // From each checkpoint, the draft is the same as it was there.
     let records = RunFolder::open(&run_dir).unwrap().records().unwrap().len();
     let mut replayed = 0;
     for number in 0..records {
-        let folder = place.path().join(format!("replay-{number}"));
+        let folder = dir.path().join(format!("replay-{number}"));
         let checkpoint = format!("cp_{number:06}");
         let start = engine.replay_loaded(&run_dir, checkpoint, graph(), drafts(false));
         let Ok(run) = start.run_dir(&folder).await else {
@@ -600,8 +601,8 @@ async fn an_attempt_that_runs_again_finds_the_artifacts_as_it_did_before() {
 
 #[tokio::test]
 async fn a_run_that_was_taken_over_stores_nothing_more() {
-    let place = tempfile::tempdir().unwrap();
-    let run_dir = place.path().join("run");
+    let dir = tempfile::tempdir().unwrap();
+    let run_dir = dir.path().join("run");
     let graph = || acts("start -> a -> exit");
     let (told, tell) = tokio::sync::watch::channel(false);
     let (refuse, mut refused) = tokio::sync::mpsc::unbounded_channel();
@@ -610,7 +611,7 @@ async fn a_run_that_was_taken_over_stores_nothing_more() {
         async move {
             let artifacts = stage.artifacts().unwrap();
             artifacts.store("mine", "Mine", 1).unwrap();
-            // The engine may notice the loss before this does, and drop the stage.
+            // The engine may notice the loss first and drop the stage, so use a task of its own.
             let late = tokio::spawn(async move {
                 thawed.wait_for(|thawed| *thawed).await.unwrap();
                 for data in [Value::from(2), bytes(200_000)] {
@@ -651,7 +652,7 @@ async fn a_run_that_was_taken_over_stores_nothing_more() {
     assert!(first.wait().await.is_err());
     for _ in 0..2 {
         let code = refused.recv().await.unwrap();
-        // The second where the run has ended before.
+        // The second code occurs if the run has ended before.
         assert!(
             ["store_ownership_lost", "store_io"].contains(&code.as_str()),
             "{code}"

@@ -1,4 +1,4 @@
-//! A machine that sleeps in the middle of a run: people's time goes on, that of stages does not (rules H3, Y6).
+//! Tests with a machine that sleeps during a run: deadlines of people continue, those of stages do not (rules H3, Y6).
 #![allow(dead_code, clippy::unwrap_used, clippy::panic)]
 
 mod support;
@@ -13,7 +13,7 @@ use tokio::time::Instant;
 const HOUR: Duration = Duration::from_secs(3_600);
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// A clock whose machine can sleep, and whose time of day can be set. While the machine is awake it is that of tokio.
+/// A clock of a machine that can sleep, with an adjustable time of day. While the machine is awake, it follows tokio.
 #[derive(Clone)]
 struct Machine {
     origin: Instant,
@@ -75,7 +75,8 @@ async fn begin(machine: &Machine, text: &str, acts: Acts) -> RunHandle {
 const GATE: &str = "digraph t { start -> ask; ask [shape=hexagon, label=\"Ship it?\", timeout=1h, human.default_choice=mend]
     ask -> ship [label=Yes]; ask -> mend [label=No]; ship [type=act]; mend [type=act]; ship -> exit; mend -> exit }";
 
-/// A gate that is open for an hour, after ten minutes of which something happens; gives how long it was awake after it.
+/// Runs a gate with a time-out of one hour and applies an event after ten minutes. Returns the awake time from the
+/// event to the end of the run.
 async fn gate_after(event: impl FnOnce(&Machine)) -> Duration {
     let machine = Machine::new();
     let run = begin(&machine, GATE, Acts::new()).await;

@@ -1,4 +1,4 @@
-//! Answering, pausing and cancelling a run from another process.
+//! Tests that answer, pause and cancel a run from another process.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -22,14 +22,14 @@ use support::pipeline;
 const GATES: &str = "digraph t { start -> first; first [shape=hexagon, label=\"Ship it?\"]
     first -> second [label=\"[Y] Yes\"]; first -> exit [label=\"[N] No\"]
     second [shape=hexagon]; second -> exit [label=\"[D] Done\"]; second -> first [label=\"[B] Back\"] }";
-/// The names of the variables that turn a test into a part of another one.
+/// The names of the variables that turn a helper test into a part of another one.
 const CLIENT: &str = "HELPER_CLIENT_RUN_DIR";
 const OWNER: &str = "HELPER_OWNER_RUNS_DIR";
 const LISTENER: &str = "HELPER_LISTENER_PATH";
 
-/// A run with two gates that other processes may answer.
-async fn start(place: &Path) -> (RunHandle, PathBuf) {
-    let engine = Engine::builder().runs_dir(place).build().unwrap();
+/// Starts a run with two gates that other processes can answer.
+async fn start(temp_dir: &Path) -> (RunHandle, PathBuf) {
+    let engine = Engine::builder().runs_dir(temp_dir).build().unwrap();
     let run = engine
         .start_loaded(pipeline(GATES), ())
         .run_id("one")
@@ -43,18 +43,18 @@ async fn start(place: &Path) -> (RunHandle, PathBuf) {
 }
 
 fn client(run_dir: &Path) -> ControlClient {
-    ControlClient::of(run_dir)
+    ControlClient::open(run_dir)
         .unwrap()
         .patience(Duration::from_secs(60))
 }
 
-/// Calls what waits beside the runtime.
+/// Makes a blocking call outside the threads of the runtime.
 async fn ask<T: Send + 'static>(run_dir: &Path, ask: impl FnOnce(ControlClient) -> T + Send + 'static) -> T {
     let client = client(run_dir);
     tokio::task::spawn_blocking(move || ask(client)).await.unwrap()
 }
 
-/// Where the owner of a run listens.
+/// Returns the path of the socket of a run's owner.
 fn socket(run_dir: &Path) -> PathBuf {
     let (folder, run) = (tempfile::tempdir().unwrap(), fs::metadata(run_dir).unwrap());
     let user = fs::metadata(folder.path()).unwrap().uid();
@@ -67,7 +67,7 @@ fn socket(run_dir: &Path) -> PathBuf {
     Path::new(usable.unwrap()).join(file)
 }
 
-/// Waits until something is so.
+/// Waits until a condition holds.
 fn until(what: &str, is: impl Fn() -> bool) {
     let begun = Instant::now();
     while !is() {
@@ -79,7 +79,7 @@ fn until(what: &str, is: impl Fn() -> bool) {
     }
 }
 
-/// A connection to the owner of a run, and what it says first.
+/// Connects to the owner of a run. Returns the connection and the greeting.
 fn connect(run_dir: &Path) -> (BufReader<UnixStream>, Value) {
     let path = socket(run_dir);
     until("the owner listens", || UnixStream::connect(&path).is_ok());
@@ -94,7 +94,7 @@ fn line(stream: &mut impl BufRead) -> Value {
     serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
 }
 
-/// What the owner replies to some bytes.
+/// Sends bytes to the owner. Returns its reply.
 fn replied(run_dir: &Path, bytes: &[u8]) -> Value {
     let (mut stream, greeting) = connect(run_dir);
     assert_eq!(greeting, json!("ready").wrapped());
@@ -107,7 +107,7 @@ trait Wrapped {
 }
 
 impl Wrapped for Value {
-    /// The body of a message, with its form; a word alone has a body of its own.
+    /// Adds the schema to the body of a message. A plain name becomes an object.
     fn wrapped(self) -> Value {
         let mut message = match self {
             Value::String(word) => json!({ word: null }),
@@ -118,7 +118,7 @@ impl Wrapped for Value {
     }
 }
 
-/// A part of a test in a process of its own.
+/// Returns the command that runs a part of a test in a process of its own.
 fn helper(name: &str, variable: &str, value: &Path) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
@@ -129,7 +129,7 @@ fn helper(name: &str, variable: &str, value: &Path) -> Command {
     command
 }
 
-/// Reads on until a line that begins so; gives the rest of it.
+/// Reads lines until one has this prefix. Returns the rest of that line.
 fn said(output: &mut BufReader<ChildStdout>, begin: &str) -> String {
     loop {
         let mut line = String::new();
@@ -142,8 +142,8 @@ fn said(output: &mut BufReader<ChildStdout>, begin: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn questions_are_shown_and_answered_from_outside() {
-    let place = tempfile::tempdir().unwrap();
-    let (run, run_dir) = start(place.path()).await;
+    let temp_dir = tempfile::tempdir().unwrap();
+    let (run, run_dir) = start(temp_dir.path()).await;
     let shown = ask(&run_dir, |client| client.questions().unwrap()).await;
     assert_eq!((shown.len(), &*shown[0]), (1, &run.questions()[0]));
     assert_eq!(shown[0].text, "Ship it?");
@@ -151,7 +151,7 @@ async fn questions_are_shown_and_answered_from_outside() {
     assert_eq!(refused.code(), "answer_refused");
     assert_eq!(
         refused.to_string(),
-        "`Maybe` is none of the answers: [Y] Yes, [N] No"
+        "`Maybe` is not one of the answers: [Y] Yes, [N] No"
     );
     ask(&run_dir, |client| client.answer("first", "y").unwrap()).await;
     let late = ask(&run_dir, |client| client.answer("first", "n").unwrap_err()).await;
@@ -170,8 +170,8 @@ async fn questions_are_shown_and_answered_from_outside() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_run_is_cancelled_from_outside() {
-    let place = tempfile::tempdir().unwrap();
-    let (run, run_dir) = start(place.path()).await;
+    let temp_dir = tempfile::tempdir().unwrap();
+    let (run, run_dir) = start(temp_dir.path()).await;
     ask(&run_dir, |client| client.cancel("not needed any more").unwrap()).await;
     let result = run.wait().await.unwrap();
     assert_eq!(result.status, RunStatus::Cancelled);
@@ -189,16 +189,16 @@ async fn a_run_is_cancelled_from_outside() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_run_is_paused_from_outside() {
-    let place = tempfile::tempdir().unwrap();
-    let (run, run_dir) = start(place.path()).await;
+    let temp_dir = tempfile::tempdir().unwrap();
+    let (run, run_dir) = start(temp_dir.path()).await;
     ask(&run_dir, |client| client.pause("lunch").unwrap()).await;
     assert_eq!(run.wait().await.unwrap().status, RunStatus::Paused);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_answer_meets_just_the_question_that_was_asked_for() {
-    let place = tempfile::tempdir().unwrap();
-    let (run, run_dir) = start(place.path()).await;
+    let temp_dir = tempfile::tempdir().unwrap();
+    let (run, run_dir) = start(temp_dir.path()).await;
     let asked = |at: &'static str| {
         let run_dir = run_dir.clone();
         async move {
@@ -224,7 +224,7 @@ async fn an_answer_meets_just_the_question_that_was_asked_for() {
     run.pause("lunch");
     run.wait().await.unwrap();
 
-    // The same question of the run that goes on is another one.
+    // The same question of the resumed run has a new token.
     let engine = Engine::builder().build().unwrap();
     let run = engine.resume_loaded(&run_dir, pipeline(GATES), ()).await.unwrap();
     let resumed = asked("first").await;
@@ -236,10 +236,10 @@ async fn an_answer_meets_just_the_question_that_was_asked_for() {
     assert_eq!(stale.code(), "stale_question");
     ask(&run_dir, move |client| client.answer_to(&resumed, "N").unwrap()).await;
     run.wait().await.unwrap();
-    // What names the questions is in no file.
+    // No file contains a token.
     let token = |name: &str| {
         let told = fs::read_to_string(run_dir.join(name)).unwrap();
-        told.contains("token")
+        told.contains("\"token\"")
     };
     assert!(!token("events.jsonl") && !token("journal.jsonl"));
 }
@@ -247,8 +247,8 @@ async fn an_answer_meets_just_the_question_that_was_asked_for() {
 #[test]
 fn of_conflicting_answers_of_many_processes_one_is_taken() {
     for _ in 0..3 {
-        let place = tempfile::tempdir().unwrap();
-        let mut owner = helper("helper_owner", OWNER, place.path()).spawn().unwrap();
+        let temp_dir = tempfile::tempdir().unwrap();
+        let mut owner = helper("helper_owner", OWNER, temp_dir.path()).spawn().unwrap();
         let mut output = BufReader::new(owner.stdout.take().unwrap());
         let run_dir = PathBuf::from(said(&mut output, "waits in "));
         let clients: Vec<Child> = (0..4)
@@ -267,7 +267,7 @@ fn of_conflicting_answers_of_many_processes_one_is_taken() {
         assert_eq!(told.len(), 8, "each process answers twice: {told:?}");
         let taken: Vec<&String> = told.iter().filter(|line| line.ends_with(" taken")).collect();
         assert_eq!(taken.len(), 1, "{told:?}");
-        // An answer of "No" ends the run: whoever comes after its end is told so, or finds the process gone.
+        // An answer of "No" ends the run. Later clients get that as the reason, or find the process gone.
         let ended = taken[0].contains("told N");
         let late = |line: &String| {
             let code = line.rsplit(' ').next().unwrap();
@@ -287,20 +287,20 @@ fn of_conflicting_answers_of_many_processes_one_is_taken() {
     }
 }
 
-/// Not a test: it owns a run that others answer.
+/// A helper process, not a test: it owns a run that others answer.
 #[tokio::test]
 #[ignore = "a part of other tests"]
 async fn helper_owner() {
-    let Some(place) = std::env::var_os(OWNER) else {
+    let Some(temp_dir) = std::env::var_os(OWNER) else {
         return;
     };
-    let (run, run_dir) = start(Path::new(&place)).await;
+    let (run, run_dir) = start(Path::new(&temp_dir)).await;
     println!("\nwaits in {}", run_dir.display());
     let result = run.wait().await.unwrap();
     println!("\nwent {}", result.path.join(" "));
 }
 
-/// Not a test: it answers both ways at once.
+/// A helper process, not a test: it sends both answers at once.
 #[test]
 #[ignore = "a part of other tests"]
 fn helper_client() {
@@ -321,8 +321,8 @@ fn helper_client() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_the_owner_has_started_is_refused_and_told() {
-    let place = tempfile::tempdir().unwrap();
-    let (run, run_dir) = start(place.path()).await;
+    let temp_dir = tempfile::tempdir().unwrap();
+    let (run, run_dir) = start(temp_dir.path()).await;
     let mut events = run.events();
     let child = helper("helper_client", CLIENT, &run_dir);
     let output = tokio::task::spawn_blocking(|| { child }.output().unwrap())
@@ -347,12 +347,12 @@ async fn what_the_owner_has_started_is_refused_and_told() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_connects_and_says_nothing_keeps_nobody_from_answering() {
-    let place = tempfile::tempdir().unwrap();
-    let (run, run_dir) = start(place.path()).await;
+    let temp_dir = tempfile::tempdir().unwrap();
+    let (run, run_dir) = start(temp_dir.path()).await;
     let asked = run_dir.clone();
     let silent = tokio::task::spawn_blocking(move || {
         let (first, _) = connect(&asked);
-        // More than are open at once; each has its end open, and some have begun a request.
+        // Open more connections than the limit. Keep all of them open; some have sent a part of a request.
         let mut silent = vec![first];
         for at in 0..300 {
             let mut stream = BufReader::new(UnixStream::connect(socket(&asked)).unwrap());
@@ -366,15 +366,15 @@ async fn who_connects_and_says_nothing_keeps_nobody_from_answering() {
     });
     let mut silent = silent.await.unwrap();
     assert_eq!(run.wait().await.unwrap().path, ["start", "first", "exit"]);
-    // The oldest was told that there are too many.
+    // The oldest connection was closed because there were too many.
     let told = line(&mut silent[0]);
     assert_eq!(told["refused"]["code"], "control_busy");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_no_request_is_refused() {
-    let place = tempfile::tempdir().unwrap();
-    let (run, run_dir) = start(place.path()).await;
+    let temp_dir = tempfile::tempdir().unwrap();
+    let (run, run_dir) = start(temp_dir.path()).await;
     let dir = run_dir.clone();
     tokio::task::spawn_blocking(move || {
         let code = |bytes: &[u8]| replied(&dir, bytes)["refused"]["code"].clone();
@@ -390,12 +390,12 @@ async fn what_is_no_request_is_refused() {
         assert_eq!(code(format!("{guessed}\n").as_bytes()), "stale_question");
         let named = json!({"do": "answer", "question": "first", "answer": Answer::choice("Y")}).wrapped();
         assert_eq!(code(format!("{named}\n").as_bytes()), "stale_question");
-        // One that is too long is not read to its end.
+        // A request that is too long is not read to its end.
         let (mut stream, _) = connect(&dir);
         let long = vec![b' '; (1 << 20) + 1];
         stream.get_mut().write_all(&long).unwrap();
         assert_eq!(line(&mut stream)["refused"]["code"], "control_unreadable");
-        // One that ends in the middle is none.
+        // A truncated request is invalid.
         let (mut stream, _) = connect(&dir);
         stream.get_mut().write_all(b"{\"schema\"").unwrap();
         stream.get_mut().shutdown(std::net::Shutdown::Write).unwrap();
@@ -411,8 +411,8 @@ async fn what_is_no_request_is_refused() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_outside_can_say_that_the_time_was_up() {
     for by in [AnsweredBy::Default, AnsweredBy::Automatic, AnsweredBy::Prepared] {
-        let place = tempfile::tempdir().unwrap();
-        let (run, run_dir) = start(place.path()).await;
+        let temp_dir = tempfile::tempdir().unwrap();
+        let (run, run_dir) = start(temp_dir.path()).await;
         let mut events = run.events();
         let answer = Answer::choice("N").by(by);
         ask(&run_dir, move |client| client.answer("first", answer).unwrap()).await;
@@ -428,8 +428,8 @@ async fn nobody_outside_can_say_that_the_time_was_up() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_socket_that_somebody_removed_is_made_anew() {
-    let place = tempfile::tempdir().unwrap();
-    let (run, run_dir) = start(place.path()).await;
+    let temp_dir = tempfile::tempdir().unwrap();
+    let (run, run_dir) = start(temp_dir.path()).await;
     ask(&run_dir, |client| client.questions().unwrap()).await;
     let path = socket(&run_dir);
     let made = fs::symlink_metadata(&path).unwrap();
@@ -447,8 +447,8 @@ async fn a_socket_that_somebody_removed_is_made_anew() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_socket_of_an_owner_that_died_is_replaced() {
-    let place = tempfile::tempdir().unwrap();
-    let runs = place.path().to_owned();
+    let temp_dir = tempfile::tempdir().unwrap();
+    let runs = temp_dir.path().to_owned();
     let run_dir = tokio::task::spawn_blocking(move || {
         let mut owner = helper("helper_owner", OWNER, &runs).spawn().unwrap();
         let mut output = BufReader::new(owner.stdout.take().unwrap());
@@ -476,13 +476,13 @@ async fn the_socket_of_an_owner_that_died_is_replaced() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_listens_in_the_place_of_the_owner_is_asked_nothing() {
-    let place = tempfile::tempdir().unwrap();
-    let (run, run_dir) = start(place.path()).await;
+    let temp_dir = tempfile::tempdir().unwrap();
+    let (run, run_dir) = start(temp_dir.path()).await;
     let mut owner = serde_json::to_value(RunFolder::open(&run_dir).unwrap().owner().unwrap()).unwrap();
     run.cancel("enough");
     run.wait().await.unwrap();
-    // A run of which this process says that it is its own, and of which another one hears.
-    let forged = place.path().join("forged");
+    // A run whose lock names this process as the owner, while another process listens on its socket.
+    let forged = temp_dir.path().join("forged");
     fs::create_dir(&forged).unwrap();
     fs::write(forged.join("manifest.json"), "{}").unwrap();
     owner["replacing"] = false.into();
@@ -497,7 +497,7 @@ async fn who_listens_in_the_place_of_the_owner_is_asked_nothing() {
     let mut listener = helper("helper_listener", LISTENER, &path).spawn().unwrap();
     let mut output = BufReader::new(listener.stdout.take().unwrap());
     said(&mut output, "listens");
-    let client = ControlClient::of(&forged)
+    let client = ControlClient::open(&forged)
         .unwrap()
         .patience(Duration::from_millis(50));
     let error = tokio::task::spawn_blocking(move || client.cancel("now").unwrap_err())
@@ -511,14 +511,14 @@ async fn who_listens_in_the_place_of_the_owner_is_asked_nothing() {
 
     owner["host"] = "elsewhere".into();
     fs::write(forged.join("owner.lock"), owner.to_string()).unwrap();
-    let client = ControlClient::of(&forged).unwrap();
+    let client = ControlClient::open(&forged).unwrap();
     let error = tokio::task::spawn_blocking(move || client.cancel("now").unwrap_err())
         .await
         .unwrap();
     assert_eq!(error.code(), "control_other_host");
 }
 
-/// Not a test: it greets whoever connects.
+/// A helper process, not a test: it greets every client.
 #[test]
 #[ignore = "a part of other tests"]
 fn helper_listener() {
@@ -536,7 +536,7 @@ fn helper_listener() {
 
 #[test]
 fn what_is_no_run_is_told() {
-    let place = tempfile::tempdir().unwrap();
-    let nowhere = ControlClient::of(place.path()).unwrap_err();
+    let temp_dir = tempfile::tempdir().unwrap();
+    let nowhere = ControlClient::open(temp_dir.path()).unwrap_err();
     assert!(matches!(nowhere, ControlError::NoRun { .. }), "{nowhere}");
 }

@@ -1,4 +1,4 @@
-//! What a run tells: the same events in the same order to callbacks, streams and the file.
+//! Tests of events: callbacks, streams and the file get the same events in the same order.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod support;
@@ -165,7 +165,7 @@ async fn a_callback_that_panics_or_cancels_does_no_harm() {
         result.failure.unwrap().to_string(),
         "the run was cancelled: seen enough"
     );
-    // The last two tell that the stage was cut short, and that the run was cancelled.
+    // The last two events report that the stage and the run were cancelled.
     assert_eq!(*seen.lock().unwrap(), [1, 2, 3, 4, 5, 6, 7]);
 }
 

@@ -1,4 +1,4 @@
-//! Fan-ins: by status, score and id, or by a model that ranks (Attractor 4.9, rule P6).
+//! Tests of fan-ins: by status, score and id, or by a model that ranks (Attractor 4.9, rule P6).
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod support;
@@ -12,7 +12,7 @@ use orchestra_engine::{
 use orchestra_graph::Pipeline;
 use support::{Acts, pipeline, text};
 
-/// A block of branches of one stage each, and its fan-in.
+/// Returns a block of branches of one stage each, and its fan-in.
 fn block(branches: &[&str], prompt: &str) -> Pipeline {
     let edges: String = branches
         .iter()
@@ -25,7 +25,7 @@ fn block(branches: &[&str], prompt: &str) -> Pipeline {
     ))
 }
 
-/// One branch that fails, two that succeed, and one that is not needed any more.
+/// One branch that fails, two that succeed, and one that is not needed any longer.
 const FOUR: [&str; 4] = ["lost", "fast", "deep", "late"];
 
 fn fast() -> Outcome {
@@ -56,7 +56,7 @@ async fn of(builder: EngineBuilder, pipeline: Pipeline, acts: Acts) -> RunResult
     start.await.unwrap().wait().await.unwrap()
 }
 
-/// Answers alike, and keeps the prompts.
+/// A backend that always gives the same reply and collects the prompts.
 #[derive(Clone)]
 struct Ranks {
     reply: CodergenReply,
@@ -93,10 +93,10 @@ async fn without_a_prompt_the_best_is_found_by_status_score_and_id_and_no_model_
 
 #[tokio::test]
 async fn with_a_prompt_the_model_chooses_and_sees_every_candidate() {
-    let place = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
     let ranks = Ranks::new("The second is deeper.\n```json\n{\"best\": \"deep\"}\n```");
     let engine = Engine::builder().backend(ranks.clone()).build().unwrap();
-    let folder = place.path().join("run");
+    let folder = dir.path().join("run");
     let start = engine.start_loaded(block(&FOUR, "Which is best?"), four());
     let start = start.run_dir(&folder);
     let result = start.await.unwrap().wait().await.unwrap();
@@ -125,9 +125,9 @@ async fn an_answer_that_names_none_that_succeeded_is_a_failure_that_may_be_tried
         ("late", "the response names no candidate: "),
         ("Both are fine.", "the response names no candidate: "),
     ] {
-        let place = tempfile::tempdir().unwrap();
+        let dir = tempfile::tempdir().unwrap();
         let engine = Engine::builder().backend(Ranks::new(answer)).build().unwrap();
-        let folder = place.path().join("run");
+        let folder = dir.path().join("run");
         let start = engine.start_loaded(block(&FOUR, "Which is best?"), four());
         let start = start.run_dir(&folder);
         let result = start.await.unwrap().wait().await.unwrap();

@@ -1,4 +1,4 @@
-//! Where runs go: conditions, failures, routing nodes, ends and bounds (rules R1 to R10).
+//! Tests of routing: conditions, failures, routing nodes, ends and limits (rules R1 to R10).
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod support;

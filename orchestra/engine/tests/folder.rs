@@ -1,4 +1,4 @@
-//! The run folder: what lies where, what it holds, and what happens when it cannot be written.
+//! Tests of the run folder: its layout, its content, and failures to write it.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod support;
@@ -17,13 +17,13 @@ use support::{Acts, acts, event_lines, files, json, pipeline, run_in, text};
 
 #[tokio::test]
 async fn the_folder_holds_what_the_specification_says() {
-    let place = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
     let text_of_graph =
         "digraph poem { graph [goal=\"A poem\"]; start -> write -> exit; write [prompt=\"Write: $goal\"] }";
     let graph = pipeline(text_of_graph);
     let engine = Engine::builder()
         .backend(SimulationBackend)
-        .runs_dir(place.path())
+        .runs_dir(dir.path())
         .build()
         .unwrap();
     let run = engine
@@ -33,9 +33,9 @@ async fn the_folder_holds_what_the_specification_says() {
         .param("color", "red")
         .await
         .unwrap();
-    assert_eq!(run.run_dir(), Some(&*place.path().join("one")));
+    assert_eq!(run.run_dir(), Some(&*dir.path().join("one")));
     let result = run.wait().await.unwrap();
-    let folder = place.path().join("one");
+    let folder = dir.path().join("one");
     assert_eq!(
         files(&folder),
         [
@@ -142,9 +142,9 @@ async fn the_folder_holds_what_the_specification_says() {
 
 #[tokio::test]
 async fn a_failed_run_tells_so_in_its_checkpoint_and_its_status() {
-    let place = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
     let fails = Acts::new().gives("a", [Outcome::fail("no disk").prefer("Mend").set("x", 1)]);
-    let result = run_in(place.path(), acts("start -> a -> exit"), fails).await;
+    let result = run_in(dir.path(), acts("start -> a -> exit"), fails).await;
     let folder = result.run_dir.unwrap();
     let checkpoint = json(folder.join("checkpoint.json"));
     assert_eq!(checkpoint["status"], "fail");
@@ -166,7 +166,7 @@ async fn a_failed_run_tells_so_in_its_checkpoint_and_its_status() {
 
 #[tokio::test]
 async fn earlier_visits_are_moved_aside() {
-    let place = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
     let writes = Acts::new().on("a", |stage| {
         let folder = stage.stage_dir().unwrap();
         assert!(!folder.join("mine.txt").exists() && !folder.join("status.json").exists());
@@ -174,7 +174,7 @@ async fn earlier_visits_are_moved_aside() {
         std::future::ready(Outcome::success().set("turn", stage.visit()))
     });
     let graph = "start -> a\n a -> exit [condition=\"context.turn=3\"]\n a -> a";
-    let folder = run_in(place.path(), acts(graph), writes).await.run_dir.unwrap();
+    let folder = run_in(dir.path(), acts(graph), writes).await.run_dir.unwrap();
     assert_eq!(
         files(&folder.join("a")),
         [
@@ -192,20 +192,20 @@ async fn earlier_visits_are_moved_aside() {
 
 #[tokio::test]
 async fn a_status_that_a_stage_wrote_is_its_outcome() {
-    let place = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
     let writes = Acts::new().on("a", |stage| {
         let status = r#"{"status": "fail", "preferred_next_label": "Mend", "notes": "red", "context_updates": {"x": 2}}"#;
         std::fs::write(stage.stage_dir().unwrap().join("status.json"), status).unwrap();
         std::future::ready(Outcome::success().set("x", 1).set("y", 1))
     });
     let graph = "start -> a\n a -> exit\n a -> mend [condition=\"outcome=fail && preferred_label=Mend\"]\n mend -> exit";
-    let result = run_in(place.path(), acts(graph), writes.clone()).await;
+    let result = run_in(dir.path(), acts(graph), writes.clone()).await;
     assert_eq!(result.path, ["start", "a", "mend", "exit"]);
     assert_eq!(
         (result.context.get("x"), result.context.get("y")),
         (Some(&json!(2)), Some(&json!(1)))
     );
-    // Without a run folder the contract is the same.
+    // The same holds without a run folder.
     assert_eq!(
         support::run(acts(graph), writes).await.path,
         ["start", "a", "mend", "exit"]
@@ -244,8 +244,8 @@ async fn a_status_file_that_says_nothing_usable_fails_the_stage() {
 
 #[tokio::test]
 async fn names_of_runs_stay_below_their_folder_and_a_taken_one_is_refused() {
-    let place = tempfile::tempdir().unwrap();
-    let engine = Engine::builder().runs_dir(place.path()).build().unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let engine = Engine::builder().runs_dir(dir.path()).build().unwrap();
     let start = |id: &str| {
         engine
             .start_loaded(acts("start -> a -> exit"), Acts::new())
@@ -259,7 +259,7 @@ async fn names_of_runs_stay_below_their_folder_and_a_taken_one_is_refused() {
         matches!(error, StartError::Store(StoreError::Occupied { .. })),
         "{error}"
     );
-    let exact = place.path().join("exactly/here");
+    let exact = dir.path().join("exactly/here");
     let run = start("two").run_dir(&exact).await.unwrap();
     assert_eq!(run.wait().await.unwrap().run_dir.unwrap(), exact);
     assert!(exact.join("checkpoint.json").exists());
@@ -269,19 +269,19 @@ async fn names_of_runs_stay_below_their_folder_and_a_taken_one_is_refused() {
 #[tokio::test]
 async fn planted_links_are_not_followed() {
     use std::os::unix::fs::symlink;
-    let place = tempfile::tempdir().unwrap();
-    let outside = place.path().join("outside");
+    let dir = tempfile::tempdir().unwrap();
+    let outside = dir.path().join("outside");
     std::fs::create_dir(&outside).unwrap();
-    symlink(&outside, place.path().join("run")).unwrap();
+    symlink(&outside, dir.path().join("run")).unwrap();
     let engine = Engine::builder().build().unwrap();
     let start = engine
         .start_loaded(acts("start -> a -> exit"), Acts::new())
-        .run_dir(place.path().join("run"));
+        .run_dir(dir.path().join("run"));
     assert!(matches!(
         start.await.unwrap_err(),
         StartError::Store(StoreError::NotPlain { .. })
     ));
-    // A stage plants a link in the place of the next one's folder, and one as its own status.
+    // A stage replaces the folder of the next one by a link, and its own status file too.
     let target = outside.clone();
     let plants = Acts::new().on("a", move |stage| {
         let folder = stage.stage_dir().unwrap();
@@ -290,14 +290,14 @@ async fn planted_links_are_not_followed() {
         symlink(&target, folder.parent().unwrap().join("b")).unwrap();
         std::future::ready(Outcome::success())
     });
-    let engine = Engine::builder().runs_dir(place.path()).build().unwrap();
+    let engine = Engine::builder().runs_dir(dir.path()).build().unwrap();
     let graph = acts("start -> a -> b -> exit\n a -> b [condition=\"outcome=fail\"]");
     let run = engine.start_loaded(graph, plants).run_id("one").await.unwrap();
-    // The engine makes its own folder beside it.
+    // The engine creates its own folder beside the link.
     let result = run.wait().await.unwrap();
     assert_eq!(result.path, ["start", "a", "b", "exit"]);
     assert!(!outside.join("status.json").exists());
-    let status = place.path().join("one/a/status.json");
+    let status = dir.path().join("one/a/status.json");
     assert!(std::fs::symlink_metadata(&status).unwrap().is_file());
     assert_eq!(json(status)["outcome"], "fail");
     assert_eq!(files(&outside), ["secret.json"]);
@@ -306,8 +306,8 @@ async fn planted_links_are_not_followed() {
 #[cfg(unix)]
 #[tokio::test]
 async fn a_folder_that_cannot_be_written_is_a_typed_error() {
-    let place = tempfile::tempdir().unwrap();
-    let file = place.path().join("file");
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("file");
     std::fs::write(&file, "").unwrap();
     let engine = Engine::builder().runs_dir(&file).build().unwrap();
     let error = engine
@@ -318,7 +318,7 @@ async fn a_folder_that_cannot_be_written_is_a_typed_error() {
     assert!(error.to_string().contains(&*file.to_string_lossy()), "{error}");
 }
 
-/// A file system whose calls fail from the n-th on that would change something.
+/// A file system whose modifying calls fail from the n-th on.
 struct Faulty {
     calls: Arc<AtomicUsize>,
     fails_at: usize,
@@ -326,9 +326,10 @@ struct Faulty {
 
 impl Faulty {
     fn call(&self) -> io::Result<()> {
-        match self.calls.fetch_add(1, Ordering::SeqCst) + 1 >= self.fails_at {
-            true => Err(io::ErrorKind::StorageFull.into()),
-            false => Ok(()),
+        if self.calls.fetch_add(1, Ordering::SeqCst) + 1 >= self.fails_at {
+            Err(io::ErrorKind::StorageFull.into())
+        } else {
+            Ok(())
         }
     }
 }
@@ -387,7 +388,7 @@ async fn a_failure_at_any_write_ends_the_run_visibly_and_leaves_the_last_checkpo
         "digraph t { start -> a -> tool -> exit; tool [shape=parallelogram, tool_command=\"true\"]; a [prompt=x] }",
     );
     let graph: orchestra_engine::SharedPipeline = graph.into();
-    let place = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
     let (mut failed, mut resumed) = (0, 0);
     for fails_at in 1.. {
         let writes = Arc::new(AtomicUsize::new(0));
@@ -400,7 +401,7 @@ async fn a_failure_at_any_write_ends_the_run_visibly_and_leaves_the_last_checkpo
             .on_event(move |event| list.lock().unwrap().push(event.kind.name()))
             .build()
             .unwrap();
-        let folder = place.path().join(fails_at.to_string());
+        let folder = dir.path().join(fails_at.to_string());
         let run = match engine.start_loaded(graph.clone(), ()).run_dir(&folder).await {
             Ok(run) => run,
             Err(error) => {
@@ -415,7 +416,7 @@ async fn a_failure_at_any_write_ends_the_run_visibly_and_leaves_the_last_checkpo
                 assert!(result.is_success(), "{:?}", result.failure);
                 break;
             }
-            // The stage itself may fail by what it could not read; it is then the run's failure.
+            // The stage may fail because it could not read something. The run then fails too.
             Ok(result) => assert!(!result.is_success(), "write {fails_at} was lost"),
             Err(error) => assert_eq!(error.code(), "store_io"),
         }
@@ -433,7 +434,7 @@ async fn a_failure_at_any_write_ends_the_run_visibly_and_leaves_the_last_checkpo
             .map(|event| event["seq"].as_u64().unwrap())
             .collect();
         assert_eq!(seqs, (1..=seqs.len() as u64).collect::<Vec<_>>());
-        // When the disk is well again, the run goes on to where it would have come.
+        // Once the disk works again, the run resumes and reaches the same end.
         let engine = Engine::builder().backend(SimulationBackend).build().unwrap();
         match engine.resume_loaded(&folder, graph.clone(), ()).await {
             Ok(run) => {
@@ -441,7 +442,7 @@ async fn a_failure_at_any_write_ends_the_run_visibly_and_leaves_the_last_checkpo
                 assert_eq!(result.path, ["start", "a", "tool", "exit"]);
                 resumed += 1;
             }
-            Err(error) => assert_eq!(error.code(), "run_over", "{error}"),
+            Err(error) => assert_eq!(error.code(), "already_finished", "{error}"),
         }
     }
     assert!(failed > 30 && resumed > 15, "{failed} {resumed}");

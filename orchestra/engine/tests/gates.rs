@@ -1,4 +1,4 @@
-//! Human gates in real runs: exactly one transition, and silence never approves (rules H1 to H4).
+//! Tests of human gates in real runs: exactly one transition, and silence never approves (rules H1 to H4).
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod support;
@@ -34,7 +34,7 @@ async fn with(interviewer: impl Interviewer, attributes: &str) -> RunResult {
     run.wait().await.unwrap()
 }
 
-/// Waits until the gate asks.
+/// Waits until the gate asks a question.
 async fn asked(run: &RunHandle) -> Question {
     loop {
         if let Some(question) = run.questions().pop() {
@@ -89,7 +89,7 @@ async fn an_answer_that_matches_no_choice_is_refused_and_the_gate_stays_open() {
     let refused = run.answer("ask", Answer::choice("maybe")).unwrap_err();
     assert_eq!(
         refused.to_string(),
-        "`maybe` is none of the answers: [Y] Yes, ship, [N] No"
+        "`maybe` is not one of the answers: [Y] Yes, ship, [N] No"
     );
     assert_eq!(run.questions().len(), 1);
     run.answer("ask#1/1", Answer::choice("n")).unwrap();
@@ -141,7 +141,7 @@ async fn an_answer_that_races_with_the_time_out_gives_one_transition() {
         let run = begin(Engine::builder(), "timeout=\"1ms\", \"human.default_choice\"=N").await;
         let answerer = run.canceller();
         let ended = tokio::spawn(run.wait());
-        // Whichever comes first; an answer that was taken must be heard.
+        // Either may come first, but an accepted answer must take effect.
         let mut taken = false;
         while !taken && !ended.is_finished() {
             taken = answerer.answer("ask", Answer::choice("Y")).is_ok();
@@ -157,7 +157,7 @@ async fn an_answer_that_races_with_the_time_out_gives_one_transition() {
     assert!(answered > 0, "no answer came in time");
 }
 
-/// Never answers.
+/// An interviewer that never answers.
 struct Silent;
 
 impl Interviewer for Silent {
@@ -260,7 +260,7 @@ async fn a_script_answers_gates_and_may_leave_them_unanswered() {
     let defaulted = run("timeout", "timeout=\"1ms\", \"human.default_choice\"=Y").await;
     assert_eq!(defaulted.path, ["start", "ask", "ship", "exit"]);
     let wrong = run("perhaps", "").await.failure.unwrap().to_string();
-    assert!(wrong.contains("`perhaps` is none of the answers"), "{wrong}");
+    assert!(wrong.contains("`perhaps` is not one of the answers"), "{wrong}");
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! Stages and what may befall them: panics, timeouts, cancellation, missing handlers, models, simulation.
+//! Tests of stages: panics, time-outs, cancellation, missing handlers, models, simulation.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod support;
@@ -60,7 +60,7 @@ async fn a_panic_while_a_handler_is_dropped_is_a_failure_too() {
     );
 }
 
-/// Counts up when it is dropped.
+/// Increments a counter when it is dropped.
 struct Dropped(Arc<AtomicU32>);
 
 impl Drop for Dropped {
@@ -69,7 +69,7 @@ impl Drop for Dropped {
     }
 }
 
-/// A stage that never ends, and how often it was dropped.
+/// Returns a stage that never ends, and the number of times that it was dropped.
 fn endless() -> (Acts, Arc<AtomicU32>) {
     let drops = Arc::new(AtomicU32::new(0));
     let count = drops.clone();
@@ -330,7 +330,7 @@ async fn a_handler_that_the_engine_would_never_call_is_refused() {
     );
 }
 
-/// A backend that answers what the prompt says.
+/// A backend that replies as the prompt says.
 struct Echo;
 
 impl CodergenBackend for Echo {

@@ -1,4 +1,4 @@
-//! Who answers questions (Attractor 6.4, 11.8): those that need no person.
+//! Tests of the interviewers that need no person (Attractor 6.4, 11.8).
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::future::{Future, pending};
@@ -26,7 +26,7 @@ fn of(node: &str) -> Question {
     Question::new(QuestionKind::YesNo, format!("{node}?")).node(node)
 }
 
-/// Keeps what it is told, and says yes.
+/// An interviewer that collects messages and says yes.
 #[derive(Clone, Default)]
 struct Listener {
     told: Arc<Mutex<Vec<(String, String)>>>,
@@ -178,7 +178,7 @@ async fn a_shared_interviewer_and_a_recording_one_pass_everything_on() {
 #[tokio::test]
 async fn a_refused_answer_is_asked_again_with_the_reason_and_never_taken_for_the_first_choice() {
     let listener = Listener::default();
-    // The listener's `yes` names the first option; `no` the second; `maybe` none.
+    // `yes` from the listener names the first option, `no` the second, `maybe` none.
     let answers = QueueInterviewer::new().answers(["maybe", "", "no"]);
     let told = listener.told.clone();
     let asked = Arc::new(AtomicUsize::new(0));
@@ -208,7 +208,7 @@ async fn a_refused_answer_is_asked_again_with_the_reason_and_never_taken_for_the
     assert_eq!(
         told[0],
         (
-            "`maybe` is none of the answers: [Y] Yes, [N] No".to_owned(),
+            "`maybe` is not one of the answers: [Y] Yes, [N] No".to_owned(),
             "approve".to_owned()
         )
     );
@@ -226,7 +226,7 @@ async fn an_interviewer_that_only_gives_nonsense_is_given_up() {
     assert!(
         error
             .to_string()
-            .contains("`c` is none of the answers: [Y] Yes, [N] No"),
+            .contains("`c` is not one of the answers: [Y] Yes, [N] No"),
         "{error}"
     );
     assert_eq!(stubborn.len(), 1, "it is asked three times");
@@ -409,7 +409,7 @@ fn an_error_names_its_cause() {
     assert_eq!(std::error::Error::source(&error).unwrap().to_string(), "reset");
 }
 
-/// Whether a future waits when it is polled once; it is dropped then.
+/// Returns whether a future is pending after one poll. Drops the future.
 fn is_pending<F: Future>(future: F) -> bool {
     let mut future = pin!(future);
     matches!(

@@ -1,4 +1,4 @@
-//! Run folders that were left in the middle: damaged, shared, taken over; seen through the engine.
+//! Tests of interrupted run folders that are damaged, shared or taken over, through the engine.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -22,7 +22,7 @@ fn engine() -> Engine {
         .unwrap()
 }
 
-/// Stages that note that they ran; one may never end.
+/// Returns stages that record that they ran. One of them may never end.
 fn noting(ran: &Arc<Mutex<Vec<String>>>, stuck: &'static str) -> Acts {
     let mut all = Acts::new();
     for node in ["a", "b", "c"] {
@@ -40,9 +40,9 @@ fn noting(ran: &Arc<Mutex<Vec<String>>>, stuck: &'static str) -> Acts {
     all
 }
 
-/// A run that ended with its process while `c` was under way, and all that it left.
-fn left(place: &Path) -> PathBuf {
-    let folder = place.join("run");
+/// Creates a run whose process ended while `c` was in flight. Returns its folder.
+fn left(dir: &Path) -> PathBuf {
+    let folder = dir.join("run");
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -55,12 +55,12 @@ fn left(place: &Path) -> PathBuf {
             tokio::task::yield_now().await;
         }
     });
-    // Nothing of it ends in good order.
+    // Drop everything without an orderly end.
     drop(runtime);
     folder
 }
 
-/// What came of going on: the stages that ran, or the error's code.
+/// Resumes a run. Returns the stages that ran, or the error code.
 fn go_on(folder: &Path) -> Result<Vec<String>, String> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -87,14 +87,15 @@ fn copy(from: &Path, to: &Path) {
     for entry in fs::read_dir(from).unwrap() {
         let path = entry.unwrap().path();
         let target = to.join(path.file_name().unwrap());
-        match path.is_dir() {
-            true => copy(&path, &target),
-            false => drop(fs::copy(&path, &target).unwrap()),
+        if path.is_dir() {
+            copy(&path, &target)
+        } else {
+            fs::copy(&path, &target).unwrap();
         }
     }
 }
 
-fn place() -> tempfile::TempDir {
+fn dir() -> tempfile::TempDir {
     let made = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
     made.unwrap()
 }
@@ -107,24 +108,24 @@ fn repaired(folder: &Path) -> String {
 
 #[test]
 fn a_run_that_was_left_runs_again_only_what_was_in_flight() {
-    let place = place();
-    let folder = left(place.path());
+    let dir = dir();
+    let folder = left(dir.path());
     assert_eq!(go_on(&folder).unwrap(), ["c"]);
     assert_eq!(repaired(&folder), "null");
-    assert_eq!(go_on(&folder).unwrap_err(), "run_over");
+    assert_eq!(go_on(&folder).unwrap_err(), "already_finished");
 }
 
 #[test]
 fn a_journal_cut_where_no_other_file_proves_it_costs_the_stages_behind_the_cut_and_no_other() {
-    let place = place();
-    let folder = left(place.path());
+    let dir = dir();
+    let folder = left(dir.path());
     let journal = fs::read(folder.join("journal.jsonl")).unwrap();
     let end = journal.iter().rposition(|byte| *byte != 0).unwrap() + 1;
     let lines: Vec<usize> = (0..end)
         .filter(|at| journal[*at] == b'\n')
         .map(|at| at + 1)
         .collect();
-    let target = place.path().join("cut");
+    let target = dir.path().join("cut");
     let mut again = Vec::new();
     for length in (0..end).step_by(23).chain(lines.iter().copied()) {
         copy(&folder, &target);
@@ -135,7 +136,7 @@ fn a_journal_cut_where_no_other_file_proves_it_costs_the_stages_behind_the_cut_a
             ["a", "b", "c"].ends_with(&ran.iter().map(String::as_str).collect::<Vec<_>>()),
             "{ran:?}"
         );
-        // A run without its first record begins anew.
+        // A run without its first record starts again.
         let torn = length > lines[0] && !lines.contains(&length);
         assert_eq!(repaired(&target).contains("cut off"), torn, "{length}");
         again.push(ran.len());
@@ -147,11 +148,11 @@ fn a_journal_cut_where_no_other_file_proves_it_costs_the_stages_behind_the_cut_a
 
 #[test]
 fn a_journal_with_a_bit_changed_is_refused_or_loses_only_its_last_record() {
-    let place = place();
-    let folder = left(place.path());
+    let dir = dir();
+    let folder = left(dir.path());
     let journal = fs::read(folder.join("journal.jsonl")).unwrap();
     let end = journal.iter().rposition(|byte| *byte != 0).unwrap() + 1;
-    let target = place.path().join("changed");
+    let target = dir.path().join("changed");
     let mut refused = 0;
     for bit in (0..end * 8).step_by(61) {
         copy(&folder, &target);
@@ -160,7 +161,7 @@ fn a_journal_with_a_bit_changed_is_refused_or_loses_only_its_last_record() {
         fs::write(target.join("journal.jsonl"), &changed).unwrap();
         match go_on(&target) {
             Err(code) => {
-                // What looks like a last record that is not whole is one that the events know.
+                // An apparently incomplete last record is refused because the events name it.
                 assert!(["store_damaged", "journal_cut"].contains(&&*code), "{code}");
                 refused += 1;
             }
@@ -176,7 +177,7 @@ fn a_journal_with_a_bit_changed_is_refused_or_loses_only_its_last_record() {
 #[tokio::test]
 async fn runs_side_by_side_share_their_syncs_and_leave_no_log() {
     const RUNS: usize = 40;
-    let place = place();
+    let dir = dir();
     let (shared, records) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let (syncs, writes) = (shared.clone(), records.clone());
     let disk = HookedFiles::new(move |call| {
@@ -193,7 +194,7 @@ async fn runs_side_by_side_share_their_syncs_and_leave_no_log() {
     });
     let engine = Engine::builder()
         .files(disk.clone())
-        .runs_dir(place.path())
+        .runs_dir(dir.path())
         .build()
         .unwrap();
     let together = Arc::new(Barrier::new(RUNS));
@@ -223,8 +224,8 @@ async fn runs_side_by_side_share_their_syncs_and_leave_no_log() {
         0 < shared && shared < records,
         "{shared} syncs for {records} records"
     );
-    assert_eq!(RunFolder::list(place.path()).unwrap().len(), RUNS);
-    while fs::read_dir(place.path().join(".commits"))
+    assert_eq!(RunFolder::list(dir.path()).unwrap().len(), RUNS);
+    while fs::read_dir(dir.path().join(".commits"))
         .unwrap()
         .next()
         .is_some()
@@ -236,8 +237,8 @@ async fn runs_side_by_side_share_their_syncs_and_leave_no_log() {
 #[cfg(unix)]
 #[tokio::test]
 async fn an_owner_that_comes_back_after_a_take_over_writes_nothing_and_says_why() {
-    let place = place();
-    let folder = place.path().join("run");
+    let dir = dir();
+    let folder = dir.path().join("run");
     let thaw = Arc::new(Notify::new());
     let (wake, began) = (thaw.clone(), Arc::new(Notify::new()));
     let begins = began.clone();

@@ -1,4 +1,4 @@
-//! Stages that take long: what they note, where they are in their run, and what they may use of models.
+//! Tests of long stages: their notes, their history, and their model budget.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -19,7 +19,7 @@ const ONE: Usage = Usage {
     cost_micros: 10,
 };
 
-/// Takes ten steps, each noted; the first time it hangs behind some of them.
+/// A backend that takes ten steps and notes each. The first time it hangs after some of them.
 #[derive(Clone, Default)]
 struct Steps {
     hangs_behind: Option<usize>,
@@ -53,7 +53,7 @@ async fn until(what: impl Fn() -> bool) {
 
 #[tokio::test]
 async fn a_stage_goes_on_behind_what_it_has_noted() {
-    let place = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
     let flow = || pipeline("digraph { start -> work -> exit; work [prompt=x] }");
     let first = Steps {
         hangs_behind: Some(7),
@@ -62,7 +62,7 @@ async fn a_stage_goes_on_behind_what_it_has_noted() {
     let engine = Engine::builder()
         .backend(first.clone())
         .durability(Durability::Process);
-    let engine = engine.runs_dir(place.path()).build().unwrap();
+    let engine = engine.runs_dir(dir.path()).build().unwrap();
     let run = engine.start_loaded(flow(), ()).await.unwrap();
     let folder = run.run_dir().unwrap().to_owned();
     until(|| first.taken.lock().unwrap().len() == 7).await;
@@ -93,7 +93,7 @@ async fn a_stage_goes_on_behind_what_it_has_noted() {
         "an attempt costs what all of its parts cost"
     );
 
-    // The notes that are checkpoints can be gone back to.
+    // A run can be replayed from the notes that are checkpoints.
     let text = std::fs::read_to_string(folder.join("events.jsonl")).unwrap();
     let events = text
         .lines()
@@ -107,19 +107,19 @@ async fn a_stage_goes_on_behind_what_it_has_noted() {
     let engine = Engine::builder()
         .backend(third.clone())
         .durability(Durability::Process);
-    let engine = engine.runs_dir(place.path()).build().unwrap();
+    let engine = engine.runs_dir(dir.path()).build().unwrap();
     let replay = engine.replay_loaded(&folder, &saved[1], flow(), ());
     let result = replay.await.unwrap().wait().await.unwrap();
     assert!(result.is_success());
     assert_eq!(*third.taken.lock().unwrap(), [4, 5, 6, 7, 8, 9]);
 }
 
-/// Tells what it sees of its surroundings.
+/// A backend that reports its stage history.
 struct Look;
 
 impl CodergenBackend for Look {
     async fn run(&self, request: CodergenRequest) -> Result<CodergenReply, BackendError> {
-        let around = request.stage.surroundings().await;
+        let around = request.stage.history().await;
         let key = format!("seen.{}", request.stage.node().id());
         let degraded = if around.degraded { "!" } else { "" };
         let seen = format!("{}{degraded} {}", around.fidelity, around.thread);
@@ -166,7 +166,7 @@ async fn fidelity_and_thread_go_by_edge_node_graph_and_subgraph() {
     }
 }
 
-/// Hangs at one node.
+/// A backend that hangs at one node.
 struct HangsAt(&'static str);
 
 impl CodergenBackend for HangsAt {
@@ -181,10 +181,10 @@ impl CodergenBackend for HangsAt {
 
 #[tokio::test]
 async fn the_first_whole_conversation_after_a_resume_is_a_summary() {
-    let place = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
     let text = "digraph { default_fidelity=full; node [prompt=x]; start -> a -> b -> c -> d -> exit
         b [fidelity=compact] }";
-    let engine = Engine::builder().backend(HangsAt("b")).runs_dir(place.path());
+    let engine = Engine::builder().backend(HangsAt("b")).runs_dir(dir.path());
     let engine = engine.durability(Durability::Process).build().unwrap();
     let run = engine.start_loaded(pipeline(text), ()).await.unwrap();
     let folder = run.run_dir().unwrap().to_owned();
@@ -203,7 +203,7 @@ async fn the_first_whole_conversation_after_a_resume_is_a_summary() {
     assert_eq!("full".parse(), Ok(Fidelity::Full));
 }
 
-/// Calls a model as often as it is told, each call with a reservation.
+/// A backend that makes a number of model calls, each with a reservation.
 #[derive(Clone)]
 struct Calls {
     each: u64,
@@ -219,7 +219,7 @@ impl CodergenBackend for Calls {
                 ..Usage::default()
             };
             let reserved = stage.reserve(most).await?;
-            // Others go on meanwhile, with what they have set aside.
+            // Other branches continue in the meantime, with their own reservations.
             for _ in 0..7 {
                 tokio::task::yield_now().await;
             }
@@ -242,7 +242,7 @@ fn twenty() -> String {
 
 #[tokio::test]
 async fn twenty_branches_make_no_call_beyond_the_cap_and_go_on_under_a_higher_one() {
-    let place = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
     let backend = Calls {
         each: 3,
         made: Arc::default(),
@@ -255,7 +255,7 @@ async fn twenty_branches_make_no_call_beyond_the_cap_and_go_on_under_a_higher_on
         Engine::builder()
             .backend(backend.clone())
             .durability(Durability::Process)
-            .runs_dir(place.path())
+            .runs_dir(dir.path())
             .build()
             .unwrap()
     };
@@ -273,7 +273,7 @@ async fn twenty_branches_make_no_call_beyond_the_cap_and_go_on_under_a_higher_on
     let resume = engine().resume_loaded(&folder, pipeline(&twenty()), ());
     let result = resume.budget(cap(10_000)).await.unwrap().wait().await.unwrap();
     assert!(result.is_success(), "{:?}", result.failure);
-    // A call whose note the pause came before is made again, and no other.
+    // Only a call whose note was not recorded before the pause is repeated.
     assert!(result.usage.tokens() <= 10_000);
     assert_eq!(
         result.usage.tokens(),
@@ -314,7 +314,7 @@ async fn a_node_has_a_budget_of_its_own_and_the_graph_one_for_all() {
     assert_eq!((result.status, result.usage.tokens()), (RunStatus::Paused, 300));
 }
 
-/// Asks a person in the middle of its work.
+/// A backend that asks a person in the middle of its work.
 struct Asks;
 
 impl CodergenBackend for Asks {
@@ -366,7 +366,7 @@ async fn a_question_of_a_stage_is_seen_and_answered_from_outside_too() {
 
 #[tokio::test]
 async fn what_runs_within_a_run_use_counts_for_all_around_them() {
-    let place = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
     let inner = "digraph inner { start -> work -> exit; work [prompt=x] }";
     let outer = r#"digraph outer { start -> before -> sub -> exit; before [prompt=x]
         sub [shape=folder, "subpipeline.file"="inner.dot"] }"#;
@@ -384,7 +384,7 @@ async fn what_runs_within_a_run_use_counts_for_all_around_them() {
         made: Arc::default(),
     };
     let engine = || {
-        let builder = Engine::builder().backend(backend.clone()).runs_dir(place.path());
+        let builder = Engine::builder().backend(backend.clone()).runs_dir(dir.path());
         builder.durability(Durability::Process).build().unwrap()
     };
     let cap = |tokens| Budget {
@@ -414,7 +414,7 @@ async fn what_runs_within_a_run_use_counts_for_all_around_them() {
     assert_eq!(backend.made.lock().unwrap().len(), 8);
 }
 
-/// Stores something, notes that it did, and hangs the first time.
+/// A backend that stores an artifact, notes that, and hangs the first time.
 struct Stores;
 
 impl CodergenBackend for Stores {
@@ -436,10 +436,10 @@ impl CodergenBackend for Stores {
 
 #[tokio::test]
 async fn what_a_stage_stored_before_its_notes_is_there_when_it_goes_on() {
-    let place = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
     let flow = || pipeline("digraph { start -> work -> exit; work [prompt=x] }");
     let engine = || {
-        let builder = Engine::builder().backend(Stores).runs_dir(place.path());
+        let builder = Engine::builder().backend(Stores).runs_dir(dir.path());
         builder.durability(Durability::Process).build().unwrap()
     };
     let run = engine().start_loaded(flow(), ()).await.unwrap();

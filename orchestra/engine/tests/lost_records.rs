@@ -1,5 +1,5 @@
-//! Run folders whose files do not fit each other: a journal that is cut, emptied, or of another run; the same of manifests,
-//! checkpoints and events. A finished stage is never run again in silence, and never passed over.
+//! Tests of run folders with inconsistent files: a journal that is cut, emptied or of another run, and the same for
+//! manifests, checkpoints and events. A finished stage is never silently run again or skipped.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -23,7 +23,7 @@ fn runtime() -> tokio::runtime::Runtime {
         .unwrap()
 }
 
-/// Stages that note that they ran; one may never end.
+/// Returns stages that record that they ran. One of them may never end.
 fn noting(ran: &Arc<Mutex<Vec<String>>>, stuck: &'static str) -> Acts {
     let mut all = Acts::new();
     for node in ["a", "b", "c", "d"] {
@@ -41,7 +41,7 @@ fn noting(ran: &Arc<Mutex<Vec<String>>>, stuck: &'static str) -> Acts {
     all
 }
 
-/// A run whose process ended while a stage was under way; with a checkpoint, where it was paused once.
+/// Creates a run whose process ended while a stage was in flight. It has a checkpoint if it was paused once.
 fn left(folder: &Path, graph: &str, stuck: &'static str, paused_at: Option<&'static str>) {
     if let Some(paused) = paused_at {
         let ran: Arc<Mutex<Vec<String>>> = Arc::default();
@@ -76,11 +76,11 @@ fn left(folder: &Path, graph: &str, stuck: &'static str, paused_at: Option<&'sta
             tokio::task::yield_now().await;
         }
     });
-    // Nothing of it ends in good order.
+    // Drop everything without an orderly end.
     drop(runtime);
 }
 
-/// What came of going on: the stages that ran, or the error's code and text.
+/// Resumes a run. Returns the stages that ran, or the code and text of the error.
 fn go_on_with(
     folder: &Path,
     pipeline: Pipeline,
@@ -122,14 +122,15 @@ fn copy(from: &Path, to: &Path) {
     for entry in fs::read_dir(from).unwrap() {
         let path = entry.unwrap().path();
         let target = to.join(path.file_name().unwrap());
-        match path.is_dir() {
-            true => copy(&path, &target),
-            false => drop(fs::copy(&path, &target).unwrap()),
+        if path.is_dir() {
+            copy(&path, &target)
+        } else {
+            fs::copy(&path, &target).unwrap();
         }
     }
 }
 
-/// The lines of a journal without the space that it reserves.
+/// Returns the lines of a journal without its preallocated space.
 fn lines(folder: &Path) -> Vec<Vec<u8>> {
     let mut text = fs::read(folder.join("journal.jsonl")).unwrap();
     text.truncate(
@@ -142,32 +143,32 @@ fn lines(folder: &Path) -> Vec<Vec<u8>> {
         .collect()
 }
 
-struct Place {
+struct Scratch {
     _folder: tempfile::TempDir,
-    /// A run that was never paused, and one that has a checkpoint, both left while `c` ran.
+    /// The original run folder, left while `c` ran.
     whole: PathBuf,
     work: PathBuf,
 }
 
-/// A folder in memory where the system has one: none of these tests takes the power away, and all write much.
+/// Creates a folder in memory if the system supports it. These tests write a lot and do not simulate a loss of power.
 fn tempdir() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm")
         .or_else(|_| tempfile::tempdir())
         .unwrap()
 }
 
-fn place(paused_at: Option<&'static str>) -> Place {
+fn dir(paused_at: Option<&'static str>) -> Scratch {
     let folder = tempdir();
     let whole = folder.path().join("whole");
     left(&whole, GRAPH, "c", paused_at);
-    Place {
+    Scratch {
         work: folder.path().join("work"),
         whole,
         _folder: folder,
     }
 }
 
-/// The outcomes that are right: all that is finished stays so; or it is said that something is lost.
+/// Asserts that a resumed run did not repeat or skip finished stages, or that the loss was reported.
 #[track_caller]
 fn assert_honest(ended: &Result<Vec<String>, (String, String)>, what: &str) {
     match ended {
@@ -193,13 +194,13 @@ fn assert_honest(ended: &Result<Vec<String>, (String, String)>, what: &str) {
 #[test]
 fn a_journal_that_was_cut_at_any_record_is_refused_and_names_what_proves_it() {
     for paused_at in [None, Some("b")] {
-        let place = place(paused_at);
-        let lines = lines(&place.whole);
+        let dir = dir(paused_at);
+        let lines = lines(&dir.whole);
         let mut refused = 0;
         for kept in 0..lines.len() {
-            copy(&place.whole, &place.work);
-            fs::write(place.work.join("journal.jsonl"), lines[..kept].concat()).unwrap();
-            let ended = go_on(&place.work);
+            copy(&dir.whole, &dir.work);
+            fs::write(dir.work.join("journal.jsonl"), lines[..kept].concat()).unwrap();
+            let ended = go_on(&dir.work);
             assert_honest(
                 &ended,
                 &format!("{kept} of {} records, {paused_at:?}", lines.len()),
@@ -209,10 +210,10 @@ fn a_journal_that_was_cut_at_any_record_is_refused_and_names_what_proves_it() {
                 let said = format!("ends behind record {kept}, but `");
                 assert!(text.contains(&said) && text.contains("accept the loss"), "{text}");
                 refused += 1;
-                // Nothing was written: it is refused again, and a copy put back is good.
-                assert_eq!(go_on(&place.work).unwrap_err().0, "journal_cut");
-                fs::write(place.work.join("journal.jsonl"), lines.concat()).unwrap();
-                assert_eq!(go_on(&place.work), Ok(vec!["c".to_owned()]));
+                // Nothing was written: the run is refused again, and it resumes once the journal is restored.
+                assert_eq!(go_on(&dir.work).unwrap_err().0, "journal_cut");
+                fs::write(dir.work.join("journal.jsonl"), lines.concat()).unwrap();
+                assert_eq!(go_on(&dir.work), Ok(vec!["c".to_owned()]));
             }
         }
         assert!(refused >= lines.len() - 2, "{refused} of {}", lines.len());
@@ -221,21 +222,21 @@ fn a_journal_that_was_cut_at_any_record_is_refused_and_names_what_proves_it() {
 
 #[test]
 fn a_journal_that_was_cut_at_any_byte_loses_no_finished_stage_in_silence() {
-    let place = place(None);
-    let whole = lines(&place.whole).concat();
-    // Each byte of the last two records, and some of the others.
+    let dir = dir(None);
+    let whole = lines(&dir.whole).concat();
+    // Test each byte of the last two records, and some of the others.
     for length in (0..whole.len()).filter(|length| length % 37 == 0 || whole.len() - length < 400) {
-        copy(&place.whole, &place.work);
-        fs::write(place.work.join("journal.jsonl"), &whole[..length]).unwrap();
-        assert_honest(&go_on(&place.work), &format!("{length} of {} bytes", whole.len()));
+        copy(&dir.whole, &dir.work);
+        fs::write(dir.work.join("journal.jsonl"), &whole[..length]).unwrap();
+        assert_honest(&go_on(&dir.work), &format!("{length} of {} bytes", whole.len()));
     }
 }
 
 #[test]
 fn a_record_that_is_left_out_doubled_or_moved_is_refused() {
     for paused_at in [None, Some("b")] {
-        let place = place(paused_at);
-        let lines = lines(&place.whole);
+        let dir = dir(paused_at);
+        let lines = lines(&dir.whole);
         for at in 0..lines.len() {
             let mut without = lines.clone();
             without.remove(at);
@@ -247,9 +248,9 @@ fn a_record_that_is_left_out_doubled_or_moved_is_refused() {
                 if changed == lines {
                     continue;
                 }
-                copy(&place.whole, &place.work);
-                fs::write(place.work.join("journal.jsonl"), changed.concat()).unwrap();
-                assert_honest(&go_on(&place.work), &format!("record {at} {what}, {paused_at:?}"));
+                copy(&dir.whole, &dir.work);
+                fs::write(dir.work.join("journal.jsonl"), changed.concat()).unwrap();
+                assert_honest(&go_on(&dir.work), &format!("record {at} {what}, {paused_at:?}"));
             }
         }
     }
@@ -257,9 +258,9 @@ fn a_record_that_is_left_out_doubled_or_moved_is_refused() {
 
 #[test]
 fn files_of_another_run_are_refused_by_name() {
-    let place = place(Some("b"));
+    let dir = dir(Some("b"));
     let others = tempdir();
-    // Of the same pipeline and of another one, both under the same name.
+    // Of the same pipeline and of another one, both with the same run name.
     for (graph, at) in [(GRAPH, "c"), (OTHER, "d")] {
         let other = others.path().join(at);
         left(&other, graph, at, Some("b"));
@@ -273,17 +274,16 @@ fn files_of_another_run_are_refused_by_name() {
             &["manifest.json", "checkpoint.json"],
             &["manifest.json", "journal.jsonl"],
         ] {
-            copy(&place.whole, &place.work);
+            copy(&dir.whole, &dir.work);
             for name in names {
-                fs::copy(other.join(name), place.work.join(name)).unwrap();
+                fs::copy(other.join(name), dir.work.join(name)).unwrap();
             }
-            let (code, text) =
-                go_on_with(&place.work, acts(GRAPH), ResumeBuilder::accept_changes).unwrap_err();
+            let (code, text) = go_on_with(&dir.work, acts(GRAPH), ResumeBuilder::accept_changes).unwrap_err();
             assert_eq!(code, "store_foreign", "{graph} {names:?}: {text}");
             assert!(text.contains("belongs to the run `same` ("), "{text}");
         }
     }
-    // And of a run of another name.
+    // Of a run with another name.
     let other = others.path().join("named");
     runtime().block_on(async {
         let start = Engine::builder()
@@ -305,9 +305,9 @@ fn files_of_another_run_are_refused_by_name() {
         "checkpoint.json",
         "events.jsonl",
     ] {
-        copy(&place.whole, &place.work);
-        fs::copy(other.join(name), place.work.join(name)).unwrap();
-        let (code, text) = go_on(&place.work).unwrap_err();
+        copy(&dir.whole, &dir.work);
+        fs::copy(other.join(name), dir.work.join(name)).unwrap();
+        let (code, text) = go_on(&dir.work).unwrap_err();
         assert_eq!(code, "store_foreign", "{name}: {text}");
         assert!(text.contains("the run `other`"), "{text}");
     }
@@ -315,9 +315,9 @@ fn files_of_another_run_are_refused_by_name() {
 
 #[test]
 fn a_loss_that_is_accepted_goes_on_from_the_latest_state_that_is_left() {
-    let place = place(Some("b"));
-    let all = lines(&place.whole);
-    // The checkpoint was written before `b` had ended, so only `b` and `c` are missing whatever the journal has.
+    let dir = dir(Some("b"));
+    let all = lines(&dir.whole);
+    // The checkpoint was written before `b` had ended, so only `b` and `c` are missing, whatever the journal contains.
     type Change = fn(&Path, &[Vec<u8>]);
     let changes: [(&str, Change); 4] = [
         ("emptied", |path, _| fs::write(path, "").unwrap()),
@@ -330,20 +330,20 @@ fn a_loss_that_is_accepted_goes_on_from_the_latest_state_that_is_left() {
         }),
     ];
     for (what, change) in changes {
-        copy(&place.whole, &place.work);
-        change(&place.work.join("journal.jsonl"), &all);
-        // Twice, as the first may have ended just behind the record of what was restored.
-        let refused = go_on(&place.work);
+        copy(&dir.whole, &dir.work);
+        change(&dir.work.join("journal.jsonl"), &all);
+        // Resume twice, because the first attempt may have ended right after the record of the restored state.
+        let refused = go_on(&dir.work);
         if what == "damaged" && refused.is_ok() {
             continue;
         }
         assert!(refused.is_err(), "{what}");
         assert_eq!(
-            accept_loss(&place.work),
+            accept_loss(&dir.work),
             Ok(vec!["b".to_owned(), "c".to_owned()]),
             "{what}"
         );
-        let events = RunFolder::open(&place.work).unwrap().events(1).unwrap();
+        let events = RunFolder::open(&dir.work).unwrap().events(1).unwrap();
         let resumed = events
             .iter()
             .rev()
@@ -353,27 +353,27 @@ fn a_loss_that_is_accepted_goes_on_from_the_latest_state_that_is_left() {
             resumed["repaired"].to_string().contains("a loss was accepted"),
             "{what}: {resumed}"
         );
-        assert_eq!(go_on(&place.work).unwrap_err().0, "run_over", "{what}");
+        assert_eq!(go_on(&dir.work).unwrap_err().0, "already_finished", "{what}");
     }
-    // Without a checkpoint all that the journal has lost is done again.
-    let place = self::place(None);
-    let all = lines(&place.whole);
-    copy(&place.whole, &place.work);
-    fs::write(place.work.join("journal.jsonl"), all[..1].concat()).unwrap();
+    // Without a checkpoint, everything that the journal has lost is done again.
+    let dir = self::dir(None);
+    let all = lines(&dir.whole);
+    copy(&dir.whole, &dir.work);
+    fs::write(dir.work.join("journal.jsonl"), all[..1].concat()).unwrap();
     assert_eq!(
-        accept_loss(&place.work),
+        accept_loss(&dir.work),
         Ok(["a", "b", "c"].map(str::to_owned).to_vec())
     );
 }
 
 #[test]
 fn a_replay_of_a_run_is_a_run_of_its_own() {
-    let place = place(None);
-    let again = place.work.with_file_name("again");
+    let dir = dir(None);
+    let again = dir.work.with_file_name("again");
     let ran: Arc<Mutex<Vec<String>>> = Arc::default();
     runtime().block_on(async {
         let engine = Engine::builder().build().unwrap();
-        let replay = engine.replay_loaded(&place.whole, "a#1/1", acts(GRAPH), noting(&ran, "c"));
+        let replay = engine.replay_loaded(&dir.whole, "a#1/1", acts(GRAPH), noting(&ran, "c"));
         let run = replay.run_dir(&again).await.unwrap();
         while ran.lock().unwrap().last().is_none_or(|last| last != "c") {
             tokio::task::yield_now().await;
@@ -381,13 +381,9 @@ fn a_replay_of_a_run_is_a_run_of_its_own() {
         drop(run);
     });
     assert_eq!(*ran.lock().unwrap(), ["b", "c"]);
-    // It goes on, but not with the journal of the run that it was made from.
-    copy(&again, &place.work);
-    fs::copy(
-        place.whole.join("journal.jsonl"),
-        place.work.join("journal.jsonl"),
-    )
-    .unwrap();
-    assert_eq!(go_on(&place.work).unwrap_err().0, "store_foreign");
+    // The replay can be resumed, but not with the journal of its original run.
+    copy(&again, &dir.work);
+    fs::copy(dir.whole.join("journal.jsonl"), dir.work.join("journal.jsonl")).unwrap();
+    assert_eq!(go_on(&dir.work).unwrap_err().0, "store_foreign");
     assert_eq!(go_on(&again), Ok(vec!["c".to_owned()]));
 }

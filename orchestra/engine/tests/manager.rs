@@ -1,4 +1,4 @@
-//! Manager loops over real children (Attractor 4.11).
+//! Tests of manager loops with real child runs (Attractor 4.11).
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod children_support;
@@ -17,7 +17,7 @@ use serde_json::json;
 use support::{Acts, FileCall, HookedFiles, acts, json as read_json, pipeline, short, text};
 use tokio::sync::Notify;
 
-/// A pipeline whose stage `watch` supervises this child.
+/// Returns a pipeline whose stage `watch` supervises this child.
 fn supervised(attributes: &str, child: Pipeline) -> Pipeline {
     let text = format!(
         "digraph parent {{ stack.child_dotfile=\"child.dot\"; start -> watch -> exit; watch [shape=house, {attributes}]
@@ -26,7 +26,7 @@ fn supervised(attributes: &str, child: Pipeline) -> Pipeline {
     with_child(pipeline(&text), "watch", child)
 }
 
-/// A child that builds for some seconds.
+/// Returns a child that builds for some seconds.
 fn builds_for(seconds: u64) -> Acts {
     Acts::new().on("build", move |_| async move {
         tokio::time::sleep(Duration::from_secs(seconds)).await;
@@ -34,7 +34,7 @@ fn builds_for(seconds: u64) -> Acts {
     })
 }
 
-/// A stage that never ends, how often it was dropped, and when it began.
+/// Returns a stage that never ends, the number of times that it was dropped, and a notification of its start.
 fn endless(node: &str) -> (Acts, Arc<AtomicU32>, Arc<Notify>) {
     struct Dropped(Arc<AtomicU32>);
     impl Drop for Dropped {
@@ -73,12 +73,12 @@ async fn run(pipeline: Pipeline, acts: Acts) -> RunResult {
 
 #[tokio::test(start_paused = true)]
 async fn a_child_is_a_real_run_with_a_folder_and_events_of_its_own() {
-    let place = tempfile::tempdir().unwrap();
-    let (engine, heard) = engine(kept_in(place.path()));
+    let dir = tempfile::tempdir().unwrap();
+    let (engine, heard) = engine(kept_in(dir.path()));
     let start = engine.start_loaded(supervised("label=Watch", child()), builds_for(3));
     let result = start.run_id("one").await.unwrap().wait().await.unwrap();
     assert!(result.is_success(), "{:?}", result.failure);
-    let folder = place.path().join("one/watch/child");
+    let folder = dir.path().join("one/watch/child");
     assert_eq!(read_json(folder.join("manifest.json"))["run"], "one-watch-1");
     assert_eq!(read_json(folder.join("checkpoint.json"))["status"], "success");
     let events = support::event_lines(&folder);
@@ -87,12 +87,12 @@ async fn a_child_is_a_real_run_with_a_folder_and_events_of_its_own() {
         "{events:?}"
     );
     assert_eq!(events.last().unwrap()["event"], "PipelineCompleted");
-    let own = support::event_lines(&place.path().join("one"));
+    let own = support::event_lines(&dir.path().join("one"));
     assert!(own.iter().all(|event| event["run"] == "one"));
-    // Whoever listens to the engine hears both, and each by its name.
+    // A listener of the engine gets the events of both runs, each with its run id.
     assert_eq!(lines(&heard, "one-watch-1", short).len(), events.len());
     assert!(lines(&heard, "one", short).contains(&"StageLog watch: supervises run one-watch-1".to_owned()));
-    let runs: Vec<_> = std::fs::read_dir(place.path()).unwrap().collect();
+    let runs: Vec<_> = std::fs::read_dir(dir.path()).unwrap().collect();
     assert_eq!(runs.len(), 1, "a child is no run beside the others");
 }
 
@@ -199,7 +199,7 @@ async fn the_last_look_fails_and_ends_the_child() {
 
 #[tokio::test(start_paused = true)]
 async fn steering_reaches_the_folder_and_the_handler_of_the_stage_that_runs() {
-    let place = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
     let heard = Arc::new(Mutex::new(Vec::new()));
     let list = heard.clone();
     let acts = Acts::new().on("build", move |stage| {
@@ -212,7 +212,7 @@ async fn steering_reaches_the_folder_and_the_handler_of_the_stage_that_runs() {
             Outcome::success()
         }
     });
-    let (engine, told) = engine(kept_in(place.path()));
+    let (engine, told) = engine(kept_in(dir.path()));
     let attributes = "\"manager.actions\"=\"observe,steer,wait\", \"manager.poll_interval\"=10s, \
         \"manager.steer_cooldown\"=20s, prompt=\"Look left.\", \
         \"manager.guard.intervene\"=\"stack.child.elapsed_ms >= 5000\"";
@@ -221,7 +221,7 @@ async fn steering_reaches_the_folder_and_the_handler_of_the_stage_that_runs() {
     assert!(result.is_success(), "{:?}", result.failure);
     let steered: Vec<String> = heard.lock().unwrap().concat();
     assert_eq!(steered, ["Look left.", "Look left."], "at 10 and 30 seconds");
-    let folder = place.path().join("one/watch/child/build");
+    let folder = dir.path().join("one/watch/child/build");
     assert_eq!(
         text(folder.join("steer-001.read.md")),
         "# Steering\n\n- cycle: 2\n- reason: manager.guard.intervene holds: stack.child.elapsed_ms >= 5000\n\
@@ -309,8 +309,8 @@ async fn steering_of_a_stage_that_runs_a_pipeline_is_read_within_that_pipeline()
 
 #[tokio::test(start_paused = true)]
 async fn steering_never_writes_over_what_stands_there() {
-    let place = tempfile::tempdir().unwrap();
-    let kept = place.path().join("kept.txt");
+    let dir = tempfile::tempdir().unwrap();
+    let kept = dir.path().join("kept.txt");
     std::fs::write(&kept, "mine").unwrap();
     let target = kept.clone();
     let acts = Acts::new().on("build", move |stage| {
@@ -395,8 +395,8 @@ async fn a_cancelled_parent_ends_its_child_and_the_childs_child() {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_cancelled_parent_leaves_no_process_of_its_childs_tools() {
-    let place = tempfile::tempdir().unwrap();
-    let mark = place.path().join("pid");
+    let dir = tempfile::tempdir().unwrap();
+    let mark = dir.path().join("pid");
     let tool = format!(
         "digraph tools {{ start -> slow -> exit; slow [shape=parallelogram, tool_command=\"echo $$ > {}; sleep 600\"] }}",
         mark.display()
@@ -422,8 +422,8 @@ async fn a_cancelled_parent_leaves_no_process_of_its_childs_tools() {
 
 #[tokio::test(start_paused = true)]
 async fn each_visit_has_a_child_of_its_own() {
-    let place = tempfile::tempdir().unwrap();
-    let (engine, heard) = engine(kept_in(place.path()));
+    let dir = tempfile::tempdir().unwrap();
+    let (engine, heard) = engine(kept_in(dir.path()));
     let text = "digraph parent { stack.child_dotfile=\"child.dot\"; start -> watch; watch [shape=house]; watch -> again; again [type=act]
         again -> watch [condition=\"context.more=true\"]; again -> exit [condition=\"context.more=false\"] }";
     let acts = builds_for(3).gives(
@@ -443,8 +443,7 @@ async fn each_visit_has_a_child_of_its_own() {
         .await
         .unwrap();
     assert!(result.is_success(), "{:?}", result.failure);
-    let manifest =
-        |folder: &str| read_json(place.path().join("one/watch").join(folder).join("manifest.json"));
+    let manifest = |folder: &str| read_json(dir.path().join("one/watch").join(folder).join("manifest.json"));
     assert_eq!(manifest("visits/1/child")["run"], "one-watch-1");
     assert_eq!(manifest("child")["run"], "one-watch-2");
     assert_ne!(manifest("child")["seed"], manifest("visits/1/child")["seed"]);
@@ -453,10 +452,10 @@ async fn each_visit_has_a_child_of_its_own() {
 
 #[tokio::test(start_paused = true)]
 async fn the_seed_of_a_child_follows_from_that_of_its_parent() {
-    let place = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
     let seed = |name: &'static str, seed: u64| {
-        let (engine, _) = engine(kept_in(place.path()));
-        let manifest = place.path().join(name).join("watch/child/manifest.json");
+        let (engine, _) = engine(kept_in(dir.path()));
+        let manifest = dir.path().join(name).join("watch/child/manifest.json");
         async move {
             let start = engine.start_loaded(supervised("label=Watch", child()), Acts::new());
             start.run_id(name).seed(seed).await.unwrap().wait().await.unwrap();
@@ -493,8 +492,8 @@ async fn a_child_sees_the_values_of_stages_but_keeps_its_changes() {
 #[cfg(unix)]
 #[tokio::test]
 async fn a_childs_tools_run_in_its_working_folder() {
-    let place = tempfile::tempdir().unwrap();
-    std::fs::create_dir_all(place.path().join("sub/deep")).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(dir.path().join("sub/deep")).unwrap();
     let tool = "digraph tools { start -> where -> exit
         where [shape=parallelogram, tool_command=\"pwd > here.txt\"] }";
     for (attribute, expected) in [
@@ -502,14 +501,14 @@ async fn a_childs_tools_run_in_its_working_folder() {
         ("\"stack.child_workdir\"=\"sub/deep\"", "sub/deep"),
         ("label=Watch", ""),
     ] {
-        let engine = Engine::builder().working_dir(place.path()).build().unwrap();
+        let engine = Engine::builder().working_dir(dir.path()).build().unwrap();
         let run = engine
             .start_loaded(supervised(attribute, pipeline(tool)), Acts::new())
             .await
             .unwrap();
         let result = run.wait().await.unwrap();
         assert!(result.is_success(), "{:?}", result.failure);
-        let here = place.path().join(expected).join("here.txt");
+        let here = dir.path().join(expected).join("here.txt");
         assert!(here.is_file(), "{attribute}");
         std::fs::remove_file(here).unwrap();
     }
@@ -545,7 +544,7 @@ async fn what_cannot_be_supervised_is_refused_at_the_start() {
     let error = refused(unknown).await;
     assert!(error.to_string().contains("did you mean `wait`?"), "{error}");
     assert_eq!(codes(error), ["attribute_value"]);
-    // What the child lacks is told before the parent begins.
+    // Unmet requirements of the child are reported before the parent starts.
     let poor = pipeline(
         "digraph poor { start -> write -> build -> exit; write [prompt=Poem]; build [type=deploy] }",
     );
@@ -624,8 +623,8 @@ async fn pipelines_run_within_sixteen_others_and_no_deeper() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_child_goes_on_when_the_run_around_it_could_not_be_kept() {
-    let place = tempfile::tempdir().unwrap();
-    let run_dir = place.path().join("run");
+    let dir = tempfile::tempdir().unwrap();
+    let run_dir = dir.path().join("run");
     let graph = || {
         let parent = pipeline(
             "digraph parent {
@@ -637,7 +636,7 @@ async fn a_child_goes_on_when_the_run_around_it_could_not_be_kept() {
         );
         with_child(parent, "boss", child())
     };
-    // Once the child is at work, the record of the other branch cannot be written, one time.
+    // While the child is at work, one write of a record of the other branch fails.
     let begun = Arc::new(Notify::new());
     let full = Arc::new(AtomicBool::new(false));
     let (disk, journal) = (full.clone(), run_dir.join("journal.jsonl"));

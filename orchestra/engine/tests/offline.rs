@@ -1,4 +1,4 @@
-//! Runs that nobody executes: answered and ended without running a stage.
+//! Tests of runs that no process executes: they are answered and ended without running a stage.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
@@ -13,7 +13,7 @@ use orchestra_engine::{
 use orchestra_graph::Pipeline;
 use support::pipeline;
 
-/// Two branches, one of which asks while the other is at work, and a stage behind them.
+/// Returns a pipeline with two branches, one that asks a question and one that is busy, and a stage after them.
 fn asks() -> Pipeline {
     pipeline(
         r#"digraph {
@@ -41,7 +41,7 @@ fn engine() -> Engine {
     Engine::builder().build().unwrap()
 }
 
-/// Runs to the question and pauses there.
+/// Runs until the question is open, then pauses the run.
 async fn paused(pipeline: Pipeline, folder: &Path) {
     let run = engine().start_loaded(pipeline, ()).run_dir(folder).await.unwrap();
     while run.questions().is_empty() {
@@ -59,8 +59,8 @@ fn began(folder: &Path, node: &str) -> usize {
 
 #[tokio::test]
 async fn an_answer_is_taken_and_no_stage_is_run() {
-    let place = tempfile::tempdir().unwrap();
-    let folder = place.path().join("run");
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("run");
     paused(asks(), &folder).await;
     assert_eq!(began(&folder, "work"), 1);
     let answered = PausedRun::open(&folder)
@@ -78,7 +78,7 @@ async fn an_answer_is_taken_and_no_stage_is_run() {
     );
     assert_eq!((began(&folder, "work"), began(&folder, "after")), (1, 0));
 
-    // The answer counts: the run goes on behind the gate.
+    // The answer takes effect: the run resumes after the gate.
     let run = engine().resume_loaded(&folder, asks(), ()).await.unwrap();
     let mut events = run.events();
     loop {
@@ -98,8 +98,8 @@ async fn an_answer_is_taken_and_no_stage_is_run() {
 
 #[tokio::test]
 async fn an_answer_that_leads_to_the_end_ends_the_run() {
-    let place = tempfile::tempdir().unwrap();
-    let folder = place.path().join("run");
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("run");
     paused(last_gate(), &folder).await;
     let again = PausedRun::open(&folder)
         .unwrap()
@@ -124,13 +124,16 @@ async fn an_answer_that_leads_to_the_end_ends_the_run() {
         .answer("ask", Answer::choice("yes"))
         .await
         .unwrap_err();
-    assert!(matches!(over, OfflineError::Start(StartError::Over(_))), "{over}");
+    assert!(
+        matches!(over, OfflineError::Start(StartError::AlreadyFinished(_))),
+        "{over}"
+    );
 }
 
 #[tokio::test]
 async fn what_the_question_does_not_offer_is_refused_and_it_waits_on() {
-    let place = tempfile::tempdir().unwrap();
-    let folder = place.path().join("run");
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("run");
     paused(last_gate(), &folder).await;
     let events = || RunFolder::open(&folder).unwrap().events(1).unwrap().len();
     let before = events();
@@ -162,8 +165,8 @@ async fn what_the_question_does_not_offer_is_refused_and_it_waits_on() {
 
 #[tokio::test]
 async fn a_run_that_is_cancelled_is_over() {
-    let place = tempfile::tempdir().unwrap();
-    let folder = place.path().join("run");
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("run");
     paused(asks(), &folder).await;
     let cancelled = PausedRun::open(&folder)
         .unwrap()
@@ -174,13 +177,13 @@ async fn a_run_that_is_cancelled_is_over() {
     assert_eq!(cancelled.failure, Some(RunFailure::Cancelled { reason }));
     assert_eq!(began(&folder, "work"), 1);
     let over = engine().resume_loaded(&folder, asks(), ()).await.unwrap_err();
-    assert!(matches!(over, StartError::Over(_)), "{over}");
+    assert!(matches!(over, StartError::AlreadyFinished(_)), "{over}");
 }
 
 #[tokio::test]
 async fn a_run_that_somebody_executes_is_left_alone() {
-    let place = tempfile::tempdir().unwrap();
-    let folder = place.path().join("run");
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("run");
     let run = engine().start_loaded(asks(), ()).run_dir(&folder).await.unwrap();
     while run.questions().is_empty() {
         tokio::task::yield_now().await;

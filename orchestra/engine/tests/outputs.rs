@@ -1,4 +1,4 @@
-//! Output data of stations: asked for in the prompt, taken from the response (rule R11).
+//! Tests of the output data of model stages: requested in the prompt, taken from the response (rule R11).
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod support;
@@ -11,7 +11,7 @@ use orchestra_engine::{
 use serde_json::json;
 use support::{pipeline, short, text};
 
-/// Answers every stage alike, and keeps the prompts.
+/// A backend that gives every stage the same reply and collects the prompts.
 #[derive(Clone)]
 struct Says {
     reply: CodergenReply,
@@ -39,7 +39,7 @@ const REVIEW: &str = r#"digraph t {
     review [prompt="Review it.", output_keys="review_passed, test_failures,reviewer, , reviewer"]
 }"#;
 
-/// Runs the review with a backend that says this; gives the result and the events as lines.
+/// Runs the review with this reply. Returns the result and the events as lines.
 async fn review(reply: impl Into<CodergenReply>) -> (RunResult, Vec<String>) {
     let engine = Engine::builder().backend(Says::new(reply)).build().unwrap();
     let run = engine.start_loaded(pipeline(REVIEW), ()).await.unwrap();
@@ -73,10 +73,10 @@ async fn listed_keys_reach_the_context_with_their_types_and_others_do_not() {
 
 #[tokio::test]
 async fn the_prompt_asks_for_exactly_these_keys_and_is_kept() {
-    let place = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
     let says = Says::new(block("{}").as_str());
     let engine = Engine::builder().backend(says.clone()).build().unwrap();
-    let folder = place.path().join("run");
+    let folder = dir.path().join("run");
     let start = engine.start_loaded(pipeline(REVIEW), ()).run_dir(&folder);
     start.await.unwrap().wait().await.unwrap();
     let prompt = says.prompts.lock().unwrap()[0].clone();
@@ -141,15 +141,15 @@ async fn a_response_without_a_block_fails_as_output_parse_and_says_what_was_foun
 
 #[tokio::test]
 async fn a_malformed_block_fails_with_a_code_that_machines_read() {
-    let place = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
     let says = Says::new(block("{\"review_passed\": yes}").as_str());
     let engine = Engine::builder().backend(says).build().unwrap();
-    let folder = place.path().join("run");
+    let folder = dir.path().join("run");
     let start = engine.start_loaded(pipeline(REVIEW), ()).run_dir(&folder);
     let result = start.await.unwrap().wait().await.unwrap();
     let told = result.failure.unwrap().to_string();
     assert!(
-        told.contains("the last JSON code block is no JSON object (expected value"),
+        told.contains("the last JSON code block is not a JSON object (expected value"),
         "{told}"
     );
     let status = support::json(folder.join("review/status.json"));
@@ -176,7 +176,7 @@ async fn a_conditional_edge_sees_the_types_of_the_data() {
     }
 }
 
-/// Writes a status file beside its answer.
+/// A backend that writes a status file beside its answer.
 struct Writes(&'static str, &'static str);
 
 impl CodergenBackend for Writes {
@@ -230,8 +230,8 @@ async fn a_backend_that_gives_an_outcome_is_believed_and_what_it_lacks_is_said()
 #[tokio::test]
 async fn a_simulated_station_gives_what_the_script_says() {
     let script = Script::new().outcomes("review", [Outcome::success().set("review_passed", true)]);
-    let place = tempfile::tempdir().unwrap();
-    let folder = place.path().join("run");
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("run");
     let engine = Engine::builder().simulate(script).build().unwrap();
     let start = engine.start_loaded(pipeline(REVIEW), ()).run_dir(&folder);
     let result = start.await.unwrap().wait().await.unwrap();

@@ -1,4 +1,4 @@
-//! Parallel blocks in real runs: what is not needed any more really stops (rules P1 to P4).
+//! Tests of parallel blocks in real runs: branches that are not needed any longer really stop (rules P1 to P4).
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod support;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use orchestra_engine::{Engine, EventKind, Outcome, RunStatus, Script};
 use support::{Acts, pipeline, run, start};
 
-/// A block of some branches of kind `act` with attributes for the fan-out.
+/// Returns a block of branches of kind `act` with attributes for the fan-out.
 fn block(attributes: &str, branches: &[&str]) -> orchestra_graph::Pipeline {
     let edges: Vec<String> = branches
         .iter()
@@ -23,7 +23,7 @@ fn block(attributes: &str, branches: &[&str]) -> orchestra_graph::Pipeline {
     ))
 }
 
-/// Tells when it is dropped.
+/// Records the time at which it is dropped.
 struct Dropped(Arc<Mutex<Option<Instant>>>);
 
 impl Drop for Dropped {
@@ -116,7 +116,7 @@ async fn first_success_drops_the_others_at_once() {
     let result = run(block("join_policy=first_success", &["slow", "fast"]), acts).await;
     assert!(result.is_success());
     let dropped = dropped.lock().unwrap().unwrap();
-    // It would never end by itself.
+    // The branch would never end by itself.
     assert!(dropped.duration_since(began) < Duration::from_secs(30));
     assert_eq!(result.context.text("parallel.branch.slow.status"), "cancelled");
     assert_eq!(result.context.text("parallel.branch.fast.status"), "success");
@@ -125,13 +125,13 @@ async fn first_success_drops_the_others_at_once() {
 #[cfg(unix)]
 #[tokio::test]
 async fn fail_fast_kills_the_tools_of_the_other_branches() {
-    let place = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
     let text = "digraph t { start -> fan; fan [shape=component, error_policy=fail_fast]
             fan -> long -> join; fan -> bad -> join
             long [shape=parallelogram, tool_command=\"echo $$ > pid; exec sleep 300\"]
             bad [shape=parallelogram, tool_command=\"while [ ! -s pid ]; do :; done; exit 3\"]
             join [shape=tripleoctagon]; join -> exit }";
-    let engine = Engine::builder().working_dir(place.path()).build().unwrap();
+    let engine = Engine::builder().working_dir(dir.path()).build().unwrap();
     let began = Instant::now();
     let result = engine
         .start_loaded(pipeline(text), ())
@@ -147,7 +147,7 @@ async fn fail_fast_kills_the_tools_of_the_other_branches() {
         reason.contains("branch `bad`: ") && reason.contains("exit code 3"),
         "{reason}"
     );
-    let pid: i32 = std::fs::read_to_string(place.path().join("pid"))
+    let pid: i32 = std::fs::read_to_string(dir.path().join("pid"))
         .unwrap()
         .trim()
         .parse()
@@ -216,11 +216,11 @@ async fn events_tell_the_branches_and_which_stages_were_cut_short() {
 
 #[tokio::test]
 async fn a_node_on_two_branches_keeps_its_files_apart() {
-    let place = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
     let text = "digraph t { start -> fan; fan [shape=component]; fan -> a -> both -> join; fan -> b -> both
         a [prompt=A]; b [prompt=B]; both [prompt=Both]; join [shape=tripleoctagon]; join -> exit }";
     let engine = Engine::builder().simulate(Script::new()).build().unwrap();
-    let folder = place.path().join("run");
+    let folder = dir.path().join("run");
     let run = engine
         .start_loaded(pipeline(text), ())
         .run_dir(&folder)

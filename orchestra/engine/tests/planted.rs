@@ -1,5 +1,5 @@
-//! Pipes, links, sockets, folders and devices at the places of the files that the engine keeps for stages: no stage hangs,
-//! nothing outside of the run folder is written, and the run goes on.
+//! Tests with pipes, links, sockets, folders and devices at the paths of stage files: no stage hangs, nothing outside
+//! of the run folder is written, and the run continues.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
@@ -63,7 +63,7 @@ const PLANTS: [(&str, Plant); 8] = [
     ("file", file),
 ];
 
-/// The names of what the engine keeps for a stage, below the run folder.
+/// The names of the stage files of the engine, below the run folder.
 const NAMES: [&str; 10] = [
     "next",
     "next/status.json",
@@ -85,19 +85,19 @@ fn runtime() -> tokio::runtime::Runtime {
         .unwrap()
 }
 
-/// A place with a folder outside of the run folder, which nothing may change.
-struct Place {
+/// A temporary folder with a folder outside of the run folder, which nothing may change.
+struct Scratch {
     folder: tempfile::TempDir,
 }
 
-impl Place {
-    fn new() -> Place {
+impl Scratch {
+    fn new() -> Scratch {
         let folder = tempfile::tempdir_in("/dev/shm")
             .or_else(|_| tempfile::tempdir())
             .unwrap();
         fs::create_dir(folder.path().join("outside")).unwrap();
         fs::write(folder.path().join("outside/file"), "precious").unwrap();
-        Place { folder }
+        Scratch { folder }
     }
 
     fn run(&self, pipeline: Pipeline, stages: Acts) -> RunResult {
@@ -114,7 +114,7 @@ impl Place {
         })
     }
 
-    /// What stands below the run folder, whatever it is.
+    /// Returns a function that plants an obstacle below the run folder and replaces anything at that path.
     fn plant(&self, name: &'static str, plant: Plant) -> impl Fn(&Path) + Clone + Send + Sync + 'static {
         let outside = self.folder.path().join("outside");
         move |run: &Path| {
@@ -161,8 +161,8 @@ impl Place {
 fn what_is_planted_before_a_stage_does_not_keep_it_from_its_files() {
     for (kind, plant) in PLANTS {
         for name in NAMES {
-            let place = Place::new();
-            let planted = place.plant(name, plant);
+            let dir = Scratch::new();
+            let planted = dir.plant(name, plant);
             let stages = Acts::new().on("plant", move |stage| {
                 planted(stage.run_dir().unwrap());
                 std::future::ready(Outcome::success())
@@ -172,9 +172,9 @@ fn what_is_planted_before_a_stage_does_not_keep_it_from_its_files() {
                 next [shape=parallelogram, timeout=20s, tool_command="echo out; echo err >&2"] }"#,
             );
             let what = format!("{kind} at {name}");
-            let result = place.run(graph, stages);
+            let result = dir.run(graph, stages);
             assert_eq!(result.path, ["start", "plant", "next", "exit"], "{what}");
-            place.assert_kept(&what);
+            dir.assert_kept(&what);
         }
     }
 }
@@ -183,8 +183,8 @@ fn what_is_planted_before_a_stage_does_not_keep_it_from_its_files() {
 fn what_is_planted_between_visits_does_not_keep_a_stage_from_its_files() {
     for (kind, plant) in PLANTS {
         for name in NAMES {
-            let place = Place::new();
-            let planted = place.plant(name, plant);
+            let dir = Scratch::new();
+            let planted = dir.plant(name, plant);
             let stages = Acts::new().on("plant", move |stage| {
                 planted(stage.run_dir().unwrap());
                 std::future::ready(match stage.visit() {
@@ -198,13 +198,13 @@ fn what_is_planted_between_visits_does_not_keep_a_stage_from_its_files() {
                 next [shape=parallelogram, timeout=20s, tool_command="echo out; echo err >&2"] }"#,
             );
             let what = format!("{kind} at {name}");
-            let result = place.run(graph, stages);
+            let result = dir.run(graph, stages);
             assert_eq!(
                 result.path,
                 ["start", "next", "plant", "next", "plant", "exit"],
                 "{what}"
             );
-            place.assert_untouched(&what);
+            dir.assert_untouched(&what);
         }
     }
 }
@@ -225,7 +225,7 @@ fn what_a_stage_plants_for_its_own_next_attempt_does_not_keep_it_from_its_files(
             "tool_stderr.txt",
             "visits",
         ] {
-            let place = Place::new();
+            let dir = Scratch::new();
             let graph = pipeline(&format!(
                 r#"digraph t {{ start -> next -> exit
                 next [shape=parallelogram, timeout=20s, max_retries=1, "retry.base_delay_ms"=1, tool_command="
@@ -233,23 +233,23 @@ fn what_a_stage_plants_for_its_own_next_attempt_does_not_keep_it_from_its_files(
                 touch ../done; rm -rf {name}; {plant} {name}; exit 1"] }}"#
             ));
             let what = format!("{kind} at {name}");
-            let result = place.run(graph, Acts::new());
+            let result = dir.run(graph, Acts::new());
             assert_eq!(result.path, ["start", "next", "exit"], "{what}");
-            place.assert_kept(&what);
+            dir.assert_kept(&what);
         }
     }
 }
 
 #[test]
 fn what_was_moved_aside_is_kept_and_told() {
-    let place = Place::new();
-    let planted = place.plant("next/status.json", folder);
+    let dir = Scratch::new();
+    let planted = dir.plant("next/status.json", folder);
     let stages = Acts::new().on("plant", move |stage| {
         planted(stage.run_dir().unwrap());
         std::future::ready(Outcome::success())
     });
-    place.run(acts("start -> plant -> next -> exit"), stages);
-    let run = place.folder.path().join("run");
+    dir.run(acts("start -> plant -> next -> exit"), stages);
+    let run = dir.folder.path().join("run");
     assert!(run.join("next/.planted-1-status.json.aside/kept").is_file());
     let events = RunFolder::open(&run).unwrap().events(1).unwrap();
     let warning = events
@@ -272,8 +272,8 @@ fn what_is_planted_in_the_place_of_the_files_of_a_run_does_not_keep_it_from_goin
             "owner.lock",
             ".owner.lock.2.tmp",
         ] {
-            let place = Place::new();
-            let run = place.folder.path().join("run");
+            let dir = Scratch::new();
+            let run = dir.folder.path().join("run");
             let engine = Engine::builder().durability(Durability::Process).build().unwrap();
             let what = format!("{kind} at {name}");
             runtime().block_on(async {
@@ -288,7 +288,7 @@ fn what_is_planted_in_the_place_of_the_files_of_a_run_does_not_keep_it_from_goin
                 paused.pause("a test");
                 paused.wait().await.unwrap();
             });
-            place.plant(name, plant)(&run);
+            dir.plant(name, plant)(&run);
             let result = runtime().block_on(async {
                 let resumed = engine
                     .resume_loaded(&run, acts("start -> a -> b -> exit"), Acts::new())
@@ -300,12 +300,12 @@ fn what_is_planted_in_the_place_of_the_files_of_a_run_does_not_keep_it_from_goin
                         .unwrap_or_else(|error| panic!("{what}: {error}")),
                 )
             });
-            // A file of text is no checkpoint and holds no event: what it says is not believed, but it is in nobody's way.
+            // A text file is not a valid checkpoint and contains no event. It is ignored and blocks nothing.
             match result {
                 Ok(result) => assert_eq!(result.path, ["start", "a", "b", "exit"], "{what}"),
                 Err(error) => panic!("{what}: {error}"),
             }
-            place.assert_untouched(&what);
+            dir.assert_untouched(&what);
         }
     }
 }

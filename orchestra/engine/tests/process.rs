@@ -1,4 +1,4 @@
-//! What a command gets, what it gives back, and how it ends.
+//! Tests of the input, the output and the end of a command.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)]
 
@@ -21,7 +21,7 @@ async fn run(text: &str) -> ToolOutput {
         .unwrap()
 }
 
-/// Enough for a script to have set its traps, also on a busy machine.
+/// Enough time for a script to set its traps, even on a busy machine.
 const READY: Duration = Duration::from_secs(3);
 
 #[test]
@@ -35,7 +35,7 @@ fn exit_code_and_both_streams_come_back() {
             ("out\n", "err\n")
         );
         assert_eq!((output.stdout_bytes, output.stderr_bytes), (4, 4));
-        assert!(!output.truncated && !output.lossy && output.file_fault.is_none());
+        assert!(!output.truncated && !output.lossy && output.file_error.is_none());
     });
 }
 
@@ -58,7 +58,7 @@ async fn a_command_that_looks_like_an_option_is_a_command() {
 
 #[tokio::test]
 async fn only_allowed_variables_are_inherited() {
-    // The build sets variables for tests: one of them stands for a secret of our environment.
+    // Cargo sets variables for tests. One of them represents a secret in the environment of this process.
     let secret = std::env::var("CARGO_PKG_NAME").expect("set by cargo");
     let listing = run("env").await.stdout;
     assert!(
@@ -280,7 +280,7 @@ async fn output_files_hold_everything_up_to_their_limit() {
         .stdout_file(&out);
     let output = command.run().await.unwrap();
     assert_eq!(
-        (output.stdout_bytes, output.file_fault.is_none()),
+        (output.stdout_bytes, output.file_error.is_none()),
         (100_000, true)
     );
     let cut = "y\ny\ny\ny\ny\n\n[the rest is not written: the file limit is 10 bytes]\n";
@@ -322,7 +322,7 @@ async fn lines_are_shown_while_the_command_runs() {
             .directory(folder.path())
             .timeout(Duration::from_secs(30))
             .on_line(move |stream, line| {
-                // The command goes on only because its first line has been shown.
+                // The command only continues after its first line has been shown.
                 fs::write(&go, "").unwrap();
                 send.send((stream, line.to_owned())).unwrap();
             });
@@ -460,7 +460,7 @@ async fn no_process_and_no_zombie_is_left() {
     assert_eq!(processes_with("environ", id), [0; 0]);
 }
 
-/// The watchers that this process has started.
+/// Returns the watchers that this process has started.
 fn watchers() -> Vec<i32> {
     let own = format!("\nPPid:\t{}\n", std::process::id());
     let children = processes_with("status", &own);
@@ -492,6 +492,6 @@ async fn short_commands_are_quick() {
         assert!(run("true").await.exit.is_success());
         quickest = quickest.min(started.elapsed());
     }
-    // Not one of them would be, if each waited for the end of the output or for leftovers.
+    // No command would be this fast if each waited for the end of the output or for leftovers.
     assert!(quickest < Duration::from_millis(150), "{quickest:?}");
 }

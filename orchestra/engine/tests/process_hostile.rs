@@ -1,4 +1,4 @@
-//! Tools that do not want to end, and the death of the engine.
+//! Tests of tools that resist their end, and of the death of the engine.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)]
 
@@ -13,9 +13,10 @@ use process_support::{HOSTILE, assert_gone, on_both_runtimes, processes_with, to
 use tokio_util::sync::CancellationToken;
 
 const GRACE: Duration = Duration::from_millis(500);
-/// Enough for each script to be ready on a busy machine.
+/// Enough time for each script to be ready on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(3);
-/// A second is the figure for one tool on an idle machine; here a dozen burn all cores at once, beside whatever else runs.
+/// Time limit for the end of the tools. One tool on an idle machine needs a second, but here a dozen use all cores at
+/// once.
 const SLACK: Duration = Duration::from_secs(25);
 
 /// The name of the variable that turns the test `helper_engine` into an engine.
@@ -71,7 +72,7 @@ fn none_outlives_a_cancelled_token() {
 #[tokio::test]
 async fn none_outlives_its_leader() {
     for tool in HOSTILE {
-        // The tool is a background child here, and the leader ends as soon as it is ready.
+        // Here the tool is a background process, and the leader ends as soon as the tool is ready.
         let token = token();
         let folder = tempfile::tempdir().unwrap();
         let text = "mkfifo ready; (eval \"$TOOL\") >ready & read -r line <ready; echo \"leader saw $line\"";
@@ -103,7 +104,8 @@ async fn twenty_commands_at_once_do_not_disturb_each_other() {
     }
 }
 
-/// Not a test: started by `an_engine_killed_by_signal_9_leaves_nothing`, it runs all tools and says so.
+/// A helper process, not a test: `an_engine_killed_by_signal_9_leaves_nothing` starts it, it runs all tools and reports
+/// when they run.
 #[test]
 #[ignore = "a part of another test"]
 fn helper_engine() {

@@ -1,4 +1,4 @@
-//! Memory while tools write without end. Alone in its process: it measures the peak of all of it.
+//! A test of memory usage with tools that write without end. It is alone in its process because it measures the peak.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)]
 
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use orchestra_engine::process::{Exit, ShellCommand};
 
-/// The peak of the memory of this process, in bytes.
+/// Returns the peak memory of this process in bytes.
 fn peak() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status

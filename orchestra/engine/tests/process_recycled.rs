@@ -1,7 +1,7 @@
-//! Numbers of processes that are used again at once: nobody but the tools is killed.
+//! Tests with immediately reused process ids: only the tools are killed.
 //!
-//! Runs in a process namespace of its own that has few numbers, so that those of ended processes come to mean others all
-//! the time. The moment between a look and a kill is held open in the tests of `process/handle.rs`.
+//! They run in a process namespace with few process ids, so that ids are reused all the time. The tests of
+//! `process/handle.rs` cover the moment between a check and a kill.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
@@ -17,19 +17,19 @@ use std::time::Duration;
 use orchestra_engine::process::{Exit, ShellCommand};
 use process_support::{eventually, processes_with, token};
 
-/// The name of the variable that turns `helper_namespace` and `helper_engine` into what they are.
+/// The name of the variable that turns `helper_namespace` and `helper_engine` into helper processes.
 const TOKEN: &str = "HELPER_RECYCLED_TOKEN";
-/// How often an engine is killed, and how often a tool is ended.
+/// The number of times that an engine is killed, and that a tool is ended.
 const ROUNDS: usize = 4;
-/// How many innocents there are at a time.
+/// The number of concurrent unrelated processes.
 const INNOCENTS: usize = 4;
-/// The highest number of a process; after it, numbers begin again at 300.
+/// The highest process id. After it, ids restart at 300.
 const NUMBERS: &str = "400";
-/// How many processes of a tool there are at a time.
+/// The number of concurrent process chains of a tool.
 const CHAINS: usize = 8;
 
-/// A tool whose processes end at once, each behind the start of its successor: their numbers are free again before
-/// anybody can have done anything with them.
+/// Returns a tool whose processes end right after starting their successors, so that their ids are reused before
+/// anything can act on them.
 fn restless(token: &str) -> String {
     let hop = "setsid sh -c \"$HOP\" hop 1800.@ & exit".replace('@', token);
     let start = "setsid sh -c \"$HOP\" hop 1800.@ &".replace('@', token);
@@ -42,7 +42,7 @@ fn restless(token: &str) -> String {
 #[test]
 fn reused_numbers_kill_no_innocent() {
     let program = std::env::current_exe().unwrap();
-    // The shell is process 1 there, and reaps orphans.
+    // The shell is process 1 in the namespace and reaps orphans.
     let helper = "\"$0\" --ignored --exact helper_namespace --nocapture; exit $?";
     let mut command = Command::new("unshare");
     command.args([
@@ -68,7 +68,7 @@ fn reused_numbers_kill_no_innocent() {
     assert!(told.contains("1 passed"), "{told}");
 }
 
-/// Not a test: the namespace of the test above.
+/// A helper process, not a test: it runs in the namespace of the test above.
 #[test]
 #[ignore = "a part of another test"]
 fn helper_namespace() {
@@ -81,7 +81,7 @@ fn helper_namespace() {
         for _ in 0..INNOCENTS {
             scope.spawn(|| {
                 while !done.load(Ordering::Relaxed) {
-                    // Now and then all numbers are taken.
+                    // Starting fails when all process ids are in use.
                     let Ok(status) = Command::new("sleep").arg("0.005").status() else {
                         continue;
                     };
@@ -101,7 +101,7 @@ fn helper_namespace() {
     assert!(started > 50, "only {started} innocents");
 }
 
-/// Whether the highest number is one of the namespace, as from Linux 6.14 on, and not one of the machine.
+/// Returns whether the highest process id is a setting of the namespace, as since Linux 6.14, and not of the machine.
 fn has_own_numbers() -> bool {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
     let mut numbers = release
@@ -140,7 +140,7 @@ fn end_a_tool(token: &str) {
     });
 }
 
-/// Not a test: an engine that is killed.
+/// A helper process, not a test: an engine that is killed.
 #[test]
 #[ignore = "a part of another test"]
 #[allow(clippy::print_stdout)]

@@ -1,4 +1,4 @@
-//! Runs that stop and go on: in the same process here, in others in `tests/crash`.
+//! Tests of runs that stop and are resumed in the same process. Those in other processes are in `tests/crash`.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -17,7 +17,7 @@ use orchestra_graph::Pipeline;
 use serde_json::{Value, json};
 use support::{Acts, acts, pipeline};
 
-/// What stages began, with their attempt keys and whether they were told that they repeat.
+/// The stages that started, with their attempt keys and whether they repeat.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<(String, bool)>>>);
 
@@ -43,7 +43,7 @@ impl Log {
     }
 }
 
-/// Stages that log themselves; those that are named wait for ever in the first process.
+/// Returns stages that log themselves. Those in `stuck` wait forever.
 fn logging(log: &Log, nodes: &[&str], stuck: &[&str]) -> Acts {
     let mut all = Acts::new();
     for node in nodes {
@@ -101,8 +101,8 @@ const CHAIN: &str = "start -> a -> b -> c -> exit";
 
 #[tokio::test]
 async fn a_paused_run_goes_on_with_the_stage_that_was_in_flight() {
-    let place = tempfile::tempdir().unwrap();
-    let folder = place.path().join("run");
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("run");
     let log = Log::default();
     let run = engine()
         .start_loaded(acts(CHAIN), logging(&log, &["a", "b", "c"], &["b"]))
@@ -122,8 +122,8 @@ async fn a_paused_run_goes_on_with_the_stage_that_was_in_flight() {
     assert_eq!(again.keys(), ["b#1/1", "c#1/1"], "what is done is not done again");
     assert_eq!(again.repeats(), ["b#1/1"]);
 
-    // The end is that of a run that was never stopped.
-    let whole = place.path().join("whole");
+    // The end is the same as that of an uninterrupted run.
+    let whole = dir.path().join("whole");
     let run = engine()
         .start_loaded(acts(CHAIN), logging(&Log::default(), &["a", "b", "c"], &[]))
         .run_dir(&whole)
@@ -153,8 +153,8 @@ async fn a_paused_run_goes_on_with_the_stage_that_was_in_flight() {
 
 #[tokio::test]
 async fn a_run_that_is_over_is_not_gone_on_with() {
-    let place = tempfile::tempdir().unwrap();
-    let folder = place.path().join("run");
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("run");
     let run = engine()
         .start_loaded(acts(CHAIN), Acts::new())
         .run_dir(&folder)
@@ -168,7 +168,7 @@ async fn a_run_that_is_over_is_not_gone_on_with() {
     assert_eq!(error.to_string(), "run `one` has ended in success");
     assert_eq!(std::fs::read(folder.join("events.jsonl")).unwrap(), before);
 
-    let failed = place.path().join("failed");
+    let failed = dir.path().join("failed");
     let run = engine()
         .start_loaded(acts(CHAIN), Acts::new().fails("b", "no disk"))
         .run_dir(&failed);
@@ -185,8 +185,8 @@ async fn a_run_that_is_over_is_not_gone_on_with() {
 
 #[tokio::test(start_paused = true)]
 async fn a_back_off_goes_on_with_what_is_left_of_it() {
-    let place = tempfile::tempdir().unwrap();
-    let folder = place.path().join("run");
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("run");
     let graph = "start -> a -> exit; a [max_retries=3, retry_initial_delay=10s, retry_max_delay=10s, retry_jitter=false]";
     let fails = || Acts::new().fails("a", "busy");
     let clock = support::clock();
@@ -215,14 +215,14 @@ async fn a_back_off_goes_on_with_what_is_left_of_it() {
         panic!("the stage fails")
     };
     assert_eq!(result.error_history.len(), 4, "attempts before the stop count");
-    // Three seconds of the first wait are left, and two more waits follow.
+    // Three seconds of the first delay are left, and two more delays follow.
     assert_eq!(began.elapsed().as_secs(), 23);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_question_keeps_its_deadline() {
-    let place = tempfile::tempdir().unwrap();
-    let folder = place.path().join("run");
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("run");
     let gate = || {
         pipeline(
             r#"digraph { start -> ask; ask [shape=hexagon, timeout=1h, "human.default_choice"=no]
@@ -251,8 +251,8 @@ async fn a_question_keeps_its_deadline() {
 
 #[tokio::test]
 async fn a_question_that_nobody_could_answer_is_asked_again() {
-    let place = tempfile::tempdir().unwrap();
-    let folder = place.path().join("run");
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("run");
     let gate = || {
         pipeline(
             "digraph { start -> ask; ask [shape=hexagon]; ask -> exit [label=Ship]; ask -> back [label=Back]
@@ -287,8 +287,8 @@ const FAN: &str = "start -> fan; fan [shape=component, type=parallel, max_parall
 
 #[tokio::test]
 async fn branches_that_are_done_are_not_run_again() {
-    let place = tempfile::tempdir().unwrap();
-    let folder = place.path().join("run");
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("run");
     let log = Log::default();
     let nodes = ["a", "a2", "b", "c"];
     let run = engine()
@@ -297,7 +297,7 @@ async fn branches_that_are_done_are_not_run_again() {
         .await
         .unwrap();
     until(|| log.keys().len() == 4).await;
-    // The end of `b` is durable before `a2` can begin, because both are noted in order.
+    // The end of `b` is durable before `a2` starts, because both are recorded in order.
     paused(run).await;
     let again = Log::default();
     let resumed = engine().resume_loaded(&folder, acts(FAN), logging(&again, &nodes, &[]));
@@ -313,8 +313,8 @@ async fn branches_that_are_done_are_not_run_again() {
 
 #[tokio::test]
 async fn a_restarted_run_goes_on_in_its_last_life() {
-    let place = tempfile::tempdir().unwrap();
-    let folder = place.path().join("run");
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("run");
     let graph = "start -> a -> b; b -> exit [condition=\"context.life=2\"]; b -> a [loop_restart=true]
         graph [restart_keep=life]";
     let log = Log::default();
@@ -357,8 +357,8 @@ async fn a_restarted_run_goes_on_in_its_last_life() {
 
 #[tokio::test]
 async fn what_a_run_used_survives_and_its_budget_stops_it_where_it_is() {
-    let place = tempfile::tempdir().unwrap();
-    let folder = place.path().join("run");
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("run");
     let spend = |stage: StageContext| {
         stage.record_usage(Usage {
             input_tokens: 400,
@@ -384,7 +384,7 @@ async fn what_a_run_used_survives_and_its_budget_stops_it_where_it_is() {
         ("budget", "the run reached its budget: 1000 of 1000 tokens")
     );
     assert_eq!(result.path, ["start", "a", "b"]);
-    // The same budget stops it at once.
+    // With the same budget the run stops at once.
     let run = engine()
         .resume_loaded(&folder, acts(CHAIN), stages())
         .budget(budget(1_000))
@@ -409,8 +409,8 @@ async fn what_a_run_used_survives_and_its_budget_stops_it_where_it_is() {
 
 #[tokio::test]
 async fn a_changed_pipeline_is_refused_with_what_differs_and_accepted_by_name() {
-    let place = tempfile::tempdir().unwrap();
-    let folder = place.path().join("run");
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("run");
     let log = Log::default();
     let run = engine()
         .start_loaded(acts(CHAIN), logging(&log, &["a", "b", "c"], &["b"]))
@@ -427,7 +427,7 @@ async fn a_changed_pipeline_is_refused_with_what_differs_and_accepted_by_name() 
     };
     let told = told.to_string();
     assert!(told.contains("+ node lint") && told.contains("goal"), "{told}");
-    let StartError::Moved { reason, .. } = resume("start -> a -> c -> exit")
+    let StartError::IncompatibleState { reason, .. } = resume("start -> a -> c -> exit")
         .accept_changes()
         .await
         .unwrap_err()
@@ -444,15 +444,15 @@ async fn a_changed_pipeline_is_refused_with_what_differs_and_accepted_by_name() 
         .unwrap();
     assert_eq!(result.path, ["start", "a", "b", "lint", "c", "exit"]);
     assert_eq!(result.context.text("graph.goal"), "better");
-    // A run that is over has no use for another pipeline.
+    // A run that has ended does not accept another pipeline.
     let error = resume(CHAIN).await.unwrap_err();
-    assert_eq!(error.code(), "run_over");
+    assert_eq!(error.code(), "already_finished");
 }
 
 #[tokio::test]
 async fn a_run_is_replayed_from_any_checkpoint_and_the_first_stays_as_it_is() {
-    let place = tempfile::tempdir().unwrap();
-    let folder = place.path().join("run");
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("run");
     let count = |stage: StageContext| {
         let before = stage.context().get("count").and_then(Value::as_u64).unwrap_or(0);
         std::fs::write(stage.stage_dir().unwrap().join("note.txt"), stage.attempt_key()).unwrap();
@@ -482,7 +482,7 @@ async fn a_run_is_replayed_from_any_checkpoint_and_the_first_stays_as_it_is() {
     let before = std::fs::read(folder.join("journal.jsonl")).unwrap();
     for number in 0..6 {
         let name = format!("cp_{number:06}");
-        let target = place.path().join(&name);
+        let target = dir.path().join(&name);
         let replayed = engine()
             .replay_loaded(&folder, &name, acts(graph), stages())
             .run_dir(&target);
@@ -500,18 +500,18 @@ async fn a_run_is_replayed_from_any_checkpoint_and_the_first_stays_as_it_is() {
     assert_eq!(std::fs::read(folder.join("journal.jsonl")).unwrap(), before);
     let end = engine().replay_loaded(&folder, "cp_000006", acts(graph), stages());
     assert_eq!(
-        end.run_dir(place.path().join("end")).await.unwrap_err().code(),
+        end.run_dir(dir.path().join("end")).await.unwrap_err().code(),
         "nothing_to_replay"
     );
     let none = engine().replay_loaded(&folder, "cp_000099", acts(graph), stages());
     assert_eq!(
-        none.run_dir(place.path().join("none")).await.unwrap_err().code(),
+        none.run_dir(dir.path().join("none")).await.unwrap_err().code(),
         "store_no_checkpoint"
     );
     let unhandled = engine().replay_loaded(&folder, "cp_000001", acts(graph), ());
     assert_eq!(
         unhandled
-            .run_dir(place.path().join("unhandled"))
+            .run_dir(dir.path().join("unhandled"))
             .await
             .unwrap_err()
             .code(),
@@ -521,21 +521,21 @@ async fn a_run_is_replayed_from_any_checkpoint_and_the_first_stays_as_it_is() {
     let simulated = simulated.replay_loaded(&folder, "cp_000001", acts(graph), stages());
     assert_eq!(
         simulated
-            .run_dir(place.path().join("simulated"))
+            .run_dir(dir.path().join("simulated"))
             .await
             .unwrap_err()
             .code(),
         "simulated"
     );
     for name in ["end", "none", "unhandled", "simulated"] {
-        assert!(!place.path().join(name).exists(), "{name}");
+        assert!(!dir.path().join(name).exists(), "{name}");
     }
 }
 
 #[tokio::test]
 async fn without_a_journal_a_run_goes_on_from_where_it_was_paused() {
-    let place = tempfile::tempdir().unwrap();
-    let folder = place.path().join("run");
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("run");
     let light = || Engine::builder().durability(Durability::None).build().unwrap();
     let log = Log::default();
     let run = light()
@@ -556,8 +556,8 @@ async fn without_a_journal_a_run_goes_on_from_where_it_was_paused() {
 
 #[tokio::test]
 async fn a_child_goes_on_with_its_parent() {
-    let place = tempfile::tempdir().unwrap();
-    let folder = place.path().join("run");
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("run");
     let text = r#"digraph { start -> sub -> exit; sub [shape=folder, "subpipeline.file"="child.dot"] }"#;
     let child = "digraph child { node [type=act]; start [shape=Mdiamond, type=start]
         exit [shape=Msquare, type=exit]; start -> a -> b -> c -> exit }";

@@ -1,4 +1,4 @@
-//! Secrets stay out of everything that leaves a run, whichever way they come in.
+//! Tests that secrets from any source stay out of everything that leaves a run.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -14,12 +14,12 @@ use orchestra_engine::{
 use support::{Acts, pipeline};
 
 const SECRET: &str = "sk-live-0123456789/ab+cd==";
-/// In base64, in hexadecimal, in a URL.
+/// The secret in base64, in hexadecimal digits and in a URL.
 const BASE64: &str = "c2stbGl2ZS0wMTIzNDU2Nzg5L2FiK2NkPT0";
 const HEX: &str = "736b2d6c6976652d303132333435363738392f61622b63643d3d";
 const URL: &str = "sk-live-0123456789%2Fab%2Bcd%3D%3D";
 
-/// Puts the secret wherever a backend can put anything.
+/// A backend that puts the secret into everything that a backend can write.
 struct Leaky;
 
 impl CodergenBackend for Leaky {
@@ -74,9 +74,9 @@ fn no_file_tells(folder: &Path) -> usize {
 
 #[tokio::test]
 async fn a_secret_is_in_no_event_file_text_or_result() {
-    let place = tempfile::tempdir().unwrap();
-    // The pipeline itself does not hold it: the command gets it from a file, as real ones do.
-    let script = place.path().join("leak.sh");
+    let dir = tempfile::tempdir().unwrap();
+    // The pipeline itself does not contain the secret. The command reads it from a file, like real ones do.
+    let script = dir.path().join("leak.sh");
     let status = format!(r#"{{"outcome": "success", "notes": "{SECRET}"}}"#);
     let commands = [
         "printf 'sk-live-'; sleep 0.01".to_owned(),
@@ -101,7 +101,7 @@ async fn a_secret_is_in_no_event_file_text_or_result() {
             Ok(Answer::choice(format!("yes, {SECRET}")))
         }))
         .secrets([SECRET])
-        .runs_dir(place.path().join("runs"))
+        .runs_dir(dir.path().join("runs"))
         .on_event(move |event| {
             let event = serde_json::to_string(event).unwrap();
             events.lock().unwrap().push_str(&event);
@@ -134,12 +134,12 @@ async fn a_secret_is_in_no_event_file_text_or_result() {
 
 #[tokio::test]
 async fn a_secret_in_the_reason_of_a_stop_is_told_to_nobody() {
-    let place = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
     let engine = Engine::builder()
         .backend(Leaky)
         .interviewer(CallbackInterviewer::new(|_| std::future::pending()))
         .secrets([SECRET])
-        .runs_dir(place.path())
+        .runs_dir(dir.path())
         .build()
         .unwrap();
     let text = "digraph { start -> write -> exit; write [prompt=x] }";

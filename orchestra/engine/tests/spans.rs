@@ -1,5 +1,5 @@
-//! Runs and stages as tracing spans. Alone in its file: what a callsite has learnt of subscribers is shared by all
-//! tests of a process.
+//! Tests of the tracing spans of runs and stages. They are alone in their file, because all tests of a process share
+//! the interest of callsites in subscribers.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use support::{Acts, acts};
 
-/// Counts the spans that are made.
+/// A subscriber that counts the spans.
 struct Spans(Mutex<Vec<String>>);
 
 impl tracing::Subscriber for Spans {

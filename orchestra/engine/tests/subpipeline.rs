@@ -1,4 +1,4 @@
-//! Pipelines as stages of others (Attractor 9.4).
+//! Tests of pipelines as stages of other pipelines (Attractor 9.4).
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod children_support;
@@ -17,7 +17,7 @@ use orchestra_graph::Pipeline;
 use serde_json::json;
 use support::{Acts, acts, files, json as read_json, pipeline, short};
 
-/// A pipeline whose stage `part` runs this child.
+/// Returns a pipeline whose stage `part` runs this child.
 fn parent(attributes: &str, child: Pipeline) -> Pipeline {
     let named = format!("\"subpipeline.file\"=\"child.dot\", {attributes}");
     with_child(alone(&named), "part", child)
@@ -51,7 +51,7 @@ async fn run(pipeline: Pipeline, acts: Acts) -> RunResult {
     start(Engine::builder(), pipeline, acts).await.0
 }
 
-/// What a stage said in the log.
+/// Returns the log messages of the stage.
 fn logs(heard: &children_support::Heard) -> Vec<String> {
     let mut lines = lines(heard, "one", short);
     lines.retain(|line| line.starts_with("StageLog part: "));
@@ -117,11 +117,11 @@ async fn a_child_that_fails_is_a_failure_that_names_its_stage_and_keeps_its_outp
 
 #[tokio::test]
 async fn the_child_is_kept_in_the_folder_of_its_stage() {
-    let place = tempfile::tempdir().unwrap();
-    let builder = kept_in(place.path());
+    let dir = tempfile::tempdir().unwrap();
+    let builder = kept_in(dir.path());
     let (result, heard) = start(builder, parent("label=Part", child()), Acts::new()).await;
     assert!(result.is_success(), "{:?}", result.failure);
-    let folder = place.path().join("one/part/child");
+    let folder = dir.path().join("one/part/child");
     assert_eq!(read_json(folder.join("manifest.json"))["run"], "one-part-1");
     assert_eq!(
         support::event_lines(&folder).len(),
@@ -138,7 +138,7 @@ async fn the_child_is_kept_in_the_folder_of_its_stage() {
 
 #[tokio::test(start_paused = true)]
 async fn each_attempt_has_a_run_of_its_own() {
-    let place = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
     let tries = Arc::new(AtomicU32::new(0));
     let acts = Acts::new().on("build", move |_| {
         let first = tries.fetch_add(1, Ordering::SeqCst) == 0;
@@ -148,11 +148,11 @@ async fn each_attempt_has_a_run_of_its_own() {
             Outcome::success()
         })
     });
-    let builder = kept_in(place.path());
+    let builder = kept_in(dir.path());
     let (result, _) = start(builder, parent("max_retries=1", child()), acts).await;
     assert!(result.is_success(), "{:?}", result.failure);
     let run = |folder: &str| {
-        read_json(place.path().join("one/part").join(folder).join("manifest.json"))["run"].clone()
+        read_json(dir.path().join("one/part").join(folder).join("manifest.json"))["run"].clone()
     };
     assert_eq!(
         (run("child"), run("child-2")),
@@ -162,7 +162,7 @@ async fn each_attempt_has_a_run_of_its_own() {
 
 #[tokio::test(start_paused = true)]
 async fn branches_run_children_of_their_own_side_by_side() {
-    let place = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
     let acts = Acts::new().on("build", |stage| async move {
         tokio::time::sleep(Duration::from_secs(10)).await;
         Outcome::success().set("built", stage.run_id().to_string())
@@ -171,7 +171,7 @@ async fn branches_run_children_of_their_own_side_by_side() {
         part [shape=folder, \"subpipeline.file\"=\"child.dot\", \"subpipeline.outputs\"=built]; part -> join; join [shape=tripleoctagon]; join -> exit
         left [type=act]; right [type=act] }";
     let began = tokio::time::Instant::now();
-    let builder = kept_in(place.path());
+    let builder = kept_in(dir.path());
     let (result, _) = start(builder, with_child(pipeline(text), "part", child()), acts).await;
     assert!(result.is_success(), "{:?}", result.failure);
     assert_eq!(began.elapsed(), Duration::from_secs(10));
@@ -184,13 +184,13 @@ async fn branches_run_children_of_their_own_side_by_side() {
     };
     assert!(built(0).starts_with("one-fan-1-left-part-1"), "{results}");
     assert!(built(1).starts_with("one-fan-1-right-part-1"), "{results}");
-    let manifests = files(place.path())
+    let manifests = files(dir.path())
         .into_iter()
         .filter(|file| file.ends_with("child/manifest.json"));
     assert_eq!(manifests.count(), 2);
 }
 
-/// What a compiled pipeline and its handlers look like to the engine.
+/// A compiled pipeline and its handlers, as the engine sees them.
 struct Compiled(&'static Pipeline);
 
 impl Binding<Acts> for Compiled {
@@ -290,13 +290,13 @@ async fn what_cannot_be_run_is_refused_at_the_start() {
     let expected =
         "missing_child: node `part` runs the pipeline `lint.dot` (`subpipeline.file`), which was not loaded";
     assert!(told.starts_with(expected), "{told}");
-    // What the child lacks is told before the parent begins.
+    // Unmet requirements of the child are reported before the parent starts.
     let poor = pipeline("digraph poor { start -> ship -> exit; ship [type=deploy] }");
     let told = refused(Engine::builder(), parent("label=Part", poor)).await;
     assert!(told.starts_with("missing_handler: node `ship`"), "{told}");
 }
 
-/// A stage that never ends, and how often it was dropped.
+/// Returns a stage that never ends, the number of times that it was dropped, and a notification of its start.
 fn endless() -> (Acts, Arc<AtomicU32>, Arc<tokio::sync::Notify>) {
     struct Dropped(Arc<AtomicU32>);
     impl Drop for Dropped {
@@ -521,7 +521,7 @@ async fn a_simulated_stage_runs_its_child_simulated_unless_it_is_scripted_itself
 
 #[tokio::test]
 async fn a_stage_that_is_merely_dropped_ends_its_child_too() {
-    // A simulated stage is not asked to end itself: its future is dropped.
+    // A simulated stage is not cancelled by its token: its future is dropped.
     let (engine, heard) = engine(Engine::builder().simulate(Script::new()));
     let start = engine.start_loaded(parent("label=Part", pipeline(GATE)), Acts::new());
     let run = start.run_id("one").await.unwrap();

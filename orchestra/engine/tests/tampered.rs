@@ -1,4 +1,5 @@
-//! Stages that change the files of their own run while it goes: the run ends at once, and says which file it was.
+//! Tests of stages that change the files of their own run while it is in progress: the run ends at once and names the
+//! file.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
@@ -28,7 +29,7 @@ fn truncate(path: &Path) {
     file.set_len(10).unwrap();
 }
 
-/// Puts a copy in the place of the file.
+/// Replaces the file by a copy.
 fn replace(path: &Path) {
     let copy = path.with_extension("copy");
     fs::copy(path, &copy).unwrap();
@@ -39,7 +40,7 @@ fn remove(path: &Path) {
     fs::remove_file(path).unwrap();
 }
 
-/// Keeps the file under another name, so that it is not gone for those who have it open.
+/// Hides the file under another name, so that processes that have it open can still use it.
 fn hide(path: &Path) {
     fs::hard_link(path, path.with_extension("hidden")).unwrap();
     replace(path);
@@ -58,7 +59,7 @@ fn runtime() -> tokio::runtime::Runtime {
         .unwrap()
 }
 
-/// A run whose stage `b` changes a file; gives the code of the error and its text, and how often `c` ran.
+/// Runs a pipeline whose stage `b` changes a file. Returns the code and the text of the error, and how often `c` ran.
 fn tampered(
     folder: &Path,
     name: &'static str,
@@ -106,15 +107,15 @@ fn a_stage_that_changes_the_files_of_its_run_ends_it_with_the_name_of_the_file()
     for durability in [Durability::Full, Durability::Process] {
         for (name, changes) in changes {
             for (at, change) in changes.iter().enumerate() {
-                let place = tempfile::tempdir().unwrap();
-                let folder = place.path().join("run");
+                let dir = tempfile::tempdir().unwrap();
+                let folder = dir.path().join("run");
                 let (code, text, ran) = tampered(&folder, name, *change, durability);
                 assert_eq!(code, "store_tampered", "{name} {at}: {text}");
                 assert!(
                     text.contains(&format!("{name}` was changed while the run was going")),
                     "{text}"
                 );
-                // Events are handed over where the run waits, so the next stage may have begun.
+                // Events are only written when the run waits, so the next stage may have started.
                 assert!(
                     ran == 0 || name == "events.jsonl",
                     "{name} {at}: a stage ran on top of it"
@@ -127,8 +128,8 @@ fn a_stage_that_changes_the_files_of_its_run_ends_it_with_the_name_of_the_file()
 #[test]
 fn a_run_that_was_tampered_with_goes_on_when_the_loss_is_accepted() {
     for change in [append as Change, truncate, remove] {
-        let place = tempfile::tempdir().unwrap();
-        let folder = place.path().join("run");
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("run");
         tampered(&folder, "journal.jsonl", change, Durability::Process);
         let go_on = |how: fn(ResumeBuilder) -> ResumeBuilder| {
             runtime().block_on(async {
@@ -154,12 +155,12 @@ fn a_run_that_was_tampered_with_goes_on_when_the_loss_is_accepted() {
 #[test]
 fn a_run_whose_folder_was_removed_ends_at_once_and_makes_nothing_anew() {
     for inner in [false, true] {
-        let place = tempfile::tempdir().unwrap();
-        let folder = place.path().join("run");
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("run");
         let stages = Acts::new().on("b", move |stage| async move {
             let folder = stage.run_dir().unwrap().to_owned();
             match inner {
-                // All that is in it, and the folder stays.
+                // Remove everything in the folder, but not the folder itself.
                 true => {
                     for entry in fs::read_dir(&folder).unwrap() {
                         let path = entry.unwrap().path();
@@ -168,7 +169,7 @@ fn a_run_whose_folder_was_removed_ends_at_once_and_makes_nothing_anew() {
                 }
                 false => fs::remove_dir_all(&folder).unwrap(),
             }
-            // It would go on for ever.
+            // Without an error the stage would run forever.
             std::future::pending().await
         });
         let error = runtime().block_on(async {

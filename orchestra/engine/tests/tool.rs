@@ -1,4 +1,4 @@
-//! Tool stages: commands, their environment, their files, their failures.
+//! Tests of tool stages: commands, their environment, their files, their failures.
 #![allow(clippy::unwrap_used, clippy::panic)]
 #![cfg(unix)]
 
@@ -16,7 +16,7 @@ use serde_json::json;
 use support::{FileCall, HookedFiles, json, pipeline, text};
 use tokio::sync::{Notify, mpsc};
 
-/// A pipeline of one tool; more attributes of it and more edges may be given.
+/// Returns a pipeline with one tool, with further attributes and edges.
 fn tool(command: &str, attributes: &str, edges: &str) -> orchestra_graph::Pipeline {
     let command = command.replace('\\', "\\\\").replace('"', "\\\"");
     pipeline(&format!(
@@ -92,14 +92,14 @@ async fn a_failure_can_be_routed_by_its_exit_code() {
 
 #[tokio::test]
 async fn a_command_is_told_its_folders_and_finds_its_prompt() {
-    let place = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
     let graph = tool(
         r#"test "$(cat "$ORCHESTRA_PROMPT_FILE")" = 'Build $it' && pwd > "$ORCHESTRA_STAGE_DIR/pwd" && echo "$ORCHESTRA_NODE_ID" && ls "$ORCHESTRA_RUN_DIR""#,
         ", prompt=\"Build $it\"",
         "",
     );
     let work = tempfile::tempdir().unwrap();
-    let builder = Engine::builder().runs_dir(place.path()).working_dir(work.path());
+    let builder = Engine::builder().runs_dir(dir.path()).working_dir(work.path());
     let result = run_with(builder, graph).await;
     assert!(result.is_success(), "{:?}", result.failure);
     let folder = result.run_dir.unwrap();
@@ -133,7 +133,8 @@ async fn without_a_run_folder_a_command_has_temporary_ones() {
     assert!(!folder.is_empty() && !std::path::Path::new(&folder).exists());
 }
 
-/// What a command sees of some variables that cargo sets for the test, with what its node and its graph say.
+/// Returns the values that a command sees of some variables that cargo sets for the test, with these attributes of the
+/// node and the graph.
 async fn seen(builder: EngineBuilder, node: &str, graph: &str) -> String {
     let command = "echo \"${CARGO_PKG_NAME-none} ${CARGO_MANIFEST_DIR-none} ${ADDED-none}\"";
     let result = run_with(builder, tool(command, node, graph)).await;
@@ -175,7 +176,7 @@ async fn a_command_may_begin_with_an_empty_environment() {
     assert_eq!(said, "NAME none none");
     let said = seen(engine().inherit_env(["CARGO_MANIFEST_DIR"]), "", empty).await;
     assert_eq!(said, "none DIR none");
-    // What the shell sets itself is not of the environment.
+    // The shell itself sets some variables that are not in the environment.
     let result = run("env", ", tool_env_inherit=false").await;
     let output = result.context.text("tool.output");
     let names = output.lines().filter_map(|line| Some(line.split_once('=')?.0));
@@ -231,8 +232,8 @@ async fn a_command_does_not_see_what_is_known_to_be_secret() {
 
 #[tokio::test]
 async fn the_prompt_reaches_the_shell_only_as_a_file() {
-    let place = tempfile::tempdir().unwrap();
-    let trap = place.path().join("trap");
+    let dir = tempfile::tempdir().unwrap();
+    let trap = dir.path().join("trap");
     let prompt = format!(
         ", prompt=\"$(touch {0}); `touch {0}`; '; touch {0}\"",
         trap.display()
@@ -249,7 +250,7 @@ async fn a_command_may_write_its_own_status() {
     assert!(result.is_success(), "{:?}", result.failure);
     assert_eq!(
         result.outcomes.get("a").unwrap().status,
-        Status::of("needs_review")
+        Status::from_name("needs_review")
     );
     assert_eq!(result.context.get("found"), Some(&json!(2)));
     assert_eq!(result.context.get("tool.exit_code"), Some(&json!(1)));
@@ -297,7 +298,7 @@ async fn auto_status_fills_in_a_success_where_none_was_written() {
 
 #[tokio::test]
 async fn a_status_planted_for_a_later_stage_does_not_speak_for_it() {
-    let place = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
     let graph = pipeline(
         r#"digraph t {
             start -> a -> b -> exit
@@ -305,7 +306,7 @@ async fn a_status_planted_for_a_later_stage_does_not_speak_for_it() {
             b [shape=parallelogram, tool_command="exit 1"]
         }"#,
     );
-    let result = run_with(Engine::builder().runs_dir(place.path()), graph).await;
+    let result = run_with(Engine::builder().runs_dir(dir.path()), graph).await;
     assert_eq!(
         result.failure.unwrap().to_string(),
         "stage `b` failed: exit code 1"
@@ -326,8 +327,8 @@ async fn output_without_end_is_kept_within_bounds() {
 
 #[tokio::test]
 async fn a_command_that_hangs_and_ignores_term_is_gone_when_the_stage_returns() {
-    let place = tempfile::tempdir().unwrap();
-    let pid = place.path().join("pid");
+    let dir = tempfile::tempdir().unwrap();
+    let pid = dir.path().join("pid");
     let command = format!(
         "trap '' TERM; echo $$ > {}; while :; do sleep 1; done",
         pid.display()
@@ -345,8 +346,8 @@ async fn a_command_that_hangs_and_ignores_term_is_gone_when_the_stage_returns() 
 
 #[tokio::test]
 async fn a_cancelled_run_has_ended_its_command_when_it_returns() {
-    let place = tempfile::tempdir().unwrap();
-    let pid = place.path().join("pid");
+    let dir = tempfile::tempdir().unwrap();
+    let pid = dir.path().join("pid");
     let command = format!("echo $$ > {0}.new; mv {0}.new {0}; exec sleep 600", pid.display());
     let engine = Engine::builder().build().unwrap();
     let run = engine.start_loaded(tool(&command, "", ""), ()).await.unwrap();
@@ -377,7 +378,7 @@ async fn a_command_that_cannot_be_run_says_why() {
     assert!(told.contains("/not/there"), "{told}");
 }
 
-/// Starts its commands late, as a process does that is frozen just before.
+/// A runner that starts its commands late, like a process that was suspended just before.
 struct Frozen {
     holds: mpsc::UnboundedSender<()>,
     thawed: Arc<Notify>,
@@ -388,7 +389,7 @@ impl ProcessRunner for Frozen {
     fn run<'a>(&'a self, command: ShellCommand) -> ProcessFuture<'a> {
         let (thawed, ended) = (self.thawed.clone(), self.ended.clone());
         self.holds.send(()).unwrap();
-        // The engine may notice the loss before, and drop the stage.
+        // The engine may notice the loss first and drop the stage, so use a task of its own.
         let late = tokio::spawn(async move {
             thawed.notified().await;
             let ran = SystemProcesses.run(command).await;
@@ -411,10 +412,10 @@ async fn a_command_that_was_about_to_start_does_not_when_its_run_is_over() {
     take_over_before_a_command(true).await;
 }
 
-/// Takes a run over just before it starts a command, which it goes on to do, perhaps when it has noticed.
+/// Takes over a run just before its first owner starts a command. With `noticed`, the owner notices the takeover first.
 async fn take_over_before_a_command(noticed: bool) {
-    let place = tempfile::tempdir().unwrap();
-    let (run_dir, log) = (place.path().join("run"), place.path().join("log"));
+    let dir = tempfile::tempdir().unwrap();
+    let (run_dir, log) = (dir.path().join("run"), dir.path().join("log"));
     let graph = || tool(&format!("echo ran >> {}", log.display()), "", "");
     let (holds, mut held) = mpsc::unbounded_channel();
     let (ended, mut end) = mpsc::unbounded_channel();
@@ -432,7 +433,7 @@ async fn take_over_before_a_command(noticed: bool) {
     assert!(second.await.unwrap().wait().await.unwrap().is_success());
     let first = tokio::spawn(first.wait());
     if noticed {
-        // The engine looks at the lock from time to time.
+        // The engine checks the lock from time to time.
         while !first.is_finished() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -445,15 +446,15 @@ async fn take_over_before_a_command(noticed: bool) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_does_not_start_when_the_run_is_taken_over_behind_the_last_look() {
-    let place = tempfile::tempdir().unwrap();
-    let (run_dir, log) = (place.path().join("run"), place.path().join("log"));
+    let dir = tempfile::tempdir().unwrap();
+    let (run_dir, log) = (dir.path().join("run"), dir.path().join("log"));
     let graph = || tool(&format!("echo ran >> {}", log.display()), "", "");
     let (looked, mut look) = mpsc::unbounded_channel();
     let (thaw, thawed) = std::sync::mpsc::channel::<()>();
     let (looks, thawed) = (AtomicUsize::new(0), Mutex::new(thawed));
     let files = HookedFiles::new(move |call| {
         let of_command = std::thread::current().name() == Some("orchestra-tool");
-        // It is frozen behind the second look at its lock, just before it starts the command.
+        // Suspend it after the second check of its lock, just before it starts the command.
         if matches!(call, FileCall::Looked) && of_command && looks.fetch_add(1, Ordering::SeqCst) == 1 {
             looked.send(()).unwrap();
             thawed.lock().unwrap().recv().unwrap();

@@ -1,4 +1,4 @@
-//! What stages use of models and which tools they call, told by events.
+//! Tests of the events about the model usage and the tool calls of stages.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod support;
@@ -18,7 +18,7 @@ const CALL: Usage = Usage {
     cost_micros: 12_500,
 };
 
-/// The events of a run.
+/// Returns the events of a run.
 async fn heard(engine: &Engine, pipeline: Pipeline, acts: Acts) -> Vec<RunEvent> {
     let run = engine.start_loaded(pipeline, acts).await.unwrap();
     let mut events = run.events();
@@ -30,7 +30,7 @@ async fn heard(engine: &Engine, pipeline: Pipeline, acts: Acts) -> Vec<RunEvent>
     heard
 }
 
-/// What each attempt used, as `node/attempt`, in the order of their ends.
+/// Returns the usage of each attempt, as `node/attempt`, in the order of their ends.
 fn usages(events: &[RunEvent]) -> Vec<(String, Option<Usage>)> {
     let ended = events.iter().filter_map(|event| match &event.kind {
         EventKind::StageCompleted {
@@ -107,7 +107,7 @@ async fn branches_that_run_one_node_keep_their_usage_apart() {
     assert_eq!(both, [10, 1_000]);
 }
 
-/// Says what it used, and fails where the prompt says so.
+/// A backend that reports its usage, and fails if the prompt says so.
 struct Meter;
 
 impl CodergenBackend for Meter {
@@ -161,7 +161,7 @@ async fn a_fan_in_that_asks_the_model_tells_what_it_used() {
     assert_eq!(join.unwrap().1, Some(CALL));
 }
 
-/// The tool calls of a run: node, tool, and why it failed.
+/// Returns the tool calls of a run: node, tool, and error.
 fn calls(events: &[RunEvent]) -> Vec<(String, String, Option<String>)> {
     let calls = events.iter().filter_map(|event| match &event.kind {
         EventKind::ToolCallCompleted {

@@ -1,4 +1,4 @@
-//! The seam for workspaces: when files are given and kept, and what the machine keeps of them.
+//! Tests of the workspace interface: when files are provided and saved, and which snapshots the machine stores.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -17,11 +17,11 @@ use orchestra_engine::{
 use serde_json::{Value, json};
 use support::pipeline;
 
-/// Counts, for each line, how often its files were kept; tells what it was asked.
+/// A workspace that counts, for each execution path, how often its files were saved, and logs all calls.
 #[derive(Clone, Default)]
 struct Counting {
     told: Arc<Mutex<Vec<String>>>,
-    /// The node behind which something is left open.
+    /// The node after which something is left unfinished.
     leaves_open: Option<&'static str>,
 }
 
@@ -67,14 +67,15 @@ impl WorkspaceSession for Counting {
         self.tell(format!(
             "enter {} {} {}{over} {joined:?}",
             stage.stage().attempt_key(),
-            stage.line(),
+            stage.path_id(),
             count(stage)
         ));
         let fails = stage.stage().node().id() == "lost";
         Box::pin(async move {
-            match fails {
-                true => Err(WorkspaceError::new("no_files", "there are no files")),
-                false => Ok(Workplace::new("work", BTreeMap::new())),
+            if fails {
+                Err(WorkspaceError::new("no_files", "there are no files"))
+            } else {
+                Ok(Workplace::new("work", BTreeMap::new()))
             }
         })
     }
@@ -111,7 +112,7 @@ impl WorkspaceSession for Counting {
     }
 }
 
-/// Answers where it works; hangs where the prompt says so, and notes a step before.
+/// A backend that answers with its working folder. If the prompt says so, it notes a step and hangs.
 struct Here;
 
 impl CodergenBackend for Here {
@@ -132,7 +133,7 @@ fn engine(counting: &Counting, runs: &Path) -> EngineBuilder {
     Engine::builder()
         .backend(Here)
         .workspace(counting.clone())
-        // The workspace says where stages work, also when a run goes on.
+        // The workspace determines where stages work, also when a run is resumed.
         .working_dir("/elsewhere")
         .durability(Durability::Process)
         .runs_dir(runs)
@@ -140,9 +141,9 @@ fn engine(counting: &Counting, runs: &Path) -> EngineBuilder {
 
 #[tokio::test]
 async fn each_attempt_is_given_files_and_its_line_keeps_what_came_of_them() {
-    let place = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
     let counting = Counting::default();
-    let engine = engine(&counting, place.path()).build().unwrap();
+    let engine = engine(&counting, dir.path()).build().unwrap();
     let flow = pipeline(
         "digraph { start -> a -> b -> exit; a [prompt=x]
             b [prompt=fail, max_retries=1, retry_initial_delay=1ms, retry_jitter=false]; b -> c [condition=\"outcome=fail\"]
@@ -183,9 +184,9 @@ async fn each_attempt_is_given_files_and_its_line_keeps_what_came_of_them() {
 
 #[tokio::test]
 async fn branches_begin_with_the_files_of_the_line_around_them_and_are_joined() {
-    let place = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
     let counting = Counting::default();
-    let engine = engine(&counting, place.path()).build().unwrap();
+    let engine = engine(&counting, dir.path()).build().unwrap();
     let flow = pipeline(
         "digraph { start -> a -> fan; fan [shape=component, max_parallel=1]; fan -> left -> join; fan -> right -> join
             join [shape=tripleoctagon]; join -> z -> exit
@@ -214,14 +215,14 @@ async fn branches_begin_with_the_files_of_the_line_around_them_and_are_joined() 
 
 #[tokio::test]
 async fn a_run_that_leaves_something_open_does_not_end_as_a_success() {
-    let place = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
     let text = "digraph { start -> a -> b -> exit; a [prompt=x]; b [prompt=x] }";
     for (open, ends) in [("a", true), ("b", false)] {
         let counting = Counting {
             leaves_open: Some(open),
             ..Counting::default()
         };
-        let engine = engine(&counting, place.path()).build().unwrap();
+        let engine = engine(&counting, dir.path()).build().unwrap();
         let result = engine
             .start_loaded(pipeline(text), ())
             .await
@@ -234,12 +235,12 @@ async fn a_run_that_leaves_something_open_does_not_end_as_a_success() {
             assert_eq!(reason, "something is open");
         }
     }
-    // In a branch it fails the branch.
+    // In a branch, it fails the branch.
     let counting = Counting {
         leaves_open: Some("left"),
         ..Counting::default()
     };
-    let engine = engine(&counting, place.path()).build().unwrap();
+    let engine = engine(&counting, dir.path()).build().unwrap();
     let flow = pipeline(
         "digraph { start -> fan; fan [shape=component]; fan -> left -> join; fan -> right -> join
             join [shape=tripleoctagon]; join -> exit; left [prompt=x]; right [prompt=x] }",
@@ -250,9 +251,9 @@ async fn a_run_that_leaves_something_open_does_not_end_as_a_success() {
 
 #[tokio::test]
 async fn files_that_cannot_be_had_fail_the_stage_and_its_handler_is_not_called() {
-    let place = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
     let counting = Counting::default();
-    let engine = engine(&counting, place.path()).build().unwrap();
+    let engine = engine(&counting, dir.path()).build().unwrap();
     let flow = pipeline("digraph { start -> lost -> exit; lost [prompt=x, max_retries=3] }");
     let result = engine.start_loaded(flow, ()).await.unwrap().wait().await.unwrap();
     assert_eq!(result.status, RunStatus::Fail);
@@ -264,10 +265,10 @@ async fn files_that_cannot_be_had_fail_the_stage_and_its_handler_is_not_called()
 
 #[tokio::test]
 async fn a_run_that_goes_on_has_the_files_of_its_last_checkpoint() {
-    let place = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
     let counting = Counting::default();
     let flow = || pipeline("digraph { start -> a -> b -> exit; a [prompt=x]; b [prompt=hang] }");
-    let first = engine(&counting, place.path()).build().unwrap();
+    let first = engine(&counting, dir.path()).build().unwrap();
     let run = first.start_loaded(flow(), ()).run_id("first").await.unwrap();
     let folder = run.run_dir().unwrap().to_owned();
     while !counting.told().contains(&"save b#1/1".to_owned()) {
@@ -294,13 +295,13 @@ async fn a_run_that_goes_on_has_the_files_of_its_last_checkpoint() {
             "save b#1/1",
             "end Paused",
             "open {\"of\":\"first\"}",
-            // What it noted, it goes on behind.
+            // The stage resumes after its last note.
             "enter b#1/1 session 101 []",
             "leave b#1/1 success",
             "end Over",
         ]
     );
-    // From where `a` had ended; the new run is told what the other one kept.
+    // From the end of `a`. The workspace of the new run gets the data that the old one saved.
     let replayed = first
         .replay_loaded(&folder, "a#1/1", flow(), ())
         .run_id("second")
@@ -331,12 +332,12 @@ async fn a_run_that_goes_on_has_the_files_of_its_last_checkpoint() {
 
 #[tokio::test]
 async fn a_run_that_began_without_a_workspace_goes_on_without() {
-    let place = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
     let flow = || pipeline("digraph { start -> a -> b -> exit; a [prompt=x]; b [prompt=hang] }");
     let plain = Engine::builder()
         .backend(Here)
         .durability(Durability::Process)
-        .runs_dir(place.path());
+        .runs_dir(dir.path());
     let run = plain.build().unwrap().start_loaded(flow(), ()).await.unwrap();
     let folder = run.run_dir().unwrap().to_owned();
     let mut events = run.events();
@@ -348,7 +349,7 @@ async fn a_run_that_began_without_a_workspace_goes_on_without() {
     run.pause("lunch");
     assert_eq!(run.wait().await.unwrap().status, RunStatus::Paused);
     let counting = Counting::default();
-    let engine = engine(&counting, place.path()).build().unwrap();
+    let engine = engine(&counting, dir.path()).build().unwrap();
     let run = engine.resume_loaded(&folder, flow(), ()).await.unwrap();
     run.cancel("enough");
     run.wait().await.unwrap();

@@ -1,6 +1,7 @@
-//! W6: parse and check pipelines of 10, 1,000 and 10,000 nodes, beside a bare scan of the same bytes.
+//! W6: measures parsing and checking of pipelines of 10, 1,000 and 10,000 nodes, compared with a plain scan of the
+//! bytes.
 //!
-//! `cargo bench -p orchestra-graph --bench load`; one JSON line a size.
+//! Run with `cargo bench -p orchestra-graph --bench load`. Prints one JSON line per size.
 
 #![allow(clippy::print_stdout)]
 
@@ -10,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use orchestra_graph::{LoadOptions, Source, load, parse};
 
-/// A pipeline of `nodes` stages with three edges each, prompts, classes, clusters and a stylesheet.
+/// Returns a pipeline of `nodes` stages with three edges each, prompts, classes, clusters and a stylesheet.
 fn pipeline(nodes: usize) -> String {
     let mut text = String::from(
         "digraph bench {\n    graph [goal=\"Ship the change\", default_max_retries=2, retry_target=\"n0\",\n        \

@@ -1,9 +1,9 @@
-//! What the checks and the table need to know of a graph, computed once.
+//! The properties of a graph that the checks and the table need, computed once.
 
 use std::collections::HashMap;
 
 use crate::attribute::{Key, Known};
-use crate::condition::{ConditionFault, Expression, parse_condition};
+use crate::condition::{ConditionError, Expression, parse_condition};
 use crate::joins::Joins;
 use crate::kind;
 use crate::model::{Edge, EdgeIndex, Graph, NodeIndex};
@@ -23,15 +23,15 @@ use serde_json::Value as Json;
 /// ```
 #[derive(Clone, Debug)]
 pub enum EdgeCondition {
-    /// None: the edge is unconditional.
+    /// No condition: the edge is unconditional.
     None,
-    /// A condition.
+    /// A valid condition.
     Parsed(Expression),
-    /// Text that is no condition; the fault's range lies in the attribute's text.
-    Faulty(Known, ConditionFault),
+    /// Text that is not a valid condition. The range of the error refers to the text of this attribute.
+    Faulty(Known, ConditionError),
 }
 
-/// Edges grouped by one of their ends, in rows.
+/// Edges grouped by one of their ends, as compressed rows.
 #[derive(Clone, Debug, Default)]
 struct Rows {
     starts: Vec<u32>,
@@ -41,7 +41,7 @@ struct Rows {
 impl Rows {
     fn new(nodes: usize, edges: &[Edge], end: impl Fn(&Edge) -> NodeIndex) -> Rows {
         let mut starts = vec![0u32; nodes + 1];
-        // An edge that lacks one of its ends, as only a graph changed by hand may hold, belongs to no node.
+        // An edge that lacks one of its ends belongs to no node. Only a manually changed graph has such an edge.
         let whole = |edge: &Edge| edge.from.at() < nodes && edge.to.at() < nodes;
         for edge in edges.iter().filter(|edge| whole(edge)) {
             starts[end(edge).at() + 1] += 1;
@@ -67,7 +67,7 @@ impl Rows {
     }
 }
 
-/// A graph with what follows from it: adjacency, conditions, start and exit, handler kinds.
+/// A graph with its derived properties: adjacency, conditions, start and exit, handler kinds.
 ///
 /// ```
 /// use orchestra_graph::{Analysis, LoadOptions, Source, load};
@@ -80,7 +80,8 @@ pub struct Analysis<'g> {
     source: &'g Source,
     outgoing: Rows,
     incoming: Rows,
-    /// The distinct conditions, none first, and which of them each edge has: few texts stand on many edges.
+    /// The distinct conditions, starting with [`EdgeCondition::None`]. `condition_of` holds the index of each edge's
+    /// condition, because few texts appear on many edges.
     conditions: Vec<EdgeCondition>,
     condition_of: Vec<u32>,
     starts: Vec<NodeIndex>,
@@ -88,7 +89,7 @@ pub struct Analysis<'g> {
 }
 
 impl<'g> Analysis<'g> {
-    /// Analyses a graph; the source is what its spans refer to. Edges without both ends are left out.
+    /// Analyses a graph. The spans of the graph refer to the source. Edges without both ends are ignored.
     pub fn new(graph: &'g Graph, source: &'g Source) -> Analysis<'g> {
         let nodes = graph.nodes.len();
         let (conditions, condition_of) = conditions(&graph.edges);
@@ -104,91 +105,91 @@ impl<'g> Analysis<'g> {
         }
     }
 
-    /// The graph.
+    /// Returns the graph.
     pub fn graph(&self) -> &'g Graph {
         self.graph
     }
 
-    /// The text that the graph's spans refer to.
+    /// Returns the text that the spans of the graph refer to.
     pub fn source(&self) -> &'g Source {
         self.source
     }
 
-    /// The edges out of a node, in the order of the file; none for a node of another graph.
+    /// Returns the edges out of a node, in the order of the file. Returns none for a node of another graph.
     pub fn outgoing(&self, node: NodeIndex) -> &[EdgeIndex] {
         self.outgoing.of(node)
     }
 
-    /// The edges into a node, in the order of the file; none for a node of another graph.
+    /// Returns the edges into a node, in the order of the file. Returns none for a node of another graph.
     pub fn incoming(&self, node: NodeIndex) -> &[EdgeIndex] {
         self.incoming.of(node)
     }
 
-    /// The condition of an edge; none for an edge of another graph.
+    /// Returns the condition of an edge; [`EdgeCondition::None`] for an edge of another graph.
     pub fn condition(&self, edge: EdgeIndex) -> &EdgeCondition {
         self.conditions
             .get(self.condition_id(edge))
             .unwrap_or(&EdgeCondition::None)
     }
 
-    /// The place of an edge's condition among the distinct ones; 0 is none.
+    /// Returns the index of an edge's condition among the distinct ones; 0 means no condition.
     pub(crate) fn condition_id(&self, edge: EdgeIndex) -> usize {
         self.condition_of.get(edge.at()).map_or(0, |id| *id as usize)
     }
 
-    /// The distinct conditions; the first is none.
+    /// Returns the distinct conditions. The first is [`EdgeCondition::None`].
     pub(crate) fn conditions(&self) -> &[EdgeCondition] {
         &self.conditions
     }
 
-    /// All nodes that would be the start (rule L13); a sound pipeline has exactly one.
+    /// Returns all nodes that qualify as the start (rule L13); a valid pipeline has exactly one.
     pub fn starts(&self) -> &[NodeIndex] {
         &self.starts
     }
 
-    /// All nodes that would be the exit (rule L13); a sound pipeline has exactly one.
+    /// Returns all nodes that qualify as the exit (rule L13); a valid pipeline has exactly one.
     pub fn exits(&self) -> &[NodeIndex] {
         &self.exits
     }
 
-    /// The start, where there is exactly one.
+    /// Returns the start, or `None` unless there is exactly one.
     pub fn start(&self) -> Option<NodeIndex> {
         <[NodeIndex; 1]>::try_from(self.starts.as_slice())
             .ok()
             .map(|[start]| start)
     }
 
-    /// The exit, where there is exactly one.
+    /// Returns the exit, or `None` unless there is exactly one.
     pub fn exit(&self) -> Option<NodeIndex> {
         <[NodeIndex; 1]>::try_from(self.exits.as_slice())
             .ok()
             .map(|[exit]| exit)
     }
 
-    /// Whether a node is among the starts.
+    /// Returns whether a node is among the starts.
     pub fn is_start(&self, node: NodeIndex) -> bool {
         self.starts.binary_search(&node).is_ok()
     }
 
-    /// Whether a node is among the exits.
+    /// Returns whether a node is among the exits.
     pub fn is_exit(&self, node: NodeIndex) -> bool {
         self.exits.binary_search(&node).is_ok()
     }
 
-    /// The handler kind of a node (Attractor 4.2), with start and exit found by rule L13.
+    /// Returns the handler kind of a node (Attractor 4.2), with start and exit determined by rule L13.
     pub fn kind(&self, node: NodeIndex) -> &'g str {
         let kind = self.graph.node(node).kind();
         match kind {
             kind::CODERGEN if self.is_start(node) => kind::START,
             kind::CODERGEN if self.is_exit(node) => kind::EXIT,
-            // A drawing shape such as `circle` on another node says nothing once the start is known.
+            // A drawing shape such as `circle` on another node has no meaning once the start is known.
             kind::START if !self.is_start(node) => kind::CODERGEN,
             kind::EXIT if !self.is_exit(node) => kind::CODERGEN,
             other => other,
         }
     }
 
-    /// The fan-outs with the nodes where their branches meet; one whose branches never meet is left out.
+    /// Returns the fan-outs with the nodes where their branches join. A fan-out whose branches never join is omitted.
     ///
     /// ```
     /// use orchestra_graph::{Analysis, LoadOptions, Source, load};
@@ -204,7 +205,7 @@ impl<'g> Analysis<'g> {
         joins.fan_outs().filter_map(pair).collect()
     }
 
-    /// The targets that a node's `retry_target` and `fallback_retry_target` name, where they exist.
+    /// Returns the existing targets of a node's `retry_target` and `fallback_retry_target`.
     pub fn retry_targets(&self, node: NodeIndex) -> impl Iterator<Item = NodeIndex> {
         let attributes = &self.graph.node(node).attributes;
         [Known::RetryTarget, Known::FallbackRetryTarget]
@@ -212,7 +213,7 @@ impl<'g> Analysis<'g> {
             .filter_map(|known| attributes.filled(known).and_then(|id| self.graph.find(id.trim())))
     }
 
-    /// The targets that the graph's `retry_target` and `fallback_retry_target` name, where they exist.
+    /// Returns the existing targets of the graph's `retry_target` and `fallback_retry_target`.
     pub fn graph_retry_targets(&self) -> impl Iterator<Item = NodeIndex> {
         [Known::RetryTarget, Known::FallbackRetryTarget]
             .into_iter()
@@ -224,13 +225,14 @@ impl<'g> Analysis<'g> {
             })
     }
 
-    /// Where a part of an attribute's text stands in the file.
+    /// Returns the span in the file of a part of an attribute's text.
     pub fn inside(&self, value_span: Span, range: std::ops::Range<usize>) -> Span {
         lexer::inside(self.source.text(), value_span, range)
     }
 }
 
-/// The nodes that would be the start or exit, in order: by type or main shape, else by second shape, else by id.
+/// Returns the nodes that qualify as the start or exit, sorted: by type or main shape, else by second shape, else by
+/// id.
 fn ends(graph: &Graph, of_kind: &str, shapes: &[&str], ids: &[&str]) -> Vec<NodeIndex> {
     let typed = |at: NodeIndex| graph.node(at).attributes.filled(Known::Type);
     let all = || graph.indexed_nodes().map(|(at, _)| at);
@@ -241,7 +243,7 @@ fn ends(graph: &Graph, of_kind: &str, shapes: &[&str], ids: &[&str]) -> Vec<Node
                 None => graph.node(*at).shape() == *shape,
             })
             .collect();
-        // The second shape also draws ordinary nodes; where several have it, a name decides.
+        // The second shape is also used to draw ordinary nodes. If several nodes have it, the id decides.
         let named = || ids.iter().any(|id| graph.find(id).is_some());
         let decided = nth == 0 || found.len() == 1 || !named();
         if !found.is_empty() && decided {
@@ -253,7 +255,7 @@ fn ends(graph: &Graph, of_kind: &str, shapes: &[&str], ids: &[&str]) -> Vec<Node
     found
 }
 
-/// The distinct conditions of some edges, and which of them each edge has.
+/// Returns the distinct conditions of some edges, and the index of each edge's condition.
 fn conditions(edges: &[Edge]) -> (Vec<EdgeCondition>, Vec<u32>) {
     let mut distinct = vec![EdgeCondition::None];
     let mut by_text: HashMap<(Known, &str), u32> = HashMap::new();
@@ -270,11 +272,11 @@ fn conditions(edges: &[Edge]) -> (Vec<EdgeCondition>, Vec<u32>) {
     (distinct, of_edge)
 }
 
-/// The attribute that holds an edge's condition, with its text; `None` where the edge has none.
+/// Returns the attribute that holds an edge's condition, with its text. Returns `None` if the edge has no condition.
 fn condition_text(edge: &Edge) -> Option<(Known, &str)> {
     let mut dialect = None;
     let mut value = "";
-    // One look at each attribute: this runs for every edge of a pipeline.
+    // A single pass over the attributes, because this runs for every edge of a pipeline.
     for attribute in edge.attributes.iter() {
         match (&attribute.key, attribute.value.as_str()) {
             (Key::Known(Known::Condition), Some(text)) if !text.trim().is_empty() => {
@@ -288,7 +290,7 @@ fn condition_text(edge: &Edge) -> Option<(Known, &str)> {
     match dialect {
         Some(word @ ("success" | "failure")) => Some((Known::ConditionType, word)),
         Some("conditional") => Some((Known::ConditionValue, value)),
-        // An error, but one that says that the edge is not taken in every case.
+        // This is reported as an error, but the edge counts as conditional.
         None if !value.trim().is_empty() => Some((Known::ConditionValue, value)),
         _ => None,
     }
@@ -299,18 +301,18 @@ fn parser_of(known: Known) -> fn(&str) -> EdgeCondition {
         Known::ConditionType => |word| EdgeCondition::Parsed(Expression::Failed(word == "failure")),
         Known::ConditionValue => |text| match output_condition(text) {
             Ok(expression) => EdgeCondition::Parsed(expression),
-            Err(fault) => EdgeCondition::Faulty(Known::ConditionValue, fault),
+            Err(diagnostic) => EdgeCondition::Faulty(Known::ConditionValue, diagnostic),
         },
         _ => |text| match parse_condition(text) {
             Ok(expression) => EdgeCondition::Parsed(expression),
-            Err(fault) => EdgeCondition::Faulty(Known::Condition, fault),
+            Err(diagnostic) => EdgeCondition::Faulty(Known::Condition, diagnostic),
         },
     }
 }
 
-/// The four forms of `condition_value` (rule R11).
-fn output_condition(text: &str) -> Result<Expression, ConditionFault> {
-    let fault = |message: &str| ConditionFault {
+/// Parses the four forms of `condition_value` (rule R11).
+fn output_condition(text: &str) -> Result<Expression, ConditionError> {
+    let diagnostic = |message: &str| ConditionError {
         message: message.to_owned(),
         range: 0..text.len(),
         help: "write the name of an output key, or `{\"key\": \"NAME\", \"value\": VALUE}`".to_owned(),
@@ -318,7 +320,7 @@ fn output_condition(text: &str) -> Result<Expression, ConditionFault> {
     };
     let trimmed = text.trim();
     if trimmed.is_empty() {
-        return Err(fault("a `conditional` edge has no `condition_value`"));
+        return Err(diagnostic("a `conditional` edge has no `condition_value`"));
     }
     match serde_json::from_str::<Json>(trimmed) {
         Ok(Json::String(key)) => Ok(Expression::HasOutput(key)),
@@ -334,13 +336,15 @@ fn output_condition(text: &str) -> Result<Expression, ConditionFault> {
                     key: key.to_owned(),
                     value,
                 }),
-                None => Err(fault("`condition_value` needs `key` and `value`")),
+                None => Err(diagnostic("`condition_value` needs `key` and `value`")),
             }
         }
-        Ok(_) => Err(fault(
+        Ok(_) => Err(diagnostic(
             "`condition_value` must be a key, or an object with `key` and `value`",
         )),
-        Err(_) if trimmed.starts_with(['{', '[', '"']) => Err(fault("`condition_value` is not valid JSON")),
+        Err(_) if trimmed.starts_with(['{', '[', '"']) => {
+            Err(diagnostic("`condition_value` is not valid JSON"))
+        }
         Err(_) => Ok(Expression::HasOutput(trimmed.to_owned())),
     }
 }

@@ -1,11 +1,11 @@
-//! The syntax tree: what stands in the file, in its order, with the place of every token.
+//! The syntax tree: the contents of a file in their order, with the span of every token.
 
 use smol_str::SmolStr;
 
 use crate::text::Span;
 use crate::value::Value;
 
-/// A parsed file (Attractor 2.2). Parsing always gives a tree, together with a list of faults.
+/// A parsed file (Attractor 2.2). Parsing always returns a tree, together with a list of diagnostics.
 ///
 /// ```
 /// use orchestra_graph::{Limits, Source, parse};
@@ -16,9 +16,9 @@ use crate::value::Value;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct File {
-    /// The name of the graph, where it has one.
+    /// The name of the graph, if it has one.
     pub name: Option<Identifier>,
-    /// The span of the `digraph` keyword; empty where it is missing.
+    /// The span of the `digraph` keyword; empty if the keyword is missing.
     pub keyword: Span,
     /// The statements between the braces.
     pub statements: Vec<Statement>,
@@ -28,7 +28,7 @@ pub struct File {
     pub comments: Vec<Comment>,
 }
 
-/// A comment with its marks: `//`, `/* */` or `#` (rule L5).
+/// A comment with its delimiters: `//`, `/* */` or `#` (rule L5).
 ///
 /// ```
 /// use orchestra_graph::{Limits, Source, parse};
@@ -38,11 +38,11 @@ pub struct File {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Comment {
-    /// The comment without its line end.
+    /// The span of the comment without its line end.
     pub span: Span,
 }
 
-/// A name: of a graph, a node, a subgraph (rule L3).
+/// The name of a graph, a node or a subgraph (rule L3).
 ///
 /// ```
 /// use orchestra_graph::{Limits, Source, parse};
@@ -52,9 +52,9 @@ pub struct Comment {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Identifier {
-    /// The text without quotes; short ones, as nearly all are, need no allocation.
+    /// The text without quotes. Short texts, as nearly all are, need no allocation.
     pub text: SmolStr,
-    /// Where, with quotes.
+    /// The span, with quotes.
     pub span: Span,
 }
 
@@ -82,7 +82,7 @@ pub enum Statement {
 }
 
 impl Statement {
-    /// Where the statement stands, without its semicolon.
+    /// Returns the span of the statement, without its semicolon.
     pub fn span(&self) -> Span {
         match self {
             Statement::Assignment(attribute) => attribute.key.span.to(attribute.value_span),
@@ -94,7 +94,7 @@ impl Statement {
     }
 }
 
-/// What a block of defaults speaks of (Attractor 2.11).
+/// The target of a block of defaults (Attractor 2.11).
 ///
 /// ```
 /// use orchestra_graph::{Limits, Source, ast::{DefaultsTarget, Statement}, parse};
@@ -123,11 +123,11 @@ pub enum DefaultsTarget {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Defaults {
-    /// Which of the three.
+    /// The target of the defaults.
     pub target: DefaultsTarget,
-    /// The attributes of all its brackets.
+    /// The attributes of all its bracket groups, in order.
     pub attributes: Vec<Attribute>,
-    /// From the keyword to the last bracket.
+    /// The span from the keyword to the last bracket.
     pub span: Span,
 }
 
@@ -144,9 +144,9 @@ pub struct Defaults {
 pub struct NodeStatement {
     /// The node's id.
     pub id: Identifier,
-    /// The attributes of all its brackets.
+    /// The attributes of all its bracket groups, in order.
     pub attributes: Vec<Attribute>,
-    /// From the id to the last bracket.
+    /// The span from the id to the last bracket.
     pub span: Span,
 }
 
@@ -162,15 +162,15 @@ pub struct NodeStatement {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct EdgeStatement {
-    /// The nodes of the chain, two at least.
+    /// The nodes of the chain, at least two.
     pub nodes: Vec<Identifier>,
-    /// The attributes, which hold for each edge of the chain.
+    /// The attributes, which apply to each edge of the chain.
     pub attributes: Vec<Attribute>,
-    /// From the first id to the last bracket.
+    /// The span from the first id to the last bracket.
     pub span: Span,
 }
 
-/// A subgraph, which scopes defaults and gives a class (Attractor 2.10, rule L9).
+/// A subgraph, which limits the scope of defaults and adds a class to its nodes (Attractor 2.10, rule L9).
 ///
 /// ```
 /// use orchestra_graph::{Limits, Source, ast::Statement, parse};
@@ -182,13 +182,13 @@ pub struct EdgeStatement {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Subgraph {
-    /// Its name, where it has one.
+    /// The name, if it has one.
     pub name: Option<Identifier>,
     /// The statements between its braces.
     pub statements: Vec<Statement>,
-    /// From the keyword (or brace) to the closing brace.
+    /// The span from the keyword (or brace) to the closing brace.
     pub span: Span,
-    /// From the opening to the closing brace.
+    /// The span from the opening to the closing brace.
     pub body: Span,
 }
 
@@ -208,8 +208,8 @@ pub struct Attribute {
     pub key: Identifier,
     /// The value; a quoted one is always a string.
     pub value: Value,
-    /// Where the value stands, with quotes.
+    /// The span of the value, with quotes.
     pub value_span: Span,
-    /// Whether the value was quoted.
+    /// `true` if the value was quoted.
     pub quoted: bool,
 }

@@ -1,4 +1,4 @@
-//! The attribute table: one row an attribute, which parser, checks, documentation and completion all read.
+//! The attribute table with one row per attribute, used by the parser, the checks, the documentation and completion.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::value::Value;
 
-/// Where an attribute may stand.
+/// The kinds of owner on which an attribute is allowed.
 ///
 /// ```
 /// use orchestra_graph::{Known, Scope};
@@ -15,16 +15,16 @@ use crate::value::Value;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scopes {
-    /// On the graph.
+    /// `true` if it is allowed on the graph.
     pub graph: bool,
-    /// On a node.
+    /// `true` if it is allowed on a node.
     pub node: bool,
-    /// On an edge.
+    /// `true` if it is allowed on an edge.
     pub edge: bool,
 }
 
 impl Scopes {
-    /// Whether the attribute may stand in that scope.
+    /// Returns whether the attribute is allowed in that scope.
     pub const fn contains(self, scope: Scope) -> bool {
         match scope {
             Scope::Graph => self.graph,
@@ -34,7 +34,7 @@ impl Scopes {
     }
 }
 
-/// The owner of an attribute.
+/// The kind of owner of an attribute.
 ///
 /// ```
 /// use orchestra_graph::{ATTRIBUTES, Scope};
@@ -53,7 +53,7 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// The word shown: `graph`, `node` or `edge`.
+    /// Returns the name shown to the user: `graph`, `node` or `edge`.
     pub const fn word(self) -> &'static str {
         match self {
             Scope::Graph => "graph",
@@ -63,7 +63,7 @@ impl Scope {
     }
 }
 
-/// The type that a known attribute's value must have (rule L6).
+/// The type of the value of a known attribute (rule L6).
 ///
 /// ```
 /// use orchestra_graph::{AttributeType, Known, Value};
@@ -74,7 +74,7 @@ impl Scope {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum AttributeType {
-    /// Any text; other values are taken by their text.
+    /// Any text. Other values are converted to text.
     String,
     /// A whole number of at least this size.
     Integer(i64),
@@ -84,7 +84,7 @@ pub enum AttributeType {
     Boolean,
     /// `true`, `false` or the text of a condition.
     Condition,
-    /// A span of time; a bare whole number means seconds.
+    /// A length of time. A bare whole number means seconds.
     Duration,
     /// One of these words.
     Word(&'static [&'static str]),
@@ -97,7 +97,7 @@ pub enum AttributeType {
 }
 
 impl AttributeType {
-    /// What the type is called in messages, such as "a whole number".
+    /// Returns the description used in messages, such as "a whole number".
     pub fn describe(self) -> String {
         match self {
             AttributeType::String => "text".to_owned(),
@@ -121,7 +121,7 @@ impl AttributeType {
         }
     }
 
-    /// Turns a written value into this type, where it can be done without guessing.
+    /// Converts a value to this type. Returns `None` if that would need guessing.
     pub fn coerce(self, value: &Value) -> Option<Value> {
         let text = value.as_str().map(str::trim);
         match (self, value) {
@@ -180,9 +180,9 @@ impl AttributeType {
     }
 }
 
-/// Returns the whole number that a value is, also where it is written as `2.0` or in quotes.
+/// Returns the value as a whole number. Also accepts `2.0` and numbers in quotes.
 fn whole_number(value: &Value) -> Option<i64> {
-    /// The largest magnitude up to which a float holds every whole number.
+    /// The largest magnitude up to which a float represents every whole number.
     const EXACT: f64 = 9_007_199_254_740_992.0;
     let number = match value {
         Value::Float(number) => *number,
@@ -197,7 +197,8 @@ fn whole_number(value: &Value) -> Option<i64> {
     (number.fract() == 0.0 && number.abs() <= EXACT).then_some(number as i64)
 }
 
-/// Returns whether a text is meant as a condition: it is one, or a faulty one that `condition_syntax` reports.
+/// Returns whether a text is meant as a condition: either a valid one, or an invalid one that `condition_syntax`
+/// reports.
 fn is_condition(text: &str) -> bool {
     let is_sound = !text.is_empty() && crate::condition::parse_condition(text).is_ok();
     is_sound || text.contains(['=', '<', '>', '!', '&', '|', '(', ' '])
@@ -213,19 +214,19 @@ fn is_condition(text: &str) -> bool {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct AttributeSpec {
-    /// Which attribute.
+    /// The attribute.
     pub known: Known,
     /// The canonical name.
     pub name: &'static str,
-    /// Where it may stand.
+    /// The owners on which it is allowed.
     pub scopes: Scopes,
     /// The type of its value.
     pub ty: AttributeType,
-    /// The value that holds where it is absent, as written; empty for none.
+    /// The default value as written; empty if there is none.
     pub default: &'static str,
     /// Other accepted spellings.
     pub aliases: &'static [&'static str],
-    /// What it does, in one line.
+    /// A one-line description.
     pub doc: &'static str,
 }
 
@@ -241,7 +242,7 @@ macro_rules! scopes {
 
 macro_rules! attributes {
     ($($variant:ident $name:literal [$($scope:ident)+] $ty:expr, $default:literal, [$($alias:literal)*], $doc:literal;)+) => {
-        /// The attributes that the language knows (Attractor 2.5 to 2.7).
+        /// The attributes that the language defines (Attractor 2.5 to 2.7).
         ///
         /// ```
         /// use orchestra_graph::{Known, Source, load};
@@ -270,7 +271,7 @@ macro_rules! attributes {
         ];
 
         impl Known {
-            /// The attribute of that name or alias.
+            /// Returns the attribute with this name or alias.
             ///
             /// ```
             /// use orchestra_graph::Known;
@@ -384,40 +385,40 @@ attributes! {
 }
 
 impl Known {
-    /// The attribute's row.
+    /// Returns the row of the attribute in the table.
     pub fn spec(self) -> &'static AttributeSpec {
         &ATTRIBUTES[self as usize]
     }
 
-    /// The canonical name.
+    /// Returns the canonical name.
     pub fn name(self) -> &'static str {
         self.spec().name
     }
 }
 
-/// The key of an attribute; unknown ones are kept (rule L7).
+/// The key of an attribute. Unknown keys are preserved (rule L7).
 ///
 /// ```
 /// use orchestra_graph::{Key, Known};
-/// assert_eq!(Key::of("backoff_policy"), Key::Known(Known::RetryPolicy));
-/// assert_eq!(Key::of("backoff_policy").name(), "retry_policy");
-/// assert_eq!(Key::of("registry"), Key::Other("registry".into()));
+/// assert_eq!(Key::from_name("backoff_policy"), Key::Known(Known::RetryPolicy));
+/// assert_eq!(Key::from_name("backoff_policy").name(), "retry_policy");
+/// assert_eq!(Key::from_name("registry"), Key::Other("registry".into()));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Key {
-    /// One that the language knows.
+    /// A key that the language defines.
     Known(Known),
-    /// Any other; handlers read them.
+    /// Any other key. Handlers may read it.
     Other(Arc<str>),
 }
 
 impl Key {
-    /// The key of that name.
-    pub fn of(name: &str) -> Key {
+    /// Returns the key for a name or alias.
+    pub fn from_name(name: &str) -> Key {
         Known::find(name).map_or_else(|| Key::Other(name.into()), Key::Known)
     }
 
-    /// The canonical name.
+    /// Returns the canonical name.
     pub fn name(&self) -> &str {
         match self {
             Key::Known(known) => known.name(),
@@ -432,7 +433,7 @@ impl fmt::Display for Key {
     }
 }
 
-/// Attribute names of other tools, with what they are called here (rule L7).
+/// Attribute names of other tools, with the attribute that each one means here (rule L7).
 pub(crate) const FOREIGN: &[(&str, Known)] = &[
     ("command", Known::ToolCommand),
     ("script", Known::ToolCommand),
@@ -444,18 +445,18 @@ pub(crate) const FOREIGN: &[(&str, Known)] = &[
     ("quorum_count", Known::JoinK),
 ];
 
-/// The name under which other tools give the child pipeline of any kind of node; the kind says what it is here.
+/// The name that other tools use for the child pipeline of any kind of node. The kind decides which attribute it means.
 pub(crate) const FOREIGN_CHILD: &str = "dot_file";
 
 /// A value of other tools that has exactly one meaning here (rule L7).
 pub(crate) struct ForeignValue {
     /// The attribute.
     pub(crate) known: Known,
-    /// The word of other tools.
+    /// The value in other tools.
     pub(crate) word: &'static str,
-    /// The word that it means here.
+    /// The equivalent value here.
     pub(crate) value: &'static str,
-    /// A second attribute that is a part of its meaning.
+    /// A second attribute that is part of the meaning.
     pub(crate) also: Option<(Known, &'static str)>,
 }
 
@@ -475,7 +476,7 @@ pub(crate) const FOREIGN_VALUES: &[ForeignValue] = &[
     },
 ];
 
-/// The accepted value of another tool that an attribute has.
+/// Returns the accepted value of another tool that equals the value of an attribute.
 pub(crate) fn foreign_value(known: Known, value: &Value) -> Option<&'static ForeignValue> {
     let word = value.as_str()?.trim();
     FOREIGN_VALUES
@@ -483,7 +484,7 @@ pub(crate) fn foreign_value(known: Known, value: &Value) -> Option<&'static Fore
         .find(|foreign| foreign.known == known && foreign.word == word)
 }
 
-/// Whether Graphviz itself knows the attribute for drawing (rule L7).
+/// Returns whether Graphviz uses the attribute for drawing (rule L7).
 ///
 /// ```
 /// use orchestra_graph::is_drawing_attribute;

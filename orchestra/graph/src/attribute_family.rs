@@ -1,8 +1,8 @@
-//! Families of attributes: names that begin alike and end as the pipeline likes.
+//! Attribute families: attributes with a common prefix and a freely chosen rest of the name.
 
 use crate::attribute::Scopes;
 
-/// A row of the table of attribute families. The value of every member is text, as it is written.
+/// A row of the table of attribute families. The value of every member is text, exactly as written.
 ///
 /// ```
 /// use orchestra_graph::{AttributeFamily, Scope};
@@ -13,17 +13,17 @@ use crate::attribute::Scopes;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AttributeFamily {
-    /// How the names of all members begin, up to and including the dot.
+    /// The common prefix of all names, up to and including the dot.
     pub prefix: &'static str,
-    /// What stands behind the prefix, in capitals, for documentation.
+    /// A placeholder for the part after the prefix, in capitals, for documentation.
     pub member: &'static str,
-    /// Where the members may stand.
+    /// The owners on which the members are allowed.
     pub scopes: Scopes,
-    /// What a member does, in one line.
+    /// A one-line description of a member.
     pub doc: &'static str,
 }
 
-/// The attribute families that the language knows.
+/// The attribute families that the language defines.
 ///
 /// ```
 /// use orchestra_graph::ATTRIBUTE_FAMILIES;
@@ -44,7 +44,7 @@ impl AttributeFamily {
         doc: "The value of the environment variable `NAME` for the command of a tool stage; a node's wins over the graph's.",
     };
 
-    /// Returns the family of an attribute, with the part of its name behind the prefix.
+    /// Returns the family of an attribute and the part of the name after the prefix.
     pub fn find(name: &str) -> Option<(&'static AttributeFamily, &str)> {
         let member = |family: &&'static AttributeFamily| Some((*family, name.strip_prefix(family.prefix)?));
         ATTRIBUTE_FAMILIES.iter().find_map(member)

@@ -1,4 +1,4 @@
-//! The attributes of the model: typed values with their places.
+//! The attributes of the model: typed values with their spans.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use crate::attribute::{Key, Known};
 use crate::text::Span;
 use crate::value::Value;
 
-/// Where an attribute of the model comes from.
+/// The origin of an attribute of the model.
 ///
 /// ```
 /// use orchestra_graph::{Known, Origin, Source, load};
@@ -20,13 +20,13 @@ use crate::value::Value;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// It stands on its owner.
+    /// Written on its owner.
     Explicit,
-    /// It comes from a block of defaults.
+    /// Inherited from a block of defaults.
     Default,
-    /// A stylesheet rule set it.
+    /// Set by a stylesheet rule.
     Stylesheet,
-    /// A transform set it.
+    /// Set by a transform.
     Transform,
 }
 
@@ -46,11 +46,11 @@ pub struct Attribute {
     pub key: Key,
     /// The value.
     pub value: Value,
-    /// Where the key is written.
+    /// The span of the key.
     pub key_span: Span,
-    /// Where the value is written.
+    /// The span of the value.
     pub value_span: Span,
-    /// Where it comes from.
+    /// The origin.
     pub origin: Origin,
 }
 
@@ -68,12 +68,12 @@ pub struct Attribute {
 #[derive(Clone, Debug, Default)]
 pub struct Attributes {
     list: Vec<Attribute>,
-    /// Where each key stands in a list that is too long to be searched.
+    /// The index of each key in a list that is too long for a linear search.
     #[expect(
         clippy::box_collection,
         reason = "most lists are short, and each node and edge has one"
     )]
-    places: Option<Box<HashMap<Key, usize>>>,
+    slots: Option<Box<HashMap<Key, usize>>>,
 }
 
 impl PartialEq for Attributes {
@@ -82,47 +82,47 @@ impl PartialEq for Attributes {
     }
 }
 
-/// How many attributes are searched one after the other.
+/// The maximum length of a list that is searched linearly.
 const SEARCHED: usize = 32;
 
 impl Attributes {
-    /// No attributes.
+    /// Creates an empty list.
     pub(crate) const fn new() -> Attributes {
         Attributes {
             list: Vec::new(),
-            places: None,
+            slots: None,
         }
     }
 
-    /// All attributes.
+    /// Returns an iterator over all attributes.
     pub fn iter(&self) -> std::slice::Iter<'_, Attribute> {
         self.list.iter()
     }
 
-    /// How many there are.
+    /// Returns the number of attributes.
     pub fn len(&self) -> usize {
         self.list.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no attributes.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    /// The attribute of a known key.
+    /// Returns the attribute of a known key.
     pub fn get(&self, known: Known) -> Option<&Attribute> {
-        let place = match &self.places {
-            Some(places) => places.get(&Key::Known(known)).copied(),
+        let slot = match &self.slots {
+            Some(slots) => slots.get(&Key::Known(known)).copied(),
             None => {
                 let is_known =
                     |attribute: &Attribute| matches!(attribute.key, Key::Known(key) if key == known);
                 self.list.iter().position(is_known)
             }
         };
-        self.list.get(place?)
+        self.list.get(slot?)
     }
 
-    /// The attribute of that name or alias.
+    /// Returns the attribute of a name or alias.
     pub fn find(&self, name: &str) -> Option<&Attribute> {
         match Known::find(name) {
             Some(known) => self.get(known),
@@ -130,10 +130,10 @@ impl Attributes {
         }
     }
 
-    /// Where the attribute of a name stands that the language does not know.
+    /// Returns the index of an attribute with a name that the language does not define.
     fn other(&self, name: &str) -> Option<usize> {
-        match &self.places {
-            Some(places) => places.get(&Key::Other(name.into())).copied(),
+        match &self.slots {
+            Some(slots) => slots.get(&Key::Other(name.into())).copied(),
             None => {
                 let is_other =
                     |attribute: &Attribute| matches!(&attribute.key, Key::Other(key) if **key == *name);
@@ -142,13 +142,13 @@ impl Attributes {
         }
     }
 
-    /// Sets an attribute; an earlier one of the same key is replaced and given back.
+    /// Sets an attribute. Returns the attribute of the same key that it replaced, if any.
     pub fn set(&mut self, attribute: Attribute) -> Option<Attribute> {
-        let place = match &attribute.key {
+        let slot = match &attribute.key {
             Key::Known(known) => {
                 let known = *known;
-                match &self.places {
-                    Some(places) => places.get(&Key::Known(known)).copied(),
+                match &self.slots {
+                    Some(slots) => slots.get(&Key::Known(known)).copied(),
                     None => self
                         .list
                         .iter()
@@ -157,7 +157,7 @@ impl Attributes {
             }
             Key::Other(name) => self.other(name),
         };
-        match place.and_then(|place| self.list.get_mut(place)) {
+        match slot.and_then(|slot| self.list.get_mut(slot)) {
             Some(present) => Some(std::mem::replace(present, attribute)),
             None => {
                 self.push(attribute);
@@ -166,53 +166,53 @@ impl Attributes {
         }
     }
 
-    /// Adds an attribute whose key is known to be absent.
+    /// Adds an attribute whose key must be absent.
     pub(crate) fn push(&mut self, attribute: Attribute) {
-        if let Some(places) = &mut self.places {
-            places.insert(attribute.key.clone(), self.list.len());
+        if let Some(slots) = &mut self.slots {
+            slots.insert(attribute.key.clone(), self.list.len());
         }
         self.list.push(attribute);
-        if self.list.len() > SEARCHED && self.places.is_none() {
+        if self.list.len() > SEARCHED && self.slots.is_none() {
             self.index();
         }
     }
 
     fn index(&mut self) {
         let keys = self.list.iter().enumerate();
-        let places = keys.map(|(place, attribute)| (attribute.key.clone(), place));
-        self.places = Some(Box::new(places.collect()));
+        let slots = keys.map(|(slot, attribute)| (attribute.key.clone(), slot));
+        self.slots = Some(Box::new(slots.collect()));
     }
 
-    /// The attribute of a name that the language does not know.
+    /// Returns the attribute of a name that the language does not define.
     pub(crate) fn find_other_mut(&mut self, name: &str) -> Option<&mut Attribute> {
-        let place = self.other(name)?;
-        self.list.get_mut(place)
+        let slot = self.other(name)?;
+        self.list.get_mut(slot)
     }
 
-    /// Removes a known attribute.
+    /// Removes the attribute of a known key and returns it.
     pub fn remove(&mut self, known: Known) -> Option<Attribute> {
         let at = self
             .list
             .iter()
             .position(|present| matches!(present.key, Key::Known(key) if key == known))?;
         let removed = self.list.remove(at);
-        if self.places.is_some() {
+        if self.slots.is_some() {
             self.index();
         }
         Some(removed)
     }
 
-    /// The text of a known attribute; `None` where it is absent.
+    /// Returns the text of a known attribute, or `None` if it is absent or not text.
     pub fn text(&self, known: Known) -> Option<&str> {
         self.get(known).and_then(|attribute| attribute.value.as_str())
     }
 
-    /// The text of a known attribute, unless it is absent or blank.
+    /// Returns the text of a known attribute, unless it is absent or blank.
     pub fn filled(&self, known: Known) -> Option<&str> {
         self.text(known).filter(|text| !text.trim().is_empty())
     }
 
-    /// The number of a known attribute.
+    /// Returns the whole number of a known attribute.
     pub fn integer(&self, known: Known) -> Option<i64> {
         match self.get(known)?.value {
             Value::Integer(number) => Some(number),
@@ -220,7 +220,7 @@ impl Attributes {
         }
     }
 
-    /// The decimal number of a known attribute.
+    /// Returns the decimal number of a known attribute.
     pub fn float(&self, known: Known) -> Option<f64> {
         match self.get(known)?.value {
             Value::Float(number) => Some(number),
@@ -228,7 +228,7 @@ impl Attributes {
         }
     }
 
-    /// Whether a known attribute is `true`.
+    /// Returns whether a known attribute is `true`.
     pub fn flag(&self, known: Known) -> bool {
         matches!(
             self.get(known),
@@ -239,12 +239,12 @@ impl Attributes {
         )
     }
 
-    /// Whether the node is a goal gate, by `true` or by a condition of its own.
+    /// Returns whether the node is a goal gate, either by `true` or by a condition.
     pub(crate) fn is_goal_gate(&self) -> bool {
         self.flag(Known::GoalGate) || self.text(Known::GoalGate).is_some()
     }
 
-    /// The duration of a known attribute.
+    /// Returns the duration of a known attribute.
     pub fn duration(&self, known: Known) -> Option<Duration> {
         match self.get(known)?.value {
             Value::Duration(duration) => Some(duration),
@@ -252,7 +252,7 @@ impl Attributes {
         }
     }
 
-    /// The parts of a known attribute that lists words separated by commas.
+    /// Returns the items of a known attribute that is a comma-separated list of words.
     pub fn words(&self, known: Known) -> impl Iterator<Item = &str> {
         self.text(known)
             .unwrap_or_default()

@@ -1,5 +1,5 @@
-//! Child pipelines: the files that manager loops and sub-pipeline nodes name, found, read and checked (Attractor 4.11
-//! and 9.4). Macro and command line both come here; they only differ in how they read.
+//! Child pipelines: finds, reads and checks the files that manager loops and sub-pipeline nodes name (Attractor 4.11
+//! and 9.4). The macro and the command line share this module and differ only in how they read files.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -17,33 +17,33 @@ use crate::syntax::parse_bytes;
 use crate::table::{Child, Pipeline, SharedPipeline};
 use crate::value::Value;
 
-/// Why a file could not be read.
+/// The reason why a file could not be read.
 ///
 /// ```
-/// use orchestra_graph::{LoadOptions, ReadFault, Source, load};
-/// let locked = |_: &str, _: u64| Err(ReadFault::Other("permission denied".to_owned()));
+/// use orchestra_graph::{LoadOptions, ReadError, Source, load};
+/// let locked = |_: &str, _: u64| Err(ReadError::Other("permission denied".to_owned()));
 /// let text = r#"digraph { start -> lint -> exit; lint [shape=folder, subpipeline.file="lint.dot"] }"#;
 /// let options = LoadOptions { children: Some(&locked), ..LoadOptions::default() };
 /// let report = load(Source::new("a.dot", text), &options).report;
 /// assert_eq!(report.diagnostics[0].message, "child pipeline `lint.dot` cannot be read: permission denied");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ReadFault {
+pub enum ReadError {
     /// There is no such file.
     Missing,
-    /// It is longer than the limit; its length in bytes.
+    /// The file exceeds the limit. The value is its length in bytes.
     TooLong(u64),
-    /// Anything else, in the words of the system.
+    /// Any other error, as the message of the system.
     Other(String),
 }
 
-/// How loading gets the texts of child pipelines; a function will do.
+/// A source of the texts of child pipelines. Functions implement it.
 ///
 /// ```
-/// use orchestra_graph::{LoadOptions, ReadFault, Source, load};
+/// use orchestra_graph::{LoadOptions, ReadError, Source, load};
 /// let files = |path: &str, _limit: u64| match path {
 ///     "flows/lint.dot" => Ok(b"digraph lint { start -> work -> exit }".to_vec()),
-///     _ => Err(ReadFault::Missing),
+///     _ => Err(ReadError::Missing),
 /// };
 /// let text = r#"digraph { start -> lint -> exit; lint [shape=folder, subpipeline.file="lint.dot"] }"#;
 /// let options = LoadOptions { children: Some(&files), ..LoadOptions::default() };
@@ -52,16 +52,16 @@ pub enum ReadFault {
 /// assert_eq!(pipeline.child(lint.row()).expect("it is loaded").pipeline.name, "lint");
 /// ```
 pub trait ChildReader {
-    /// The content of a file of at most `limit` bytes. The path is relative to whatever the name of the parent's
-    /// source is relative to, with `/` between its parts, and without `.` and needless `..`.
+    /// Reads a file of at most `limit` bytes. The path is relative to the same directory as the name of the parent's
+    /// source. Its parts are separated by `/`, and it contains no `.` and no needless `..`.
     ///
     /// # Errors
-    /// The file is missing, too long or unreadable.
-    fn read(&self, path: &str, limit: u64) -> Result<Vec<u8>, ReadFault>;
+    /// Fails if the file is missing, too long or unreadable.
+    fn read(&self, path: &str, limit: u64) -> Result<Vec<u8>, ReadError>;
 }
 
-impl<F: Fn(&str, u64) -> Result<Vec<u8>, ReadFault>> ChildReader for F {
-    fn read(&self, path: &str, limit: u64) -> Result<Vec<u8>, ReadFault> {
+impl<F: Fn(&str, u64) -> Result<Vec<u8>, ReadError>> ChildReader for F {
+    fn read(&self, path: &str, limit: u64) -> Result<Vec<u8>, ReadError> {
         self(path, limit)
     }
 }
@@ -82,20 +82,21 @@ impl<F: Fn(&str, u64) -> Result<Vec<u8>, ReadFault>> ChildReader for F {
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct LoadedChild {
-    /// Its file as the parent first writes it.
+    /// The file as the parent first writes it.
     pub file: String,
-    /// The attribute that first names it, on a node or on the graph.
+    /// The attribute that first names the file, on a node or on the graph.
     pub attribute: Attribute,
     /// The nodes that run it.
     pub nodes: Vec<NodeIndex>,
-    /// What was loaded; the name of its source is the path that was read. Parents that name one file share it.
+    /// The loaded pipeline. The name of its source is the path that was read. Parents that name the same file share it.
     pub loaded: Arc<Loaded>,
-    /// Its table; `None` where it has errors.
+    /// The table; `None` if the pipeline has errors.
     pub pipeline: Option<SharedPipeline>,
 }
 
 impl Loaded {
-    /// The pipelines that it runs, and that these run in turn: each file once, in the order in which they are named.
+    /// Returns the child pipelines and their descendants, depth first. Each file appears once, in the order in which
+    /// the files are named.
     ///
     /// ```
     /// use orchestra_graph::{LoadOptions, Source, load};
@@ -122,7 +123,7 @@ impl Loaded {
         found
     }
 
-    /// Its own report and those of its [descendants](Loaded::descendants).
+    /// Returns the report of this pipeline and those of its [descendants](Loaded::descendants).
     ///
     /// ```
     /// use orchestra_graph::{LoadOptions, Source, load, render};
@@ -139,8 +140,8 @@ impl Loaded {
     }
 }
 
-/// The pairs of a `subpipeline.inputs` or `subpipeline.outputs`: new key, old key. A key alone keeps its name. `None`
-/// where the text is no such list.
+/// Parses the pairs of a `subpipeline.inputs` or `subpipeline.outputs` into new key and old key. A key alone keeps its
+/// name. Returns `None` if the text is not such a list.
 ///
 /// ```
 /// use orchestra_graph::key_pairs;
@@ -160,17 +161,17 @@ pub fn key_pairs(text: &str) -> Option<Vec<(&str, &str)>> {
         .collect()
 }
 
-/// What a node says of the pipeline that it runs.
+/// The reference of a node to the pipeline that it runs.
 pub(crate) enum Named<'g> {
-    /// A file, by this attribute of the node or of the graph.
+    /// A file, set by this attribute of the node or of the graph.
     File(&'g Attribute),
-    /// Enough without a file: a registered name, or a child that others start.
+    /// No file is needed: the node has a registered name, or others start the child.
     Elsewhere,
-    /// Nothing.
+    /// No reference.
     Nothing,
 }
 
-/// What a node says of the pipeline that it runs; `None` where its kind runs none.
+/// Returns the reference of a node to the pipeline that it runs. Returns `None` if its kind runs none.
 pub(crate) fn named<'g>(analysis: &Analysis<'g>, node: NodeIndex) -> Option<Named<'g>> {
     let graph = analysis.graph();
     let own = &graph.node(node).attributes;
@@ -197,36 +198,36 @@ pub(crate) fn named<'g>(analysis: &Analysis<'g>, node: NodeIndex) -> Option<Name
     }
 }
 
-/// How deep children may nest, the first pipeline not counted.
+/// Maximum nesting depth of child pipelines, not counting the first pipeline.
 pub(crate) const MAX_DEPTH: usize = 16;
-/// How many files may be asked for in all.
+/// Maximum number of files that are requested in all.
 pub(crate) const MAX_FILES: usize = 256;
-/// How often all children together may be as long as one file may be.
+/// Maximum total length of all children, as a multiple of the maximum length of one file.
 const MAX_SHARE: usize = 4;
 
-/// A file that was loaded, with all that it runs.
+/// A loaded file with all its descendants.
 #[derive(Clone)]
 struct Member {
     loaded: Arc<Loaded>,
     pipeline: Option<SharedPipeline>,
-    /// How deep its own children nest.
+    /// The nesting depth of its own children.
     height: usize,
 }
 
-/// A pipeline with all that it runs: each file is read and checked once, however many name it.
+/// The loader of a pipeline and its descendants. Each file is read and checked once, even if many nodes name it.
 pub(crate) struct Family<'o> {
     pub(crate) options: &'o LoadOptions<'o>,
-    /// What each path gave.
-    members: HashMap<String, Result<Member, ReadFault>>,
-    /// The files that are being loaded, each named by the one before.
+    /// The result for each path.
+    members: HashMap<String, Result<Member, ReadError>>,
+    /// The stack of files that are being loaded. Each one is named by the previous one.
     open: Vec<String>,
-    /// How many files were asked for, and how long they are.
+    /// The number of files requested so far. `bytes` is their total length.
     asked: usize,
     bytes: usize,
 }
 
 impl<'o> Family<'o> {
-    /// A family whose first member has a source of that name.
+    /// Creates the loader for a first pipeline whose source has this name.
     pub(crate) fn new(name: &str, options: &'o LoadOptions<'o>) -> Family<'o> {
         let file = name.rsplit('/').next().unwrap_or_default();
         Family {
@@ -238,37 +239,42 @@ impl<'o> Family<'o> {
         }
     }
 
-    /// Loads the children of the file that was opened last, and says how deep they nest.
+    /// Loads the children of the file opened last. Returns them and their nesting depth.
     pub(crate) fn children(
         &mut self,
         analysis: &Analysis<'_>,
-        faults: &mut Vec<Diagnostic>,
+        diagnostics: &mut Vec<Diagnostic>,
     ) -> (Vec<LoadedChild>, usize) {
         let mut children: Vec<LoadedChild> = Vec::new();
         let mut height = 0;
         let Some(reader) = self.options.children else {
             return (children, height);
         };
-        // Many nodes may name one file; it is told of once.
-        let mut places: HashMap<String, Option<usize>> = HashMap::new();
+        // Many nodes may name the same file; load and report it only once.
+        let mut slots: HashMap<String, Option<usize>> = HashMap::new();
         for (index, node) in analysis.graph().indexed_nodes() {
             let Some(Named::File(attribute)) = named(analysis, index) else {
                 continue;
             };
             let file = attribute.value.as_str().unwrap_or_default().trim();
             let path = self.path(file);
-            if places.len() == MAX_FILES && !places.contains_key(&path) {
-                faults.push(child_nesting::many(file, attribute.value_span));
+            if slots.len() == MAX_FILES && !slots.contains_key(&path) {
+                diagnostics.push(child_nesting::many(file, attribute.value_span));
                 break;
             }
-            let place = places.entry(path.clone()).or_insert_with(|| {
+            let slot = slots.entry(path.clone()).or_insert_with(|| {
                 let found = self.member(&path, file, attribute, reader);
                 let own = node.attributes.iter().any(|own| std::ptr::eq(own, attribute));
-                let mut tell =
-                    |fault: Diagnostic| faults.push(if own { fault.node(&*node.id) } else { fault });
-                let member = found.map_err(|fault| tell(*fault)).ok()?;
+                let mut tell = |diagnostic: Diagnostic| {
+                    diagnostics.push(if own {
+                        diagnostic.node(&*node.id)
+                    } else {
+                        diagnostic
+                    })
+                };
+                let member = found.map_err(|diagnostic| tell(*diagnostic)).ok()?;
                 if member.loaded.report.has_errors() {
-                    tell(child_invalid::fault(
+                    tell(child_invalid::diagnostic(
                         file,
                         &member.loaded.report,
                         attribute.value_span,
@@ -284,14 +290,14 @@ impl<'o> Family<'o> {
                 });
                 Some(children.len() - 1)
             });
-            if let Some(child) = place.and_then(|at| children.get_mut(at)) {
+            if let Some(child) = slot.and_then(|at| children.get_mut(at)) {
                 child.nodes.push(index);
             }
         }
         (children, height)
     }
 
-    /// The path of a file that the file opened last names.
+    /// Returns the path of a file that the file opened last names.
     fn path(&self, file: &str) -> String {
         joined(self.open.last().map_or("", String::as_str), file)
     }
@@ -308,7 +314,7 @@ impl<'o> Family<'o> {
             return Err(child_not_found::absolute(file, span).into());
         }
         if let Some(at) = self.open.iter().position(|open| open == path) {
-            return Err(child_cycle::fault(&self.open[at..], span).into());
+            return Err(child_cycle::diagnostic(&self.open[at..], span).into());
         }
         let depth = self.open.len();
         let known = self.members.get(path);
@@ -347,11 +353,11 @@ impl<'o> Family<'o> {
             }
         };
         let limit = self.options.limits.bytes;
-        found.map_err(|fault| child_not_found::fault(file, path, &fault, limit, span).into())
+        found.map_err(|diagnostic| child_not_found::diagnostic(file, path, &diagnostic, limit, span).into())
     }
 }
 
-/// The path of a file that a parent names.
+/// Returns the path of a file that a parent names.
 pub(crate) fn joined(parent: &str, file: &str) -> String {
     let file = file.trim_start_matches('/');
     match parent.rsplit_once('/') {
@@ -360,7 +366,8 @@ pub(crate) fn joined(parent: &str, file: &str) -> String {
     }
 }
 
-/// A path with `/` between its parts, without `.` and needless `..`, so that one file has one path.
+/// Normalizes a path: removes `.` and needless `..`, so that each file has exactly one path. Parts are separated by
+/// `/`.
 ///
 /// ```
 /// use orchestra_graph::plain_path;
@@ -384,7 +391,7 @@ pub fn plain_path(path: &str) -> String {
     format!("{root}{}", parts.join("/"))
 }
 
-/// Puts the children into the table of their parent.
+/// Adds the children to the table of their parent.
 pub(crate) fn attach(children: &[LoadedChild], pipeline: &mut Pipeline) {
     let mut rows = Vec::new();
     for child in children {

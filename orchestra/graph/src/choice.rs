@@ -1,4 +1,4 @@
-//! The answers of a human gate: its outgoing edges (Attractor 4.6, rules H1, H4, H5).
+//! The choices of a human gate, derived from its outgoing edges (Attractor 4.6, rules H1, H4, H5).
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
@@ -13,7 +13,7 @@ use crate::model::{EdgeIndex, NodeIndex};
 use crate::route::{Tested, edge_of_choice};
 use crate::table::{Constant, EdgeRow, Pipeline};
 
-/// One answer of a human gate.
+/// One choice of a human gate.
 ///
 /// ```
 /// use orchestra_graph::{Source, choices, load};
@@ -25,22 +25,22 @@ use crate::table::{Constant, EdgeRow, Pipeline};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice {
-    /// The edge; the first one where several edges bear the label.
+    /// The edge; the first one if several edges have the label.
     pub edge: EdgeIndex,
-    /// The key that answers for it.
+    /// The key that selects the choice.
     pub key: String,
-    /// What a person reads: the edge's label, else the id of its target.
+    /// The text shown to a person: the label of the edge, else the id of its target.
     pub label: String,
-    /// Where the edge leads.
+    /// The target of the edge.
     pub to: NodeIndex,
-    /// Whether it takes any text (rule H4).
+    /// `true` if the choice accepts any text (rule H4).
     pub freeform: bool,
 }
 
-/// Returns the answers of a human gate, in the order of the file (rule H1).
+/// Returns the choices of a human gate, in the order of the file (rule H1).
 ///
-/// Edges that bear one label are one answer, which their conditions lead to different nodes. An edge whose condition can
-/// hold only after a failure is a route for a gate that failed, and no answer.
+/// Edges with the same label form one choice; their conditions select the target. An edge whose condition can be true
+/// only after a failure is a route for a failed gate, and not a choice.
 pub fn choices(pipeline: &Pipeline, gate: NodeIndex) -> Vec<Choice> {
     let edges = pipeline.stage(gate).edges().map(|(at, edge)| Written {
         at,
@@ -52,13 +52,13 @@ pub fn choices(pipeline: &Pipeline, gate: NodeIndex) -> Vec<Choice> {
     from_edges(edges).into_iter().map(|(choice, _)| choice).collect()
 }
 
-/// The same in a graph that may have faults.
+/// Like [`choices`], for a graph that may have errors.
 pub(crate) fn graph_choices(analysis: &Analysis<'_>, gate: NodeIndex) -> Vec<Choice> {
     let choices = graph_choice_edges(analysis, gate).into_iter();
     choices.map(|(choice, _)| choice).collect()
 }
 
-/// The choices of a gate, each with all edges that bear its label.
+/// Returns the choices of a gate, each with all edges that have its label.
 pub(crate) fn graph_choice_edges(analysis: &Analysis<'_>, gate: NodeIndex) -> Vec<(Choice, Vec<EdgeIndex>)> {
     from_edges(graph_edges(analysis, gate))
 }
@@ -81,7 +81,7 @@ fn graph_edges<'a>(analysis: &'a Analysis<'_>, gate: NodeIndex) -> impl Iterator
     })
 }
 
-/// What a person reads of an edge: its label, else the id of its target.
+/// Returns the text of an edge shown to a person: its label, else the id of its target.
 fn label_of<'p>(pipeline: &'p Pipeline, edge: &'p EdgeRow) -> &'p str {
     if edge.label.trim().is_empty() {
         pipeline.stage(edge.to).id()
@@ -90,18 +90,18 @@ fn label_of<'p>(pipeline: &'p Pipeline, edge: &'p EdgeRow) -> &'p str {
     }
 }
 
-/// Whether an edge is a route for a gate that failed, and no choice (rule H5).
+/// Returns whether an edge is a route for a failed gate, and not a choice (rule H5).
 pub(crate) fn needs_failure(pipeline: &Pipeline, edge: &EdgeRow) -> bool {
     let condition = pipeline.condition(edge);
     condition.is_some_and(|condition| condition.needs_failure)
 }
 
-/// Whether an edge of a gate belongs to the choice of a label.
+/// Returns whether an edge of a gate belongs to the choice with this label.
 pub(crate) fn bears(pipeline: &Pipeline, edge: &EdgeRow, label: &str) -> bool {
     !needs_failure(pipeline, edge) && normalize_label(label_of(pipeline, edge)) == normalize_label(label)
 }
 
-/// An edge of a gate.
+/// The properties of an edge of a gate.
 struct Written<'e> {
     at: EdgeIndex,
     label: &'e str,
@@ -113,12 +113,12 @@ struct Written<'e> {
 fn from_edges<'e>(edges: impl Iterator<Item = Written<'e>>) -> Vec<(Choice, Vec<EdgeIndex>)> {
     let mut choices: Vec<Choice> = Vec::new();
     let mut edges_of: Vec<Vec<EdgeIndex>> = Vec::new();
-    let mut places: HashMap<String, usize> = HashMap::new();
+    let mut indices: HashMap<String, usize> = HashMap::new();
     for edge in edges.filter(|edge| !edge.needs_failure) {
-        match places.entry(normalize_label(edge.label)) {
-            Entry::Occupied(place) => edges_of[*place.get()].push(edge.at),
-            Entry::Vacant(place) => {
-                place.insert(choices.len());
+        match indices.entry(normalize_label(edge.label)) {
+            Entry::Occupied(index) => edges_of[*index.get()].push(edge.at),
+            Entry::Vacant(index) => {
+                index.insert(choices.len());
                 edges_of.push(vec![edge.at]);
                 choices.push(Choice {
                     edge: edge.at,
@@ -134,9 +134,9 @@ fn from_edges<'e>(edges: impl Iterator<Item = Written<'e>>) -> Vec<(Choice, Vec<
     choices.into_iter().zip(edges_of).collect()
 }
 
-/// Gives each choice that is written without a key one of its own (rule H1): the first letter of its label where that is
-/// free, else the first letter or digit that is, else a number. Choices that take any text come last: nobody types their
-/// keys.
+/// Derives a key for each choice that is written without one (rule H1): the first letter of its label if that is free,
+/// else the first free letter or digit, else a number. Choices that accept any text come last, because nobody types
+/// their keys.
 fn derive_keys(choices: &mut [Choice]) {
     let mut taken: HashSet<String> = choices.iter().map(|choice| choice.key.to_uppercase()).collect();
     let letters = |label: &str| -> Vec<String> {
@@ -188,14 +188,14 @@ fn is_freeform(pipeline: &Pipeline, edge: &EdgeRow) -> bool {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Offers {
-    /// The choices that a person may make, in the order of the file; the edge and the target are those that the choice
-    /// would lead along.
+    /// The choices that a person may make, in the order of the file. Edge and target are those that the choice would
+    /// follow.
     pub offered: Vec<Choice>,
-    /// The choices of which no condition holds.
+    /// The choices without an edge whose condition is true.
     pub withheld: Vec<Withheld>,
 }
 
-/// A choice that is not offered, because no condition of its edges holds.
+/// A choice that is not offered, because the condition of none of its edges is true.
 ///
 /// ```
 /// use orchestra_graph::condition::Facts;
@@ -210,15 +210,15 @@ pub struct Offers {
 pub struct Withheld {
     /// The choice.
     pub choice: Choice,
-    /// The conditions that do not hold, with the values that they saw.
+    /// The conditions that are false, with the values that they read.
     pub tested: Vec<Tested>,
 }
 
 /// Returns the choices that a human gate offers (rule H5).
 ///
-/// Each condition is evaluated as if its choice had been made: `outcome`, `preferred_label` and `human.gate.*` speak of
-/// that answer, given by a person. A condition on the text that a person is yet to write cannot be decided before the
-/// answer, and withholds nothing.
+/// Each condition is evaluated as if its choice had been made: `outcome`, `preferred_label` and `human.gate.*` have the
+/// values of that answer, given by a person. A condition on the text that a person has yet to write cannot be decided
+/// before the answer, so it never withholds a choice.
 pub fn offers(pipeline: &Pipeline, gate: NodeIndex, facts: &Facts<'_>) -> Offers {
     let mut offers = Offers::default();
     for choice in choices(pipeline, gate) {
@@ -256,10 +256,10 @@ pub fn offers(pipeline: &Pipeline, gate: NodeIndex, facts: &Facts<'_>) -> Offers
     offers
 }
 
-/// The key of the context that holds the text that a person wrote.
+/// The context key of the text that a person wrote.
 const TEXT: &str = "human.gate.text";
 
-/// Whether an edge's condition reads the text of an answer.
+/// Returns whether the condition of an edge reads the text of an answer.
 fn reads_text(pipeline: &Pipeline, edge: EdgeIndex) -> bool {
     let condition = pipeline.condition(pipeline.edge(edge));
     condition.is_some_and(|condition| condition.keys.iter().any(|key| key.ends_with(TEXT)))
@@ -267,9 +267,9 @@ fn reads_text(pipeline: &Pipeline, edge: EdgeIndex) -> bool {
 
 /// A context in which a choice has been made.
 struct Answered<'c> {
-    /// What the gate gives.
+    /// The keys that the gate sets.
     gate: Map<String, Value>,
-    /// What the engine itself sets then.
+    /// The keys that the engine sets after the answer.
     engine: Map<String, Value>,
     context: &'c (dyn Lookup + Sync),
 }
@@ -310,10 +310,11 @@ impl Lookup for Answered<'_> {
     }
 }
 
-/// The place of the choice that an answer names, in any case: by its key, else by its label with or without the key,
-/// else by the id of its target (rule H2). A key of one choice that is also the target of another means the key.
+/// Returns the index of the choice that an answer names, ignoring case: by its key, else by its label with or without
+/// the key, else by the id of its target (rule H2). If the key of one choice is also the target of another, the key
+/// wins.
 ///
-/// Each choice is its key, its label and its target.
+/// Each choice is given as its key, its label and its target.
 ///
 /// ```
 /// use orchestra_graph::choice_named;
@@ -330,10 +331,10 @@ pub fn choice_named<'c>(choices: impl Iterator<Item = [&'c str; 3]> + Clone, ans
         return None;
     }
     let label = normalize_label(answer);
-    let place = |names: &dyn Fn([&'c str; 3]) -> bool| choices.clone().position(names);
-    place(&|[key, ..]| key.to_lowercase() == folded)
-        .or_else(|| place(&|[_, own, _]| normalize_label(own) == label))
-        .or_else(|| place(&|[.., target]| target.to_lowercase() == folded))
+    let index = |names: &dyn Fn([&'c str; 3]) -> bool| choices.clone().position(names);
+    index(&|[key, ..]| key.to_lowercase() == folded)
+        .or_else(|| index(&|[_, own, _]| normalize_label(own) == label))
+        .or_else(|| index(&|[.., target]| target.to_lowercase() == folded))
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! Diagnostics: what is wrong, where, why, and how to mend it.
+//! Diagnostics: the problem, its location, the reason and the fix.
 
 use crate::text::{Source, Span};
 
-/// How grave a [`Diagnostic`] is (Attractor 7.1); a graver one is greater.
+/// The severity of a [`Diagnostic`] (Attractor 7.1). More severe variants compare as greater.
 ///
 /// ```
 /// use orchestra_graph::{Severity, Source, load};
@@ -12,16 +12,16 @@ use crate::text::{Source, Span};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Severity {
-    /// A note; nothing need be done.
+    /// A note that needs no action.
     Info,
-    /// The pipeline runs, but may not do what was meant.
+    /// The pipeline runs, but may not behave as intended.
     Warning,
     /// The pipeline does not run.
     Error,
 }
 
 impl Severity {
-    /// The word shown: `error`, `warning` or `note`.
+    /// Returns the name shown to the user: `error`, `warning` or `note`.
     pub const fn word(self) -> &'static str {
         match self {
             Severity::Info => "note",
@@ -31,7 +31,7 @@ impl Severity {
     }
 }
 
-/// A change of the text that mends a fault (Attractor 7.1).
+/// A change of the text that fixes a problem (Attractor 7.1).
 ///
 /// ```
 /// use orchestra_graph::{Source, load};
@@ -45,11 +45,11 @@ impl Severity {
 pub struct Fix {
     /// The bytes to replace.
     pub span: Span,
-    /// What to put there.
+    /// The text that replaces these bytes.
     pub replacement: String,
 }
 
-/// A second place that a diagnostic points at.
+/// A second location that a diagnostic points at.
 ///
 /// ```
 /// use orchestra_graph::{Source, load};
@@ -61,16 +61,16 @@ pub struct Fix {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Related {
-    /// Where.
+    /// The location.
     pub span: Span,
-    /// What is there, in a few words.
+    /// A short label for the location.
     pub label: String,
 }
 
-/// One fault or remark about a pipeline (Attractor 7.1).
+/// One error, warning or note about a pipeline (Attractor 7.1).
 ///
-/// The first line (`message`) makes sense alone; `label` stands beside the caret; `notes` say why; `help`
-/// says how to mend it.
+/// The first line (`message`) makes sense alone. `label` is shown beside the caret, `notes` explain the reason, and
+/// `help` says how to fix the problem.
 ///
 /// ```
 /// use orchestra_graph::{Diagnostic, Severity, Span};
@@ -83,38 +83,38 @@ pub struct Related {
 pub struct Diagnostic {
     /// The stable identifier of the rule.
     pub code: &'static str,
-    /// How grave it is.
+    /// The severity.
     pub severity: Severity,
-    /// One line that makes sense alone and quotes the user's own word.
+    /// One line that makes sense alone and quotes the text that the user wrote.
     pub message: String,
-    /// Where.
+    /// The location in the text.
     pub span: Span,
-    /// A few words for the caret; may be empty.
+    /// A short text beside the caret; may be empty.
     pub label: String,
-    /// Why it is a fault.
+    /// The reasons why this is a problem.
     pub notes: Vec<String>,
-    /// How to mend it.
+    /// A hint on how to fix the problem.
     pub help: Option<String>,
-    /// A change of the text that mends it.
+    /// A change of the text that fixes the problem.
     pub fix: Option<Fix>,
-    /// Further places.
+    /// Further locations.
     pub related: Vec<Related>,
-    /// The node it concerns.
+    /// The id of the node concerned.
     pub node: Option<String>,
-    /// The edge it concerns, as source and target.
+    /// The edge concerned, as the ids of source and target.
     pub edge: Option<(String, String)>,
 }
 
-/// From how many bytes on a message is too long to be read in one line.
+/// The length in bytes above which the quotes in a message are shortened.
 const LONG_MESSAGE: usize = 400;
 
-/// How many characters of a quoted text, and of the words between two, a long message keeps.
+/// The maximum number of characters of a quoted text, and of the text between two quotes, in a shortened message.
 const LONG_QUOTE: [usize; 2] = [80, 240];
 
-/// A message with the beginnings of the texts that it quotes in backticks.
+/// Returns the message with long quoted texts, and long texts between them, cut to their beginning.
 fn with_short_quotes(message: &str) -> String {
     let parts = message.split('`').enumerate().map(|(at, part)| {
-        // A text that holds a backtick itself makes quotes of the words behind it.
+        // A backtick inside a quoted text swaps the roles of quote and text between, so both have a limit.
         let most = LONG_QUOTE[usize::from(at % 2 == 0)];
         match part.char_indices().nth(most) {
             Some((end, _)) => format!("{}..", &part[..end]),
@@ -125,8 +125,8 @@ fn with_short_quotes(message: &str) -> String {
 }
 
 impl Diagnostic {
-    /// A diagnostic of the given severity. Line breaks that the message quotes are written as `\n` and `\r`, and of a long
-    /// text in backticks only the beginning is kept.
+    /// Creates a diagnostic of the given severity. Line breaks in the message are written as `\n` and `\r`. In a long
+    /// message, texts in backticks are cut to their beginning.
     pub fn new(code: &'static str, severity: Severity, message: impl Into<String>, span: Span) -> Diagnostic {
         let mut message = message.into();
         if message.contains(['\n', '\r']) {
@@ -150,43 +150,43 @@ impl Diagnostic {
         }
     }
 
-    /// An error.
+    /// Creates an error.
     pub fn error(code: &'static str, message: impl Into<String>, span: Span) -> Diagnostic {
         Diagnostic::new(code, Severity::Error, message, span)
     }
 
-    /// A warning.
+    /// Creates a warning.
     pub fn warning(code: &'static str, message: impl Into<String>, span: Span) -> Diagnostic {
         Diagnostic::new(code, Severity::Warning, message, span)
     }
 
-    /// A note.
+    /// Creates a note.
     pub fn info(code: &'static str, message: impl Into<String>, span: Span) -> Diagnostic {
         Diagnostic::new(code, Severity::Info, message, span)
     }
 
-    /// Sets the words beside the caret.
+    /// Sets the text beside the caret.
     #[must_use]
     pub fn label(mut self, label: impl Into<String>) -> Diagnostic {
         self.label = label.into();
         self
     }
 
-    /// Adds a line that says why.
+    /// Adds a line that explains the reason.
     #[must_use]
     pub fn note(mut self, note: impl Into<String>) -> Diagnostic {
         self.notes.push(note.into());
         self
     }
 
-    /// Says how to mend it.
+    /// Sets the hint on how to fix the problem.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Diagnostic {
         self.help = Some(help.into());
         self
     }
 
-    /// Adds a change of the text that mends it.
+    /// Sets the change of the text that fixes the problem.
     #[must_use]
     pub fn fix(mut self, span: Span, replacement: impl Into<String>) -> Diagnostic {
         self.fix = Some(Fix {
@@ -196,7 +196,7 @@ impl Diagnostic {
         self
     }
 
-    /// Points at a further place.
+    /// Adds a further location.
     #[must_use]
     pub fn related(mut self, span: Span, label: impl Into<String>) -> Diagnostic {
         self.related.push(Related {
@@ -206,29 +206,29 @@ impl Diagnostic {
         self
     }
 
-    /// Names the node it concerns.
+    /// Sets the node concerned.
     #[must_use]
     pub fn node(mut self, id: impl Into<String>) -> Diagnostic {
         self.node = Some(id.into());
         self
     }
 
-    /// Names the edge it concerns.
+    /// Sets the edge concerned.
     #[must_use]
     pub fn edge(mut self, from: impl Into<String>, to: impl Into<String>) -> Diagnostic {
         self.edge = Some((from.into(), to.into()));
         self
     }
 
-    /// Whether it keeps the pipeline from running.
+    /// Returns whether this is an error, which prevents the pipeline from running.
     pub fn is_error(&self) -> bool {
         self.severity == Severity::Error
     }
 }
 
-/// Diagnostics together with the text they speak of.
+/// Diagnostics together with the text that they refer to.
 ///
-/// The order is the order of the text; of two at one place the graver comes first.
+/// The diagnostics are sorted by their location. At the same location the more severe one comes first.
 ///
 /// ```
 /// use orchestra_graph::{Source, load};
@@ -246,7 +246,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Makes a report and puts the diagnostics in order.
+    /// Creates a report and sorts the diagnostics.
     pub fn new(source: Source, mut diagnostics: Vec<Diagnostic>) -> Report {
         diagnostics.sort_by(|a, b| {
             (a.span.start, std::cmp::Reverse(a.severity), a.code).cmp(&(
@@ -258,18 +258,20 @@ impl Report {
         Report { source, diagnostics }
     }
 
-    /// The errors.
+    /// Returns the errors among the diagnostics.
     pub fn errors(&self) -> impl Iterator<Item = &Diagnostic> {
         self.diagnostics.iter().filter(|diagnostic| diagnostic.is_error())
     }
 
-    /// Whether any error is among them.
+    /// Returns whether there is at least one error.
     pub fn has_errors(&self) -> bool {
         self.errors().next().is_some()
     }
 }
 
-/// The candidate nearest to a mistyped word, within two edits (insert, delete, replace, swap of neighbours).
+/// Returns the candidate nearest to a mistyped word, within two edits (insert, delete, replace, swap of neighbours).
+///
+/// Words of up to three characters allow one edit only. Returns `None` if no candidate is near enough.
 ///
 /// ```
 /// assert_eq!(orchestra_graph::did_you_mean("Buidl", ["Build", "Test"]), Some("Build"));
@@ -287,7 +289,7 @@ pub fn did_you_mean<'c>(word: &str, candidates: impl IntoIterator<Item = &'c str
 
 const MAX_WORD: usize = 64;
 
-/// Edit distance with swaps, or nothing where it exceeds the limit.
+/// Returns the edit distance with swaps. Returns `None` if it exceeds the limit, or if the two texts are equal.
 fn distance(word: &[char], candidate: &str, limit: usize) -> Option<usize> {
     if word.len().abs_diff(candidate.chars().take(MAX_WORD).count()) > limit {
         return None;
@@ -311,7 +313,7 @@ fn distance(word: &[char], candidate: &str, limit: usize) -> Option<usize> {
             rows[2][j + 1] = best;
             least = least.min(best);
         }
-        // Two rows are looked back on, because of swaps; a swap costs one.
+        // A swap costs one and refers back two rows, so a later row can still be within the limit up to `limit + 1`.
         if least > limit + 1 {
             return None;
         }

@@ -1,7 +1,7 @@
-//! Environment variables that mean something to those who start commands.
+//! Environment variables that affect started commands.
 
-/// The variables by which git finds a repository and its parts. A command that is to work in the
-/// repository of its folder gets none of them: it would work in another one.
+/// The variables by which git finds a repository and its parts. They must be removed for a command that is to work in
+/// the repository of its directory, because it would work in another one otherwise.
 ///
 /// ```
 /// assert!(orchestra_graph::GIT_VARIABLES.contains(&"GIT_DIR"));

@@ -1,9 +1,9 @@
-//! Every rule with its page: what it finds, why that matters, how to mend it.
+//! The documentation page of every rule: the problem it finds, why it matters and how to fix it.
 
 use crate::check;
 use crate::diagnostic::Severity::{self, Error, Warning};
 
-/// A rule of the language and its page.
+/// A rule of the language with its documentation page.
 ///
 /// ```
 /// let page = orchestra_graph::explain("dead_end").expect("a rule of that name");
@@ -15,18 +15,18 @@ use crate::diagnostic::Severity::{self, Error, Warning};
 pub struct Page {
     /// The stable identifier that diagnostics carry.
     pub code: &'static str,
-    /// The gravest severity of its diagnostics.
+    /// The highest severity of its diagnostics.
     pub severity: Severity,
-    /// What it finds, in one line.
+    /// The problem that the rule finds, in one line.
     pub summary: &'static str,
-    /// Where the rule comes from.
+    /// The origin of the rule, such as a section of the specification.
     pub source: &'static str,
     /// The page, in Markdown.
     pub text: &'static str,
 }
 
 impl Page {
-    /// A page of a rule that another crate checks.
+    /// Creates a page for a rule that another crate checks.
     ///
     /// ```
     /// use orchestra_graph::{Page, Severity};
@@ -50,7 +50,7 @@ impl Page {
     }
 }
 
-/// The page of a code.
+/// Returns the page of a rule by its code.
 ///
 /// ```
 /// use orchestra_graph::{Severity, explain};
@@ -63,7 +63,7 @@ pub fn explain(code: &str) -> Option<&'static Page> {
     PAGES.iter().find(|page| page.code == code)
 }
 
-/// All rules, sorted by code.
+/// Returns the pages of all rules, sorted by code.
 ///
 /// ```
 /// assert!(orchestra_graph::rules().iter().any(|page| page.code == "dead_end"));
@@ -91,7 +91,7 @@ static PAGES: &[Page] = &[
     page!(
         "attr_separator",
         Warning,
-        "attributes are separated by something else than `,`",
+        "attributes not separated by `,`",
         "Attractor 2.3, rule L2"
     ),
     page!(

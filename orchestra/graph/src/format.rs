@@ -1,4 +1,4 @@
-//! The canonical form of a pipeline file.
+//! The formatter, which writes a pipeline file in canonical form.
 
 use crate::ast::{Attribute, Comment, DefaultsTarget, Identifier, Statement, Subgraph};
 use crate::diagnostic::Diagnostic;
@@ -6,17 +6,17 @@ use crate::syntax::lexer::is_key;
 use crate::syntax::{Parsed, is_identifier};
 use crate::text::Span;
 
-/// The longest line that a list of attributes may make, in characters.
+/// Maximum length in characters of a line with a list of attributes.
 const WIDTH: usize = 100;
 const INDENT: usize = 4;
-/// Words that mean something else without their quotes.
+/// Words that have another meaning without quotes.
 const KEYWORDS: &[&str] = &["strict", "digraph", "graph", "subgraph", "node", "edge"];
 
-/// Writes a parsed file in its canonical form; `None` where parsing found errors, so that nothing gets lost.
+/// Returns a parsed file in canonical form. Returns `None` if parsing found errors, so that no text gets lost.
 ///
-/// One statement a line, four spaces a level, attributes `key=value` on one line where they fit. Comments, blank
-/// lines (one at most), aliases and the exact text of values stay. Formatting twice changes nothing, and the
-/// graph stays the same. The line end is that of the last line of the text.
+/// There is one statement per line, indented by four spaces per level, with attributes `key=value` on one line if they
+/// fit. Comments, blank lines (at most one), aliases and the exact text of values are preserved. Formatting is
+/// idempotent and does not change the graph. The line end is that of the last line of the text.
 ///
 /// ```
 /// use orchestra_graph::{Limits, Source, format, parse};
@@ -24,7 +24,7 @@ const KEYWORDS: &[&str] = &["strict", "digraph", "graph", "subgraph", "node", "e
 /// assert_eq!(format(&parsed).unwrap(), "digraph a {\n    start -> exit [label=\"go\"]\n}\n");
 /// ```
 pub fn format(parsed: &Parsed) -> Option<String> {
-    if parsed.faults.iter().any(Diagnostic::is_error) {
+    if parsed.diagnostics.iter().any(Diagnostic::is_error) {
         return None;
     }
     let text = parsed.source.text();
@@ -69,7 +69,7 @@ struct Formatter<'s> {
     out: String,
     line_end: &'static str,
     level: usize,
-    /// An offset and the first line end behind it, so that a line of many comments is searched once.
+    /// An offset and the first line end after it, so that a line with many comments is searched once.
     known_line_end: std::ops::Range<usize>,
 }
 
@@ -92,7 +92,7 @@ impl<'s> Formatter<'s> {
         self.out.push_str(self.line_end);
     }
 
-    /// The next comment, if it begins before an offset.
+    /// Returns the next comment if it begins before an offset.
     fn comment_before(&self, offset: usize) -> Option<Span> {
         let comment = self.comments.first()?;
         ((comment.span.start as usize) < offset).then_some(comment.span)
@@ -103,7 +103,7 @@ impl<'s> Formatter<'s> {
         self.comments = self.comments.get(1..).unwrap_or_default();
     }
 
-    /// Keeps one blank line where the text between two things has any.
+    /// Writes one blank line if the text between two items has any.
     fn gap(&mut self, from: usize, to: usize, first: bool) {
         let mut lines = self.between(from, to).split('\n');
         lines.next();
@@ -113,8 +113,8 @@ impl<'s> Formatter<'s> {
         }
     }
 
-    /// Writes the comments before an offset, each on a line of its own; gives the end of the last one, and
-    /// whether nothing was written.
+    /// Writes the comments before an offset, each on a line of its own. Returns the end of the last one, and whether
+    /// nothing has been written yet.
     fn leading(&mut self, mut from: usize, to: usize, mut first: bool) -> (usize, bool) {
         while let Some(span) = self.comment_before(to) {
             self.gap(from, span.start as usize, first);
@@ -127,7 +127,7 @@ impl<'s> Formatter<'s> {
         (from, first)
     }
 
-    /// Writes comments that stand where none can stay, on lines of their own.
+    /// Writes the comments before an offset on lines of their own, because they cannot keep their position.
     fn hoist(&mut self, to: usize) {
         while let Some(span) = self.comment_before(to) {
             self.indent();
@@ -136,14 +136,15 @@ impl<'s> Formatter<'s> {
         }
     }
 
-    /// Writes the comments that belong to what ends at `from`: those on its line, up to `next`.
+    /// Writes the comments that belong to the item that ends at `from`: those on its line, up to `next`. Returns the
+    /// end of the last one.
     fn trailing(&mut self, mut from: usize, next: usize, opening: bool) -> usize {
         while let Some(span) = self.comment_before(next) {
             let gap = self.between(from, span.start as usize);
             if gap.contains('\n') {
                 break;
             }
-            // `a; /* of b */ b`: a comment behind a separator belongs to what follows on its line.
+            // `a; /* of b */ b`: a comment after a separator belongs to the item that follows on its line.
             let separated = opening || gap.contains([',', ';']);
             if separated && self.line_end_behind(span.end as usize) >= next {
                 break;
@@ -259,12 +260,13 @@ impl<'s> Formatter<'s> {
         self.block(&subgraph.statements, open, close);
     }
 
-    /// A name as it is written, without quotes that it does not need.
+    /// Writes a name, without quotes if it does not need them.
     fn name(&mut self, name: &Identifier, plain: fn(&str) -> bool) {
         let keyword = KEYWORDS.iter().any(|word| name.text.eq_ignore_ascii_case(word));
-        let written = match plain(&name.text) && !keyword {
-            true => &name.text,
-            false => self.slice(name.span),
+        let written = if plain(&name.text) && !keyword {
+            &name.text
+        } else {
+            self.slice(name.span)
         };
         self.out.push_str(written);
     }
@@ -275,7 +277,7 @@ impl<'s> Formatter<'s> {
         self.out.push_str(self.slice(attribute.value_span));
     }
 
-    /// Writes a list of attributes behind its head, which ends at `from`; gives whether there was anything.
+    /// Writes a list of attributes after its head, which ends at `from`. Returns whether anything was written.
     fn list(&mut self, attributes: &'s [Attribute], from: usize, to: usize) -> bool {
         let commented = self.comment_before(to).is_some();
         if attributes.is_empty() && !commented {
@@ -300,7 +302,7 @@ impl<'s> Formatter<'s> {
         true
     }
 
-    /// Whether what was written behind an offset is one line, and the whole line is not too long.
+    /// Returns whether the text written after an offset is one line, and the whole line is not too long.
     fn last_line_fits(&self, before: usize) -> bool {
         let written = self.out.get(before..).unwrap_or_default();
         if written.contains('\n') || written.len() > WIDTH * 4 {

@@ -1,14 +1,14 @@
-//! Handler kinds and the shapes that stand for them (Attractor 2.8, rule L13).
+//! Handler kinds and the shapes that select them (Attractor 2.8, rule L13).
 
-/// Entry point.
+/// The entry point.
 pub const START: &str = "start";
-/// Exit point.
+/// The exit point.
 pub const EXIT: &str = "exit";
 /// A model task.
 pub const CODERGEN: &str = "codergen";
 /// A human gate.
 pub const WAIT_HUMAN: &str = "wait.human";
-/// A routing point.
+/// A routing node.
 pub const CONDITIONAL: &str = "conditional";
 /// A fan-out.
 pub const PARALLEL: &str = "parallel";
@@ -50,7 +50,7 @@ const SHAPES: &[(&str, &str)] = &[
     ("folder", SUBPIPELINE),
 ];
 
-/// The kind that a shape stands for; `None` for shapes that say nothing.
+/// Returns the kind that a shape selects, or `None` for a shape that selects no kind.
 pub fn of_shape(shape: &str) -> Option<&'static str> {
     SHAPES
         .iter()
@@ -58,7 +58,7 @@ pub fn of_shape(shape: &str) -> Option<&'static str> {
         .map(|(_, kind)| *kind)
 }
 
-/// The shapes that stand for a kind.
+/// Returns the shapes that select a kind.
 pub fn shapes_of(kind: &str) -> impl Iterator<Item = &'static str> {
     SHAPES
         .iter()

@@ -1,6 +1,6 @@
-//! Labels of edges: how they are compared, and the key that they are written with (Attractor 3.3, 4.6, rule H1).
+//! Labels of edges: their comparison, and their accelerator keys (Attractor 3.3, 4.6, rule H1).
 
-/// The form in which labels are compared: lower case, trimmed, without an accelerator prefix.
+/// Returns the form in which labels are compared: lower case, trimmed, without an accelerator prefix.
 ///
 /// ```
 /// use orchestra_graph::normalize_label;
@@ -11,7 +11,7 @@ pub fn normalize_label(label: &str) -> String {
     label_text(label).to_lowercase()
 }
 
-/// A label without its accelerator prefix.
+/// Returns a label without its accelerator prefix.
 ///
 /// ```
 /// use orchestra_graph::label_text;
@@ -22,7 +22,7 @@ pub fn label_text(label: &str) -> &str {
     split(label).1
 }
 
-/// Returns the accelerator key that a label is written with; `None` where it has none.
+/// Returns the accelerator key of a label, or `None` if it has none.
 ///
 /// ```
 /// use orchestra_graph::accelerator_key;
@@ -33,7 +33,7 @@ pub fn accelerator_key(label: &str) -> Option<&str> {
     split(label).0
 }
 
-/// The accelerator key of a label and the rest of it; `[K] x`, `K) x` and `K - x` have one.
+/// Splits a label into its accelerator key and the rest. The forms `[K] x`, `K) x` and `K - x` have a key.
 fn split(label: &str) -> (Option<&str>, &str) {
     let label = label.trim();
     let prefixed = label

@@ -1,7 +1,57 @@
 //! The pipeline language of Orchestra: parser, model, checks, routing and diagnostics.
 //!
 //! Everything here is pure: no files, no clock, no threads. The macro, the command line, the server and the
-//! editor all call this crate, so a pipeline means the same to each of them.
+//! editor all call this crate, so a pipeline has the same meaning for each of them.
+//!
+//! # Glossary
+//!
+//! - **Pipeline**: a workflow, written as a graph in a subset of the DOT language.
+//! - **Graph**: the model of a pipeline: nodes, edges and their typed attributes, with their spans in the text.
+//! - **Table**: the form of a pipeline that the engine runs; [`Pipeline`] is one, either compiled or loaded.
+//! - **Kind**: the kind of handler that runs a node, selected by its `type` or its shape.
+//! - **Stage**: a node of the table, as a run executes it.
+//! - **Outcome**: the name of the result of a stage, such as `success` or `fail`, which conditions compare with.
+//! - **Routing**: the choice of the next step of a run after a node, by conditions, labels, weights and retry targets.
+//! - **Block**: the nodes between a **fan-out**, which starts branches, and its **join**, where all branches meet.
+//! - **Child pipeline**: a pipeline in a file of its own, which a stage of another pipeline runs.
+//! - **Check**: a rule of the language with a stable code; it reports diagnostics and has a documentation page.
+//!
+//! # Modules, in reading order
+//!
+//! - `text`: source text, byte spans and positions.
+//! - `diagnostic`: diagnostics and reports.
+//! - `value`: typed attribute values and durations.
+//! - `ast`: the syntax tree.
+//! - `syntax`: the lexer and the parser.
+//! - `format`: the formatter, on top of the syntax tree.
+//! - `kind`: handler kinds and the shapes that select them.
+//! - `attribute`: the table of known attributes.
+//! - `attribute_family`: attributes with a common prefix, such as `tool_env.NAME`.
+//! - `attributes`: the attributes of a node, an edge or the graph.
+//! - `model`: the graph.
+//! - `lower`: the lowering of the syntax tree to the graph.
+//! - `spelling`: spellings of other tools that depend on the whole node.
+//! - `prompt_files`: prompts in separate files.
+//! - `transform`: changes of the graph between lowering and the checks.
+//! - `stylesheet`: the model stylesheet.
+//! - `load`: loading, which runs all of these steps and the checks.
+//! - `condition`: the conditions of edges.
+//! - `analysis`: properties of a graph that checks and table share.
+//! - `ways`: adjacency lists and graph search.
+//! - `joins`: the joins of fan-outs.
+//! - `check`: the checks, one file per rule.
+//! - `explain`: the documentation pages of the rules.
+//! - `table`: the table, and the differences between two pipelines.
+//! - `children`: child pipelines.
+//! - `label`: labels of edges and their accelerator keys.
+//! - `rule`: the rule by which an edge was chosen.
+//! - `route`: routing.
+//! - `choice`: the choices of a human gate.
+//! - `reserved`: the context keys reserved for the engine.
+//! - `requirements`: the requirements of a pipeline on handlers.
+//! - `render`: diagnostics as text and JSON.
+//! - `print`: pictures as DOT and Mermaid.
+//! - `environment`: environment variables that affect started commands.
 
 mod analysis;
 pub mod ast;
@@ -21,7 +71,7 @@ mod label;
 mod load;
 mod lower;
 mod model;
-mod needs;
+mod requirements;
 mod reserved;
 mod route;
 mod rule;
@@ -41,7 +91,7 @@ pub use attribute::{
 pub use attribute_family::{ATTRIBUTE_FAMILIES, AttributeFamily};
 pub use attributes::{Attribute, Attributes, Origin};
 pub use check::LintRule;
-pub use children::{ChildReader, LoadedChild, ReadFault, key_pairs, plain_path};
+pub use children::{ChildReader, LoadedChild, ReadError, key_pairs, plain_path};
 pub use choice::{Choice, Offers, Withheld, choice_named, choices, offers};
 pub use diagnostic::{Diagnostic, Fix, Related, Report, Severity, did_you_mean};
 pub use environment::GIT_VARIABLES;
@@ -50,11 +100,11 @@ pub use label::{accelerator_key, label_text, normalize_label};
 pub use load::{LoadOptions, Loaded, load, load_bytes};
 pub use lower::lower;
 pub use model::{Edge, EdgeIndex, Graph, Node, NodeIndex, Subgraph};
-pub use needs::{Needs, Readable, WordNeed};
+pub use requirements::{OutcomeRequirement, Readable, Requirements};
 pub use reserved::KeyOwner;
-pub use route::{Decision, Next, RouteFault, Tested, branch_id, branches, route};
+pub use route::{Decision, Next, RouteError, Tested, branch_id, branches, route};
 pub use rule::Rule;
-pub use stylesheet::{Declaration, Selector, StyleRule, StylesheetFault, parse_stylesheet};
+pub use stylesheet::{Declaration, Selector, StyleRule, StylesheetError, parse_stylesheet};
 pub use syntax::{Limits, Parsed, is_identifier, parse, parse_bytes};
 pub use table::{AttributeChange, Change, ChildDifference, Difference, Mapping, Subject, What};
 pub use table::{Pipeline, Role, SharedPipeline, Stage};

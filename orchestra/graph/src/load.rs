@@ -1,4 +1,4 @@
-//! From text to a checked graph: the one way that the macro, the command line, the server and the editor take.
+//! Loading: from text to a checked graph. The macro, the command line, the server and the editor all use it.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::syntax::{Limits, Parsed, parse, parse_bytes};
 use crate::text::Source;
 use crate::transform::{Transform, apply_stylesheet, expand_goal};
 
-/// What loading should know beside the text.
+/// Options for loading a pipeline.
 ///
 /// ```
 /// use orchestra_graph::{LoadOptions, Source, load};
@@ -25,20 +25,20 @@ use crate::transform::{Transform, apply_stylesheet, expand_goal};
 /// ```
 #[derive(Clone, Default)]
 pub struct LoadOptions<'r> {
-    /// How large a pipeline may be.
+    /// The limits on the size of a pipeline.
     pub limits: Limits,
-    /// Users' own transforms; they run after the built-in ones, in order.
+    /// Custom transforms, which run after the built-in ones, in order.
     pub transforms: Vec<Arc<dyn Transform>>,
-    /// Users' own checks; they run after the built-in ones, in order.
+    /// Custom checks, which run after the built-in ones, in order.
     pub rules: Vec<Arc<dyn LintRule>>,
-    /// The handler kinds that exist beside the built-in ones; `None` where they cannot be known yet.
+    /// The handler kinds that exist in addition to the built-in ones; `None` if they are not known yet.
     pub kinds: Option<Vec<String>>,
-    /// Codes of warnings and notes that are not reported.
+    /// The codes of warnings and notes that are not reported.
     pub allow: Vec<String>,
-    /// Codes whose warnings and notes are errors; `warnings` means all warnings.
+    /// The codes of warnings and notes that become errors; `warnings` means all warnings.
     pub deny: Vec<String>,
-    /// How the files of child pipelines are read; without it they are neither looked for nor loaded. What else these
-    /// options say holds for children too.
+    /// The reader for the files of child pipelines and prompts. If it is `None`, these files are neither looked up nor
+    /// loaded. The other options apply to children too.
     pub children: Option<&'r dyn ChildReader>,
 }
 
@@ -52,19 +52,21 @@ impl LoadOptions<'_> {
     /// options.apply_severities(&mut faults);
     /// assert!(faults[0].is_error());
     /// ```
-    pub fn apply_severities(&self, faults: &mut Vec<Diagnostic>) {
-        faults.retain(|fault| fault.is_error() || !self.allow.iter().any(|code| code == fault.code));
-        for fault in faults {
-            let warning = fault.severity == Severity::Warning;
-            let denies = |code: &String| code == fault.code || (warning && code == "warnings");
+    pub fn apply_severities(&self, diagnostics: &mut Vec<Diagnostic>) {
+        diagnostics.retain(|diagnostic| {
+            diagnostic.is_error() || !self.allow.iter().any(|code| code == diagnostic.code)
+        });
+        for diagnostic in diagnostics {
+            let warning = diagnostic.severity == Severity::Warning;
+            let denies = |code: &String| code == diagnostic.code || (warning && code == "warnings");
             if self.deny.iter().any(denies) {
-                fault.severity = Severity::Error;
+                diagnostic.severity = Severity::Error;
             }
         }
     }
 }
 
-/// A loaded pipeline: what was understood, and what is wrong with it.
+/// A loaded pipeline with its diagnostics.
 ///
 /// ```
 /// use orchestra_graph::{LoadOptions, Source, load, render};
@@ -77,19 +79,19 @@ pub struct Loaded {
     pub source: Source,
     /// The syntax tree.
     pub file: ast::File,
-    /// The graph, transformed.
+    /// The graph after all transforms.
     pub graph: Graph,
     /// The diagnostics, in the order of the text.
     pub report: Report,
-    /// The pipelines that its stages run, each once, in the order in which they are named; see
-    /// [`descendants`](Loaded::descendants) for all that these run in turn.
+    /// The pipelines that its stages run, each once, in the order in which they are named.
+    /// [`descendants`](Loaded::descendants) also returns the pipelines that these run in turn.
     pub children: Vec<LoadedChild>,
-    /// The files with prompts that its nodes name, each once: those that were read, and those that were looked for.
+    /// The prompt files that its nodes name, each once, whether or not they could be read.
     pub prompt_files: Vec<String>,
 }
 
-/// Parses, lowers, transforms and checks a text (Attractor 7.3), and the pipelines that it runs (Attractor 9.4). It
-/// never fails: what is wrong stands in the report.
+/// Parses, lowers, transforms and checks a text (Attractor 7.3) and the pipelines that it runs (Attractor 9.4). It
+/// never fails: all problems are in the report.
 ///
 /// ```
 /// use orchestra_graph::{LoadOptions, Source, load};
@@ -101,7 +103,7 @@ pub fn load(source: Source, options: &LoadOptions<'_>) -> Loaded {
     load_first(parse(&source, &options.limits), options)
 }
 
-/// Like [`load`], for bytes that may not be text.
+/// Like [`load`], for bytes that may not be valid UTF-8.
 ///
 /// ```
 /// use orchestra_graph::{LoadOptions, load_bytes};
@@ -116,7 +118,7 @@ fn load_first(parsed: Parsed, options: &LoadOptions<'_>) -> Loaded {
     load_parsed(parsed, &mut family).0
 }
 
-/// The fault of an edge whose end a transform took away.
+/// Returns the error for an edge whose end a transform removed.
 fn torn(transform: &str, edge: &Edge) -> Diagnostic {
     Diagnostic::error(
         "edge_target_exists",
@@ -126,43 +128,43 @@ fn torn(transform: &str, edge: &Edge) -> Diagnostic {
     .help("take away the edges of a node together with the node")
 }
 
-/// Loads the file that was opened last, and says how deep its children nest.
+/// Loads the file opened last. Returns it and the nesting depth of its children.
 pub(crate) fn load_parsed(parsed: Parsed, family: &mut Family<'_>) -> (Loaded, usize) {
     let options = family.options;
     let Parsed {
         source,
         file,
-        mut faults,
+        mut diagnostics,
     } = parsed;
-    let unreadable = file.statements.is_empty() && faults.iter().any(Diagnostic::is_error);
+    let unreadable = file.statements.is_empty() && diagnostics.iter().any(Diagnostic::is_error);
     let (mut graph, mut lowering) = lower(&source, &file);
-    faults.append(&mut lowering);
+    diagnostics.append(&mut lowering);
     let prompt_files = match options.children {
         Some(reader) => prompt_files::read(
             &mut graph,
             source.name(),
             reader,
             options.limits.bytes,
-            &mut faults,
+            &mut diagnostics,
         ),
         None => Vec::new(),
     };
     expand_goal(&mut graph);
     apply_stylesheet(&mut graph);
     for transform in &options.transforms {
-        graph = transform.apply(graph, &mut faults);
-        faults.extend(graph.settle().iter().map(|edge| torn(transform.name(), edge)));
+        graph = transform.apply(graph, &mut diagnostics);
+        diagnostics.extend(graph.settle().iter().map(|edge| torn(transform.name(), edge)));
     }
-    // A text that gave no statement has no start either; saying so would only hide the real fault.
+    // A text without any statement has no start either, but reporting that would hide the real error.
     let (mut children, mut height) = (Vec::new(), 0);
     if !unreadable {
         let analysis = Analysis::new(&graph, &source);
-        check::run(&analysis, options, &mut faults);
-        (children, height) = family.children(&analysis, &mut faults);
+        check::run(&analysis, options, &mut diagnostics);
+        (children, height) = family.children(&analysis, &mut diagnostics);
     }
-    options.apply_severities(&mut faults);
+    options.apply_severities(&mut diagnostics);
     let loaded = Loaded {
-        report: Report::new(source.clone(), faults),
+        report: Report::new(source.clone(), diagnostics),
         source,
         file,
         graph,
@@ -177,7 +179,7 @@ mod tests {
     use super::*;
     use crate::model::NodeIndex;
 
-    /// Takes away the last node, but not its edges.
+    /// A transform that removes the last node, but not its edges.
     struct Careless;
 
     impl Transform for Careless {
@@ -204,7 +206,7 @@ mod tests {
         let torn: Vec<&str> = loaded
             .report
             .errors()
-            .map(|fault| fault.message.as_str())
+            .map(|diagnostic| diagnostic.message.as_str())
             .collect();
         assert_eq!(
             torn,
@@ -224,6 +226,6 @@ mod tests {
         let analysis = Analysis::new(&loaded.graph, &loaded.source);
         assert!(analysis.outgoing(NodeIndex(0)).is_empty());
         assert_eq!(analysis.kind(NodeIndex(9)), crate::kind::CODERGEN);
-        assert!(crate::Pipeline::of(&analysis).is_some_and(|pipeline| pipeline.edges.is_empty()));
+        assert!(crate::Pipeline::from_analysis(&analysis).is_some_and(|pipeline| pipeline.edges.is_empty()));
     }
 }

@@ -1,4 +1,5 @@
-//! Syntax tree to graph model: defaults, chains, subgraph classes, implicit nodes, typed attributes.
+//! Lowering of the syntax tree to the graph model: defaults, chains, subgraph classes, implicit nodes, typed
+//! attributes.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use crate::spelling;
 use crate::text::Source;
 use crate::value::Value;
 
-/// Makes the graph of a syntax tree; what cannot be understood is reported and left out.
+/// Creates the graph of a syntax tree. Anything that cannot be understood is reported and left out.
 ///
 /// ```
 /// use orchestra_graph::{Limits, Source, lower, parse};
@@ -31,7 +32,7 @@ pub fn lower(source: &Source, file: &ast::File) -> (Graph, Vec<Diagnostic>) {
     let mut lowering = Lowering {
         source,
         graph: Graph::default(),
-        faults: Vec::new(),
+        diagnostics: Vec::new(),
         unknown: HashMap::new(),
     };
     if let Some(name) = &file.name {
@@ -41,11 +42,11 @@ pub fn lower(source: &Source, file: &ast::File) -> (Graph, Vec<Diagnostic>) {
         lowering.graph.span = file.keyword;
     }
     lowering.statements(&file.statements, &Defaults::default());
-    spelling::resolve(&mut lowering.graph, source, &mut lowering.faults);
-    (lowering.graph, lowering.faults)
+    spelling::resolve(&mut lowering.graph, source, &mut lowering.diagnostics);
+    (lowering.graph, lowering.diagnostics)
 }
 
-/// What holds for the statements of one block.
+/// The defaults and classes that apply to the statements of one block.
 #[derive(Clone, Default)]
 struct Defaults {
     node: Attributes,
@@ -57,8 +58,8 @@ struct Defaults {
 struct Lowering<'s> {
     source: &'s Source,
     graph: Graph,
-    faults: Vec<Diagnostic>,
-    /// What is said of each unknown key, so that a key that recurs is looked up once.
+    diagnostics: Vec<Diagnostic>,
+    /// The suggestion for each unknown key, so that a repeated key is looked up only once.
     unknown: HashMap<(SmolStr, Scope), Option<unknown_attribute::Suggestion>>,
 }
 
@@ -79,7 +80,7 @@ impl Lowering<'_> {
     }
 
     fn graph_attribute(&mut self, raw: &ast::Attribute, subgraph: Option<u32>) {
-        // Inside a subgraph these only draw; its label is read when the subgraph is entered.
+        // Inside a subgraph these attributes only affect drawing. The label is read when the subgraph is entered.
         if subgraph.is_some() {
             return;
         }
@@ -128,7 +129,8 @@ impl Lowering<'_> {
         let index = self.mention(&statement.id, defaults);
         let mut attributes = std::mem::take(&mut self.graph.nodes[index.at()].attributes);
         if !self.graph.nodes[index.at()].declared {
-            // Named by an edge before: the defaults of the place where it is declared are the ones meant.
+            // Only an edge has mentioned the node so far. The defaults at its declaration replace those at its first
+            // mention.
             attributes = Attributes::default();
             defaults
                 .node
@@ -155,7 +157,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// The node of an id; a new one gets the defaults of the place where it is first named.
+    /// Returns the node with an id. A new node gets the defaults at its first mention.
     fn mention(&mut self, id: &ast::Identifier, defaults: &Defaults) -> NodeIndex {
         if let Some(index) = self.graph.find(&id.text) {
             return index;
@@ -205,7 +207,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// Sets an explicit attribute and says where it stands twice.
+    /// Sets an explicit attribute, and reports it if it was already set explicitly.
     fn set(&mut self, attributes: &mut Attributes, attribute: Attribute, node: Option<&str>) {
         let (key_span, name) = (attribute.key_span, attribute.key.clone());
         let Some(before) = attributes.set(attribute) else {
@@ -215,18 +217,18 @@ impl Lowering<'_> {
             return;
         }
         let (first, second) = (self.source.slice(before.key_span), self.source.slice(key_span));
-        let fault = if first.trim_matches('"') == second.trim_matches('"') {
-            duplicate_node_attribute::fault(name.name(), before.key_span, key_span)
+        let diagnostic = if first.trim_matches('"') == second.trim_matches('"') {
+            duplicate_node_attribute::diagnostic(name.name(), before.key_span, key_span)
         } else {
-            conflicting_aliases::fault(name.name(), (first, before.key_span), (second, key_span))
+            conflicting_aliases::diagnostic(name.name(), (first, before.key_span), (second, key_span))
         };
-        self.faults.push(match node {
-            Some(id) => fault.node(id),
-            None => fault,
+        self.diagnostics.push(match node {
+            Some(id) => diagnostic.node(id),
+            None => diagnostic,
         });
     }
 
-    /// Gives an attribute its key and type (rules L6, L7).
+    /// Resolves the key of an attribute and converts its value to the right type (rules L6, L7).
     fn attribute(&mut self, raw: &ast::Attribute, scope: Scope, origin: Origin) -> Option<Attribute> {
         let (key_span, value_span) = (raw.key.span, raw.value_span);
         let keep = |key, value| Attribute {
@@ -244,7 +246,7 @@ impl Lowering<'_> {
         };
         let family = AttributeFamily::find(&raw.key.text);
         if let Some((_, name)) = family.filter(|(family, _)| family.scopes.contains(scope)) {
-            self.faults.extend(tool_env_name::fault(name, key_span));
+            self.diagnostics.extend(tool_env_name::diagnostic(name, key_span));
             return Some(keep(Key::Other(raw.key.text.as_str().into()), as_written()));
         }
         let Some(known) = known else {
@@ -258,7 +260,7 @@ impl Lowering<'_> {
         }
         match ty.coerce(&raw.value) {
             Some(value) => Some(keep(Key::Known(known), value)),
-            // Replaced once the whole node is known.
+            // `spelling::resolve` replaces the value once the whole node is known.
             None if foreign_value(known, &raw.value).is_some() => {
                 Some(keep(Key::Known(known), raw.value.clone()))
             }
@@ -267,8 +269,8 @@ impl Lowering<'_> {
                     Value::String(text) => text,
                     _ => self.source.slice(value_span),
                 };
-                self.faults
-                    .push(attribute_type::fault(known, written, value_span));
+                self.diagnostics
+                    .push(attribute_type::diagnostic(known, written, value_span));
                 None
             }
         }
@@ -284,8 +286,12 @@ impl Lowering<'_> {
             }
         };
         if let Some(suggestion) = suggestion {
-            self.faults
-                .push(unknown_attribute::fault(&key.text, key.span, scope, &suggestion));
+            self.diagnostics.push(unknown_attribute::diagnostic(
+                &key.text,
+                key.span,
+                scope,
+                &suggestion,
+            ));
         }
     }
 }
@@ -296,7 +302,7 @@ fn add_class(node: &mut Node, class: Arc<str>) {
     }
 }
 
-/// The label that a subgraph's own statements give it, wherever among them it stands.
+/// Returns the label that the statements of a subgraph set. The last one wins.
 fn label_of(statements: &[Statement]) -> Option<String> {
     let is_label = |attribute: &&ast::Attribute| attribute.key.text == "label";
     statements
@@ -312,7 +318,7 @@ fn label_of(statements: &[Statement]) -> Option<String> {
         .map(|attribute| attribute.value.to_string())
 }
 
-/// The class that a label gives (rule L9): `Loop A` gives `loop-a`.
+/// Returns the class for a label (rule L9): `loop-a` for `Loop A`.
 pub(crate) fn class_of(label: &str) -> String {
     let lower = label.trim().to_lowercase();
     let dashed = lower.chars().map(|c| if c.is_whitespace() { '-' } else { c });

@@ -1,4 +1,4 @@
-//! The graph model: nodes, edges and their typed attributes, flat, with places in the text.
+//! The graph model: flat lists of nodes and edges with typed attributes and their spans in the text.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
@@ -32,14 +32,14 @@ pub struct NodeIndex(pub u32);
 pub struct EdgeIndex(pub u32);
 
 impl NodeIndex {
-    /// As an index of a slice.
+    /// Returns the index for use with a slice.
     pub const fn at(self) -> usize {
         self.0 as usize
     }
 }
 
 impl EdgeIndex {
-    /// As an index of a slice.
+    /// Returns the index for use with a slice.
     pub const fn at(self) -> usize {
         self.0 as usize
     }
@@ -58,32 +58,33 @@ impl EdgeIndex {
 pub struct Node {
     /// The id.
     pub id: Arc<str>,
-    /// Where it is declared, or first named.
+    /// The span of its declaration, else of its first mention.
     pub span: Span,
-    /// Whether a node statement declares it; else it is only an end of edges.
+    /// `true` if a node statement declares it; otherwise only edges mention it.
     pub declared: bool,
     /// The attributes.
     pub attributes: Attributes,
-    /// Classes from `class` and from the labels of enclosing subgraphs, without repeats.
+    /// The classes from `class` and from the labels of the enclosing subgraphs, without duplicates.
     pub classes: Vec<Arc<str>>,
-    /// The innermost subgraph around it.
+    /// The index of the innermost subgraph that contains it.
     pub subgraph: Option<u32>,
 }
 
 impl Node {
-    /// The shape; `box` where none is given.
+    /// Returns the shape; `box` if none is set.
     pub fn shape(&self) -> &str {
         self.attributes.filled(Known::Shape).unwrap_or("box")
     }
 
-    /// The label; the id where none is given.
+    /// Returns the label; the id if none is set.
     pub fn label(&self) -> &str {
         self.attributes.filled(Known::Label).unwrap_or(&self.id)
     }
 
-    /// The handler kind: `type`, else what the shape stands for, else `codergen` (Attractor 4.2).
+    /// Returns the handler kind: `type`, else the kind of the shape, else `codergen` (Attractor 4.2).
     ///
-    /// A start or exit found by its id alone is known to [`Analysis::kind`](crate::Analysis::kind).
+    /// This does not detect a start or exit that is identified by its id alone;
+    /// [`Analysis::kind`](crate::Analysis::kind) does.
     ///
     /// ```
     /// use orchestra_graph::{Source, load};
@@ -108,26 +109,26 @@ impl Node {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Edge {
-    /// Where it comes from.
+    /// The source node.
     pub from: NodeIndex,
-    /// Where it leads.
+    /// The target node.
     pub to: NodeIndex,
-    /// Where its source is written.
+    /// The span of the source in the text.
     pub from_span: Span,
-    /// Where its target is written.
+    /// The span of the target in the text.
     pub to_span: Span,
     /// The attributes.
     pub attributes: Attributes,
 }
 
 impl Edge {
-    /// Where it stands, from source to target.
+    /// Returns the span from source to target.
     pub fn span(&self) -> Span {
         self.from_span.to(self.to_span)
     }
 }
 
-/// A subgraph, kept for classes and pictures (Attractor 2.10).
+/// A subgraph, stored for classes and pictures (Attractor 2.10).
 ///
 /// ```
 /// use orchestra_graph::{Source, load};
@@ -138,19 +139,20 @@ impl Edge {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Subgraph {
-    /// The name, where it has one.
+    /// The name, if it has one.
     pub name: Option<String>,
-    /// The label, where it has one.
+    /// The label, if it has one.
     pub label: Option<String>,
-    /// The subgraph around it.
+    /// The index of the subgraph that contains it.
     pub parent: Option<u32>,
-    /// Where it stands.
+    /// The span in the text.
     pub span: Span,
 }
 
 /// A pipeline as a graph.
 ///
-/// Transforms may change all of it; [`load`](crate::load) then looks up ids anew and reports edges without an end.
+/// Transforms may change all of it. [`load`](crate::load) then rebuilds the index of ids and reports edges without an
+/// end.
 ///
 /// ```
 /// use orchestra_graph::{Source, load};
@@ -161,9 +163,9 @@ pub struct Subgraph {
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Graph {
-    /// The name; empty where the file gives none.
+    /// The name; empty if the file defines none.
     pub name: String,
-    /// Where the name stands, else the keyword.
+    /// The span of the name, else of the keyword.
     pub span: Span,
     /// The attributes of the graph.
     pub attributes: Attributes,
@@ -176,7 +178,7 @@ pub struct Graph {
     pub(crate) index: HashMap<Arc<str>, NodeIndex>,
 }
 
-/// What an index of another graph leads to.
+/// The node returned for an index outside the graph.
 static NOWHERE: LazyLock<Node> = LazyLock::new(|| Node {
     id: "".into(),
     span: Span::new(0, 0),
@@ -186,7 +188,7 @@ static NOWHERE: LazyLock<Node> = LazyLock::new(|| Node {
     subgraph: None,
 });
 
-/// The same for an edge.
+/// The edge returned for an index outside the graph.
 static NO_EDGE: Edge = Edge {
     from: NodeIndex(u32::MAX),
     to: NodeIndex(u32::MAX),
@@ -196,12 +198,12 @@ static NO_EDGE: Edge = Edge {
 };
 
 impl Graph {
-    /// The node of that id.
+    /// Returns the index of the node with this id.
     pub fn find(&self, id: &str) -> Option<NodeIndex> {
         self.index.get(id).copied()
     }
 
-    /// A node by its index; for an index that this graph does not have, a node without id, attributes and edges.
+    /// Returns a node by its index. For an index outside this graph, returns a node without id, attributes and edges.
     ///
     /// ```
     /// use orchestra_graph::{Graph, NodeIndex};
@@ -211,8 +213,8 @@ impl Graph {
         self.nodes.get(index.at()).unwrap_or_else(|| &NOWHERE)
     }
 
-    /// An edge by its index; for an index that this graph does not have, an edge without attributes whose ends are
-    /// nodes of no graph.
+    /// Returns an edge by its index. For an index outside this graph, returns an edge without attributes whose ends are
+    /// outside every graph.
     ///
     /// ```
     /// use orchestra_graph::{EdgeIndex, Graph};
@@ -223,9 +225,9 @@ impl Graph {
         self.edges.get(index.at()).unwrap_or(&NO_EDGE)
     }
 
-    /// Looks up ids anew and takes out edges without both ends, as a transform may leave them.
+    /// Rebuilds the index of ids. Removes and returns the edges that lack an end, as a transform may leave them.
     pub(crate) fn settle(&mut self) -> Vec<Edge> {
-        // Of two nodes with one id the first is found, as in a file.
+        // If two nodes have the same id, the first one is found, as in a file.
         let ids = self.nodes.iter().enumerate().rev();
         self.index = ids
             .map(|(at, node)| (node.id.clone(), NodeIndex(at as u32)))
@@ -235,17 +237,17 @@ impl Graph {
         self.edges.extract_if(.., |edge| !whole(edge)).collect()
     }
 
-    /// The goal; empty where none is given.
+    /// Returns the goal; empty if none is set.
     pub fn goal(&self) -> &str {
         self.attributes.text(Known::Goal).unwrap_or_default()
     }
 
-    /// The label, else the name.
+    /// Returns the label, else the name.
     pub fn title(&self) -> &str {
         self.attributes.filled(Known::Label).unwrap_or(&self.name)
     }
 
-    /// Adds a node, or gives the one that has the id already. Transforms use this.
+    /// Adds a node, or returns the existing node with this id. Intended for transforms.
     pub fn add_node(&mut self, id: &str, span: Span) -> NodeIndex {
         if let Some(index) = self.find(id) {
             return index;
@@ -264,7 +266,7 @@ impl Graph {
         index
     }
 
-    /// All nodes with their indices.
+    /// Returns all nodes with their indices.
     pub fn indexed_nodes(&self) -> impl Iterator<Item = (NodeIndex, &Node)> {
         self.nodes
             .iter()
@@ -272,7 +274,7 @@ impl Graph {
             .map(|(at, node)| (NodeIndex(at as u32), node))
     }
 
-    /// All edges with their indices.
+    /// Returns all edges with their indices.
     pub fn indexed_edges(&self) -> impl Iterator<Item = (EdgeIndex, &Edge)> {
         self.edges
             .iter()

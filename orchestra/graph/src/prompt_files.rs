@@ -1,4 +1,4 @@
-//! Prompts that stand in files of their own: `prompt="@FILE"` and `prompt_file` (rule F3).
+//! Prompts in separate files: `prompt="@FILE"` and `prompt_file` (rule F3).
 
 use crate::attribute::{Key, Known};
 use crate::attributes::Attribute;
@@ -8,13 +8,14 @@ use crate::diagnostic::Diagnostic;
 use crate::model::Graph;
 use crate::value::Value;
 
-/// Puts the texts of files in the place of the attributes that name them; gives the paths that were read or looked for.
+/// Replaces attributes that name a prompt file with the text of the file. Returns the paths that were read or looked
+/// up.
 pub(crate) fn read(
     graph: &mut Graph,
     parent: &str,
     reader: &dyn ChildReader,
     limit: usize,
-    faults: &mut Vec<Diagnostic>,
+    diagnostics: &mut Vec<Diagnostic>,
 ) -> Vec<String> {
     let mut paths: Vec<String> = Vec::new();
     for node in &mut graph.nodes {
@@ -30,7 +31,7 @@ pub(crate) fn read(
         let (attribute, file) = match (named_file, written) {
             (Some(attribute), None) => {
                 if prompt.is_some() {
-                    faults.push(prompt_file::both(attribute.value_span).node(&*node.id));
+                    diagnostics.push(prompt_file::both(attribute.value_span).node(&*node.id));
                     continue;
                 }
                 (
@@ -39,7 +40,7 @@ pub(crate) fn read(
                 )
             }
             (Some(attribute), Some(_)) => {
-                faults.push(prompt_file::both(attribute.value_span).node(&*node.id));
+                diagnostics.push(prompt_file::both(attribute.value_span).node(&*node.id));
                 continue;
             }
             (None, Some((attribute, file))) => (attribute, file),
@@ -47,7 +48,7 @@ pub(crate) fn read(
         };
         let span = attribute.value_span;
         if file.starts_with('/') {
-            faults.push(prompt_file::absolute(&file, span).node(&*node.id));
+            diagnostics.push(prompt_file::absolute(&file, span).node(&*node.id));
             continue;
         }
         let path = joined(parent, &file);
@@ -57,13 +58,14 @@ pub(crate) fn read(
         }
         let text = match found {
             Ok(bytes) => String::from_utf8(bytes).ok(),
-            Err(fault) => {
-                faults.push(prompt_file::fault(&file, &path, &fault, limit, span).node(&*node.id));
+            Err(diagnostic) => {
+                diagnostics
+                    .push(prompt_file::diagnostic(&file, &path, &diagnostic, limit, span).node(&*node.id));
                 continue;
             }
         };
         let Some(text) = text.filter(|text| !text.trim().is_empty()) else {
-            faults.push(prompt_file::no_text(&file, span).node(&*node.id));
+            diagnostics.push(prompt_file::no_text(&file, span).node(&*node.id));
             continue;
         };
         let mut set = |known: Known, value: &str| {
@@ -86,7 +88,7 @@ fn is_filled(attribute: &Attribute) -> bool {
         .is_some_and(|text| !text.trim().is_empty())
 }
 
-/// The file that a prompt names by `@`, which is all that it says.
+/// Returns the file that a prompt of the form `@FILE` names.
 fn named(prompt: &Attribute) -> Option<(Attribute, String)> {
     let file = prompt.value.as_str()?.trim().strip_prefix('@')?;
     let is_path = !file.is_empty() && !file.contains(char::is_whitespace);

@@ -1,14 +1,14 @@
-//! The context keys that belong to the engine, and who else may write them (rule K1).
+//! The context keys reserved for the engine, and who else may write them (rule K1).
 
 use std::borrow::Cow;
 
-/// Who writes a reserved context key.
+/// The owner of a reserved context key, which is who may write it.
 ///
 /// ```
 /// use orchestra_graph::KeyOwner;
-/// assert_eq!(KeyOwner::of("human.gate.selected"), Some(KeyOwner::Engine));
-/// assert_eq!(KeyOwner::of("tool.output"), Some(KeyOwner::ToolStage));
-/// assert_eq!(KeyOwner::of("tests_passed"), None);
+/// assert_eq!(KeyOwner::of_key("human.gate.selected"), Some(KeyOwner::Engine));
+/// assert_eq!(KeyOwner::of_key("tool.output"), Some(KeyOwner::ToolStage));
+/// assert_eq!(KeyOwner::of_key("tests_passed"), None);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyOwner {
@@ -20,7 +20,7 @@ pub enum KeyOwner {
     Workspace,
 }
 
-/// The namespaces, each with the keys below it.
+/// The reserved namespaces. Each covers all keys below it.
 const NAMESPACES: &[(&str, KeyOwner)] = &[
     ("graph", KeyOwner::Engine),
     ("human", KeyOwner::Engine),
@@ -33,7 +33,7 @@ const NAMESPACES: &[(&str, KeyOwner)] = &[
     ("workspace", KeyOwner::Workspace),
 ];
 
-/// The keys without a namespace; the engine writes them.
+/// The reserved keys without a namespace. The engine writes them.
 const KEYS: &[&str] = &[
     "current_node",
     "error_history",
@@ -45,19 +45,19 @@ const KEYS: &[&str] = &[
 ];
 
 impl KeyOwner {
-    /// Returns the owner of a context key; `None` for a key that every stage may write.
+    /// Returns the owner of a context key, or `None` for a key that every stage may write.
     ///
-    /// A key is reserved in every spelling that a condition, a template or a person could take for it: below
+    /// A key is reserved in every spelling that a condition, a template or a person could mistake for it: below
     /// `context.`, in another case, with white space, and as the bare name of its namespace.
     ///
     /// ```
     /// use orchestra_graph::KeyOwner;
     /// for key in ["context.human.gate.selected", " Human.Gate.Selected", "human"] {
-    ///     assert_eq!(KeyOwner::of(key), Some(KeyOwner::Engine), "{key}");
+    ///     assert_eq!(KeyOwner::of_key(key), Some(KeyOwner::Engine), "{key}");
     /// }
-    /// assert_eq!(KeyOwner::of("humans.count"), None);
+    /// assert_eq!(KeyOwner::of_key("humans.count"), None);
     /// ```
-    pub fn of(key: &str) -> Option<KeyOwner> {
+    pub fn of_key(key: &str) -> Option<KeyOwner> {
         let plain = plain(key);
         let mut key = &*plain;
         while let Some(rest) = key.strip_prefix("context.") {
@@ -71,7 +71,7 @@ impl KeyOwner {
         found.map(|(_, owner)| *owner)
     }
 
-    /// Returns the reserved names as a user is told them, in order: `current_node`, `error_history`, `graph.*` and so on.
+    /// Returns the reserved names as shown to the user, sorted: `current_node`, `error_history`, `graph.*` and so on.
     ///
     /// ```
     /// let names: Vec<String> = orchestra_graph::KeyOwner::names().collect();
@@ -89,7 +89,7 @@ impl KeyOwner {
     }
 }
 
-/// The key in lower case, without white space and invisible characters.
+/// Returns the key in lower case, without white space and invisible characters.
 fn plain(key: &str) -> Cow<'_, str> {
     let is_plain = |c: char| c.is_ascii_graphic() && !c.is_ascii_uppercase();
     if key.chars().all(is_plain) {
@@ -99,7 +99,7 @@ fn plain(key: &str) -> Cow<'_, str> {
     Cow::Owned(visible.flat_map(char::to_lowercase).collect())
 }
 
-/// Control characters, and those that have no width of their own.
+/// Returns whether a character is a control character or has no width.
 fn is_invisible(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
@@ -122,10 +122,10 @@ mod tests {
                 key.replacen('a', "a\u{200b}", 1),
             ];
             for spelling in spellings {
-                assert!(KeyOwner::of(&spelling).is_some(), "{spelling:?}");
+                assert!(KeyOwner::of_key(&spelling).is_some(), "{spelling:?}");
             }
-            assert!(KeyOwner::of(&format!("my_{key}")).is_none());
-            assert!(KeyOwner::of(&format!("my.{key}")).is_none());
+            assert!(KeyOwner::of_key(&format!("my_{key}")).is_none());
+            assert!(KeyOwner::of_key(&format!("my.{key}")).is_none());
         }
     }
 
@@ -141,7 +141,7 @@ mod tests {
             "tools",
             "stage.a",
         ] {
-            assert_eq!(KeyOwner::of(key), None, "{key:?}");
+            assert_eq!(KeyOwner::of_key(key), None, "{key:?}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Routing: one pure function of pipeline, node, outcome and context (rules R1-R6, R8, R11, P1, P2).
+//! Routing: a pure function of pipeline, node, outcome and context (rules R1-R6, R8, R11, P1, P2).
 
 use std::cmp::Ordering;
 use std::fmt::Write as _;
@@ -13,7 +13,7 @@ use crate::model::{EdgeIndex, NodeIndex};
 use crate::rule::Rule;
 use crate::table::{EdgeRow, End, FanOut, Pipeline, Role, Routing, Stage};
 
-/// Where the run goes next (rules R1 to R6, P2).
+/// The next step of a run (rules R1 to R6, P2).
 ///
 /// ```
 /// use orchestra_graph::condition::Facts;
@@ -26,33 +26,33 @@ use crate::table::{EdgeRow, End, FanOut, Pipeline, Role, Routing, Stage};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Along an edge.
+    /// The run follows an edge.
     Edge(EdgeIndex),
-    /// To a node named by `retry_target` or `fallback_retry_target`, or from a fan-out to its join.
+    /// The run jumps to the node in `retry_target` or `fallback_retry_target`, or from a fan-out to its join.
     Jump(NodeIndex),
-    /// The run ends here, as the node intends or the dialect says.
+    /// The run ends here, as the node or the dialect defines.
     End {
-        /// Whether as a success.
+        /// `true` if the run ends as a success.
         success: bool,
     },
     /// The run fails.
-    Fail(RouteFault),
+    Fail(RouteError),
 }
 
-/// Why no way leads on.
+/// The reason why there is no next step.
 ///
 /// ```
 /// use orchestra_graph::condition::Facts;
-/// use orchestra_graph::{Next, RouteFault, Source, load, route};
+/// use orchestra_graph::{Next, RouteError, Source, load, route};
 /// let text = "digraph { start -> work -> exit }";
 /// let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
 /// let work = pipeline.find("work").expect("an edge names it");
 /// let decision = route(&pipeline, work, &Facts { outcome: "fail", ..Facts::default() });
-/// assert_eq!(decision.next, Next::Fail(RouteFault::StageFailed));
+/// assert_eq!(decision.next, Next::Fail(RouteError::StageFailed));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RouteFault {
-    /// The stage failed, and nothing takes its failure (rule R3).
+pub enum RouteError {
+    /// The stage failed, and nothing handles the failure (rule R3).
     StageFailed,
     /// Edges exist, but none may be taken (rule R5).
     NoMatchingEdge,
@@ -60,7 +60,7 @@ pub enum RouteFault {
     DeadEnd,
 }
 
-/// A condition that was tested for a decision, with the values that it saw (rule R8).
+/// A condition that was tested for a decision, with the values that it read (rule R8).
 ///
 /// ```
 /// use orchestra_graph::condition::Facts;
@@ -76,13 +76,13 @@ pub enum RouteFault {
 pub struct Tested {
     /// The edge.
     pub edge: EdgeIndex,
-    /// Whether its condition held.
+    /// `true` if the condition was true.
     pub held: bool,
-    /// The keys that it reads, with their values.
+    /// The keys that the condition reads, with their values.
     pub values: Vec<(String, String)>,
 }
 
-/// A decision of [`route`], with what it saw (rule R8).
+/// A decision of [`route`], with the conditions that it tested (rule R8).
 ///
 /// ```
 /// use orchestra_graph::condition::Facts;
@@ -96,19 +96,18 @@ pub struct Tested {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
-    /// Where the run goes.
+    /// The next step of the run.
     pub next: Next,
-    /// By which rule.
+    /// The rule that decided.
     pub rule: Rule,
     /// The conditions that were tested, in the order of the file.
     pub tested: Vec<Tested>,
 }
 
-/// Chooses where a run goes from a node (Attractor 3.3, rules R1 to R6, R11, P2).
+/// Chooses the next step of a run from a node (Attractor 3.3, rules R1 to R6, R11, P2).
 ///
-/// The same pipeline, node and facts always give the same decision. A node of another
-/// pipeline has no edges here. At a fan-out the facts are those of the whole block: its edges are
-/// [`branches`], and none of them is chosen again.
+/// The same pipeline, node and facts always result in the same decision. A node of another pipeline has no edges here.
+/// At a fan-out the facts are those of the whole block: its edges are [`branches`], and none of them is chosen again.
 ///
 /// ```
 /// use orchestra_graph::condition::Facts;
@@ -131,12 +130,12 @@ pub fn route(pipeline: &Pipeline, node: NodeIndex, facts: &Facts<'_>) -> Decisio
     Decision { next, rule, tested }
 }
 
-/// From a human gate: along the edges of the choice that was made, or those for a gate that failed (rules H3, H5).
+/// Routes from a human gate: along the edges of the choice that was made, or those for a failed gate (rules H3, H5).
 fn gate(pipeline: &Pipeline, stage: Stage<'_>, facts: &Facts<'_>, tested: &mut Vec<Tested>) -> (Next, Rule) {
     if !facts.failed() {
         return match edge_of_choice(pipeline, stage.index(), facts, tested) {
             Some(edge) => (Next::Edge(edge), Rule::Choice),
-            None => no_way(stage, RouteFault::NoMatchingEdge),
+            None => no_way(stage, RouteError::NoMatchingEdge),
         };
     }
     let rule = match pipeline.settings.routing {
@@ -150,7 +149,8 @@ fn gate(pipeline: &Pipeline, stage: Stage<'_>, facts: &Facts<'_>, tested: &mut V
     }
 }
 
-/// The edge of a gate along which the preferred label leads; `None` where no condition of that choice's edges holds.
+/// Returns the edge of a gate to follow for the preferred label. Returns `None` if the condition of none of the edges
+/// of that choice is true.
 pub(crate) fn edge_of_choice(
     pipeline: &Pipeline,
     gate: NodeIndex,
@@ -162,8 +162,8 @@ pub(crate) fn edge_of_choice(
     preferred(pipeline, edges, facts, tested)
 }
 
-/// The edge among some that may be taken: under five-step routing the best whose condition holds, else the best without
-/// one; under first-match routing the first.
+/// Returns the edge to take. Under five-step routing this is the best edge whose condition is true, else the best edge
+/// without a condition; under first-match routing it is the first edge that may be taken.
 fn preferred<'p>(
     pipeline: &'p Pipeline,
     mut edges: impl Iterator<Item = (EdgeIndex, &'p EdgeRow)>,
@@ -188,7 +188,8 @@ fn preferred<'p>(
     best(pipeline, edges.into_iter()).map(|(at, _)| at)
 }
 
-/// The same facts with the outcome of a full success; `None` where the stage did not succeed in part (rule R12).
+/// Returns the same facts with the outcome of a full success. Returns `None` unless the outcome is a partial success
+/// (rule R12).
 fn as_success<'a>(facts: &Facts<'a>) -> Option<Facts<'a>> {
     (facts.outcome == PARTIAL_SUCCESS).then_some(Facts {
         outcome: "success",
@@ -198,7 +199,7 @@ fn as_success<'a>(facts: &Facts<'a>) -> Option<Facts<'a>> {
 
 const PARTIAL_SUCCESS: &str = "partial_success";
 
-/// From a fan-out whose branches have ended (rules R3, P2).
+/// Routes from a fan-out whose branches have ended (rules R3, P2).
 fn join(pipeline: &Pipeline, stage: Stage<'_>, fan_out: &FanOut, facts: &Facts<'_>) -> (Next, Rule) {
     let join = Next::Jump(fan_out.join);
     if !facts.failed() {
@@ -213,10 +214,11 @@ fn join(pipeline: &Pipeline, stage: Stage<'_>, fan_out: &FanOut, facts: &Facts<'
     after_failure(stage)
 }
 
-/// The edges of a fan-out that run as branches: those whose condition is absent or holds (rules P1, R2).
+/// Returns the edges of a fan-out that run as branches: those whose condition is absent or true (rules P1, R2).
 ///
-/// They are in the order of the file, beside what was tested for them. The facts are those with which the run came
-/// to the fan-out. After a partial success for which there is no branch, those of a success run (rule R12).
+/// The edges are in the order of the file and come with the conditions that were tested. The facts are those with which
+/// the run entered the fan-out. After a partial success without any branch, the branches of a success run instead (rule
+/// R12).
 ///
 /// ```
 /// use orchestra_graph::condition::Facts;
@@ -247,9 +249,10 @@ pub fn branches(pipeline: &Pipeline, fan_out: NodeIndex, facts: &Facts<'_>) -> (
     }
 }
 
-/// The id of the branch behind an edge of a fan-out: the target's id, and `~2`, `~3` for later edges to one target.
+/// Returns the id of the branch of a fan-out's edge: the id of the target, with `~2`, `~3` for later edges to the same
+/// target.
 ///
-/// It depends on the file alone, not on which conditions hold. No node id holds a `~`.
+/// It depends on the file alone and not on the conditions that are true. No node id contains a `~`.
 ///
 /// ```
 /// use orchestra_graph::{Source, branch_id, load};
@@ -273,7 +276,7 @@ pub fn branch_id(pipeline: &Pipeline, edge: EdgeIndex) -> String {
     }
 }
 
-/// Tests an edge's condition and keeps what it saw; `None` for an edge without one.
+/// Tests the condition of an edge and records the values that it read. Returns `None` for an edge without a condition.
 fn test(
     pipeline: &Pipeline,
     at: EdgeIndex,
@@ -283,11 +286,14 @@ fn test(
 ) -> Option<bool> {
     let condition = pipeline.condition(edge)?;
     let held = condition.holds(facts);
-    // Conditions on the output name keys that no other condition may (rule C2); these are shown as JSON, because
-    // their type counts.
-    let value = |key: &str| match key.contains('.') || PLAIN_KEYS.contains(&key) {
-        true => facts.text(key).into_owned(),
-        false => facts.output.lookup(key).map(Value::to_string).unwrap_or_default(),
+    // Conditions on the output name keys that no other condition may (rule C2). Their values are shown as JSON, because
+    // the type matters.
+    let value = |key: &str| {
+        if key.contains('.') || PLAIN_KEYS.contains(&key) {
+            facts.text(key).into_owned()
+        } else {
+            facts.output.lookup(key).map(Value::to_string).unwrap_or_default()
+        }
     };
     let values = condition
         .keys
@@ -302,7 +308,7 @@ fn test(
     Some(held)
 }
 
-/// The best of some edges by weight, then by target id, then by place in the file.
+/// Returns the best of some edges by weight, then by target id, then by position in the file.
 fn best<'p>(
     pipeline: &Pipeline,
     edges: impl Iterator<Item = (EdgeIndex, &'p EdgeRow)>,
@@ -323,7 +329,7 @@ fn best<'p>(
                     best = Some((at, edge));
                 }
             }
-            // Among equals the rule stays: the lower weight did not decide between them.
+            // After a tie the rule stays the same: this lower weight did not decide between the equals.
             Ordering::Less if rule == Rule::OnlyEdge => rule = Rule::Weight,
             Ordering::Less => {}
         }
@@ -366,7 +372,7 @@ fn five_step(
             return (Next::Edge(edge), Rule::PartialAsSuccess);
         }
     }
-    no_way(stage, RouteFault::NoMatchingEdge)
+    no_way(stage, RouteError::NoMatchingEdge)
 }
 
 /// Tests the conditions of all edges of a node.
@@ -378,14 +384,14 @@ fn test_all(pipeline: &Pipeline, stage: Stage<'_>, facts: &Facts<'_>) -> Vec<Tes
     tested
 }
 
-/// The best edge whose condition held.
+/// Returns the best edge whose condition was true.
 fn best_held(pipeline: &Pipeline, tested: &[Tested]) -> Option<EdgeIndex> {
     let held = tested.iter().filter(|tested| tested.held);
     let held = held.map(|tested| (tested.edge, pipeline.edge(tested.edge)));
     best(pipeline, held).map(|(edge, _)| edge)
 }
 
-/// Steps 2 to 5 among edges without a condition.
+/// Applies steps 2 to 5 to edges without a condition.
 fn unconditional<'p, E>(
     pipeline: &Pipeline,
     edges: impl Fn() -> E,
@@ -413,7 +419,7 @@ fn after_failure(stage: Stage<'_>) -> (Next, Rule) {
     let row = stage.row();
     // A routing node did not fail itself: the failure is that of the stage before it (rule R4).
     if row.role == Role::Routing {
-        return (Next::Fail(RouteFault::StageFailed), Rule::Nothing);
+        return (Next::Fail(RouteError::StageFailed), Rule::Nothing);
     }
     if let Some(target) = row.retry_target {
         return (Next::Jump(target), Rule::RetryTarget);
@@ -421,17 +427,17 @@ fn after_failure(stage: Stage<'_>) -> (Next, Rule) {
     if let Some(target) = row.fallback_retry_target {
         return (Next::Jump(target), Rule::FallbackRetryTarget);
     }
-    (Next::Fail(RouteFault::StageFailed), Rule::Nothing)
+    (Next::Fail(RouteError::StageFailed), Rule::Nothing)
 }
 
-fn no_way(stage: Stage<'_>, with_edges: RouteFault) -> (Next, Rule) {
+fn no_way(stage: Stage<'_>, with_edges: RouteError) -> (Next, Rule) {
     if stage.edges().next().is_some() {
         return (Next::Fail(with_edges), Rule::Nothing);
     }
     match stage.row().end {
         End::Success => (Next::End { success: true }, Rule::End),
         End::Fail => (Next::End { success: false }, Rule::End),
-        End::Unstated => (Next::Fail(RouteFault::DeadEnd), Rule::Nothing),
+        End::Unstated => (Next::Fail(RouteError::DeadEnd), Rule::Nothing),
     }
 }
 
@@ -459,17 +465,18 @@ fn first_match(
     if facts.failed() {
         return after_failure(stage);
     }
-    match no_way(stage, RouteFault::NoMatchingEdge) {
-        // A station without transitions completes the run, unless it states another intention (rule R11).
-        (Next::Fail(RouteFault::DeadEnd), _) => (Next::End { success: true }, Rule::End),
+    match no_way(stage, RouteError::NoMatchingEdge) {
+        // A station without transitions completes the run, unless it defines another end (rule R11).
+        (Next::Fail(RouteError::DeadEnd), _) => (Next::End { success: true }, Rule::End),
         other => other,
     }
 }
 
 impl Decision {
-    /// The decision in one line, for people: what was tested and what was chosen.
+    /// Returns a human-readable description of the decision: the chosen step and, after a failure, the tested
+    /// conditions.
     ///
-    /// A failure names every edge, its condition and the values that it saw (rule R5).
+    /// A failure lists every tested edge with its condition and the values that it read (rule R5).
     pub fn describe(&self, pipeline: &Pipeline, node: NodeIndex) -> String {
         let stage = pipeline.stage(node);
         let mut text = match self.next {
@@ -486,11 +493,11 @@ impl Decision {
                 )
             }
             Next::End { .. } => return format!("the pipeline ends at `{}`", stage.id()),
-            Next::Fail(RouteFault::DeadEnd) => {
+            Next::Fail(RouteError::DeadEnd) => {
                 return format!("`{}` has no outgoing edge and is not the exit", stage.id());
             }
-            Next::Fail(RouteFault::StageFailed) => format!("nothing takes the failure of `{}`", stage.id()),
-            Next::Fail(RouteFault::NoMatchingEdge) => format!("no edge of `{}` may be taken", stage.id()),
+            Next::Fail(RouteError::StageFailed) => format!("nothing takes the failure of `{}`", stage.id()),
+            Next::Fail(RouteError::NoMatchingEdge) => format!("no edge of `{}` may be taken", stage.id()),
         };
         if matches!(self.next, Next::Fail(_)) {
             for tested in &self.tested {

@@ -1,4 +1,4 @@
-//! The rule by which a way was chosen, as a word and in words (rule R8).
+//! The routing rule that chose the next step, as an identifier and as a description (rule R8).
 
 /// The rule that decided (rules R1, R3, R7, R11, R12, H5, P2).
 ///
@@ -13,9 +13,9 @@
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// Step 1: a condition held.
+    /// Step 1: a condition is true.
     Condition,
-    /// Step 2: the edge bears the preferred label.
+    /// Step 2: the edge has the preferred label.
     PreferredLabel,
     /// Step 3: the stage suggested the target.
     SuggestedNext,
@@ -23,11 +23,11 @@ pub enum Rule {
     Weight,
     /// Step 5: the lowest target id among equal weights.
     LowestTarget,
-    /// Only one edge may be taken at all.
+    /// There is only one edge that may be taken.
     OnlyEdge,
-    /// The answer of a human gate (rule H5).
+    /// The choice that was made at a human gate (rule H5).
     Choice,
-    /// A partial success that no edge of its own takes is routed as a success (rule R12).
+    /// A partial success that no edge handles explicitly is routed as a success (rule R12).
     PartialAsSuccess,
     /// After a failure: an edge into a routing node, which then decides (rule R3).
     FailureToRouting,
@@ -37,17 +37,17 @@ pub enum Rule {
     FallbackRetryTarget,
     /// The first match in the order of the file (rule R11).
     FirstMatch,
-    /// The branches of a fan-out have come together (rule P2).
+    /// The branches of a fan-out have joined (rule P2).
     Join,
-    /// A goal gate sends the run back (rule R7); the run decides this, not [`route`](crate::route()).
+    /// An unsatisfied goal gate sends the run back (rule R7). The run decides this, not [`route`](crate::route()).
     GoalGate,
-    /// The node says how the run ends there (rule R6), or the dialect does (rule R11).
+    /// The node defines how the run ends there (rule R6), or the dialect does (rule R11).
     End,
-    /// Nothing leads on.
+    /// There is no next step.
     Nothing,
 }
 
-/// A rule that is added behind the last one, or anywhere, belongs in the list too.
+/// Every rule must also be in the list.
 const _: () = assert!(Rule::Nothing as usize + 1 == Rule::ALL.len());
 
 impl Rule {
@@ -70,18 +70,18 @@ impl Rule {
         Rule::Nothing,
     ];
 
-    /// The rule of a word; `None` for a word that names none.
+    /// Returns the rule with this identifier, or `None` if there is none.
     ///
     /// ```
     /// use orchestra_graph::Rule;
-    /// assert_eq!(Rule::of("only_edge"), Some(Rule::OnlyEdge));
-    /// assert_eq!(Rule::of("any_edge"), None);
+    /// assert_eq!(Rule::parse("only_edge"), Some(Rule::OnlyEdge));
+    /// assert_eq!(Rule::parse("any_edge"), None);
     /// ```
-    pub fn of(word: &str) -> Option<Rule> {
+    pub fn parse(word: &str) -> Option<Rule> {
         Rule::ALL.into_iter().find(|rule| rule.word() == word)
     }
 
-    /// The rule in a few words, for people.
+    /// Returns a short human-readable description.
     pub const fn describe(self) -> &'static str {
         match self {
             Rule::Condition => "condition holds",
@@ -103,7 +103,7 @@ impl Rule {
         }
     }
 
-    /// The rule as one word, for machines.
+    /// Returns the identifier, for machines.
     pub const fn word(self) -> &'static str {
         match self {
             Rule::Condition => "condition",

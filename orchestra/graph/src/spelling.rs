@@ -1,4 +1,4 @@
-//! Spellings of other tools that need a look at the whole node: the language's own take their place (rule L7).
+//! Replaces those spellings of other tools that can only be resolved by looking at the whole node (rule L7).
 
 use crate::attribute::{FOREIGN_CHILD, Key, Known, foreign_value};
 use crate::attributes::{Attribute, Attributes, Origin};
@@ -9,25 +9,25 @@ use crate::model::Graph;
 use crate::text::Source;
 use crate::value::Value;
 
-/// Replaces the accepted spellings of other tools on all nodes; reports those that cannot be replaced.
-pub(crate) fn resolve(graph: &mut Graph, source: &Source, faults: &mut Vec<Diagnostic>) {
+/// Replaces the accepted spellings of other tools on all nodes. Reports those that cannot be replaced.
+pub(crate) fn resolve(graph: &mut Graph, source: &Source, diagnostics: &mut Vec<Diagnostic>) {
     for node in &mut graph.nodes {
         let child = match node.kind() {
             kind::MANAGER_LOOP => Some(Some(Known::ChildDotfile)),
             kind::SUBPIPELINE => Some(Some(Known::SubpipelineFile)),
             other => kind::BUILT_IN.contains(&other).then_some(None),
         };
-        // A handler of the program's own may read an attribute of that name.
+        // A handler registered by the program may read an attribute of this name, so other kinds are left alone.
         if let Some(meant) = child {
-            let fault = child_file(&mut node.attributes, meant, source);
-            faults.extend(fault.map(|fault| fault.node(&*node.id)));
+            let diagnostic = child_file(&mut node.attributes, meant, source);
+            diagnostics.extend(diagnostic.map(|diagnostic| diagnostic.node(&*node.id)));
         }
-        let fault = join_policy(&mut node.attributes, source);
-        faults.extend(fault.map(|fault| fault.node(&*node.id)));
+        let diagnostic = join_policy(&mut node.attributes, source);
+        diagnostics.extend(diagnostic.map(|diagnostic| diagnostic.node(&*node.id)));
     }
 }
 
-/// Gives the file of a child pipeline the name under which a node of this kind reads it.
+/// Renames the attribute that names the file of a child pipeline to the name that this kind of node reads.
 fn child_file(attributes: &mut Attributes, meant: Option<Known>, source: &Source) -> Option<Diagnostic> {
     let own = meant.and_then(|known| attributes.get(known)).cloned();
     let foreign = attributes.find_other_mut(FOREIGN_CHILD)?;
@@ -36,7 +36,7 @@ fn child_file(attributes: &mut Attributes, meant: Option<Known>, source: &Source
             (foreign.origin == Origin::Explicit).then(|| unknown_attribute::child_elsewhere(foreign.key_span))
         }
         (Some(_), Some(own)) if own.origin != Origin::Explicit || foreign.origin != Origin::Explicit => None,
-        (Some(known), Some(own)) => Some(conflicting_aliases::fault(
+        (Some(known), Some(own)) => Some(conflicting_aliases::diagnostic(
             known.name(),
             (source.slice(foreign.key_span), foreign.key_span),
             (source.slice(own.key_span), own.key_span),
@@ -49,7 +49,7 @@ fn child_file(attributes: &mut Attributes, meant: Option<Known>, source: &Source
     }
 }
 
-/// Replaces a join policy of other tools, with the error policy that is a part of its meaning.
+/// Replaces a join policy of other tools, and sets the error policy that is part of its meaning.
 fn join_policy(attributes: &mut Attributes, source: &Source) -> Option<Diagnostic> {
     let policy = attributes.get(Known::JoinPolicy)?.clone();
     let foreign = foreign_value(Known::JoinPolicy, &policy.value)?;
@@ -71,7 +71,7 @@ fn join_policy(attributes: &mut Attributes, source: &Source) -> Option<Diagnosti
             (source.slice(span), span)
         };
         let (policy, lost) = (written(&policy), written(&before));
-        conflicting_aliases::fault(known.name(), lost, policy)
+        conflicting_aliases::diagnostic(known.name(), lost, policy)
             .help(format!(
                 "remove `{}`, or write `join_policy={}`",
                 lost.0, foreign.value

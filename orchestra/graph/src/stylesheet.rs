@@ -11,7 +11,7 @@ use crate::model::{Graph, Node};
 use crate::syntax::shorten;
 use crate::value::Value;
 
-/// What a rule applies to (Attractor 8.3, rule L12).
+/// The nodes that a rule applies to (Attractor 8.3, rule L12).
 ///
 /// ```
 /// use orchestra_graph::{Selector, parse_stylesheet};
@@ -23,16 +23,16 @@ use crate::value::Value;
 pub enum Selector {
     /// `*`: every node.
     All,
-    /// `box`: nodes of a shape.
+    /// `box`: nodes with a shape.
     Shape(String),
-    /// `.name`: nodes of a class.
+    /// `.name`: nodes with a class.
     Class(String),
-    /// `#name`: one node.
+    /// `#name`: the node with an id.
     Id(String),
 }
 
 impl Selector {
-    /// Which rule wins over which: the higher.
+    /// Returns the specificity. The rule with the higher one wins.
     pub const fn specificity(&self) -> u8 {
         match self {
             Selector::All => 0,
@@ -42,7 +42,7 @@ impl Selector {
         }
     }
 
-    /// Whether the rule applies to a node.
+    /// Returns whether the selector matches a node.
     pub fn matches(&self, node: &Node) -> bool {
         match self {
             Selector::All => true,
@@ -68,11 +68,11 @@ pub struct Declaration {
     pub property: Known,
     /// The value.
     pub value: String,
-    /// The bytes of the stylesheet that hold the value.
+    /// The byte range of the value in the stylesheet.
     pub range: Range<usize>,
 }
 
-/// One rule: a selector and what it sets (Attractor 8.2).
+/// One rule: a selector and its declarations (Attractor 8.2).
 ///
 /// ```
 /// use orchestra_graph::{Source, load, parse_stylesheet};
@@ -83,15 +83,15 @@ pub struct Declaration {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct StyleRule {
-    /// What it applies to.
+    /// The nodes that it applies to.
     pub selector: Selector,
-    /// The bytes of the stylesheet that hold the selector.
+    /// The byte range of the selector in the stylesheet.
     pub range: Range<usize>,
-    /// What it sets.
+    /// The attributes that it sets.
     pub declarations: Vec<Declaration>,
 }
 
-/// Why a text is no stylesheet (Attractor 8.2).
+/// An error in a stylesheet (Attractor 8.2).
 ///
 /// ```
 /// let text = "* { llm_modle: large; }";
@@ -100,24 +100,24 @@ pub struct StyleRule {
 /// assert!(faults[0].help.contains("llm_model"));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StylesheetFault {
-    /// What is wrong, in one line.
+pub struct StylesheetError {
+    /// The problem, in one line.
     pub message: String,
-    /// The bytes of the stylesheet at fault.
+    /// The byte range of the error in the stylesheet.
     pub range: Range<usize>,
-    /// How to mend it.
+    /// A hint on how to fix the problem.
     pub help: String,
 }
 
-impl fmt::Display for StylesheetFault {
+impl fmt::Display for StylesheetError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
     }
 }
 
-impl std::error::Error for StylesheetFault {}
+impl std::error::Error for StylesheetError {}
 
-/// Properties with their aliases; the shorter names are other tools' (rule L12).
+/// The properties with their aliases; the shorter names come from other tools (rule L12).
 const PROPERTIES: &[(&str, Known)] = &[
     ("llm_model", Known::LlmModel),
     ("llm_provider", Known::LlmProvider),
@@ -126,23 +126,23 @@ const PROPERTIES: &[(&str, Known)] = &[
     ("provider", Known::LlmProvider),
 ];
 
-/// Parses a stylesheet: the rules that were understood, and every fault.
+/// Parses a stylesheet. Returns the valid rules and all errors.
 ///
 /// ```
 /// let (rules, faults) = orchestra_graph::parse_stylesheet("* { llm_model: smart; } .code { model = \"x\" }");
 /// assert_eq!((rules.len(), faults.len()), (2, 0));
 /// ```
-pub fn parse_stylesheet(text: &str) -> (Vec<StyleRule>, Vec<StylesheetFault>) {
+pub fn parse_stylesheet(text: &str) -> (Vec<StyleRule>, Vec<StylesheetError>) {
     let mut parser = Parser {
         text,
         at: 0,
-        faults: Vec::new(),
+        diagnostics: Vec::new(),
     };
     let mut rules = Vec::new();
     loop {
         parser.blank();
         if parser.at >= text.len() {
-            return (rules, parser.faults);
+            return (rules, parser.diagnostics);
         }
         if let Some(rule) = parser.rule() {
             rules.push(rule);
@@ -153,7 +153,7 @@ pub fn parse_stylesheet(text: &str) -> (Vec<StyleRule>, Vec<StylesheetFault>) {
 struct Parser<'t> {
     text: &'t str,
     at: usize,
-    faults: Vec<StylesheetFault>,
+    diagnostics: Vec<StylesheetError>,
 }
 
 impl<'t> Parser<'t> {
@@ -170,7 +170,7 @@ impl<'t> Parser<'t> {
             match comment.find("*/") {
                 Some(end) => self.at += end + 4,
                 None => {
-                    self.fault(
+                    self.diagnostic(
                         "this comment is never closed",
                         self.at..self.at + 2,
                         "close it with `*/`",
@@ -181,8 +181,8 @@ impl<'t> Parser<'t> {
         }
     }
 
-    fn fault(&mut self, message: impl Into<String>, range: Range<usize>, help: impl Into<String>) {
-        self.faults.push(StylesheetFault {
+    fn diagnostic(&mut self, message: impl Into<String>, range: Range<usize>, help: impl Into<String>) {
+        self.diagnostics.push(StylesheetError {
             message: message.into(),
             range,
             help: help.into(),
@@ -207,7 +207,7 @@ impl<'t> Parser<'t> {
         found
     }
 
-    /// The next character as a range, for messages.
+    /// Returns the range of the next character, for messages.
     fn here(&self) -> Range<usize> {
         let length = self.rest().chars().next().map_or(0, char::len_utf8);
         self.at..self.at + length
@@ -252,7 +252,7 @@ impl<'t> Parser<'t> {
                     here,
                 ),
             };
-            self.fault(message, range, "a rule is written `* { llm_model: NAME; }`; selectors are `*`, a shape, `.class` and `#node`");
+            self.diagnostic(message, range, "a rule is written `* { llm_model: NAME; }`; selectors are `*`, a shape, `.class` and `#node`");
             self.skip_rule();
             return None;
         }
@@ -273,7 +273,7 @@ impl<'t> Parser<'t> {
                 });
             }
             if self.rest().is_empty() {
-                self.fault("this rule is never closed", opening, "add a `}`");
+                self.diagnostic("this rule is never closed", opening, "add a `}`");
                 return Some(StyleRule {
                     selector,
                     range,
@@ -292,7 +292,7 @@ impl<'t> Parser<'t> {
     fn skip_rule(&mut self) {
         self.take(|c| c != '}');
         self.eat('}');
-        // A fault at the very end must still move on.
+        // Ensure progress, so that parsing always ends.
         if self.at == 0 {
             self.at = self.text.len();
         }
@@ -312,7 +312,7 @@ impl<'t> Parser<'t> {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => "the properties are `llm_model`, `llm_provider` and `reasoning_effort`".to_owned(),
             };
-            self.fault(
+            self.diagnostic(
                 format!("unknown property `{}`", shorten(&self.text[range.clone()])),
                 range,
                 help,
@@ -322,7 +322,7 @@ impl<'t> Parser<'t> {
         if !self.eat(':') && !self.eat('=') {
             if known.is_some() {
                 let help = format!("write `{property}: VALUE;`");
-                self.fault(format!("expected `:` after `{property}`"), self.here(), help);
+                self.diagnostic(format!("expected `:` after `{property}`"), self.here(), help);
             }
             return None;
         }
@@ -332,7 +332,7 @@ impl<'t> Parser<'t> {
                 self.at += 1;
                 let range = self.take(|c| c != quote);
                 if !self.eat(quote) {
-                    self.fault(
+                    self.diagnostic(
                         "this quoted value is never closed",
                         range.start - 1..range.start,
                         "add the closing quote",
@@ -349,7 +349,7 @@ impl<'t> Parser<'t> {
         let property = known?;
         if value.is_empty() {
             let before = self.text[..range.start].chars().next_back();
-            self.fault(
+            self.diagnostic(
                 format!("`{}` has no value", property.name()),
                 range.start - before.map_or(0, char::len_utf8)..range.start,
                 "write a value",
@@ -362,7 +362,7 @@ impl<'t> Parser<'t> {
             .coerce(&Value::String(value.as_str().into()))
             .is_none()
         {
-            self.fault(
+            self.diagnostic(
                 format!("`{}` is not a value of `{}`", shorten(&value), property.name()),
                 range,
                 format!("write {}", property.spec().ty.describe()),
@@ -374,7 +374,7 @@ impl<'t> Parser<'t> {
             && !self.text[range.end..self.at].contains('\n')
         {
             let here = self.here();
-            self.fault(
+            self.diagnostic(
                 format!("expected `;`, found `{}`", &self.text[here.clone()]),
                 here,
                 "separate declarations with `;`",
@@ -388,7 +388,7 @@ impl<'t> Parser<'t> {
     }
 }
 
-/// Sets what the rules say on every node that does not say it itself (Attractor 8.5).
+/// Sets the attributes of the rules on every node that does not set them itself (Attractor 8.5).
 pub(crate) fn apply(graph: &mut Graph, rules: &[StyleRule]) {
     let Some(sheet) = graph.attributes.get(Known::ModelStylesheet).cloned() else {
         return;
@@ -400,7 +400,7 @@ pub(crate) fn apply(graph: &mut Graph, rules: &[StyleRule]) {
                 continue;
             };
             let present = node.attributes.get(property).map(|present| present.origin);
-            // A block of defaults speaks for many nodes, so a rule that picks this one is more exact.
+            // Defaults apply to many nodes, so a rule that selects this node is more specific.
             if matches!(present, Some(Origin::Explicit | Origin::Transform)) {
                 continue;
             }
@@ -419,10 +419,10 @@ pub(crate) fn apply(graph: &mut Graph, rules: &[StyleRule]) {
 /// The properties that rules set.
 const SET: [Known; 3] = [Known::LlmModel, Known::LlmProvider, Known::ReasoningEffort];
 
-/// For each property the last value that was set, with the place of its rule.
+/// The last value set for each property, with the index of its rule.
 type Values = [Option<(usize, Value)>; 3];
 
-/// Rules by what they select, so that a node meets only its own.
+/// The rules grouped by selector, so that only the rules that match a node are visited.
 #[derive(Default)]
 struct Styles<'r> {
     all: Values,
@@ -450,7 +450,7 @@ impl<'r> Styles<'r> {
         styles
     }
 
-    /// The value of a property for a node: the most specific, and of equal ones the last.
+    /// Returns the value of a property for a node: the most specific one, and among equals the last one.
     fn of(&self, node: &Node, at: usize) -> Option<&Value> {
         fn of(values: Option<&Values>, at: usize) -> Option<&(usize, Value)> {
             values.and_then(|values| values[at].as_ref())

@@ -1,4 +1,4 @@
-//! Source text, byte spans and the line and column positions shown to people.
+//! Source text, byte spans, and positions as line and column.
 
 use std::sync::Arc;
 use std::sync::OnceLock;
@@ -13,14 +13,14 @@ use std::sync::OnceLock;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Span {
-    /// Offset of the first byte.
+    /// The offset of the first byte.
     pub start: u32,
-    /// Offset behind the last byte.
+    /// The offset just after the last byte.
     pub end: u32,
 }
 
 impl Span {
-    /// Makes a span from two byte offsets.
+    /// Creates a span from two byte offsets.
     ///
     /// ```
     /// use orchestra_graph::Span;
@@ -30,25 +30,25 @@ impl Span {
         Span { start, end }
     }
 
-    /// Makes a span from offsets of the machine's size; files are limited to 4 GiB long before.
-    pub(crate) fn of(start: usize, end: usize) -> Span {
+    /// Creates a span from `usize` offsets. They saturate at `u32::MAX`; larger files are refused long before.
+    pub(crate) fn from_offsets(start: usize, end: usize) -> Span {
         Span {
             start: u32::try_from(start).unwrap_or(u32::MAX),
             end: u32::try_from(end).unwrap_or(u32::MAX),
         }
     }
 
-    /// Number of bytes.
+    /// Returns the number of bytes.
     pub const fn len(self) -> u32 {
         self.end.saturating_sub(self.start)
     }
 
-    /// Whether the span covers no byte.
+    /// Returns whether the span covers no byte.
     pub const fn is_empty(self) -> bool {
         self.end <= self.start
     }
 
-    /// The smallest span that covers both.
+    /// Returns the smallest span that covers both.
     pub fn to(self, other: Span) -> Span {
         Span {
             start: self.start.min(other.start),
@@ -57,7 +57,7 @@ impl Span {
     }
 }
 
-/// A place in a text as people count it.
+/// A position in a text as line and column.
 ///
 /// ```
 /// use orchestra_graph::{Position, Source, load};
@@ -68,13 +68,13 @@ impl Span {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Position {
-    /// Line, from 1.
+    /// The line, from 1.
     pub line: u32,
-    /// Column, from 1, in characters.
+    /// The column in characters, from 1.
     pub column: u32,
 }
 
-/// A named pipeline text; cheap to clone.
+/// A named pipeline text. Cloning is cheap.
 ///
 /// ```
 /// use orchestra_graph::Source;
@@ -94,7 +94,7 @@ struct Inner {
 }
 
 impl Source {
-    /// Makes a source from the name shown in messages (a path with forward slashes) and its text.
+    /// Creates a source from the name shown in messages (a path with forward slashes) and its text.
     pub fn new(name: impl Into<String>, text: impl Into<String>) -> Source {
         Source {
             inner: Arc::new(Inner {
@@ -105,24 +105,24 @@ impl Source {
         }
     }
 
-    /// The name shown in messages.
+    /// Returns the name shown in messages.
     pub fn name(&self) -> &str {
         &self.inner.name
     }
 
-    /// The whole text.
+    /// Returns the whole text.
     pub fn text(&self) -> &str {
         &self.inner.text
     }
 
-    /// The text of a span; empty where the span lies outside the text or splits a character.
+    /// Returns the text of a span. The result is empty if the span lies outside the text or splits a character.
     pub fn slice(&self, span: Span) -> &str {
         self.text()
             .get(span.start as usize..span.end as usize)
             .unwrap_or_default()
     }
 
-    /// The position of a byte offset; an offset behind the end is the end.
+    /// Returns the position of a byte offset. An offset beyond the end counts as the end.
     pub fn position(&self, offset: u32) -> Position {
         let lines = self.lines();
         let line = lines.partition_point(|start| *start <= offset).saturating_sub(1);
@@ -138,7 +138,7 @@ impl Source {
         }
     }
 
-    /// The text of a line (from 1) without its line end; empty where there is none.
+    /// Returns the text of a line (from 1) without its line end. The result is empty if there is no such line.
     pub fn line(&self, line: u32) -> &str {
         let lines = self.lines();
         let index = (line as usize).saturating_sub(1);
@@ -152,7 +152,7 @@ impl Source {
             .trim_end_matches(['\n', '\r'])
     }
 
-    /// The line (from 1) of a byte offset, and the bytes of that line without its line end.
+    /// Returns the line (from 1) of a byte offset, and the byte range of that line without its line end.
     pub(crate) fn line_around(&self, offset: u32) -> (u32, std::ops::Range<usize>) {
         let line = self
             .lines()

@@ -9,7 +9,7 @@ use crate::value::Value;
 
 /// A change of the graph after parsing and before the checks (Attractor 9.1).
 ///
-/// Users' own transforms run after the built-in ones, in the order in which they were given.
+/// Custom transforms run after the built-in ones, in the order in which they were registered.
 ///
 /// ```
 /// use orchestra_graph::{Diagnostic, Graph, Known, LoadOptions, Source, Transform, Value, load};
@@ -29,16 +29,16 @@ use crate::value::Value;
 /// assert_eq!(load(Source::new("a.dot", "digraph quiet { start -> exit }"), &options).graph.name, "QUIET");
 /// ```
 pub trait Transform: Send + Sync {
-    /// The name, for messages.
+    /// Returns the name used in messages.
     fn name(&self) -> &str;
 
-    /// Gives the changed graph; what is wrong with it goes to the list.
+    /// Returns the changed graph. Problems are added to the list of diagnostics.
     ///
-    /// An edge whose nodes are gone is taken out afterwards and reported; ids are looked up anew.
-    fn apply(&self, graph: Graph, faults: &mut Vec<Diagnostic>) -> Graph;
+    /// Afterwards the loader rebuilds the index of ids, and removes and reports each edge whose nodes no longer exist.
+    fn apply(&self, graph: Graph, diagnostics: &mut Vec<Diagnostic>) -> Graph;
 }
 
-/// Replaces `$goal` in prompts by the graph's goal (Attractor 9.2).
+/// Replaces `$goal` in prompts with the goal of the graph (Attractor 9.2).
 pub(crate) fn expand_goal(graph: &mut Graph) {
     let goal = graph.goal().to_owned();
     for node in &mut graph.nodes {
@@ -57,7 +57,7 @@ pub(crate) fn expand_goal(graph: &mut Graph) {
     }
 }
 
-/// Applies the graph's stylesheet; its faults are found by the check `stylesheet_syntax`.
+/// Applies the stylesheet of the graph. The check `stylesheet_syntax` reports its errors.
 pub(crate) fn apply_stylesheet(graph: &mut Graph) {
     let Some(text) = graph.attributes.filled(Known::ModelStylesheet) else {
         return;
@@ -66,10 +66,10 @@ pub(crate) fn apply_stylesheet(graph: &mut Graph) {
     stylesheet::apply(graph, &rules);
 }
 
-/// Lets the shape decide the handler of nodes whose `type` has none (Attractor 4.2).
+/// Lets the shape select the handler of nodes whose `type` has none (Attractor 4.2).
 ///
-/// Only a shape that is given, and that stands for a built-in kind other than a model stage, can stand in: a
-/// misspelt type must not call a model. Each such node raises the warning `type_known`.
+/// The node needs an explicit shape that selects a built-in kind other than a model stage, because a misspelt type must
+/// not call a model. Each such node raises the warning `type_known`.
 ///
 /// ```
 /// use orchestra_graph::{LoadOptions, ShapeFallback, Source, load};
@@ -85,7 +85,7 @@ pub struct ShapeFallback {
 }
 
 impl ShapeFallback {
-    /// A fallback for all types but the built-in ones and these.
+    /// Creates a fallback for all types except the built-in ones and these.
     pub fn new(kinds: impl IntoIterator<Item = String>) -> ShapeFallback {
         ShapeFallback {
             kinds: kinds.into_iter().collect(),
@@ -93,7 +93,7 @@ impl ShapeFallback {
         }
     }
 
-    /// Reports the types as notes instead of warnings, where the pipeline may be run by a program that handles them.
+    /// Reports the types as notes instead of warnings. Use this if a program that handles them may run the pipeline.
     ///
     /// ```
     /// use orchestra_graph::{LoadOptions, Severity, ShapeFallback, Source, load};
@@ -115,7 +115,7 @@ impl Transform for ShapeFallback {
         "shape_fallback"
     }
 
-    fn apply(&self, mut graph: Graph, faults: &mut Vec<Diagnostic>) -> Graph {
+    fn apply(&self, mut graph: Graph, diagnostics: &mut Vec<Diagnostic>) -> Graph {
         for node in &mut graph.nodes {
             let known = |ty: &str| kind::BUILT_IN.contains(&ty) || self.kinds.iter().any(|kind| kind == ty);
             let Some(ty) = node
@@ -139,7 +139,7 @@ impl Transform for ShapeFallback {
             } else {
                 Severity::Warning
             };
-            faults.push(
+            diagnostics.push(
                 Diagnostic::new(
                     "type_known",
                     severity,

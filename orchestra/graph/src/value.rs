@@ -17,7 +17,7 @@ use std::time::Duration;
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// Quoted text, or a bare word.
+    /// Text: quoted, or an unquoted word of no other type.
     String(Arc<str>),
     /// A whole number.
     Integer(i64),
@@ -25,12 +25,12 @@ pub enum Value {
     Float(f64),
     /// `true` or `false`.
     Boolean(bool),
-    /// A span of time, such as `900s`.
+    /// A length of time, such as `900s`.
     Duration(Duration),
 }
 
 impl Value {
-    /// The value of a bare word: a number, boolean or duration where it has that form, else text.
+    /// Returns the value of an unquoted word: a number, boolean or duration if it has that form, else text.
     ///
     /// ```
     /// use orchestra_graph::Value;
@@ -51,7 +51,7 @@ impl Value {
         }
     }
 
-    /// The name of the value's type as messages show it.
+    /// Returns the name of the value's type as shown in messages.
     pub const fn type_name(&self) -> &'static str {
         match self {
             Value::String(_) => "string",
@@ -62,7 +62,7 @@ impl Value {
         }
     }
 
-    /// The text of a string value.
+    /// Returns the text of a string value, or `None` for any other type.
     pub fn as_str(&self) -> Option<&str> {
         match self {
             Value::String(text) => Some(text),
@@ -98,9 +98,9 @@ fn parse_number(word: &str) -> Option<Value> {
     (digits.contains('.') && number.is_finite()).then_some(Value::Float(number))
 }
 
-/// Reads a duration: a whole number and one of `ms`, `s`, `m`, `h`, `d` (rule L4).
+/// Parses a duration: a whole number followed by `ms`, `s`, `m`, `h` or `d` (rule L4).
 ///
-/// `None` for any other text, and for a number that is too large.
+/// Returns `None` for any other text, and if the number is too large.
 ///
 /// ```
 /// use std::time::Duration;
@@ -120,7 +120,7 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
     }
 }
 
-/// Writes a duration with the largest unit that keeps it whole; what is below a millisecond is left out.
+/// Formats a duration in the largest unit that divides it evenly. Fractions of a millisecond are dropped.
 ///
 /// ```
 /// use std::time::Duration;

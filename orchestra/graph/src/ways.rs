@@ -1,6 +1,6 @@
-//! Where one can get from each node: adjacency as the checks and the joins walk it.
+//! Adjacency lists on which the checks and the joins search the graph.
 
-/// Where one can get from each node, in rows.
+/// The successors of each node, as compressed rows.
 #[derive(Default)]
 pub(crate) struct Ways {
     starts: Vec<u32>,
@@ -26,7 +26,7 @@ impl Ways {
         Ways { starts, to }
     }
 
-    /// Where one can get from a node at once.
+    /// Returns the direct successors of a node.
     pub(crate) fn of(&self, at: usize) -> &[u32] {
         let bounds = self.starts.get(at..at + 2);
         bounds
@@ -34,7 +34,7 @@ impl Ways {
             .unwrap_or_default()
     }
 
-    /// The nodes to which one can get from some nodes, with these.
+    /// Returns the nodes that are reachable from the roots, including the roots.
     pub(crate) fn walk(&self, roots: impl IntoIterator<Item = usize>) -> Vec<bool> {
         let mut seen = vec![false; self.starts.len().saturating_sub(1)];
         for root in roots {
@@ -43,7 +43,7 @@ impl Ways {
         seen
     }
 
-    /// Walks on from a node through nodes that pass a test, where no walk has been.
+    /// Continues a search from a node through unvisited nodes that pass a test.
     pub(crate) fn walk_on(&self, root: usize, seen: &mut [bool], passes: impl Fn(usize) -> bool) {
         let mut stack = vec![root];
         while let Some(at) = stack.pop() {
@@ -54,7 +54,8 @@ impl Ways {
         }
     }
 
-    /// From each group of the nodes `among` that no other of them leads to, one node.
+    /// Returns one node of each source group of the nodes `among`, sorted. A source group is a strongly connected group
+    /// of nodes that no other node of `among` leads to.
     pub(crate) fn sources(&self, among: &[bool]) -> Vec<usize> {
         let inside = |at: usize| among.get(at).copied().unwrap_or(false);
         let mut seen = vec![false; among.len()];
@@ -77,7 +78,7 @@ impl Ways {
                 }
             }
         }
-        // In the reverse order of finishing, the first node not yet walked is never led to by a later one.
+        // In reverse order of finishing, no later node outside its group leads to the first unvisited node.
         seen.fill(false);
         let mut sources = Vec::new();
         for at in finished.into_iter().rev() {

@@ -1,4 +1,4 @@
-//! Child pipelines: how they are found, read once, put into the table, and what is said when they cannot be.
+//! Tests of child pipelines: how they are found, read once and put into the table, and which errors are reported.
 
 #![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use orchestra_graph::table::SharedPipeline;
 use orchestra_graph::{
-    ChildReader, Limits, LoadOptions, Loaded, Pipeline, ReadFault, Severity, Source, load, render,
+    ChildReader, Limits, LoadOptions, Loaded, Pipeline, ReadError, Severity, Source, load, render,
 };
 
-/// Files in memory, and which of them were read.
+/// Files in memory, with a record of those that were read.
 #[derive(Default)]
 struct Files {
     texts: BTreeMap<String, String>,
@@ -19,7 +19,7 @@ struct Files {
 }
 
 impl Files {
-    fn of<'t>(files: impl IntoIterator<Item = (&'t str, String)>) -> Files {
+    fn new<'t>(files: impl IntoIterator<Item = (&'t str, String)>) -> Files {
         let texts = files.into_iter().map(|(path, text)| (path.to_owned(), text));
         Files {
             texts: texts.collect(),
@@ -38,14 +38,14 @@ impl Files {
 }
 
 impl ChildReader for Files {
-    fn read(&self, path: &str, _: u64) -> Result<Vec<u8>, ReadFault> {
+    fn read(&self, path: &str, _: u64) -> Result<Vec<u8>, ReadError> {
         self.read.borrow_mut().push(path.to_owned());
-        let text = self.texts.get(path).ok_or(ReadFault::Missing)?;
+        let text = self.texts.get(path).ok_or(ReadError::Missing)?;
         Ok(text.clone().into_bytes())
     }
 }
 
-/// A pipeline whose stages run some files, one after the other.
+/// Returns a pipeline whose stages run some files, one after the other.
 fn runs(files: &[&str]) -> String {
     let mut text = "digraph {\n    start [shape=Mdiamond]\n    exit [shape=Msquare]\n".to_owned();
     let mut before = "start".to_owned();
@@ -62,7 +62,7 @@ fn leaf() -> String {
     runs(&[])
 }
 
-/// The codes of all files, each with its place.
+/// Returns the diagnostics of all files as position and code.
 fn told(loaded: &Loaded) -> Vec<String> {
     let one = |line: &str| line.split(']').next().unwrap_or_default().replace("error[", "");
     let all: String = loaded.reports().map(render::concise).collect();
@@ -76,7 +76,7 @@ fn child<'p>(pipeline: &'p Pipeline, node: &str) -> Option<&'p Pipeline> {
 
 #[test]
 fn children_stand_in_the_table_each_file_once() {
-    let files = Files::of([
+    let files = Files::new([
         (
             "flows/a.dot",
             runs(&["./b.dot", "sub/c.dot", "b.dot", "../flows/b.dot"]),
@@ -100,7 +100,7 @@ fn children_stand_in_the_table_each_file_once() {
         [Some(0), Some(1), Some(0), Some(0), None]
     );
     assert_eq!(*files.read.borrow(), ["flows/b.dot", "flows/sub/c.dot"]);
-    // Parents share the very same table.
+    // Parents share the same table.
     let own = child(&pipeline, "run0").expect("loaded");
     let other = child(child(&pipeline, "run1").expect("loaded"), "run0").expect("loaded");
     assert!(std::ptr::eq(own, other));
@@ -125,7 +125,7 @@ fn a_manager_loop_names_its_child_on_the_node_or_on_the_graph() {
         three [type=\"stack.manager_loop\", label=Three, stack.child_autostart=false]
         start -> one -> two -> three -> exit
     }";
-    let files = Files::of([("a.dot", text.to_owned()), ("b.dot", leaf()), ("c.dot", leaf())]);
+    let files = Files::new([("a.dot", text.to_owned()), ("b.dot", leaf()), ("c.dot", leaf())]);
     let pipeline = files.load("a.dot").pipeline().expect("sound");
     let of = |node: &str| &*child(&pipeline, node).expect("loaded").file;
     assert_eq!(["one", "two", "three"].map(of), ["b.dot", "c.dot", "b.dot"]);
@@ -135,7 +135,7 @@ fn a_manager_loop_names_its_child_on_the_node_or_on_the_graph() {
 fn a_name_or_a_child_started_otherwise_needs_no_file() {
     let stage = |attributes: &str| {
         let text = format!("digraph {{ start -> a -> exit; a [label=A, {attributes}] }}");
-        told(&Files::of([("a.dot", text)]).load("a.dot"))
+        told(&Files::new([("a.dot", text)]).load("a.dot"))
     };
     let missing = ["a.dot:1:31: child_missing"];
     assert_eq!(stage("shape=folder"), missing);
@@ -144,7 +144,7 @@ fn a_name_or_a_child_started_otherwise_needs_no_file() {
     assert_eq!(stage("shape=house, stack.child_autostart=true"), missing);
     assert_eq!(stage("shape=folder, subpipeline.name=lint"), [""; 0]);
     assert_eq!(stage("shape=house, stack.child_autostart=false"), [""; 0]);
-    // On a stage of another kind no file is read for it, and that is told.
+    // On a stage of another kind the file is not read, and a warning reports the attribute.
     let unread = ["a.dot:1:43: warning[attribute_without_effect"];
     assert_eq!(stage("subpipeline.file=\"nowhere.dot\""), unread);
 }
@@ -152,7 +152,7 @@ fn a_name_or_a_child_started_otherwise_needs_no_file() {
 #[test]
 fn a_child_that_cannot_be_read_is_told_at_its_name() {
     let text = runs(&["nowhere.dot", "/etc/passwd", "b.dot", "./nowhere.dot"]);
-    let files = Files::of([("flows/a.dot", text), ("flows/b.dot", leaf())]);
+    let files = Files::new([("flows/a.dot", text), ("flows/b.dot", leaf())]);
     let loaded = files.load("flows/a.dot");
     assert_eq!(
         told(&loaded),
@@ -161,16 +161,16 @@ fn a_child_that_cannot_be_read_is_told_at_its_name() {
             "flows/a.dot:6:51: child_not_found"
         ]
     );
-    let fault = &loaded.report.diagnostics[0];
-    assert_eq!(fault.notes, ["looked for `flows/nowhere.dot`"]);
-    assert_eq!(fault.node.as_deref(), Some("run0"));
+    let diagnostic = &loaded.report.diagnostics[0];
+    assert_eq!(diagnostic.notes, ["looked for `flows/nowhere.dot`"]);
+    assert_eq!(diagnostic.node.as_deref(), Some("run0"));
     assert_eq!(loaded.children.len(), 1);
     assert!(!files.read.borrow().iter().any(|path| path.contains("passwd")));
 }
 
 #[test]
 fn a_child_s_own_faults_are_reported_with_their_places() {
-    let files = Files::of([
+    let files = Files::new([
         ("a.dot", runs(&["b.dot", "c.dot"])),
         ("b.dot", runs(&["c.dot"])),
         ("c.dot", leaf().replace("exit\n}", "exit [weight=heavy]\n}")),
@@ -196,7 +196,7 @@ fn a_child_s_own_faults_are_reported_with_their_places() {
 
 #[test]
 fn what_the_options_say_holds_for_children_too() {
-    let files = Files::of([
+    let files = Files::new([
         ("a.dot", runs(&["b.dot"])),
         (
             "b.dot",
@@ -229,16 +229,21 @@ fn what_the_options_say_holds_for_children_too() {
     };
     let text = "digraph { a [shape=folder, subpipeline.file=\"b.dot\"]; start -> a -> exit }";
     let loaded = load(Source::new("a.dot", text), &short);
-    assert!(loaded.report.errors().any(|fault| fault.code == "size_limit"));
+    assert!(
+        loaded
+            .report
+            .errors()
+            .any(|diagnostic| diagnostic.code == "size_limit")
+    );
 }
 
 #[test]
 fn a_circle_of_files_is_named() {
-    let itself = Files::of([("flows/a.dot", runs(&["./a.dot"]))]);
+    let itself = Files::new([("flows/a.dot", runs(&["./a.dot"]))]);
     let loaded = itself.load("flows/a.dot");
     assert_eq!(told(&loaded), ["flows/a.dot:4:51: child_cycle"]);
     assert_eq!(*itself.read.borrow(), [""; 0]);
-    let files = Files::of([
+    let files = Files::new([
         ("a.dot", runs(&["x/b.dot"])),
         ("x/b.dot", runs(&["c.dot"])),
         ("x/c.dot", runs(&["../x/b.dot"])),
@@ -259,8 +264,8 @@ fn a_circle_of_files_is_named() {
     assert_eq!(*files.read.borrow(), ["x/b.dot", "x/c.dot"]);
 }
 
-/// A reader whose every file is this text.
-fn always(text: String) -> impl Fn(&str, u64) -> Result<Vec<u8>, ReadFault> {
+/// Returns a reader that returns this text for every file.
+fn always(text: String) -> impl Fn(&str, u64) -> Result<Vec<u8>, ReadError> {
     move |_, _| Ok(text.clone().into_bytes())
 }
 
@@ -273,14 +278,14 @@ fn timed(name: &str, text: String, reader: &dyn ChildReader) -> Loaded {
     let loaded = load(Source::new(name, text), &options);
     assert!(begun.elapsed() < Duration::from_secs(20), "{name}");
     for report in loaded.reports() {
-        for fault in &report.diagnostics {
-            assert!(fault.message.len() < 600 && !fault.message.contains('\n'));
+        for diagnostic in &report.diagnostics {
+            assert!(diagnostic.message.len() < 600 && !diagnostic.message.contains('\n'));
         }
     }
     loaded
 }
 
-/// `0.dot` runs `1.dot`, and so on; the last one runs nothing.
+/// Returns files of which `0.dot` runs `1.dot`, and so on; the last one runs nothing.
 fn chain(length: usize) -> Files {
     let mut files = Files::default();
     for at in 0..length {
@@ -299,7 +304,7 @@ fn children_nest_sixteen_deep() {
     let loaded = files.load("0.dot");
     assert!(told(&loaded).contains(&"16.dot:4:51: child_nesting".to_owned()));
     assert!(!files.read.borrow().contains(&"17.dot".to_owned()));
-    // However long the chain, and whichever way it is come upon first.
+    // The result does not depend on the length of the chain, or on the file that is reached first.
     assert_eq!(told(&chain(5_000).load("0.dot")).len(), 17);
     let mut files = chain(16);
     files
@@ -315,7 +320,7 @@ fn children_nest_sixteen_deep() {
 #[test]
 fn files_without_end_are_asked_for_only_so_often() {
     let asked = RefCell::new(0);
-    // Links among folders can give one file as many paths as there are ways through them.
+    // Symbolic links between directories can give one file as many paths as there are routes through them.
     let many = |_: &str, _: u64| {
         *asked.borrow_mut() += 1;
         Ok(runs(&["x/a.dot", "y/a.dot", "z/a.dot"]).into_bytes())
@@ -332,13 +337,13 @@ fn files_without_end_are_asked_for_only_so_often() {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let loaded = timed("long.dot", runs(&names), &always(long));
     assert_eq!(loaded.children.len(), 7);
-    let codes: Vec<&str> = loaded.report.errors().map(|fault| fault.code).collect();
+    let codes: Vec<&str> = loaded.report.errors().map(|diagnostic| diagnostic.code).collect();
     assert!(codes.iter().all(|code| *code == "child_nesting"), "{codes:?}");
 }
 
 #[test]
 fn many_ways_to_few_files_cost_no_more_than_the_files() {
-    // Each of 16 layers runs all four files of the next one: 4^16 ways.
+    // Each of 16 layers runs all four files of the next one: 4^16 paths.
     let mut files = Files::default();
     for layer in 0..16 {
         let below: Vec<String> = (0..4).map(|at| format!("l{}_{at}.dot", layer + 1)).collect();
@@ -359,13 +364,13 @@ fn strange_paths_and_texts_are_faults_and_no_panic() {
     let long = format!("{}.dot", "x".repeat(100_000));
     let up = "../".repeat(10_000);
     let names = ["..", ".", "a\\nb.dot", "./", "///", &*long, &*up, "\u{202e}tod.a"];
-    let nothing = |_: &str, _: u64| Err(ReadFault::Other("a\nb".repeat(1_000)));
+    let nothing = |_: &str, _: u64| Err(ReadError::Other("a\nb".repeat(1_000)));
     let loaded = timed("a.dot", runs(&names), &nothing);
     assert!(loaded.report.has_errors());
     for bytes in [&b"\xff"[..], b"", b"digraph", b"\0", b"{", b"graph {}"] {
         let reader = |_: &str, _: u64| Ok(bytes.to_vec());
         let loaded = timed("a.dot", runs(&["b.dot"]), &reader);
-        let codes: Vec<&str> = loaded.report.errors().map(|fault| fault.code).collect();
+        let codes: Vec<&str> = loaded.report.errors().map(|diagnostic| diagnostic.code).collect();
         assert_eq!(codes, ["child_invalid"], "{bytes:?}");
         assert!(loaded.children[0].loaded.report.has_errors());
     }

@@ -1,6 +1,6 @@
-//! Pipelines as people write them, in every shape of the documents that describe the language, check clean.
+//! Checks that hand-written pipelines, in every style of the documents that describe the language, load as expected.
 //!
-//! The first line of each file with `expect:` lists the codes that it raises, in the order of the text.
+//! The first line with `expect:` in each file lists the codes that the file raises, or `nothing`.
 
 #![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -34,21 +34,21 @@ fn the_corpus_has_no_errors_and_only_the_warnings_it_expects() {
         expected.retain(|code| *code != "nothing");
         expected.sort_unstable();
         let loaded = load(Source::new(&*name, &*text), &LoadOptions::default());
-        let faults = &loaded.report.diagnostics;
-        let mut codes: Vec<&str> = faults.iter().map(|fault| fault.code).collect();
+        let diagnostics = &loaded.report.diagnostics;
+        let mut codes: Vec<&str> = diagnostics.iter().map(|diagnostic| diagnostic.code).collect();
         codes.sort_unstable();
         if codes != expected || loaded.report.has_errors() {
-            let found: Vec<String> = faults
+            let found: Vec<String> = diagnostics
                 .iter()
-                .map(|fault| {
-                    let at = loaded.source.position(fault.span.start);
+                .map(|diagnostic| {
+                    let at = loaded.source.position(diagnostic.span.start);
                     format!(
                         "  {name}:{}:{} {} {}: {}",
                         at.line,
                         at.column,
-                        fault.severity.word(),
-                        fault.code,
-                        fault.message
+                        diagnostic.severity.word(),
+                        diagnostic.code,
+                        diagnostic.message
                     )
                 })
                 .collect();

@@ -1,4 +1,4 @@
-//! Where a run goes from a fan-out, and which branches it has (rules P1, P2, R3).
+//! Tests of routing from a fan-out, and of its branches (rules P1, P2, R3).
 
 #![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use orchestra_graph::condition::Facts;
 use orchestra_graph::{
-    Decision, Next, NodeIndex, Pipeline, RouteFault, Rule, Source, branch_id, branches, load, route,
+    Decision, Next, NodeIndex, Pipeline, RouteError, Rule, Source, branch_id, branches, load, route,
 };
 use serde_json::Value;
 
@@ -31,7 +31,7 @@ fn decided(pipeline: &Pipeline, outcome: &str) -> Decision {
     route(pipeline, at(pipeline, "fan"), &facts)
 }
 
-/// A fan-out of two branches that meet at `join`; labels and conditions on its edges choose nothing any more.
+/// Returns a fan-out of two branches that join at `join`. Labels and conditions on its edges no longer choose anything.
 fn block(fan: &str, join: &str) -> String {
     format!(
         "start -> fan; fan [shape=component{fan}]; join [{join}]; mend [label=M]; last [label=L]
@@ -99,8 +99,8 @@ fn a_failed_block_takes_the_first_way_that_is_open() {
             failed(&block(", fallback_retry_target=last", FAN_IN)),
             (last, Rule::FallbackRetryTarget)
         );
-        // The graph's own targets are for goal gates (rule R7).
-        let nothing = format!("{:?}", Next::Fail(RouteFault::StageFailed));
+        // The targets of the graph are for goal gates (rule R7).
+        let nothing = format!("{:?}", Next::Fail(RouteError::StageFailed));
         assert_eq!(failed(&block("", FAN_IN)), (nothing, Rule::Nothing));
     }
 }
@@ -127,7 +127,7 @@ fn branches_are_the_edges_whose_condition_is_absent_or_holds() {
             (ids.join(" "), held)
         };
         assert_eq!(run("yes"), ("a b c join".to_owned(), vec![true, true, false]));
-        // The id does not depend on which of the edges run.
+        // The id does not depend on the edges that run.
         assert_eq!(run("no"), ("a c a~2 join".to_owned(), vec![false, true, true]));
         assert_eq!(
             branches(&pipeline, NodeIndex(99), &Facts::default()),

@@ -1,4 +1,4 @@
-//! The formatter: its canonical form, and that it never loses or changes anything.
+//! Tests of the formatter: its canonical form, and that it never loses or changes anything.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -10,7 +10,7 @@ fn parsed(text: &str) -> Parsed {
 }
 
 fn formatted(text: &str) -> String {
-    format(&parsed(text)).unwrap_or_else(|| panic!("{:?}\n{text}", parsed(text).faults))
+    format(&parsed(text)).unwrap_or_else(|| panic!("{:?}\n{text}", parsed(text).diagnostics))
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn deep_nesting_is_no_problem() {
     assert_eq!(formatted(&formatted(&text)), formatted(&text));
 }
 
-/// A graph without the places in the text.
+/// Returns the contents of a graph without spans.
 fn outline(graph: &Graph) -> String {
     let attributes = |attributes: &orchestra_graph::Attributes| {
         attributes
@@ -170,7 +170,7 @@ fn outline(graph: &Graph) -> String {
     text
 }
 
-/// Writes a file from a list of choices, so that a failing one can be made smaller.
+/// Writes a file from a list of choices, so that proptest can shrink a failing file.
 struct Writer<'c> {
     choices: std::slice::Iter<'c, u16>,
     text: String,
@@ -182,7 +182,7 @@ impl Writer<'_> {
         self.choices.next().map_or(0, |choice| choice % count)
     }
 
-    /// White space and comments; at least one character where two words meet.
+    /// Writes white space and comments, at least one character where two words meet.
     fn space(&mut self) {
         for _ in 0..=self.choose(3) {
             self.comments += 1;
@@ -297,11 +297,11 @@ proptest! {
     fn formatting_keeps_the_graph_and_every_comment(choices in proptest::collection::vec(any::<u16>(), 0..400)) {
         let text = write(&choices);
         let before = parsed(&text);
-        // A keyword in quotes is an id, which is no fault; all else that the writer makes is sound, too.
-        prop_assert!(!before.faults.iter().any(|fault| fault.is_error()), "{text}\n{:?}", before.faults);
+        // A keyword in quotes is a valid id. Everything else that the writer creates is valid too.
+        prop_assert!(!before.diagnostics.iter().any(|diagnostic| diagnostic.is_error()), "{text}\n{:?}", before.diagnostics);
         let once = formatted(&text);
         let after = parsed(&once);
-        prop_assert!(!after.faults.iter().any(|fault| fault.is_error()), "{text}\n---\n{once}");
+        prop_assert!(!after.diagnostics.iter().any(|diagnostic| diagnostic.is_error()), "{text}\n---\n{once}");
         let comments = |parsed: &Parsed| -> Vec<String> {
             let all = parsed.file.comments.iter();
             all.map(|comment| parsed.source.slice(comment.span).to_owned()).collect()

@@ -1,4 +1,4 @@
-//! Damaged and hostile text: diagnostics, in bounded time, never a panic.
+//! Tests of damaged and hostile text: diagnostics in bounded time, and never a panic.
 
 #![allow(
     clippy::expect_used,
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use orchestra_graph::{Limits, LoadOptions, Loaded, Source, load, load_bytes};
 
-/// Tests run unoptimised and side by side on small machines; the figure is to catch what is not linear.
+/// The time limit. Tests run unoptimised and in parallel on small machines, so it only detects non-linear time.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn timed(name: &str, bytes: &[u8], options: &LoadOptions<'_>) -> Loaded {
@@ -20,25 +20,25 @@ fn timed(name: &str, bytes: &[u8], options: &LoadOptions<'_>) -> Loaded {
     let took = begun.elapsed();
     println!("{name}: {} bytes in {took:?}", bytes.len());
     assert!(took < PATIENCE, "{name} took {took:?}");
-    for fault in &loaded.report.diagnostics {
+    for diagnostic in &loaded.report.diagnostics {
         let text = loaded.source.text();
-        let (start, end) = (fault.span.start as usize, fault.span.end as usize);
+        let (start, end) = (diagnostic.span.start as usize, diagnostic.span.end as usize);
         assert!(
             text.get(start..end).is_some(),
             "{name}: {} has a place outside the text",
-            fault.code
+            diagnostic.code
         );
         assert!(
-            !fault.message.contains('\n') && fault.message.len() < 600,
+            !diagnostic.message.contains('\n') && diagnostic.message.len() < 600,
             "{name}: {}",
-            fault.message
+            diagnostic.message
         );
     }
     loaded
 }
 
 fn codes(loaded: &Loaded) -> Vec<&'static str> {
-    loaded.report.errors().map(|fault| fault.code).collect()
+    loaded.report.errors().map(|diagnostic| diagnostic.code).collect()
 }
 
 fn check(name: &str, text: &str) -> Loaded {
@@ -315,9 +315,9 @@ fn a_stylesheet_of_faults_alone_is_read_in_linear_time() {
         .report
         .diagnostics
         .iter()
-        .find(|fault| !fault.notes.is_empty());
-    assert!(last.is_some_and(|fault| fault.notes[0].ends_with("are not shown")));
-    // A fault before a character of several bytes points at a whole one.
+        .find(|diagnostic| !diagnostic.notes.is_empty());
+    assert!(last.is_some_and(|diagnostic| diagnostic.notes[0].ends_with("are not shown")));
+    // An error before a multi-byte character points at a whole character.
     let loaded = check(
         "wide space",
         "digraph { model_stylesheet=\"n{provider:\u{3000}\" start -> exit }",
@@ -335,8 +335,12 @@ fn a_message_is_one_line_whatever_it_quotes() {
         );
         let loaded = check("quoted", &text);
         assert!(loaded.report.diagnostics.len() >= 3, "{:?}", codes(&loaded));
-        for fault in &loaded.report.diagnostics {
-            assert!(!fault.message.contains(['\n', '\r']), "{:?}", fault.message);
+        for diagnostic in &loaded.report.diagnostics {
+            assert!(
+                !diagnostic.message.contains(['\n', '\r']),
+                "{:?}",
+                diagnostic.message
+            );
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Long lists of attributes, edges and faults are read in a time that grows as they do.
+//! Checks that long lists of attributes, edges and errors are read in linear time.
 
 #![allow(clippy::unwrap_used)]
 
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use orchestra_graph::{LoadOptions, Source, load};
 
-/// Ten times what a slow machine takes; a time that grows with the square is far above it.
+/// Ten times the time on a slow machine. Quadratic time is far above it.
 const MOST: Duration = Duration::from_secs(30);
 
 fn read(text: String) -> orchestra_graph::Loaded {

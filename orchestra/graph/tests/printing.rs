@@ -1,4 +1,4 @@
-//! DOT and Mermaid for pictures.
+//! Tests of pictures as DOT and Mermaid.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 

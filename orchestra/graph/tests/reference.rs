@@ -1,4 +1,4 @@
-//! The reference lists every attribute, as the table has it.
+//! Checks that the reference lists every attribute as in the table.
 
 #![allow(clippy::unwrap_used)]
 
@@ -25,7 +25,7 @@ fn table() -> String {
         let value = value.split(" such as").next().unwrap();
         let row = [
             format!("`{}`{aliases}", spec.name),
-            places(spec.scopes),
+            positions(spec.scopes),
             value.to_owned(),
             default,
             spec.doc.to_owned(),
@@ -33,27 +33,30 @@ fn table() -> String {
         table.push_str(&format!("| {} |\n", row.join(" | ")));
     }
     for family in ATTRIBUTE_FAMILIES {
-        let (name, places) = (
+        let (name, positions) = (
             format!("{}{}", family.prefix, family.member),
-            places(family.scopes),
+            positions(family.scopes),
         );
-        table.push_str(&format!("| `{name}` | {places} | text |  | {} |\n", family.doc));
+        table.push_str(&format!(
+            "| `{name}` | {positions} | text |  | {} |\n",
+            family.doc
+        ));
     }
     table + "\n"
 }
 
-fn places(scopes: Scopes) -> String {
-    let places = [
+fn positions(scopes: Scopes) -> String {
+    let positions = [
         (scopes.graph, "graph"),
         (scopes.node, "node"),
         (scopes.edge, "edge"),
     ];
-    let places: Vec<&str> = places
+    let positions: Vec<&str> = positions
         .iter()
         .filter(|(on, _)| *on)
-        .map(|(_, place)| *place)
+        .map(|(_, position)| *position)
         .collect();
-    places.join(", ")
+    positions.join(", ")
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What diagnostics look like, and that no text can break the way they are shown.
+//! Tests of rendered diagnostics, and that no text can break their layout.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -10,8 +10,8 @@ fn span_of(source: &str, word: &str) -> Span {
     Span::new(at as u32, (at + word.len()) as u32)
 }
 
-fn plain(text: &str, fault: Diagnostic) -> String {
-    render::text_one(&Source::new("flows/a.dot", text), &fault, Style::Plain)
+fn plain(text: &str, diagnostic: Diagnostic) -> String {
+    render::text_one(&Source::new("flows/a.dot", text), &diagnostic, Style::Plain)
 }
 
 fn full(text: &str) -> Diagnostic {
@@ -113,8 +113,9 @@ warning[second]: this comes second
 #[test]
 fn tabs_and_control_characters_are_shown_and_counted_once() {
     let text = "digraph a {\r\n\tx\0\u{7} [label=\u{202e}é]\r\n}\r\n";
-    let fault = Diagnostic::error("odd", "odd\u{1b}[31m character", span_of(text, "é")).label("here\r\n");
-    insta::assert_snapshot!(plain(text, fault), @r#"
+    let diagnostic =
+        Diagnostic::error("odd", "odd\u{1b}[31m character", span_of(text, "é")).label("here\r\n");
+    insta::assert_snapshot!(plain(text, diagnostic), @r#"
 error[odd]: odd␛[31m character
  --> flows/a.dot:2:14
   |
@@ -146,9 +147,9 @@ error[end]: nothing here
 #[test]
 fn a_span_over_many_lines_shows_the_first() {
     let text = format!("digraph a {{\n    x [prompt=\"{}\"]\n}}", "line\n".repeat(500));
-    let fault =
+    let diagnostic =
         Diagnostic::error("long", "a long value", Span::new(26, text.len() as u32)).label("all of this");
-    insta::assert_snapshot!(plain(&text, fault), @r#"
+    insta::assert_snapshot!(plain(&text, diagnostic), @r#"
 error[long]: a long value
  --> flows/a.dot:2:15
   |
@@ -163,7 +164,7 @@ fn a_file_of_one_endless_line_is_cut_around_the_caret() {
     text.replace_range(64 << 20..(64 << 20) + 8, "é -> oh;");
     let at = (64 << 20) as u32;
     let source = Source::new("big.dot", text);
-    let faults: Vec<Diagnostic> = (0..500)
+    let diagnostics: Vec<Diagnostic> = (0..500)
         .map(|more| {
             Diagnostic::error(
                 "odd",
@@ -173,7 +174,7 @@ fn a_file_of_one_endless_line_is_cut_around_the_caret() {
             .related(Span::new(8, 12), "unlike this")
         })
         .collect();
-    let report = Report::new(source, faults);
+    let report = Report::new(source, diagnostics);
     let begun = std::time::Instant::now();
     let rendered = render::text(&report, Style::Plain);
     assert!(
@@ -205,19 +206,19 @@ fn no_span_and_no_text_can_break_it() {
         let source = Source::new("\u{1b}odd\nname.dot", text);
         for start in 0..text.len() as u32 + 3 {
             for end in [0, start, start + 1, start + 2, text.len() as u32, u32::MAX] {
-                let fault = Diagnostic::error("c", "m", Span::new(start, end))
+                let diagnostic = Diagnostic::error("c", "m", Span::new(start, end))
                     .label("l\n\u{0}")
                     .note("")
                     .help("h\nh")
                     .related(Span::new(end, start), "r")
                     .related(Span::new(start, end), "");
                 for style in [Style::Plain, Style::Coloured] {
-                    assert!(render::text_one(&source, &fault, style).contains("error"));
+                    assert!(render::text_one(&source, &diagnostic, style).contains("error"));
                 }
-                assert_eq!(render::concise_one(&source, &fault).lines().count(), 1);
+                assert_eq!(render::concise_one(&source, &diagnostic).lines().count(), 1);
                 #[cfg(feature = "serde")]
                 assert_eq!(
-                    render::json(&Report::new(source.clone(), vec![fault]))
+                    render::json(&Report::new(source.clone(), vec![diagnostic]))
                         .lines()
                         .count(),
                     1

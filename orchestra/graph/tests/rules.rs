@@ -1,4 +1,4 @@
-//! The page of each rule is its test: the graphs on it are run.
+//! Tests the documentation page of each rule: the graphs on the page are checked.
 
 #![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -6,12 +6,12 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use orchestra_graph::{
-    Diagnostic, LoadOptions, Loaded, Page, ReadFault, Source, explain, load, load_bytes, rules,
+    Diagnostic, LoadOptions, Loaded, Page, ReadError, Source, explain, load, load_bytes, rules,
 };
 
 /// A fenced block of a page.
 struct Block<'p> {
-    /// The words behind the fence, such as `dot bad 4:14`.
+    /// The words after the fence, such as `dot bad 4:14`.
     words: Vec<&'p str>,
     text: &'p str,
     line: usize,
@@ -34,12 +34,12 @@ fn blocks(page: &str) -> Vec<Block<'_>> {
     found
 }
 
-/// Loads a graph of a page, which may name the page's files as children.
+/// Loads a graph of a page. The graph may name files of the page as children.
 fn check(page: &Page, text: &str) -> Loaded {
     let files = |path: &str, _: u64| {
         let mut blocks = blocks(page.text).into_iter();
         let file = blocks.find(|block| block.words == ["dot", "file", path]);
-        file.map(|block| block.text.into()).ok_or(ReadFault::Missing)
+        file.map(|block| block.text.into()).ok_or(ReadError::Missing)
     };
     let options = LoadOptions {
         children: Some(&files),
@@ -48,7 +48,7 @@ fn check(page: &Page, text: &str) -> Loaded {
     load(Source::new(format!("{}.dot", page.code), text), &options)
 }
 
-/// The texts that a page cannot show.
+/// Generates and loads a text that a page cannot show.
 fn generate(wish: &str) -> Loaded {
     let made = match wish.split_once('=') {
         None if wish == "invalid_utf8" => {
@@ -65,12 +65,12 @@ fn generate(wish: &str) -> Loaded {
         }
         Some(("children", count)) => return family(count.parse().expect("a number")),
         Some(("size", bytes)) => vec![b' '; bytes.parse().expect("a number")],
-        _ => panic!("`{wish}` is no known way to make a text"),
+        _ => panic!("`{wish}` is not a known way to make a text"),
     };
     load_bytes("made.dot", &made, &LoadOptions::default())
 }
 
-/// A pipeline with many children.
+/// Loads a pipeline with many children.
 fn family(count: usize) -> Loaded {
     let names: String = (0..count)
         .map(|at| format!("c{at} [shape=folder, subpipeline.file=\"c{at}.dot\"]\nstart -> c{at} -> exit\n"))
@@ -86,28 +86,28 @@ fn family(count: usize) -> Loaded {
     )
 }
 
-fn place(loaded: &Loaded, fault: &Diagnostic) -> String {
-    let position = loaded.source.position(fault.span.start);
+fn index(loaded: &Loaded, diagnostic: &Diagnostic) -> String {
+    let position = loaded.source.position(diagnostic.span.start);
     format!("{}:{}", position.line, position.column)
 }
 
 fn listed(loaded: &Loaded) -> String {
-    let faults = loaded.report.diagnostics.iter();
-    let lines: Vec<String> = faults
-        .map(|fault| {
+    let diagnostics = loaded.report.diagnostics.iter();
+    let lines: Vec<String> = diagnostics
+        .map(|diagnostic| {
             format!(
                 "  {} {} at {}: {}",
-                fault.severity.word(),
-                fault.code,
-                place(loaded, fault),
-                fault.message
+                diagnostic.severity.word(),
+                diagnostic.code,
+                index(loaded, diagnostic),
+                diagnostic.message
             )
         })
         .collect();
     lines.join("\n")
 }
 
-/// What is wrong with a page.
+/// Returns the mistakes on a page.
 fn mistakes(page: &Page) -> Vec<String> {
     let mut mistakes = Vec::new();
     let mut seen = BTreeSet::new();
@@ -127,21 +127,23 @@ fn mistakes(page: &Page) -> Vec<String> {
                     .report
                     .diagnostics
                     .iter()
-                    .filter(|fault| fault.code == page.code);
+                    .filter(|diagnostic| diagnostic.code == page.code);
                 match own.next() {
                     None => say("the bad graph does not raise the code", &loaded),
-                    Some(fault) if place(&loaded, fault) != *at => say(&format!("not at {at}"), &loaded),
-                    Some(fault) if fault.severity > page.severity => {
+                    Some(diagnostic) if index(&loaded, diagnostic) != *at => {
+                        say(&format!("not at {at}"), &loaded)
+                    }
+                    Some(diagnostic) if diagnostic.severity > page.severity => {
                         say("graver than the page says", &loaded)
                     }
                     Some(_) => {}
                 }
-                // A page shows its own fault and no other.
+                // The graph must raise only the rule of its page.
                 if loaded
                     .report
                     .diagnostics
                     .iter()
-                    .any(|fault| fault.code != page.code)
+                    .any(|diagnostic| diagnostic.code != page.code)
                 {
                     say("the bad graph has other faults too", &loaded);
                 }
@@ -153,7 +155,7 @@ fn mistakes(page: &Page) -> Vec<String> {
                     .report
                     .diagnostics
                     .iter()
-                    .any(|fault| fault.code == page.code)
+                    .any(|diagnostic| diagnostic.code == page.code)
                 {
                     say("the made text does not raise the code", &loaded);
                 }
@@ -166,7 +168,7 @@ fn mistakes(page: &Page) -> Vec<String> {
                 }
                 seen.insert("good");
             }
-            // A child of the other graphs.
+            // A child of the other graphs on the page.
             ["dot", "file", _] => {}
             words => mistakes.push(format!(
                 "{}.md:{}: unknown block {words:?}",

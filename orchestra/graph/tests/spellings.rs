@@ -1,16 +1,16 @@
-//! Spellings of other tools: what has one meaning is accepted, the rest is refused with the right spelling (rule L7).
+//! Tests of spellings of other tools: unambiguous ones are accepted, others are reported with a correction (rule L7).
 #![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 use orchestra_graph::condition::Facts;
 use orchestra_graph::table::{ErrorPolicy, FanOut, JoinPolicy};
-use orchestra_graph::{Known, LoadOptions, Loaded, Pipeline, ReadFault, Source, load};
+use orchestra_graph::{Known, LoadOptions, Loaded, Pipeline, ReadError, Source, load};
 
 fn loaded(text: &str) -> Loaded {
     let child = |path: &str, _: u64| match path {
         "child.dot" | "parts/child.fabro" => {
             Ok(b"digraph child { start -> work -> exit; work [prompt=w] }".to_vec())
         }
-        _ => Err(ReadFault::Missing),
+        _ => Err(ReadError::Missing),
     };
     let options = LoadOptions {
         children: Some(&child),
@@ -19,7 +19,7 @@ fn loaded(text: &str) -> Loaded {
     load(Source::new("test.dot", text), &options)
 }
 
-/// The pipeline of a text without faults.
+/// Returns the pipeline of a text without diagnostics.
 #[track_caller]
 fn sound(text: &str) -> Pipeline {
     let loaded = loaded(text);
@@ -31,14 +31,14 @@ fn sound(text: &str) -> Pipeline {
     loaded.pipeline().expect("there are no errors")
 }
 
-/// The code and message of the only fault of a text.
+/// Returns the code and message of the only diagnostic of a text.
 #[track_caller]
-fn fault(text: &str) -> (&'static str, String) {
+fn diagnostic(text: &str) -> (&'static str, String) {
     let report = loaded(text).report;
-    let [fault] = &report.diagnostics[..] else {
+    let [diagnostic] = &report.diagnostics[..] else {
         panic!("{text}: {:?}", report.diagnostics);
     };
-    (fault.code, fault.message.clone())
+    (diagnostic.code, diagnostic.message.clone())
 }
 
 #[test]
@@ -59,11 +59,11 @@ fn whole_numbers_may_be_written_with_a_point() {
     assert_eq!(sound(&text("\"-3.0\"")).edges[1].weight, -3);
     for weight in ["2.5", "\"2.5\""] {
         let message = "`weight` must be a whole number, but `2.5` is not".to_owned();
-        assert_eq!(fault(&text(weight)), ("attribute_type", message));
+        assert_eq!(diagnostic(&text(weight)), ("attribute_type", message));
     }
     // The value is shown as it is written.
     let text = "digraph { start -> a -> exit; a [prompt=x, timeout=1.0] }";
-    assert!(fault(text).1.contains("`1.0`"), "{}", fault(text).1);
+    assert!(diagnostic(text).1.contains("`1.0`"), "{}", diagnostic(text).1);
 }
 
 #[test]
@@ -92,12 +92,12 @@ fn join_policies_of_other_tools_are_accepted() {
         sound(&text("join_policy=all_success, error_policy=fail_fast")).canonical(),
         sound(&text("join_policy=wait_all, error_policy=fail_fast")).canonical()
     );
-    // It says two things at once; what keeps a failure from passing holds.
+    // The two values conflict; the one that stops on a failure wins.
     let both = text("join_policy=all_success, error_policy=ignore");
-    assert_eq!(fault(&both).0, "conflicting_aliases");
+    assert_eq!(diagnostic(&both).0, "conflicting_aliases");
     let pipeline = loaded(&both).pipeline().expect("it is a warning");
     assert_eq!(fan_out(&pipeline).error_policy, ErrorPolicy::FailFast);
-    let (code, message) = fault(&text("join_policy=all_succes"));
+    let (code, message) = diagnostic(&text("join_policy=all_succes"));
     assert_eq!(code, "attribute_type");
     assert!(message.contains("one of `wait_all`, `k_of_n`"), "{message}");
 }
@@ -120,13 +120,13 @@ fn the_kind_of_the_node_says_what_a_dot_file_is() {
         );
     }
     let missing = text("folder").replace("child.fabro", "other.fabro");
-    assert_eq!(fault(&missing).0, "child_not_found");
-    assert_eq!(fault(&text("box")).0, "unknown_attribute");
-    // A handler of the program's own may read it, and a default is meant for others.
+    assert_eq!(diagnostic(&missing).0, "child_not_found");
+    assert_eq!(diagnostic(&text("box")).0, "unknown_attribute");
+    // A handler of the program may read it, and defaults are meant for other nodes.
     sound(&text("box").replace("label=A", "type=\"acme.draw\""));
     sound("digraph { node [dot_file=\"child.dot\"]; start -> a -> exit; a [prompt=x] }");
     let both = text("house").replace("label=A", "label=A, stack.child_dotfile=\"child.dot\"");
-    assert_eq!(fault(&both).0, "conflicting_aliases");
+    assert_eq!(diagnostic(&both).0, "conflicting_aliases");
     let renamed = text("house").replace("dot_file", "stack.child_workflow");
     assert!(
         sound(&renamed)
@@ -162,18 +162,18 @@ fn a_goal_gate_may_have_a_condition_of_its_own() {
         let row = pipeline.stage(pipeline.find("a").expect("declared")).row();
         assert_eq!((row.goal_gate, row.goal_condition), (gate, None));
     }
-    // On the exit it is asked before the run ends.
+    // On the exit the condition is evaluated before the run ends.
     sound(
         "digraph { start -> a -> exit; a [prompt=x]; exit [goal_gate=\"outcome = success\", retry_target=a] }",
     );
     let message = "`goal_gate` must be `true`, `false` or a condition, but `yes` is not".to_owned();
-    assert_eq!(fault(&text("yes")), ("attribute_type", message));
+    assert_eq!(diagnostic(&text("yes")), ("attribute_type", message));
     let unknown = (
-        fault(&text("\"outcme = success\"")).0,
-        fault(&text("\"outcome = success &\"")).0,
+        diagnostic(&text("\"outcme = success\"")).0,
+        diagnostic(&text("\"outcome = success &\"")).0,
     );
     assert_eq!(unknown, ("condition_syntax", "condition_syntax"));
-    let label = fault(&text("\"preferred_label = Yes\""));
+    let label = diagnostic(&text("\"preferred_label = Yes\""));
     assert_eq!(
         label,
         (
@@ -182,10 +182,10 @@ fn a_goal_gate_may_have_a_condition_of_its_own() {
         )
     );
     assert_eq!(
-        fault(&text("\"context.tool_stdout=ok\"")).0,
+        diagnostic(&text("\"context.tool_stdout=ok\"")).0,
         "foreign_context_key"
     );
-    assert_eq!(fault(&text("\"outcome = passed\"")).0, "unknown_outcome");
+    assert_eq!(diagnostic(&text("\"outcome = passed\"")).0, "unknown_outcome");
 }
 
 #[test]

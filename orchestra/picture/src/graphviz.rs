@@ -1,4 +1,4 @@
-//! Graphviz, where it is installed.
+//! Drawing with Graphviz, if it is installed.
 // The crate graphviz-rust starts `dot` through a temporary file and waits without limit, so it is not used here.
 
 use std::io::{self, ErrorKind, Read, Write};
@@ -9,13 +9,14 @@ use std::time::{Duration, Instant};
 
 use crate::PictureError;
 
-/// The most that is read of what `dot` prints.
+/// Maximum number of bytes that are read from the output of `dot`.
 const MAX_OUTPUT: u64 = 256 << 20;
 
-/// Has an installed Graphviz draw DOT as SVG, and ends it when it takes longer than a time-out.
+/// Draws DOT as SVG with an installed Graphviz. Kills the program if it takes longer than the timeout.
 ///
 /// # Errors
-/// Graphviz is not installed, refuses the text, or takes too long.
+///
+/// Fails if Graphviz is not installed, rejects the text, or takes too long.
 ///
 /// ```
 /// use orchestra_picture::{PictureError, svg_by_graphviz};
@@ -27,7 +28,7 @@ const MAX_OUTPUT: u64 = 256 << 20;
 pub fn svg_by_graphviz(dot: &str, timeout: Duration) -> Result<String, PictureError> {
     let mut command = Command::new("dot");
     command.arg("-Tsvg");
-    // In a server's surroundings Graphviz opens no images that a text names.
+    // If `SERVER_NAME` is set, Graphviz does not open images that a text names.
     command.env("SERVER_NAME", "orchestra");
     drawn_by(command, dot, timeout)
 }
@@ -68,11 +69,11 @@ fn drawn_by(mut command: Command, dot: &str, timeout: Duration) -> Result<String
     svg.map_err(|_| PictureError::Graphviz("its output is not UTF-8".to_owned()))
 }
 
-/// What comes of one of its pipes.
+/// The content of one of the child's pipes.
 type Piped = Option<Receiver<Vec<u8>>>;
 
-/// Writes its input and reads its output and its errors. Threads of their own keep full pipes from blocking; a thread whose
-/// pipe a grandchild holds open is left.
+/// Writes the input of the child, and reads its output and its errors. Separate threads prevent full pipes from
+/// blocking; a thread whose pipe a grandchild holds open is abandoned.
 fn connect(child: &mut Child, dot: &str) -> io::Result<(Piped, Piped)> {
     if let Some(mut stdin) = child.stdin.take() {
         let dot = dot.to_owned();
@@ -89,7 +90,7 @@ fn read(from: impl Read + Send + 'static) -> io::Result<Receiver<Vec<u8>>> {
         let mut bytes = Vec::new();
         let result = from.take(MAX_OUTPUT).read_to_end(&mut bytes);
         if result.is_ok() {
-            // Nobody may be waiting any more.
+            // The receiver may already be gone.
             let _ = sender.send(bytes);
         }
     })?;
@@ -111,7 +112,7 @@ fn wait(
             _ => {}
         }
         if begun.elapsed() >= timeout {
-            // Both fail only when it has ended by itself.
+            // Both calls fail only if the child has already ended.
             let _ = child.kill();
             let _ = child.wait();
             return Err(PictureError::TimedOut(timeout));

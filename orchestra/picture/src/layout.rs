@@ -1,4 +1,4 @@
-//! Where everything stands: the layered layout of the crate dagre, on a thread of its own.
+//! The positions of all elements, from the layered layout of the crate dagre, which runs on a separate thread.
 
 use std::thread;
 
@@ -13,49 +13,49 @@ use crate::shape::{Point, at};
 
 const MAX_NODES: usize = 2_000;
 const MAX_EDGES: usize = 4_000;
-/// Above this the better but slower ranking takes too long.
+/// Number of nodes and edges from which the better but slower ranking takes too long.
 const MAX_EXACT: usize = 3_000;
-/// How many layers the edges of a large graph may cross together; the longest of them are drawn straight then.
+/// Maximum number of layers that the edges of a large graph cross in total; the longest edges are then drawn straight.
 const MAX_CROSSED: usize = 1_500;
-/// The layout recurses along paths.
+/// The stack of the layout thread in bytes, because the layout recurses along paths.
 const STACK: usize = 256 << 20;
 
-/// Sizes of what is to be placed.
+/// The sizes of the elements to place.
 pub(crate) struct Sizes {
     pub(crate) nodes: Vec<(f64, f64)>,
-    /// The captions of edges; zero where there is none.
+    /// The sizes of the captions of edges; zero for an edge without a caption.
     pub(crate) captions: Vec<(f64, f64)>,
 }
 
-/// Places of everything.
+/// The positions of all elements.
 #[derive(Debug, Default)]
-pub(crate) struct Places {
-    /// Centres of nodes.
+pub(crate) struct Positions {
+    /// The centres of nodes.
     pub(crate) nodes: Vec<Point>,
     pub(crate) edges: Vec<Route>,
-    /// Drawn subgraphs with corner and size, outer ones first.
+    /// The drawn subgraphs with corner and size, outer ones first.
     pub(crate) clusters: Vec<(u32, Point, Point)>,
 }
 
-/// The way of an edge between its nodes.
+/// The route of an edge between its nodes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Route {
-    /// From border to border of the rectangles around the nodes.
+    /// The points from border to border of the rectangles around the nodes.
     pub(crate) points: Vec<Point>,
-    /// The middle of the caption.
+    /// The centre of the caption.
     pub(crate) caption: Option<Point>,
 }
 
-/// Places a graph.
-pub(crate) fn place(graph: &Graph, sizes: &Sizes) -> Result<Places, PictureError> {
+/// Places the nodes, edges and subgraphs of a graph.
+pub(crate) fn place(graph: &Graph, sizes: &Sizes) -> Result<Positions, PictureError> {
     let (nodes, edges) = (graph.nodes.len(), graph.edges.len());
     if nodes > MAX_NODES || edges > MAX_EDGES {
         return Err(PictureError::TooLarge { nodes, edges });
     }
     if nodes == 0 {
-        return Ok(Places::default());
+        return Ok(Positions::default());
     }
-    // A deep graph needs a deep stack, and a fault of the layout must not end the caller.
+    // A deep graph needs a deep stack, and a panic of the layout must not end the caller.
     let routed = routed(graph);
     let attempt = |clusters: bool| {
         thread::scope(|scope| {
@@ -71,7 +71,7 @@ pub(crate) fn place(graph: &Graph, sizes: &Sizes) -> Result<Places, PictureError
         .ok_or(PictureError::Layout)
 }
 
-fn placed(graph: &Graph, sizes: &Sizes, clusters: bool, routed: &[bool]) -> Option<Places> {
+fn placed(graph: &Graph, sizes: &Sizes, clusters: bool, routed: &[bool]) -> Option<Positions> {
     let mut placing: Placing<NodeLabel, EdgeLabel> = Placing::with_options(GraphOptions {
         directed: true,
         multigraph: true,
@@ -106,7 +106,7 @@ fn placed(graph: &Graph, sizes: &Sizes, clusters: bool, routed: &[bool]) -> Opti
     collect(graph, &placing)
 }
 
-/// Which edges the layout finds a way for: all, unless they would make it take too long.
+/// Returns for each edge whether the layout routes it: all edges, unless that would take too long.
 fn routed(graph: &Graph) -> Vec<bool> {
     let ranks = order::ranks(graph, &order::back_edges(graph));
     let span = |index: usize| {
@@ -125,7 +125,7 @@ fn routed(graph: &Graph) -> Vec<bool> {
             .get_mut(edge.to.at())
             .filter(|_| edge.from.at() < graph.nodes.len())
         else {
-            // An edge without both ends has no way.
+            // An edge with a missing end has no route.
             routed[index] = false;
             continue;
         };
@@ -168,7 +168,7 @@ fn cluster_name(subgraph: u32) -> String {
     format!("c{subgraph}")
 }
 
-/// Boxes with at least one node; an empty one has no place.
+/// Adds the subgraphs that contain at least one node; an empty one has no position.
 fn set_clusters(graph: &Graph, placing: &mut Placing<NodeLabel, EdgeLabel>) {
     for (index, node) in graph.indexed_nodes() {
         let mut inside = node_name(index.at());
@@ -193,29 +193,29 @@ fn set_clusters(graph: &Graph, placing: &mut Placing<NodeLabel, EdgeLabel>) {
     }
 }
 
-fn collect(graph: &Graph, placing: &Placing<NodeLabel, EdgeLabel>) -> Option<Places> {
+fn collect(graph: &Graph, placing: &Placing<NodeLabel, EdgeLabel>) -> Option<Positions> {
     let centre = |name: &str| {
         let label = placing.node(name)?;
         Some((at(label.x?, label.y?), at(label.width, label.height)))
     };
-    let mut places = Places::default();
+    let mut positions = Positions::default();
     for index in 0..graph.nodes.len() {
         let (middle, _) = centre(&node_name(index))?;
-        places.nodes.push(middle);
+        positions.nodes.push(middle);
     }
     for (index, edge) in graph.edges.iter().enumerate() {
         let name = |node: NodeIndex| node_name(node.at());
         let found = placing.edge(&name(edge.from), &name(edge.to), Some(&index.to_string()));
         let Some(label) = found else {
-            let ends = [edge.from, edge.to].map(|node| places.nodes.get(node.at()));
+            let ends = [edge.from, edge.to].map(|node| positions.nodes.get(node.at()));
             let middle = ends[0].zip(ends[1]).map(|(from, to)| (*from + *to) * 0.5);
-            places.edges.push(Route {
+            positions.edges.push(Route {
                 points: Vec::new(),
                 caption: middle,
             });
             continue;
         };
-        places.edges.push(Route {
+        positions.edges.push(Route {
             points: label.points.iter().map(|point| at(point.x, point.y)).collect(),
             caption: label.x.zip(label.y).map(|(x, y)| at(x, y)),
         });
@@ -225,11 +225,14 @@ fn collect(graph: &Graph, placing: &Placing<NodeLabel, EdgeLabel>) -> Option<Pla
             continue;
         }
         if let Some((middle, size)) = centre(&cluster_name(subgraph)) {
-            places.clusters.push((subgraph, middle - size * 0.5, size));
+            positions.clusters.push((subgraph, middle - size * 0.5, size));
         }
     }
     let finite = |point: &Point| point.x.is_finite() && point.y.is_finite();
-    let sound =
-        places.nodes.iter().all(finite) && places.edges.iter().all(|route| route.points.iter().all(finite));
-    sound.then_some(places)
+    let sound = positions.nodes.iter().all(finite)
+        && positions
+            .edges
+            .iter()
+            .all(|route| route.points.iter().all(finite));
+    sound.then_some(positions)
 }

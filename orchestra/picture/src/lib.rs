@@ -1,5 +1,27 @@
 //! Pictures of pipelines: SVG, with or without Graphviz, and text for terminals.
 //!
+//! # Glossary
+//!
+//! - **Shape**: the border of a node and its size around the text.
+//! - **Face**: the appearance of a node: its text, shape name, colours and state.
+//! - **Caption**: the text of an edge.
+//! - **Cluster**: a subgraph that is drawn as a box.
+//! - **Route**: the points of an edge between its nodes.
+//! - **Back edge**: an edge that leads back to a node on the path to it.
+//! - **Rank**: the length of the longest path to a node, without back edges.
+//!
+//! # Modules, in reading order
+//!
+//! - `svg`: the SVG writer.
+//! - `shape`: the shapes of nodes.
+//! - `measure`: the width of text.
+//! - `layout`: the positions of all elements.
+//! - `order`: back edges and ranks.
+//! - `text`: a graph as text for terminals.
+//! - `graphviz`: drawing with Graphviz.
+//!
+//! # Examples
+//!
 //! ```
 //! use orchestra_graph::{PictureOptions, Source, load};
 //! let loaded = load(Source::new("a.dot", "digraph a { start -> work -> exit }"), &Default::default());
@@ -24,7 +46,7 @@ pub use text::text;
 
 use orchestra_graph::{Graph, PictureOptions, print_dot};
 
-/// Why there is no picture.
+/// The error of a picture that cannot be drawn.
 ///
 /// A picture has at most 2,000 nodes and 4,000 edges.
 ///
@@ -65,10 +87,11 @@ pub enum PictureError {
 
 const GRAPHVIZ_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// An SVG drawn by Graphviz where it is installed and does its work in time, else by [`svg`].
+/// Draws a graph as SVG: with Graphviz if it is installed and finishes in time, else with [`svg`].
 ///
 /// # Errors
-/// As [`svg`].
+///
+/// Fails under the same conditions as [`svg`].
 ///
 /// ```
 /// use orchestra_graph::{PictureOptions, Source, load};

@@ -1,4 +1,4 @@
-//! How wide text is. Pictures are made without fonts, so widths are those of Helvetica, which viewers match closely.
+//! The width of text. Pictures are made without fonts, so widths are those of Helvetica, which viewers match closely.
 
 /// Widths of the printable ASCII characters, in thousandths of the font size.
 const ASCII: [u16; 95] = [
@@ -9,7 +9,7 @@ const ASCII: [u16; 95] = [
     278, 556, 500, 722, 500, 500, 500, 334, 260, 334, 584,
 ];
 
-/// The width of a line at a font size.
+/// Returns the width of a line at a font size.
 pub(crate) fn width(line: &str, size: f64) -> f64 {
     let thousandths: u64 = line.chars().map(of_character).sum();
     thousandths as f64 * size / 1000.0

@@ -1,13 +1,13 @@
-//! Which edges lead back, and how many steps each node is from the beginning.
+//! The back edges of a graph, and the distance of each node from the beginning.
 
 use orchestra_graph::{Edge, Graph};
 
-/// For each edge, whether it leads back to a node on the way to it; a loop of a single node counts.
+/// Returns for each edge whether it leads back to a node on the path to it. A loop of a single node counts.
 pub(crate) fn back_edges(graph: &Graph) -> Vec<bool> {
     let mut outgoing: Vec<Vec<usize>> = vec![Vec::new(); graph.nodes.len()];
     let mut entered = vec![false; graph.nodes.len()];
     for (index, edge) in graph.edges.iter().enumerate() {
-        // An edge without both ends, as only a graph changed by hand may hold, leads nowhere.
+        // Ignore an edge to a missing node, which only a manually changed graph may contain.
         if edge.to.at() >= graph.nodes.len() {
             continue;
         }
@@ -20,7 +20,7 @@ pub(crate) fn back_edges(graph: &Graph) -> Vec<bool> {
     }
     let mut back = vec![false; graph.edges.len()];
     let mut state = vec![State::New; graph.nodes.len()];
-    // Nodes that nothing leads to come first, so that a loop is cut where it returns and not where it begins.
+    // Start at nodes without incoming edges, so that a loop is cut where it returns and not where it begins.
     let roots = (0..graph.nodes.len()).filter(|node| !entered[*node]);
     for root in roots.chain(0..graph.nodes.len()) {
         if state[root] != State::New {
@@ -56,7 +56,7 @@ enum State {
     Closed,
 }
 
-/// The length of the longest way to each node, along edges that do not lead back.
+/// Returns the length of the longest path to each node, without back edges.
 pub(crate) fn ranks(graph: &Graph, back: &[bool]) -> Vec<usize> {
     let mut missing = vec![0usize; graph.nodes.len()];
     let mut outgoing: Vec<Vec<usize>> = vec![Vec::new(); graph.nodes.len()];

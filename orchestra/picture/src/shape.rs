@@ -1,6 +1,6 @@
-//! The shapes of nodes: how large they are around their text, what they look like, and where edges meet them.
+//! The shapes of nodes: their size around a text, their outline, and the points at which edges meet them.
 
-/// A place in the picture.
+/// A point in the picture.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Point {
     pub(crate) x: f64,
@@ -38,12 +38,12 @@ impl Point {
     }
 }
 
-/// The border of a shape, about its centre.
+/// The border of a shape, relative to its centre.
 #[derive(Clone, Debug)]
 pub(crate) enum Outline {
-    /// A rectangle with round corners: half width, half height, radius.
+    /// A rectangle with rounded corners: half width, half height, radius.
     Box(f64, f64, f64),
-    /// Half width and half height.
+    /// An ellipse: half width and half height.
     Ellipse(f64, f64),
     Polygon(Vec<Point>),
 }
@@ -54,15 +54,15 @@ pub(crate) struct Shape {
     pub(crate) width: f64,
     pub(crate) height: f64,
     pub(crate) outline: Outline,
-    /// Further outlines inside, unfilled.
+    /// Additional outlines inside, unfilled.
     pub(crate) inner: Vec<Outline>,
-    /// Further lines.
+    /// Additional lines.
     pub(crate) lines: Vec<Vec<Point>>,
     /// Small filled boxes on the border: corner and size.
     pub(crate) lugs: Vec<(Point, Point)>,
-    /// Where the middle of the text is.
+    /// The centre of the text.
     pub(crate) text: Point,
-    /// Whether there is a border at all.
+    /// `true` if the shape has a border.
     pub(crate) drawn: bool,
 }
 
@@ -80,7 +80,7 @@ impl Shape {
         }
     }
 
-    /// The shape of that name around a text of that size.
+    /// Returns the shape of a name around a text of a size.
     pub(crate) fn around(name: &str, w: f64, h: f64) -> Shape {
         match name {
             "Mdiamond" | "diamond" => diamond(name == "Mdiamond", w, h),
@@ -202,7 +202,8 @@ impl Shape {
         }
     }
 
-    /// Where a line from the centre to a place outside leaves the shape; both are relative to the centre.
+    /// Returns the point at which a line from the centre to a point outside leaves the shape. Both points are relative
+    /// to the centre.
     pub(crate) fn border(&self, towards: Point) -> Point {
         let length = towards.length();
         if length < 1e-6 {
@@ -218,7 +219,7 @@ impl Shape {
                         side / part.abs()
                     }
                 };
-                // The lugs of a component stand out at its left.
+                // The lugs of a component protrude on its left side.
                 let lug = self.lugs.first().map_or(0.0, |(corner, _)| -x - corner.x);
                 let left = if towards.x < 0.0 { lug } else { 0.0 };
                 towards * fit(*x + left, towards.x).min(fit(*y, towards.y))
@@ -241,7 +242,8 @@ impl Shape {
     }
 }
 
-/// How far along a ray from the origin it meets a side, as a factor of the ray.
+/// Returns the point at which a ray from the origin meets a side, as a factor of the ray. Returns `None` if they do not
+/// meet.
 fn crossing(ray: Point, a: Point, b: Point) -> Option<f64> {
     let side = b - a;
     let cross = ray.x * side.y - ray.y * side.x;
@@ -263,7 +265,7 @@ fn polygon(x: f64, y: f64, corners: &[(f64, f64)]) -> Shape {
 }
 
 fn diamond(marked: bool, w: f64, h: f64) -> Shape {
-    // A text fits where half its width and height, as parts of the diamond's, make less than one.
+    // A text fits if half its width and half its height, as fractions of the diamond's, add up to less than one.
     let (x, y) = half((w * 1.45 + 44.0).max(70.0), (h * 2.2 + 18.0).max(50.0));
     let mut shape = polygon(x, y, &[(0.0, -y), (x, 0.0), (0.0, y), (-x, 0.0)]);
     if marked {
@@ -272,7 +274,7 @@ fn diamond(marked: bool, w: f64, h: f64) -> Shape {
     shape
 }
 
-/// The strokes across the four corners of a diamond.
+/// Returns the strokes across the four corners of a diamond.
 fn marks(x: f64, y: f64, part: f64) -> Vec<Vec<Point>> {
     let (dx, dy) = (x * part, y * part);
     vec![

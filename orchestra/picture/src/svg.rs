@@ -6,7 +6,7 @@ use orchestra_graph::print::{self, Face, cluster_label, wrap};
 use orchestra_graph::{Edge, Graph, Known, NodeState, PictureOptions};
 
 use crate::PictureError;
-use crate::layout::{Places, Route, Sizes, place};
+use crate::layout::{Positions, Route, Sizes, place};
 use crate::measure::width;
 use crate::shape::{Outline, Point, Shape, at};
 
@@ -32,11 +32,12 @@ const STYLE: &str = "\
 .orchestra-picture .edge rect{fill:#0d1117}\
 .orchestra-picture .cluster text,.orchestra-picture .title{fill:#a8b3bf}}";
 
-/// Draws a graph as SVG, without any other program. The background is transparent, and the picture can be read on
-/// light and on dark.
+/// Draws a graph as SVG, without any other program. The background is transparent, and the picture is readable on light
+/// and on dark pages.
 ///
 /// # Errors
-/// The graph is too large for a picture, or its nodes cannot be placed.
+///
+/// Fails if the graph is too large for a picture, or if its nodes cannot be placed.
 ///
 /// ```
 /// use orchestra_graph::{NodeState, PictureOptions, Source, load};
@@ -58,16 +59,16 @@ pub fn svg(graph: &Graph, options: &PictureOptions) -> Result<String, PictureErr
         nodes: shapes.iter().map(|shape| (shape.width, shape.height)).collect(),
         captions: captions.iter().map(|lines| caption_size(lines)).collect(),
     };
-    let places = place(graph, &sizes)?;
+    let positions = place(graph, &sizes)?;
     let mut drawing = Drawing::default();
-    drawing.clusters(graph, &places);
-    for ((edge, route), lines) in graph.edges.iter().zip(&places.edges).zip(&captions) {
-        drawing.edge(edge, route, lines, &places, &shapes);
+    drawing.clusters(graph, &positions);
+    for ((edge, route), lines) in graph.edges.iter().zip(&positions.edges).zip(&captions) {
+        drawing.edge(edge, route, lines, &positions, &shapes);
     }
-    // Captions lie above all lines, and nodes above both.
+    // Captions are drawn above all lines, and nodes above both.
     let captions = std::mem::take(&mut drawing.captions);
     drawing.body.push_str(&captions);
-    for (((node, face), shape), middle) in graph.nodes.iter().zip(&faces).zip(&shapes).zip(&places.nodes) {
+    for (((node, face), shape), middle) in graph.nodes.iter().zip(&faces).zip(&shapes).zip(&positions.nodes) {
         drawing.node(&node.id, face, shape, *middle);
     }
     Ok(drawing.finish(graph))
@@ -94,7 +95,7 @@ fn shape_of(face: &Face<'_>) -> Shape {
 struct Drawing {
     body: String,
     captions: String,
-    /// What has been drawn on: smallest and largest place.
+    /// The corners of the area that has been drawn on: lowest and highest coordinates.
     bounds: Option<(Point, Point)>,
 }
 
@@ -108,10 +109,10 @@ impl Drawing {
         ));
     }
 
-    fn clusters(&mut self, graph: &Graph, places: &Places) {
-        for (subgraph, corner, size) in &places.clusters {
+    fn clusters(&mut self, graph: &Graph, positions: &Positions) {
+        for (subgraph, corner, size) in &positions.clusters {
             let label = wrap(cluster_label(graph, *subgraph).unwrap_or_default(), 60).join(" ");
-            // A long label makes the box wider rather than leaving it.
+            // A long label widens the box.
             let wide = at(size.x.max(width(&label, SMALL) + 20.0), size.y);
             self.cover(*corner, wide);
             let _ = write!(
@@ -125,8 +126,15 @@ impl Drawing {
         }
     }
 
-    fn edge(&mut self, edge: &Edge, route: &Route, caption: &[String], places: &Places, shapes: &[Shape]) {
-        let ends = |index: usize| Some((*places.nodes.get(index)?, shapes.get(index)?));
+    fn edge(
+        &mut self,
+        edge: &Edge,
+        route: &Route,
+        caption: &[String],
+        positions: &Positions,
+        shapes: &[Shape],
+    ) {
+        let ends = |index: usize| Some((*positions.nodes.get(index)?, shapes.get(index)?));
         let (Some(from), Some(to)) = (ends(edge.from.at()), ends(edge.to.at())) else {
             return;
         };
@@ -215,11 +223,8 @@ impl Drawing {
                 );
             }
         }
-        // Text without a filled shape behind it takes the colour of the page's other text.
-        let fill = match shape.drawn {
-            true => face.paint.text,
-            false => "#7b8794",
-        };
+        // Text without a filled shape behind it needs a colour for light and for dark pages.
+        let fill = if shape.drawn { face.paint.text } else { "#7b8794" };
         let look = format!("text-anchor=\"middle\" fill=\"{fill}\"");
         text(&mut self.body, &face.lines, shape.text, SIZE, &look);
         self.body.push_str("</g>\n");
@@ -233,11 +238,11 @@ impl Drawing {
             let middle = (low.x + high.x) / 2.0;
             let top = low.y - height - 10.0;
             self.cover(at(middle - width / 2.0, top), at(width, height));
-            let place = at(middle, top + height / 2.0);
+            let anchor = at(middle, top + height / 2.0);
             text(
                 &mut self.body,
                 lines,
-                place,
+                anchor,
                 SIZE,
                 "class=\"title\" text-anchor=\"middle\" font-weight=\"bold\"",
             );
@@ -263,10 +268,10 @@ fn class_of(face: &Face<'_>) -> &'static str {
     face.state.map_or("", NodeState::word)
 }
 
-/// The way of an edge from border to border of the shapes.
+/// Returns the points of an edge from border to border of the shapes.
 fn clipped(route: &Route, own_loop: bool, from: (Point, &Shape), to: (Point, &Shape)) -> Vec<Point> {
     let inner: &[Point] = match route.points.as_slice() {
-        // The way of a loop does not begin at the border, so nothing of it is replaced.
+        // The route of a loop does not begin at the border, so all of its points are kept.
         points if own_loop => points,
         [_, inner @ .., _] => inner,
         _ => &[],
@@ -279,9 +284,9 @@ fn clipped(route: &Route, own_loop: bool, from: (Point, &Shape), to: (Point, &Sh
     points
 }
 
-/// A smooth line near the points (a cubic B-spline), that begins at the first and ends at `end`.
+/// Writes a smooth line near the points (a cubic B-spline), which begins at the first point and ends at `end`.
 ///
-/// Its first and last stretches are straight; the arrow head needs that.
+/// The first and the last segment are straight, as required by the arrow head.
 fn curve(out: &mut String, points: &[Point], end: Point) {
     let (Some(first), Some(last)) = (points.first(), points.last()) else {
         return;
@@ -333,10 +338,10 @@ fn list(points: &[Point]) -> String {
     points.join(" ")
 }
 
-/// Lines of text about a middle.
+/// Writes lines of text around a centre.
 fn text(out: &mut String, lines: &[String], middle: Point, size: f64, look: &str) {
     let step = size * LEADING;
-    // From the middle of a line to its base line is about a third of the size.
+    // The base line is about a third of the font size below the middle of a line.
     let top = middle.y - (lines.len() as f64 - 1.0) * step / 2.0 + size * 0.35;
     for (at, line) in lines.iter().enumerate() {
         let _ = write!(
@@ -349,7 +354,7 @@ fn text(out: &mut String, lines: &[String], middle: Point, size: f64, look: &str
     }
 }
 
-/// Text as XML takes it; characters that XML knows no way to write are left out.
+/// Escapes text for XML and removes characters that XML cannot represent.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {

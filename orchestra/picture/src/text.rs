@@ -8,16 +8,16 @@ use orchestra_graph::{Edge, Graph, print};
 
 use crate::order::back_edges;
 
-/// Graphs above this are listed, since a drawing of them could not be read.
+/// Maximum number of nodes in a drawing; larger graphs are listed, because a drawing would be unreadable.
 const MAX_NODES: usize = 80;
 const MAX_EDGES: usize = 160;
-/// The widest drawing, in characters.
+/// Maximum width of a drawing in characters.
 const MAX_WIDTH: usize = 200;
 const MAX_NAME: usize = 40;
 const MAX_CAPTION: usize = 32;
 
-/// Draws a graph with characters; edges that lead back are listed beneath. A graph that is too large or too wide for
-/// a drawing is listed.
+/// Draws a graph with characters. Edges that lead back are listed below the drawing. A graph that is too large or too
+/// wide for a drawing is listed.
 ///
 /// ```
 /// use orchestra_graph::{Source, load};
@@ -84,7 +84,7 @@ fn drawing(graph: &Graph, back: &[bool]) -> String {
     drawn.compute_layout().render_string(&options)
 }
 
-/// Every node with where it leads, in the order of the file.
+/// Lists every node with its outgoing edges, in the order of the file.
 fn list(graph: &Graph) -> String {
     let mut outgoing: Vec<Vec<&Edge>> = vec![Vec::new(); graph.nodes.len()];
     for edge in &graph.edges {
@@ -114,13 +114,14 @@ fn caption(edge: &Edge) -> Option<String> {
 
 fn note(edge: &Edge) -> String {
     let caption = caption(edge).map_or_else(String::new, |caption| format!("  ({caption})"));
-    match print::is_restart(edge) {
-        true => format!("{caption}  (restarts the run)"),
-        false => caption,
+    if print::is_restart(edge) {
+        format!("{caption}  (restarts the run)")
+    } else {
+        caption
     }
 }
 
-/// A text on one line, and not too long.
+/// Returns a text as a single line of at most `max` characters.
 fn shortened(text: &str, max: usize) -> String {
     let mut characters = text.chars().map(|c| if c.is_control() { ' ' } else { c });
     let mut short: String = characters.by_ref().take(max).collect();

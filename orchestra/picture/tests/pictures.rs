@@ -1,4 +1,4 @@
-//! Pictures of sound, odd and hostile graphs.
+//! Pictures of valid, unusual and hostile graphs.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -18,7 +18,7 @@ fn drawn(text: &str) -> String {
     svg
 }
 
-/// Tags are balanced, nothing is left unescaped, and every number is one.
+/// Asserts that tags are balanced, text is escaped, and numbers are finite.
 fn sound(svg: &str) {
     let mut open = Vec::new();
     for part in svg.split('<').skip(1) {

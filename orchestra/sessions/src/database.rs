@@ -1,4 +1,4 @@
-//! The database file: opened, judged, made anew where it is missing or unfit, and transactions on it.
+//! The database file: opening, checking, rebuilding, and transactions.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -15,27 +15,28 @@ use crate::tables;
 
 const DATABASE: &str = ".sessions.sqlite";
 const GATE: &str = ".sessions.lock";
-/// `Orcs`: says whose database it is.
+/// `Orcs`: the SQLite application id of the index.
 const APPLICATION: i64 = 0x4f72_6373;
-/// A small file is looked through whenever it is opened; in a larger one damage is found where it is met.
+/// Maximum size in bytes of a file that is checked completely when it is opened. Damage in a larger file is detected
+/// when it is read.
 const LOOKED_THROUGH: u64 = 4 << 20;
-/// So often the database may be found damaged on the way to one answer.
+/// Maximum number of damaged databases during one transaction.
 const MOST_DAMAGES: u32 = 5;
-/// How often the system may fail before it is believed.
+/// Maximum number of I/O errors before a transaction fails.
 const MOST_FAILURES: u32 = 20;
 
 pub(crate) struct Database {
-    place: Place,
+    location: Location,
     patience: Duration,
     open: Option<Open>,
 }
 
-enum Place {
+enum Location {
     File {
         path: PathBuf,
         gate: Gate,
     },
-    /// Nothing can be written in the runs folder, so the index lives as long as it is looked at.
+    /// The runs folder is not writable, so the index exists in memory only.
     Memory {
         path: PathBuf,
     },
@@ -43,52 +44,52 @@ enum Place {
 
 struct Open {
     connection: Connection,
-    /// Which files are the write-ahead log and its index; `None` where there are none.
+    /// The ids of the files of the write-ahead log and its index; `None` for files that do not exist.
     beside: [Option<FileId>; 2],
 }
 
 type FileId = (u64, u64);
 
-/// Whether a transaction changes anything.
+/// The kind of a transaction.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Access {
     Read,
     Write,
 }
 
-/// Why a transaction, or the opening before it, came to nothing.
-pub(crate) enum Fault {
-    /// Somebody holds the database.
+/// The reason why a transaction, or the opening before it, failed.
+pub(crate) enum DatabaseError {
+    /// Another process holds the database.
     Busy,
-    /// The file is not there any more, or another one is.
+    /// The file is gone or was replaced.
     Moved,
-    /// The content is not what this program wrote.
+    /// The content was not written by this version of the program, or is damaged.
     Unfit(Box<dyn std::error::Error + Send + Sync>),
-    /// Nothing helps.
+    /// A permanent error.
     Final(SessionError),
-    /// The system or SQLite fails, for a reason that a new file would share.
+    /// An error of the system or of SQLite that a new file would not fix.
     Sql(rusqlite::Error),
 }
 
-impl From<SessionError> for Fault {
-    fn from(error: SessionError) -> Fault {
-        Fault::Final(error)
+impl From<SessionError> for DatabaseError {
+    fn from(error: SessionError) -> DatabaseError {
+        DatabaseError::Final(error)
     }
 }
 
-impl From<rusqlite::Error> for Fault {
-    fn from(error: rusqlite::Error) -> Fault {
+impl From<rusqlite::Error> for DatabaseError {
+    fn from(error: rusqlite::Error) -> DatabaseError {
         let code = match &error {
             rusqlite::Error::SqliteFailure(code, _) => *code,
             rusqlite::Error::SqlInputError { error: code, .. } => *code,
-            // A value of another type than this program writes, a row that is missing, and the like.
-            _ => return Fault::Unfit(error.into()),
+            // For example a value of an unexpected type, or a missing row.
+            _ => return DatabaseError::Unfit(error.into()),
         };
         match code.code {
-            _ if code.extended_code == ffi::SQLITE_READONLY_DBMOVED => Fault::Moved,
-            _ if code.extended_code == ffi::SQLITE_IOERR_SHORT_READ => Fault::Unfit(error.into()),
+            _ if code.extended_code == ffi::SQLITE_READONLY_DBMOVED => DatabaseError::Moved,
+            _ if code.extended_code == ffi::SQLITE_IOERR_SHORT_READ => DatabaseError::Unfit(error.into()),
             ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::FileLockingProtocolFailed => {
-                Fault::Busy
+                DatabaseError::Busy
             }
             ErrorCode::DatabaseCorrupt
             | ErrorCode::NotADatabase
@@ -96,45 +97,46 @@ impl From<rusqlite::Error> for Fault {
             | ErrorCode::TypeMismatch
             | ErrorCode::SchemaChanged
             | ErrorCode::TooBig
-            // The plain error of SQLite: a table or column is not there.
-            | ErrorCode::Unknown => Fault::Unfit(error.into()),
-            _ => Fault::Sql(error),
+            // The generic SQLite error: a table or column is missing.
+            | ErrorCode::Unknown => DatabaseError::Unfit(error.into()),
+            _ => DatabaseError::Sql(error),
         }
     }
 }
 
 impl Database {
-    /// Nothing is opened yet. Where the folder cannot be written, the index is kept in memory.
+    /// Creates the database without opening it. If the folder is not writable, the index is kept in memory.
     ///
     /// # Errors
-    /// The lock file beside the database cannot be made.
+    ///
+    /// Returns an error if the lock file beside the database cannot be created.
     pub(crate) fn new(folder: &Path, patience: Duration) -> Result<Database, SessionError> {
         let path = folder.join(DATABASE);
         let gate = folder.join(GATE);
-        let place = match Gate::open(gate.clone()) {
-            Ok(gate) => Place::File { path, gate },
+        let location = match Gate::open(gate.clone()) {
+            Ok(gate) => Location::File { path, gate },
             Err(error)
                 if matches!(
                     error.kind(),
                     ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem
                 ) =>
             {
-                Place::Memory { path }
+                Location::Memory { path }
             }
             Err(error) => return Err(SessionError::io("make", &gate, error)),
         };
         Ok(Database {
-            place,
+            location,
             patience,
             open: None,
         })
     }
 
-    /// A database in memory.
+    /// Creates a database in memory.
     #[cfg(test)]
     pub(crate) fn in_memory(folder: &Path) -> Database {
         Database {
-            place: Place::Memory {
+            location: Location::Memory {
                 path: folder.join(DATABASE),
             },
             patience: Duration::ZERO,
@@ -143,48 +145,49 @@ impl Database {
     }
 
     fn path(&self) -> &Path {
-        match &self.place {
-            Place::File { path, .. } | Place::Memory { path } => path,
+        match &self.location {
+            Location::File { path, .. } | Location::Memory { path } => path,
         }
     }
 
-    /// Does some work in one transaction. The work is done again from its beginning where the database is held by others,
-    /// was removed or replaced, or is damaged; then it may find an empty one.
+    /// Runs `work` in one transaction. Repeats it from the beginning if the database is held by another process, was
+    /// removed or replaced, or is damaged. In the last cases `work` may find an empty database.
     ///
     /// # Errors
-    /// The database cannot be used within the time that is allowed, or what the work says.
+    ///
+    /// Returns an error if the database cannot be used within the time limit, or the error of `work`.
     pub(crate) fn transaction<T>(
         &mut self,
         access: Access,
-        mut work: impl FnMut(&Connection) -> Result<T, Fault>,
+        mut work: impl FnMut(&Connection) -> Result<T, DatabaseError>,
     ) -> Result<T, SessionError> {
         let begun = Instant::now();
         let deadline = begun + self.patience;
         let (mut damages, mut failures) = (0, 0);
         loop {
-            let fault = match self.attempt(access, deadline, &mut work) {
+            let error = match self.attempt(access, deadline, &mut work) {
                 Ok(value) => return Ok(value),
-                Err(fault) => fault,
+                Err(error) => error,
             };
-            match fault {
-                Fault::Final(error) => return Err(error),
-                // A file that is replaced under an open connection shows itself so, too.
-                Fault::Sql(error) if is_io(&error) && failures < MOST_FAILURES => {
+            match error {
+                DatabaseError::Final(error) => return Err(error),
+                // A file that is replaced while its connection is open can also cause an I/O error.
+                DatabaseError::Sql(error) if is_io(&error) && failures < MOST_FAILURES => {
                     failures += 1;
                     self.open = None;
                     thread::sleep(Duration::from_millis(5));
                 }
-                // The folder itself may be the one thing that cannot be written, and the log is a new file in it.
-                Fault::Sql(error) if is_read_only(&error) && self.leave_file() => {}
-                Fault::Sql(error) => return Err(self.failed(error)),
-                Fault::Busy if Instant::now() >= deadline => {
+                // Only the folder may be read-only, in which SQLite has to create the log.
+                DatabaseError::Sql(error) if is_read_only(&error) && self.leave_file() => {}
+                DatabaseError::Sql(error) => return Err(self.failed(error)),
+                DatabaseError::Busy if Instant::now() >= deadline => {
                     return Err(SessionError::Busy {
                         path: self.path().to_owned(),
                         waited: begun.elapsed(),
                     });
                 }
-                Fault::Busy => thread::sleep(Duration::from_millis(1)),
-                Fault::Unfit(source) => {
+                DatabaseError::Busy => thread::sleep(Duration::from_millis(1)),
+                DatabaseError::Unfit(source) => {
                     damages += 1;
                     if damages > MOST_DAMAGES {
                         return Err(SessionError::Damaged {
@@ -194,24 +197,24 @@ impl Database {
                     }
                     self.discard()?;
                 }
-                Fault::Moved if Instant::now() >= deadline => {
+                DatabaseError::Moved if Instant::now() >= deadline => {
                     return Err(SessionError::Damaged {
                         path: self.path().to_owned(),
                         source: "it is removed again and again".into(),
                     });
                 }
-                Fault::Moved => self.open = None,
+                DatabaseError::Moved => self.open = None,
             }
         }
     }
 
-    /// Goes on in memory; returns whether it was in a file before.
+    /// Switches to a database in memory. Returns whether the database was in a file before.
     fn leave_file(&mut self) -> bool {
-        let Place::File { path, .. } = &self.place else {
+        let Location::File { path, .. } = &self.location else {
             return false;
         };
         let path = path.clone();
-        (self.place, self.open) = (Place::Memory { path }, None);
+        (self.location, self.open) = (Location::Memory { path }, None);
         true
     }
 
@@ -219,11 +222,11 @@ impl Database {
         &mut self,
         access: Access,
         deadline: Instant,
-        work: &mut impl FnMut(&Connection) -> Result<T, Fault>,
-    ) -> Result<T, Fault> {
-        let (path, gate) = match &mut self.place {
-            Place::File { path, gate } => (path, gate),
-            Place::Memory { .. } => {
+        work: &mut impl FnMut(&Connection) -> Result<T, DatabaseError>,
+    ) -> Result<T, DatabaseError> {
+        let (path, gate) = match &mut self.location {
+            Location::File { path, gate } => (path, gate),
+            Location::Memory { .. } => {
                 let open = match &mut self.open {
                     Some(open) => open,
                     none => none.insert(Open {
@@ -234,48 +237,51 @@ impl Database {
                 return transaction(&open.connection, access, work);
             }
         };
-        let mut inside = gate.pass(Pass::Shared, deadline)?.ok_or(Fault::Busy)?;
+        let mut inside = gate.pass(Pass::Shared, deadline)?.ok_or(DatabaseError::Busy)?;
         let open = match self.open.take().filter(|open| open.is_at(path)) {
             Some(open) => self.open.insert(open),
             None => match open(path, self.patience) {
                 Ok(open) => self.open.insert(open),
-                Err(Fault::Moved | Fault::Unfit(_)) => {
+                Err(DatabaseError::Moved | DatabaseError::Unfit(_)) => {
                     drop(inside);
-                    let alone = gate.pass(Pass::Alone, deadline)?.ok_or(Fault::Busy)?;
-                    // Somebody else may have made it anew in between.
+                    let alone = gate.pass(Pass::Alone, deadline)?.ok_or(DatabaseError::Busy)?;
+                    // Another process may have created the database in the meantime.
                     self.open = match open(path, self.patience) {
-                        Err(Fault::Moved | Fault::Unfit(_)) => Some(create(path, self.patience)?),
+                        Err(DatabaseError::Moved | DatabaseError::Unfit(_)) => {
+                            Some(create(path, self.patience)?)
+                        }
                         opened => Some(opened?),
                     };
                     drop(alone);
-                    inside = gate.pass(Pass::Shared, deadline)?.ok_or(Fault::Busy)?;
+                    inside = gate.pass(Pass::Shared, deadline)?.ok_or(DatabaseError::Busy)?;
                     self.open
                         .as_mut()
                         .filter(|open| open.is_at(path))
-                        .ok_or(Fault::Moved)?
+                        .ok_or(DatabaseError::Moved)?
                 }
-                Err(fault) => return Err(fault),
+                Err(error) => return Err(error),
             },
         };
         let value = transaction(&open.connection, access, work)?;
-        // What was written to a file that was removed meanwhile is not in the one that takes its place.
+        // A write to a file that was removed in the meantime is not contained in the new file.
         if access == Access::Write && !open.is_at(path) {
-            return Err(Fault::Moved);
+            return Err(DatabaseError::Moved);
         }
         drop(inside);
         Ok(value)
     }
 
-    /// Gives the database up, so that the next transaction, of whatever process, makes it anew.
+    /// Removes the database, so that the next transaction of any process rebuilds it.
     ///
     /// # Errors
-    /// The file cannot be removed.
+    ///
+    /// Returns an error if the file cannot be removed.
     pub(crate) fn discard(&mut self) -> Result<(), SessionError> {
         let open = self.open.take();
-        let Place::File { path, .. } = &self.place else {
+        let Location::File { path, .. } = &self.location else {
             return Ok(());
         };
-        // What others have made anew already is not touched.
+        // Keep a file that another process has already recreated.
         if open.as_ref().is_none_or(|open| open.is_at(path)) {
             remove(path)?;
         }
@@ -290,7 +296,7 @@ impl Database {
     }
 }
 
-/// Whether the system does not let this process write the database, or what lies beside it.
+/// Returns whether the system does not allow this process to write the database or the files beside it.
 fn is_read_only(error: &rusqlite::Error) -> bool {
     let code = error.sqlite_error_code();
     matches!(
@@ -304,10 +310,10 @@ fn is_io(error: &rusqlite::Error) -> bool {
 }
 
 impl Drop for Database {
-    /// The last one out folds the log into the file and removes it. Nobody may replace the file meanwhile, or the log of the
-    /// new one would go.
+    /// Closes the connection. The last connection merges the log into the file and removes the log. The lock keeps
+    /// other processes from replacing the file meanwhile, because then the log of the new file would be removed.
     fn drop(&mut self) {
-        if let (Some(open), Place::File { gate, .. }) = (self.open.take(), &mut self.place) {
+        if let (Some(open), Location::File { gate, .. }) = (self.open.take(), &mut self.location) {
             let inside = gate.pass(Pass::Shared, Instant::now() + Duration::from_secs(1));
             drop(open);
             drop(inside);
@@ -318,9 +324,9 @@ impl Drop for Database {
 fn transaction<T>(
     connection: &Connection,
     access: Access,
-    work: &mut impl FnMut(&Connection) -> Result<T, Fault>,
-) -> Result<T, Fault> {
-    // A transaction that reads first and writes later could find that somebody wrote in between.
+    work: &mut impl FnMut(&Connection) -> Result<T, DatabaseError>,
+) -> Result<T, DatabaseError> {
+    // A transaction that reads first and writes later could find that another process has written in between.
     connection.execute_batch(match access {
         Access::Read => "BEGIN DEFERRED",
         Access::Write => "BEGIN IMMEDIATE",
@@ -330,67 +336,67 @@ fn transaction<T>(
         Ok(value)
     });
     if done.is_err() && !connection.is_autocommit() {
-        // The connection is of no use where even this fails, and the next statement says so.
+        // If this fails too, the connection is unusable, and the next statement fails.
         let _ = connection.execute_batch("ROLLBACK");
     }
     done
 }
 
 impl Open {
-    /// Whether these still are the files at the path.
+    /// Returns whether the open files are still those at the path.
     fn is_at(&self, path: &Path) -> bool {
-        // SQLite itself never removes them while a connection is open.
+        // SQLite itself never removes the log while a connection is open.
         !has_moved(&self.connection, path) && (self.beside == [None; 2] || self.beside == beside(path))
     }
 }
 
-/// Opens a database that is there, and judges it.
-fn open(path: &Path, patience: Duration) -> Result<Open, Fault> {
+/// Opens an existing database and checks it.
+fn open(path: &Path, patience: Duration) -> Result<Open, DatabaseError> {
     let size = match fs::symlink_metadata(path) {
         Ok(found) if found.is_file() => found.len(),
-        Ok(_) => return Err(Fault::Unfit("it is no plain file".into())),
-        Err(error) if error.kind() == ErrorKind::NotFound => return Err(Fault::Moved),
+        Ok(_) => return Err(DatabaseError::Unfit("it is not a plain file".into())),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Err(DatabaseError::Moved),
         Err(error) => return Err(SessionError::io("read", path, error).into()),
     };
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = match Connection::open_with_flags(path, flags) {
-        Err(_) if !path.exists() => return Err(Fault::Moved),
+        Err(_) if !path.exists() => return Err(DatabaseError::Moved),
         connection => prepared(connection?, patience)?,
     };
     let number = |pragma: &str| connection.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0));
     let (application, version) = (number("application_id")?, number("user_version")?);
     if application != APPLICATION {
-        return Err(Fault::Unfit("it belongs to another program".into()));
+        return Err(DatabaseError::Unfit("it belongs to another program".into()));
     }
     let origin = connection.query_row(tables::ORIGIN, [], |row| Ok((row.get(0)?, row.get(1)?)));
     let (made_by, made_as): (i64, i64) = origin?;
     if version != made_by || version < tables::VERSION {
-        return Err(Fault::Unfit("it is of an older version".into()));
+        return Err(DatabaseError::Unfit("it is of an older version".into()));
     }
     if version > tables::VERSION {
-        return Err(Fault::Final(SessionError::Newer {
+        return Err(DatabaseError::Final(SessionError::Newer {
             path: path.to_owned(),
             found: version,
             known: tables::VERSION,
         }));
     }
-    // A copy that was put back may lie beside a log of which it knows nothing.
+    // A restored copy may be next to the log of another file.
     if made_as != file_id(path).map_or(0, |(_, inode)| inode.cast_signed()) {
-        return Err(Fault::Unfit("it was copied or moved here".into()));
+        return Err(DatabaseError::Unfit("it was copied or moved here".into()));
     }
-    // SQLite takes a last page that is cut short for one that ends in zeros.
+    // SQLite treats a truncated last page as if it ended in zeros.
     let page = number("page_size")?.unsigned_abs();
     if page == 0 || !size.is_multiple_of(page) {
-        return Err(Fault::Unfit("its last page is cut short".into()));
+        return Err(DatabaseError::Unfit("its last page is cut short".into()));
     }
     if size <= LOOKED_THROUGH {
         let verdict: String = connection.pragma_query_value(None, "quick_check", |row| row.get(0))?;
         if verdict != "ok" {
-            return Err(Fault::Unfit(verdict.into()));
+            return Err(DatabaseError::Unfit(verdict.into()));
         }
     }
     if has_moved(&connection, path) {
-        return Err(Fault::Moved);
+        return Err(DatabaseError::Moved);
     }
     Ok(Open {
         connection,
@@ -398,20 +404,20 @@ fn open(path: &Path, patience: Duration) -> Result<Open, Fault> {
     })
 }
 
-/// Makes an empty database, whatever is there. Nobody else may be inside.
-fn create(path: &Path, patience: Duration) -> Result<Open, Fault> {
-    // A log of an earlier file would be taken for one of the new.
+/// Creates an empty database and replaces any existing one. The caller must hold the exclusive lock.
+fn create(path: &Path, patience: Duration) -> Result<Open, DatabaseError> {
+    // SQLite would take a leftover log for that of the new file.
     for ending in ["", "-wal", "-shm", "-journal"] {
         remove(&with_ending(path, ending))?;
     }
-    // The log and its index get the permissions of the file.
+    // SQLite creates the log and its index with the permissions of this file.
     private::write(path, &[]).map_err(|error| SessionError::io("make", path, error))?;
     let flags =
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = prepared(Connection::open_with_flags(path, flags)?, patience)?;
-    // Where a log cannot be shared, such as on some network folders, SQLite keeps to its journal.
+    // If a log cannot be shared, such as on some network file systems, SQLite keeps using its rollback journal.
     connection.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))?;
-    let made_as = file_id(path).ok_or(Fault::Moved)?.1;
+    let made_as = file_id(path).ok_or(DatabaseError::Moved)?.1;
     let connection = made(connection, made_as.cast_signed())?;
     Ok(Open {
         connection,
@@ -419,8 +425,8 @@ fn create(path: &Path, patience: Duration) -> Result<Open, Fault> {
     })
 }
 
-/// Fills an empty database with empty tables, all at once.
-fn made(connection: Connection, made_as: i64) -> Result<Connection, Fault> {
+/// Creates the empty tables in one transaction.
+fn made(connection: Connection, made_as: i64) -> Result<Connection, DatabaseError> {
     let (version, tables) = (tables::VERSION, tables::TABLES);
     connection.execute_batch(&format!(
         "BEGIN IMMEDIATE;
@@ -433,10 +439,10 @@ fn made(connection: Connection, made_as: i64) -> Result<Connection, Fault> {
     Ok(connection)
 }
 
-fn prepared(connection: Connection, patience: Duration) -> Result<Connection, Fault> {
+fn prepared(connection: Connection, patience: Duration) -> Result<Connection, DatabaseError> {
     connection.busy_timeout(patience)?;
     connection.set_prepared_statement_cache_capacity(64);
-    // The log is synced before it is folded into the file, so that a loss of power leaves an older index, but a sound one.
+    // The log is synced before it is merged into the file, so that a power failure leaves an older but valid index.
     connection.execute_batch(
         "PRAGMA synchronous = NORMAL;
         PRAGMA cell_size_check = ON;
@@ -471,13 +477,13 @@ fn file_id(path: &Path) -> Option<FileId> {
     Some((found.dev(), found.ino()))
 }
 
-/// Where files have no number, one that is open cannot be removed or replaced.
+/// On systems without file numbers, an open file cannot be removed or replaced.
 #[cfg(not(unix))]
 fn file_id(path: &Path) -> Option<FileId> {
     path.exists().then_some((0, 0))
 }
 
-/// Whether the file of a connection is not the one at its path any more.
+/// Returns whether the file of a connection is no longer the one at its path.
 #[cfg(unix)]
 fn has_moved(connection: &Connection, _: &Path) -> bool {
     let mut moved = 0;

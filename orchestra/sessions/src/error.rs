@@ -1,4 +1,4 @@
-//! Why the index of runs cannot be read or written.
+//! The errors of the index.
 
 use std::error::Error;
 use std::io;
@@ -7,105 +7,105 @@ use std::time::Duration;
 
 use orchestra_engine::RunId;
 
-/// The index of runs cannot do what was asked. The runs themselves are never harmed by it: what they did stands in their
-/// folders, and the index is only made from these.
+/// An error of the index of runs. It never affects the runs themselves: their data is in the run folders, and the index
+/// is only derived from it.
 ///
 /// ```
 /// use orchestra_sessions::{SessionError, SessionIndex};
 /// let place = tempfile::tempdir()?;
 /// let error = SessionIndex::open(place.path())?.run("nightly").unwrap_err();
 /// assert!(matches!(&error, SessionError::UnknownRun { name, .. } if name == "nightly"));
-/// assert_eq!((error.code(), error.to_string().as_str()), ("unknown_run", "there is no run `nightly`"));
+/// assert_eq!((error.code(), error.to_string().as_str()), ("unknown_run", "unknown run `nightly`"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SessionError {
-    /// The system refuses.
+    /// An I/O operation failed.
     #[error("cannot {action} `{}`: {source}", .path.display())]
     Io {
-        /// What was to be done, such as "read".
+        /// The operation, such as "read".
         action: &'static str,
         /// The file or folder.
         path: PathBuf,
-        /// Why not.
+        /// The error of the system.
         source: io::Error,
     },
-    /// The database cannot be used, such as on a full disk.
+    /// The database cannot be used, for example because the disk is full.
     #[error("the index of runs `{}` cannot be used: {source}", .path.display())]
     Database {
-        /// The file.
+        /// The database file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: Box<dyn Error + Send + Sync>,
     },
-    /// The database is damaged, and what was made anew in its place soon was so too.
+    /// The database is damaged, and was damaged again after it was rebuilt.
     #[error("the index of runs `{}` is damaged, and again after it was rebuilt: {source}", .path.display())]
     Damaged {
-        /// The file.
+        /// The database file.
         path: PathBuf,
-        /// What was found.
+        /// The damage that was found.
         source: Box<dyn Error + Send + Sync>,
     },
-    /// Another process has held the index all the time.
+    /// Another process held the index during the whole wait.
     #[error(
         "the index of runs `{}` is held by another process, and was not free within {waited:?}; \
          a process that was stopped while it wrote must go on or end", .path.display()
     )]
     Busy {
-        /// The file.
+        /// The database file.
         path: PathBuf,
-        /// How long was waited.
+        /// The time waited.
         waited: Duration,
     },
-    /// A newer version of the program made the database.
+    /// A newer version of the program created the database.
     #[error(
         "the index of runs `{}` is of version {found}, and this program knows version {known}: \
          use the newer program, or remove the file, which is rebuilt from the run folders", .path.display()
     )]
     Newer {
-        /// The file.
+        /// The database file.
         path: PathBuf,
-        /// Its version.
+        /// The version of the database.
         found: i64,
         /// The version of this program.
         known: i64,
     },
-    /// No run bears the name, and none begins with it.
-    #[error("there is no run `{}`{}", .name.escape_debug(), similar_text(.similar))]
+    /// No run has this id, and none begins with it.
+    #[error("unknown run `{}`{}", .name.escape_debug(), similar_text(.similar))]
     UnknownRun {
-        /// The name.
+        /// The requested id.
         name: String,
-        /// Runs that may be meant.
+        /// Runs with similar ids.
         similar: Vec<RunId>,
     },
-    /// Several runs begin with the text.
+    /// Several runs begin with this text.
     #[error("several runs begin with `{}`: {}", .prefix.escape_debug(), listed(.runs))]
     AmbiguousRun {
-        /// The text.
+        /// The requested prefix.
         prefix: String,
-        /// Those runs.
+        /// The matching runs.
         runs: Vec<RunId>,
     },
-    /// A folder that holds no run.
-    #[error("`{}` is no run folder: {reason}", .folder.display())]
+    /// The folder contains no run.
+    #[error("`{}` is not a run folder: {reason}", .folder.display())]
     NotARun {
         /// The folder.
         folder: PathBuf,
-        /// What is missing.
+        /// The reason, such as a missing file.
         reason: String,
     },
-    /// A run in a folder of its own bears the name of one in the runs folder.
+    /// A run outside of the runs folder has the id of another run.
     #[error("the run in `{}` cannot be listed: `{}` bears its name `{run}`", .folder.display(), .taken_by.display())]
     Taken {
-        /// The name.
+        /// The id.
         run: RunId,
         /// The folder.
         folder: PathBuf,
-        /// The folder of the run that has the name already.
+        /// The folder of the run that has the id already.
         taken_by: PathBuf,
     },
-    /// The thread that keeps the index has ended, by a fault of its own.
+    /// The thread that maintains the index has panicked.
     #[error("the index of runs has stopped; open it again")]
     Stopped,
 }
@@ -119,7 +119,7 @@ impl SessionError {
         }
     }
 
-    /// The error as one word, for machines.
+    /// Returns the machine-readable error code.
     pub fn code(&self) -> &'static str {
         match self {
             SessionError::Io { .. } => "session_io",
@@ -143,7 +143,7 @@ fn similar_text(similar: &[RunId]) -> String {
     }
 }
 
-/// Names in quotes, at most five of them.
+/// Returns the quoted ids as a list, at most five of them.
 fn listed(runs: &[RunId]) -> String {
     const MOST: usize = 5;
     let names: Vec<String> = runs.iter().take(MOST).map(|run| format!("`{run}`")).collect();
@@ -172,6 +172,6 @@ mod tests {
             name: "s0".to_owned(),
             similar: runs[..1].to_vec(),
         };
-        assert_eq!(error.to_string(), "there is no run `s0`; did you mean `r0`?");
+        assert_eq!(error.to_string(), "unknown run `s0`; did you mean `r0`?");
     }
 }

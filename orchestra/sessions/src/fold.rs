@@ -1,4 +1,5 @@
-//! What a manifest and events make of a run: the one way in which the index comes to its content.
+//! The fold that derives the session of a run from its manifest and its events. All content of the index is computed
+//! here.
 
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use serde_json::Value;
 
 use crate::rows::{Session, SessionStatus, StageState};
 
-/// What an event adds to the lists of a run.
+/// A change that an event makes to the stage, transition or tool call rows of a run.
 pub(crate) enum Change<'e> {
     /// An attempt at a stage began.
     Began {
@@ -22,9 +23,9 @@ pub(crate) enum Change<'e> {
     },
     /// An attempt ended.
     Ended(Ended<'e>),
-    /// What is still going does not go on any more.
+    /// All attempts in progress are interrupted.
     AllStopped,
-    /// The way on was chosen.
+    /// The next node was chosen, or a parallel block began.
     Went {
         branch: Option<&'e str>,
         from: &'e NodeName,
@@ -33,7 +34,7 @@ pub(crate) enum Change<'e> {
         branches: Option<u32>,
         tested: &'e [TestedCondition],
     },
-    /// A tool was called.
+    /// A tool call ended.
     Called {
         node: &'e NodeName,
         branch: Option<&'e str>,
@@ -43,7 +44,7 @@ pub(crate) enum Change<'e> {
     },
 }
 
-/// How an attempt ended.
+/// The end of an attempt.
 pub(crate) struct Ended<'e> {
     pub(crate) node: &'e NodeName,
     pub(crate) branch: Option<&'e str>,
@@ -61,7 +62,7 @@ pub(crate) struct Ended<'e> {
 }
 
 impl Session {
-    /// A run of which only the manifest is known. Whatever the manifest does not say stays empty.
+    /// Creates the session of a run from its manifest alone. Missing values stay empty.
     pub(crate) fn of_manifest(run: RunId, manifest: &Value) -> Session {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let file = match &manifest["pipeline"]["file"] {
@@ -82,7 +83,7 @@ impl Session {
             code: None,
             reason: None,
             node: None,
-            epoch: 0,
+            fencing_token: 0,
             checkpoints: 0,
             checkpoint: None,
             replayed_from: serde_json::from_value(manifest["replayed_from"].clone()).ok(),
@@ -98,7 +99,7 @@ impl Session {
         }
     }
 
-    /// Takes in an event; one that was taken in before changes nothing.
+    /// Applies an event. An event that was applied before changes nothing.
     pub(crate) fn apply<'e>(&mut self, event: &'e RunEvent) -> Option<Change<'e>> {
         if event.seq <= self.events {
             return None;
@@ -115,11 +116,11 @@ impl Session {
             }
             EventKind::PipelineResumed {
                 checkpoint,
-                epoch,
+                fencing_token,
                 replayed_from,
                 ..
             } => {
-                self.open(*epoch);
+                self.open(*fencing_token);
                 self.started.get_or_insert(event.time);
                 if let (None, Some(run)) = (&self.replayed_from, replayed_from) {
                     self.replayed_from = Some(ReplayedFrom {
@@ -310,10 +311,10 @@ impl Session {
         }
     }
 
-    /// The run goes on: what was said of its last stop holds no more.
-    fn open(&mut self, epoch: u64) {
+    /// Marks the run as running again and clears the data of its last stop.
+    fn open(&mut self, fencing_token: u64) {
         self.status = SessionStatus::Running;
-        self.epoch = epoch;
+        self.fencing_token = fencing_token;
         self.ended = None;
         self.code = None;
         self.reason = None;
@@ -332,7 +333,7 @@ impl Session {
     }
 }
 
-/// The manifest is believed first.
+/// Sets an empty field: the values of the manifest take precedence.
 fn fill(field: &mut String, text: &str) {
     if field.is_empty() {
         text.clone_into(field);

@@ -1,4 +1,4 @@
-//! The run folders: the truth from which the index is made.
+//! The run folders, from which the index is derived.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, Metadata};
@@ -14,30 +14,30 @@ use crate::private;
 
 const MANIFEST: &str = "manifest.json";
 const EVENTS: &str = "events.jsonl";
-/// Holds a file for each run that has its folder elsewhere: its name is the run's, its text the path. Without it, the
-/// index could not be made anew from what is there. No run can bear a name with a dot in front.
+/// A folder with one file for each run whose folder is elsewhere. The file has the id of the run as its name, and
+/// contains the path. These files allow the index to be rebuilt. A run id cannot begin with a dot.
 const ELSEWHERE: &str = ".elsewhere";
-/// A longer line is passed over.
+/// Maximum length of a line in bytes. Longer lines are skipped.
 const LONGEST_LINE: u64 = 16 << 20;
-/// The longest path that is read from a file, in bytes.
+/// Maximum length of a path that is read from a file, in bytes.
 const LONGEST_PATH: u64 = 64 << 10;
-/// A manifest is small; what is larger is none.
+/// Maximum size of a manifest in bytes. The rest is ignored.
 const LARGEST_MANIFEST: u64 = 16 << 20;
-/// By so much of what was read last a file is known again.
+/// Number of bytes before the cursor whose hash identifies the file.
 const TAIL: usize = 4_096;
 
-/// Where runs are.
+/// The locations of runs.
 pub(crate) struct Folders {
     root: PathBuf,
 }
 
-/// A run that is there.
+/// A run folder that exists.
 pub(crate) struct Found {
     pub(crate) folder: PathBuf,
     pub(crate) elsewhere: bool,
-    /// Changes when the manifest does.
+    /// A hash that changes when the manifest changes.
     pub(crate) stamp: i64,
-    /// How long its events are.
+    /// The size of the events file in bytes.
     pub(crate) size: u64,
 }
 
@@ -50,7 +50,7 @@ impl Folders {
         &self.root
     }
 
-    /// The run of a name, in the runs folder or elsewhere.
+    /// Returns the folder of a run, in the runs folder or elsewhere.
     pub(crate) fn find(&self, run: &RunId) -> Option<Found> {
         let folder = self.root.join(&**run);
         if let Some(found) = look(&folder, false) {
@@ -58,14 +58,15 @@ impl Folders {
         }
         let folder = self.pointer(run)?;
         let found = look(&folder, true)?;
-        // Another run may have taken the folder since.
+        // Another run may have replaced this one in the folder.
         (manifest(&folder).ok()?["run"] == **run).then_some(found)
     }
 
-    /// All runs that are there.
+    /// Returns all runs that exist.
     ///
     /// # Errors
-    /// The runs folder cannot be read.
+    ///
+    /// Returns an error if the runs folder cannot be read.
     pub(crate) fn all(&self) -> Result<BTreeMap<RunId, Found>, SessionError> {
         let mut all = BTreeMap::new();
         for run in names(&self.root)?
@@ -81,10 +82,11 @@ impl Folders {
         Ok(all)
     }
 
-    /// Which run a folder holds. One that lies elsewhere is remembered.
+    /// Returns the run in a folder. Stores the path if the folder is outside of the runs folder.
     ///
     /// # Errors
-    /// The folder holds no run, or one that bears the name of another.
+    ///
+    /// Returns an error if the folder contains no run, or one with the id of another run.
     pub(crate) fn accept(&self, folder: &Path) -> Result<RunId, SessionError> {
         let not_a_run = |reason: String| SessionError::NotARun {
             folder: folder.to_owned(),
@@ -120,10 +122,11 @@ impl Folders {
         Ok(run)
     }
 
-    /// Forgets a run that has its folder elsewhere.
+    /// Removes the stored path of a run whose folder is elsewhere.
     ///
     /// # Errors
-    /// What remembers it cannot be removed.
+    ///
+    /// Returns an error if the file cannot be removed.
     pub(crate) fn forget(&self, run: &RunId) -> Result<(), SessionError> {
         let path = self.root.join(ELSEWHERE).join(&**run);
         match fs::remove_file(&path) {
@@ -137,7 +140,7 @@ impl Folders {
     fn remember(&self, run: &RunId, folder: &Path) -> Result<(), SessionError> {
         let pointers = self.root.join(ELSEWHERE);
         let path = pointers.join(&**run);
-        // A draft of its own for each process: two may accept a run at once.
+        // The name contains the process id, because two processes may accept a run at the same time.
         let draft = pointers.join(format!(".{run}.{}", std::process::id()));
         fs::create_dir_all(&pointers)
             .and_then(|()| private::write(&draft, &path_bytes(folder)))
@@ -145,7 +148,7 @@ impl Folders {
             .map_err(|source| SessionError::io("write", &path, source))
     }
 
-    /// Where a run lies that is not in the runs folder.
+    /// Returns the stored path of a run that is not in the runs folder.
     pub(crate) fn pointer(&self, run: &RunId) -> Option<PathBuf> {
         let path = self.root.join(ELSEWHERE).join(&**run);
         let plain = fs::symlink_metadata(&path).ok()?.is_file();
@@ -156,7 +159,7 @@ impl Folders {
     }
 }
 
-/// The names in a folder that a run can bear; none where there is no folder.
+/// Returns the file names in a folder that are valid run ids. Returns none if the folder does not exist.
 fn names(folder: &Path) -> Result<Vec<RunId>, SessionError> {
     let failed = |source| SessionError::io("read", folder, source);
     let entries = match fs::read_dir(folder) {
@@ -171,7 +174,7 @@ fn names(folder: &Path) -> Result<Vec<RunId>, SessionError> {
     Ok(names)
 }
 
-/// What is in a run folder. The engine makes plain folders and files; a link in their place is not followed.
+/// Examines a run folder. Does not follow links, because the engine creates plain folders and files.
 fn look(folder: &Path, elsewhere: bool) -> Option<Found> {
     if !fs::symlink_metadata(folder).ok()?.is_dir() {
         return None;
@@ -193,10 +196,11 @@ fn stamp(manifest: &Metadata) -> i64 {
     hash(&[&manifest.len().to_le_bytes()[..], &nanos.to_le_bytes()].concat())
 }
 
-/// What the manifest says. One that cannot be understood says nothing, and the run is listed all the same.
+/// Reads a manifest. Invalid JSON results in an empty value, so that the run is listed nevertheless.
 ///
 /// # Errors
-/// The file cannot be read.
+///
+/// Returns an error if the file cannot be read.
 pub(crate) fn manifest(folder: &Path) -> io::Result<Value> {
     let mut text = Vec::new();
     let file = Disk::open(folder.join(MANIFEST))?;
@@ -204,18 +208,18 @@ pub(crate) fn manifest(folder: &Path) -> io::Result<Value> {
     Ok(serde_json::from_slice(&text).unwrap_or_default())
 }
 
-/// How far the events of a run were read.
+/// The position up to which the events of a run were read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cursor {
-    /// Behind which byte to go on.
+    /// The offset of the first unread byte.
     pub(crate) offset: u64,
-    /// How many bytes before it are known by their hash.
+    /// The number of bytes before the offset that are covered by the hash.
     pub(crate) tail_length: u64,
-    /// Their hash.
+    /// The hash of these bytes.
     pub(crate) tail: i64,
 }
 
-/// The events of a run behind a cursor.
+/// A reader of the events of a run, starting at a cursor.
 pub(crate) struct Events {
     reader: Option<BufReader<File>>,
     line: Vec<u8>,
@@ -224,17 +228,18 @@ pub(crate) struct Events {
 
 /// A line of a file.
 pub(crate) enum Line<'l> {
-    /// A whole one, without its end.
+    /// A complete line without its line feed.
     Whole(&'l [u8]),
-    /// One that is too long to be read.
+    /// A line that exceeds the maximum length.
     TooLong,
 }
 
 impl Events {
-    /// Opens the events at a cursor; nothing where the file is not the one any more in which the cursor stood.
+    /// Opens the events at a cursor. Returns `None` if the file is not the one for which the cursor was created.
     ///
     /// # Errors
-    /// The file cannot be read.
+    ///
+    /// Returns an error if the file cannot be read.
     pub(crate) fn open(folder: &Path, cursor: Cursor) -> io::Result<Option<Events>> {
         let path = folder.join(EVENTS);
         let plain = match fs::symlink_metadata(&path) {
@@ -268,15 +273,16 @@ impl Events {
         }))
     }
 
-    /// How far was read.
+    /// Returns the cursor after the last line that was read.
     pub(crate) fn cursor(&self) -> Cursor {
         self.cursor
     }
 
-    /// The next line; nothing at the end, and where the last line is not whole yet.
+    /// Reads the next line. Returns `None` at the end of the file, or if the last line is incomplete.
     ///
     /// # Errors
-    /// The file cannot be read.
+    ///
+    /// Returns an error if the file cannot be read.
     pub(crate) fn next(&mut self) -> io::Result<Option<Line<'_>>> {
         let Some(reader) = &mut self.reader else {
             return Ok(None);
@@ -296,7 +302,7 @@ impl Events {
             let end = more.iter().position(|byte| *byte == b'\n');
             whole = end.is_some();
             let used = end.map_or(more.len(), |end| end + 1);
-            // Only the end is needed, to know the place again.
+            // Only the end of the line is needed, to compute the cursor.
             self.line.drain(..self.line.len().saturating_sub(TAIL));
             self.line.extend_from_slice(&more[..used]);
             reader.consume(used);
@@ -311,14 +317,15 @@ impl Events {
             tail_length: tail.len() as u64,
             tail: hash(tail),
         };
-        Ok(Some(match too_long {
-            true => Line::TooLong,
-            false => Line::Whole(self.line.strip_suffix(b"\n").unwrap_or(&self.line)),
+        Ok(Some(if too_long {
+            Line::TooLong
+        } else {
+            Line::Whole(self.line.strip_suffix(b"\n").unwrap_or(&self.line))
         }))
     }
 }
 
-/// A number made of some bytes (FNV-1a).
+/// Returns the FNV-1a hash of some bytes.
 fn hash(bytes: &[u8]) -> i64 {
     let number = bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64, |number, byte| {
         (number ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3)

@@ -1,4 +1,4 @@
-//! Who uses the database now: many at once, or one who replaces it.
+//! The lock that lets many users share the database, or one process replace it.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
@@ -9,37 +9,40 @@ use std::time::{Duration, Instant};
 
 use crate::error::SessionError;
 
-/// A lock file beside the database. While anybody is inside, nobody replaces the database under them; a lock that lies in
-/// the database itself could not give that, since it goes when the file goes.
+/// A lock file beside the database. While any process holds it, no process replaces the database. A lock in the
+/// database file itself could not ensure that, because it disappears with the file.
 pub(crate) struct Gate {
     path: PathBuf,
     file: Option<Arc<File>>,
 }
 
-/// How one passes the gate.
+/// The kind of access.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Pass {
-    /// With others.
+    /// Together with other users.
     Shared,
-    /// Alone.
+    /// Exclusively.
     Alone,
 }
 
-/// Leaves when it is dropped.
+/// A guard that releases the lock when it is dropped.
 pub(crate) struct Inside(Option<Arc<File>>);
 
 impl Drop for Inside {
     fn drop(&mut self) {
         if let Some(file) = &self.0 {
-            // A lock that cannot be given back ends with the file.
+            // If this fails, the lock is released when the file is closed.
             let _ = file.unlock();
         }
     }
 }
 
 impl Gate {
+    /// Opens the gate.
+    ///
     /// # Errors
-    /// The lock file cannot be made.
+    ///
+    /// Returns an error if the lock file cannot be created.
     pub(crate) fn open(path: PathBuf) -> io::Result<Gate> {
         let file = Gate::file(&path)?;
         Ok(Gate {
@@ -56,10 +59,11 @@ impl Gate {
         options.open(path).map(Arc::new)
     }
 
-    /// Waits for its turn, not beyond the deadline; `None` where time is up.
+    /// Waits for the lock until the deadline. Returns `None` if the deadline passes first.
     ///
     /// # Errors
-    /// The lock file cannot be made or locked.
+    ///
+    /// Returns an error if the lock file cannot be created or locked.
     pub(crate) fn pass(&mut self, pass: Pass, deadline: Instant) -> Result<Option<Inside>, SessionError> {
         let mut pause = Duration::from_millis(1);
         loop {
@@ -80,7 +84,7 @@ impl Gate {
                     if is_at(&file, &self.path) {
                         return Ok(Some(inside));
                     }
-                    // Somebody has removed the lock file; those who come now make a new one.
+                    // The lock file was removed; other processes create a new one, so open that.
                     self.file = None;
                 }
                 Err(TryLockError::WouldBlock) => {
@@ -90,7 +94,7 @@ impl Gate {
                     thread::sleep(pause);
                     pause = (pause * 2).min(Duration::from_millis(10));
                 }
-                // Where files cannot be locked, SQLite could not lock its own either: there is one process at most.
+                // SQLite could not lock its own files either, so at most one process can use the database.
                 Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {
                     return Ok(Some(Inside(None)));
                 }
@@ -112,7 +116,7 @@ fn is_at(file: &File, path: &Path) -> bool {
     held.is_some() && held == there
 }
 
-/// A file that is open cannot be removed there.
+/// An open file cannot be removed on these systems.
 #[cfg(not(unix))]
 fn is_at(_: &File, path: &Path) -> bool {
     path.exists()

@@ -1,4 +1,4 @@
-//! The index as a program has it: a handle to the thread that keeps it.
+//! The public handle of the index, and the thread that maintains it.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
@@ -12,26 +12,26 @@ use std::time::Duration;
 
 use orchestra_engine::{RunEvent, RunId};
 
-use crate::database::Fault;
+use crate::database::DatabaseError;
 use crate::error::SessionError;
 use crate::folders::Folders;
 use crate::query;
 use crate::rows::{NodeTotals, Page, RunFilter, Session, StageRow, ToolCallRow, TransitionRow};
 use crate::store::{Store, Which};
 
-/// How long another process may hold the index before that is an error.
+/// Default time that another process may hold the index before an error is returned.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The index of the runs in a folder: which there are, how they stand, which way they went and what they used.
+/// The index of the runs in a folder: their status, stages, transitions and usage.
 ///
-/// It is an SQLite database, `.sessions.sqlite` in the runs folder, and holds nothing of its own: all of it is made from
-/// `manifest.json` and `events.jsonl` of each run, by one function. So a database that is missing, damaged, or made by
-/// another version is made anew, whenever and by however many processes that is noticed, with equal content. What is asked
-/// is answered from what the run folders hold at that time, also where their processes are gone or never knew of an index.
-/// A run folder that cannot be read is not listed.
+/// The index is an SQLite database, `.sessions.sqlite` in the runs folder. It contains no original data: everything is
+/// derived from the `manifest.json` and `events.jsonl` of each run by one function. A database that is missing,
+/// damaged, or created by another version is therefore rebuilt with equal content, by any process that notices it. Each
+/// query reflects the present content of the run folders, even if the processes of the runs have ended or never used an
+/// index. A run folder that cannot be read is not listed.
 ///
-/// All calls block; none is made by the engine, which only tells [`listener`](SessionIndex::listener) that there is news.
-/// Dropping the index takes in what is outstanding.
+/// All methods block. The engine calls none of them; it only notifies the [`listener`](SessionIndex::listener).
+/// Dropping the index applies the outstanding changes.
 ///
 /// ```
 /// # use orchestra_engine::Engine;
@@ -59,8 +59,8 @@ pub struct SessionIndex {
     patience: Duration,
 }
 
-/// What the thread is told. There is a word for each run at most, however many events it has, so that neither memory nor
-/// the run depends on how fast the index is.
+/// The state shared with the thread. It contains at most one entry for each run, however many events the run has, so
+/// neither the memory nor the run depends on the speed of the index.
 #[derive(Default)]
 struct Shared {
     inbox: Mutex<Inbox>,
@@ -69,7 +69,7 @@ struct Shared {
 
 #[derive(Default)]
 struct Inbox {
-    /// Runs in which something happened.
+    /// The runs that have changed.
     changed: BTreeSet<RunId>,
     jobs: VecDeque<Job>,
     closed: bool,
@@ -77,10 +77,10 @@ struct Inbox {
 
 type Job = Box<dyn FnOnce(&mut Keeper) + Send>;
 
-/// What the thread works with.
+/// The state of the thread.
 struct Keeper {
     store: Store,
-    /// Runs whose news could not be taken in, and why.
+    /// The runs whose changes could not be applied yet.
     late: BTreeSet<RunId>,
     failure: Option<SessionError>,
 }
@@ -92,20 +92,22 @@ impl Shared {
 }
 
 impl SessionIndex {
-    /// Opens the index of a runs folder, which is made where it is missing. Where nothing can be written there, the index
-    /// is made in memory.
+    /// Opens the index of a runs folder, which is created if it is missing. If the folder is not writable, the index is
+    /// kept in memory.
     ///
     /// # Errors
-    /// The folder cannot be made, or the lock file in it.
+    ///
+    /// Returns an error if the folder or the lock file in it cannot be created.
     pub fn open(runs_dir: impl AsRef<Path>) -> Result<SessionIndex, SessionError> {
         SessionIndex::open_patiently(runs_dir, PATIENCE)
     }
 
-    /// As [`open`](SessionIndex::open), with a bound of one's own, instead of 30 s, for how long another process may hold
-    /// the index.
+    /// Like [`open`](SessionIndex::open), with another limit than 30 s for the time that another process may hold the
+    /// index.
     ///
     /// # Errors
-    /// The folder cannot be made, or the lock file in it.
+    ///
+    /// Returns an error if the folder or the lock file in it cannot be created.
     pub fn open_patiently(
         runs_dir: impl AsRef<Path>,
         patience: Duration,
@@ -133,15 +135,17 @@ impl SessionIndex {
         })
     }
 
-    /// The runs folder.
+    /// Returns the runs folder.
     pub fn runs_dir(&self) -> &Path {
         &self.runs_dir
     }
 
-    /// A listener for [`EngineBuilder::on_event`](orchestra_engine::EngineBuilder::on_event). It never waits for the index.
+    /// Returns a listener for [`EngineBuilder::on_event`](orchestra_engine::EngineBuilder::on_event). It never waits
+    /// for the index.
     ///
-    /// What it hears is a hint only: the index reads the events from the run's folder, in which they stand already. So
-    /// events of runs without a folder, and of runs that stages have started, which are part of their parents, pass by.
+    /// An event is only a notification: the index reads the events from the folder of the run, to which they were
+    /// written before. Events of runs without a folder, and of child runs, which are part of their parents, have no
+    /// effect.
     pub fn listener(&self) -> impl Fn(&RunEvent) + Send + Sync + 'static {
         let shared = self.shared.clone();
         move |event: &RunEvent| {
@@ -155,11 +159,13 @@ impl SessionIndex {
         }
     }
 
-    /// Lists a run from now on, before its first event. A folder outside of the runs folder is remembered in the runs
-    /// folder, in `.elsewhere`, so that the index finds it again.
+    /// Lists a run from now on, before its first event. The path of a folder outside of the runs folder is stored in
+    /// `.elsewhere` in the runs folder, so that the index finds it again.
     ///
     /// # Errors
-    /// The folder has no manifest, its run bears the name of another, or the index cannot be written.
+    ///
+    /// Returns an error if the folder has no manifest, if its run has the name of another run, or if the index cannot
+    /// be written.
     pub fn accept(&self, run_dir: impl AsRef<Path>) -> Result<RunId, SessionError> {
         let folder = run_dir.as_ref().to_owned();
         self.call(move |keeper| {
@@ -171,19 +177,22 @@ impl SessionIndex {
         })
     }
 
-    /// Takes in what one run has done, whoever ran it.
+    /// Applies the new events of one run, whichever process ran it.
     ///
     /// # Errors
-    /// The index cannot be written.
+    ///
+    /// Returns an error if the index cannot be written.
     pub fn catch_up(&self, run: &RunId) -> Result<(), SessionError> {
         let runs = BTreeSet::from([run.clone()]);
         self.call(move |keeper| keeper.store.catch_up(Which::These(&runs)))
     }
 
-    /// Lists a run no more whose folder lies outside of the runs folder. One in the runs folder goes with its folder.
+    /// Stops listing a run whose folder is outside of the runs folder. A run in the runs folder is listed until its
+    /// folder is removed.
     ///
     /// # Errors
-    /// The index cannot be written.
+    ///
+    /// Returns an error if the index cannot be written.
     pub fn forget(&self, run: &RunId) -> Result<(), SessionError> {
         let run = run.clone();
         self.call(move |keeper| {
@@ -192,10 +201,11 @@ impl SessionIndex {
         })
     }
 
-    /// Waits until everything is in the index of which a listener has heard.
+    /// Waits until all changes of which a listener was notified are in the index.
     ///
     /// # Errors
-    /// The index cannot be written, now or when the news came.
+    ///
+    /// Returns an error if the index cannot be written now, or could not be written when a notification arrived.
     pub fn flush(&self) -> Result<(), SessionError> {
         self.call(|keeper| {
             keeper.catch_up(BTreeSet::new());
@@ -206,10 +216,11 @@ impl SessionIndex {
         })
     }
 
-    /// Makes the index anew from the run folders.
+    /// Rebuilds the index from the run folders.
     ///
     /// # Errors
-    /// The database cannot be replaced or written.
+    ///
+    /// Returns an error if the database cannot be replaced or written.
     pub fn rebuild(&self) -> Result<(), SessionError> {
         self.call(|keeper| {
             keeper.store.database.discard()?;
@@ -217,10 +228,11 @@ impl SessionIndex {
         })
     }
 
-    /// The runs that are wanted, the latest first.
+    /// Returns the runs that match a filter, the latest first.
     ///
     /// # Errors
-    /// The index cannot be read.
+    ///
+    /// Returns an error if the index cannot be read.
     pub fn list(&self, filter: &RunFilter) -> Result<Vec<Session>, SessionError> {
         let filter = filter.clone();
         self.call(move |keeper| {
@@ -230,96 +242,106 @@ impl SessionIndex {
         })
     }
 
-    /// A run by its name, or by the beginning of it if no other begins so.
+    /// Returns a run by its id or by a unique prefix of its id.
     ///
     /// # Errors
-    /// No run or several are meant, or the index cannot be read.
+    ///
+    /// Returns an error if no run or several runs match, or if the index cannot be read.
     pub fn run(&self, run: &str) -> Result<Session, SessionError> {
         self.of_run(run, query::session)
     }
 
-    /// The attempts at stages of a run, in the order in which they began.
+    /// Returns the stage attempts of a run in the order in which they began.
     ///
     /// # Errors
-    /// As for [`run`](SessionIndex::run).
+    ///
+    /// Fails like [`run`](SessionIndex::run).
     pub fn stages(&self, run: &str) -> Result<Vec<StageRow>, SessionError> {
         self.of_run(run, |connection, _, run| {
             query::stages(connection, run, Page::ALL)
         })
     }
 
-    /// A part of the attempts at stages of a run, in the order in which they began.
+    /// Returns a page of the stage attempts of a run, in the order in which they began.
     ///
     /// # Errors
-    /// As for [`run`](SessionIndex::run).
+    ///
+    /// Fails like [`run`](SessionIndex::run).
     pub fn stages_in(&self, run: &str, page: Page) -> Result<Vec<StageRow>, SessionError> {
         self.of_run(run, move |connection, _, run| {
             query::stages(connection, run, page)
         })
     }
 
-    /// The latest attempts at stages that failed, at most so many, in the order in which they began.
+    /// Returns the latest failed stage attempts, at most `most`, in the order in which they began.
     ///
     /// # Errors
-    /// As for [`run`](SessionIndex::run).
+    ///
+    /// Fails like [`run`](SessionIndex::run).
     pub fn failed_stages(&self, run: &str, most: usize) -> Result<Vec<StageRow>, SessionError> {
         self.of_run(run, move |connection, _, run| {
             query::failed_stages(connection, run, most)
         })
     }
 
-    /// The attempts at stages that are under way, and those that were cut short and are to be made again.
+    /// Returns the stage attempts that are in progress, and those that were interrupted and have to be repeated.
     ///
     /// # Errors
-    /// As for [`run`](SessionIndex::run).
+    ///
+    /// Fails like [`run`](SessionIndex::run).
     pub fn open_stages(&self, run: &str) -> Result<Vec<StageRow>, SessionError> {
         self.of_run(run, |connection, _, run| query::open_stages(connection, run))
     }
 
-    /// The decisions of a run in their order, with the rule and the values that each saw (rule R8).
+    /// Returns the transitions of a run in order, each with the rule that decided and the values that it saw (rule R8).
     ///
     /// # Errors
-    /// As for [`run`](SessionIndex::run).
+    ///
+    /// Fails like [`run`](SessionIndex::run).
     pub fn transitions(&self, run: &str) -> Result<Vec<TransitionRow>, SessionError> {
         self.of_run(run, |connection, _, run| {
             query::transitions(connection, run, Page::ALL)
         })
     }
 
-    /// A part of the decisions of a run, in their order.
+    /// Returns a page of the transitions of a run, in order.
     ///
     /// # Errors
-    /// As for [`run`](SessionIndex::run).
+    ///
+    /// Fails like [`run`](SessionIndex::run).
     pub fn transitions_in(&self, run: &str, page: Page) -> Result<Vec<TransitionRow>, SessionError> {
         self.of_run(run, move |connection, _, run| {
             query::transitions(connection, run, page)
         })
     }
 
-    /// The tools that the stages of a run called, in the order in which they ended.
+    /// Returns the tool calls of a run in the order in which they ended.
     ///
     /// # Errors
-    /// As for [`run`](SessionIndex::run).
+    ///
+    /// Fails like [`run`](SessionIndex::run).
     pub fn tool_calls(&self, run: &str) -> Result<Vec<ToolCallRow>, SessionError> {
         self.of_run(run, |connection, _, run| {
             query::tool_calls(connection, run, Page::ALL)
         })
     }
 
-    /// A part of the tools that the stages of a run called, in the order in which they ended.
+    /// Returns a page of the tool calls of a run, in the order in which they ended.
     ///
     /// # Errors
-    /// As for [`run`](SessionIndex::run).
+    ///
+    /// Fails like [`run`](SessionIndex::run).
     pub fn tool_calls_in(&self, run: &str, page: Page) -> Result<Vec<ToolCallRow>, SessionError> {
         self.of_run(run, move |connection, _, run| {
             query::tool_calls(connection, run, page)
         })
     }
 
-    /// What each node of a run did, in the order in which the nodes were first come to.
+    /// Returns the totals of each node of a run, in the order in which the nodes were first visited.
     ///
     /// # Errors
-    /// As for [`run`](SessionIndex::run).
+    ///
+    /// Fails like [`run`](SessionIndex::run).
     pub fn node_totals(&self, run: &str) -> Result<Vec<NodeTotals>, SessionError> {
         self.of_run(run, |connection, _, run| query::node_totals(connection, run))
     }
@@ -327,12 +349,12 @@ impl SessionIndex {
     fn of_run<T: Send + 'static>(
         &self,
         run: &str,
-        read: impl Fn(&rusqlite::Connection, &Folders, &RunId) -> Result<T, Fault> + Send + 'static,
+        read: impl Fn(&rusqlite::Connection, &Folders, &RunId) -> Result<T, DatabaseError> + Send + 'static,
     ) -> Result<T, SessionError> {
         let name = run.to_owned();
         self.call(move |keeper| {
             let store = &mut keeper.store;
-            // The whole name needs no look at the other runs.
+            // An exact id does not need the other runs to be up to date.
             let exact = RunId::new(&*name)
                 .ok()
                 .filter(|run| store.folders.find(run).is_some());
@@ -344,14 +366,14 @@ impl SessionIndex {
         })
     }
 
-    /// Lets the thread do something, and waits for it.
+    /// Runs a job on the thread and waits for its result.
     fn call<T: Send + 'static>(
         &self,
         job: impl FnOnce(&mut Keeper) -> Result<T, SessionError> + Send + 'static,
     ) -> Result<T, SessionError> {
         let (sender, receiver) = mpsc::channel();
         let job = Box::new(move |keeper: &mut Keeper| {
-            // Who asked may be gone.
+            // The caller may be gone.
             let _ = sender.send(job(keeper));
         });
         let mut inbox = self.shared.lock();
@@ -370,7 +392,7 @@ impl Drop for SessionIndex {
         self.shared.lock().closed = true;
         self.shared.news.notify_one();
         if let Some(thread) = self.thread.take() {
-            // It has no more to say.
+            // The thread returns no result.
             let _ = thread.join();
         }
     }
@@ -385,7 +407,7 @@ impl fmt::Debug for SessionIndex {
     }
 }
 
-/// When the thread ends, however it does, nobody waits for it any more.
+/// Closes the inbox when the thread ends for any reason, so that nobody waits for it.
 struct Closing<'s>(&'s Shared);
 
 impl Drop for Closing<'_> {
@@ -396,7 +418,7 @@ impl Drop for Closing<'_> {
     }
 }
 
-/// The thread: whatever has changed while it was busy is taken in at once.
+/// The main function of the thread. Applies all changes that arrived while it was busy together.
 fn keep(shared: &Shared, mut keeper: Keeper) {
     let _closing = Closing(shared);
     loop {
@@ -420,7 +442,7 @@ fn keep(shared: &Shared, mut keeper: Keeper) {
 }
 
 impl Keeper {
-    /// Takes in the news of some runs, and of those that are late. What fails is told by the next flush.
+    /// Applies the changes of some runs, and those that could not be applied before. The next flush returns a failure.
     fn catch_up(&mut self, changed: BTreeSet<RunId>) {
         self.late.extend(changed);
         if self.late.is_empty() {

@@ -1,7 +1,35 @@
-//! The index of Orchestra's runs: what ran, when, by which way and at which cost.
+//! The index of runs: their status, stages, transitions, times and usage.
 //!
-//! A [`SessionIndex`] answers for all runs of a folder, those of other processes and of crashed ones included. The truth
-//! is in the run folders; the index is made from them and can be made anew at any time.
+//! A [`SessionIndex`] answers queries about all runs in a folder, including runs of other processes and of processes
+//! that crashed. The run folders are the source of truth; the index is derived from them and can be rebuilt at any
+//! time.
+//!
+//! # Glossary
+//!
+//! - **Session** ([`Session`]): the summary of one run in the index.
+//! - **Runs folder**: the folder that contains the run folders and the index.
+//! - **Run folder**: the folder of one run with its `manifest.json` and `events.jsonl`.
+//! - **Elsewhere**: a run folder outside of the runs folder, whose path the index stores.
+//! - **Stage row** ([`StageRow`]): one attempt at a stage.
+//! - **Transition row** ([`TransitionRow`]): the choice of the next node, with the conditions that were tested.
+//! - **Fold**: the computation of a session and its rows from the manifest and the events.
+//! - **Cursor**: the position in `events.jsonl` up to which the index has applied the events.
+//! - **Catch up**: to apply the events after the cursor.
+//! - **Gate**: the lock file that keeps a process from replacing the database while others use it.
+//!
+//! # Modules, in reading order
+//!
+//! - `index`: [`SessionIndex`], the handle of the thread that maintains the index.
+//! - `rows`: the rows that the index returns.
+//! - `fold`: the computation of the rows from manifest and events.
+//! - `folders`: the run folders, from which the index is derived.
+//! - `store`: catching up with the run folders, and reading from an up-to-date database.
+//! - `tables`: the tables of the database, and writing a run to them.
+//! - `query`: the queries on the tables.
+//! - `database`: opening, checking and rebuilding the database file, and transactions.
+//! - `gate`: the lock file of the database.
+//! - `private`: files that only their owner can read.
+//! - `error`: [`SessionError`].
 
 mod database;
 mod error;

@@ -1,10 +1,10 @@
-//! Files that only their user may read.
+//! Files that only their owner can read.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write as _};
 use std::path::Path;
 
-/// Writes a new file, or one that is there.
+/// Creates or overwrites a file.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true);

@@ -1,4 +1,4 @@
-//! What is read from the tables.
+//! Queries on the tables.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -7,17 +7,17 @@ use orchestra_engine::{RunId, TestedCondition, Timestamp};
 use orchestra_graph::did_you_mean;
 use rusqlite::{Connection, OptionalExtension, Row};
 
-use crate::database::Fault;
+use crate::database::DatabaseError;
 use crate::error::SessionError;
 use crate::folders::Folders;
 use crate::rows::{NodeTotals, Page, RunFilter, Session, StageRow, ToolCallRow, TransitionRow};
 use crate::tables::{self, Columns, SESSION, time};
 
-/// A text of this length may be found in the middle of a name, too.
+/// Minimum length of a text that is also searched in the middle of run ids.
 const TELLING: usize = 3;
 
-/// The run of a name, or of the beginning of one, if only one begins so.
-pub(crate) fn resolve(connection: &Connection, name: &str) -> Result<RunId, Fault> {
+/// Returns the run with an id or with a unique prefix.
+pub(crate) fn resolve(connection: &Connection, name: &str) -> Result<RunId, DatabaseError> {
     let mut exact = connection.prepare_cached("SELECT 1 FROM runs WHERE run = ?1")?;
     if let Ok(run) = RunId::new(name)
         && exact.query_row([name], |_| Ok(())).optional()?.is_some()
@@ -25,7 +25,7 @@ pub(crate) fn resolve(connection: &Connection, name: &str) -> Result<RunId, Faul
         return Ok(run);
     }
     let mut all = connection.prepare_cached("SELECT run FROM runs ORDER BY run")?;
-    let all = all.query_map([], |row| Columns::of(row).word(|name| RunId::new(name).ok()))?;
+    let all = all.query_map([], |row| Columns::new(row).word(|name| RunId::new(name).ok()))?;
     let all: Vec<RunId> = all.collect::<Result<_, _>>()?;
     let begins = |run: &&RunId| !name.is_empty() && run.starts_with(name);
     let mut runs: Vec<RunId> = all.iter().filter(begins).cloned().collect();
@@ -44,7 +44,8 @@ pub(crate) fn resolve(connection: &Connection, name: &str) -> Result<RunId, Faul
     }
 }
 
-/// Runs that may be meant: those that hold the text, such as the end of a generated name, or the one that is spelt nearly so.
+/// Returns the runs that may be meant: those that contain the text, such as the end of a generated id, or the one with
+/// the most similar spelling.
 fn similar(name: &str, all: &[RunId]) -> Vec<RunId> {
     let lower = name.to_ascii_lowercase();
     let holds = |run: &&RunId| name.len() >= TELLING && run.to_ascii_lowercase().contains(&lower);
@@ -56,8 +57,12 @@ fn similar(name: &str, all: &[RunId]) -> Vec<RunId> {
     all.iter().filter(|run| Some(&***run) == near).cloned().collect()
 }
 
-/// A run.
-pub(crate) fn session(connection: &Connection, folders: &Folders, run: &RunId) -> Result<Session, Fault> {
+/// Returns a run.
+pub(crate) fn session(
+    connection: &Connection,
+    folders: &Folders,
+    run: &RunId,
+) -> Result<Session, DatabaseError> {
     let mut statement = connection.prepare_cached(&format!("SELECT {SESSION} FROM runs WHERE run = ?1"))?;
     let found = statement.query_row([&**run], tables::session)?;
     Ok(placed(folders, found))
@@ -65,19 +70,20 @@ pub(crate) fn session(connection: &Connection, folders: &Folders, run: &RunId) -
 
 fn placed(folders: &Folders, (mut session, elsewhere): (Session, bool)) -> Session {
     let inside = || folders.root().join(&*session.run);
-    session.folder = match elsewhere {
-        true => folders.pointer(&session.run).unwrap_or_default(),
-        false => inside(),
+    session.folder = if elsewhere {
+        folders.pointer(&session.run).unwrap_or_default()
+    } else {
+        inside()
     };
     session
 }
 
-/// The runs that are wanted, the latest first.
+/// Returns the runs that match a filter, the latest first.
 pub(crate) fn list(
     connection: &Connection,
     folders: &Folders,
     filter: &RunFilter,
-) -> Result<Vec<Session>, Fault> {
+) -> Result<Vec<Session>, DatabaseError> {
     let mut statement = connection.prepare_cached(&format!(
         "SELECT {SESSION} FROM runs \
          WHERE (?1 IS NULL OR name = ?1) AND (?2 IS NULL OR started < ?2) AND (?3 IS NULL OR started >= ?3) \
@@ -106,7 +112,7 @@ const STAGES: &str = "seq, node, branch, position, visit, attempt, repeat, state
     will_retry, notes, started, ended, duration, input_tokens, output_tokens, cost_micros";
 
 fn stage(row: &Row<'_>) -> rusqlite::Result<StageRow> {
-    let mut next = Columns::of(row);
+    let mut next = Columns::new(row);
     Ok(StageRow {
         seq: next.count()?,
         node: next.next()?,
@@ -128,23 +134,27 @@ fn stage(row: &Row<'_>) -> rusqlite::Result<StageRow> {
     })
 }
 
-/// The attempts at stages of a run, in the order in which they began.
-pub(crate) fn stages(connection: &Connection, run: &RunId, page: Page) -> Result<Vec<StageRow>, Fault> {
+/// Returns stage attempts of a run in the order in which they began.
+pub(crate) fn stages(
+    connection: &Connection,
+    run: &RunId,
+    page: Page,
+) -> Result<Vec<StageRow>, DatabaseError> {
     rows(connection, ("stages", STAGES, ""), run, page, stage)
 }
 
-/// The latest attempts that failed, in their order.
+/// Returns the latest failed attempts in order.
 pub(crate) fn failed_stages(
     connection: &Connection,
     run: &RunId,
     most: usize,
-) -> Result<Vec<StageRow>, Fault> {
+) -> Result<Vec<StageRow>, DatabaseError> {
     let from = ("stages", STAGES, "AND error IS NOT NULL");
     rows(connection, from, run, Page::Last { most }, stage)
 }
 
-/// The attempts that are under way, and those that were cut short and neither made again nor left behind.
-pub(crate) fn open_stages(connection: &Connection, run: &RunId) -> Result<Vec<StageRow>, Fault> {
+/// Returns the attempts in progress, and those that were interrupted and neither repeated nor left by a transition.
+pub(crate) fn open_stages(connection: &Connection, run: &RunId) -> Result<Vec<StageRow>, DatabaseError> {
     let open = "AND (state = 'running' OR state IN ('cancelled', 'interrupted') \
         AND NOT EXISTS (SELECT 1 FROM stages later WHERE later.run = stages.run AND later.seq > stages.seq \
             AND later.node = stages.node AND later.branch IS stages.branch) \
@@ -155,14 +165,14 @@ pub(crate) fn open_stages(connection: &Connection, run: &RunId) -> Result<Vec<St
 
 const TRANSITIONS: &str = "seq, time, branch, origin, target, rule, branches, tested";
 
-/// The decisions of a run, in their order.
+/// Returns transitions of a run in order.
 pub(crate) fn transitions(
     connection: &Connection,
     run: &RunId,
     page: Page,
-) -> Result<Vec<TransitionRow>, Fault> {
+) -> Result<Vec<TransitionRow>, DatabaseError> {
     rows(connection, ("transitions", TRANSITIONS, ""), run, page, |row| {
-        let mut next = Columns::of(row);
+        let mut next = Columns::new(row);
         Ok(TransitionRow {
             seq: next.count()?,
             time: next.moment()?.unwrap_or(Timestamp::from_millis(0)),
@@ -179,7 +189,7 @@ pub(crate) fn transitions(
 const TOOL_CALLS: &str = "seq, time, node, branch, tool, duration, error";
 
 fn tool_call(row: &Row<'_>) -> rusqlite::Result<ToolCallRow> {
-    let mut next = Columns::of(row);
+    let mut next = Columns::new(row);
     Ok(ToolCallRow {
         seq: next.count()?,
         time: next.moment()?.unwrap_or(Timestamp::from_millis(0)),
@@ -191,28 +201,28 @@ fn tool_call(row: &Row<'_>) -> rusqlite::Result<ToolCallRow> {
     })
 }
 
-/// The tools that the stages of a run called, in the order in which they ended.
+/// Returns tool calls of a run in the order in which they ended.
 pub(crate) fn tool_calls(
     connection: &Connection,
     run: &RunId,
     page: Page,
-) -> Result<Vec<ToolCallRow>, Fault> {
+) -> Result<Vec<ToolCallRow>, DatabaseError> {
     rows(connection, ("tool_calls", TOOL_CALLS, ""), run, page, tool_call)
 }
 
-/// What each node of a run did, in the order in which the nodes were first come to.
-pub(crate) fn node_totals(connection: &Connection, run: &RunId) -> Result<Vec<NodeTotals>, Fault> {
+/// Returns the totals of each node of a run, in the order in which the nodes were first visited.
+pub(crate) fn node_totals(connection: &Connection, run: &RunId) -> Result<Vec<NodeTotals>, DatabaseError> {
     let mut totals: Vec<NodeTotals> = Vec::new();
-    let mut places: HashMap<String, usize> = HashMap::new();
+    let mut dirs: HashMap<String, usize> = HashMap::new();
     let mut of = |node: String, add: &mut dyn FnMut(&mut NodeTotals)| {
-        let place = *places.entry(node).or_insert_with_key(|node| {
+        let dir = *dirs.entry(node).or_insert_with_key(|node| {
             totals.push(NodeTotals {
                 node: node.clone(),
                 ..NodeTotals::default()
             });
             totals.len() - 1
         });
-        if let Some(totals) = totals.get_mut(place) {
+        if let Some(totals) = totals.get_mut(dir) {
             add(totals);
         }
     };
@@ -242,7 +252,7 @@ pub(crate) fn node_totals(connection: &Connection, run: &RunId) -> Result<Vec<No
     Ok(totals)
 }
 
-/// A table, its columns, and what else must hold.
+/// A table, its columns, and an additional condition.
 type From = (&'static str, &'static str, &'static str);
 
 fn rows<T>(
@@ -251,7 +261,7 @@ fn rows<T>(
     run: &RunId,
     page: Page,
     read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
-) -> Result<Vec<T>, Fault> {
+) -> Result<Vec<T>, DatabaseError> {
     let mut rows = Vec::new();
     each(connection, from, run, page, read, |row| rows.push(row))?;
     Ok(rows)
@@ -265,7 +275,7 @@ fn each<T>(
     page: Page,
     read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
     mut take: impl FnMut(T),
-) -> Result<(), Fault> {
+) -> Result<(), DatabaseError> {
     let select = |order: &str| {
         format!(
             "SELECT {columns} FROM {table} WHERE run = ?1 AND seq > ?2 {more} ORDER BY seq {order} LIMIT ?3"

@@ -1,4 +1,4 @@
-//! What the index tells of runs.
+//! The rows that the index returns.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use orchestra_engine::{ReplayedFrom, RunId, TestedCondition, Timestamp, Usage};
 use serde::{Serialize, Serializer};
 
-/// How a run stands, as its events say.
+/// The status of a run according to its events.
 ///
 /// ```
 /// use orchestra_sessions::SessionStatus;
@@ -19,21 +19,21 @@ use serde::{Serialize, Serializer};
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum SessionStatus {
-    /// It has a folder, and nothing has happened yet.
+    /// The run has a folder, but has not started.
     #[default]
     Accepted,
-    /// It goes on.
+    /// The run is in progress.
     Running,
-    /// It has stopped so that it can be resumed.
+    /// The run has stopped and can be resumed.
     Paused,
-    /// It succeeded.
+    /// The run succeeded.
     Success,
-    /// It failed.
+    /// The run failed.
     Fail,
-    /// Somebody ended it.
+    /// The run was cancelled.
     Cancelled,
-    /// It did not end, but its process is gone. No event tells this, so it is never in the index: whoever has looked at
-    /// the owner's lock says it, by [`Session::owner_is_gone`].
+    /// The run has not ended, but its process is gone. No event reports this, so the index never contains this status.
+    /// A caller that has examined the lock of the owner sets it with [`Session::owner_is_gone`].
     Interrupted,
 }
 
@@ -47,7 +47,7 @@ impl SessionStatus {
         SessionStatus::Cancelled,
     ];
 
-    /// As one word, for machines.
+    /// Returns the machine-readable name.
     pub const fn word(self) -> &'static str {
         match self {
             SessionStatus::Accepted => "accepted",
@@ -60,7 +60,7 @@ impl SessionStatus {
         }
     }
 
-    /// Whether a process should be at it.
+    /// Returns whether a process should be executing the run.
     pub const fn is_open(self) -> bool {
         matches!(self, SessionStatus::Accepted | SessionStatus::Running)
     }
@@ -94,63 +94,63 @@ impl fmt::Display for SessionStatus {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Session {
-    /// Its name.
+    /// The id of the run.
     pub run: RunId,
     /// The name of the pipeline.
     pub name: String,
-    /// The pipeline's goal; may be empty.
+    /// The goal of the pipeline; may be empty.
     pub goal: String,
-    /// The pipeline's file; may be empty.
+    /// The file of the pipeline; may be empty.
     pub file: String,
-    /// The run's folder.
+    /// The folder of the run.
     pub folder: PathBuf,
-    /// How it stands.
+    /// The status.
     pub status: SessionStatus,
-    /// Whether no stage was really run.
+    /// `true` if the run was simulated.
     pub simulated: bool,
-    /// When it began.
+    /// The time at which the run started.
     pub started: Option<Timestamp>,
-    /// When something happened last.
+    /// The time of the last event.
     pub updated: Option<Timestamp>,
-    /// When it ended; a paused run has not.
+    /// The time at which the run ended; `None` for a paused run.
     pub ended: Option<Timestamp>,
-    /// Why it failed or paused, as one word.
+    /// The machine-readable code of the failure or pause.
     pub code: Option<String>,
-    /// Why it failed, paused or was cancelled, in words.
+    /// The human-readable reason of the failure, pause or cancellation.
     pub reason: Option<String>,
-    /// The node at which it failed, or the gate that waits.
+    /// The node at which the run failed, or the gate that waits.
     pub node: Option<String>,
-    /// How often it was opened for writing.
-    pub epoch: u64,
-    /// How many checkpoints it saved.
+    /// The fencing token: the number of times that the run was opened for writing.
+    pub fencing_token: u64,
+    /// The number of checkpoints.
     pub checkpoints: u64,
-    /// The last of them, such as `cp_000012`.
+    /// The last checkpoint, such as `cp_000012`.
     pub checkpoint: Option<String>,
-    /// The checkpoint that it was begun from, where it is a replay.
+    /// The checkpoint from which the run was started if it is a replay.
     pub replayed_from: Option<ReplayedFrom>,
-    /// How often it began anew.
+    /// The number of restarts.
     pub restarts: u64,
-    /// How many attempts at stages began.
+    /// The number of stage attempts that began.
     pub stages: u64,
-    /// How many of them failed.
+    /// The number of failed attempts.
     pub failures: u64,
-    /// How many ran again because the run was interrupted.
+    /// The number of attempts that were repeated because the run was interrupted.
     pub repeats: u64,
-    /// How many ways on were chosen.
+    /// The number of transitions.
     pub transitions: u64,
-    /// How many tools were called.
+    /// The number of tool calls.
     pub tool_calls: u64,
-    /// What all stages used of models.
+    /// The model usage of all stages.
     #[serde(flatten)]
     pub usage: Usage,
-    /// The number of its last event.
+    /// The sequence number of the last event.
     pub events: u64,
-    /// How many lines of `events.jsonl` could not be read, or are of a newer version.
+    /// The number of lines of `events.jsonl` that could not be parsed, or were written by a newer version.
     pub skipped_lines: u64,
 }
 
 impl Session {
-    /// The run as it stands when nobody owns it any more: one that did not end was interrupted.
+    /// Returns the session of a run that no process owns. A run that has not ended becomes interrupted.
     #[must_use]
     pub fn owner_is_gone(mut self) -> Session {
         if self.status.is_open() {
@@ -160,7 +160,7 @@ impl Session {
     }
 }
 
-/// How an attempt at a stage stands.
+/// The state of a stage attempt.
 ///
 /// ```
 /// assert_eq!(orchestra_sessions::StageState::Cancelled.word(), "cancelled");
@@ -169,15 +169,15 @@ impl Session {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum StageState {
-    /// It goes on, or its process is gone and the run was not resumed yet.
+    /// The attempt is in progress, or its process is gone and the run was not resumed yet.
     Running,
-    /// It ended otherwise than by a failure.
+    /// The attempt ended without a failure.
     Completed,
-    /// It failed.
+    /// The attempt failed.
     Failed,
-    /// It was cut short.
+    /// The attempt was cancelled.
     Cancelled,
-    /// The run stopped or was resumed without it.
+    /// The run stopped or was resumed without the attempt.
     Interrupted,
 }
 
@@ -190,7 +190,7 @@ impl StageState {
         StageState::Interrupted,
     ];
 
-    /// As one word, for machines.
+    /// Returns the machine-readable name.
     pub const fn word(self) -> &'static str {
         match self {
             StageState::Running => "running",
@@ -202,7 +202,7 @@ impl StageState {
     }
 }
 
-/// Which of many rows of a run are read.
+/// A page of the rows of a run.
 ///
 /// ```
 /// # use orchestra_engine::Engine;
@@ -226,16 +226,16 @@ impl StageState {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Page {
-    /// The first rows behind an event.
+    /// The first rows after an event.
     After {
-        /// The number of that event; 0 for the beginning.
+        /// The sequence number of that event; 0 for the beginning.
         seq: u64,
-        /// How many rows at most.
+        /// The maximum number of rows.
         most: usize,
     },
     /// The last rows.
     Last {
-        /// How many rows at most.
+        /// The maximum number of rows.
         most: usize,
     },
 }
@@ -247,7 +247,7 @@ impl Page {
     };
 }
 
-/// An attempt at a stage.
+/// A stage attempt.
 ///
 /// ```
 /// # use orchestra_engine::Engine;
@@ -270,45 +270,45 @@ impl Page {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct StageRow {
-    /// The number of the event by which it began.
+    /// The sequence number of the event that began the attempt.
     pub seq: u64,
-    /// The stage.
+    /// The node.
     pub node: String,
-    /// The branch of a parallel block; `None` on the main line.
+    /// The branch of a parallel block; `None` on the main path.
     pub branch: Option<String>,
-    /// How many stages began before it in the run.
+    /// The number of stages that began before it in the run.
     pub index: u64,
-    /// Which visit of the node, from 1.
+    /// The number of the visit of the node, starting at 1.
     pub visit: u32,
-    /// Which attempt of the visit, from 1.
+    /// The number of the attempt in the visit, starting at 1.
     pub attempt: u32,
-    /// Whether it had begun before the run was interrupted.
+    /// `true` if the attempt repeats one that an interruption of the run cut short.
     pub repeat: bool,
-    /// How it stands.
+    /// The state.
     pub state: StageState,
-    /// The outcome word, once it has one.
+    /// The name of the outcome, once there is one.
     pub outcome: Option<String>,
-    /// The label that it preferred.
+    /// The preferred label of the outcome.
     pub preferred_label: Option<String>,
-    /// Why it failed.
+    /// The reason of the failure.
     pub error: Option<String>,
-    /// Whether it is tried again.
+    /// `true` if another attempt follows.
     pub will_retry: bool,
-    /// A summary for people.
+    /// A human-readable summary.
     pub notes: Option<String>,
-    /// When it began; `None` where the event is lost.
+    /// The time at which the attempt began; `None` if the event is lost.
     pub started: Option<Timestamp>,
-    /// When it ended.
+    /// The time at which the attempt ended.
     pub ended: Option<Timestamp>,
-    /// How long it took; written as `duration_ms`.
+    /// The duration; serialized as `duration_ms`.
     #[serde(rename = "duration_ms", serialize_with = "optional_millis")]
     pub duration: Option<Duration>,
-    /// What it used of models.
+    /// The model usage.
     #[serde(flatten)]
     pub usage: Usage,
 }
 
-/// A decision: which way the run went, or that there was none (rule R8).
+/// A transition: the next node that was chosen, or the fact that there was none (rule R8).
 ///
 /// ```
 /// # use orchestra_engine::Engine;
@@ -331,26 +331,26 @@ pub struct StageRow {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct TransitionRow {
-    /// The number of its event.
+    /// The sequence number of the event.
     pub seq: u64,
-    /// When it was decided.
+    /// The time of the decision.
     pub time: Timestamp,
-    /// The branch of a parallel block; `None` on the main line.
+    /// The branch of a parallel block; `None` on the main path.
     pub branch: Option<String>,
-    /// The node whose edges were chosen from.
+    /// The node that was left.
     pub from: String,
-    /// Where the run went; `None` where nothing leads on, and for a parallel block.
+    /// The next node; `None` if no edge leads on, and for a parallel block.
     pub to: Option<String>,
-    /// The rule that decided, as one word; `parallel` for a parallel block.
+    /// The name of the rule that decided; `parallel` for a parallel block.
     pub rule: String,
-    /// How many branches a parallel block has.
+    /// The number of branches of a parallel block.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub branches: Option<u32>,
     /// The conditions that were tested, with the values that they saw.
     pub tested: Vec<TestedCondition>,
 }
 
-/// A tool that a stage called.
+/// A tool call of a stage.
 ///
 /// ```
 /// use orchestra_sessions::SessionIndex;
@@ -368,24 +368,24 @@ pub struct TransitionRow {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct ToolCallRow {
-    /// The number of its event.
+    /// The sequence number of the event.
     pub seq: u64,
-    /// When it ended.
+    /// The time at which the call ended.
     pub time: Timestamp,
-    /// The stage.
+    /// The node.
     pub node: String,
-    /// The branch of a parallel block; `None` on the main line.
+    /// The branch of a parallel block; `None` on the main path.
     pub branch: Option<String>,
-    /// The tool.
+    /// The name of the tool.
     pub tool: String,
-    /// How long it took; written as `duration_ms`.
+    /// The duration; serialized as `duration_ms`.
     #[serde(rename = "duration_ms", serialize_with = "millis")]
     pub duration: Duration,
-    /// Why it failed.
+    /// The reason of the failure.
     pub error: Option<String>,
 }
 
-/// What all attempts at a node did together.
+/// The totals of all attempts at a node.
 ///
 /// ```
 /// # use orchestra_engine::Engine;
@@ -408,25 +408,25 @@ pub struct ToolCallRow {
 pub struct NodeTotals {
     /// The node.
     pub node: String,
-    /// How many attempts began.
+    /// The number of attempts that began.
     pub attempts: u64,
-    /// How many of them failed.
+    /// The number of failed attempts.
     pub failures: u64,
-    /// How many ran again because the run was interrupted.
+    /// The number of attempts that were repeated because the run was interrupted.
     pub repeats: u64,
-    /// How many tools it called.
+    /// The number of tool calls.
     pub tool_calls: u64,
-    /// The latest outcome word.
+    /// The name of the latest outcome.
     pub outcome: Option<String>,
-    /// How long all attempts took together; written as `duration_ms`.
+    /// The total duration of all attempts; serialized as `duration_ms`.
     #[serde(rename = "duration_ms", serialize_with = "millis")]
     pub duration: Duration,
-    /// What they used of models.
+    /// The model usage of all attempts.
     #[serde(flatten)]
     pub usage: Usage,
 }
 
-/// Which runs are wanted.
+/// A filter for [`SessionIndex::list`](crate::SessionIndex::list).
 ///
 /// ```
 /// use orchestra_sessions::{RunFilter, SessionIndex, SessionStatus};
@@ -446,40 +446,40 @@ pub struct RunFilter {
 }
 
 impl RunFilter {
-    /// All runs.
+    /// Returns a filter that matches all runs.
     pub fn all() -> RunFilter {
         RunFilter::default()
     }
 
-    /// Only those that stand so; called again, those that stand in any of these ways.
+    /// Matches runs with this status only. Repeated calls match any of the given statuses.
     #[must_use]
     pub fn status(mut self, status: SessionStatus) -> RunFilter {
         self.statuses.push(status);
         self
     }
 
-    /// Only those of the pipeline of that name.
+    /// Matches runs of the pipeline with this name only.
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> RunFilter {
         self.name = Some(name.into());
         self
     }
 
-    /// Only those that began before a moment.
+    /// Matches runs that started before a time only.
     #[must_use]
     pub fn started_before(mut self, moment: Timestamp) -> RunFilter {
         self.started_before = Some(moment);
         self
     }
 
-    /// Only those that began at a moment or after it.
+    /// Matches runs that started at or after a time only.
     #[must_use]
     pub fn started_after(mut self, moment: Timestamp) -> RunFilter {
         self.started_after = Some(moment);
         self
     }
 
-    /// At most so many, the latest ones.
+    /// Returns the latest `limit` runs only.
     #[must_use]
     pub fn limit(mut self, limit: usize) -> RunFilter {
         self.limit = Some(limit);
@@ -487,7 +487,7 @@ impl RunFilter {
     }
 }
 
-/// Milliseconds, with the microseconds behind the point, as events have them.
+/// Serializes a duration as milliseconds with fractional microseconds, like events do.
 fn millis<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_f64(duration.as_micros() as f64 / 1_000.0)
 }

@@ -1,4 +1,4 @@
-//! The index on its own thread: catches up with the run folders, and answers from the database.
+//! The index on its thread: catches up with the run folders, and answers queries from the database.
 
 use std::collections::BTreeSet;
 use std::io::{self, ErrorKind};
@@ -8,13 +8,13 @@ use std::time::Duration;
 use orchestra_engine::{RunEvent, RunId};
 use rusqlite::Connection;
 
-use crate::database::{Access, Database, Fault};
+use crate::database::{Access, Database, DatabaseError};
 use crate::error::SessionError;
 use crate::folders::{self, Cursor, Events, Folders, Found, Line};
 use crate::rows::Session;
 use crate::tables::{self, Columns};
 
-/// So many events go into one transaction at most, so that others get their turn.
+/// Maximum number of events in one transaction, so that other processes can write in between.
 const MOST_EVENTS: usize = 4_096;
 
 pub(crate) struct Store {
@@ -22,21 +22,21 @@ pub(crate) struct Store {
     pub(crate) database: Database,
 }
 
-/// Which runs are to be up to date.
+/// The runs that must be up to date.
 #[derive(Clone, Copy)]
 pub(crate) enum Which<'w> {
     All,
     These(&'w BTreeSet<RunId>),
 }
 
-/// Which database it is: one that is made anew has another, though its file may have the same number.
+/// Identifies a database. A rebuilt database has another token, though its file may have the same inode number.
 type Token = i64;
 
-/// What is to be caught up with.
+/// The runs to catch up with.
 struct Plan {
-    /// Runs, and how far their events reach at least.
+    /// The runs, each with the minimum offset to reach.
     runs: Vec<(RunId, u64)>,
-    /// The database that is not complete yet, for which all runs are in it.
+    /// The token of a database that is incomplete until all of these runs are in it.
     completes: Option<Token>,
 }
 
@@ -48,8 +48,8 @@ impl Store {
         })
     }
 
-    /// Takes in what the run folders hold beyond what the index knows. When it returns, everything is in that was in the
-    /// folders when it was called.
+    /// Applies the changes in the run folders that are not in the index. On return, the index contains everything that
+    /// was in the folders at the time of the call.
     pub(crate) fn catch_up(&mut self, which: Which<'_>) -> Result<(), SessionError> {
         loop {
             let Plan { mut runs, completes } = self.plan(which)?;
@@ -74,18 +74,18 @@ impl Store {
             if let Some(token) = completes {
                 self.complete(token)?;
             }
-            // The database may have been made anew in between, by this process or another.
+            // This or another process may have recreated the database in between.
             if self.is_complete()? {
                 return Ok(());
             }
         }
     }
 
-    /// Reads from a database that holds all runs.
+    /// Reads from a database that contains all runs.
     pub(crate) fn read<T>(
         &mut self,
         which: Which<'_>,
-        mut read: impl FnMut(&Connection, &Folders) -> Result<T, Fault>,
+        mut read: impl FnMut(&Connection, &Folders) -> Result<T, DatabaseError>,
     ) -> Result<T, SessionError> {
         loop {
             self.catch_up(which)?;
@@ -102,8 +102,8 @@ impl Store {
         }
     }
 
-    /// Says of a database that all runs are in it, if it still is that one: what was planned for one that is gone may not be
-    /// in the one that took its place.
+    /// Marks a database as complete if it is still the one with this token. If it was replaced, the new one may lack
+    /// runs that are not in the plan.
     fn complete(&mut self, token: Token) -> Result<(), SessionError> {
         self.database.transaction(Access::Write, |connection| {
             connection.execute("UPDATE origin SET complete = 1 WHERE token = ?1", [token])?;
@@ -140,7 +140,7 @@ impl Store {
                     let mut statement = connection.prepare_cached("SELECT run, position, stamp FROM runs")?;
                     let mut rows = statement.query([])?;
                     while let Some(row) = rows.next()? {
-                        let mut next = Columns::of(row);
+                        let mut next = Columns::new(row);
                         let run = next.word(|name| RunId::new(name).ok())?;
                         let known = (next.count()?, next.next()?);
                         let found = there.remove(&run);
@@ -167,28 +167,28 @@ impl Plan {
     }
 }
 
-/// The token of a database in which runs may be missing.
-fn incomplete(connection: &Connection) -> Result<Option<Token>, Fault> {
+/// Returns the token of a database in which runs may be missing, or `None` if it is complete.
+fn incomplete(connection: &Connection) -> Result<Option<Token>, DatabaseError> {
     let mut statement = connection.prepare_cached("SELECT complete, token FROM origin")?;
     let (complete, token): (bool, Token) = statement.query_row([], |row| Ok((row.get(0)?, row.get(1)?)))?;
     Ok((!complete).then_some(token))
 }
 
-/// Takes in what one run's folder holds, up to a place in its events and as much as there is room for; gives whether it is
-/// done. Whoever wrote the events, and whoever has taken in those before, they are taken in once.
+/// Applies the content of one run folder up to `target`, limited to `room` events. Returns whether it is done. Each
+/// event is applied once, whichever process wrote it or applied the events before it.
 fn catch_up_with(
     connection: &Connection,
     folders: &Folders,
     run: &RunId,
     target: u64,
     room: &mut usize,
-) -> Result<bool, Fault> {
+) -> Result<bool, DatabaseError> {
     let Some(found) = folders.find(run) else {
         tables::remove(connection, run)?;
         return Ok(true);
     };
     let known = tables::cursor(connection, run)?;
-    // A folder that cannot be read now must not keep the others out; it is tried again the next time.
+    // A folder that cannot be read must not block the others; it is tried again next time.
     let Ok(start) = begin(run, &found, known) else {
         return Ok(true);
     };
@@ -210,7 +210,7 @@ fn catch_up_with(
         let event = match events.next() {
             Ok(None) | Err(_) => break,
             Ok(Some(Line::TooLong)) => None,
-            // A line that only a newer version can read is taken in when that version makes the index anew.
+            // A line that only a newer version understands is applied when that version rebuilds the index.
             Ok(Some(Line::Whole(line))) => RunEvent::from_json(line).ok(),
         };
         *room -= 1;
@@ -229,11 +229,11 @@ fn catch_up_with(
     Ok(whole)
 }
 
-/// Where the events of a run are taken up.
+/// The position from which the events of a run are applied.
 enum Start {
-    /// Behind those that are known.
+    /// After the events that are known.
     Behind(Events),
-    /// At the first: the run is new, or its files are not those of which something is known.
+    /// From the beginning: the run is new, or its files differ from the known ones.
     Anew(Box<Session>, Events),
 }
 
@@ -267,10 +267,10 @@ mod tests {
 
     #[test]
     fn what_was_planned_for_a_database_does_not_complete_the_next_one() {
-        let place = tempfile::tempdir().unwrap();
-        write_run(&place.path().join("nightly"));
-        let mut store = Store::new(place.path(), Duration::from_secs(30)).unwrap();
-        let mut other = Store::new(place.path(), Duration::from_secs(30)).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        write_run(&dir.path().join("nightly"));
+        let mut store = Store::new(dir.path(), Duration::from_secs(30)).unwrap();
+        let mut other = Store::new(dir.path(), Duration::from_secs(30)).unwrap();
         let plan = store.plan(Which::All).unwrap();
         other.database.discard().unwrap();
         store.complete(plan.completes.unwrap()).unwrap();
@@ -282,12 +282,12 @@ mod tests {
 
     #[test]
     fn an_index_in_memory_tells_what_the_folders_hold() {
-        let place = tempfile::tempdir().unwrap();
-        let folder = place.path().join("nightly");
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("nightly");
         write_run(&folder);
         let mut store = Store {
-            folders: Folders::new(place.path().to_owned()),
-            database: Database::in_memory(place.path()),
+            folders: Folders::new(dir.path().to_owned()),
+            database: Database::in_memory(dir.path()),
         };
         let mut list = || {
             let list = |connection: &Connection, folders: &Folders| {
@@ -300,9 +300,9 @@ mod tests {
         let failed = r#"{"schema":"orchestra.event/1","seq":2,"time":"2026-11-21T15:30:00.043Z","run":"nightly","event":"PipelineFailed","error":"no","failure":null,"duration_ms":1}"#;
         std::fs::write(folder.join("events.jsonl"), format!("{STARTED}\n{failed}\n")).unwrap();
         assert_eq!(list()[0].status, SessionStatus::Fail);
-        // A rebuild drops what it knows, and nothing is left on the disk.
+        // Discarding removes all data, and nothing is left on disk.
         store.database.discard().unwrap();
-        let names: Vec<_> = std::fs::read_dir(place.path())
+        let names: Vec<_> = std::fs::read_dir(dir.path())
             .unwrap()
             .map(|e| e.unwrap().file_name())
             .collect();

@@ -1,28 +1,30 @@
-//! The tables: what stands in them, and how a run gets in.
+//! The tables of the database, and writing a run to them.
 
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, named_params, params};
 
 use orchestra_engine::{ReplayedFrom, RunId, TestedCondition, Timestamp, Usage};
 
-use crate::database::Fault;
+use crate::database::DatabaseError;
 use crate::fold::{Change, Ended};
 use crate::folders::{Cursor, Found};
 use crate::rows::{Session, SessionStatus, StageState};
 
-/// Raised whenever the tables or the fold change; a database of another version is made anew.
-pub(crate) const VERSION: i64 = 2;
+/// The schema version. It is incremented whenever the tables or the fold change; a database of another version is
+/// rebuilt.
+pub(crate) const VERSION: i64 = 3;
 
-/// By which version the database was made, and as which file.
+/// Selects the version and the file number with which the database was created.
 pub(crate) const ORIGIN: &str = "SELECT version, made_as FROM origin";
 
-/// Times are milliseconds since 1970, durations microseconds. Rows of a run lie together, in the order of its events.
+/// The schema. Times are milliseconds since 1970, durations are microseconds. The rows of a run are stored together, in
+/// the order of its events.
 pub(crate) const TABLES: &str = "
 CREATE TABLE origin (version INTEGER NOT NULL, made_as INTEGER NOT NULL, token INTEGER NOT NULL, complete INTEGER NOT NULL);
 CREATE TABLE runs (
     run TEXT PRIMARY KEY, elsewhere INTEGER NOT NULL, name TEXT NOT NULL, goal TEXT NOT NULL, file TEXT NOT NULL,
     status TEXT NOT NULL, simulated INTEGER NOT NULL, started INTEGER, updated INTEGER, ended INTEGER,
     code TEXT, reason TEXT, node TEXT,
-    epoch INTEGER NOT NULL, checkpoints INTEGER NOT NULL, checkpoint TEXT,
+    fencing_token INTEGER NOT NULL, checkpoints INTEGER NOT NULL, checkpoint TEXT,
     replayed_run TEXT, replayed_checkpoint TEXT, restarts INTEGER NOT NULL,
     stages INTEGER NOT NULL, failures INTEGER NOT NULL, repeats INTEGER NOT NULL,
     transitions INTEGER NOT NULL, tool_calls INTEGER NOT NULL,
@@ -53,11 +55,11 @@ CREATE TABLE tool_calls (
 
 /// The columns of a run, in the order in which [`session`] reads them.
 pub(crate) const SESSION: &str = "run, elsewhere, name, goal, file, status, simulated, started, updated, ended, \
-    code, reason, node, epoch, checkpoints, checkpoint, replayed_run, replayed_checkpoint, restarts, \
+    code, reason, node, fencing_token, checkpoints, checkpoint, replayed_run, replayed_checkpoint, restarts, \
     stages, failures, repeats, transitions, tool_calls, input_tokens, output_tokens, cost_micros, \
     events, skipped_lines";
 
-/// SQLite's numbers have a sign; what is larger than they can be becomes the largest.
+/// Converts a number to SQLite's signed integer. Larger numbers saturate.
 pub(crate) fn int(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
@@ -73,7 +75,7 @@ pub(crate) struct Columns<'r, 's> {
 }
 
 impl<'r, 's> Columns<'r, 's> {
-    pub(crate) fn of(row: &'r Row<'s>) -> Columns<'r, 's> {
+    pub(crate) fn new(row: &'r Row<'s>) -> Columns<'r, 's> {
         Columns { row, at: 0 }
     }
 
@@ -107,16 +109,16 @@ impl<'r, 's> Columns<'r, 's> {
         })
     }
 
-    /// A word that stands for something.
+    /// Reads a text column and converts it with `of`.
     pub(crate) fn word<T>(&mut self, of: impl FnOnce(&str) -> Option<T>) -> rusqlite::Result<T> {
         let word: String = self.next()?;
         of(&word).ok_or_else(|| rusqlite::Error::InvalidColumnName(word))
     }
 }
 
-/// A run, and whether its folder lies elsewhere; the folder itself is left open.
+/// Reads a run, and whether its folder is elsewhere. The caller must set the folder.
 pub(crate) fn session(row: &Row<'_>) -> rusqlite::Result<(Session, bool)> {
-    let mut next = Columns::of(row);
+    let mut next = Columns::new(row);
     let run = next.word(|name| RunId::new(name).ok())?;
     let elsewhere = next.next()?;
     let session = Session {
@@ -137,7 +139,7 @@ pub(crate) fn session(row: &Row<'_>) -> rusqlite::Result<(Session, bool)> {
         code: next.next()?,
         reason: next.next()?,
         node: next.next()?,
-        epoch: next.count()?,
+        fencing_token: next.count()?,
         checkpoints: next.count()?,
         checkpoint: next.next()?,
         replayed_from: match (next.next()?, next.next()?) {
@@ -157,12 +159,12 @@ pub(crate) fn session(row: &Row<'_>) -> rusqlite::Result<(Session, bool)> {
     Ok((session, elsewhere))
 }
 
-/// How far a run was read, and the stamp that its manifest had.
-pub(crate) fn cursor(connection: &Connection, run: &RunId) -> Result<Option<(Cursor, i64)>, Fault> {
+/// Returns the cursor of a run and the stamp of its manifest.
+pub(crate) fn cursor(connection: &Connection, run: &RunId) -> Result<Option<(Cursor, i64)>, DatabaseError> {
     let sql = "SELECT position, tail_length, tail, stamp FROM runs WHERE run = ?1";
     let mut statement = connection.prepare_cached(sql)?;
     let found = statement.query_row([&**run], |row| {
-        let mut next = Columns::of(row);
+        let mut next = Columns::new(row);
         let cursor = Cursor {
             offset: next.count()?,
             tail_length: next.count()?,
@@ -173,14 +175,14 @@ pub(crate) fn cursor(connection: &Connection, run: &RunId) -> Result<Option<(Cur
     Ok(found.optional()?)
 }
 
-/// A run as it was left.
-pub(crate) fn load(connection: &Connection, run: &RunId) -> Result<Session, Fault> {
+/// Loads the stored state of a run.
+pub(crate) fn load(connection: &Connection, run: &RunId) -> Result<Session, DatabaseError> {
     let mut statement = connection.prepare_cached(&format!("SELECT {SESSION} FROM runs WHERE run = ?1"))?;
     Ok(statement.query_row([&**run], session)?.0)
 }
 
-/// Leaves nothing of a run.
-pub(crate) fn remove(connection: &Connection, run: &RunId) -> Result<(), Fault> {
+/// Removes all rows of a run.
+pub(crate) fn remove(connection: &Connection, run: &RunId) -> Result<(), DatabaseError> {
     for table in ["runs", "stages", "transitions", "tool_calls"] {
         connection
             .prepare_cached(&format!("DELETE FROM {table} WHERE run = ?1"))?
@@ -189,19 +191,19 @@ pub(crate) fn remove(connection: &Connection, run: &RunId) -> Result<(), Fault> 
     Ok(())
 }
 
-/// Writes a run as it stands, and how far it was read.
+/// Stores the state of a run and its cursor.
 pub(crate) fn save(
     connection: &Connection,
     session: &Session,
     found: &Found,
     cursor: Cursor,
-) -> Result<(), Fault> {
+) -> Result<(), DatabaseError> {
     let run = &*session.run;
     let replayed = session.replayed_from.as_ref();
     connection
         .prepare_cached(&format!(
             "INSERT OR REPLACE INTO runs ({SESSION}, stamp, position, tail_length, tail) VALUES (:run, :elsewhere, :name, :goal, :file, :status, :simulated, \
-             :started, :updated, :ended, :code, :reason, :node, :epoch, :checkpoints, :checkpoint, \
+             :started, :updated, :ended, :code, :reason, :node, :fencing_token, :checkpoints, :checkpoint, \
              :replayed_run, :replayed_checkpoint, :restarts, :stages, :failures, :repeats, :transitions, :tool_calls, \
              :input_tokens, :output_tokens, :cost_micros, :events, :skipped_lines, \
              :stamp, :position, :tail_length, :tail)"
@@ -220,7 +222,7 @@ pub(crate) fn save(
             ":code": session.code,
             ":reason": session.reason,
             ":node": session.node,
-            ":epoch": int(session.epoch),
+            ":fencing_token": int(session.fencing_token),
             ":checkpoints": int(session.checkpoints),
             ":checkpoint": session.checkpoint,
             ":replayed_run": replayed.map(|from| &from.run),
@@ -244,8 +246,8 @@ pub(crate) fn save(
     Ok(())
 }
 
-/// Writes what the events of one run change. SQLite is told to look for open stages among the open ones: it cannot know that
-/// they are few, and would look through the whole run.
+/// Writes the changes of the events of one run. The statements force the index `open_stages`: SQLite cannot know that
+/// few stages are open, and would scan the whole run.
 pub(crate) struct Writer<'c> {
     run: RunId,
     began: CachedStatement<'c>,
@@ -257,7 +259,7 @@ pub(crate) struct Writer<'c> {
 }
 
 impl<'c> Writer<'c> {
-    pub(crate) fn new(connection: &'c Connection, run: RunId) -> Result<Writer<'c>, Fault> {
+    pub(crate) fn new(connection: &'c Connection, run: RunId) -> Result<Writer<'c>, DatabaseError> {
         Ok(Writer {
             run,
             began: connection.prepare_cached(
@@ -265,7 +267,8 @@ impl<'c> Writer<'c> {
                  input_tokens, output_tokens, cost_micros) \
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 'running', 0, ?9, 0, 0, 0)",
             )?,
-            // Between a stop and a restart of the run, the same attempt may stand there twice; the one that goes on is meant.
+            // Between an interruption and the restart of a run, the same attempt may have two rows. The latest one is
+            // meant.
             ended: connection.prepare_cached(
                 "UPDATE stages SET state = :state, outcome = :outcome, preferred_label = :preferred_label, error = :error, \
                  will_retry = :will_retry, notes = :notes, ended = :ended, duration = :duration, \
@@ -294,8 +297,8 @@ impl<'c> Writer<'c> {
         })
     }
 
-    /// Writes a change that an event makes.
-    pub(crate) fn write(&mut self, seq: u64, at: Timestamp, change: Change<'_>) -> Result<(), Fault> {
+    /// Writes the change of one event.
+    pub(crate) fn write(&mut self, seq: u64, at: Timestamp, change: Change<'_>) -> Result<(), DatabaseError> {
         let run = &*self.run;
         let seq = int(seq);
         match change {
@@ -343,7 +346,7 @@ impl<'c> Writer<'c> {
         Ok(())
     }
 
-    fn ended(&mut self, seq: i64, at: Timestamp, ended: &Ended<'_>) -> Result<(), Fault> {
+    fn ended(&mut self, seq: i64, at: Timestamp, ended: &Ended<'_>) -> Result<(), DatabaseError> {
         let run = &*self.run;
         let changed = self.ended.execute(named_params! {
             ":run": run,
@@ -366,7 +369,7 @@ impl<'c> Writer<'c> {
         if changed > 0 {
             return Ok(());
         }
-        // Its beginning is lost, or was not to be read.
+        // The event of its beginning is lost or could not be read.
         self.ended_alone.execute(named_params! {
             ":run": run,
             ":seq": seq,
@@ -395,7 +398,7 @@ fn micros(duration: std::time::Duration) -> i64 {
     i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
 }
 
-fn written(tested: &[TestedCondition]) -> Result<String, Fault> {
+fn written(tested: &[TestedCondition]) -> Result<String, DatabaseError> {
     match tested {
         [] => Ok("[]".to_owned()),
         tested => Ok(serde_json::to_string(tested)
@@ -403,7 +406,7 @@ fn written(tested: &[TestedCondition]) -> Result<String, Fault> {
     }
 }
 
-/// The state of a word.
+/// Parses the name of a stage state.
 pub(crate) fn stage_state(word: &str) -> Option<StageState> {
     StageState::ALL.into_iter().find(|state| state.word() == word)
 }

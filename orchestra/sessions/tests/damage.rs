@@ -1,4 +1,4 @@
-//! The database damaged, replaced, taken away; and run folders as crashes leave them.
+//! Databases that are damaged, replaced or removed, and run folders as crashes leave them.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod support;
@@ -13,53 +13,48 @@ use serde_json::{Value, json};
 use support::*;
 use tempfile::TempDir;
 
-/// Three runs, and what an index says of them.
+/// Three runs, and the content of an index of them.
 fn runs() -> (TempDir, Value) {
-    let place = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
     for (n, run) in ["one", "two", "three"].into_iter().enumerate() {
-        let mut run = WrittenRun::new(place.path(), run);
+        let mut run = WrittenRun::new(dir.path(), run);
         for event in 0..20 + 15 * n as u64 {
             run.tell_nth(event);
         }
     }
-    let expected = from_scratch(place.path());
+    let expected = from_scratch(dir.path());
     assert_eq!(expected.as_array().unwrap().len(), 3);
-    (place, expected)
+    (dir, expected)
 }
 
-/// The index is closed, its file is changed, and whoever opens it next finds everything.
-fn recovers(place: &Path, expected: &Value, what: &str, change: impl FnOnce(&Path)) {
-    change(&database(place));
-    let index = SessionIndex::open(place).unwrap();
+/// Changes the file of the closed index and checks that an index that is opened afterwards has the expected content.
+fn recovers(dir: &Path, expected: &Value, what: &str, change: impl FnOnce(&Path)) {
+    change(&database(dir));
+    let index = SessionIndex::open(dir).unwrap();
     assert!(content(&index) == *expected, "{what}: the content differs");
 }
 
 #[test]
 fn a_database_cut_short_at_any_length_is_made_anew() {
-    let (place, expected) = runs();
-    let whole = fs::read(database(place.path())).unwrap();
+    let (dir, expected) = runs();
+    let whole = fs::read(database(dir.path())).unwrap();
     assert!(whole.len() > 20_000);
     // Every length within the header and around the ends of pages.
     let lengths = (0..=whole.len()).filter(|length| *length <= 110 || (length + 1) % 1_024 <= 2);
     for length in lengths {
-        recovers(
-            place.path(),
-            &expected,
-            &format!("cut to {length} bytes"),
-            |file| {
-                fs::write(file, &whole[..length]).unwrap();
-            },
-        );
+        recovers(dir.path(), &expected, &format!("cut to {length} bytes"), |file| {
+            fs::write(file, &whole[..length]).unwrap();
+        });
     }
 }
 
 #[test]
 fn a_header_that_is_wrong_in_any_byte_does_no_harm() {
-    let (place, expected) = runs();
+    let (dir, expected) = runs();
     for at in 0..100 {
         for mask in [0x01, 0xff] {
             recovers(
-                place.path(),
+                dir.path(),
                 &expected,
                 &format!("byte {at} changed by {mask:#x}"),
                 |file| {
@@ -74,14 +69,14 @@ fn a_header_that_is_wrong_in_any_byte_does_no_harm() {
 
 #[test]
 fn what_is_no_database_of_ours_is_replaced() {
-    let (place, expected) = runs();
+    let (dir, expected) = runs();
     let sql = |sql: &'static str| {
         move |file: &Path| {
             let _ = fs::remove_file(file);
             Connection::open(file).unwrap().execute_batch(sql).unwrap();
         }
     };
-    let recovers = |what: &str, change: &dyn Fn(&Path)| recovers(place.path(), &expected, what, change);
+    let recovers = |what: &str, change: &dyn Fn(&Path)| recovers(dir.path(), &expected, what, change);
     recovers("a text", &|file| fs::write(file, "not a database").unwrap());
     recovers("garbage", &|file| fs::write(file, vec![0xa5; 50_000]).unwrap());
     recovers("zeros", &|file| fs::write(file, vec![0; 50_000]).unwrap());
@@ -98,7 +93,10 @@ fn what_is_no_database_of_ours_is_replaced() {
     for (what, damage) in [
         ("an older version", "PRAGMA user_version = 0"),
         ("a table that is missing", "DROP TABLE stages"),
-        ("a column that is missing", "ALTER TABLE runs DROP COLUMN epoch"),
+        (
+            "a column that is missing",
+            "ALTER TABLE runs DROP COLUMN fencing_token",
+        ),
         ("a value of a wrong kind", "UPDATE runs SET stages = 'many'"),
         ("a number out of range", "UPDATE stages SET visit = -1"),
         ("a word that is none", "UPDATE runs SET status = 'lost'"),
@@ -120,8 +118,8 @@ fn what_is_no_database_of_ours_is_replaced() {
 
 #[test]
 fn a_database_of_a_newer_version_is_left_alone_unless_it_is_to_be_rebuilt() {
-    let (place, expected) = runs();
-    let file = database(place.path());
+    let (dir, expected) = runs();
+    let file = database(dir.path());
     let connection = Connection::open(&file).unwrap();
     connection
         .execute_batch(
@@ -130,14 +128,14 @@ fn a_database_of_a_newer_version_is_left_alone_unless_it_is_to_be_rebuilt() {
         .unwrap();
     drop(connection);
     let before = fs::read(&file).unwrap();
-    let index = SessionIndex::open(place.path()).unwrap();
+    let index = SessionIndex::open(dir.path()).unwrap();
     let error = index.list(&RunFilter::all()).unwrap_err();
     assert!(
         matches!(
             error,
             SessionError::Newer {
                 found: 99,
-                known: 2,
+                known: 3,
                 ..
             }
         ),
@@ -151,11 +149,11 @@ fn a_database_of_a_newer_version_is_left_alone_unless_it_is_to_be_rebuilt() {
 
 #[test]
 fn something_that_cannot_be_replaced_is_an_error_that_names_it() {
-    let (place, expected) = runs();
-    let file = database(place.path());
+    let (dir, expected) = runs();
+    let file = database(dir.path());
     fs::remove_file(&file).unwrap();
     fs::create_dir(&file).unwrap();
-    let index = SessionIndex::open(place.path()).unwrap();
+    let index = SessionIndex::open(dir.path()).unwrap();
     let error = index.list(&RunFilter::all()).unwrap_err();
     assert!(
         matches!(&error, SessionError::Io { path, .. } if *path == fs::canonicalize(&file).unwrap()),
@@ -167,17 +165,17 @@ fn something_that_cannot_be_replaced_is_an_error_that_names_it() {
 
 #[test]
 fn a_copy_that_is_put_back_does_not_hide_what_came_after_it() {
-    let (place, _) = runs();
-    let file = database(place.path());
-    let copy = place.path().join("copy");
+    let (dir, _) = runs();
+    let file = database(dir.path());
+    let copy = dir.path().join("copy");
     fs::copy(&file, &copy).unwrap();
-    let mut run = WrittenRun::new(place.path(), "later");
+    let mut run = WrittenRun::new(dir.path(), "later");
     run.tell(started_run());
-    let later = content(&SessionIndex::open(place.path()).unwrap());
+    let later = content(&SessionIndex::open(dir.path()).unwrap());
     fs::rename(&copy, &file).unwrap();
-    let index = SessionIndex::open(place.path()).unwrap();
+    let index = SessionIndex::open(dir.path()).unwrap();
     assert_eq!(content(&index), later);
-    // While it is open, too.
+    // Also while it is open.
     fs::write(&copy, "nonsense").unwrap();
     fs::rename(&copy, &file).unwrap();
     assert_eq!(content(&index), later);
@@ -185,11 +183,11 @@ fn a_copy_that_is_put_back_does_not_hide_what_came_after_it() {
 
 #[test]
 fn a_database_that_is_taken_away_while_it_is_open_is_made_anew() {
-    let place = tempfile::tempdir().unwrap();
-    let index = SessionIndex::open(place.path()).unwrap();
-    let file = database(place.path());
+    let dir = tempfile::tempdir().unwrap();
+    let index = SessionIndex::open(dir.path()).unwrap();
+    let file = database(dir.path());
     let listener = index.listener();
-    let mut run = WrittenRun::new(place.path(), "nightly");
+    let mut run = WrittenRun::new(dir.path(), "nightly");
     index.accept(&run.folder).unwrap();
     let endings = ["", "-wal", "-shm"];
     for n in 0..80 {
@@ -203,7 +201,7 @@ fn a_database_that_is_taken_away_while_it_is_open_is_made_anew() {
             fs::remove_file(path).unwrap();
         }
         if n % 3 == 0 {
-            let _ = fs::remove_file(place.path().join(".sessions.lock"));
+            let _ = fs::remove_file(dir.path().join(".sessions.lock"));
         }
         listener(&run.tell(log("plan")));
         index.flush().unwrap();
@@ -215,13 +213,13 @@ fn a_database_that_is_taken_away_while_it_is_open_is_made_anew() {
     }
     let live = content(&index);
     drop(index);
-    assert_eq!(live, from_scratch(place.path()));
+    assert_eq!(live, from_scratch(dir.path()));
 }
 
 #[test]
 fn random_damage_is_survived_and_a_rebuild_mends_it() {
-    let (place, expected) = runs();
-    let whole = fs::read(database(place.path())).unwrap();
+    let (dir, expected) = runs();
+    let whole = fs::read(database(dir.path())).unwrap();
     let mut random = 7_u64;
     let mut next = |below: usize| {
         random = random
@@ -236,8 +234,8 @@ fn random_damage_is_survived_and_a_rebuild_mends_it() {
             let at = next(bytes.len());
             bytes[at] = next(256) as u8;
         }
-        fs::write(database(place.path()), &bytes).unwrap();
-        let index = SessionIndex::open(place.path()).unwrap();
+        fs::write(database(dir.path()), &bytes).unwrap();
+        let index = SessionIndex::open(dir.path()).unwrap();
         for session in index.list(&RunFilter::all()).unwrap() {
             index.stages(&session.run).unwrap();
             index.transitions(&session.run).unwrap();
@@ -252,12 +250,12 @@ fn random_damage_is_survived_and_a_rebuild_mends_it() {
 
 #[test]
 fn another_process_that_holds_the_database_too_long_is_an_error_and_later_none() {
-    let (place, expected) = runs();
-    let index = SessionIndex::open_patiently(place.path(), Duration::from_millis(50)).unwrap();
+    let (dir, expected) = runs();
+    let index = SessionIndex::open_patiently(dir.path(), Duration::from_millis(50)).unwrap();
     assert_eq!(content(&index), expected);
-    let mut run = WrittenRun::new(place.path(), "later");
+    let mut run = WrittenRun::new(dir.path(), "later");
     run.tell(started_run());
-    let holder = Connection::open(database(place.path())).unwrap();
+    let holder = Connection::open(database(dir.path())).unwrap();
     holder.execute_batch("BEGIN IMMEDIATE").unwrap();
     let error = index.accept(&run.folder).unwrap_err();
     assert!(
@@ -270,7 +268,7 @@ fn another_process_that_holds_the_database_too_long_is_an_error_and_later_none()
     index.flush().unwrap();
     assert_eq!(index.run("later").unwrap().status, SessionStatus::Success);
 
-    let gate = fs::File::open(place.path().join(".sessions.lock")).unwrap();
+    let gate = fs::File::open(dir.path().join(".sessions.lock")).unwrap();
     gate.lock().unwrap();
     assert_eq!(index.run("later").unwrap_err().code(), "session_busy");
     drop(gate);
@@ -279,15 +277,15 @@ fn another_process_that_holds_the_database_too_long_is_an_error_and_later_none()
 
 #[test]
 fn events_are_taken_in_once_however_they_come() {
-    let place = tempfile::tempdir().unwrap();
-    let index = SessionIndex::open(place.path()).unwrap();
-    let other = SessionIndex::open(place.path()).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let index = SessionIndex::open(dir.path()).unwrap();
+    let other = SessionIndex::open(dir.path()).unwrap();
     let listener = index.listener();
-    let mut run = WrittenRun::new(place.path(), "nightly");
+    let mut run = WrittenRun::new(dir.path(), "nightly");
     for n in 0..60 {
         let event = run.tell_nth(n);
         match n % 4 {
-            // Told twice, by another index too, or not at all.
+            // Notify twice, through another index too, or not at all.
             0 => {
                 listener(&event);
                 listener(&event);
@@ -302,14 +300,14 @@ fn events_are_taken_in_once_however_they_come() {
     assert_eq!(live[0]["session"]["events"], 60);
     assert_eq!(content(&other), live);
     drop((index, other));
-    assert_eq!(live, from_scratch(place.path()));
+    assert_eq!(live, from_scratch(dir.path()));
 }
 
 #[test]
 fn an_event_that_is_not_written_is_not_in_the_index() {
-    let place = tempfile::tempdir().unwrap();
-    let index = SessionIndex::open(place.path()).unwrap();
-    let mut run = WrittenRun::new(place.path(), "nightly");
+    let dir = tempfile::tempdir().unwrap();
+    let index = SessionIndex::open(dir.path()).unwrap();
+    let mut run = WrittenRun::new(dir.path(), "nightly");
     run.tell(started_run());
     index.listener()(&run.next(ended_run()));
     index.flush().unwrap();
@@ -318,9 +316,9 @@ fn an_event_that_is_not_written_is_not_in_the_index() {
 
 #[test]
 fn a_line_that_is_not_whole_is_taken_in_when_it_is() {
-    let place = tempfile::tempdir().unwrap();
-    let index = SessionIndex::open(place.path()).unwrap();
-    let mut run = WrittenRun::new(place.path(), "nightly");
+    let dir = tempfile::tempdir().unwrap();
+    let index = SessionIndex::open(dir.path()).unwrap();
+    let mut run = WrittenRun::new(dir.path(), "nightly");
     run.tell(started_run());
     let line = serde_json::to_vec(&run.next(ended_run())).unwrap();
     let (head, tail) = line.split_at(line.len() / 2);
@@ -335,8 +333,8 @@ fn a_line_that_is_not_whole_is_taken_in_when_it_is() {
 
 #[test]
 fn lines_that_cannot_be_read_are_passed_over_and_counted() {
-    let place = tempfile::tempdir().unwrap();
-    let mut run = WrittenRun::new(place.path(), "nightly");
+    let dir = tempfile::tempdir().unwrap();
+    let mut run = WrittenRun::new(dir.path(), "nightly");
     run.tell(started_run());
     run.raw(b"\n{\"torn\n\xff\xfe\n");
     let newer = serde_json::to_string(&run.next(ended_run())).unwrap();
@@ -347,11 +345,11 @@ fn lines_that_cannot_be_read_are_passed_over_and_counted() {
         "event": "StageLog", "node": "a", "message": "",
     });
     run.raw(format!("{huge}\n").as_bytes());
-    // A line that is longer than anything the engine writes.
+    // A line that is longer than any line of the engine.
     run.raw(&vec![b'x'; 17 << 20]);
     run.raw(b"\n");
     run.tell(began("build", 1, 1));
-    let index = SessionIndex::open(place.path()).unwrap();
+    let index = SessionIndex::open(dir.path()).unwrap();
     let session = index.run("nightly").unwrap();
     assert_eq!((session.skipped_lines, session.events, session.stages), (6, 3, 1));
     run.tell(ended_run());
@@ -362,19 +360,19 @@ fn lines_that_cannot_be_read_are_passed_over_and_counted() {
     );
     let live = content(&index);
     drop(index);
-    assert_eq!(live, from_scratch(place.path()));
+    assert_eq!(live, from_scratch(dir.path()));
 }
 
 #[test]
 fn events_that_a_crash_took_back_are_taken_back_here_too() {
-    let place = tempfile::tempdir().unwrap();
-    let index = SessionIndex::open(place.path()).unwrap();
-    let mut run = WrittenRun::new(place.path(), "nightly");
+    let dir = tempfile::tempdir().unwrap();
+    let index = SessionIndex::open(dir.path()).unwrap();
+    let mut run = WrittenRun::new(dir.path(), "nightly");
     for n in 0..30 {
         run.tell_nth(n);
     }
     assert_eq!(index.run("nightly").unwrap().events, 30);
-    // The last lines never reached the disk; what comes in their place is as long.
+    // The last lines never reached the disk; other lines of the same length replace them.
     let events = run.folder.join("events.jsonl");
     let text = fs::read_to_string(&events).unwrap();
     let kept: Vec<&str> = text.lines().take(25).collect();
@@ -394,14 +392,14 @@ fn events_that_a_crash_took_back_are_taken_back_here_too() {
     let live = content(&index);
     assert_eq!(live[0]["session"]["events"], 30);
     drop(index);
-    assert_eq!(live, from_scratch(place.path()));
+    assert_eq!(live, from_scratch(dir.path()));
 }
 
 #[test]
 fn events_that_a_new_owner_copied_to_a_new_file_are_known_again() {
-    let place = tempfile::tempdir().unwrap();
-    let index = SessionIndex::open(place.path()).unwrap();
-    let mut run = WrittenRun::new(place.path(), "nightly");
+    let dir = tempfile::tempdir().unwrap();
+    let index = SessionIndex::open(dir.path()).unwrap();
+    let mut run = WrittenRun::new(dir.path(), "nightly");
     for n in 0..30 {
         run.tell_nth(n);
     }
@@ -411,19 +409,19 @@ fn events_that_a_new_owner_copied_to_a_new_file_are_known_again() {
     fs::copy(&events, &copy).unwrap();
     fs::rename(&copy, &events).unwrap();
     assert_eq!(content(&index), before);
-    // What the owner of before still writes goes nowhere.
+    // Later writes of the previous owner have no effect.
     run.tell(ended_run());
     assert_eq!(content(&index), before);
 }
 
 #[test]
 fn a_long_run_is_taken_in_by_several_transactions() {
-    let place = tempfile::tempdir().unwrap();
-    let mut run = WrittenRun::new(place.path(), "nightly");
+    let dir = tempfile::tempdir().unwrap();
+    let mut run = WrittenRun::new(dir.path(), "nightly");
     for n in 0..9_000 {
         run.tell_nth(n);
     }
-    let index = SessionIndex::open(place.path()).unwrap();
+    let index = SessionIndex::open(dir.path()).unwrap();
     let session = index.run("nightly").unwrap();
     assert_eq!(session.events, 9_000);
     assert_eq!(
@@ -444,7 +442,7 @@ fn a_long_run_is_taken_in_by_several_transactions() {
 #[cfg(target_os = "linux")]
 #[test]
 fn where_nothing_can_be_written_the_index_is_made_in_memory() {
-    // Nobody can make files there, whoever the tests run as.
+    // Nobody can create files there, not even root.
     let index = SessionIndex::open("/sys/kernel").unwrap();
     assert!(index.list(&RunFilter::all()).unwrap().is_empty());
 }

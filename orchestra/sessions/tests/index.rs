@@ -1,4 +1,4 @@
-//! What the index tells of runs, through the door that the command line uses.
+//! The content of the index, through the API that the command line uses.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod support;
@@ -24,8 +24,8 @@ fn pipeline(text: &str) -> Pipeline {
 
 #[tokio::test]
 async fn a_run_of_the_engine_is_listed_with_its_path_and_why() {
-    let place = tempfile::tempdir().unwrap();
-    let index = SessionIndex::open(place.path()).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let index = SessionIndex::open(dir.path()).unwrap();
     let text = r#"digraph release { goal="ship it"
         start -> check [label="go"]
         check [type=tool, tool_command="exit 1", max_retries=1, retry_initial_delay="1ms"]
@@ -34,7 +34,7 @@ async fn a_run_of_the_engine_is_listed_with_its_path_and_why() {
         mend [type=tool, tool_command="true"]
         mend -> exit }"#;
     let engine = Engine::builder()
-        .runs_dir(place.path())
+        .runs_dir(dir.path())
         .on_event(index.listener())
         .build()
         .unwrap();
@@ -53,7 +53,7 @@ async fn a_run_of_the_engine_is_listed_with_its_path_and_why() {
     assert!(session.started <= session.ended && session.ended == session.updated);
     assert_eq!(
         session.folder,
-        fs::canonicalize(place.path().join("nightly")).unwrap()
+        fs::canonicalize(dir.path().join("nightly")).unwrap()
     );
 
     let stages = index.stages("nightly").unwrap();
@@ -115,10 +115,10 @@ async fn a_run_of_the_engine_is_listed_with_its_path_and_why() {
 
 #[tokio::test]
 async fn the_runs_that_stages_start_belong_to_their_parents() {
-    let place = tempfile::tempdir().unwrap();
-    let runs_dir = place.path().join("runs");
+    let dir = tempfile::tempdir().unwrap();
+    let runs_dir = dir.path().join("runs");
     let index = SessionIndex::open(&runs_dir).unwrap();
-    let child = place.path().join("child.dot");
+    let child = dir.path().join("child.dot");
     fs::write(&child, "digraph child { start -> exit }").unwrap();
     let text =
         r#"digraph parent { start -> part -> exit; part [shape=folder, "subpipeline.file"="child.dot"] }"#;
@@ -126,7 +126,7 @@ async fn the_runs_that_stages_start_belong_to_their_parents() {
         children: Some(&Disk),
         ..Default::default()
     };
-    let parent = place.path().join("parent.dot");
+    let parent = dir.path().join("parent.dot");
     let loaded = load(Source::new(parent.to_string_lossy(), text), &options);
     let engine = Engine::builder()
         .runs_dir(&runs_dir)
@@ -151,15 +151,15 @@ async fn the_runs_that_stages_start_belong_to_their_parents() {
 
 #[test]
 fn a_run_is_listed_from_the_moment_it_is_accepted() {
-    let place = tempfile::tempdir().unwrap();
-    let index = SessionIndex::open(place.path()).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let index = SessionIndex::open(dir.path()).unwrap();
     assert!(index.list(&RunFilter::all()).unwrap().is_empty());
     let more = json!({
         "pipeline": { "file": "pipelines/release.dot", "hash": "abc" },
         "simulated": true,
         "replayed_from": { "run": "weekly", "checkpoint": "cp_000012" },
     });
-    let mut run = WrittenRun::at(&place.path().join("nightly"), "nightly", &more);
+    let mut run = WrittenRun::at(&dir.path().join("nightly"), "nightly", &more);
     index.accept(&run.folder).unwrap();
     let session = index.run("nightly").unwrap();
     assert_eq!((session.status, session.events), (SessionStatus::Accepted, 0));
@@ -182,9 +182,9 @@ fn a_run_is_listed_from_the_moment_it_is_accepted() {
 
 #[test]
 fn the_status_is_what_the_last_events_say() {
-    let place = tempfile::tempdir().unwrap();
-    let index = SessionIndex::open(place.path()).unwrap();
-    let mut run = WrittenRun::new(place.path(), "nightly");
+    let dir = tempfile::tempdir().unwrap();
+    let index = SessionIndex::open(dir.path()).unwrap();
+    let mut run = WrittenRun::new(dir.path(), "nightly");
     run.tell(started_run());
     run.tell(began("build", 1, 1));
     run.tell(paused(PauseCode::WaitsForHuman, Some("approve")));
@@ -196,7 +196,10 @@ fn the_status_is_what_the_last_events_say() {
 
     run.tell(resumed(2));
     let session = index.run("nightly").unwrap();
-    assert_eq!((session.status, session.epoch), (SessionStatus::Running, 2));
+    assert_eq!(
+        (session.status, session.fencing_token),
+        (SessionStatus::Running, 2)
+    );
     assert_eq!((session.code, session.reason, session.node), (None, None, None));
 
     run.tell(failed_run(Some(RunFailure::MaxVisits {
@@ -229,9 +232,9 @@ fn the_status_is_what_the_last_events_say() {
 
 #[test]
 fn a_stage_that_was_in_flight_at_a_crash_stands_there_twice_and_its_usage_once() {
-    let place = tempfile::tempdir().unwrap();
-    let index = SessionIndex::open(place.path()).unwrap();
-    let mut run = WrittenRun::new(place.path(), "nightly");
+    let dir = tempfile::tempdir().unwrap();
+    let index = SessionIndex::open(dir.path()).unwrap();
+    let mut run = WrittenRun::new(dir.path(), "nightly");
     run.tell(started_run());
     run.tell(began("build", 1, 1));
     assert_eq!(index.stages("nightly").unwrap()[0].state, StageState::Running);
@@ -262,9 +265,9 @@ fn a_stage_that_was_in_flight_at_a_crash_stands_there_twice_and_its_usage_once()
 
 #[test]
 fn branches_that_run_the_same_node_are_kept_apart() {
-    let place = tempfile::tempdir().unwrap();
-    let index = SessionIndex::open(place.path()).unwrap();
-    let mut run = WrittenRun::new(place.path(), "nightly");
+    let dir = tempfile::tempdir().unwrap();
+    let index = SessionIndex::open(dir.path()).unwrap();
+    let mut run = WrittenRun::new(dir.path(), "nightly");
     let began = |branch: &str, index: u64| EventKind::StageStarted {
         node: "lint".into(),
         branch: Some(branch.to_owned()),
@@ -288,7 +291,7 @@ fn branches_that_run_the_same_node_are_kept_apart() {
         index: 2,
         visit: 1,
         attempt: 1,
-        outcome: Status::of("tidy"),
+        outcome: Status::from_name("tidy"),
         preferred_label: None,
         notes: None,
         usage: None,
@@ -323,9 +326,9 @@ fn branches_that_run_the_same_node_are_kept_apart() {
 
 #[test]
 fn tools_are_told_with_their_times_and_counted() {
-    let place = tempfile::tempdir().unwrap();
-    let index = SessionIndex::open(place.path()).unwrap();
-    let mut run = WrittenRun::new(place.path(), "nightly");
+    let dir = tempfile::tempdir().unwrap();
+    let index = SessionIndex::open(dir.path()).unwrap();
+    let mut run = WrittenRun::new(dir.path(), "nightly");
     for (tool, error) in [("grep", None), ("sed", Some("bad pattern"))] {
         run.tell(EventKind::ToolCallCompleted {
             node: "mend".into(),
@@ -348,12 +351,12 @@ fn tools_are_told_with_their_times_and_counted() {
 
 #[test]
 fn the_latest_runs_come_first_and_filters_choose_among_them() {
-    let place = tempfile::tempdir().unwrap();
-    let index = SessionIndex::open(place.path()).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let index = SessionIndex::open(dir.path()).unwrap();
     for (n, run) in ["one", "two", "three"].into_iter().enumerate() {
         let started = Timestamp::from_millis(START + n as u64);
         let more = json!({ "started": started, "name": if n == 1 { "other" } else { "release" } });
-        let mut run = WrittenRun::at(&place.path().join(run), run, &more);
+        let mut run = WrittenRun::at(&dir.path().join(run), run, &more);
         run.tell(started_run());
         if n == 2 {
             run.tell(ended_run());
@@ -385,15 +388,15 @@ fn the_latest_runs_come_first_and_filters_choose_among_them() {
 
 #[test]
 fn a_run_may_be_called_by_the_beginning_of_its_name_if_no_other_begins_so() {
-    let place = tempfile::tempdir().unwrap();
-    let index = SessionIndex::open(place.path()).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let index = SessionIndex::open(dir.path()).unwrap();
     for run in [
         "20261121-153000-0k3f9q",
         "20261121-153000-1aaaaa",
         "nightly",
         "nightly-2",
     ] {
-        WrittenRun::new(place.path(), run);
+        WrittenRun::new(dir.path(), run);
     }
     let name = |name: &str| index.run(name).map(|session| session.run.to_string());
     assert_eq!(
@@ -408,24 +411,21 @@ fn a_run_may_be_called_by_the_beginning_of_its_name_if_no_other_begins_so() {
         said("20261121"),
         "several runs begin with `20261121`: `20261121-153000-0k3f9q`, `20261121-153000-1aaaaa`"
     );
-    assert_eq!(
-        said("nihgtly"),
-        "there is no run `nihgtly`; did you mean `nightly`?"
-    );
+    assert_eq!(said("nihgtly"), "unknown run `nihgtly`; did you mean `nightly`?");
     assert_eq!(
         said("0k3f9q"),
-        "there is no run `0k3f9q`; did you mean `20261121-153000-0k3f9q`?"
+        "unknown run `0k3f9q`; did you mean `20261121-153000-0k3f9q`?"
     );
-    assert_eq!(said("weekly"), "there is no run `weekly`");
-    assert_eq!(said(""), "there is no run ``");
-    assert_eq!(said("../nightly"), "there is no run `../nightly`");
+    assert_eq!(said("weekly"), "unknown run `weekly`");
+    assert_eq!(said(""), "unknown run ``");
+    assert_eq!(said("../nightly"), "unknown run `../nightly`");
 }
 
 #[test]
 fn a_run_in_a_folder_of_its_own_is_listed_and_survives_the_loss_of_the_database() {
-    let place = tempfile::tempdir().unwrap();
-    let runs_dir = place.path().join("runs");
-    let folder = place.path().join("elsewhere");
+    let dir = tempfile::tempdir().unwrap();
+    let runs_dir = dir.path().join("runs");
+    let folder = dir.path().join("elsewhere");
     let mut run = WrittenRun::at(&folder, "far", &json!({}));
     run.tell(started_run());
     let index = SessionIndex::open(&runs_dir).unwrap();
@@ -439,7 +439,7 @@ fn a_run_in_a_folder_of_its_own_is_listed_and_survives_the_loss_of_the_database(
     assert_eq!(content(&index), before);
 
     let near = WrittenRun::new(&runs_dir, "near");
-    let twin = WrittenRun::at(&place.path().join("twin"), "near", &json!({}));
+    let twin = WrittenRun::at(&dir.path().join("twin"), "near", &json!({}));
     let error = index.accept(&twin.folder).unwrap_err();
     assert!(
         matches!(&error, SessionError::Taken { taken_by, .. } if taken_by.ends_with("near")),
@@ -454,28 +454,28 @@ fn a_run_in_a_folder_of_its_own_is_listed_and_survives_the_loss_of_the_database(
 
 #[test]
 fn a_folder_without_a_run_is_not_accepted() {
-    let place = tempfile::tempdir().unwrap();
-    let index = SessionIndex::open(place.path().join("runs")).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let index = SessionIndex::open(dir.path().join("runs")).unwrap();
     let code = |folder: &std::path::Path| index.accept(folder).unwrap_err().code();
-    assert_eq!(code(&place.path().join("missing")), "session_io");
-    assert_eq!(code(place.path()), "not_a_run");
-    fs::write(place.path().join("manifest.json"), "{}").unwrap();
-    assert_eq!(code(place.path()), "not_a_run", "its manifest names no run");
+    assert_eq!(code(&dir.path().join("missing")), "session_io");
+    assert_eq!(code(dir.path()), "not_a_run");
+    fs::write(dir.path().join("manifest.json"), "{}").unwrap();
+    assert_eq!(code(dir.path()), "not_a_run", "its manifest names no run");
     assert!(index.list(&RunFilter::all()).unwrap().is_empty());
 }
 
 #[test]
 fn a_run_goes_from_the_list_with_its_folder() {
-    let place = tempfile::tempdir().unwrap();
-    let index = SessionIndex::open(place.path()).unwrap();
-    let mut run = WrittenRun::new(place.path(), "nightly");
+    let dir = tempfile::tempdir().unwrap();
+    let index = SessionIndex::open(dir.path()).unwrap();
+    let mut run = WrittenRun::new(dir.path(), "nightly");
     for n in 0..30 {
         run.tell_nth(n);
     }
     assert_eq!(index.run("nightly").unwrap().events, 30);
     fs::remove_dir_all(&run.folder).unwrap();
     assert!(index.list(&RunFilter::all()).unwrap().is_empty());
-    let mut run = WrittenRun::new(place.path(), "nightly");
+    let mut run = WrittenRun::new(dir.path(), "nightly");
     run.tell(started_run());
     assert_eq!(index.run("nightly").unwrap().events, 1);
     assert_eq!(
@@ -487,18 +487,18 @@ fn a_run_goes_from_the_list_with_its_folder() {
 
 #[test]
 fn what_stands_in_the_runs_folder_beside_runs_is_passed_by() {
-    let place = tempfile::tempdir().unwrap();
-    let run = WrittenRun::new(place.path(), "nightly");
+    let dir = tempfile::tempdir().unwrap();
+    let run = WrittenRun::new(dir.path(), "nightly");
     for other in ["no-manifest", "with blank", ".hidden"] {
-        fs::create_dir(place.path().join(other)).unwrap();
+        fs::create_dir(dir.path().join(other)).unwrap();
     }
     for other in ["with blank", ".hidden"] {
-        fs::write(place.path().join(other).join("manifest.json"), "{}").unwrap();
+        fs::write(dir.path().join(other).join("manifest.json"), "{}").unwrap();
     }
-    fs::write(place.path().join("file"), "").unwrap();
+    fs::write(dir.path().join("file"), "").unwrap();
     #[cfg(unix)]
-    std::os::unix::fs::symlink(&run.folder, place.path().join("link")).unwrap();
-    let index = SessionIndex::open(place.path()).unwrap();
+    std::os::unix::fs::symlink(&run.folder, dir.path().join("link")).unwrap();
+    let index = SessionIndex::open(dir.path()).unwrap();
     let list = index.list(&RunFilter::all()).unwrap();
     assert_eq!(list.len(), 1);
     assert_eq!(list[0].run, run.run);
@@ -506,11 +506,11 @@ fn what_stands_in_the_runs_folder_beside_runs_is_passed_by() {
 
 #[test]
 fn a_manifest_that_cannot_be_understood_does_not_hide_the_run() {
-    let place = tempfile::tempdir().unwrap();
-    let mut run = WrittenRun::new(place.path(), "nightly");
+    let dir = tempfile::tempdir().unwrap();
+    let mut run = WrittenRun::new(dir.path(), "nightly");
     fs::write(run.folder.join("manifest.json"), "{ torn").unwrap();
     run.tell(started_run());
-    let index = SessionIndex::open(place.path()).unwrap();
+    let index = SessionIndex::open(dir.path()).unwrap();
     let session = index.run("nightly").unwrap();
     assert_eq!(
         (&*session.name, session.status),
@@ -521,9 +521,9 @@ fn a_manifest_that_cannot_be_understood_does_not_hide_the_run() {
 
 #[test]
 fn rows_are_written_for_machines_in_the_words_of_events() {
-    let place = tempfile::tempdir().unwrap();
-    let index = SessionIndex::open(place.path()).unwrap();
-    let mut run = WrittenRun::new(place.path(), "nightly");
+    let dir = tempfile::tempdir().unwrap();
+    let index = SessionIndex::open(dir.path()).unwrap();
+    let mut run = WrittenRun::new(dir.path(), "nightly");
     run.tell(started_run());
     run.tell(began("build", 1, 1));
     run.tell(completed("build", 1, 1));
@@ -543,8 +543,8 @@ fn rows_are_written_for_machines_in_the_words_of_events() {
 
 #[tokio::test]
 async fn other_processes_see_at_which_stage_a_run_is_that_waits() {
-    let place = tempfile::tempdir().unwrap();
-    let index = SessionIndex::open(place.path()).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let index = SessionIndex::open(dir.path()).unwrap();
     let text = r#"digraph { start -> ask; ask [shape=hexagon]; ask -> exit [label="[Y] Yes"] }"#;
     let (asks, asked) = tokio::sync::oneshot::channel();
     let asks = Mutex::new(Some(asks));
@@ -553,7 +553,7 @@ async fn other_processes_see_at_which_stage_a_run_is_that_waits() {
         std::future::pending::<Result<Answer, _>>()
     });
     let engine = Engine::builder()
-        .runs_dir(place.path())
+        .runs_dir(dir.path())
         .interviewer(waits)
         .build()
         .unwrap();
@@ -567,7 +567,7 @@ async fn other_processes_see_at_which_stage_a_run_is_that_waits() {
         let stages = index.stages("nightly").unwrap();
         stages.last().map(|stage| (stage.node.clone(), stage.state))
     };
-    // The question is asked before the run has come to its wait.
+    // The question may be asked before the run waits.
     let deadline = Instant::now() + Duration::from_secs(60);
     while at().is_none() && Instant::now() < deadline {
         tokio::task::yield_now().await;

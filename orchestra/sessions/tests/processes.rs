@@ -1,4 +1,4 @@
-//! Many processes at one index, some of which die, while somebody takes the database away.
+//! Many processes that share one index. Some of them are killed, while the database is removed repeatedly.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod support;
@@ -15,7 +15,7 @@ const WORK: &str = "ORCHESTRA_SESSIONS_TEST_WORK";
 const PROCESSES: usize = 16;
 const UPDATES: u64 = 1_000;
 
-/// What a process of its own does, of this very program.
+/// Runs a function of this test program in another process.
 fn spawn(work: &str, runs_dir: &Path, run: &str) -> Child {
     Command::new(std::env::current_exe().unwrap())
         .args([
@@ -48,7 +48,7 @@ fn work_of_a_process_of_its_own() {
             let updates = if work == "update" { UPDATES } else { u64::MAX };
             for n in 0..updates {
                 listener(&run.tell_nth(n));
-                // Each is a transaction of its own, so that the processes meet as often as they can.
+                // Each event is applied in its own transaction, so that the processes compete as often as possible.
                 index.flush().unwrap();
                 if n == 20 {
                     println!("\nwell under way");
@@ -98,31 +98,31 @@ fn all_updates_are_counted(runs_dir: &Path) {
 
 #[test]
 fn sixteen_processes_update_one_index_a_thousand_times_each() {
-    let place = tempfile::tempdir().unwrap();
-    succeed(update(place.path()));
-    all_updates_are_counted(place.path());
+    let dir = tempfile::tempdir().unwrap();
+    succeed(update(dir.path()));
+    all_updates_are_counted(dir.path());
 }
 
 #[test]
 fn a_database_that_is_deleted_under_load_is_made_anew() {
-    let place = tempfile::tempdir().unwrap();
-    let file = database(place.path());
-    let mut children = update(place.path());
+    let dir = tempfile::tempdir().unwrap();
+    let file = database(dir.path());
+    let mut children = update(dir.path());
     let mut deleted = 0;
     let mut written_then = 0;
     while children
         .iter_mut()
         .any(|child| child.try_wait().unwrap().is_none())
     {
-        // The work goes on between, however fast or slow the machine is.
-        let written = written(place.path());
+        // Wait until the processes have made progress, independently of the speed of the machine.
+        let written = written(dir.path());
         if written < written_then + 300_000 || fs::remove_file(&file).is_err() {
             std::thread::yield_now();
             continue;
         }
         written_then = written;
         deleted += 1;
-        // Sometimes all of it goes; else a log stays behind that belongs to nothing.
+        // Alternately remove everything, or leave an orphaned log behind.
         if deleted % 2 == 0 {
             let _ = fs::remove_file(beside(&file, "-wal"));
             let _ = fs::remove_file(beside(&file, "-shm"));
@@ -130,10 +130,10 @@ fn a_database_that_is_deleted_under_load_is_made_anew() {
     }
     succeed(children);
     assert!(deleted >= 10, "it was deleted only {deleted} times");
-    all_updates_are_counted(place.path());
+    all_updates_are_counted(dir.path());
 }
 
-/// How much all runs have written.
+/// Returns the total size of the events of all runs.
 fn written(runs_dir: &Path) -> u64 {
     let events = (0..PROCESSES).map(|n| runs_dir.join(format!("run-{n}/events.jsonl")));
     events
@@ -144,25 +144,25 @@ fn written(runs_dir: &Path) -> u64 {
 
 #[test]
 fn many_who_rebuild_at_once_do_not_disturb_each_other() {
-    let place = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
     for n in 0..5 {
-        let mut run = WrittenRun::new(place.path(), &format!("run-{n}"));
+        let mut run = WrittenRun::new(dir.path(), &format!("run-{n}"));
         for n in 0..100 {
             run.tell_nth(n);
         }
     }
-    let expected = from_scratch(place.path());
-    succeed((0..6).map(|_| spawn("rebuild", place.path(), "none")).collect());
-    let index = SessionIndex::open(place.path()).unwrap();
+    let expected = from_scratch(dir.path());
+    succeed((0..6).map(|_| spawn("rebuild", dir.path(), "none")).collect());
+    let index = SessionIndex::open(dir.path()).unwrap();
     assert_eq!(content(&index), expected);
 }
 
 #[test]
 fn processes_that_are_killed_at_work_leave_an_index_that_goes_on() {
-    let place = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
     for round in 0..10 {
         let mut children: Vec<Child> = (0..3)
-            .map(|n| spawn("update for ever", place.path(), &format!("run-{round}-{n}")))
+            .map(|n| spawn("update for ever", dir.path(), &format!("run-{round}-{n}")))
             .collect();
         for child in &mut children {
             let mut lines = BufReader::new(child.stdout.as_mut().unwrap()).lines();
@@ -175,13 +175,13 @@ fn processes_that_are_killed_at_work_leave_an_index_that_goes_on() {
             child.kill().unwrap();
             child.wait().unwrap();
         }
-        let index = SessionIndex::open(place.path()).unwrap();
+        let index = SessionIndex::open(dir.path()).unwrap();
         let sessions = index.list(&RunFilter::all()).unwrap();
         assert_eq!(sessions.len(), 3 * (round + 1));
         assert!(sessions.iter().all(|session| session.events > 20));
     }
-    let index = SessionIndex::open(place.path()).unwrap();
+    let index = SessionIndex::open(dir.path()).unwrap();
     let found = content(&index);
     drop(index);
-    assert_eq!(found, from_scratch(place.path()));
+    assert_eq!(found, from_scratch(dir.path()));
 }

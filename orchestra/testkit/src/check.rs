@@ -1,4 +1,4 @@
-//! Holds a script against the pipeline that it is for, before anything runs.
+//! Checks a script against its pipeline before anything runs.
 
 use orchestra_engine::{Answer, Outcome, Question, Reply, Script, Status, answer_of};
 use orchestra_graph::condition::OUTCOME_WORDS;
@@ -6,10 +6,10 @@ use orchestra_graph::{Known, NodeIndex, Pipeline, Role, Stage, did_you_mean, kin
 
 use crate::error::{PARALLEL_BLOCK, ScriptError};
 
-/// How many names a message lists.
+/// Maximum number of names in a message.
 const LISTED: usize = 20;
 
-/// Holds a script against its pipeline: the nodes, the outcome words that they give, the choices of gates.
+/// Checks the nodes, the outcomes and the answers of gates in a script against its pipeline.
 ///
 /// ```
 /// use orchestra_engine::Script;
@@ -24,7 +24,8 @@ const LISTED: usize = 20;
 /// ```
 ///
 /// # Errors
-/// Names the first thing that does not fit, and what may have been meant.
+///
+/// Returns the first entry that does not fit, with a suggestion.
 pub fn check_script(pipeline: &Pipeline, script: &Script) -> Result<(), ScriptError> {
     for node in script.nodes() {
         let Some((owner, index)) = find(pipeline, node) else {
@@ -57,13 +58,13 @@ pub fn check_script(pipeline: &Pipeline, script: &Script) -> Result<(), ScriptEr
     Ok(())
 }
 
-/// A node of a pipeline, or of one that it runs; a script speaks of all of them.
+/// Returns a node of the pipeline or of one of its child pipelines. A script may refer to all of them.
 fn find<'p>(pipeline: &'p Pipeline, node: &str) -> Option<(&'p Pipeline, NodeIndex)> {
     let mut family = pipeline.family().into_iter();
     family.find_map(|pipeline| Some((pipeline, pipeline.find(node)?)))
 }
 
-/// The question of a node of the pipeline, or of one that it runs, if that is a human gate.
+/// Returns the question of a node of the pipeline or of a child pipeline, or `None` if the node is not a human gate.
 ///
 /// ```
 /// use orchestra_testkit::gate_question;
@@ -82,10 +83,11 @@ pub fn gate_question(pipeline: &Pipeline, node: &str) -> Option<Question> {
     gates.into_iter().next()
 }
 
-/// The answer that an entry of a script stands for at a gate.
+/// Converts an entry of a script to the answer of a gate.
 ///
 /// # Errors
-/// It is none of the gate's choices, or wants to set values.
+///
+/// Returns an error if the entry is not one of the gate's choices, or sets context values.
 pub fn scripted_answer(question: &Question, outcome: &Outcome) -> Result<Answer, ScriptError> {
     if !outcome.context_updates.is_empty() {
         return Err(ScriptError::AnswerSetsContext {
@@ -99,10 +101,11 @@ pub fn scripted_answer(question: &Question, outcome: &Outcome) -> Result<Answer,
     Ok(answer)
 }
 
-/// Whether an answer is one of a gate's choices. `words` are what may also have been meant.
+/// Checks that an answer is one of a gate's choices. `words` are other answers to suggest.
 ///
 /// # Errors
-/// It is none of them.
+///
+/// Returns an error if the answer is not one of them.
 pub fn check_answer(question: &Question, answer: &Answer, words: &[&str]) -> Result<(), ScriptError> {
     let Reply::Chosen(choice) = &answer.reply else {
         return Ok(());
@@ -129,10 +132,11 @@ pub fn check_answer(question: &Question, answer: &Answer, words: &[&str]) -> Res
     })
 }
 
-/// The question of a gate that is answered beforehand.
+/// Returns the question of a gate that has an answer in the script.
 ///
 /// # Errors
-/// The node is no gate, or is not there.
+///
+/// Returns an error if the node does not exist or is not a gate.
 pub fn answered_gate(pipeline: &Pipeline, node: &str) -> Result<Question, ScriptError> {
     if let Some(question) = gate_question(pipeline, node) {
         return Ok(question);
@@ -142,9 +146,10 @@ pub fn answered_gate(pipeline: &Pipeline, node: &str) -> Result<Question, Script
         .iter()
         .flat_map(|pipeline| pipeline.nodes.iter().map(|row| &*row.id));
     let gates: Vec<&str> = ids.filter(|id| gate_question(pipeline, id).is_some()).collect();
-    let help = match gates.is_empty() {
-        true => "the pipeline has no human gates".to_owned(),
-        false => near_or(node, &gates, &format!("its human gates are {}", listed(&gates))),
+    let help = if gates.is_empty() {
+        "the pipeline has no human gates".to_owned()
+    } else {
+        near_or(node, &gates, &format!("its human gates are {}", listed(&gates)))
     };
     let node = node.to_owned();
     Err(match find(pipeline, &node) {
@@ -153,7 +158,7 @@ pub fn answered_gate(pipeline: &Pipeline, node: &str) -> Result<Question, Script
     })
 }
 
-/// What a node is whose outcome nobody can script.
+/// Returns the role of a node whose outcome cannot be scripted, or `None` for other nodes.
 fn decided_by_the_core(stage: Stage<'_>) -> Option<&'static str> {
     match stage.row().role {
         Role::Start if stage.kind() == kind::START => Some("the start"),
@@ -164,8 +169,9 @@ fn decided_by_the_core(stage: Stage<'_>) -> Option<&'static str> {
     }
 }
 
-/// Refuses words that a node does not declare although it declares some, and such as are near to a word that it gives
-/// but named nowhere: a custom word counts as a success, so a slip of the pen would pass for one.
+/// Rejects outcomes that a node with declared outcomes does not declare. For other nodes, rejects outcomes that
+/// resemble a known outcome and appear in no condition: a custom outcome counts as a success, so a typo would silently
+/// succeed.
 fn words(pipeline: &Pipeline, stage: Stage<'_>, outcomes: &[Outcome]) -> Result<(), ScriptError> {
     let declared = stage.text(Known::Outcomes.name()).unwrap_or_default();
     let declared: Vec<&str> = declared

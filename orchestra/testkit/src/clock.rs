@@ -1,4 +1,4 @@
-//! Time that passes only when nothing else can happen.
+//! Simulated time, which passes only when nothing else can happen.
 
 use std::future::Future;
 use std::io;
@@ -8,12 +8,12 @@ use std::time::Duration;
 use orchestra_engine::{Clock, Sleep, Timestamp};
 use tokio::time::Instant;
 
-/// A clock on tokio's paused time: whenever nothing else can go on, it jumps to the next moment at which something is
-/// due. Back-offs of minutes and time-outs of days test in milliseconds, and take exactly as long as they should.
+/// A clock on tokio's paused time. Whenever no task can make progress, it jumps to the time of the next timer.
+/// Back-offs of minutes and timeouts of days run in milliseconds, and take exactly the configured time on this clock.
 ///
-/// It is for programs that drive an engine themselves, in a runtime whose time is paused; a
-/// [`Simulation`](crate::Simulation) has one already. Make it inside the runtime. Where time is not paused it is an
-/// ordinary clock that begins on 1 January 2026.
+/// Use it in programs that drive an engine themselves, in a runtime whose time is paused; a
+/// [`Simulation`](crate::Simulation) has its own. Create it inside the runtime. If time is not paused, it is an
+/// ordinary clock that starts on 1 January 2026.
 ///
 /// ```
 /// use std::time::Duration;
@@ -43,15 +43,15 @@ pub struct FakeClock {
 }
 
 impl FakeClock {
-    /// When a fake clock begins unless it is told otherwise: 1 January 2026.
+    /// The default start time of a fake clock: 1 January 2026.
     pub const BEGINNING: Timestamp = Timestamp::from_millis(1_767_225_600_000);
 
-    /// A clock that begins at [`BEGINNING`](FakeClock::BEGINNING).
+    /// Creates a clock that starts at [`BEGINNING`](FakeClock::BEGINNING).
     pub fn new() -> FakeClock {
         FakeClock::beginning_at(FakeClock::BEGINNING)
     }
 
-    /// A clock that begins at a time of day.
+    /// Creates a clock that starts at the given time.
     pub fn beginning_at(began: Timestamp) -> FakeClock {
         FakeClock {
             origin: Instant::now(),
@@ -81,11 +81,12 @@ impl Clock for FakeClock {
     }
 }
 
-/// Runs a future to its end where time is paused, on a thread of its own, so that it can be called from anywhere: from
-/// a plain test, and from within another runtime.
+/// Runs a future to completion in paused time. Uses a separate thread, so that it can be called from a plain test and
+/// from within another runtime.
 ///
 /// # Errors
-/// The system has no thread for it, or no runtime.
+///
+/// Returns an error if the thread or the runtime cannot be created.
 pub(crate) fn in_paused_time<T: Send, F: Future<Output = T>>(
     make: impl FnOnce() -> F + Send,
 ) -> io::Result<T> {

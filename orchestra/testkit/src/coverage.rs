@@ -1,4 +1,4 @@
-//! Which edges of a pipeline some runs took.
+//! Edge coverage: the edges of a pipeline that runs took.
 
 use std::fmt;
 
@@ -7,16 +7,16 @@ use orchestra_graph::{Position, SharedPipeline};
 use serde::Serialize;
 use serde::ser::Serializer;
 
-/// The version of the form in which coverage is written.
+/// The version of the serialized form.
 const SCHEMA: &str = "orchestra.coverage/1";
 
-/// How many edges a line names.
+/// Maximum number of edges in the summary.
 const NAMED: usize = 10;
 
-/// Which edges of a pipeline were taken, over any number of runs.
+/// The edges of a pipeline that were taken by any number of runs.
 ///
-/// Jumps are no edges: those of `retry_target`, of goal gates, and of a parallel block to its join. The edges of a
-/// pipeline that a stage runs are not this pipeline's.
+/// Jumps do not count as edges: those to a `retry_target`, those of goal gates, and those from a parallel block to its
+/// join. The edges of child pipelines are not included.
 ///
 /// ```
 /// use orchestra_testkit::Simulation;
@@ -44,14 +44,14 @@ pub struct Coverage {
     runs: u32,
 }
 
-/// An edge, how often it was taken, and where it is written.
+/// An edge, the number of times it was taken, and its position.
 ///
 /// ```
 /// use orchestra_testkit::Coverage;
 /// # use orchestra_graph::{Source, load};
 /// let text = "digraph {\n    start -> exit\n}";
 /// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
-/// let coverage = Coverage::of(pipeline);
+/// let coverage = Coverage::new(pipeline);
 /// let edge = coverage.edges().next().expect("there is one");
 /// assert_eq!((edge.from, edge.to, edge.count, edge.line), ("start", "exit", 0, 2));
 /// assert_eq!(edge.to_string(), "a.dot:2:14: start -> exit");
@@ -59,26 +59,26 @@ pub struct Coverage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct CoveredEdge<'c> {
-    /// Where it comes from.
+    /// The source node.
     pub from: &'c str,
-    /// Where it leads.
+    /// The target node.
     pub to: &'c str,
-    /// Its label; may be empty.
+    /// The label; may be empty.
     pub label: &'c str,
-    /// Its condition; may be empty.
+    /// The condition; may be empty.
     pub condition: &'c str,
-    /// How often it was taken.
+    /// The number of times the edge was taken.
     pub count: u64,
-    /// The pipeline's file.
+    /// The file of the pipeline.
     pub file: &'c str,
-    /// The line in the file, from 1.
+    /// The line in the file, starting at 1.
     pub line: u32,
-    /// The column in the line, from 1.
+    /// The column in the line, starting at 1.
     pub column: u32,
 }
 
 impl CoveredEdge<'_> {
-    /// The edge without its place: `test -> mend [outcome=fail]`, `ship -> draft "[N] No"`.
+    /// Returns the edge without its position: `test -> mend [outcome=fail]`, `ship -> draft "[N] No"`.
     fn name(&self) -> String {
         let CoveredEdge { from, to, .. } = self;
         match (self.label, self.condition) {
@@ -96,8 +96,8 @@ impl fmt::Display for CoveredEdge<'_> {
 }
 
 impl Coverage {
-    /// The coverage of a pipeline by no runs yet.
-    pub fn of(pipeline: impl Into<SharedPipeline>) -> Coverage {
+    /// Creates an empty coverage of a pipeline.
+    pub fn new(pipeline: impl Into<SharedPipeline>) -> Coverage {
         let pipeline = pipeline.into();
         Coverage {
             taken: vec![0; pipeline.edges.len()],
@@ -106,10 +106,11 @@ impl Coverage {
         }
     }
 
-    /// Adds what a run took.
+    /// Adds the transitions of a run.
     ///
     /// # Panics
-    /// The run was of another pipeline.
+    ///
+    /// Panics if the run was of another pipeline.
     #[track_caller]
     pub fn add(&mut self, counts: &TransitionCounts) {
         let own = self.edges().map(|edge| (edge.from, edge.to));
@@ -124,7 +125,7 @@ impl Coverage {
         self.runs += 1;
     }
 
-    /// All edges, in the order of their nodes in the file.
+    /// Returns all edges, in the order of their nodes in the file.
     pub fn edges(&self) -> impl Iterator<Item = CoveredEdge<'_>> {
         let rows = self.pipeline.edges.iter().zip(&self.taken);
         rows.map(|(row, count)| {
@@ -145,38 +146,39 @@ impl Coverage {
         })
     }
 
-    /// The edges that no run took.
+    /// Returns the edges that no run took.
     pub fn untaken(&self) -> impl Iterator<Item = CoveredEdge<'_>> {
         self.edges().filter(|edge| edge.count == 0)
     }
 
-    /// How many edges were taken, and how many there are.
+    /// Returns the number of edges that were taken, and the number of all edges.
     pub fn counts(&self) -> (usize, usize) {
         (self.edges().count() - self.untaken().count(), self.taken.len())
     }
 
-    /// The share of the edges that were taken, in whole per cent; 100 only when all of them were.
+    /// Returns the percentage of edges that were taken, rounded; 100 only if all of them were taken.
     pub fn percent(&self) -> u32 {
         let (taken, all) = self.counts();
         if taken == all {
             return 100;
         }
         let rounded = (taken as f64 * 100.0 / all as f64).round();
-        // The cast saturates, and the number is below a hundred.
+        // The cast saturates, and the number is below 100.
         (rounded as u32).min(99)
     }
 
-    /// Whether every edge was taken.
+    /// Returns whether every edge was taken.
     pub fn is_complete(&self) -> bool {
         self.untaken().next().is_none()
     }
 
-    /// How many runs were added.
+    /// Returns the number of runs that were added.
     pub fn runs(&self) -> u32 {
         self.runs
     }
 
-    /// All in one line: `edges: 7 of 9 taken (78 %), not taken: a -> b, b -> c`; of many edges the first are named.
+    /// Returns a summary in one line: `edges: 7 of 9 taken (78 %), not taken: a -> b, b -> c`. Names the first untaken
+    /// edges only.
     pub fn summary(&self) -> String {
         let untaken: Vec<String> = self.untaken().map(|edge| edge.name()).collect();
         let named = untaken.iter().take(NAMED).map(String::as_str);
@@ -196,14 +198,15 @@ impl Coverage {
     /// Asserts that every edge was taken.
     ///
     /// # Panics
-    /// Some were not; the message lists them with their places.
+    ///
+    /// Panics if some were not. The message lists them with their positions.
     #[track_caller]
     pub fn assert_complete(&self) {
         assert!(self.is_complete(), "pipeline `{}`: {self}", self.pipeline.name);
     }
 }
 
-/// The share, and the edges that were not taken, each with its place.
+/// Formats the percentage and the untaken edges with their positions.
 impl fmt::Display for Coverage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let runs = match self.runs {

@@ -1,11 +1,11 @@
-//! What can be wrong with a script.
+//! The errors of scripts.
 
 use std::path::PathBuf;
 
-/// What a node is whose branches say how it ends.
+/// The role of a node whose outcome follows from its branches.
 pub(crate) const PARALLEL_BLOCK: &str = "a parallel block";
 
-/// A script that cannot be read, or that does not fit its pipeline.
+/// An error in a script: it cannot be read, or does not fit its pipeline.
 ///
 /// ```
 /// use orchestra_engine::Script;
@@ -26,62 +26,62 @@ pub enum ScriptError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// The text is no YAML, or no script.
+    /// The text is invalid YAML, or an invalid script.
     #[error("the script{} is invalid: {message}", named(.file))]
     Syntax {
-        /// The file, where it comes from one.
+        /// The file, if the script was read from one.
         file: Option<PathBuf>,
-        /// What is wrong, and where.
+        /// The error message with its position.
         message: String,
     },
-    /// The pipeline does not have the node.
+    /// The pipeline has no such node.
     #[error("the pipeline has no node `{node}`")]
     UnknownNode {
         /// The node.
         node: String,
-        /// The nodes that were meant, or might have been.
+        /// A suggestion, or the nodes of the pipeline.
         help: String,
     },
-    /// The node does not give the outcome.
+    /// The node has no such outcome.
     #[error("`{node}` does not give the outcome `{word}`")]
     UnknownOutcome {
         /// The node.
         node: String,
-        /// The outcome word.
+        /// The outcome.
         word: String,
-        /// The word that was meant, or those that it gives.
+        /// A suggestion, or the outcomes of the node.
         help: String,
     },
-    /// The core itself decides how the node ends: a start, an exit, a routing node or a parallel block.
+    /// The engine determines the outcome of the node: it is a start, an exit, a routing node or a parallel block.
     #[error("`{node}` has no outcome of its own, because it is {role}")]
     NoOutcome {
         /// The node.
         node: String,
-        /// What it is.
+        /// The role of the node.
         role: &'static str,
     },
-    /// The node is no human gate.
-    #[error("`{node}` is no human gate, so it asks nothing")]
+    /// The node is not a human gate.
+    #[error("`{node}` is not a human gate, so it asks nothing")]
     NoGate {
         /// The node.
         node: String,
-        /// The gate that was meant, or those that there are.
+        /// A suggestion, or the gates of the pipeline.
         help: String,
     },
-    /// The gate does not have the choice.
+    /// The gate has no such choice.
     #[error("the gate `{gate}` has no choice `{choice}`")]
     UnknownChoice {
         /// The gate.
         gate: String,
-        /// What was answered.
+        /// The answer.
         choice: String,
-        /// The choice that was meant, or those that it has.
+        /// A suggestion, or the choices of the gate.
         help: String,
     },
-    /// The answer of a gate is to set values, which no person can.
+    /// The answer of a gate sets context values, which a person cannot do.
     #[error("`{gate}` is a human gate, whose answer sets no context")]
     AnswerSetsContext {
         /// The gate.
@@ -97,7 +97,7 @@ fn named(file: &Option<PathBuf>) -> String {
 }
 
 impl ScriptError {
-    /// The error as one word, for machines.
+    /// Returns the machine-readable error code.
     pub fn code(&self) -> &'static str {
         match self {
             ScriptError::Unreadable { .. } => "unreadable_script",
@@ -111,7 +111,7 @@ impl ScriptError {
         }
     }
 
-    /// How to mend it.
+    /// Returns a hint that helps to fix the error.
     pub fn help(&self) -> Option<String> {
         match self {
             ScriptError::Unreadable { .. } => None,

@@ -1,17 +1,17 @@
-//! Pipelines in ordinary tests.
+//! Simulations of pipelines in ordinary tests.
 //!
 //! # Test your pipeline
-//! A pipeline is code, and whether it goes where it should is a question for `cargo test`. A simulation runs the whole
-//! pipeline by the very engine that will run it later: its routing, retries, gates, parallel blocks and questions to people
-//! are real. Only what stages *do* is said by the test. No model, no tool, no handler, no person and no minute of waiting
-//! is needed.
+//!
+//! A pipeline is code, so `cargo test` should check its paths. A simulation runs the whole pipeline with the engine
+//! that runs it in production: routing, retries, gates, parallel blocks and questions to people are real. The test only
+//! determines what the stages *do*. No model, tool, handler, person or waiting time is needed.
 //!
 //! ```toml
 //! [dev-dependencies]
 //! orchestra = { path = "path/to/orchestra/orchestra", features = ["testkit"] }
 //! ```
 //!
-//! Each module that `pipeline!` makes has a function `simulate()` then, in tests alone:
+//! Each module that `pipeline!` generates then has a function `simulate()`, in tests only:
 //!
 //! ```
 //! use std::time::Duration;
@@ -49,7 +49,7 @@
 //! # nothing_is_published_without_an_answer();
 //! ```
 //!
-//! When a run takes another path, the test does not only say that it did, but where the two part and why:
+//! If a run takes another path, the message of the test shows where the paths diverge, and why:
 //!
 //! ```text
 //! the run took another path
@@ -66,16 +66,17 @@
 //! ```
 //!
 //! - **Time** passes only when nothing else can happen, and then it jumps. A back-off of minutes, a gate that waits two
-//!   days for an answer, a stage that takes an hour ([`takes`](Simulation::takes)) cost microseconds, and last exactly as
-//!   long as they should: delays, durations and the timestamps of events are right to the millisecond.
-//! - **Chance** is that of the [seed](Simulation::seed). Two runs of one simulation are equal in every event.
-//! - **Handlers** may [run for real](Simulation::handlers) where they are what is tested.
-//! - **Names** are checked by the compiler in a compiled pipeline. [`Simulation::load_file`] takes any other one, whose
-//!   nodes are named by texts; a wrong one is refused with the right one.
+//!   days for an answer, or a stage that takes an hour ([`takes`](Simulation::takes)) costs microseconds. Delays,
+//!   durations and the timestamps of events are exact to the millisecond.
+//! - **Randomness** depends on the [seed](Simulation::seed). Two runs of one simulation have identical events.
+//! - **Handlers** may [run for real](Simulation::handlers) if they are what the test is about.
+//! - **Names** are checked by the compiler in a compiled pipeline. [`Simulation::load_file`] loads any other pipeline,
+//!   whose nodes are strings. A wrong name is rejected with a suggestion.
 //! - **Silence never approves.** A gate without an answer ends the run as waiting for a person.
 //!
 //! # Every edge
-//! A pipeline whose failure paths were never walked has untested code in it. [`Coverage`] adds up what runs took:
+//!
+//! Failure paths that no run takes are untested code. [`Coverage`] adds up the edges that runs took:
 //!
 //! ```
 //! # use orchestra_testkit::{Simulation, SimulationError};
@@ -91,12 +92,35 @@
 //! # Ok(()) }
 //! ```
 //!
-//! `orchestra run --simulate script.yaml` runs a script from the command line, and ends with the edges that it took;
-//! [`read_script_file`] reads the same file for a test.
+//! `orchestra run --simulate script.yaml` runs a script from the command line and finally prints the edges that were
+//! taken. [`read_script_file`] reads the same file in a test.
 //!
 //! # Without a simulation
-//! A test that makes an engine of its own gives it a [`FakeClock`], inside a runtime whose time is paused. Scripts and
-//! coverage alone, without tokio's test mode, are there without the feature `simulation`.
+//!
+//! A test that builds its own engine can use a [`FakeClock`] in a runtime whose time is paused. Without the feature
+//! `simulation`, this crate provides only scripts and coverage, and does not need tokio's test mode.
+//!
+//! # Glossary
+//!
+//! - **Simulation**: a run with the real engine and simulated stages, in simulated time.
+//! - **Script**: the outcomes and durations of stages and the answers of gates, in the order in which they are taken.
+//! - **Outcome**: the result of an attempt, such as `success`, `fail`, or a custom name.
+//! - **Gate**: a human gate, a stage that asks a person to choose an edge.
+//! - **Path**: the nodes that ended, in order.
+//! - **Transition**: the choice of the next node, with the rule that decided and the conditions that were tested.
+//! - **Coverage**: the edges of a pipeline with the number of times each was taken.
+//! - **Child pipeline**: a pipeline that a stage of another pipeline runs.
+//!
+//! # Modules, in reading order
+//!
+//! - `simulation`: [`Simulation`], which configures and runs a simulated run.
+//! - `run`: the result of a simulation and its assertions.
+//! - `story`: the human-readable report of a run.
+//! - `clock`: the clock with simulated time.
+//! - `script`: scripts in YAML.
+//! - `check`: checks of a script against its pipeline.
+//! - `coverage`: [`Coverage`], the edges that runs took.
+//! - `error`: [`ScriptError`].
 
 mod check;
 #[cfg(feature = "simulation")]

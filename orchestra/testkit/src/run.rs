@@ -1,4 +1,4 @@
-//! What came of a simulation.
+//! The result of a simulation.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -12,9 +12,11 @@ use orchestra_engine::{
 use crate::simulation::NodeOf;
 use crate::story;
 
-/// What came of a [`Simulation`](crate::Simulation): how the run ended, the way that it took and why, and when.
+/// The result of a [`Simulation`](crate::Simulation): the end of the run, its path, its transitions and their reasons,
+/// and its times.
 ///
-/// Shown, it is the story of the run. The assertions say in their messages why the run went where it went.
+/// `Display` prints a report of the run. The messages of failed assertions include the report, which explains the path
+/// that the run took.
 ///
 /// ```
 /// use std::time::Duration;
@@ -49,67 +51,67 @@ impl<N: ?Sized> SimulationRun<N> {
         }
     }
 
-    /// Everything that the engine says of the run.
+    /// Returns the result of the engine.
     pub fn result(&self) -> &RunResult {
         &self.result
     }
 
-    /// The nodes that ended, in order; those of a parallel block in the order of its edges.
+    /// Returns the nodes that ended, in order. The nodes of a parallel block are in the order of its edges.
     pub fn path(&self) -> &Path {
         &self.result.path
     }
 
-    /// How the run ended.
+    /// Returns the status at the end of the run.
     pub fn status(&self) -> RunStatus {
         self.result.status
     }
 
-    /// Why it did not succeed.
+    /// Returns the failure, or `None` if the run succeeded.
     pub fn failure(&self) -> Option<&RunFailure> {
         self.result.failure.as_ref()
     }
 
-    /// The named values at the end.
+    /// Returns the context at the end of the run.
     pub fn context(&self) -> &Context {
         &self.result.context
     }
 
-    /// The latest outcome of a node; `None` where it has none.
+    /// Returns the latest outcome of a node, or `None` if it has none.
     pub fn outcome(&self, node: impl NodeOf<N>) -> Option<&NodeOutcome> {
         self.result.outcomes.get(node.id())
     }
 
-    /// The attempts that failed, in order, and why.
+    /// Returns the failed attempts in order, with their reasons.
     pub fn error_history(&self) -> &[FailedAttempt] {
         &self.result.error_history
     }
 
-    /// The edges, and how often each was taken.
+    /// Returns the edges with the number of times each was taken.
     pub fn transitions(&self) -> &TransitionCounts {
         &self.result.transitions
     }
 
-    /// How often the edges between two nodes were taken.
+    /// Returns the number of times that the edges between two nodes were taken.
     pub fn taken(&self, from: impl NodeOf<N>, to: impl NodeOf<N>) -> u64 {
         self.result.transitions.between(from.id(), to.id())
     }
 
-    /// How long the run took, in its own time.
+    /// Returns the duration of the run in simulated time.
     pub fn duration(&self) -> Duration {
         self.result.duration
     }
 
-    /// What the run told, in order, with the times of its own clock.
+    /// Returns the events of the run in order, with simulated times.
     pub fn events(&self) -> &[RunEvent] {
         &self.events
     }
 
-    /// How long the run had been going when something was told.
+    /// Returns the simulated time from the start of the run to an event.
     pub fn elapsed(&self, event: &RunEvent) -> Duration {
         story::elapsed(&self.events, event)
     }
 
-    /// How long each attempt of a node waited after the one before it failed, as seen on the clock.
+    /// Returns the delays between each failed attempt of a node and the next attempt, in simulated time.
     pub fn delays(&self, node: impl NodeOf<N>) -> Vec<Duration> {
         let id = node.id();
         let mut delays = Vec::new();
@@ -133,7 +135,7 @@ impl<N: ?Sized> SimulationRun<N> {
         delays
     }
 
-    /// The gate that the run waits for; `None` where it waits for none.
+    /// Returns the gate for which the run waits, or `None` if it does not wait.
     pub fn waits_for(&self) -> Option<&str> {
         match &self.result.failure {
             Some(RunFailure::WaitsForHuman { node, .. }) => Some(node),
@@ -141,10 +143,11 @@ impl<N: ?Sized> SimulationRun<N> {
         }
     }
 
-    /// Asserts which nodes ended, in order.
+    /// Asserts that these nodes ended, in this order.
     ///
     /// # Panics
-    /// The run took another way; the message says where they part, and why.
+    ///
+    /// Panics if the run took another path. The message says where the paths diverge, and why.
     #[track_caller]
     pub fn assert_path(&self, nodes: impl IntoIterator<Item = impl NodeOf<N>>) -> &SimulationRun<N> {
         let expected: Vec<String> = nodes.into_iter().map(|node| node.id().to_owned()).collect();
@@ -159,7 +162,8 @@ impl<N: ?Sized> SimulationRun<N> {
     /// Asserts that the run succeeded.
     ///
     /// # Panics
-    /// It did not; the message tells how it went.
+    ///
+    /// Panics with a report of the run if it did not succeed.
     #[track_caller]
     pub fn assert_success(&self) -> &SimulationRun<N> {
         assert!(
@@ -170,7 +174,7 @@ impl<N: ?Sized> SimulationRun<N> {
         self
     }
 
-    /// Asserts that the run failed, and how: the [code](RunFailure::code) of the failure, such as `stage_failed`.
+    /// Asserts that the run failed with a [code](RunFailure::code), such as `stage_failed`.
     ///
     /// ```
     /// use orchestra_testkit::Simulation;
@@ -182,7 +186,8 @@ impl<N: ?Sized> SimulationRun<N> {
     /// ```
     ///
     /// # Panics
-    /// It succeeded, waits for a person, or failed or stopped otherwise; the message tells how it went.
+    ///
+    /// Panics with a report of the run if it succeeded, waits for a person, or failed or stopped with another code.
     #[track_caller]
     pub fn assert_failure(&self, code: &str) -> &SimulationRun<N> {
         let failure = self
@@ -208,7 +213,8 @@ impl<N: ?Sized> SimulationRun<N> {
     /// ```
     ///
     /// # Panics
-    /// It does not; the message tells how it went.
+    ///
+    /// Panics with a report of the run if it does not wait there.
     #[track_caller]
     pub fn assert_waits_for(&self, gate: impl NodeOf<N>) -> &SimulationRun<N> {
         assert!(
@@ -221,7 +227,7 @@ impl<N: ?Sized> SimulationRun<N> {
     }
 }
 
-/// The story of the run: what happened when, which way was taken, and why.
+/// Formats the report of the run: its events with times, its transitions, and their reasons.
 impl<N: ?Sized> fmt::Display for SimulationRun<N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&story::told(&self.result, &self.events))

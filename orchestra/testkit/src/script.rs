@@ -1,4 +1,4 @@
-//! The script of a simulation as YAML: the outcomes that nodes give in turn.
+//! Scripts of simulations in YAML: lists of the outcomes of nodes.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,11 +14,12 @@ use serde_json::Value;
 
 use crate::error::ScriptError;
 
-/// Reads a script: a map of nodes to the outcomes that they give in turn, the last again and again.
+/// Reads a script: a map from nodes to lists of outcomes. Each attempt takes the next outcome, and the last one
+/// repeats.
 ///
-/// An outcome is a word, or an object whose fields may all be left out: `outcome`, `preferred_label`,
-/// `suggested_next_ids`, `context`, `notes`, `failure_reason`, `failure_category` (`retryable`, `terminal`),
-/// `retry_after` and `takes` (durations such as `90s`). For a human gate the label is the answer.
+/// An outcome is a name, or an object with these optional fields: `outcome`, `preferred_label`, `suggested_next_ids`,
+/// `context`, `notes`, `failure_reason`, `failure_category` (`retryable`, `terminal`), `retry_after` and `takes`
+/// (durations such as `90s`). The label of a human gate is its answer.
 ///
 /// ```
 /// let script = orchestra_testkit::read_script(
@@ -39,12 +40,13 @@ use crate::error::ScriptError;
 /// ```
 ///
 /// # Errors
-/// The text is no YAML, or no script.
+///
+/// Returns an error if the text is invalid YAML or an invalid script.
 pub fn read_script(text: &str) -> Result<Script, ScriptError> {
     read(text, None)
 }
 
-/// The largest script that is read from a file, in bytes.
+/// Maximum size of a script file in bytes.
 const LARGEST: u64 = 16 << 20;
 
 /// Reads a script from a file; see [`read_script`].
@@ -56,7 +58,8 @@ const LARGEST: u64 = 16 << 20;
 /// ```
 ///
 /// # Errors
-/// The file cannot be read, or holds no script.
+///
+/// Returns an error if the file cannot be read, or if it is an invalid script.
 pub fn read_script_file(path: impl AsRef<Path>) -> Result<Script, ScriptError> {
     let path = path.as_ref();
     let unreadable = |reason: String| ScriptError::Unreadable {
@@ -72,9 +75,9 @@ pub fn read_script_file(path: impl AsRef<Path>) -> Result<Script, ScriptError> {
 }
 
 fn read(text: &str, file: Option<&Path>) -> Result<Script, ScriptError> {
-    // A gate may well have the choices `Yes` and `No`, which are truth values to an older YAML.
+    // A gate may have the choices `Yes` and `No`, which are booleans in older versions of YAML.
     let options = serde_saphyr::options! {
-        // As for the configuration: each level takes some of the stack.
+        // The same limit as for configuration files: each level uses stack space.
         budget: serde_saphyr::budget! { max_depth: 24 },
         strict_booleans: true,
     };
@@ -103,7 +106,7 @@ struct Entry {
 /// A list of outcomes, or a single one.
 struct Entries(Vec<Entry>);
 
-/// An outcome as an object.
+/// An outcome in the form of an object.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Full {
@@ -170,8 +173,8 @@ impl<'de> Deserialize<'de> for Listed {
     }
 }
 
-/// Reads words, objects and, where it may be one, a list of them. It is no untagged enum, because that would lose the
-/// place of what is wrong inside.
+/// Reads an outcome name or object, or a list of them if `list` is set. An untagged enum would lose the positions of
+/// errors.
 #[derive(Clone, Copy)]
 struct ReadEntries {
     list: bool,
@@ -181,11 +184,12 @@ impl<'de> Visitor<'de> for ReadEntries {
     type Value = Vec<Entry>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.list {
-            true => f.write_str("the outcomes of a node, such as `[fail, success]`"),
-            false => f.write_str(
+        if self.list {
+            f.write_str("the outcomes of a node, such as `[fail, success]`")
+        } else {
+            f.write_str(
                 "an outcome: a word such as `fail`, or an object such as `{outcome: success, notes: done}`",
-            ),
+            )
         }
     }
 
@@ -193,7 +197,7 @@ impl<'de> Visitor<'de> for ReadEntries {
         Ok(vec![Entry::word(word)])
     }
 
-    // The label of a gate's choice may look like something else than a text.
+    // The label of a choice may look like a boolean or a number.
     fn visit_bool<E: de::Error>(self, word: bool) -> Result<Vec<Entry>, E> {
         self.visit_str(&word.to_string())
     }
@@ -223,14 +227,15 @@ impl<'de> Visitor<'de> for ReadEntries {
         while let Some(Listed(entry)) = list.next_element()? {
             entries.extend(entry);
         }
-        match entries.is_empty() {
-            true => Err(S::Error::custom("a node gives at least one outcome")),
-            false => Ok(entries),
+        if entries.is_empty() {
+            Err(S::Error::custom("a node gives at least one outcome"))
+        } else {
+            Ok(entries)
         }
     }
 }
 
-/// A duration in the form of the pipeline language.
+/// Parses a duration in the syntax of pipelines.
 fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
     let text = String::deserialize(deserializer)?;
     let duration = parse_duration(&text);

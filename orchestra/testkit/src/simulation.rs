@@ -1,4 +1,4 @@
-//! A run whose stages do what a test says.
+//! A simulated run, in which a test determines the outcomes of stages.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,13 +21,13 @@ use crate::coverage::Coverage;
 use crate::error::ScriptError;
 use crate::run::SimulationRun;
 
-/// The name of every simulated run, so that two runs of one simulation are equal to the letter.
+/// The id of every simulated run, so that two runs of one simulation are identical.
 const RUN_ID: &str = "simulation";
 
-/// A run that would wait for ever is ended after this time.
+/// The time limit of a simulated run that would otherwise wait forever.
 const LONGEST: Duration = Duration::from_secs(365 * 86_400);
 
-/// What names a node of a pipeline: a variant of the module's `Node`; a text where the pipeline was loaded.
+/// A node of a pipeline: a variant of the module's `Node`, or a string if the pipeline was loaded.
 ///
 /// ```
 /// use orchestra_testkit::{NodeOf, Simulation};
@@ -39,12 +39,12 @@ const LONGEST: Duration = Duration::from_secs(365 * 86_400);
 /// # Ok::<(), orchestra_testkit::SimulationError>(())
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no node of this pipeline",
+    message = "`{Self}` is not a node of this pipeline",
     label = "not a node of it",
     note = "name the nodes of a compiled pipeline by its own `Node`, such as `Node::Build`; a loaded one has texts"
 )]
 pub trait NodeOf<N: ?Sized> {
-    /// The id in the file.
+    /// Returns the id of the node in the file.
     fn id(&self) -> &str;
 }
 
@@ -60,7 +60,7 @@ impl<N: AsRef<str>> NodeOf<N> for N {
     }
 }
 
-/// Why a simulation cannot be run.
+/// An error that keeps a simulation from running.
 ///
 /// ```
 /// use orchestra_testkit::{Simulation, SimulationError};
@@ -81,16 +81,16 @@ pub enum SimulationError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The error of the system.
         source: std::io::Error,
     },
     /// The pipeline has errors.
     #[error("the pipeline is invalid:\n{report}")]
     Invalid {
-        /// The errors, each with its place.
+        /// The diagnostics with their positions.
         report: String,
     },
-    /// What is said of stages and gates does not fit the pipeline.
+    /// The script does not fit the pipeline.
     #[error("{}", with_help(.0))]
     Script(#[from] ScriptError),
     /// The engine cannot be built.
@@ -99,10 +99,10 @@ pub enum SimulationError {
     /// The run cannot start.
     #[error(transparent)]
     Start(#[from] StartError),
-    /// The run cannot go on.
+    /// The run cannot continue.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// The system has no thread or no timer for the run.
+    /// The system cannot provide a thread or timer for the run.
     #[error("the simulation cannot run: {0}")]
     Runtime(#[from] std::io::Error),
 }
@@ -114,13 +114,14 @@ fn with_help(error: &ScriptError) -> String {
     }
 }
 
-/// A run of a pipeline whose stages do what a test says, in a time that passes only when nothing else can happen.
+/// A simulated run of a pipeline. A test determines the outcomes of stages, and time passes only when nothing else can
+/// happen.
 ///
-/// A stage that is not named succeeds at once; no model is called, no tool is run, no handler is needed. A human gate
-/// must be answered: silence never approves. Two runs of one simulation are equal in everything, their times included.
+/// A stage without an outcome succeeds at once. No model is called, no tool is run, and no handler is needed. A human
+/// gate must be answered: silence never approves. Two runs of one simulation are identical, including their times.
 ///
-/// The `simulate()` of a compiled pipeline's module makes one whose nodes are the variants of the module's `Node`; for
-/// a pipeline that is loaded, they are texts.
+/// The function `simulate()` of a compiled pipeline's module creates a simulation whose nodes are the variants of the
+/// module's `Node`. In a loaded pipeline, nodes are strings.
 ///
 /// ```
 /// use orchestra_testkit::Simulation;
@@ -145,7 +146,7 @@ fn with_help(error: &ScriptError) -> String {
 pub struct Simulation<N: ?Sized = str> {
     pipeline: SharedPipeline,
     script: Script,
-    /// The nodes that are answered for, which must be gates.
+    /// The nodes that have answers; they must be gates.
     gates: Vec<String>,
     params: BTreeMap<String, Value>,
     seed: u64,
@@ -156,33 +157,35 @@ pub struct Simulation<N: ?Sized = str> {
 }
 
 impl Simulation {
-    /// A simulation of any pipeline; nodes are named by texts.
+    /// Creates a simulation of any pipeline. Nodes are strings.
     ///
     /// ```
     /// use orchestra_graph::{Source, load};
     /// let loaded = load(Source::new("a.dot", "digraph { start -> build -> exit }"), &Default::default());
-    /// let run = orchestra_testkit::Simulation::of(loaded.pipeline().expect("sound")).run();
+    /// let run = orchestra_testkit::Simulation::from_pipeline(loaded.pipeline().expect("sound")).run();
     /// assert_eq!(run.path(), &["start", "build", "exit"]);
     /// ```
-    pub fn of(pipeline: impl Into<SharedPipeline>) -> Simulation {
+    pub fn from_pipeline(pipeline: impl Into<SharedPipeline>) -> Simulation {
         Simulation::new(pipeline.into())
     }
 
-    /// A simulation of a pipeline in a text. The pipelines that its stages run are not looked for; such a stage is
+    /// Creates a simulation of a pipeline in a string. Child pipelines are not loaded; a stage that runs one is
     /// simulated like any other.
     ///
     /// # Errors
-    /// The pipeline has errors.
+    ///
+    /// Returns an error if the pipeline has errors.
     pub fn load(text: &str) -> Result<Simulation, SimulationError> {
         let loaded = load(Source::new("pipeline.dot", text), &LoadOptions::default());
         Simulation::of_loaded(&loaded)
     }
 
-    /// A simulation of a pipeline in a file, and of those that its stages run. A [script](Simulation::script) may name
-    /// the nodes of all of them.
+    /// Creates a simulation of a pipeline in a file, including its child pipelines. A [script](Simulation::script) may
+    /// contain the nodes of all of them.
     ///
     /// # Errors
-    /// The file cannot be read, or the pipeline has errors.
+    ///
+    /// Returns an error if the file cannot be read, or if the pipeline has errors.
     pub fn load_file(path: impl AsRef<Path>) -> Result<Simulation, SimulationError> {
         let path = path.as_ref();
         let options = LoadOptions {
@@ -200,7 +203,7 @@ impl Simulation {
 
     fn of_loaded(loaded: &Loaded) -> Result<Simulation, SimulationError> {
         if let Some(pipeline) = loaded.pipeline() {
-            return Ok(Simulation::of(pipeline));
+            return Ok(Simulation::from_pipeline(pipeline));
         }
         let children = loaded.descendants().into_iter().map(|child| &child.loaded.report);
         let reports = std::iter::once(&loaded.report).chain(children);
@@ -235,8 +238,8 @@ impl<N: ?Sized> Simulation<N> {
         Simulation::new(pipeline.into())
     }
 
-    /// Says how a stage ends, in turn, and the last again and again; behind what was said before. Each attempt is one
-    /// turn. Words such as `"fail"` will do, and so will a `Status`, an `Outcome`, and the enum of a handler's words.
+    /// Appends outcomes of a stage. Each attempt takes the next one, and the last one repeats. An outcome may be a name
+    /// such as `"fail"`, a `Status`, an `Outcome`, or a variant of the outcome enum of a handler.
     ///
     /// ```
     /// use orchestra_engine::Outcome;
@@ -259,8 +262,8 @@ impl<N: ?Sized> Simulation<N> {
         self
     }
 
-    /// Says how long the attempts of a stage take, in turn, and the last again and again; without this they take no
-    /// time.
+    /// Sets the durations of the attempts of a stage. Each attempt takes the next one, and the last one repeats. By
+    /// default, attempts take no time.
     ///
     /// ```
     /// use std::time::Duration;
@@ -282,8 +285,9 @@ impl<N: ?Sized> Simulation<N> {
         self
     }
 
-    /// Answers a human gate, behind what was answered before; the last answer is given again and again. The choice is a
-    /// variant of the module's enum for the gate, or a text: a key, a label, a target, or whatever the gate takes.
+    /// Appends an answer of a human gate. Each visit takes the next answer, and the last one repeats. The choice is a
+    /// variant of the module's enum for the gate, or a string: a key, a label, a target, or any other answer that the
+    /// gate accepts.
     ///
     /// ```
     /// use orchestra_engine::{Answer, RunFailure};
@@ -311,7 +315,7 @@ impl<N: ?Sized> Simulation<N> {
         self
     }
 
-    /// Lets a human gate wait until its time is up; a gate without a `timeout` ends the run as paused.
+    /// Lets a human gate time out. A gate without a `timeout` pauses the run.
     ///
     /// ```
     /// use std::time::Duration;
@@ -332,7 +336,7 @@ impl<N: ?Sized> Simulation<N> {
         self.answer(gate, Answer::timed_out())
     }
 
-    /// A whole script, such as [one that was read](crate::read_script), in place of what was said of stages and gates.
+    /// Replaces all outcomes, durations and answers by a script, such as one [from a file](crate::read_script).
     ///
     /// ```
     /// use orchestra_testkit::{Simulation, read_script};
@@ -347,9 +351,9 @@ impl<N: ?Sized> Simulation<N> {
         self
     }
 
-    /// Runs these handlers for real; what is [scripted](Simulation::outcome) stays simulated, and so do models, tools,
-    /// and kinds that these handlers do not cover. A handler that waits for time waits in the simulation's; while it
-    /// waits for anything outside of the program, such as a socket, time may jump ahead.
+    /// Runs these handlers for real. [Scripted](Simulation::outcome) stages, models, tools, and kinds without one of
+    /// these handlers remain simulated. If a handler sleeps, simulated time passes. While a handler waits for anything
+    /// outside of the program, such as a socket, simulated time may jump ahead.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -387,41 +391,42 @@ impl<N: ?Sized> Simulation<N> {
         self
     }
 
-    /// Who is asked what is not answered beforehand, by gates and by handlers that run for real.
+    /// Sets the interviewer for gates without an answer, and for questions of handlers that run for real.
     pub fn interviewer(mut self, interviewer: impl Interviewer) -> Simulation<N> {
         self.interviewer = Some(SharedInterviewer::new(interviewer));
         self
     }
 
-    /// A value in the context at the start.
+    /// Sets a context value at the start.
     pub fn param(mut self, key: impl Into<String>, value: impl Into<Value>) -> Simulation<N> {
         self.params.insert(key.into(), value.into());
         self
     }
 
-    /// The seed of every chance in the run, such as the jitter of delays; without one it is 0.
+    /// Sets the seed of all randomness in the run, such as the jitter of delays. The default is 0.
     pub fn seed(mut self, seed: u64) -> Simulation<N> {
         self.seed = seed;
         self
     }
 
-    /// Fails the run when it takes longer. Without this it may take a year, or for ever where
-    /// [handlers run](Simulation::handlers).
+    /// Sets the time limit of the run. The default is one year, or no limit if [handlers run](Simulation::handlers).
     pub fn max_time(mut self, limit: Duration) -> Simulation<N> {
         self.max_time = Some(limit);
         self
     }
 
-    /// The coverage of the pipeline by no runs yet.
+    /// Returns an empty coverage of the pipeline.
     pub fn coverage(&self) -> Coverage {
-        Coverage::of(self.pipeline.clone())
+        Coverage::new(self.pipeline.clone())
     }
 
-    /// Runs to the end, which may be a failure or a gate that nobody answered. It may be called anywhere, also from
-    /// within a runtime, and as often as one likes.
+    /// Runs to the end, which may be a failure or a gate without an answer. May be called anywhere, also within an
+    /// async runtime, and repeatedly.
     ///
     /// # Panics
-    /// The simulation does not fit the pipeline, as in [`try_run`](Simulation::try_run): a test fails then.
+    ///
+    /// Panics if the simulation does not fit the pipeline, in the cases in which [`try_run`](Simulation::try_run)
+    /// fails.
     #[track_caller]
     #[allow(clippy::panic, reason = "a test fails by panicking")]
     pub fn run(&self) -> SimulationRun<N> {
@@ -431,10 +436,12 @@ impl<N: ?Sized> Simulation<N> {
         }
     }
 
-    /// Like [`run`](Simulation::run), for what may be wrong.
+    /// Like [`run`](Simulation::run), but returns errors.
     ///
     /// # Errors
-    /// A node, an outcome word or an answer does not fit the pipeline, or the pipeline needs what the engine lacks.
+    ///
+    /// Returns an error if a node, an outcome or an answer does not fit the pipeline, or if the engine does not meet a
+    /// requirement of the pipeline.
     pub fn try_run(&self) -> Result<SimulationRun<N>, SimulationError> {
         for gate in &self.gates {
             answered_gate(&self.pipeline, gate)?;
@@ -451,7 +458,7 @@ impl<N: ?Sized> Simulation<N> {
         };
         let handlers = Handlers(self.registry.clone().unwrap_or_default());
         let (pipeline, params, seed) = (self.pipeline.clone(), self.params.clone(), self.seed);
-        // Where all is simulated, only a fault waits for ever.
+        // If everything is simulated, only a bug can wait forever.
         let limit = self.max_time.or(self.registry.is_none().then_some(LONGEST));
         let (result, events) = in_paused_time(|| async move {
             let engine = builder.clock(FakeClock::new()).build()?;
@@ -515,7 +522,7 @@ impl HandlerSet for Handlers {
     }
 }
 
-/// Answers nothing, because nobody may approve by silence.
+/// An interviewer that answers no question, because silence never approves.
 struct Nobody;
 
 impl Interviewer for Nobody {

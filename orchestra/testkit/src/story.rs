@@ -1,4 +1,4 @@
-//! A run in words: what happened when, which way was taken, and why.
+//! The human-readable report of a run: its events with times, its transitions, and their reasons.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -6,13 +6,13 @@ use std::time::Duration;
 use orchestra_engine::{EventKind, NodeName, RunEvent, RunResult, TestedCondition};
 use orchestra_graph::{Rule, format_duration};
 
-/// How long the run had been going when something was told.
+/// Returns the time from the start of the run to an event.
 pub(crate) fn elapsed(events: &[RunEvent], event: &RunEvent) -> Duration {
     let began = events.first().map_or(event.time, |first| first.time);
     Duration::from_millis(event.time.as_millis().saturating_sub(began.as_millis()))
 }
 
-/// How the run went, and how it ended.
+/// Returns the report of a run and its end.
 pub(crate) fn told(result: &RunResult, events: &[RunEvent]) -> String {
     let lines: Vec<(String, String)> = events
         .iter()
@@ -30,7 +30,7 @@ pub(crate) fn told(result: &RunResult, events: &[RunEvent]) -> String {
     text
 }
 
-/// Where a run parts from the path that was expected, and why.
+/// Describes where a run diverged from the expected path, and why.
 pub(crate) fn other_path(result: &RunResult, events: &[RunEvent], expected: &[String]) -> String {
     let taken: Vec<&str> = result.path.iter().collect();
     let both = taken.iter().zip(expected);
@@ -59,9 +59,9 @@ pub(crate) fn other_path(result: &RunResult, events: &[RunEvent], expected: &[St
     text
 }
 
-/// The decision behind a visit of a node, and that of a goal gate which sends the run back from where it led.
+/// Returns the transition that left a visit of a node, and that of a goal gate which sent the run back afterwards.
 fn decisions(events: &[RunEvent], node: &str, visit: usize) -> Vec<String> {
-    // The path is that of the run's last life.
+    // The path contains the nodes since the last restart only.
     let restarted = |event: &RunEvent| matches!(event.kind, EventKind::PipelineRestarted { .. });
     let first = events.iter().rposition(restarted).map_or(0, |at| at + 1);
     let mut ways = events[first..].iter().filter_map(|event| match &event.kind {
@@ -85,7 +85,7 @@ fn decisions(events: &[RunEvent], node: &str, visit: usize) -> Vec<String> {
     said
 }
 
-/// A decision in words, with the conditions that were tested for it.
+/// Describes a transition with the conditions that were tested for it.
 fn way(from: &NodeName, to: Option<&NodeName>, rule: Rule, tested: &[TestedCondition]) -> String {
     let to = to.map_or("nowhere", |to| to);
     let mut text = format!("{from} -> {to} ({})", rule.describe());
@@ -109,7 +109,7 @@ fn way(from: &NodeName, to: Option<&NodeName>, rule: Rule, tested: &[TestedCondi
     text
 }
 
-/// One line of the story; none for what says nothing that another line does not say.
+/// Returns the line of an event in the report, or `None` if the event adds nothing to the other lines.
 fn line(kind: &EventKind) -> Option<String> {
     let within = |branch: &Option<String>| {
         branch

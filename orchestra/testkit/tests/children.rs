@@ -1,4 +1,4 @@
-//! Pipelines that run others: a simulation goes through them too, in the same time and by the same script.
+//! Pipelines with child pipelines, which are simulated with the same clock and the same script.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::time::Duration;

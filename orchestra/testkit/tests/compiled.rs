@@ -1,4 +1,4 @@
-//! Simulations of compiled pipelines: nodes and answers are named by the module's own types.
+//! Simulations of compiled pipelines, whose nodes and answers are types of the generated module.
 #![allow(clippy::unwrap_used)]
 
 use orchestra::prelude::*;
@@ -110,11 +110,11 @@ fn the_runs_of_a_pipeline_add_up_to_all_of_its_edges() {
 
 #[test]
 fn a_compiled_pipeline_is_simulated_by_texts_too() {
-    let run = Simulation::of(&*release::PIPELINE)
+    let run = Simulation::from_pipeline(&*release::PIPELINE)
         .outcome("critic", ["approved"])
         .run();
     run.assert_waits_for("ship");
-    let mut coverage = Coverage::of(&*release::PIPELINE);
+    let mut coverage = Coverage::new(&*release::PIPELINE);
     coverage.add(run.transitions());
     assert_eq!(coverage.counts(), (3, 6));
 }
@@ -125,7 +125,7 @@ struct Counter;
 impl Counter {
     #[handler("review.run")]
     async fn review(&self, stage: StageContext) -> Result<Verdict, std::fmt::Error> {
-        // An hour of the simulation's time.
+        // An hour of simulated time.
         tokio::time::sleep(std::time::Duration::from_secs(3_600)).await;
         Ok(match stage.visit() {
             1 => Verdict::Rejected,

@@ -1,4 +1,4 @@
-//! Which edges count, and how they add up.
+//! Edge coverage: the edges that count, and their sums.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use orchestra_engine::Outcome;
@@ -9,7 +9,7 @@ fn simulation(graph: &str) -> Simulation {
     Simulation::load(&format!("digraph t {{\n{graph}\n}}")).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// The edges that one run takes.
+/// Returns the coverage of one run.
 fn covered(simulation: &Simulation) -> Coverage {
     let mut coverage = simulation.coverage();
     coverage.add(simulation.run().transitions());
@@ -77,7 +77,7 @@ fn branches_joins_and_restarts_are_counted() {
         let edge = coverage.edges().find(|edge| (edge.from, edge.to) == (from, to));
         edge.unwrap_or_else(|| panic!("{from} -> {to}")).count
     };
-    // The edges of branches into the join are walked like any other.
+    // Edges of branches into the join count like any other edge.
     assert_eq!((of("fan", "a"), of("a", "join"), of("join", "again")), (2, 2, 2));
     assert_eq!((of("again", "fan"), of("again", "exit")), (1, 1));
 }
@@ -154,10 +154,10 @@ fn less_than_all_is_never_a_hundred_per_cent() {
         "{}",
         nothing.summary()
     );
-    assert_eq!(Coverage::of(empty()).percent(), 100);
+    assert_eq!(Coverage::new(empty()).percent(), 100);
 }
 
-/// A pipeline without edges.
+/// Returns a pipeline without edges.
 fn empty() -> orchestra_graph::Pipeline {
     let source = orchestra_graph::Source::new("a.dot", "digraph { start -> exit }");
     let mut pipeline = orchestra_graph::load(source, &Default::default())

@@ -1,4 +1,4 @@
-//! What a simulation does with gates, wrong names and unexpected paths, and what it says of them.
+//! Simulations with gates, wrong names and unexpected paths, and the messages of their errors.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -24,7 +24,7 @@ fn release() -> Simulation {
     Simulation::load(RELEASE).unwrap()
 }
 
-/// What a failing assertion says.
+/// Returns the message of a failing assertion.
 fn said(assertion: impl FnOnce()) -> String {
     let panic = catch_unwind(AssertUnwindSafe(assertion)).unwrap_err();
     panic.downcast_ref::<String>().unwrap().clone()
@@ -52,7 +52,7 @@ fn a_gate_without_an_answer_ends_the_run_as_paused_and_is_named() {
         failure.starts_with("the gate `review` waits for a person: the simulation has no answer for it"),
         "{failure}"
     );
-    // A gate that has no time-out cannot run out of it.
+    // A gate without a timeout cannot time out.
     release().unanswered("review").run().assert_waits_for("review");
 }
 
@@ -172,7 +172,7 @@ fn a_wrong_name_is_refused_before_anything_runs_and_says_what_was_meant() {
         ),
         (
             release().answer("test", "Ship"),
-            "`test` is no human gate, so it asks nothing; its human gates are review",
+            "`test` is not a human gate, so it asks nothing; its human gates are review",
         ),
         (
             release().answer("reviwe", "Ship"),
@@ -182,7 +182,7 @@ fn a_wrong_name_is_refused_before_anything_runs_and_says_what_was_meant() {
     for (simulation, expected) in cases {
         assert_eq!(refused(simulation), expected);
     }
-    // A word of a handler's own that is near to no other is nobody's business.
+    // A custom outcome of a handler that resembles no other outcome is accepted.
     release()
         .outcome("mend", ["mended"])
         .answer("review", "Ship")

@@ -1,4 +1,4 @@
-//! Time in a simulation: delays, time-outs and branches take exactly as long as they should, and no real time.
+//! Simulated time: delays, timeouts and branches take exactly the configured time, and no real time.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::time::{Duration, Instant};
@@ -24,7 +24,7 @@ fn hours(hours: u64) -> Duration {
     Duration::from_secs(hours * 3_600)
 }
 
-/// The times at which the attempts of a node began, from the timestamps of the events alone.
+/// Returns the times at which the attempts of a node began, from the timestamps of the events alone.
 fn begun(run: &SimulationRun, node: &str) -> Vec<u64> {
     let began = run.events()[0].time.as_millis();
     let events = run.events().iter();
@@ -55,7 +55,7 @@ fn each_policy_waits_its_figures_to_the_millisecond() {
             due.push(due[due.len() - 1] + delay.as_millis() as u64);
         }
         assert_eq!(begun(&run, "upload"), due, "{policy}");
-        // The delays that are announced are those that are waited.
+        // The announced delays equal the actual ones.
         let announced = run.events().iter().filter_map(|event| match &event.kind {
             EventKind::StageRetrying { delay, .. } => Some(*delay),
             _ => None,
@@ -100,7 +100,7 @@ fn minutes_of_back_off_take_no_time() {
         .outcome("upload", ["fail"])
         .run();
     assert_eq!(run.error_history().len(), 21);
-    // 2, 6, 18 and 54 s, and then a minute each.
+    // 2, 6, 18 and 54 s, and then one minute each.
     assert_eq!(run.duration(), Duration::from_secs(80 + 16 * 60));
     assert!(begin.elapsed() < Duration::from_secs(60), "{:?}", begin.elapsed());
 }
@@ -226,7 +226,7 @@ fn a_run_may_take_no_longer_than_its_limit() {
     assert_eq!(run.duration(), hours(1));
 }
 
-/// Many things that take time, at once and in turn.
+/// A simulation with many attempts that take time, in parallel and in sequence.
 fn busy() -> Simulation {
     let graph = FAN.replace("ATTRIBUTES", "max_parallel=2, error_policy=continue")
         + "\n a [max_retries=3]; b [max_retries=2, retry_policy=aggressive]; c [timeout=5m, max_retries=1]";

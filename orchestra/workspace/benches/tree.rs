@@ -1,5 +1,5 @@
-//! What a tree of 10,000 files costs: to make it, and each stage that changes nothing or one file; and what a stage that
-//! changes nothing costs a run more, whose stages might all write.
+//! Benchmarks a worktree of 10,000 files: creating it, and a stage that changes nothing or one file. Also measures the
+//! overhead of a workspace for stages that may write but change nothing.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout)]
 
@@ -18,7 +18,7 @@ use orchestra_workspace::GitWorkspace;
 const FILES: usize = 10_000;
 const ROUNDS: usize = 20;
 
-/// The median of some rounds.
+/// Prints the median time of some rounds.
 fn measure(name: &str, rounds: usize, mut once: impl FnMut(usize)) {
     let mut times: Vec<Duration> = Vec::new();
     for round in 0..rounds {
@@ -76,7 +76,7 @@ fn main() {
     println!("{:40} {more:>12.3?}", "a stage of a run, more than without");
 }
 
-/// Might write, and does not.
+/// A backend whose stages may write but change nothing.
 struct Idle;
 
 impl CodergenBackend for Idle {
@@ -87,7 +87,7 @@ impl CodergenBackend for Idle {
 
 const STAGES: usize = 50;
 
-/// What a stage takes, but for the first, which waits for its tree.
+/// Returns the median duration of a stage, without the first ones, which wait for the creation of the worktree.
 fn run(builder: EngineBuilder) -> Duration {
     let names: Vec<String> = (0..STAGES).map(|stage| format!("s{stage}")).collect();
     let text = format!(

@@ -1,4 +1,4 @@
-//! A merge that a person finishes.
+//! Merges that a person finishes.
 
 use orchestra_engine::{
     Answer, AnsweredBy, Outcome, Question, QuestionOption, Reply, StageEnd, WorkspaceError, WorkspaceStage,
@@ -8,11 +8,11 @@ use crate::join::Report;
 use crate::merge::Favour;
 use crate::session::{Session, blocking};
 
-/// How many conflicting files a question names.
+/// Maximum number of conflicting files in a question.
 const NAMED: usize = 20;
 
 impl Session {
-    /// Asks how an open merge is to be finished, until it is.
+    /// Asks a person how to finish an open merge until it is finished.
     pub(crate) async fn ask(
         &self,
         stage: &WorkspaceStage,
@@ -27,15 +27,15 @@ impl Session {
             let answer = tokio::select! {
                 biased;
                 () = cancelled.cancelled() => return Err(Box::new(Outcome::fail("cancelled").into())),
-                // Silence merges nothing: somebody has to decide.
+                // Without an answer nothing is merged: a person must decide.
                 answer = context.require_answer(question) => answer.map_err(|error| Box::new(error.into()))?,
             };
-            let (lines, names) = (self.lines().clone(), Session::names(stage));
-            let name = stage.line().to_owned();
+            let (worktrees, names) = (self.worktrees().clone(), Session::names(stage));
+            let name = stage.path_id().to_owned();
             let done = match chosen(&answer) {
                 "d" => {
                     let message = names.message("merge, finished by a person");
-                    let done = blocking(move || lines.commit(&lines.line(&name), &message)).await;
+                    let done = blocking(move || worktrees.commit(&worktrees.of_path(&name), &message)).await;
                     done.map(|committed| committed.left)
                 }
                 "o" | "t" => {
@@ -43,7 +43,7 @@ impl Session {
                         "o" => Favour::Ours,
                         _ => Favour::Theirs,
                     };
-                    let done = blocking(move || lines.favour(&lines.line(&name), favour, &names));
+                    let done = blocking(move || worktrees.favour(&worktrees.of_path(&name), favour, &names));
                     done.await.map(|()| Vec::new())
                 }
                 _ => {
@@ -57,7 +57,7 @@ impl Session {
             if left.is_empty() {
                 return Ok(report.finished());
             }
-            // A program that answers would answer the same again.
+            // A program would give the same answer again.
             if answer.by != AnsweredBy::Person {
                 report.open_files = left;
                 return Ok(report);
@@ -67,11 +67,12 @@ impl Session {
     }
 
     fn question(&self, stage: &WorkspaceStage, left: &[String], again: bool) -> Question {
-        let lines = self.lines();
-        let folder = lines.root(&lines.line(stage.line()));
-        let mut text = match again {
-            true => "Conflict markers are still left in".to_owned(),
-            false => format!("Branches conflict before `{}` in", stage.stage().node().id()),
+        let worktrees = self.worktrees();
+        let folder = worktrees.root(&worktrees.of_path(stage.path_id()));
+        let mut text = if again {
+            "Conflict markers are still left in".to_owned()
+        } else {
+            format!("Branches conflict before `{}` in", stage.stage().node().id())
         };
         for file in left.iter().take(NAMED) {
             text.push_str(&format!("\n  {file}"));
@@ -99,12 +100,12 @@ impl Session {
     }
 }
 
-/// The end of a stage whose files cannot be had or kept.
+/// Returns the end of a stage whose files cannot be prepared or committed.
 pub(crate) fn failed(error: WorkspaceError) -> Box<StageEnd> {
     Box::new(error.outcome().into())
 }
 
-/// The key that was chosen.
+/// Returns the key of the chosen option, or an empty string if there is none.
 fn chosen(answer: &Answer) -> &'static str {
     let Reply::Chosen(texts) = &answer.reply else {
         return "";

@@ -1,15 +1,15 @@
-//! What runs left in a repository, and its removal.
+//! Listing and removal of the branches, worktrees and refs that runs left in a repository.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use crate::fault::WorkspaceFault;
-use crate::lines::{forget_marks, is_open};
+use crate::error::GitWorkspaceError;
 use crate::lock::RepositoryLock;
 use crate::open;
 use crate::refs::{BASE, KEPT, OPEN, base_ref, head_ref, open_ref};
 use crate::repository::{Repository, Sha};
+use crate::run_worktrees::{forget_marks, is_open};
 
 /// A branch that a run made.
 ///
@@ -31,25 +31,25 @@ use crate::repository::{Repository, Sha};
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnBranch {
-    /// Its name.
+    /// The name of the branch.
     pub name: String,
-    /// Its commit.
+    /// The commit of the branch.
     pub tip: Sha,
-    /// The commit that it began from.
+    /// The commit from which the branch began.
     pub base: Sha,
-    /// How long ago its commit was made; zero if that is in the future.
+    /// The age of the commit; zero if its date is in the future.
     pub age: Duration,
-    /// The run that made it, where its tree or its commit says that.
+    /// The run that made the branch, if its worktree or its commit names it.
     pub run: Option<String>,
-    /// A branch that no run made, or `HEAD`, that has all its commits.
+    /// A branch that no run made, or `HEAD`, that contains all commits of the branch.
     pub merged_into: Option<String>,
-    /// How many of its commits are on no other branch, tag or HEAD.
+    /// The number of commits that are on no other branch, tag or HEAD.
     pub ahead: u64,
-    /// The tree that it is checked out in.
+    /// The worktree in which the branch is checked out.
     pub worktree: Option<PathBuf>,
 }
 
-/// What a sweep may remove.
+/// The options of a sweep.
 ///
 /// ```
 /// use std::time::SystemTime;
@@ -66,46 +66,49 @@ pub struct OwnBranch {
 /// assert!((sweep.is_live)("poem-1"));
 /// ```
 pub struct Sweep<'s> {
-    /// How the names of the branches begin.
+    /// The prefix of the branch names.
     pub prefix: &'s str,
-    /// The folder of all trees; a tree's run is the first folder below it.
+    /// The folder of all worktrees. The first component below it is the run of a worktree.
     pub worktrees: PathBuf,
-    /// Whether a run is under way, paused or may go on: nothing of it is touched. Where neither tree nor commit names the
-    /// run of a branch, it is asked with the last part of the branch's name, which begins with the run's short name.
+    /// Returns whether a run is running, paused or resumable. Nothing that belongs to such a run is changed. If neither
+    /// the worktree nor the commit of a branch names its run, the argument is the last component of the branch name,
+    /// which begins with the short id of the run.
     pub is_live: &'s dyn Fn(&str) -> bool,
-    /// Also branches that are not merged, once they are older. They go only by force, as their commits go with them.
+    /// Minimum age of unmerged branches and refs to remove. They are removed only with `force`, because their commits
+    /// are lost.
     pub older_than: Option<Duration>,
-    /// What the age is counted from.
+    /// The time from which ages are computed.
     pub now: SystemTime,
-    /// Remove also what would become unreachable: all of it, or what is older than asked.
+    /// `true` to also remove commits that become unreachable: all of them, or those older than `older_than`.
     pub force: bool,
-    /// Say what would be removed, and remove nothing.
+    /// `true` to report what would be removed without removing anything.
     pub dry_run: bool,
 }
 
-/// What a sweep removed, or would remove.
+/// The branches, worktrees and refs that a sweep removed, or would remove.
 ///
 /// ```
 /// assert!(orchestra_workspace::Swept::default().branches.is_empty());
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Swept {
-    /// Branches.
+    /// The removed branches.
     pub branches: Vec<String>,
-    /// Trees.
+    /// The removed worktrees.
     pub worktrees: Vec<PathBuf>,
-    /// Refs of work that was set aside and is elsewhere too, or went by force, and refs without their branch.
+    /// The removed refs: set-aside work that is also reachable elsewhere or was removed by force, and refs without
+    /// their branch.
     pub refs: Vec<String>,
-    /// Branches and refs that stay, and why.
+    /// The branches and refs that stay, each with the reason.
     pub kept: Vec<(String, String)>,
 }
 
-/// The branches below a prefix that runs made, by name.
+/// Returns the branches with a prefix that runs made, by name.
 ///
 /// # Errors
 ///
-/// If git fails.
-pub fn branches(repository: &Repository, prefix: &str) -> Result<Vec<OwnBranch>, WorkspaceFault> {
+/// Returns an error if git fails.
+pub fn branches(repository: &Repository, prefix: &str) -> Result<Vec<OwnBranch>, GitWorkspaceError> {
     list(repository, prefix, SystemTime::now(), None)
 }
 
@@ -114,7 +117,7 @@ fn list(
     prefix: &str,
     now: SystemTime,
     worktrees: Option<&Path>,
-) -> Result<Vec<OwnBranch>, WorkspaceFault> {
+) -> Result<Vec<OwnBranch>, GitWorkspaceError> {
     let bases = refs(repository, BASE)?;
     let tips = refs(repository, "refs/heads/")?;
     let trees = repository.worktrees()?;
@@ -143,16 +146,17 @@ fn list(
     Ok(list)
 }
 
-/// Removes trees of runs that are over, and branches that are merged. No commit becomes unreachable without force.
+/// Removes the worktrees of runs that have ended, and their merged branches. No commit becomes unreachable unless
+/// `force` is set.
 ///
 /// # Errors
 ///
-/// If git fails, or a tree cannot be removed.
-pub fn sweep(repository: &Repository, options: &Sweep<'_>) -> Result<Swept, WorkspaceFault> {
+/// Returns an error if git fails, or if a worktree cannot be removed.
+pub fn sweep(repository: &Repository, options: &Sweep<'_>) -> Result<Swept, GitWorkspaceError> {
     let mut swept = Swept::default();
     sweep_trees(repository, options, &mut swept)?;
     for mut branch in list(repository, options.prefix, options.now, Some(&options.worktrees))? {
-        // What went before it holds nothing any more.
+        // A branch that was removed earlier in this sweep keeps no commit reachable.
         let gone = swept
             .branches
             .iter()
@@ -166,7 +170,7 @@ pub fn sweep(repository: &Repository, options: &Sweep<'_>) -> Result<Swept, Work
         if !options.dry_run {
             let lock = repository.lock(&format!("sweep {}", branch.name))?;
             repository.unlock_refs(&lock, &branch.name);
-            // Only as it was when it was looked at.
+            // Delete the branch only if it was not moved since it was examined.
             if repository.tip(&branch.name)?.as_ref() != Some(&branch.tip) {
                 swept.kept.push((branch.name, "it moved meanwhile".to_owned()));
                 continue;
@@ -183,7 +187,7 @@ pub fn sweep(repository: &Repository, options: &Sweep<'_>) -> Result<Swept, Work
     Ok(swept)
 }
 
-/// Why a branch stays, if it does.
+/// Returns the reason why a branch stays, or `None` if it can be removed.
 fn reason_to_keep(branch: &OwnBranch, options: &Sweep<'_>, swept: &Swept) -> Option<String> {
     if is_live(branch.run.as_deref(), &branch.name, options) {
         return Some("its run goes on".to_owned());
@@ -216,7 +220,7 @@ fn is_live(run: Option<&str>, branch: &str, options: &Sweep<'_>) -> bool {
     open || (options.is_live)(run.unwrap_or_else(|| branch.rsplit('/').next().unwrap_or(branch)))
 }
 
-/// The first folder of a tree below the folder of all trees.
+/// Returns the first component of a worktree's path below the folder of all worktrees.
 fn run_of(worktrees: &Path, tree: &Path) -> Option<String> {
     let worktrees = worktrees.canonicalize().unwrap_or_else(|_| worktrees.to_owned());
     let inside = tree.strip_prefix(worktrees).ok()?;
@@ -234,7 +238,7 @@ fn sweep_trees(
     repository: &Repository,
     options: &Sweep<'_>,
     swept: &mut Swept,
-) -> Result<(), WorkspaceFault> {
+) -> Result<(), GitWorkspaceError> {
     for tree in repository.worktrees()? {
         let Some(run) = run_of(&options.worktrees, &tree.path) else {
             continue;
@@ -243,11 +247,11 @@ fn sweep_trees(
             continue;
         }
         if !options.dry_run {
-            // A tree that an agent took off its branch keeps its work under a name of its own.
+            // The work in a worktree whose HEAD is detached is set aside under this name.
             let branch = tree.branch.unwrap_or_else(|| format!("{}{run}", options.prefix));
             let handle = repository.tree(tree.path.clone(), branch.clone());
-            if let Err(fault) = handle.remove() {
-                swept.kept.push((branch, fault.to_string()));
+            if let Err(error) = handle.remove() {
+                swept.kept.push((branch, error.to_string()));
                 continue;
             }
         }
@@ -256,21 +260,25 @@ fn sweep_trees(
     Ok(())
 }
 
-/// Deletes what marks a branch, but not an open merge that holds work.
-fn drop_mark(repository: &Repository, lock: &RepositoryLock, branch: &str) -> Result<(), WorkspaceFault> {
+/// Deletes the ref that marks a branch, but not the ref of an open merge, which may hold work.
+fn drop_mark(repository: &Repository, lock: &RepositoryLock, branch: &str) -> Result<(), GitWorkspaceError> {
     match repository.resolve(&base_ref(branch))? {
         Some(base) => repository.delete_ref(lock, &base_ref(branch), &base),
         None => Ok(()),
     }
 }
 
-/// Refs beside branches: marks without a branch, and work that was set aside.
-fn sweep_refs(repository: &Repository, options: &Sweep<'_>, swept: &mut Swept) -> Result<(), WorkspaceFault> {
+/// Sweeps the refs beside branches: marks without a branch, and work that was set aside.
+fn sweep_refs(
+    repository: &Repository,
+    options: &Sweep<'_>,
+    swept: &mut Swept,
+) -> Result<(), GitWorkspaceError> {
     let tips = refs(repository, "refs/heads/")?;
     let gone = |branch: &String, swept: &Swept| !tips.contains_key(branch) || swept.branches.contains(branch);
     for (branch, sha) in refs(repository, BASE)? {
         let live = is_live(None, &branch, options);
-        // A run that begins writes the mark before the branch; it may be there by now.
+        // A run that starts writes the mark before the branch, so look for the branch again.
         let alone = !tips.contains_key(&branch) && repository.tip(&branch)?.is_none();
         if branch.starts_with(options.prefix) && alone && !live {
             remove(repository, options, swept, &base_ref(&branch), &sha)?;
@@ -311,7 +319,7 @@ fn remove(
     swept: &mut Swept,
     name: &str,
     sha: &Sha,
-) -> Result<(), WorkspaceFault> {
+) -> Result<(), GitWorkspaceError> {
     if !options.dry_run {
         let lock = repository.lock(&format!("sweep {name}"))?;
         let file = repository.common().join(format!("{name}.lock"));
@@ -324,8 +332,8 @@ fn remove(
     Ok(())
 }
 
-/// Refs by their names without the part that all begin with.
-fn refs(repository: &Repository, below: &str) -> Result<BTreeMap<String, Sha>, WorkspaceFault> {
+/// Returns the refs below a prefix, by their names without the prefix.
+fn refs(repository: &Repository, below: &str) -> Result<BTreeMap<String, Sha>, GitWorkspaceError> {
     let command = repository
         .command()
         .args(["for-each-ref", "--format=%(objectname) %(refname)", below]);
@@ -338,12 +346,12 @@ fn refs(repository: &Repository, below: &str) -> Result<BTreeMap<String, Sha>, W
     Ok(text.lines().filter_map(entry).collect())
 }
 
-/// How old a commit is, and the run that its trailers name.
+/// Returns the age of a commit, and the run that its trailers name.
 fn about(
     repository: &Repository,
     commit: &Sha,
     now: SystemTime,
-) -> Result<(Duration, Option<String>), WorkspaceFault> {
+) -> Result<(Duration, Option<String>), GitWorkspaceError> {
     let format = "--format=%ct %(trailers:key=Orchestra-Run,valueonly,separator=%x2C)";
     let output = repository.run(&repository.command().args(["log", "-1", format, commit.as_str()]))?;
     let text = String::from_utf8_lossy(&output).trim().to_owned();
@@ -361,12 +369,12 @@ fn about(
     Ok((age, run))
 }
 
-/// What a user has that holds a commit.
+/// Returns a ref that no run made, or `HEAD`, that contains a commit.
 fn merged_into(
     repository: &Repository,
     tip: &Sha,
     ours: &BTreeMap<String, Sha>,
-) -> Result<Option<String>, WorkspaceFault> {
+) -> Result<Option<String>, GitWorkspaceError> {
     let contains = format!("--contains={tip}");
     let words = [
         "for-each-ref",
@@ -397,15 +405,16 @@ fn merged_into(
     }
 }
 
-/// How many commits are on none of the refs but some; refs of runs beside their branches hold nothing for good.
-fn ahead(repository: &Repository, tip: &Sha, without: &[String]) -> Result<u64, WorkspaceFault> {
+/// Returns the number of commits that are reachable only from `tip` and the refs in `without`. Refs under
+/// `refs/orchestra/` do not count as reachable.
+fn ahead(repository: &Repository, tip: &Sha, without: &[String]) -> Result<u64, GitWorkspaceError> {
     let mut command = repository
         .command()
         .args(["rev-list", "--count", tip.as_str(), "--not"]);
     for name in without {
         command = command.arg(format!("--exclude={name}"));
     }
-    // Not `--all`, which counts what other trees have checked out.
+    // `--all` would also count the HEADs of other worktrees.
     command = command.args(["--exclude=refs/orchestra/*", "--glob=refs/*"]);
     if let Some(head) = repository.resolve("HEAD^{commit}")? {
         command = command.arg(head.as_str());
@@ -417,8 +426,8 @@ fn ahead(repository: &Repository, tip: &Sha, without: &[String]) -> Result<u64, 
         .map_err(|_| repository.unreadable(&command))
 }
 
-/// Whether what a ref beside branches names is elsewhere too, or was only computed from what is.
-fn is_held(repository: &Repository, name: &str, sha: &Sha, swept: &Swept) -> Result<bool, WorkspaceFault> {
+/// Returns whether the commit of a ref is reachable elsewhere, or is an open merge that can be computed again.
+fn is_held(repository: &Repository, name: &str, sha: &Sha, swept: &Swept) -> Result<bool, GitWorkspaceError> {
     let gone: Vec<String> = swept.branches.iter().map(|name| head_ref(name)).collect();
     Ok(match ahead(repository, sha, &gone)? {
         0 => true,

@@ -1,9 +1,10 @@
-//! The configuration that git has in a run: as it was when the run began, without what stages add.
+//! The git configuration of a run: the configuration as it was when the run began, without the changes of stages.
 //!
-//! A stage can write to the repository that it works in, to its configuration, attributes and hooks, and to the
-//! configuration of the user. Git runs programs that these name. So git is not shown them, but a folder of our own in the
-//! place of the common git folder: links to objects, refs and the rest, and a configuration that holds what describes the
-//! repository, and the filters and merge drivers that were there before the first stage ran.
+//! A stage can write to its repository, including configuration, attributes and hooks, and to the user's configuration.
+//! Git runs programs that these files name. Therefore git commands do not read them. They get a folder that replaces
+//! the common git folder: it contains links to the objects, refs and the rest, and a configuration file with the
+//! settings that describe the repository, and with the filters and merge drivers that existed before the first stage
+//! ran.
 
 use std::fs::{self, DirBuilder, File};
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
@@ -14,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::git::GitCommand;
 
-/// What describes a repository and names no program.
+/// Settings that describe a repository and name no program.
 const PLAIN: &[&str] = &[
     "core.repositoryformatversion",
     "core.bare",
@@ -62,7 +63,7 @@ const PLAIN: &[&str] = &[
     "index.sparse",
 ];
 
-/// What the large files of a partial clone and of Git LFS are found by, by the first and the last part of the key.
+/// Settings that locate the objects of a partial clone and of Git LFS: the first and the last part of the key.
 const REMOTE: &[(&str, &str)] = &[
     ("remote", "url"),
     ("remote", "fetch"),
@@ -71,7 +72,7 @@ const REMOTE: &[(&str, &str)] = &[
     ("remote", "lfsurl"),
 ];
 
-/// What names a program that changes files as git reads and writes them.
+/// Settings that name programs which change files when git reads and writes them.
 const PROGRAMS: &[(&str, &str)] = &[
     ("filter", "clean"),
     ("filter", "smudge"),
@@ -82,7 +83,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("merge", "recursive"),
 ];
 
-/// What of the common git folder is git's to read and write.
+/// The entries of the common git folder that git reads and writes through links.
 const LINKED: &[&str] = &[
     "objects",
     "refs",
@@ -96,13 +97,13 @@ const LINKED: &[&str] = &[
     "lfs",
 ];
 
-/// The values that git is given, in the order in which it read them.
+/// The configuration values in the order in which git read them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Configuration(Vec<(String, Option<String>)>);
 
 impl Configuration {
-    /// Reads what `git config --list -z` writes.
+    /// Parses the output of `git config --list -z`.
     pub(crate) fn parse(listed: &[u8]) -> Configuration {
         let entries = listed.split(|byte| *byte == 0).filter_map(|entry| {
             let (key, value) = match std::str::from_utf8(entry).ok()?.split_once('\n') {
@@ -115,18 +116,18 @@ impl Configuration {
         Configuration(entries.collect())
     }
 
-    /// The same without anything that names a program.
+    /// Returns the configuration without the settings that name programs.
     pub(crate) fn without_programs(&self) -> Configuration {
         let plain = self.0.iter().filter(|(key, _)| !names_program(key));
         Configuration(plain.cloned().collect())
     }
 
-    /// Whether git may run programs that it names.
+    /// Returns whether the configuration names programs that git may run.
     pub(crate) fn has_programs(&self) -> bool {
         self.0.iter().any(|(key, _)| names_program(key))
     }
 
-    /// The text of a configuration file.
+    /// Returns the text of a configuration file.
     fn text(&self) -> String {
         let mut text = String::new();
         for (key, value) in &self.0 {
@@ -159,14 +160,14 @@ fn names_program(key: &str) -> bool {
     key.starts_with("lfs.") || parts(key).is_some_and(|parts| PROGRAMS.contains(&parts))
 }
 
-/// The first and the last part of a key that has a part between them.
+/// Returns the first and the last part of a key that consists of at least three parts.
 fn parts(key: &str) -> Option<(&str, &str)> {
     let (section, rest) = key.split_once('.')?;
     let (_, name) = rest.rsplit_once('.')?;
     Some((section, name))
 }
 
-/// Whether an address holds a name or a password; what is kept of a run must not.
+/// Returns whether an address contains a user name or password, which must not be stored with a run.
 fn has_credentials(text: &str) -> bool {
     let mut addresses = text.split("://").skip(1);
     addresses.any(|rest| {
@@ -175,22 +176,22 @@ fn has_credentials(text: &str) -> bool {
     })
 }
 
-/// A folder that stands for the common git folder of a repository, for as long as this value lives.
+/// A folder that replaces the common git folder of a repository until this value is dropped.
 #[derive(Debug)]
 pub(crate) struct CommonFolder {
     folder: PathBuf,
     common: PathBuf,
     text: String,
     programs: bool,
-    /// Held, so that nobody takes the folder for one that was left.
+    /// Held so that no other process removes the folder as a leftover.
     _lock: File,
 }
 
-/// What the names of such folders begin with.
+/// Prefix of the names of these folders.
 const PREFIX: &str = "orchestra-git-";
 
 impl CommonFolder {
-    /// Makes the folder.
+    /// Creates the folder.
     pub(crate) fn create(common: &Path, configuration: &Configuration) -> io::Result<CommonFolder> {
         let parent = std::env::temp_dir();
         remove_left(&parent);
@@ -214,7 +215,7 @@ impl CommonFolder {
         Ok(made)
     }
 
-    /// Writes the configuration, unless it stands there.
+    /// Writes the configuration file if its content differs.
     fn refresh(&self) -> io::Result<()> {
         let file = self.folder.join("config");
         if fs::read(&file).is_ok_and(|text| text == self.text.as_bytes()) {
@@ -225,7 +226,7 @@ impl CommonFolder {
         fs::rename(&draft, &file)
     }
 
-    /// Has a command read this configuration and no other.
+    /// Makes a command read this configuration and no other.
     pub(crate) fn apply(&self, command: &GitCommand) -> io::Result<GitCommand> {
         let command = command
             .clone()
@@ -234,13 +235,14 @@ impl CommonFolder {
             .env("GIT_CONFIG_SYSTEM", "/dev/null")
             .env("GIT_CONFIG_GLOBAL", "/dev/null")
             .programs(self.programs);
-        // These write or tell the path of the common folder, and run no program where they check nothing out.
+        // These commands write or print the path of the common folder. They run no program if they check nothing out.
         if command.name() == "worktree" || !cfg!(unix) {
             return Ok(command);
         }
         self.refresh()?;
-        // Git makes this folder where it is missing, which it cannot at the end of a link. Where it may not, git says so when
-        // it has to. That of the trees is made when a tree is added, which needs no link.
+        // Git creates this folder if it is missing, which fails through a dangling link. If it cannot be created here,
+        // git reports the error when it needs the folder. The `worktrees` folder is created when a worktree is added,
+        // which happens without links.
         let _ = fs::create_dir_all(self.common.join("logs"));
         Ok(command.env("GIT_COMMON_DIR", &self.folder))
     }
@@ -248,13 +250,13 @@ impl CommonFolder {
 
 impl Drop for CommonFolder {
     fn drop(&mut self) {
-        // What stays is removed by the next.
+        // The next process removes leftovers.
         let _ = remove_locked(&self.folder);
     }
 }
 
-/// Makes a folder with a lock in it that this process holds; `None` where another process took the folder for one that was
-/// left before it was locked.
+/// Creates a folder with a lock in it that this process holds. Returns `None` if another process removed the folder as
+/// a leftover before it was locked.
 fn locked_folder(parent: &Path) -> io::Result<Option<(PathBuf, File)>> {
     let random = || RandomState::new().build_hasher().finish();
     let folder = parent.join(format!("{PREFIX}{:016x}{:016x}", random(), random()));
@@ -267,13 +269,14 @@ fn locked_folder(parent: &Path) -> io::Result<Option<(PathBuf, File)>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound && !folder.exists() => return Ok(None),
         made => made?,
     };
-    // Who removes the folder holds the lock until it is gone, and nobody removes it once it is held here.
+    // A process that removes the folder holds the lock until the removal is done, and never removes a folder whose lock
+    // is held here.
     lock.lock()?;
     Ok(path.exists().then_some((folder, lock)))
 }
 
-/// Removes a folder whose lock this process holds; links are removed, not what they lead to. The lock goes last: where a
-/// process is killed in the middle, the next one still sees that nobody holds the folder.
+/// Removes a folder whose lock this process holds. Links are removed, not their targets. The lock file goes last: if
+/// this process is killed in between, the next one still sees that the folder is not held.
 fn remove_locked(folder: &Path) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
@@ -287,7 +290,7 @@ fn remove_locked(folder: &Path) -> io::Result<()> {
     fs::remove_dir(folder)
 }
 
-/// Removes the folders that killed processes have left: those that nobody has locked.
+/// Removes the folders of killed processes, which are those that nobody has locked.
 fn remove_left(parent: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         if !entry.file_name().to_string_lossy().starts_with(PREFIX)
@@ -301,7 +304,7 @@ fn remove_left(parent: &Path) {
                 let _ = remove_locked(&folder);
                 drop(lock);
             }
-            // Just made, or left before it had a lock. It is removed only while it is empty.
+            // The folder was just created, or its process was killed before locking. Remove it only if it is empty.
             Err(error) if error.kind() == io::ErrorKind::NotFound => drop(fs::remove_dir(&folder)),
             _ => {}
         }

@@ -1,39 +1,40 @@
-//! Where a tree is: its folder, and the entry that git keeps for it beside the other trees.
+//! The location of a worktree: its folder and its entry in the common git folder.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::fault::WorkspaceFault;
+use crate::error::GitWorkspaceError;
 use crate::git::GitCommand;
 use crate::lock::RepositoryLock;
 use crate::refs::head_ref;
 use crate::repository::{Sha, os_path};
 use crate::tree::{Ensured, Tree};
 
-/// How long a checkout may take.
+/// Time limit of a checkout.
 const CHECKOUT: Duration = Duration::from_secs(600);
 
-/// What git writes into the entry of a tree until it is checked out.
+/// The lock reason that git writes into the entry of a worktree until it is checked out.
 const UNFINISHED: &str = "initializing";
 
-/// A tree's folder and its entry in the common git folder.
+/// The folder of a worktree and its entry in the common git folder.
 #[derive(Debug, Clone)]
-pub(crate) struct Place {
+pub(crate) struct WorktreeLocation {
     pub(crate) folder: PathBuf,
     pub(crate) entry: PathBuf,
 }
 
-impl Place {
-    /// A command in the tree. Both places are named: a damaged `.git` file would lead into the user's own work tree.
+impl WorktreeLocation {
+    /// Returns a command that runs in the worktree. It names both paths explicitly, because a damaged `.git` file could
+    /// point to the user's own worktree.
     pub(crate) fn command(&self) -> GitCommand {
         GitCommand::new(&self.folder)
             .env("GIT_DIR", &self.entry)
             .env("GIT_WORK_TREE", &self.folder)
     }
 
-    /// Where an operation that moves branch and files writes down where to, for as long as it goes.
+    /// Returns the file in which an operation that moves branch and files records its target while it runs.
     pub(crate) fn moving(&self) -> PathBuf {
         self.entry.join("orchestra-moving")
     }
@@ -44,47 +45,47 @@ impl Place {
 }
 
 impl Tree {
-    /// Where the tree is, if it is there.
-    pub(crate) fn place(&self) -> Result<Place, WorkspaceFault> {
-        let known = self.known().place.clone();
-        let place = match known.filter(|place| place.entry.join("gitdir").exists()) {
-            Some(place) => place,
+    /// Returns the location of the worktree. Fails if it does not exist.
+    pub(crate) fn location(&self) -> Result<WorktreeLocation, GitWorkspaceError> {
+        let known = self.known().location.clone();
+        let location = match known.filter(|location| location.entry.join("gitdir").exists()) {
+            Some(location) => location,
             None => {
                 let folder = self.folder();
                 let entry = self.entries()?.into_iter().find(|entry| names(entry, &folder));
                 let entry = entry.ok_or_else(|| self.no_tree())?;
-                Place { folder, entry }
+                WorktreeLocation { folder, entry }
             }
         };
-        if !place.folder.is_dir() || is_unfinished(&place.entry) {
+        if !location.folder.is_dir() || is_unfinished(&location.entry) {
             return Err(self.no_tree());
         }
-        if place.folder.join(".git").is_dir() {
-            return Err(self.nested(&place.folder));
+        if location.folder.join(".git").is_dir() {
+            return Err(self.nested(&location.folder));
         }
-        self.known().place = Some(place.clone());
-        Ok(place)
+        self.known().location = Some(location.clone());
+        Ok(location)
     }
 
-    fn no_tree(&self) -> WorkspaceFault {
-        WorkspaceFault::TreeMissing {
+    fn no_tree(&self) -> GitWorkspaceError {
+        GitWorkspaceError::TreeMissing {
             repository: self.repository().name().to_owned(),
             path: self.path().to_owned(),
         }
     }
 
-    pub(crate) fn nested(&self, path: &Path) -> WorkspaceFault {
-        WorkspaceFault::NestedRepository {
+    pub(crate) fn nested(&self, path: &Path) -> GitWorkspaceError {
+        GitWorkspaceError::NestedRepository {
             repository: self.repository().name().to_owned(),
             path: path.to_owned(),
         }
     }
 
-    pub(crate) fn io(&self, path: &Path, source: io::Error) -> WorkspaceFault {
-        WorkspaceFault::io(self.repository().name(), path, source)
+    pub(crate) fn io(&self, path: &Path, source: io::Error) -> GitWorkspaceError {
+        GitWorkspaceError::io(self.repository().name(), path, source)
     }
 
-    /// The folder, named as git names it.
+    /// Returns the canonical path of the folder, as git names it.
     fn folder(&self) -> PathBuf {
         let parent = self.path().parent().and_then(|parent| parent.canonicalize().ok());
         match (parent, self.path().file_name()) {
@@ -93,8 +94,8 @@ impl Tree {
         }
     }
 
-    /// The entries of all trees of the repository.
-    fn entries(&self) -> Result<Vec<PathBuf>, WorkspaceFault> {
+    /// Returns the entries of all worktrees of the repository.
+    fn entries(&self) -> Result<Vec<PathBuf>, GitWorkspaceError> {
         let folder = self.repository().common().join("worktrees");
         match fs::read_dir(&folder) {
             Ok(list) => Ok(list.flatten().map(|entry| entry.path()).collect()),
@@ -103,31 +104,35 @@ impl Tree {
         }
     }
 
-    /// Makes the folder, or mends what is left of it.
-    pub(crate) fn ensure_folder(&self, lock: &RepositoryLock, tip: &Sha) -> Result<Ensured, WorkspaceFault> {
+    /// Creates the folder, or repairs what is left of it.
+    pub(crate) fn ensure_folder(
+        &self,
+        lock: &RepositoryLock,
+        tip: &Sha,
+    ) -> Result<Ensured, GitWorkspaceError> {
         let parent = self.path().parent().unwrap_or(self.path()).to_owned();
         fs::create_dir_all(&parent).map_err(|source| self.io(&parent, source))?;
-        self.known().place = None;
+        self.known().location = None;
         self.sweep_removed()?;
         let folder = self.folder();
         for entry in self.entries()? {
             if names(&entry, &folder) {
                 if is_unfinished(&entry) {
-                    // Nobody has worked in a tree that was never checked out.
+                    // Nobody has worked in a worktree that was never checked out.
                     self.drop_entry(lock, &entry)?;
                     self.remove_folder(&folder)?;
                 } else if !folder.is_dir() {
                     self.drop_entry(lock, &entry)?;
                 }
             } else if lock.after_kill() && is_unfinished(&entry) && !entry.join("gitdir").exists() {
-                // Killed before it said which folder it is for.
+                // The command was killed before it recorded the folder.
                 fs::remove_dir_all(&entry).map_err(|source| self.io(&entry, source))?;
             }
         }
         let entry = self.entries()?.into_iter().find(|entry| names(entry, &folder));
         let empty = fs::read_dir(&folder).map_or(true, |mut list| list.next().is_none());
         match entry {
-            Some(entry) => self.mend(lock, &Place { folder, entry })?,
+            Some(entry) => self.mend(lock, &WorktreeLocation { folder, entry })?,
             None if empty => {
                 self.add(lock, &folder, tip)?;
                 return Ok(Ensured::Made);
@@ -137,9 +142,9 @@ impl Tree {
         Ok(Ensured::WasThere)
     }
 
-    fn add(&self, lock: &RepositoryLock, folder: &Path, tip: &Sha) -> Result<(), WorkspaceFault> {
-        // Not checked out by this command, which reads the configuration of the repository, be it changed by a stage;
-        // until it is, the entry bears the mark that git would give it.
+    fn add(&self, lock: &RepositoryLock, folder: &Path, tip: &Sha) -> Result<(), GitWorkspaceError> {
+        // Check out in a separate command: `git worktree add` reads the configuration of the repository, which a stage
+        // may have changed. Until then the entry carries the lock reason that git would set.
         let command = self
             .repository()
             .command()
@@ -150,54 +155,58 @@ impl Tree {
             .holding(lock.file());
         self.repository().run(&command)?;
         let entry = self.entries()?.into_iter().find(|entry| names(entry, folder));
-        let place = Place {
+        let location = WorktreeLocation {
             folder: folder.to_owned(),
             entry: entry.ok_or_else(|| self.no_tree())?,
         };
-        let checkout = place
+        let checkout = location
             .command()
             .args(["reset", "--hard", "--no-recurse-submodules", "-q"])
             .timeout(CHECKOUT)
             .holding(lock.file());
         self.repository().run(&checkout)?;
-        let mark = place.entry.join("locked");
+        let mark = location.entry.join("locked");
         fs::remove_file(&mark).map_err(|source| self.io(&mark, source))?;
-        let place = self.place()?;
-        self.attach(lock, &place)
+        let location = self.location()?;
+        self.attach(lock, &location)
     }
 
-    /// Mends the link from the folder to its entry, and an index that is missing.
-    fn mend(&self, lock: &RepositoryLock, place: &Place) -> Result<(), WorkspaceFault> {
-        let link = place.folder.join(".git");
+    /// Repairs the link from the folder to its entry, and a missing index.
+    fn mend(&self, lock: &RepositoryLock, location: &WorktreeLocation) -> Result<(), GitWorkspaceError> {
+        let link = location.folder.join(".git");
         if link.is_dir() {
-            return Err(self.nested(&place.folder));
+            return Err(self.nested(&location.folder));
         }
         let linked = fs::read(&link)
             .ok()
             .and_then(|text| Some(os_path(text.strip_prefix(b"gitdir: ")?.trim_ascii_end())));
-        let same = linked.and_then(|linked| place.folder.join(linked).canonicalize().ok())
-            == place.entry.canonicalize().ok();
+        let same = linked.and_then(|linked| location.folder.join(linked).canonicalize().ok())
+            == location.entry.canonicalize().ok();
         if !same {
             let mut text = b"gitdir: ".to_vec();
-            text.extend_from_slice(bytes_of(&place.entry).as_ref());
+            text.extend_from_slice(bytes_of(&location.entry).as_ref());
             text.push(b'\n');
             let _ = fs::remove_file(&link);
             fs::write(&link, text).map_err(|source| self.io(&link, source))?;
         }
-        let head = fs::read(place.entry.join("HEAD")).unwrap_or_default();
+        let head = fs::read(location.entry.join("HEAD")).unwrap_or_default();
         if head.trim_ascii().is_empty() {
-            self.attach(lock, place)?;
+            self.attach(lock, location)?;
         }
-        if !place.entry.join("index").exists() {
-            self.unlock_tree(lock, place);
-            self.repository()
-                .run(&place.command().args(["read-tree", "HEAD"]).holding(lock.file()))?;
+        if !location.entry.join("index").exists() {
+            self.unlock_tree(lock, location);
+            self.repository().run(
+                &location
+                    .command()
+                    .args(["read-tree", "HEAD"])
+                    .holding(lock.file()),
+            )?;
         }
         Ok(())
     }
 
-    /// Gives a folder, whose entry somebody removed, an entry again; the files stay as they are.
-    fn adopt(&self, lock: &RepositoryLock, folder: &Path, tip: &Sha) -> Result<(), WorkspaceFault> {
+    /// Creates a new entry for a folder whose entry was removed. The files stay as they are.
+    fn adopt(&self, lock: &RepositoryLock, folder: &Path, tip: &Sha) -> Result<(), GitWorkspaceError> {
         if folder.join(".git").is_dir() {
             return Err(self.nested(folder));
         }
@@ -220,21 +229,25 @@ impl Tree {
         fs::create_dir_all(&entry).map_err(|source| self.io(&entry, source))?;
         write("HEAD", format!("{tip}\n").as_bytes())?;
         write("commondir", b"../..\n")?;
-        // The name of the folder comes last: without it, the entry is nobody's.
+        // Write the path of the folder last: without it, the entry belongs to no worktree.
         let mut link = bytes_of(&folder.join(".git")).into_owned();
         link.push(b'\n');
         write("gitdir", &link)?;
-        let place = Place {
+        let location = WorktreeLocation {
             folder: folder.to_owned(),
             entry,
         };
-        self.mend(lock, &place)?;
-        self.attach(lock, &place)
+        self.mend(lock, &location)?;
+        self.attach(lock, &location)
     }
 
-    /// Puts HEAD on the tree's branch.
-    pub(crate) fn attach(&self, lock: &RepositoryLock, place: &Place) -> Result<(), WorkspaceFault> {
-        let command = place.command().args([
+    /// Attaches HEAD to the branch of the worktree.
+    pub(crate) fn attach(
+        &self,
+        lock: &RepositoryLock,
+        location: &WorktreeLocation,
+    ) -> Result<(), GitWorkspaceError> {
+        let command = location.command().args([
             "symbolic-ref",
             "-m",
             "orchestra",
@@ -244,23 +257,24 @@ impl Tree {
         self.repository().run(&command.holding(lock.file())).map(drop)
     }
 
-    /// Removes folder and entry. The folder gets another name first, so that half of it is never taken for the tree.
-    pub(crate) fn discard(&self, lock: &RepositoryLock) -> Result<(), WorkspaceFault> {
+    /// Removes the folder and the entry. The folder is renamed first, so that a partly deleted folder is never taken
+    /// for the worktree.
+    pub(crate) fn discard(&self, lock: &RepositoryLock) -> Result<(), GitWorkspaceError> {
         let folder = self.folder();
         self.remove_folder(&folder)?;
         for entry in self.entries()?.into_iter().filter(|entry| names(entry, &folder)) {
             self.drop_entry(lock, &entry)?;
         }
         self.sweep_removed()?;
-        // The folders of line and run, once they are empty.
+        // Remove the folders of the path and of the run once they are empty.
         for above in folder.ancestors().skip(1).take(2) {
             let _ = fs::remove_dir(above);
         }
         Ok(())
     }
 
-    /// Removes the entry of a tree whose folder is gone; commits that only its HEAD names are kept.
-    fn drop_entry(&self, lock: &RepositoryLock, entry: &Path) -> Result<(), WorkspaceFault> {
+    /// Removes the entry of a worktree whose folder is gone. Commits that only its HEAD names are set aside.
+    fn drop_entry(&self, lock: &RepositoryLock, entry: &Path) -> Result<(), GitWorkspaceError> {
         let head = fs::read_to_string(entry.join("HEAD"))
             .ok()
             .and_then(|text| text.trim().parse::<Sha>().ok());
@@ -280,8 +294,8 @@ impl Tree {
         Ok(())
     }
 
-    /// Moves a folder out of the way by one step, and deletes it there.
-    fn remove_folder(&self, folder: &Path) -> Result<(), WorkspaceFault> {
+    /// Renames a folder atomically, then deletes it.
+    fn remove_folder(&self, folder: &Path) -> Result<(), GitWorkspaceError> {
         if fs::symlink_metadata(folder).is_err() {
             return Ok(());
         }
@@ -298,7 +312,7 @@ impl Tree {
         remove_all(&removed).map_err(|source| self.io(&removed, source))
     }
 
-    /// The begin of the names that folders get before they are deleted.
+    /// Returns the prefix of the names that folders get before they are deleted.
     fn removed_prefix(&self) -> String {
         format!(
             ".removed-{}-",
@@ -306,8 +320,8 @@ impl Tree {
         )
     }
 
-    /// Deletes what a killed removal left.
-    fn sweep_removed(&self) -> Result<(), WorkspaceFault> {
+    /// Deletes the folders left behind by killed removals.
+    fn sweep_removed(&self) -> Result<(), GitWorkspaceError> {
         let folder = self.folder();
         let prefix = self.removed_prefix();
         let Some(Ok(list)) = folder.parent().map(fs::read_dir) else {
@@ -330,12 +344,12 @@ impl Tree {
     }
 }
 
-/// Whether an entry is that of a folder.
+/// Returns whether an entry belongs to a folder.
 fn names(entry: &Path, folder: &Path) -> bool {
     let Ok(text) = fs::read(entry.join("gitdir")) else {
         return false;
     };
-    // Newer versions of git may write it relative to the entry.
+    // Newer versions of git may write a path relative to the entry.
     let link = entry.join(os_path(text.strip_suffix(b"\n").unwrap_or(&text)));
     let named = link.parent().unwrap_or(&link);
     let real = |path: &Path| {
@@ -349,7 +363,7 @@ fn is_unfinished(entry: &Path) -> bool {
     fs::read_to_string(entry.join("locked")).is_ok_and(|reason| reason.trim() == UNFINISHED)
 }
 
-/// Deletes a folder; folders in it that nobody may write are opened first.
+/// Deletes a folder. Makes read-only folders in it writable first if necessary.
 fn remove_all(path: &Path) -> io::Result<()> {
     if !fs::symlink_metadata(path)?.is_dir() {
         return fs::remove_file(path);

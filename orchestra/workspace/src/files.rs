@@ -1,22 +1,22 @@
-//! What is in a tree: its HEAD, its files as an object of git, and how both are moved.
+//! The content of a worktree: its HEAD, its files as git objects, and operations that move both.
 
 use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::entry::Place;
-use crate::fault::WorkspaceFault;
+use crate::entry::WorktreeLocation;
+use crate::error::GitWorkspaceError;
 use crate::lock::RepositoryLock;
 use crate::refs::head_ref;
 use crate::repository::{Sha, os_path};
 use crate::tree::{Kept, Tree, TreeState};
 use crate::watch::Watch;
 
-/// How long a command may take that writes or reads all files.
+/// Time limit of commands that read or write all files.
 const ALL_FILES: Duration = Duration::from_secs(600);
 
-/// What somebody's merge, rebase, pick, revert or bisection leaves beside HEAD while it goes.
+/// The files beside HEAD that belong to a merge, rebase, cherry-pick, revert or bisection in progress.
 const OPERATIONS: &[&str] = &[
     "MERGE_HEAD",
     "MERGE_MODE",
@@ -38,29 +38,29 @@ const OPERATIONS: &[&str] = &[
     "rebase-apply",
 ];
 
-/// What HEAD names.
+/// The branch and commit of HEAD.
 #[derive(Debug, Default)]
 pub(crate) struct Head {
-    /// The full name of the branch, unless it is detached.
+    /// The full name of the branch; `None` if HEAD is detached.
     pub(crate) branch: Option<String>,
-    /// The commit, unless the branch has none.
+    /// The commit; `None` if the branch has no commit.
     pub(crate) commit: Option<Sha>,
 }
 
 impl Tree {
-    /// What HEAD names, from the files of git where these say it.
-    pub(crate) fn head(&self, place: &Place) -> Result<Head, WorkspaceFault> {
-        if let Some((branch, commit)) = self.quick_head(place) {
+    /// Reads HEAD, from git's files if possible, otherwise by running git.
+    pub(crate) fn head(&self, location: &WorktreeLocation) -> Result<Head, GitWorkspaceError> {
+        if let Some((branch, commit)) = self.quick_head(location) {
             return Ok(Head {
                 branch,
                 commit: Some(commit),
             });
         }
         let repository = self.repository();
-        let name = repository.try_run(&place.command().args(["symbolic-ref", "--quiet", "HEAD"]))?;
+        let name = repository.try_run(&location.command().args(["symbolic-ref", "--quiet", "HEAD"]))?;
         let text = String::from_utf8_lossy(&name.stdout).trim().to_owned();
         let branch = (name.status == 0).then_some(text);
-        let commit = repository.try_run(&place.command().args([
+        let commit = repository.try_run(&location.command().args([
             "rev-parse",
             "--verify",
             "--quiet",
@@ -73,9 +73,9 @@ impl Tree {
         Ok(Head { branch, commit })
     }
 
-    /// HEAD without git: two small files, where the branch is not packed and the format is the usual one.
-    fn quick_head(&self, place: &Place) -> Option<(Option<String>, Sha)> {
-        let text = fs::read_to_string(place.entry.join("HEAD")).ok()?;
+    /// Reads HEAD without running git. Works if the branch is a loose ref in the usual format.
+    fn quick_head(&self, location: &WorktreeLocation) -> Option<(Option<String>, Sha)> {
+        let text = fs::read_to_string(location.entry.join("HEAD")).ok()?;
         match text.trim_end().strip_prefix("ref: ") {
             Some(name) => {
                 let commit = fs::read_to_string(self.repository().common().join(name)).ok()?;
@@ -85,15 +85,15 @@ impl Tree {
         }
     }
 
-    /// Whether HEAD is on the tree's branch.
-    pub(crate) fn is_attached(&self, place: &Place) -> bool {
-        self.head(place)
+    /// Returns whether HEAD is attached to the branch of the worktree.
+    pub(crate) fn is_attached(&self, location: &WorktreeLocation) -> bool {
+        self.head(location)
             .is_ok_and(|head| head.branch == Some(head_ref(self.branch())))
     }
 
-    /// What is checked out, if the watch is sure that no file differs from it.
-    pub(crate) fn quiet(&self, place: &Place) -> Option<Sha> {
-        let (_, head) = self.quick_head(place)?;
+    /// Returns the checked-out commit if the watch is certain that no file differs from it.
+    pub(crate) fn quiet(&self, location: &WorktreeLocation) -> Option<Sha> {
+        let (_, head) = self.quick_head(location)?;
         let mut known = self.known();
         let settled = known.settled.clone().filter(|settled| *settled == head)?;
         if known.watch.as_mut().is_some_and(Watch::is_quiet) {
@@ -103,8 +103,9 @@ impl Tree {
         None
     }
 
-    /// Asks git how the tree stands. Watches come first: what changes after them is seen by them, and before them by git.
-    pub(crate) fn look(&self, place: &Place) -> Result<TreeState, WorkspaceFault> {
+    /// Determines the state of the worktree with git. The watch starts first: it sees the later changes, and git sees
+    /// the earlier ones.
+    pub(crate) fn look(&self, location: &WorktreeLocation) -> Result<TreeState, GitWorkspaceError> {
         let repository = self.repository();
         self.known().settled = None;
         let list = [
@@ -115,41 +116,42 @@ impl Tree {
             "--exclude-standard",
             "--directory",
         ];
-        let ignored = repository.run(&place.command().args(list).timeout(ALL_FILES))?;
+        let ignored = repository.run(&location.command().args(list).timeout(ALL_FILES))?;
         let folders = ignored
             .split(|byte| *byte == 0)
             .filter_map(|path| path.strip_suffix(b"/"));
-        let folders = folders.map(|path| place.folder.join(os_path(path))).collect();
+        let folders = folders.map(|path| location.folder.join(os_path(path))).collect();
         {
             let mut known = self.known();
-            let watch = known.watch.take().or_else(|| Watch::start(&place.folder));
-            known.watch = watch.and_then(|watch| watch.cover(&place.folder, &folders));
+            let watch = known.watch.take().or_else(|| Watch::start(&location.folder));
+            known.watch = watch.and_then(|watch| watch.cover(&location.folder, &folders));
         }
-        let dirty = !self.status(place)?.is_empty() || self.filled_submodule(place)?.is_some();
-        let head = self.head(place)?.commit;
-        let head = head.ok_or_else(|| self.moved(place, "HEAD names no commit".to_owned()))?;
+        let dirty = !self.status(location)?.is_empty() || self.filled_submodule(location)?.is_some();
+        let head = self.head(location)?.commit;
+        let head = head.ok_or_else(|| self.moved(location, "HEAD names no commit".to_owned()))?;
         if !dirty {
             self.known().settled = Some(head.clone());
         }
         Ok(TreeState { head, dirty })
     }
 
-    /// Looks once, so that the next question is answered without git. A fault will show up there.
-    pub(crate) fn settle(&self, place: &Place) {
-        let _ = self.look(place);
+    /// Updates the known state so that the next query needs no git command. Ignores errors, which the next query will
+    /// report.
+    pub(crate) fn settle(&self, location: &WorktreeLocation) {
+        let _ = self.look(location);
     }
 
-    /// The same for a tree that nobody knows of yet: its files are those that git wrote, and none is ignored.
-    pub(crate) fn settle_new(&self, place: &Place) {
-        let head = self.quick_head(place).map(|(_, head)| head);
-        let watch = Watch::start(&place.folder);
-        let watch = watch.and_then(|watch| watch.cover(&place.folder, &HashSet::new()));
+    /// Does the same for a worktree that was just created: all its files were written by git, and none is ignored.
+    pub(crate) fn settle_new(&self, location: &WorktreeLocation) {
+        let head = self.quick_head(location).map(|(_, head)| head);
+        let watch = Watch::start(&location.folder);
+        let watch = watch.and_then(|watch| watch.cover(&location.folder, &HashSet::new()));
         let mut known = self.known();
         known.settled = head.filter(|_| watch.is_some());
         known.watch = watch;
     }
 
-    fn status(&self, place: &Place) -> Result<Vec<u8>, WorkspaceFault> {
+    fn status(&self, location: &WorktreeLocation) -> Result<Vec<u8>, GitWorkspaceError> {
         let words = [
             "status",
             "--porcelain=v2",
@@ -157,8 +159,8 @@ impl Tree {
             "--untracked-files=normal",
             "--ignore-submodules=none",
         ];
-        // Git may note in the index what it found, so that files are read once and not each time.
-        let command = place
+        // Let git refresh the index, so that files are not read again each time.
+        let command = location
             .command()
             .env("GIT_OPTIONAL_LOCKS", "1")
             .args(words)
@@ -166,18 +168,18 @@ impl Tree {
         self.repository().run(&command.timeout(ALL_FILES))
     }
 
-    /// All files that are not ignored, as a tree object; the index is brought to it.
+    /// Writes all files that are not ignored to a tree object and updates the index.
     pub(crate) fn write_tree(
         &self,
         lock: &RepositoryLock,
-        place: &Place,
+        location: &WorktreeLocation,
         onto: &Sha,
-    ) -> Result<Sha, WorkspaceFault> {
+    ) -> Result<Sha, GitWorkspaceError> {
         let repository = self.repository();
-        if let Some(path) = self.changed_submodule(place)? {
-            return Err(self.nested(&place.folder.join(path)));
+        if let Some(path) = self.changed_submodule(location)? {
+            return Err(self.nested(&location.folder.join(path)));
         }
-        let add = place
+        let add = location
             .command()
             .args(["add", "--all", "--sparse", "--", "."])
             .setting("core.safecrlf=false");
@@ -186,30 +188,30 @@ impl Tree {
         if output.status != 0 {
             let nested = output.stderr.split("error: '").nth(1).and_then(|rest| {
                 let (path, rest) = rest.split_once("' does not have a commit checked out")?;
-                rest.starts_with('\n').then(|| place.folder.join(path))
+                rest.starts_with('\n').then(|| location.folder.join(path))
             });
-            return Err(nested.map_or_else(|| repository.fault(&add, &output), |path| self.nested(&path)));
+            return Err(nested.map_or_else(|| repository.error(&add, &output), |path| self.nested(&path)));
         }
-        let tree = repository.run_sha(&place.command().arg("write-tree").holding(lock.file()))?;
+        let tree = repository.run_sha(&location.command().arg("write-tree").holding(lock.file()))?;
         let old = repository.tree_of(onto)?;
         if tree != old
             && let Some(path) = self.new_gitlink(&old, &tree)?
         {
             repository.run(
-                &place
+                &location
                     .command()
                     .args(["reset", "-q"])
                     .timeout(ALL_FILES)
                     .holding(lock.file()),
             )?;
-            return Err(self.nested(&place.folder.join(path)));
+            return Err(self.nested(&location.folder.join(path)));
         }
         Ok(tree)
     }
 
-    /// A submodule whose commit or content was changed, or whose empty folder was filled.
-    fn changed_submodule(&self, place: &Place) -> Result<Option<PathBuf>, WorkspaceFault> {
-        for entry in self.status(place)?.split(|byte| *byte == 0) {
+    /// Returns a submodule whose commit or content was changed, or whose empty folder was filled.
+    fn changed_submodule(&self, location: &WorktreeLocation) -> Result<Option<PathBuf>, GitWorkspaceError> {
+        for entry in self.status(location)?.split(|byte| *byte == 0) {
             let words: Vec<&[u8]> = entry.splitn(9, |byte| *byte == b' ').collect();
             let (Some(kind), Some(sub), Some(path)) = (words.first(), words.get(2), words.get(8)) else {
                 continue;
@@ -218,12 +220,12 @@ impl Tree {
                 return Ok(Some(os_path(path)));
             }
         }
-        self.filled_submodule(place)
+        self.filled_submodule(location)
     }
 
-    /// A submodule that is not checked out and whose folder holds files: git does not see them.
-    fn filled_submodule(&self, place: &Place) -> Result<Option<PathBuf>, WorkspaceFault> {
-        let list = place
+    /// Returns a submodule that is not checked out but whose folder contains files. Git does not report those.
+    fn filled_submodule(&self, location: &WorktreeLocation) -> Result<Option<PathBuf>, GitWorkspaceError> {
+        let list = location
             .command()
             .args(["ls-files", "-z", "--stage"])
             .timeout(ALL_FILES);
@@ -232,7 +234,7 @@ impl Tree {
             .split(|byte| *byte == 0)
             .filter(|line| line.starts_with(b"160000 "));
         for path in links.filter_map(|line| line.splitn(2, |byte| *byte == b'\t').nth(1)) {
-            let folder = place.folder.join(os_path(path));
+            let folder = location.folder.join(os_path(path));
             let filled = fs::read_dir(&folder).is_ok_and(|mut list| list.next().is_some());
             if filled && !folder.join(".git").exists() {
                 return Ok(Some(os_path(path)));
@@ -241,8 +243,8 @@ impl Tree {
         Ok(None)
     }
 
-    /// A repository that would become a submodule, or a submodule that would be moved.
-    fn new_gitlink(&self, old: &Sha, new: &Sha) -> Result<Option<PathBuf>, WorkspaceFault> {
+    /// Returns a nested repository that would become a submodule, or a submodule whose commit would change.
+    fn new_gitlink(&self, old: &Sha, new: &Sha) -> Result<Option<PathBuf>, GitWorkspaceError> {
         let command = self
             .repository()
             .command()
@@ -260,21 +262,22 @@ impl Tree {
         Ok(None)
     }
 
-    /// Names all that is in the tree and not in `to`: files first, then commits. `known` files have a name already.
+    /// Creates refs for everything in the worktree that is not contained in `to`: first the files, then the commits.
+    /// The tree `known` needs no ref.
     pub(crate) fn set_aside(
         &self,
         lock: &RepositoryLock,
-        place: &Place,
+        location: &WorktreeLocation,
         to: &Sha,
         known: Option<&Sha>,
-    ) -> Result<Vec<Kept>, WorkspaceFault> {
+    ) -> Result<Vec<Kept>, GitWorkspaceError> {
         let repository = self.repository();
-        let head = self.head(place)?.commit;
+        let head = self.head(location)?.commit;
         let tip = repository.tip(self.branch())?;
         let onto = head.clone().or_else(|| tip.clone()).unwrap_or_else(|| to.clone());
         let mut kept: Vec<Kept> = Vec::new();
-        if self.quiet(place).as_ref() != Some(&onto) {
-            let files = self.write_tree(lock, place, &onto)?;
+        if self.quiet(location).as_ref() != Some(&onto) {
+            let files = self.write_tree(lock, location, &onto)?;
             let named = known == Some(&files)
                 || repository.tree_of(&onto)? == files
                 || repository.tree_of(to)? == files;
@@ -307,15 +310,15 @@ impl Tree {
         Ok(kept)
     }
 
-    /// The branch follows HEAD to a commit, and HEAD is on the branch again. Old commits keep a name.
+    /// Moves the branch to the commit of HEAD and attaches HEAD to the branch. Old commits get a ref.
     pub(crate) fn follow(
         &self,
         lock: &RepositoryLock,
-        place: &Place,
+        location: &WorktreeLocation,
         head: &Head,
         tip: Option<Sha>,
         new: &Sha,
-    ) -> Result<(), WorkspaceFault> {
+    ) -> Result<(), GitWorkspaceError> {
         let repository = self.repository();
         let told = self.known().at.clone();
         for old in [&tip, &told].into_iter().flatten() {
@@ -327,37 +330,37 @@ impl Tree {
             repository.set_ref(lock, &head_ref(self.branch()), new, tip.as_ref())?;
         }
         if head.branch != Some(head_ref(self.branch())) {
-            self.attach(lock, place)?;
+            self.attach(lock, location)?;
         }
-        self.end_operations(lock, place)?;
+        self.end_operations(lock, location)?;
         self.known().at = Some(new.clone());
         Ok(())
     }
 
-    /// Brings branch and HEAD to one commit and the files to those of another. Nothing may be lost by it any more.
+    /// Moves branch and HEAD to one commit and the files to those of another. The caller has set aside all other work.
     pub(crate) fn move_to(
         &self,
         lock: &RepositoryLock,
-        place: &Place,
+        location: &WorktreeLocation,
         to: &Sha,
         files: &Sha,
-    ) -> Result<(), WorkspaceFault> {
+    ) -> Result<(), GitWorkspaceError> {
         let repository = self.repository();
         self.known().settled = None;
-        let note = place.moving();
-        let new = place.entry.join("orchestra-moving.new");
+        let note = location.moving();
+        let new = location.entry.join("orchestra-moving.new");
         fs::write(&new, format!("{to} {files}\n")).map_err(|source| self.io(&new, source))?;
         fs::rename(&new, &note).map_err(|source| self.io(&note, source))?;
         let tip = repository.tip(self.branch())?;
         if tip.as_ref() != Some(to) {
             repository.set_ref(lock, &head_ref(self.branch()), to, tip.as_ref())?;
         }
-        if !self.is_attached(place) {
-            self.attach(lock, place)?;
+        if !self.is_attached(location) {
+            self.attach(lock, location)?;
         }
-        self.end_operations(lock, place)?;
+        self.end_operations(lock, location)?;
         let all = |words: &[&str]| {
-            place
+            location
                 .command()
                 .args(words)
                 .timeout(ALL_FILES)
@@ -375,10 +378,14 @@ impl Tree {
         Ok(())
     }
 
-    /// Ends what a killed operation began in the tree.
-    pub(crate) fn heal(&self, lock: &RepositoryLock, place: &Place) -> Result<(), WorkspaceFault> {
-        self.unlock_tree(lock, place);
-        let note = place.moving();
+    /// Completes an operation in the worktree that was killed.
+    pub(crate) fn heal(
+        &self,
+        lock: &RepositoryLock,
+        location: &WorktreeLocation,
+    ) -> Result<(), GitWorkspaceError> {
+        self.unlock_tree(lock, location);
+        let note = location.moving();
         let Ok(text) = fs::read_to_string(&note) else {
             return Ok(());
         };
@@ -388,28 +395,32 @@ impl Tree {
         };
         let known = self.repository().tree_of(&files)?;
         // Somebody may have worked here since then.
-        self.set_aside(lock, place, &to, Some(&known))?;
-        self.move_to(lock, place, &to, &files)
+        self.set_aside(lock, location, &to, Some(&known))?;
+        self.move_to(lock, location, &to, &files)
     }
 
-    /// Removes lock files of git that a killed command left in the tree's entry.
-    pub(crate) fn unlock_tree(&self, lock: &RepositoryLock, place: &Place) {
+    /// Removes git's lock files that a killed command left in the entry of the worktree.
+    pub(crate) fn unlock_tree(&self, lock: &RepositoryLock, location: &WorktreeLocation) {
         for name in ["index.lock", "HEAD.lock"] {
-            let path = place.entry.join(name);
+            let path = location.entry.join(name);
             if path.exists() {
                 lock.unlock(&path);
             }
         }
     }
 
-    /// Forgets a merge, rebase or the like that somebody left open; what it had stashed keeps a name.
-    fn end_operations(&self, lock: &RepositoryLock, place: &Place) -> Result<(), WorkspaceFault> {
+    /// Aborts a merge, rebase or similar operation that was left open. Its autostash gets a ref.
+    fn end_operations(
+        &self,
+        lock: &RepositoryLock,
+        location: &WorktreeLocation,
+    ) -> Result<(), GitWorkspaceError> {
         for stash in [
             "MERGE_AUTOSTASH",
             "rebase-merge/autostash",
             "rebase-apply/autostash",
         ] {
-            let stash = fs::read_to_string(place.entry.join(stash)).ok();
+            let stash = fs::read_to_string(location.entry.join(stash)).ok();
             if let Some(sha) = stash.and_then(|text| text.trim().parse().ok())
                 && self.repository().has_commit(&sha)?
             {
@@ -417,7 +428,7 @@ impl Tree {
             }
         }
         for name in OPERATIONS {
-            let path: &Path = &place.entry.join(name);
+            let path: &Path = &location.entry.join(name);
             let Ok(kind) = fs::symlink_metadata(path) else {
                 continue;
             };

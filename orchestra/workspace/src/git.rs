@@ -13,16 +13,16 @@ use std::time::{Duration, Instant};
 use orchestra_engine::RunOwnership;
 use orchestra_engine::process::ContainedProgram;
 
-/// The oldest git that does all that is asked of it: the first with `merge-tree --write-tree`.
+/// The oldest supported git: the first version with `merge-tree --write-tree`.
 const OLDEST: (u32, u32) = (2, 38);
 
-/// How long a command may take where nothing else is said.
+/// Default time limit of a command.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How long the output of a killed command is waited for.
+/// Time limit for reading the remaining output of a killed command.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// What runs git: the program, or something that stands for it in a test.
+/// Runs git commands. Implemented by [`SystemGit`], and by fakes in tests.
 ///
 /// ```
 /// use orchestra_workspace::{Git, GitCommand, GitError, GitOutput};
@@ -35,15 +35,16 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 /// assert_eq!(Silent.run(&GitCommand::new(".").arg("status")).unwrap().status, 0);
 /// ```
 pub trait Git: Send + Sync + 'static {
-    /// Runs one command to its end.
+    /// Runs one command and waits for its end.
     ///
     /// # Errors
     ///
-    /// If it could not be run or took too long. An exit status that is not zero is no error here.
+    /// Returns an error if the command could not be run or exceeded its time limit. A non-zero exit status is not an
+    /// error.
     fn run(&self, command: &GitCommand) -> Result<GitOutput, GitError>;
 }
 
-/// One call of git: arguments, never a line of a shell.
+/// A git command: a list of arguments that no shell interprets.
 ///
 /// ```
 /// use orchestra_workspace::GitCommand;
@@ -65,7 +66,7 @@ pub struct GitCommand {
 }
 
 impl GitCommand {
-    /// A command that runs in a folder.
+    /// Creates a command that runs in a folder.
     pub fn new(folder: impl Into<PathBuf>) -> GitCommand {
         GitCommand {
             folder: folder.into(),
@@ -80,27 +81,27 @@ impl GitCommand {
         }
     }
 
-    /// One more argument; the first is the subcommand.
+    /// Adds an argument. The first argument is the subcommand.
     #[must_use]
     pub fn arg(mut self, argument: impl AsRef<OsStr>) -> GitCommand {
         self.arguments.push(argument.as_ref().to_owned());
         self
     }
 
-    /// More arguments.
+    /// Adds several arguments.
     #[must_use]
     pub fn args<A: AsRef<OsStr>>(self, arguments: impl IntoIterator<Item = A>) -> GitCommand {
         arguments.into_iter().fold(self, GitCommand::arg)
     }
 
-    /// A setting for this command alone, as `core.quotePath=false`.
+    /// Adds a configuration setting for this command alone, such as `core.quotePath=false`.
     #[must_use]
     pub fn setting(mut self, setting: impl Into<String>) -> GitCommand {
         self.settings.push(setting.into());
         self
     }
 
-    /// A variable of its environment.
+    /// Sets an environment variable of the command.
     #[must_use]
     pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> GitCommand {
         self.environment
@@ -108,44 +109,45 @@ impl GitCommand {
         self
     }
 
-    /// What it reads from its standard input; nothing otherwise.
+    /// Sets the standard input. It is empty by default.
     #[must_use]
     pub fn stdin(mut self, bytes: impl Into<Vec<u8>>) -> GitCommand {
         self.stdin = Some(bytes.into());
         self
     }
 
-    /// How long it may take; 60 seconds otherwise.
+    /// Sets the time limit. The default is 60 seconds.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> GitCommand {
         self.timeout = timeout;
         self
     }
 
-    /// A locked file that the command holds as well, as its standard input: the lock outlives a caller that is killed
-    /// for as long as the command goes on. A command with an input of its own holds nothing.
+    /// Passes a locked file to the command as its standard input. If the caller is killed, the lock is held until the
+    /// command ends. Ignored for a command that has its own standard input.
     #[must_use]
     pub fn holding(mut self, lock: Arc<File>) -> GitCommand {
         self.held = Some(lock);
         self
     }
 
-    /// Says that git may start programs of the user for it, such as filters; what they leave behind is ended with it.
+    /// Declares that git may start programs of the user, such as filters. Their remaining processes are killed when the
+    /// command ends.
     #[must_use]
     pub(crate) fn programs(mut self, programs: bool) -> GitCommand {
         self.programs = programs;
         self
     }
 
-    /// The run that it is for: it is not run where that is not this process's any more, and is ended by whoever takes the run
-    /// over.
+    /// Assigns the command to a run. It is not run if this process no longer owns the run, and a process that takes
+    /// over the run kills it.
     #[must_use]
     pub(crate) fn of_run(mut self, run: RunOwnership) -> GitCommand {
         self.run = Some(run);
         self
     }
 
-    /// The subcommand.
+    /// Returns the subcommand.
     pub fn name(&self) -> String {
         self.arguments
             .first()
@@ -153,18 +155,18 @@ impl GitCommand {
             .unwrap_or_default()
     }
 
-    /// All arguments, the subcommand first.
+    /// Returns all arguments, the subcommand first.
     pub fn arguments(&self) -> &[OsString] {
         &self.arguments
     }
 
-    /// The folder that it runs in.
+    /// Returns the folder in which the command runs.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 }
 
-/// What a command gave.
+/// The result of a command.
 ///
 /// ```
 /// use orchestra_workspace::{Git, GitCommand, SystemGit};
@@ -174,15 +176,15 @@ impl GitCommand {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GitOutput {
-    /// Its exit status; 128 and the signal's number where it was killed.
+    /// The exit status; 128 plus the signal number if the command was killed by a signal.
     pub status: i32,
-    /// What it wrote.
+    /// The bytes of standard output.
     pub stdout: Vec<u8>,
-    /// What it said, as text.
+    /// Standard error as text.
     pub stderr: String,
 }
 
-/// Why git could not be run.
+/// The reason why a git command could not be run.
 ///
 /// ```
 /// use orchestra_workspace::GitError;
@@ -193,47 +195,47 @@ pub struct GitOutput {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GitError {
-    /// There is no such program.
+    /// There is no program `git`.
     #[error("there is no program `git`; install git 2.38 or newer, or add its folder to PATH")]
     Missing,
-    /// The program is older than what is needed.
+    /// The program is too old.
     #[error("git {found} is too old; 2.38 or newer is needed")]
     TooOld {
-        /// Its version.
+        /// The version that was found.
         found: String,
     },
-    /// The program says no version.
+    /// The version of the program is unknown.
     #[error("`git --version` does not say a version but `{}`", .said.escape_debug())]
     UnknownVersion {
-        /// What it said.
+        /// The output of `git --version`.
         said: String,
     },
-    /// The system did not run it.
+    /// The operating system could not run the program.
     #[error("`git {command}` could not be run: {source}")]
     Failed {
         /// The subcommand.
         command: String,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// Another process has taken the run over, or the run is over.
+    /// Another process has taken over the run, or the run has ended.
     #[error("`git {command}` was not run: the run is not this process's any more")]
     TakenOver {
         /// The subcommand.
         command: String,
     },
-    /// It took too long and was killed.
+    /// The command exceeded its time limit and was killed.
     #[error("`git {command}` took longer than {} s and was ended", .after.as_secs())]
     TimedOut {
         /// The subcommand.
         command: String,
-        /// How long it was given.
+        /// The time limit.
         after: Duration,
     },
 }
 
 impl GitError {
-    /// The error as one word, for machines.
+    /// Returns the machine-readable error code.
     pub fn code(&self) -> &'static str {
         match self {
             GitError::Missing => "git_missing",
@@ -247,9 +249,9 @@ impl GitError {
 
 /// The program `git` of this machine.
 ///
-/// Each call has the C locale, no prompts, no hooks, no background work, and of the caller's variables those that tools
-/// have, and `XDG_CONFIG_HOME`; author and committer are fixed, so that nobody needs an identity. It is contained as tools
-/// are: neither git nor what it starts outlives the process.
+/// Each command runs with the C locale, without prompts, hooks and background work. It inherits the environment
+/// variables that tools inherit, and `XDG_CONFIG_HOME`. Author and committer are fixed, so no git identity is needed.
+/// Commands are contained like tools: neither git nor the processes that it starts outlive this process.
 ///
 /// ```
 /// use orchestra_workspace::SystemGit;
@@ -264,20 +266,20 @@ pub struct SystemGit {
 }
 
 impl SystemGit {
-    /// Finds `git` along PATH and asks for its version.
+    /// Finds `git` in PATH and checks its version.
     ///
     /// # Errors
     ///
-    /// If there is none, or it is older than 2.38.
+    /// Returns an error if there is none, or if it is older than 2.38.
     pub fn find() -> Result<SystemGit, GitError> {
         SystemGit::at("git")
     }
 
-    /// Takes a given program and asks for its version.
+    /// Uses the given program and checks its version.
     ///
     /// # Errors
     ///
-    /// If it is not there, or older than 2.38.
+    /// Returns an error if the program does not exist, or if it is older than 2.38.
     pub fn at(program: impl Into<PathBuf>) -> Result<SystemGit, GitError> {
         let mut git = SystemGit {
             program: program.into(),
@@ -302,7 +304,7 @@ impl SystemGit {
         Ok(git)
     }
 
-    /// A variable for all calls, such as `GIT_COMMITTER_DATE` for commits that are the same each time.
+    /// Sets an environment variable for all commands, such as `GIT_COMMITTER_DATE` for reproducible commits.
     #[must_use]
     pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> SystemGit {
         self.environment
@@ -310,7 +312,7 @@ impl SystemGit {
         self
     }
 
-    /// Its major and minor version.
+    /// Returns the major and the minor version.
     pub fn version(&self) -> (u32, u32) {
         self.version
     }
@@ -345,7 +347,7 @@ impl SystemGit {
         }
         process.args(&command.arguments);
         process.env_remove("LANGUAGE").env("LC_ALL", "C");
-        // An empty program to ask with is none, and keeps git from looking for another.
+        // An empty value disables the askpass program and keeps git from looking for another one.
         process
             .env("GIT_TERMINAL_PROMPT", "0")
             .env("GIT_ASKPASS", "")
@@ -389,7 +391,7 @@ impl Git for SystemGit {
         };
         let child = program.child();
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        // Fails where the command ends before it has read all, which its status will say.
+        // Fails if the command ends before it has read everything; the exit status tells in that case.
         if let (Some(bytes), Some(mut pipe)) = (command.stdin.clone(), stdin) {
             spawn(move || drop(pipe.write_all(&bytes))).map_err(failed)?;
         }
@@ -400,7 +402,7 @@ impl Git for SystemGit {
         let deadline = Instant::now().checked_add(command.timeout);
         let Some([stdout, stderr]) = collect(&outputs, deadline) else {
             program.kill();
-            // Whatever still holds the pipes is not waited for without end.
+            // Limit the wait: other processes may still hold the pipes.
             let _ = collect(&outputs, Instant::now().checked_add(LAST_WORDS));
             return Err(GitError::TimedOut {
                 command: command.name(),
@@ -423,7 +425,7 @@ fn spawn(work: impl FnOnce() + Send + 'static) -> io::Result<()> {
         .map(drop)
 }
 
-/// Reads a pipe to its end in a thread of its own, so that a full pipe never stops the command.
+/// Reads a pipe to its end in a separate thread, so that a full pipe never blocks the command.
 fn read_all(
     pipe: Option<impl Read + Send + 'static>,
     which: usize,
@@ -433,14 +435,14 @@ fn read_all(
     spawn(move || {
         let mut bytes = Vec::new();
         if let Some(mut pipe) = pipe {
-            // A pipe that breaks gives what came before; the exit status tells the rest.
+            // Use what was read before a broken pipe; the exit status reports the failure.
             let _ = pipe.read_to_end(&mut bytes);
         }
         let _ = sender.send((which, bytes));
     })
 }
 
-/// Both outputs, unless the deadline comes first.
+/// Returns both outputs, or `None` if the deadline passes first.
 fn collect(outputs: &Receiver<(usize, Vec<u8>)>, deadline: Option<Instant>) -> Option<[Vec<u8>; 2]> {
     let mut both = [Vec::new(), Vec::new()];
     loop {

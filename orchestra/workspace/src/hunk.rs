@@ -1,11 +1,11 @@
-//! Conflict markers in files: found, read as data, and decided for one side.
+//! Conflict markers in files: finding them, reading them as data, and taking one side.
 
 use serde::Serialize;
 
-/// The longest text of one side of a hunk, in bytes.
+/// Maximum length of the text of one side of a hunk, in bytes.
 const TEXT: usize = 4 * 1024;
 
-/// The most hunks of one file.
+/// Maximum number of hunks of one file.
 const HUNKS: usize = 64;
 
 /// A part of a file that two sides changed.
@@ -17,29 +17,29 @@ const HUNKS: usize = 64;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Hunk {
-    /// The line of its first marker in the file with markers, from 1.
+    /// The line of the first marker in the file with markers, starting at 1.
     pub line: u32,
-    /// What was merged before has there; markers of an earlier conflict may be in it.
+    /// The text of the sides merged before. It may contain markers of an earlier conflict.
     pub ours: String,
-    /// What both began from.
+    /// The text of the merge base.
     pub base: String,
-    /// What the side that conflicts has there.
+    /// The text of the side that conflicts.
     pub theirs: String,
-    /// Whether one of the texts is longer than 4 KiB and was cut.
+    /// `true` if one of the texts was longer than 4 KiB and was truncated.
     pub cut: bool,
 }
 
-/// How long markers are when so many sides were open before.
+/// Returns the length of the markers if `open` sides were merged with markers before.
 pub(crate) fn marker_size(open: usize) -> usize {
     7 + 2 * open
 }
 
-/// The lines of a file, each with its end.
+/// Returns the lines of a file including their line endings.
 fn lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     bytes.split_inclusive(|byte| *byte == b'\n')
 }
 
-/// Whether a line begins with exactly so many of a character, and then a space, or its end where a label may be missing.
+/// Returns whether a line begins with exactly `size` of a character, followed by a space or the end of the line.
 fn is_marker(line: &[u8], sign: u8, size: usize) -> bool {
     let count = line.iter().take_while(|byte| **byte == sign).count();
     count == size
@@ -48,11 +48,11 @@ fn is_marker(line: &[u8], sign: u8, size: usize) -> bool {
             .is_none_or(|next| matches!(next, b' ' | b'\n' | b'\r'))
 }
 
-/// Whether a file holds markers of any of so many sides.
+/// Returns whether a file contains markers of any of the first `sides` sizes.
 pub(crate) fn is_marked(bytes: &[u8], sides: usize) -> bool {
     let sizes: Vec<usize> = (0..sides).map(marker_size).collect();
     lines(bytes).any(|line| {
-        // A row of equal signs alone is also the underline of a title.
+        // A line of equal signs may also be the underline of a heading.
         let signs = [b'<', b'>', b'|'];
         sizes
             .iter()
@@ -63,9 +63,9 @@ pub(crate) fn is_marked(bytes: &[u8], sides: usize) -> bool {
 /// A part of a file with markers of one size.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Part<'b> {
-    /// What is in no conflict.
+    /// Text outside of conflicts.
     Plain(&'b [u8]),
-    /// A conflict, with the line of its first marker.
+    /// A conflict, with the line number of its first marker.
     Conflict {
         line: u32,
         ours: &'b [u8],
@@ -75,10 +75,10 @@ pub(crate) enum Part<'b> {
     },
 }
 
-/// Divides a file at the markers of one size; nothing if they do not fit together.
+/// Splits a file at the markers of one size. Returns `None` if the markers do not match up.
 pub(crate) fn parts(bytes: &[u8], size: usize) -> Option<Vec<Part<'_>>> {
     let (mut parts, mut at, mut plain, mut number) = (Vec::new(), 0, 0, 0u32);
-    // The begin of each section of the conflict that is open, and where its marker began.
+    // The line number of the open conflict, and the byte range of each of its markers.
     let mut open: Option<(u32, Vec<(usize, usize)>)> = None;
     for line in lines(bytes) {
         let (begin, end) = (at, at + line.len());
@@ -118,7 +118,7 @@ pub(crate) fn parts(bytes: &[u8], size: usize) -> Option<Vec<Part<'_>>> {
     Some(parts)
 }
 
-/// The conflicts of one size as data.
+/// Returns the conflicts with markers of one size.
 pub(crate) fn hunks(bytes: &[u8], size: usize) -> Vec<Hunk> {
     let conflicts = parts(bytes, size)
         .unwrap_or_default()

@@ -1,35 +1,35 @@
-//! Where branches come together: which of them are merged, and what is told of it.
+//! Joins: selects the branches to merge, merges them, and reports the result.
 
 use orchestra_engine::{BranchStatus, Outcome, WorkspaceError, WorkspaceStage};
 use orchestra_graph::Stage;
 use serde_json::{Value, json};
 
-use crate::fault::WorkspaceFault;
-use crate::lines::{Line, Lines, Slot};
+use crate::error::GitWorkspaceError;
 use crate::merge::{Conflict, Favour, Plan, Side, plan, resolve};
 use crate::repository::Sha;
+use crate::run_worktrees::{PathWorktrees, RunWorktrees, Slot};
 use crate::session::Names;
 use crate::snapshot::{Head, heads_of};
 
-/// How much of the conflicts the context holds, in bytes of JSON; the files themselves hold all of them.
+/// Maximum size of the conflicts in the context, in bytes of JSON. The files contain all of them.
 const TOLD: usize = 64 * 1024;
 
-/// Why a branch is not merged yet whose conflicts are to be resolved.
+/// The reason reported for a branch whose conflicts have to be resolved.
 pub(crate) const CONFLICTS: &str = "it conflicts";
 
-/// Which branches are merged (`merge_policy`).
+/// The branches to merge (`merge_policy`).
 pub(crate) enum Policy {
-    /// All that succeeded.
+    /// All branches that succeeded.
     Merge,
-    /// The one that the fan-in chose.
+    /// The branch that the fan-in chose.
     BestOnly(String),
-    /// None.
+    /// No branches.
     None,
 }
 
 impl Policy {
-    /// What a fan-in says, whose outcome names the best branch.
-    pub(crate) fn of(node: Stage<'_>, outcome: &Outcome) -> Policy {
+    /// Returns the policy of a fan-in. Its outcome names the best branch.
+    pub(crate) fn new(node: Stage<'_>, outcome: &Outcome) -> Policy {
         match node.text("merge_policy") {
             Some("none") => Policy::None,
             Some("best_only") => {
@@ -41,38 +41,38 @@ impl Policy {
     }
 }
 
-/// A join that is about to be made.
+/// A join that is about to be performed.
 pub(crate) struct Joining {
-    line: String,
-    /// The branches that are merged, each with where it stands in every repository, in the order of their edges.
+    path_id: String,
+    /// The branches to merge in the order of their edges, each with its commits in all repositories.
     sides: Vec<(String, Vec<Head>)>,
     unmerged: Vec<(String, String)>,
     may_open: bool,
-    /// Where the line stood before a merge that was begun, and not finished.
+    /// The commits of the path before a merge that was begun and not finished.
     began_at: Option<Vec<Head>>,
 }
 
-/// What came of a join.
+/// The result of a join.
 #[derive(Default)]
 pub(crate) struct Report {
     pub(crate) merged: Vec<String>,
     pub(crate) unmerged: Vec<(String, String)>,
-    /// The conflicts of each repository.
+    /// The conflicts, each with the name of its repository.
     conflicts: Vec<(String, Conflict)>,
-    /// The files that conflict, each behind the name of its repository.
+    /// The conflicting files, each prefixed with the name of its repository.
     pub(crate) open_files: Vec<String>,
     open: bool,
 }
 
 impl Joining {
-    pub(crate) fn of(
+    pub(crate) fn new(
         stage: &WorkspaceStage,
         slots: &[Slot],
         policy: Policy,
         began_at: Option<Vec<Head>>,
     ) -> Result<Joining, WorkspaceError> {
         let mut joining = Joining {
-            line: stage.line().to_owned(),
+            path_id: stage.path_id().to_owned(),
             sides: Vec::new(),
             unmerged: Vec::new(),
             may_open: stage.stage().node().text("on_conflict") != Some("fail"),
@@ -106,23 +106,23 @@ impl Joining {
         Ok(joining)
     }
 
-    /// Merges: all repositories, or none. Where branches conflict, the merge is left open in the trees of the line.
-    pub(crate) fn merge(&self, lines: &Lines, names: &Names) -> Result<Report, WorkspaceFault> {
-        let line = lines.line(&self.line);
-        let mut known = line.known();
+    /// Merges all repositories, or none. If branches conflict, the merge is left open in the worktrees of the path.
+    pub(crate) fn merge(&self, worktrees: &RunWorktrees, names: &Names) -> Result<Report, GitWorkspaceError> {
+        let path = worktrees.of_path(&self.path_id);
+        let mut known = path.known();
         let heads = self.began_at.clone().or_else(|| known.heads.clone());
         let Some(heads) = heads else {
-            return Err(WorkspaceFault::LineNotReady {
-                line: line.name.clone(),
+            return Err(GitWorkspaceError::LineNotReady {
+                path_id: path.name.clone(),
             });
         };
         if heads.iter().any(|head| head.before.is_some()) {
-            return Err(WorkspaceFault::MergeOpen {
-                line: line.name.clone(),
+            return Err(GitWorkspaceError::MergeOpen {
+                path_id: path.name.clone(),
             });
         }
         let mut plans = Vec::with_capacity(heads.len());
-        for (at, (slot, head)) in lines.slots.iter().zip(&heads).enumerate() {
+        for (at, (slot, head)) in worktrees.slots.iter().zip(&heads).enumerate() {
             let sides = self.sides.iter().filter_map(|(name, heads)| {
                 let sha = heads.get(at)?.sha.clone();
                 Some(Side {
@@ -139,7 +139,7 @@ impl Joining {
             open: plans.iter().any(|plan| plan.open.is_some()),
             ..Report::default()
         };
-        for (slot, plan) in lines.slots.iter().zip(&plans) {
+        for (slot, plan) in worktrees.slots.iter().zip(&plans) {
             for conflict in plan.open.iter().flat_map(|open| &open.files) {
                 report
                     .open_files
@@ -153,32 +153,33 @@ impl Joining {
                 .any(|open| open.sides.iter().any(|side| side == name))
         };
         for (name, _) in &self.sides {
-            match aside(name) {
-                true => report.unmerged.push((name.clone(), CONFLICTS.to_owned())),
-                false => report.merged.push(name.clone()),
+            if aside(name) {
+                report.unmerged.push((name.clone(), CONFLICTS.to_owned()))
+            } else {
+                report.merged.push(name.clone())
             }
         }
         let done = match report.open {
-            false => advance(&line, &heads, &plans),
-            true if self.may_open => open(lines, &line, &heads, &plans),
+            false => advance(&path, &heads, &plans),
+            true if self.may_open => open(worktrees, &path, &heads, &plans),
             true => return Ok(report),
         };
         known.heads = Some(match done {
             Ok(heads) => heads,
-            // All repositories or none, and nothing half open.
-            Err(fault) => {
-                take_back(lines, &line, &heads)?;
+            // All repositories or none: leave no merge half open.
+            Err(error) => {
+                take_back(worktrees, &path, &heads)?;
                 known.heads = Some(heads);
-                return Err(fault);
+                return Err(error);
             }
         });
         Ok(report)
     }
 }
 
-/// Moves the trees of a line to what was merged.
-fn advance(line: &Line, heads: &[Head], plans: &[Plan]) -> Result<Vec<Head>, WorkspaceFault> {
-    for ((tree, head), plan) in line.trees.iter().zip(heads).zip(plans) {
+/// Moves the worktrees of a path to the merge commits.
+fn advance(path: &PathWorktrees, heads: &[Head], plans: &[Plan]) -> Result<Vec<Head>, GitWorkspaceError> {
+    for ((tree, head), plan) in path.trees.iter().zip(heads).zip(plans) {
         if plan.clean != head.sha {
             tree.advance(&head.sha, &plan.clean)?;
         }
@@ -186,10 +187,14 @@ fn advance(line: &Line, heads: &[Head], plans: &[Plan]) -> Result<Vec<Head>, Wor
     Ok(plans.iter().map(|plan| Head::at(&plan.clean)).collect())
 }
 
-/// Brings the trees of a line to where they stood, with nothing open.
-fn take_back(lines: &Lines, line: &Line, heads: &[Head]) -> Result<(), WorkspaceFault> {
+/// Restores the worktrees of a path to the commits before the merge, with no merge open.
+fn take_back(
+    worktrees: &RunWorktrees,
+    path: &PathWorktrees,
+    heads: &[Head],
+) -> Result<(), GitWorkspaceError> {
     let mut first = Ok(());
-    for ((slot, tree), head) in lines.slots.iter().zip(&line.trees).zip(heads) {
+    for ((slot, tree), head) in worktrees.slots.iter().zip(&path.trees).zip(heads) {
         let to = head.before.as_ref().unwrap_or(&head.sha);
         let back = tree.restore(to).map(drop);
         first = first.and(back.and_then(|()| slot.repository.end_merge(tree.branch())));
@@ -197,17 +202,22 @@ fn take_back(lines: &Lines, line: &Line, heads: &[Head]) -> Result<(), Workspace
     first
 }
 
-/// Puts a merge that is to be finished into the trees of a line, on top of what could be merged.
-fn open(lines: &Lines, line: &Line, heads: &[Head], plans: &[Plan]) -> Result<Vec<Head>, WorkspaceFault> {
-    if let Some(underway) = underway(lines, line, heads, plans)? {
+/// Opens a merge with conflicts in the worktrees of a path, on top of the branches that could be merged.
+fn open(
+    worktrees: &RunWorktrees,
+    path: &PathWorktrees,
+    heads: &[Head],
+    plans: &[Plan],
+) -> Result<Vec<Head>, GitWorkspaceError> {
+    if let Some(underway) = underway(worktrees, path, heads, plans)? {
         return Ok(underway);
     }
-    for (tree, head) in line.trees.iter().zip(heads) {
+    for (tree, head) in path.trees.iter().zip(heads) {
         tree.restore(&head.sha)?;
     }
-    advance(line, heads, plans)?;
+    advance(path, heads, plans)?;
     let mut opened = Vec::with_capacity(heads.len());
-    for ((tree, head), plan) in line.trees.iter().zip(heads).zip(plans) {
+    for ((tree, head), plan) in path.trees.iter().zip(heads).zip(plans) {
         if let Some(open) = &plan.open {
             tree.open_merge(&plan.clean, &open.commit)?;
         }
@@ -220,15 +230,15 @@ fn open(lines: &Lines, line: &Line, heads: &[Head], plans: &[Plan]) -> Result<Ve
     Ok(opened)
 }
 
-/// Where the trees stand if this very merge is open in them already: somebody may be in the midst of finishing it.
+/// Returns the state of the worktrees if exactly this merge is already open in them. A person may be resolving it.
 fn underway(
-    lines: &Lines,
-    line: &Line,
+    worktrees: &RunWorktrees,
+    path: &PathWorktrees,
     heads: &[Head],
     plans: &[Plan],
-) -> Result<Option<Vec<Head>>, WorkspaceFault> {
+) -> Result<Option<Vec<Head>>, GitWorkspaceError> {
     let mut underway = Vec::with_capacity(heads.len());
-    for (((slot, tree), head), plan) in lines.slots.iter().zip(&line.trees).zip(heads).zip(plans) {
+    for (((slot, tree), head), plan) in worktrees.slots.iter().zip(&path.trees).zip(heads).zip(plans) {
         let repository = &slot.repository;
         let state = tree.state()?;
         let found = repository.open_merge_of(tree.branch())?;
@@ -237,7 +247,7 @@ fn underway(
             (None, None) => true,
             _ => false,
         };
-        // Files without a change hold no merge, whatever a ref says.
+        // Unchanged files contain no open merge, even if a ref names one.
         let emptied = found.is_some() && !state.dirty && state.head == plan.clean;
         if !same || emptied || !repository.is_ancestor(&plan.clean, &state.head)? {
             return Ok(None);
@@ -251,13 +261,13 @@ fn underway(
     Ok(Some(underway))
 }
 
-impl Lines {
-    /// Whether a merge is open in the trees of a line.
-    pub(crate) fn is_merging(&self, name: &str) -> Result<bool, WorkspaceFault> {
+impl RunWorktrees {
+    /// Returns whether a merge is open in the worktrees of a path.
+    pub(crate) fn is_merging(&self, name: &str) -> Result<bool, GitWorkspaceError> {
         if !self.has_trees(name) {
             return Ok(false);
         }
-        for (slot, tree) in self.slots.iter().zip(&self.line(name).trees) {
+        for (slot, tree) in self.slots.iter().zip(&self.of_path(name).trees) {
             if slot.repository.open_merge_of(tree.branch())?.is_some() {
                 return Ok(true);
             }
@@ -265,13 +275,13 @@ impl Lines {
         Ok(false)
     }
 
-    /// Takes back a merge that is open.
-    pub(crate) fn give_up(&self, line: &Line) -> Result<(), WorkspaceFault> {
-        let mut known = line.known();
+    /// Undoes an open merge.
+    pub(crate) fn give_up(&self, path: &PathWorktrees) -> Result<(), GitWorkspaceError> {
+        let mut known = path.known();
         let Some(heads) = &mut known.heads else {
             return Ok(());
         };
-        take_back(self, line, heads)?;
+        take_back(self, path, heads)?;
         for head in heads {
             *head = Head::at(head.before.as_ref().unwrap_or(&head.sha));
         }
@@ -279,8 +289,13 @@ impl Lines {
     }
 
     /// Finishes an open merge by taking one side of every conflict.
-    pub(crate) fn favour(&self, line: &Line, favour: Favour, names: &Names) -> Result<(), WorkspaceFault> {
-        let mut known = line.known();
+    pub(crate) fn favour(
+        &self,
+        path: &PathWorktrees,
+        favour: Favour,
+        names: &Names,
+    ) -> Result<(), GitWorkspaceError> {
+        let mut known = path.known();
         let Some(heads) = &mut known.heads else {
             return Ok(());
         };
@@ -295,7 +310,7 @@ impl Lines {
                 None => None,
             });
         }
-        for (((slot, tree), head), sha) in self.slots.iter().zip(&line.trees).zip(heads).zip(resolved) {
+        for (((slot, tree), head), sha) in self.slots.iter().zip(&path.trees).zip(heads).zip(resolved) {
             if let Some(sha) = sha {
                 tree.restore(&head.sha)?;
                 tree.advance(&head.sha, &sha)?;
@@ -309,12 +324,12 @@ impl Lines {
 }
 
 impl Report {
-    /// Whether a merge is to be finished.
+    /// Returns whether a merge is open.
     pub(crate) fn is_open(&self) -> bool {
         self.open
     }
 
-    /// The merge was finished; nothing conflicts any more.
+    /// Marks the merge as finished: the branches that conflicted are merged now.
     pub(crate) fn finished(mut self) -> Report {
         let (conflicting, others) = self
             .unmerged
@@ -331,7 +346,7 @@ impl Report {
         }
     }
 
-    /// Says in the context of the run what was merged and what conflicts.
+    /// Adds the merged branches and the conflicts to the context updates of an outcome.
     pub(crate) fn tell(&self, outcome: &mut Outcome) {
         let unmerged: Vec<Value> = self
             .unmerged
@@ -355,7 +370,7 @@ impl Report {
             .extend(updates.map(|(key, value)| (key.to_owned(), value)));
     }
 
-    /// The outcome of a fan-in that takes no conflicts.
+    /// Returns the outcome of a fan-in that does not accept conflicts.
     pub(crate) fn refused(&self) -> Outcome {
         let mut outcome = Outcome::fail_terminal(format!(
             "the branches conflict, and nothing is merged: {}",
@@ -378,12 +393,12 @@ impl Report {
     }
 }
 
-/// Whether a branch is the one of that id, or within it.
+/// Returns whether `id` is the branch `outer`, or is nested in it.
 fn is_of(id: &str, outer: &str) -> bool {
     id == outer || id.strip_prefix(outer).is_some_and(|rest| rest.starts_with('/'))
 }
 
-/// A conflict as data; one for which there is no room is told without its text.
+/// Converts a conflict to JSON. Drops the text of its hunks if it exceeds the remaining size.
 fn told(repository: &str, conflict: &Conflict, left: &mut usize) -> Value {
     let mut value = serde_json::to_value(conflict).unwrap_or_default();
     if let Some(fields) = value.as_object_mut() {
@@ -402,7 +417,7 @@ fn told(repository: &str, conflict: &Conflict, left: &mut usize) -> Value {
     value
 }
 
-/// Names in a sentence.
+/// Formats names as a quoted list for a message.
 pub(crate) fn quoted(names: &[&str]) -> String {
     let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
     names.join(", ")

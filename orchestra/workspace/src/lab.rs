@@ -1,17 +1,17 @@
-//! Merges among objects of git: no work tree, index or ref is touched.
+//! Merges of git objects, without touching a worktree, index or ref.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::fault::WorkspaceFault;
+use crate::error::GitWorkspaceError;
 use crate::git::GitCommand;
 use crate::hunk::marker_size;
 use crate::lock::RepositoryLock;
 use crate::repository::{Repository, Sha, os_path};
 
-/// How long a merge may take.
+/// Time limit of a merge.
 const MERGE: Duration = Duration::from_secs(600);
 
 /// Mode and object of a file.
@@ -20,34 +20,35 @@ pub(crate) type Entry = (String, Sha);
 /// All files of a tree, by the bytes of their paths.
 pub(crate) type Files = BTreeMap<Vec<u8>, Entry>;
 
-/// What `merge-tree` makes of two commits.
+/// The result of `merge-tree` for two commits.
 #[derive(Debug)]
 pub(crate) struct Merged {
     pub(crate) tree: Sha,
     pub(crate) clean: bool,
-    /// The files that conflict: base, ours, theirs.
+    /// The files that conflict, with their entries in base, ours and theirs.
     pub(crate) stages: BTreeMap<Vec<u8>, [Option<Entry>; 3]>,
-    /// What kind of conflict git says it is.
+    /// The kind of each conflict as named by git.
     pub(crate) kinds: BTreeMap<Vec<u8>, String>,
 }
 
-/// A folder in the common git folder to merge in; the repository is locked while it is there.
+/// A temporary folder for merges in the common git folder. The repository is locked while it exists.
 ///
-/// Git reads attributes from the folder that it runs in, so it gets those of the commit that is merged into.
+/// Git reads attributes from the folder in which it runs, so this folder contains the attributes files of the commit
+/// that is merged into.
 #[derive(Debug)]
 pub(crate) struct Lab<'r> {
     pub(crate) repository: &'r Repository,
     folder: PathBuf,
-    /// Attributes of the user, to which the size of the markers is added.
+    /// The user's attributes, to which the marker size is added.
     attributes: Vec<u8>,
     _lock: RepositoryLock,
 }
 
 impl<'r> Lab<'r> {
-    pub(crate) fn new(repository: &'r Repository, onto: &Sha) -> Result<Lab<'r>, WorkspaceFault> {
+    pub(crate) fn new(repository: &'r Repository, onto: &Sha) -> Result<Lab<'r>, GitWorkspaceError> {
         let lock = repository.lock("merge")?;
         let folder = repository.common().join("orchestra.tmp");
-        // What a killed merge left.
+        // A killed merge may have left it.
         let _ = fs::remove_dir_all(&folder);
         let mut lab = Lab {
             repository,
@@ -80,16 +81,16 @@ impl<'r> Lab<'r> {
         Ok(lab)
     }
 
-    fn write(&self, name: &str, bytes: &[u8]) -> Result<(), WorkspaceFault> {
+    fn write(&self, name: &str, bytes: &[u8]) -> Result<(), GitWorkspaceError> {
         self.write_at(self.folder.join(name), bytes)
     }
 
-    fn write_at(&self, path: PathBuf, bytes: &[u8]) -> Result<(), WorkspaceFault> {
+    fn write_at(&self, path: PathBuf, bytes: &[u8]) -> Result<(), GitWorkspaceError> {
         let made = path
             .parent()
             .map_or(Ok(()), fs::create_dir_all)
             .and_then(|()| fs::write(&path, bytes));
-        made.map_err(|source| WorkspaceFault::io(self.repository.name(), &path, source))
+        made.map_err(|source| GitWorkspaceError::io(self.repository.name(), &path, source))
     }
 
     fn command(&self) -> GitCommand {
@@ -102,8 +103,8 @@ impl<'r> Lab<'r> {
             .timeout(MERGE)
     }
 
-    /// Merges two commits; `open` is how many sides lie over each other already.
-    pub(crate) fn merge(&self, ours: &Sha, theirs: &Sha, open: usize) -> Result<Merged, WorkspaceFault> {
+    /// Merges two commits. `open` is the number of sides that are already merged with markers.
+    pub(crate) fn merge(&self, ours: &Sha, theirs: &Sha, open: usize) -> Result<Merged, GitWorkspaceError> {
         let mut attributes = self.attributes.clone();
         attributes.extend_from_slice(format!("\n* conflict-marker-size={}\n", marker_size(open)).as_bytes());
         self.write("attributes", &attributes)?;
@@ -121,14 +122,14 @@ impl<'r> Lab<'r> {
             output = self.repository.try_run(&command)?;
         }
         if output.status > 1 || output.status < 0 {
-            return Err(self.repository.fault(&command, &output));
+            return Err(self.repository.error(&command, &output));
         }
         parse(&output.stdout, output.status == 0).ok_or_else(|| self.repository.unreadable(&command))
     }
 
-    /// All files of a commit or tree. One with a path that leads out of it, which git itself would not check out, is
-    /// refused: files are written by these paths.
-    pub(crate) fn files(&self, tree: &Sha) -> Result<Files, WorkspaceFault> {
+    /// Returns all files of a commit or tree. Rejects paths that lead out of the tree, because files are written to
+    /// these paths. Git itself would not check them out either.
+    pub(crate) fn files(&self, tree: &Sha) -> Result<Files, GitWorkspaceError> {
         let command = self
             .repository
             .command()
@@ -145,14 +146,15 @@ impl<'r> Lab<'r> {
             ))
         };
         let files: Files = lines.filter_map(entry).collect();
-        match files.keys().all(|path| stays_below(path)) {
-            true => Ok(files),
-            false => Err(self.repository.unreadable(&self.command().arg("ls-tree"))),
+        if files.keys().all(|path| stays_below(path)) {
+            Ok(files)
+        } else {
+            Err(self.repository.unreadable(&self.command().arg("ls-tree")))
         }
     }
 
-    /// The bytes of some blobs, in order; an object that is not there, or no blob, has none.
-    pub(crate) fn blobs(&self, shas: &[Sha]) -> Result<Vec<Vec<u8>>, WorkspaceFault> {
+    /// Returns the contents of blobs, in order. The content of an object that is missing or not a blob is empty.
+    pub(crate) fn blobs(&self, shas: &[Sha]) -> Result<Vec<Vec<u8>>, GitWorkspaceError> {
         if shas.is_empty() {
             return Ok(Vec::new());
         }
@@ -197,24 +199,24 @@ impl<'r> Lab<'r> {
     }
 
     /// Writes a blob.
-    pub(crate) fn write_blob(&self, bytes: Vec<u8>) -> Result<Sha, WorkspaceFault> {
+    pub(crate) fn write_blob(&self, bytes: Vec<u8>) -> Result<Sha, GitWorkspaceError> {
         let command = self
             .command()
             .args(["hash-object", "-w", "--no-filters", "--stdin"]);
         self.repository.run_sha(&command.stdin(bytes))
     }
 
-    /// A tree with some files replaced or removed.
+    /// Returns a tree with some files replaced or removed.
     pub(crate) fn edit(
         &self,
         tree: &Sha,
         edits: &BTreeMap<Vec<u8>, Option<Entry>>,
-    ) -> Result<Sha, WorkspaceFault> {
+    ) -> Result<Sha, GitWorkspaceError> {
         if edits.is_empty() {
             return Ok(tree.clone());
         }
         let mut lines = Vec::new();
-        // Removals come first, so that a file can take the place of a folder.
+        // Removals come first, so that a file can replace a folder.
         for removal in [true, false] {
             for (path, entry) in edits.iter().filter(|(_, entry)| entry.is_none() == removal) {
                 let head = match entry {
@@ -244,13 +246,13 @@ impl Drop for Lab<'_> {
     }
 }
 
-/// Whether a path of a tree names something below its top, and nothing else.
+/// Returns whether a path in a tree stays below its root.
 fn stays_below(path: &[u8]) -> bool {
     let mut names = path.split(|byte| *byte == b'/');
     names.all(|name| !matches!(name, b"" | b"." | b".."))
 }
 
-/// Reads what `merge-tree -z --messages` writes.
+/// Parses the output of `merge-tree -z --messages`.
 fn parse(output: &[u8], clean: bool) -> Option<Merged> {
     let mut parts = output.split(|byte| *byte == 0);
     let tree = std::str::from_utf8(parts.next()?).ok()?.trim().parse().ok()?;
@@ -288,7 +290,7 @@ fn parse(output: &[u8], clean: bool) -> Option<Merged> {
                     .kinds
                     .entry(path.to_vec())
                     .or_insert_with(|| kind.to_owned());
-                // What is said beside it says more.
+                // Prefer a kind that is more specific than `contents`.
                 if known == "contents" {
                     kind.clone_into(known);
                 }

@@ -1,4 +1,4 @@
-//! One operation at a time in a repository, and what a killed one left behind.
+//! The lock that serializes the operations in a repository, and the detection of operations that were killed.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -8,34 +8,35 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use crate::fault::WorkspaceFault;
+use crate::error::GitWorkspaceError;
 
-/// How long an operation takes at most: what came later is not of one that was killed.
+/// Maximum duration of an operation. A lock file that was created later is not from the killed operation.
 const LONGEST: Duration = Duration::from_secs(15 * 60);
 
-/// How long another operation is waited for.
+/// Maximum time to wait for another operation.
 const WAIT: Duration = Duration::from_secs(300);
 
-/// A lock file of git that is older than this, where we alone work, is nobody's.
+/// Age from which a lock file of git is stale, if only this run writes there.
 const STALE: Duration = Duration::from_secs(1);
 
-/// The lock of a repository, held for one operation. It dies with its process and the git commands that it runs.
+/// The lock of a repository, held for one operation. It is released when this process and the git commands that it runs
+/// have ended.
 #[derive(Debug)]
 pub(crate) struct RepositoryLock {
     file: Arc<File>,
-    /// When the operation that was killed began, if the last one was.
+    /// The start time of the previous operation if it was killed.
     killed: Option<SystemTime>,
 }
 
 impl RepositoryLock {
-    /// Waits for the lock in a common git folder and writes down what is about to be done.
+    /// Waits for the lock in a common git folder and records the operation.
     pub(crate) fn take(
         repository: &str,
         common: &Path,
         operation: &str,
-    ) -> Result<RepositoryLock, WorkspaceFault> {
+    ) -> Result<RepositoryLock, GitWorkspaceError> {
         let path = common.join("orchestra.lock");
-        let io = |source| WorkspaceFault::io(repository, &path, source);
+        let io = |source| GitWorkspaceError::io(repository, &path, source);
         let open = || {
             OpenOptions::new()
                 .read(true)
@@ -46,7 +47,7 @@ impl RepositoryLock {
         };
         let mut file = wait(open().map_err(io)?, repository, &path)?;
         let mut left = String::new();
-        // What is there was written by us, or is damage, which counts as an operation that was killed.
+        // The content is the record of a previous operation. Unreadable content counts as a killed operation.
         if file.read_to_string(&mut left).is_err() {
             left.push('?');
         }
@@ -69,17 +70,17 @@ impl RepositoryLock {
         Ok(lock)
     }
 
-    /// The file, for commands that are to hold it as well.
+    /// Returns the file, for commands that hold the lock as well.
     pub(crate) fn file(&self) -> Arc<File> {
         Arc::clone(&self.file)
     }
 
-    /// Whether the operation before this one was killed.
+    /// Returns whether the previous operation was killed.
     pub(crate) fn after_kill(&self) -> bool {
         self.killed.is_some()
     }
 
-    /// Removes a lock file of git on what only this run changes, once nobody can be behind it.
+    /// Removes a lock file of git for refs that only this run changes, once no process can hold it.
     pub(crate) fn unlock(&self, path: &Path) {
         if self.killed.is_none() {
             wait_for_age(path);
@@ -87,7 +88,8 @@ impl RepositoryLock {
         let _ = fs::remove_file(path);
     }
 
-    /// The lock of all refs is shared with the user: it goes only if it came while our killed operation ran.
+    /// Removes the lock of the packed refs if it was created while the killed operation ran. The user's git commands
+    /// share this lock.
     fn unlock_packed(&self, path: &Path, began: SystemTime) {
         let later = fs::metadata(path)
             .and_then(|metadata| metadata.modified())
@@ -101,21 +103,21 @@ impl RepositoryLock {
 
 impl Drop for RepositoryLock {
     fn drop(&mut self) {
-        // Empty means that the operation came to its end, well or not.
+        // An empty file means that the operation ended, successfully or not.
         let _ = self.file.set_len(0);
         let _ = self.file.unlock();
     }
 }
 
-fn wait(file: File, repository: &str, path: &Path) -> Result<File, WorkspaceFault> {
-    let io = |source| WorkspaceFault::io(repository, path, source);
+fn wait(file: File, repository: &str, path: &Path) -> Result<File, GitWorkspaceError> {
+    let io = |source| GitWorkspaceError::io(repository, path, source);
     match file.try_lock() {
         Ok(()) => return Ok(file),
         Err(TryLockError::WouldBlock) => {}
         Err(TryLockError::Error(source)) => return Err(io(source)),
     }
     let (sender, locked) = channel();
-    // Where nobody waits any more, the lock is let go as soon as it is got.
+    // If the receiver has timed out, the send fails and the lock is released again.
     let waiting = thread::Builder::new().spawn(move || {
         let result = file.lock().map(|()| file);
         let _ = sender.send(result);
@@ -123,7 +125,7 @@ fn wait(file: File, repository: &str, path: &Path) -> Result<File, WorkspaceFaul
     waiting.map_err(io)?;
     match locked.recv_timeout(WAIT) {
         Ok(result) => result.map_err(io),
-        Err(_) => Err(WorkspaceFault::Busy {
+        Err(_) => Err(GitWorkspaceError::Busy {
             repository: repository.to_owned(),
             seconds: WAIT.as_secs(),
             holder: fs::read_to_string(path).unwrap_or_default().trim().to_owned(),
@@ -131,7 +133,7 @@ fn wait(file: File, repository: &str, path: &Path) -> Result<File, WorkspaceFaul
     }
 }
 
-/// Waits until a lock file is gone, or too old to be held by a command that runs.
+/// Waits until a lock file is gone, or too old to belong to a running command.
 fn wait_for_age(path: &Path) {
     let young = || {
         let made = fs::metadata(path).and_then(|metadata| metadata.modified()).ok()?;
@@ -142,7 +144,7 @@ fn wait_for_age(path: &Path) {
     }
 }
 
-/// The lock files of git for some refs.
+/// Returns the paths of git's lock files for some refs.
 pub(crate) fn ref_locks(common: &Path, refs: &[String]) -> Vec<PathBuf> {
     refs.iter()
         .map(|name| common.join(format!("{name}.lock")))

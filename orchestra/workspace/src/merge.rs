@@ -1,20 +1,21 @@
-//! Merges of branches at a join: planned among objects, so that nothing is touched before all of it is known.
+//! Merges of branches at a join. They are planned with git objects only, so that nothing changes before the whole
+//! result is known.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use crate::fault::WorkspaceFault;
+use crate::error::GitWorkspaceError;
 use crate::hunk::{Hunk, Part, hunks, is_marked, marker_size, parts};
 use crate::lab::{Entry, Files, Lab, Merged};
 use crate::message::Message;
 use crate::open;
 use crate::repository::{Repository, Sha};
 
-/// The message of commits that are only merged into, never named.
+/// The message of intermediate commits, which no ref ever names.
 const STEP: &str = "orchestra: step of a merge\n";
 
-/// A branch that is to be merged.
+/// A branch to merge.
 ///
 /// ```
 /// use orchestra_workspace::Side;
@@ -23,13 +24,13 @@ const STEP: &str = "orchestra: step of a merge\n";
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Side {
-    /// What it is called in markers and messages.
+    /// The name of the branch in conflict markers and messages.
     pub name: String,
-    /// Its tip.
+    /// The tip of the branch.
     pub sha: Sha,
 }
 
-/// What merging some branches gives. Only objects were written; no ref names them yet.
+/// The planned result of merging branches. Only objects were written; no ref names them yet.
 ///
 /// ```
 /// use orchestra_workspace::Plan;
@@ -41,9 +42,10 @@ pub struct Side {
 pub struct Plan {
     /// The commit with all branches that do not conflict.
     pub clean: Sha,
-    /// These branches, in the order in which they were merged. Branches without commits of their own are among them.
+    /// The names of these branches, in the order in which they were merged. Branches without commits of their own are
+    /// included.
     pub merged: Vec<String>,
-    /// The rest, if any conflict.
+    /// The merge of the remaining branches, if any conflict.
     pub open: Option<Open>,
 }
 
@@ -57,15 +59,15 @@ pub struct Plan {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Open {
-    /// The commit that holds the files with markers; its parents are the clean part and the tips.
+    /// The commit that holds the files with conflict markers. Its parents are the clean part and the tips.
     pub commit: Sha,
     /// The branches that conflict.
     pub sides: Vec<String>,
-    /// What conflicts, a file once for each branch that conflicts in it.
+    /// The conflicts. A file is listed once for each branch that conflicts in it.
     pub files: Vec<Conflict>,
 }
 
-/// A file in which a branch conflicts with what was merged before it.
+/// A file in which a branch conflicts with the branches merged before it.
 ///
 /// ```
 /// use orchestra_workspace::{Blobs, Conflict};
@@ -75,19 +77,19 @@ pub struct Open {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Conflict {
-    /// Its path below the top of the repository.
+    /// The path relative to the top of the repository.
     pub path: String,
-    /// `content`, `add/add`, `modify/delete`, `binary`, `rename/rename`, `submodule`, or what else git calls it.
+    /// `content`, `add/add`, `modify/delete`, `binary`, `rename/rename`, `submodule`, or another kind that git names.
     pub kind: String,
-    /// The branches that changed it, the one that conflicts last.
+    /// The branches that changed the file. The branch that conflicts comes last.
     pub sides: Vec<String>,
-    /// The parts that conflict, at most 64; none where the file as a whole does.
+    /// The parts that conflict, at most 64. Empty if the file conflicts as a whole.
     pub hunks: Vec<Hunk>,
-    /// The file as it is on each side.
+    /// The object of the file on each side.
     pub blobs: Blobs,
 }
 
-/// The object of a file on each side of a conflict; none where it is not there.
+/// The object of a file on each side of a conflict; `None` if the file does not exist there.
 ///
 /// ```
 /// use orchestra_workspace::Blobs;
@@ -96,15 +98,15 @@ pub struct Conflict {
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Blobs {
-    /// Where both began.
+    /// The object in the merge base.
     pub base: Option<String>,
-    /// In what was merged before.
+    /// The object in the result of the previous merges.
     pub ours: Option<String>,
-    /// On the branch that conflicts.
+    /// The object on the branch that conflicts.
     pub theirs: Option<String>,
 }
 
-/// Which side of every conflict is taken.
+/// The side to take of every conflict.
 ///
 /// ```
 /// use orchestra_workspace::Favour;
@@ -112,24 +114,25 @@ pub struct Blobs {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Favour {
-    /// What was merged before.
+    /// The result of the previous merges.
     Ours,
-    /// The branch that conflicts; of several, the later.
+    /// The branch that conflicts. If several conflict, the later one.
     Theirs,
 }
 
-/// Merges branches into a commit, in their order: those that do not conflict by one merge commit each, then the others one
-/// on top of the other into one tree with markers. Merge commits get the message for their branch's name.
+/// Merges branches into a commit, in their order. Branches that do not conflict get one merge commit each. The others
+/// are then merged one after the other into one tree with conflict markers. `message` returns the message of the merge
+/// commit of a branch.
 ///
 /// # Errors
 ///
-/// If a commit is not there, or git fails.
+/// Returns an error if a commit is missing, or if git fails.
 pub fn plan(
     repository: &Repository,
     onto: &Sha,
     sides: &[Side],
     message: &dyn Fn(&[&str]) -> Message,
-) -> Result<Plan, WorkspaceFault> {
+) -> Result<Plan, GitWorkspaceError> {
     for sha in sides.iter().map(|side| &side.sha).chain([onto]) {
         if !repository.has_commit(sha)? {
             return Err(repository.missing(sha));
@@ -138,7 +141,7 @@ pub fn plan(
     let lab = Lab::new(repository, onto)?;
     let (mut clean, mut merged) = (onto.clone(), Vec::new());
     let mut rest: Vec<&Side> = sides.iter().collect();
-    // What conflicts is tried again once more is merged, until nothing more fits.
+    // Conflicting branches are tried again after each round of merges, until no further branch merges cleanly.
     loop {
         let before = rest.len();
         let mut open = Vec::new();
@@ -168,17 +171,18 @@ pub fn plan(
     Ok(Plan { clean, merged, open })
 }
 
-/// Takes one side of every conflict of an open merge: a commit with the same parents, which no ref names yet.
+/// Resolves an open merge by taking one side of every conflict. Returns a commit with the same parents, which no ref
+/// names yet.
 ///
 /// # Errors
 ///
-/// If it is no open merge, a commit is not there, or git fails.
+/// Returns an error if `open` is not an open merge, if a commit is missing, or if git fails.
 pub fn resolve(
     repository: &Repository,
     open: &Sha,
     favour: Favour,
     message: &Message,
-) -> Result<Sha, WorkspaceFault> {
+) -> Result<Sha, GitWorkspaceError> {
     let note = open::Note::read(repository, open)?;
     let mut parents = note.parents.iter();
     let Some(clean) = parents.next() else {
@@ -198,8 +202,8 @@ pub fn resolve(
     repository.write_commit(&tree, &note.parents, &message.to_text())
 }
 
-/// The tree of a merge with one side of each conflict.
-fn decide(lab: &Lab<'_>, merged: &Merged, favour: Favour) -> Result<Sha, WorkspaceFault> {
+/// Returns the tree of a merge with one side taken of each conflict.
+fn decide(lab: &Lab<'_>, merged: &Merged, favour: Favour) -> Result<Sha, GitWorkspaceError> {
     let files = lab.files(&merged.tree)?;
     let mut edits: BTreeMap<Vec<u8>, Option<Entry>> = BTreeMap::new();
     for (path, stages) in &merged.stages {
@@ -229,21 +233,21 @@ fn decide(lab: &Lab<'_>, merged: &Merged, favour: Favour) -> Result<Sha, Workspa
     lab.edit(&merged.tree, &edits)
 }
 
-/// A conflict while it is put together.
+/// A conflict that is being assembled.
 struct Found {
     path: Vec<u8>,
     size: usize,
     conflict: Conflict,
 }
 
-/// Merges the sides that conflict one on top of the other.
+/// Merges the conflicting sides one on top of the other.
 fn pile(
     lab: &Lab<'_>,
     onto: &Sha,
     clean: &Sha,
     merged: &[&Side],
     open: &[&Side],
-) -> Result<Open, WorkspaceFault> {
+) -> Result<Open, GitWorkspaceError> {
     let repository = lab.repository;
     let mut top = clean.clone();
     let mut before = lab.files(clean)?;
@@ -251,7 +255,7 @@ fn pile(
     let mut below: Vec<&Side> = merged.to_vec();
     let mut tree = None;
     for (number, side) in open.iter().enumerate() {
-        // Each step but the first is merged into a commit with all before it, which no ref ever names.
+        // Each step but the first merges into an intermediate commit with all previous sides.
         if let Some(tree) = &tree {
             let last = below.last().map(|side| side.sha.clone());
             let parents: Vec<Sha> = [top].into_iter().chain(last).collect();
@@ -303,7 +307,7 @@ fn pile(
     })
 }
 
-/// One side that is merged on top of others with markers.
+/// The merge of one side on top of others, with conflict markers.
 struct Step<'s> {
     lab: &'s Lab<'s>,
     side: &'s Side,
@@ -312,7 +316,7 @@ struct Step<'s> {
 }
 
 impl Step<'_> {
-    fn take(&self, top: &Sha, before: &Files, found: &mut Vec<Found>) -> Result<Sha, WorkspaceFault> {
+    fn take(&self, top: &Sha, before: &Files, found: &mut Vec<Found>) -> Result<Sha, GitWorkspaceError> {
         let lab = self.lab;
         let result = lab.merge(top, &self.side.sha, self.number)?;
         let files = lab.files(&result.tree)?;
@@ -373,8 +377,9 @@ impl Step<'_> {
         }
     }
 
-    /// Holds an earlier conflict in a file together. Git merges into the lines between markers as into any others, so a
-    /// side may end up inside the part that is thrown away; then its whole file stands beside what was there.
+    /// Preserves the earlier conflicts of a file. Git merges into the lines between markers like into any others, so a
+    /// change could end up inside a part that is discarded later. In that case, the complete file of the side becomes a
+    /// new conflict around the previous text.
     fn hold(
         &self,
         path: &[u8],
@@ -383,7 +388,7 @@ impl Step<'_> {
         result: &Merged,
         edits: &mut BTreeMap<Vec<u8>, Option<Entry>>,
         found: &mut Vec<Found>,
-    ) -> Result<(), WorkspaceFault> {
+    ) -> Result<(), GitWorkspaceError> {
         let lab = self.lab;
         let Some((mode, old)) = before.get(path) else {
             return Ok(());
@@ -393,7 +398,7 @@ impl Step<'_> {
             return Ok(());
         }
         let text = |sha: &Sha| {
-            Ok::<_, WorkspaceFault>(lab.blobs(std::slice::from_ref(sha))?.pop().unwrap_or_default())
+            Ok::<_, GitWorkspaceError>(lab.blobs(std::slice::from_ref(sha))?.pop().unwrap_or_default())
         };
         let earlier = text(old)?;
         let blocks: Vec<&[u8]> = (0..self.number)
@@ -412,7 +417,8 @@ impl Step<'_> {
                 .all(|block| text.windows(block.len()).any(|part| part == *block))
         };
         let Some((_, new)) = now else {
-            // The side gave the file another name, under which the markers are now; or the file stays.
+            // Either the side renamed the file, so the markers are in the renamed file now, or the old file is
+            // restored.
             for (other, (_, sha)) in files.iter().filter(|(other, _)| !before.contains_key(*other)) {
                 if whole(&text(sha)?) {
                     for known in found.iter_mut().filter(|known| known.path == path) {
@@ -468,7 +474,7 @@ impl Step<'_> {
         Ok(())
     }
 
-    /// What the part that was merged before is called.
+    /// Returns the marker label of the sides that were merged before.
     fn ours(&self) -> String {
         let names: Vec<&str> = self.below.iter().map(|side| side.name.as_str()).collect();
         if names.is_empty() {
@@ -478,7 +484,7 @@ impl Step<'_> {
         }
     }
 
-    /// Puts names in place of the commits that git labels its markers with.
+    /// Replaces the commit ids in git's marker labels with the names of the sides.
     fn name_sides(&self, text: &[u8], top: &Sha) -> Vec<u8> {
         let size = marker_size(self.number);
         let labels = [
@@ -508,12 +514,12 @@ impl Step<'_> {
     }
 }
 
-/// What a branch changed since it began.
+/// Returns the paths that a branch changed since its merge base.
 fn changed_paths(
     repository: &Repository,
     onto: &Sha,
     tip: &Sha,
-) -> Result<BTreeSet<Vec<u8>>, WorkspaceFault> {
+) -> Result<BTreeSet<Vec<u8>>, GitWorkspaceError> {
     let base = repository.try_run(
         &repository
             .command()

@@ -1,10 +1,10 @@
-//! Messages of commits.
+//! Commit messages.
 
-/// Longest first line, value of a trailer, and body, in characters.
+/// Maximum length in characters of the first line and of a trailer value, and of the body.
 const LINE: usize = 200;
 const BODY: usize = 8 * 1024;
 
-/// The message of a commit: a line, a text, and trailers that machines read.
+/// The message of a commit: a summary line, a body, and machine-readable trailers.
 ///
 /// ```
 /// use orchestra_workspace::Message;
@@ -17,16 +17,16 @@ const BODY: usize = 8 * 1024;
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Message {
-    /// The first line; control characters become spaces, and what is longer than 200 characters is cut.
+    /// The first line. Control characters become spaces, and lines longer than 200 characters are truncated.
     pub summary: String,
-    /// The text below it, which may be empty; cut at 8 Ki characters.
+    /// The text below it, which may be empty. Truncated after 8 Ki characters.
     pub body: String,
-    /// Names and values; each becomes one line.
+    /// The names and values of the trailers; each becomes one line.
     pub trailers: Vec<(String, String)>,
 }
 
 impl Message {
-    /// The message as git keeps it.
+    /// Returns the message as stored by git.
     pub fn to_text(&self) -> String {
         let mut text = line(&self.summary);
         if text.is_empty() {
@@ -56,7 +56,7 @@ impl Message {
     }
 }
 
-/// One line of bounded length.
+/// Returns the text as one line of bounded length.
 fn line(text: &str) -> String {
     let flat = text
         .split(|c: char| c.is_control() || c == ' ')

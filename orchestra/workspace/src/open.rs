@@ -1,27 +1,27 @@
-//! What the commit of an open merge says about itself, so that any process can finish it.
+//! The commit message of an open merge, which lets any process finish the merge.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::fault::WorkspaceFault;
+use crate::error::GitWorkspaceError;
 use crate::hunk::is_marked;
 use crate::repository::{Repository, Sha, os_path};
 
-/// The begin of a line that names a file with markers: how many sides lie over each other there, and its path.
+/// Prefix of a message line that names a conflicting file. The quoted path follows it.
 const FILE: &str = "Orchestra-Conflict: ";
 
 /// An open merge, read from its commit.
 #[derive(Debug)]
 pub(crate) struct Note {
-    /// The clean part, then the tips that conflict.
+    /// The clean part, followed by the tips that conflict.
     pub(crate) parents: Vec<Sha>,
-    /// The whole message.
+    /// The complete commit message.
     pub(crate) text: String,
     /// The files that conflict.
     files: Vec<PathBuf>,
 }
 
-/// The message of an open merge.
+/// Returns the commit message of an open merge.
 pub(crate) fn text(sides: &[String], files: &[Vec<u8>]) -> String {
     let mut text = format!("orchestra: open merge of {}\n\n", sides.join(", "));
     for path in files {
@@ -32,7 +32,7 @@ pub(crate) fn text(sides: &[String], files: &[Vec<u8>]) -> String {
 
 impl Note {
     /// Reads the commit of an open merge.
-    pub(crate) fn read(repository: &Repository, open: &Sha) -> Result<Note, WorkspaceFault> {
+    pub(crate) fn read(repository: &Repository, open: &Sha) -> Result<Note, GitWorkspaceError> {
         if !repository.has_commit(open)? {
             return Err(repository.missing(open));
         }
@@ -43,7 +43,7 @@ impl Note {
             .filter_map(|line| Some(os_path(&unquote(line.strip_prefix(FILE)?))))
             .collect();
         if parents.len() < 2 || !text.starts_with("orchestra: open merge") {
-            return Err(WorkspaceFault::NoOpenMerge {
+            return Err(GitWorkspaceError::NoOpenMerge {
                 repository: repository.name().to_owned(),
                 sha: open.short().to_owned(),
             });
@@ -55,7 +55,7 @@ impl Note {
         })
     }
 
-    /// The files of a tree that still hold markers.
+    /// Returns the conflicting files of a worktree that still contain markers.
     pub(crate) fn marked(&self, folder: &Path) -> Vec<String> {
         let sides = self.parents.len() - 1;
         let holds = |path: &&PathBuf| {
@@ -71,7 +71,7 @@ impl Note {
     }
 }
 
-/// A path as one line of text, from which its bytes can be read again.
+/// Encodes a path as one line of printable ASCII that [`unquote`] can decode again.
 fn quote(path: &[u8]) -> String {
     let mut text = String::new();
     for byte in path {

@@ -1,14 +1,14 @@
-//! Refs of runs, and the lock under which they move.
+//! The refs of runs, and the lock under which they change.
 
-use crate::fault::WorkspaceFault;
+use crate::error::GitWorkspaceError;
 use crate::lock::{RepositoryLock, ref_locks};
 use crate::repository::{Repository, Sha, Worktree, os_path};
 
-/// Where work that was set aside is kept.
+/// Prefix of the refs of work that was set aside.
 pub(crate) const KEPT: &str = "refs/orchestra/kept/";
-/// What marks branches as made by runs.
+/// Prefix of the refs that mark branches as made by runs.
 pub(crate) const BASE: &str = "refs/orchestra/base/";
-/// Where open merges are.
+/// Prefix of the refs of open merges.
 pub(crate) const OPEN: &str = "refs/orchestra/open/";
 
 pub(crate) fn head_ref(branch: &str) -> String {
@@ -24,11 +24,11 @@ pub(crate) fn open_ref(branch: &str) -> String {
 }
 
 impl Repository {
-    pub(crate) fn lock(&self, operation: &str) -> Result<RepositoryLock, WorkspaceFault> {
+    pub(crate) fn lock(&self, operation: &str) -> Result<RepositoryLock, GitWorkspaceError> {
         RepositoryLock::take(self.name(), self.common(), operation)
     }
 
-    /// Removes lock files of git on refs that only we change.
+    /// Removes git's lock files for refs that only runs change.
     pub(crate) fn unlock_refs(&self, lock: &RepositoryLock, branch: &str) {
         let names = [head_ref(branch), base_ref(branch), open_ref(branch)];
         for path in ref_locks(self.common(), &names)
@@ -39,14 +39,14 @@ impl Repository {
         }
     }
 
-    /// Sets a ref from an old value, which is none where it is to be made.
+    /// Sets a ref from an old value, which is `None` to create the ref.
     pub(crate) fn set_ref(
         &self,
         lock: &RepositoryLock,
         name: &str,
         to: &Sha,
         from: Option<&Sha>,
-    ) -> Result<(), WorkspaceFault> {
+    ) -> Result<(), GitWorkspaceError> {
         let old = from.map_or("", Sha::as_str);
         let command = self.command().args([
             "update-ref",
@@ -65,20 +65,20 @@ impl Repository {
         lock: &RepositoryLock,
         name: &str,
         old: &Sha,
-    ) -> Result<(), WorkspaceFault> {
+    ) -> Result<(), GitWorkspaceError> {
         let command = self
             .command()
             .args(["update-ref", "--no-deref", "-d", name, old.as_str()]);
         self.run(&command.holding(lock.file())).map(drop)
     }
 
-    /// Names a commit so that it stays, and says under which name.
+    /// Creates a ref that keeps a commit reachable. Returns the name of the ref.
     pub(crate) fn keep(
         &self,
         lock: &RepositoryLock,
         branch: &str,
         sha: &Sha,
-    ) -> Result<String, WorkspaceFault> {
+    ) -> Result<String, GitWorkspaceError> {
         let name = format!("{KEPT}{branch}/{}", sha.short());
         for path in ref_locks(self.common(), std::slice::from_ref(&name))
             .into_iter()
@@ -93,8 +93,8 @@ impl Repository {
         Ok(name)
     }
 
-    /// All work trees, the user's first.
-    pub(crate) fn worktrees(&self) -> Result<Vec<Worktree>, WorkspaceFault> {
+    /// Returns all worktrees, the user's first.
+    pub(crate) fn worktrees(&self) -> Result<Vec<Worktree>, GitWorkspaceError> {
         let output = self.run(&self.command().args(["worktree", "list", "--porcelain", "-z"]))?;
         let mut trees: Vec<Worktree> = Vec::new();
         for line in output.split(|byte| *byte == 0) {

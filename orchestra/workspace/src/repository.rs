@@ -1,4 +1,4 @@
-//! A repository of the user, in which runs have branches of their own.
+//! A repository of the user, in which runs have their own branches.
 
 #[cfg(unix)]
 use std::collections::{HashMap, HashSet};
@@ -12,13 +12,13 @@ use orchestra_engine::RunOwnership;
 use serde::{Deserialize, Serialize};
 
 use crate::configuration::{CommonFolder, Configuration};
-use crate::fault::WorkspaceFault;
+use crate::error::GitWorkspaceError;
 use crate::git::{Git, GitCommand, GitError, GitOutput};
 use crate::lock::RepositoryLock;
 use crate::refs::{base_ref, head_ref, open_ref};
 use crate::tree::Tree;
 
-/// The name of an object in git: 40 or 64 hexadecimal digits.
+/// The name of a git object: 40 or 64 hexadecimal digits.
 ///
 /// ```
 /// use orchestra_workspace::Sha;
@@ -31,21 +31,21 @@ use crate::tree::Tree;
 pub struct Sha(String);
 
 impl Sha {
-    /// All its digits.
+    /// Returns all digits.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Its first 12 digits.
+    /// Returns the first 12 digits.
     pub fn short(&self) -> &str {
         self.0.get(..12).unwrap_or(&self.0)
     }
 }
 
 impl TryFrom<String> for Sha {
-    type Error = WorkspaceFault;
+    type Error = GitWorkspaceError;
 
-    fn try_from(text: String) -> Result<Sha, WorkspaceFault> {
+    fn try_from(text: String) -> Result<Sha, GitWorkspaceError> {
         text.parse()
     }
 }
@@ -57,16 +57,16 @@ impl From<Sha> for String {
 }
 
 impl std::str::FromStr for Sha {
-    type Err = WorkspaceFault;
+    type Err = GitWorkspaceError;
 
-    fn from_str(text: &str) -> Result<Sha, WorkspaceFault> {
+    fn from_str(text: &str) -> Result<Sha, GitWorkspaceError> {
         let digits = text
             .bytes()
             .all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
         if digits && (text.len() == 40 || text.len() == 64) {
             return Ok(Sha(text.to_owned()));
         }
-        Err(WorkspaceFault::InvalidSha {
+        Err(GitWorkspaceError::InvalidSha {
             text: text.chars().take(100).collect(),
         })
     }
@@ -84,7 +84,7 @@ impl fmt::Debug for Sha {
     }
 }
 
-/// A repository of the user. Its work tree, index, HEAD and branches are only read.
+/// A repository of the user. Its worktree, index, HEAD and branches are only read.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -105,25 +105,25 @@ struct Inner {
     top: PathBuf,
     prefix: PathBuf,
     common: PathBuf,
-    /// The configuration that was found.
+    /// The configuration that was found on disk.
     found: Configuration,
-    /// What git is shown in the place of the common folder.
+    /// The folder that git commands use in place of the common folder.
     shown: Option<CommonFolder>,
-    /// The run for which the repository was opened, once it acts.
+    /// The run for which the repository was opened, once a stage has begun.
     run: OnceLock<RunOwnership>,
     facts: Mutex<Facts>,
 }
 
-/// What is known of commits, which never changes.
+/// Cached facts about commits, which never change.
 #[derive(Default)]
 struct Facts {
-    /// Those that are there.
+    /// The commits that exist.
     there: HashSet<Sha>,
     trees: HashMap<Sha, Sha>,
     ancestors: HashMap<(Sha, Sha), bool>,
 }
 
-/// So many facts are remembered at most.
+/// Maximum number of cached facts.
 const FACTS: usize = 10_000;
 
 impl fmt::Debug for Repository {
@@ -136,39 +136,40 @@ impl fmt::Debug for Repository {
 }
 
 impl Repository {
-    /// Opens the repository that a folder is in; the folder may be below its top.
+    /// Opens the repository that contains a folder, which may be below its top.
     ///
-    /// From now on its configuration is the one that is found here, its filters and merge drivers included. What somebody
-    /// adds later to the configuration of the repository or of the user has no effect, nor have hooks.
+    /// The configuration that is found now stays in effect, including filters and merge drivers. Later changes to the
+    /// configuration of the repository or of the user have no effect, and hooks are never run.
     ///
     /// # Errors
     ///
-    /// If the folder is missing, is in no repository or in a bare one, or belongs to somebody whom git does not trust.
-    pub fn open(git: Arc<dyn Git>, name: &str, path: &Path) -> Result<Repository, WorkspaceFault> {
+    /// Returns an error if the folder is missing, is not in a repository, is in a bare repository, or belongs to a user
+    /// whom git does not trust.
+    pub fn open(git: Arc<dyn Git>, name: &str, path: &Path) -> Result<Repository, GitWorkspaceError> {
         let found = Repository::find(git, name, path)?;
         found.configured(found.configuration())
     }
 
-    /// Opens a repository in which stages may have worked: filters and merge drivers that it names are not run.
+    /// Opens a repository in which stages may have worked. Filters and merge drivers that it names are not run.
     pub(crate) fn open_without_programs(
         git: Arc<dyn Git>,
         name: &str,
         path: &Path,
-    ) -> Result<Repository, WorkspaceFault> {
+    ) -> Result<Repository, GitWorkspaceError> {
         let found = Repository::find(git, name, path)?;
         found.configured(&found.configuration().without_programs())
     }
 
-    fn find(git: Arc<dyn Git>, name: &str, path: &Path) -> Result<Repository, WorkspaceFault> {
-        let missing = || WorkspaceFault::RepositoryMissing {
+    fn find(git: Arc<dyn Git>, name: &str, path: &Path) -> Result<Repository, GitWorkspaceError> {
+        let missing = || GitWorkspaceError::RepositoryMissing {
             repository: name.to_owned(),
             path: path.to_owned(),
         };
-        let none = || WorkspaceFault::NotARepository {
+        let none = || GitWorkspaceError::NotARepository {
             repository: name.to_owned(),
             path: path.to_owned(),
         };
-        // Named from the root, so that messages and refs of trees do not depend on the current folder.
+        // Use the absolute path, so that messages and the refs of worktrees do not depend on the current directory.
         let folder = path.canonicalize().map_err(|_| missing())?;
         if !folder.is_dir() {
             return Err(missing());
@@ -195,13 +196,13 @@ impl Repository {
             return Err(if kind.stderr.contains("not a git repository") {
                 none()
             } else {
-                opening.fault(&parse("--is-bare-repository"), &kind)
+                opening.error(&parse("--is-bare-repository"), &kind)
             });
         }
         match kind.stdout.as_slice() {
             b"false\ntrue\n" => {}
             bare if bare.starts_with(b"true") => {
-                return Err(WorkspaceFault::Bare {
+                return Err(GitWorkspaceError::Bare {
                     repository: name.to_owned(),
                     path: path.to_owned(),
                 });
@@ -224,15 +225,15 @@ impl Repository {
         Ok(Repository(Arc::new(inner)))
     }
 
-    /// The configuration that was found when the repository was opened.
+    /// Returns the configuration that was found when the repository was opened.
     pub(crate) fn configuration(&self) -> &Configuration {
         &self.0.found
     }
 
-    /// The same repository with this configuration.
-    pub(crate) fn configured(&self, configuration: &Configuration) -> Result<Repository, WorkspaceFault> {
+    /// Returns the same repository with another configuration.
+    pub(crate) fn configured(&self, configuration: &Configuration) -> Result<Repository, GitWorkspaceError> {
         let shown = CommonFolder::create(self.common(), configuration)
-            .map_err(|source| WorkspaceFault::io(self.name(), &std::env::temp_dir(), source))?;
+            .map_err(|source| GitWorkspaceError::io(self.name(), &std::env::temp_dir(), source))?;
         Ok(Repository(Arc::new(Inner {
             git: Arc::clone(&self.0.git),
             name: self.0.name.clone(),
@@ -246,19 +247,19 @@ impl Repository {
         })))
     }
 
-    /// Refuses repositories that are one under two names.
+    /// Rejects two names for one repository.
     ///
     /// # Errors
     ///
-    /// If two of them have the same git folder.
-    pub fn check_distinct(repositories: &[Repository]) -> Result<(), WorkspaceFault> {
+    /// Returns an error if two of them have the same git folder.
+    pub fn check_distinct(repositories: &[Repository]) -> Result<(), GitWorkspaceError> {
         for (at, second) in repositories.iter().enumerate() {
             let first = repositories
                 .iter()
                 .take(at)
                 .find(|first| first.common() == second.common());
             if let Some(first) = first {
-                return Err(WorkspaceFault::RepositoryTwice {
+                return Err(GitWorkspaceError::RepositoryTwice {
                     first: first.name().to_owned(),
                     second: second.name().to_owned(),
                     path: second.common().to_owned(),
@@ -268,63 +269,63 @@ impl Repository {
         Ok(())
     }
 
-    /// The name that the workspace gives it.
+    /// Returns the name of the repository in the workspace.
     pub fn name(&self) -> &str {
         &self.0.name
     }
 
-    /// The top of the user's work tree.
+    /// Returns the top folder of the user's worktree.
     pub fn top(&self) -> &Path {
         &self.0.top
     }
 
-    /// The folder that was named, below the top; empty where it is the top.
+    /// Returns the given folder relative to the top; empty if it is the top.
     pub fn prefix(&self) -> &Path {
         &self.0.prefix
     }
 
-    /// The git folder that all its work trees share.
+    /// Returns the git folder that all worktrees share.
     pub fn common(&self) -> &Path {
         &self.0.common
     }
 
-    /// The commit that the user has checked out, on a branch or not.
+    /// Returns the commit that the user has checked out, on a branch or detached.
     ///
     /// # Errors
     ///
-    /// If there is no commit yet, or git cannot be run.
-    pub fn head(&self) -> Result<Sha, WorkspaceFault> {
-        let none = || WorkspaceFault::NoCommit {
+    /// Returns an error if there is no commit yet, or if git cannot be run.
+    pub fn head(&self) -> Result<Sha, GitWorkspaceError> {
+        let none = || GitWorkspaceError::NoCommit {
             repository: self.name().to_owned(),
             path: self.top().to_owned(),
         };
         self.resolve("HEAD^{commit}")?.ok_or_else(none)
     }
 
-    /// Whether there is a branch of a name.
+    /// Returns whether a branch exists.
     ///
     /// # Errors
     ///
-    /// If git cannot be run.
-    pub fn branch_exists(&self, branch: &str) -> Result<bool, WorkspaceFault> {
+    /// Returns an error if git cannot be run.
+    pub fn branch_exists(&self, branch: &str) -> Result<bool, GitWorkspaceError> {
         Ok(self.resolve(&head_ref(branch))?.is_some())
     }
 
-    /// The commit of a branch, if there is one.
+    /// Returns the commit of a branch, or `None` if the branch does not exist.
     ///
     /// # Errors
     ///
-    /// If git cannot be run.
-    pub fn tip(&self, branch: &str) -> Result<Option<Sha>, WorkspaceFault> {
+    /// Returns an error if git cannot be run.
+    pub fn tip(&self, branch: &str) -> Result<Option<Sha>, GitWorkspaceError> {
         self.resolve(&head_ref(branch))
     }
 
-    /// Whether a commit is there.
+    /// Returns whether a commit exists.
     ///
     /// # Errors
     ///
-    /// If git cannot be run.
-    pub fn has_commit(&self, sha: &Sha) -> Result<bool, WorkspaceFault> {
+    /// Returns an error if git cannot be run.
+    pub fn has_commit(&self, sha: &Sha) -> Result<bool, GitWorkspaceError> {
         if self.facts().there.contains(sha) {
             return Ok(true);
         }
@@ -335,12 +336,12 @@ impl Repository {
         Ok(there)
     }
 
-    /// Whether all of `ancestor` is in `descendant`; a commit is in itself.
+    /// Returns whether `ancestor` is reachable from `descendant`. Each commit is its own ancestor.
     ///
     /// # Errors
     ///
-    /// If one of the commits is not there, or git cannot be run.
-    pub fn is_ancestor(&self, ancestor: &Sha, descendant: &Sha) -> Result<bool, WorkspaceFault> {
+    /// Returns an error if one of the commits does not exist, or if git cannot be run.
+    pub fn is_ancestor(&self, ancestor: &Sha, descendant: &Sha) -> Result<bool, GitWorkspaceError> {
         if ancestor == descendant {
             return Ok(true);
         }
@@ -359,34 +360,34 @@ impl Repository {
         let is = match output.status {
             0 => true,
             1 => false,
-            _ => return Err(self.fault(&command, &output)),
+            _ => return Err(self.error(&command, &output)),
         };
         self.facts().ancestors.insert(pair, is);
         Ok(is)
     }
 
-    /// A tree of a run: a work tree at a path, on a branch of its own. Nothing is done yet.
+    /// Returns a handle of a worktree of a run at a path, on its own branch. Creates nothing yet.
     pub fn tree(&self, path: PathBuf, branch: String) -> Tree {
         Tree::new(self.clone(), path, branch)
     }
 
-    /// Deletes a branch that a run made and that is merged, with the refs beside it. One that is gone is no error.
+    /// Deletes a merged branch that a run made, with the refs beside it. Succeeds if the branch does not exist.
     ///
     /// # Errors
     ///
-    /// If no run made it, it is checked out, or it has commits that `into` has not.
-    pub fn delete_branch(&self, branch: &str, into: &Sha) -> Result<(), WorkspaceFault> {
+    /// Returns an error if no run made the branch, if it is checked out, or if it has commits that `into` lacks.
+    pub fn delete_branch(&self, branch: &str, into: &Sha) -> Result<(), GitWorkspaceError> {
         let lock = self.lock(&format!("delete branch {branch}"))?;
         self.unlock_refs(&lock, branch);
         if let Some(tip) = self.tip(branch)? {
             if self.resolve(&base_ref(branch))?.is_none() {
-                return Err(WorkspaceFault::NotOurs {
+                return Err(GitWorkspaceError::NotOurs {
                     repository: self.name().to_owned(),
                     branch: branch.to_owned(),
                 });
             }
             if !self.is_ancestor(&tip, into)? {
-                return Err(WorkspaceFault::NotMerged {
+                return Err(GitWorkspaceError::NotMerged {
                     repository: self.name().to_owned(),
                     branch: branch.to_owned(),
                     into: into.short().to_owned(),
@@ -397,19 +398,19 @@ impl Repository {
         self.delete_beside(&lock, branch)
     }
 
-    /// Deletes the branch itself, unless a tree has it.
+    /// Deletes the branch itself, unless it is checked out in a worktree.
     pub(crate) fn delete_branch_locked(
         &self,
         lock: &RepositoryLock,
         branch: &str,
         tip: &Sha,
-    ) -> Result<(), WorkspaceFault> {
+    ) -> Result<(), GitWorkspaceError> {
         let in_use = self
             .worktrees()?
             .into_iter()
             .find(|tree| tree.branch.as_deref() == Some(branch) && tree.path.exists());
         if let Some(tree) = in_use {
-            return Err(WorkspaceFault::BranchInUse {
+            return Err(GitWorkspaceError::BranchInUse {
                 repository: self.name().to_owned(),
                 branch: branch.to_owned(),
                 path: tree.path,
@@ -418,8 +419,9 @@ impl Repository {
         self.delete_ref(lock, &head_ref(branch), tip)
     }
 
-    /// Deletes the refs that mark a branch as one of a run; only after the branch, which would seem the user's otherwise.
-    pub(crate) fn delete_beside(&self, lock: &RepositoryLock, branch: &str) -> Result<(), WorkspaceFault> {
+    /// Deletes the refs that mark a branch as made by a run. Must be called after the branch was deleted, because an
+    /// unmarked branch counts as the user's.
+    pub(crate) fn delete_beside(&self, lock: &RepositoryLock, branch: &str) -> Result<(), GitWorkspaceError> {
         for name in [open_ref(branch), base_ref(branch)] {
             if let Some(sha) = self.resolve(&name)? {
                 self.delete_ref(lock, &name, &sha)?;
@@ -429,28 +431,28 @@ impl Repository {
     }
 }
 
-/// A work tree that git knows.
+/// A worktree that git knows.
 #[derive(Debug)]
 pub(crate) struct Worktree {
     pub(crate) path: PathBuf,
     pub(crate) branch: Option<String>,
 }
 
-/// What the rest of the crate does with a repository.
+/// Operations for the other modules of this crate.
 impl Repository {
-    /// A command in the user's work tree, which only reads there.
+    /// Returns a command that runs in the user's worktree and only reads there.
     pub(crate) fn command(&self) -> GitCommand {
         GitCommand::new(&self.0.top)
     }
 
-    /// Runs a command whatever its exit status.
-    pub(crate) fn try_run(&self, command: &GitCommand) -> Result<GitOutput, WorkspaceFault> {
+    /// Runs a command. Accepts any exit status.
+    pub(crate) fn try_run(&self, command: &GitCommand) -> Result<GitOutput, GitWorkspaceError> {
         let Some(shown) = &self.0.shown else {
             return Ok(self.0.git.run(command)?);
         };
         let mut command = shown
             .apply(command)
-            .map_err(|source| WorkspaceFault::io(self.name(), self.common(), source))?;
+            .map_err(|source| GitWorkspaceError::io(self.name(), self.common(), source))?;
         if let Some(run) = self.0.run.get() {
             if !run.is_held() {
                 let command = command.name();
@@ -461,36 +463,36 @@ impl Repository {
         Ok(self.0.git.run(&command)?)
     }
 
-    /// Says for which run commands are run from now on. They are not run where it is not this process's any more.
+    /// Sets the run for which commands are run from now on. Commands fail if this process no longer owns the run.
     pub(crate) fn act_for(&self, run: &RunOwnership) {
         let _ = self.0.run.set(run.clone());
     }
 
     /// Runs a command that must succeed.
-    pub(crate) fn run(&self, command: &GitCommand) -> Result<Vec<u8>, WorkspaceFault> {
+    pub(crate) fn run(&self, command: &GitCommand) -> Result<Vec<u8>, GitWorkspaceError> {
         let output = self.try_run(command)?;
         match output.status {
             0 => Ok(output.stdout),
-            _ => Err(self.fault(command, &output)),
+            _ => Err(self.error(command, &output)),
         }
     }
 
-    /// Runs a command that gives one object.
-    pub(crate) fn run_sha(&self, command: &GitCommand) -> Result<Sha, WorkspaceFault> {
+    /// Runs a command that prints one object name.
+    pub(crate) fn run_sha(&self, command: &GitCommand) -> Result<Sha, GitWorkspaceError> {
         let output = self.run(command)?;
         let text = String::from_utf8_lossy(&output);
         text.trim().parse().map_err(|_| self.unreadable(command))
     }
 
-    pub(crate) fn unreadable(&self, command: &GitCommand) -> WorkspaceFault {
-        WorkspaceFault::Unreadable {
+    pub(crate) fn unreadable(&self, command: &GitCommand) -> GitWorkspaceError {
+        GitWorkspaceError::Unreadable {
             repository: self.name().to_owned(),
             command: command.name(),
         }
     }
 
-    /// What a failed command means.
-    pub(crate) fn fault(&self, command: &GitCommand, output: &GitOutput) -> WorkspaceFault {
+    /// Converts a failed command to an error.
+    pub(crate) fn error(&self, command: &GitCommand, output: &GitOutput) -> GitWorkspaceError {
         let repository = self.name().to_owned();
         let said = output.stderr.trim();
         let has = |part: &str| said.contains(part);
@@ -502,7 +504,7 @@ impl Repository {
             .take(300)
             .collect();
         if has("dubious ownership") {
-            return WorkspaceFault::Owner {
+            return GitWorkspaceError::Owner {
                 repository,
                 path: self.top().to_owned(),
             };
@@ -511,16 +513,16 @@ impl Repository {
             || has("insufficient permission for adding an object")
             || has(".lock': Permission denied")
         {
-            return WorkspaceFault::ReadOnly {
+            return GitWorkspaceError::ReadOnly {
                 repository,
                 path: self.common().to_owned(),
                 detail,
             };
         }
         if has(".lock': File exists") {
-            return WorkspaceFault::Locked { repository, detail };
+            return GitWorkspaceError::Locked { repository, detail };
         }
-        WorkspaceFault::Command {
+        GitWorkspaceError::Command {
             repository,
             command: command.name(),
             status: output.status,
@@ -528,8 +530,8 @@ impl Repository {
         }
     }
 
-    /// The object of a name, if there is one.
-    pub(crate) fn resolve(&self, name: &str) -> Result<Option<Sha>, WorkspaceFault> {
+    /// Returns the object of a name, or `None` if there is none.
+    pub(crate) fn resolve(&self, name: &str) -> Result<Option<Sha>, GitWorkspaceError> {
         let command = self
             .command()
             .args(["rev-parse", "--verify", "--quiet", "--end-of-options", name]);
@@ -542,16 +544,16 @@ impl Repository {
                 .map(Some)
                 .map_err(|_| self.unreadable(&command));
         }
-        // Quiet failure is absence; a failure that says something else is one.
+        // A failure without a message means absence; a failure with another message is an error.
         let absent = output.stderr.is_empty() || output.stderr.contains("Needed a single revision");
         if absent || output.status == 1 {
             Ok(None)
         } else {
-            Err(self.fault(&command, &output))
+            Err(self.error(&command, &output))
         }
     }
 
-    /// What is known of commits; forgotten where it is very much.
+    /// Returns the cached facts. Clears the cache if it is full.
     fn facts(&self) -> MutexGuard<'_, Facts> {
         let mut facts = self.0.facts.lock().unwrap_or_else(PoisonError::into_inner);
         if facts.there.len() + facts.trees.len() + facts.ancestors.len() > FACTS {
@@ -560,8 +562,8 @@ impl Repository {
         facts
     }
 
-    /// The tree of a commit.
-    pub(crate) fn tree_of(&self, commit: &Sha) -> Result<Sha, WorkspaceFault> {
+    /// Returns the tree of a commit.
+    pub(crate) fn tree_of(&self, commit: &Sha) -> Result<Sha, GitWorkspaceError> {
         let known = self.facts().trees.get(commit).cloned();
         if let Some(tree) = known {
             return Ok(tree);
@@ -572,15 +574,15 @@ impl Repository {
         Ok(tree)
     }
 
-    pub(crate) fn missing(&self, commit: &Sha) -> WorkspaceFault {
-        WorkspaceFault::CommitMissing {
+    pub(crate) fn missing(&self, commit: &Sha) -> GitWorkspaceError {
+        GitWorkspaceError::CommitMissing {
             repository: self.name().to_owned(),
             sha: commit.to_string(),
         }
     }
 
-    /// The parents of a commit.
-    pub(crate) fn parents(&self, commit: &Sha) -> Result<Vec<Sha>, WorkspaceFault> {
+    /// Returns the parents of a commit.
+    pub(crate) fn parents(&self, commit: &Sha) -> Result<Vec<Sha>, GitWorkspaceError> {
         let command = self.command().args([
             "rev-list",
             "--parents",
@@ -597,8 +599,8 @@ impl Repository {
             .map_err(|_| self.unreadable(&command))
     }
 
-    /// The message of a commit.
-    pub(crate) fn message_of(&self, commit: &Sha) -> Result<String, WorkspaceFault> {
+    /// Returns the message of a commit.
+    pub(crate) fn message_of(&self, commit: &Sha) -> Result<String, GitWorkspaceError> {
         let command = self
             .command()
             .args(["log", "-1", "--format=%B", "--end-of-options", commit.as_str()]);
@@ -611,18 +613,19 @@ impl Repository {
         tree: &Sha,
         parents: &[Sha],
         message: &str,
-    ) -> Result<Sha, WorkspaceFault> {
+    ) -> Result<Sha, GitWorkspaceError> {
         self.run_sha(&self.commit_command(tree, parents, message))
     }
 
-    /// Like [`write_commit`](Repository::write_commit), with the date of the newest parent: a merge of the same commits
-    /// is the same commit, whenever it is computed, so one that a person has begun to finish is found again.
+    /// Like [`write_commit`](Repository::write_commit), but with the date of the newest parent. The merge of the same
+    /// commits is therefore the same commit whenever it is computed, so a merge that a person has begun to resolve is
+    /// recognised.
     pub(crate) fn write_merge(
         &self,
         tree: &Sha,
         parents: &[Sha],
         message: &str,
-    ) -> Result<Sha, WorkspaceFault> {
+    ) -> Result<Sha, GitWorkspaceError> {
         let asked = self
             .command()
             .args(["log", "--no-walk", "--format=%ct"])
@@ -639,7 +642,7 @@ impl Repository {
     }
 
     fn commit_command(&self, tree: &Sha, parents: &[Sha], message: &str) -> GitCommand {
-        // Its message may be longer than an argument can be.
+        // The message may exceed the maximum length of an argument.
         let words = ["commit-tree", "--no-gpg-sign", tree.as_str(), "-F", "-"];
         let mut command = self.command().args(words).stdin(message);
         for parent in parents {
@@ -649,12 +652,12 @@ impl Repository {
     }
 }
 
-/// A path that git wrote as one line, which may itself hold line breaks.
+/// Converts a path that git printed as one line. The path may contain line breaks.
 pub(crate) fn path_from(output: &[u8]) -> PathBuf {
     os_path(output.strip_suffix(b"\n").unwrap_or(output))
 }
 
-/// A path from the bytes that git gives.
+/// Converts a path from the bytes that git prints.
 pub(crate) fn os_path(bytes: &[u8]) -> PathBuf {
     PathBuf::from(os_text(bytes))
 }

@@ -1,4 +1,4 @@
-//! The files of one run, as the engine asks for them.
+//! The files of one run: the implementation of the workspace session that the engine uses.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -10,22 +10,22 @@ use orchestra_engine::{
 use orchestra_graph::{Role, Stage, kind};
 
 use crate::ask::failed;
-use crate::fault::WorkspaceFault;
+use crate::error::GitWorkspaceError;
 use crate::join::{CONFLICTS, Joining, Policy, Report};
-use crate::lines::{Committed, Lines, Wanted, lock};
 use crate::message::Message;
+use crate::run_worktrees::{Committed, RunWorktrees, Wanted, lock};
 use crate::snapshot::{Head, heads_of};
 
 /// The files of a run.
 pub(crate) struct Session {
-    lines: Arc<Lines>,
-    /// What came of the joins of stages that are under way, by their attempts.
+    worktrees: Arc<RunWorktrees>,
+    /// The join reports of the stages in progress, by attempt key.
     joined: Mutex<BTreeMap<String, Report>>,
     /// The attempts whose merge was opened before the run stopped.
     begun: Mutex<BTreeSet<String>>,
 }
 
-/// What an attempt is to its commits.
+/// The ids that identify an attempt in its commits.
 #[derive(Clone)]
 pub(crate) struct Names {
     pub(crate) run: String,
@@ -34,7 +34,7 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    fn of(stage: &StageContext) -> Names {
+    fn from_stage(stage: &StageContext) -> Names {
         Names {
             run: stage.run_id().to_string(),
             node: stage.node().id().to_owned(),
@@ -42,7 +42,7 @@ impl Names {
         }
     }
 
-    /// The message of a commit for it.
+    /// Returns the message of a commit of the attempt.
     pub(crate) fn message(&self, summary: &str) -> Message {
         let trailer = |name: &str, value: &str| (format!("Orchestra-{name}"), value.to_owned());
         Message {
@@ -52,53 +52,54 @@ impl Names {
                 trailer("Run", &self.run),
                 trailer("Node", &self.node),
                 trailer("Attempt", &self.attempt),
-                // The name by which the run can be replayed from here.
+                // The id from which the run can be replayed.
                 trailer("Checkpoint", &self.attempt),
             ],
         }
     }
 }
 
-/// A fault as the engine wants it.
-pub(crate) fn error_of(fault: &WorkspaceFault) -> WorkspaceError {
-    WorkspaceError::new(fault.code(), fault.to_string())
+/// Converts an error to that of the engine.
+pub(crate) fn error_of(error: &GitWorkspaceError) -> WorkspaceError {
+    WorkspaceError::new(error.code(), error.to_string())
 }
 
-/// Does what waits for git away from the threads that run stages.
+/// Runs work that blocks on git outside of the threads that run stages.
 pub(crate) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, WorkspaceFault> + Send + 'static,
+    work: impl FnOnce() -> Result<T, GitWorkspaceError> + Send + 'static,
 ) -> Result<T, WorkspaceError> {
     match orchestra_engine::beside(work).await {
-        Ok(done) => done.map_err(|fault| error_of(&fault)),
+        Ok(done) => done.map_err(|error| error_of(&error)),
         Err(error) => Err(WorkspaceError::new("workspace_io", error.to_string())),
     }
 }
 
 impl Session {
-    pub(crate) fn new(lines: Lines) -> Session {
+    pub(crate) fn new(worktrees: RunWorktrees) -> Session {
         Session {
-            lines: Arc::new(lines),
+            worktrees: Arc::new(worktrees),
             joined: Mutex::default(),
             begun: Mutex::default(),
         }
     }
 
-    /// Where the line of a stage is to stand; nothing where it goes on as it is.
+    /// Returns the commits at which the worktrees of a stage's path must be, or `None` to continue from the present
+    /// state.
     fn wanted(&self, stage: &WorkspaceStage) -> Result<Option<Vec<Head>>, WorkspaceError> {
         match stage.snapshot() {
             Some(snapshot) => {
-                let names = self.lines.slots.iter().map(|slot| slot.name.as_str());
+                let names = self.worktrees.slots.iter().map(|slot| slot.name.as_str());
                 let heads = heads_of(&snapshot.value, names).map_err(|reason| {
-                    let line = stage.line();
+                    let path = stage.path_id();
                     WorkspaceError::new(
                         "workspace_snapshot",
-                        format!("the snapshot of line `{line}` is of no use: {reason}"),
+                        format!("the snapshot of execution path `{path}` is of no use: {reason}"),
                     )
                 })?;
                 Ok(Some(heads))
             }
             None if stage.inherits() => Ok(None),
-            None => Ok(Some(self.lines.bases())),
+            None => Ok(Some(self.worktrees.bases())),
         }
     }
 
@@ -116,101 +117,111 @@ impl Session {
             ));
         }
         let run = stage.stage().ownership();
-        for slot in &self.lines.slots {
+        for slot in &self.worktrees.slots {
             slot.repository.act_for(&run);
         }
         let fan_in = stage.stage().node().kind() == kind::FAN_IN;
-        let (own, around) = (stage.line().to_owned(), stage.lines_around().to_vec());
+        let (own, around) = (stage.path_id().to_owned(), stage.outer_path_ids().to_vec());
         let heads = self.wanted(stage)?;
-        let lines = self.lines.clone();
+        let worktrees = self.worktrees.clone();
         let writes = stage.may_write() || stage.joined().next().is_some();
         let mut starts_over = stage.starts_over();
-        // Whoever was asked how to finish a merge may have begun to; the fan-in itself changes nothing.
+        // A person who was asked how to finish a merge may have begun to resolve it. Keep that work: the fan-in itself
+        // changes nothing.
         if starts_over && fan_in && !stage.may_write() && self.is_merging(stage).await? {
             starts_over = false;
             let key = stage.stage().attempt_key();
             lock(&self.begun).insert(key);
         }
-        let (name, place) = blocking(move || {
-            let reads = || around.iter().find(|line| lines.has_trees(line)).or(around.last());
-            let name = match writes || lines.line(&own).is_ready() || lines.has_trees(&own) {
-                true => own.clone(),
-                false => reads().cloned().unwrap_or(own.clone()),
+        let (name, location) = blocking(move || {
+            let reads = || {
+                around
+                    .iter()
+                    .find(|path| worktrees.has_trees(path))
+                    .or(around.last())
             };
-            let line = lines.line(&name);
+            let name = if writes || worktrees.of_path(&own).is_ready() || worktrees.has_trees(&own) {
+                own.clone()
+            } else {
+                reads().cloned().unwrap_or(own.clone())
+            };
+            let path = worktrees.of_path(&name);
             let wanted = Wanted {
                 heads,
-                // What others work on is not for this stage to undo.
+                // A stage must not discard the work of other paths.
                 starts_over: starts_over && name == own,
             };
-            lines.prepare(&line, &around, &wanted)?;
-            let slots = lines.slots.iter().zip(&line.trees);
+            worktrees.prepare(&path, &around, &wanted)?;
+            let slots = worktrees.slots.iter().zip(&path.trees);
             let folders = slots.map(|(slot, tree)| (slot.name.clone(), tree.root()));
-            let place = Workplace::new(lines.root(&line), folders.collect());
-            Ok((name, place))
+            let location = Workplace::new(worktrees.root(&path), folders.collect());
+            Ok((name, location))
         })
         .await?;
-        if !fan_in && name == stage.line() && stage.joined().next().is_some() {
+        if !fan_in && name == stage.path_id() && stage.joined().next().is_some() {
             self.adopt(stage).await?;
             let report = self.join(stage, Policy::Merge).await?;
             let key = stage.stage().attempt_key();
             lock(&self.joined).insert(key, report);
         }
-        Ok(place)
+        Ok(location)
     }
 
-    /// Commits what a person did in the trees of a line before branches are merged into them.
+    /// Commits the changes that a person made in the worktrees of a path, before branches are merged into them.
     async fn adopt(&self, stage: &WorkspaceStage) -> Result<(), WorkspaceError> {
-        let (lines, name) = (self.lines.clone(), stage.line().to_owned());
-        let message = Names::of(stage.stage()).message("what was changed by hand before");
+        let (worktrees, name) = (self.worktrees.clone(), stage.path_id().to_owned());
+        let message = Names::from_stage(stage.stage()).message("what was changed by hand before");
         let adopted = blocking(move || {
-            let line = lines.line(&name);
-            let open = lines.is_merging(&name)?;
-            match open {
-                true => Ok(Committed::default()),
-                false => lines.commit(&line, &message),
+            let path = worktrees.of_path(&name);
+            let open = worktrees.is_merging(&name)?;
+            if open {
+                Ok(Committed::default())
+            } else {
+                worktrees.commit(&path, &message)
             }
         });
         adopted.await.map(|committed| tell(stage, &committed))
     }
 
-    /// Whether a merge is open in the trees of a line that its snapshot knows nothing of.
+    /// Returns whether a merge that the snapshot does not contain is open in the worktrees of the path.
     async fn is_merging(&self, stage: &WorkspaceStage) -> Result<bool, WorkspaceError> {
-        let (lines, name) = (self.lines.clone(), stage.line().to_owned());
-        blocking(move || lines.is_merging(&name)).await
+        let (worktrees, name) = (self.worktrees.clone(), stage.path_id().to_owned());
+        blocking(move || worktrees.is_merging(&name)).await
     }
 
-    /// Brings the files of the branches before a stage together.
+    /// Merges the files of the branches that join at a stage.
     async fn join(&self, stage: &WorkspaceStage, policy: Policy) -> Result<Report, WorkspaceError> {
-        let lines = self.lines.clone();
+        let worktrees = self.worktrees.clone();
         let key = stage.stage().attempt_key();
-        let began_at = match lock(&self.begun).remove(&key) {
-            true => self.wanted(stage)?,
-            false => None,
+        let began_at = if lock(&self.begun).remove(&key) {
+            self.wanted(stage)?
+        } else {
+            None
         };
-        let joining = Joining::of(stage, &lines.slots, policy, began_at)?;
-        let names = Names::of(stage.stage());
-        let report = blocking(move || joining.merge(&lines, &names)).await?;
+        let joining = Joining::new(stage, &worktrees.slots, policy, began_at)?;
+        let names = Names::from_stage(stage.stage());
+        let report = blocking(move || joining.merge(&worktrees, &names)).await?;
         for (branch, reason) in &report.unmerged {
-            stage.stage().log(match reason == CONFLICTS {
-                true => format!("branch `{branch}` conflicts with what was merged before it"),
-                false => format!("the files of branch `{branch}` are not merged: {reason}"),
+            stage.stage().log(if reason == CONFLICTS {
+                format!("branch `{branch}` conflicts with what was merged before it")
+            } else {
+                format!("the files of branch `{branch}` are not merged: {reason}")
             });
         }
         Ok(report)
     }
 
     async fn finish(&self, stage: &WorkspaceStage, outcome: Outcome) -> (StageEnd, Option<Snapshot>) {
-        let names = Names::of(stage.stage());
+        let names = Names::from_stage(stage.stage());
         let key = stage.stage().attempt_key();
         let mut report = lock(&self.joined).remove(&key);
         let mut outcome = outcome;
         let own = stage.may_write() || report.is_some();
         let mut left = Vec::new();
         if own {
-            let (lines, name) = (self.lines.clone(), stage.line().to_owned());
+            let (worktrees, name) = (self.worktrees.clone(), stage.path_id().to_owned());
             let message = names.message(&summary(&outcome));
-            match blocking(move || lines.commit(&lines.line(&name), &message)).await {
+            match blocking(move || worktrees.commit(&worktrees.of_path(&name), &message)).await {
                 Ok(committed) => {
                     tell(stage, &committed);
                     left = committed.left;
@@ -233,7 +244,7 @@ impl Session {
             ))
             .with_code("merge_unresolved");
         }
-        // What a stage resolved whose own beginning was the join conflicts no more.
+        // If the stage joined the branches itself and resolved all conflicts, the merge is finished.
         report = report.map(|report| {
             if left.is_empty() {
                 report.finished()
@@ -251,10 +262,10 @@ impl Session {
         (outcome.into(), snapshot)
     }
 
-    /// The snapshot of a line, where it differs from the one that it has.
+    /// Returns the snapshot of a path if it differs from the present one.
     fn snapshot(&self, stage: &WorkspaceStage, own: bool, joined: bool, left: &[String]) -> Option<Snapshot> {
         let saved = own
-            .then(|| self.lines.saved(&self.lines.line(stage.line())))
+            .then(|| self.worktrees.saved(&self.worktrees.of_path(stage.path_id())))
             .flatten()?;
         let value = serde_json::to_value(&saved).ok()?;
         let same = match stage.snapshot() {
@@ -284,13 +295,13 @@ impl Session {
         })
     }
 
-    /// Brings branches together at a fan-in, and finishes the merge with a person where the node says so.
+    /// Merges the branches at a fan-in. Asks a person to finish the merge if the node requests it.
     async fn join_at_fan_in(
         &self,
         stage: &WorkspaceStage,
         outcome: &Outcome,
     ) -> Result<Report, Box<StageEnd>> {
-        let policy = Policy::of(stage.stage().node(), outcome);
+        let policy = Policy::new(stage.stage().node(), outcome);
         let adopted = self.adopt(stage).await;
         adopted.map_err(failed)?;
         let joined = self.join(stage, policy).await;
@@ -308,30 +319,31 @@ impl Session {
         Ok(report)
     }
 
-    /// Takes back a merge that is open: every tree is as it was before.
+    /// Undoes an open merge and restores every worktree.
     pub(crate) async fn give_up(&self, stage: &WorkspaceStage) -> Result<(), WorkspaceError> {
-        let (lines, name) = (self.lines.clone(), stage.line().to_owned());
-        blocking(move || lines.give_up(&lines.line(&name))).await
+        let (worktrees, name) = (self.worktrees.clone(), stage.path_id().to_owned());
+        blocking(move || worktrees.give_up(&worktrees.of_path(&name))).await
     }
 
-    pub(crate) fn lines(&self) -> &Arc<Lines> {
-        &self.lines
+    pub(crate) fn worktrees(&self) -> &Arc<RunWorktrees> {
+        &self.worktrees
     }
 
     pub(crate) fn names(stage: &WorkspaceStage) -> Names {
-        Names::of(stage.stage())
+        Names::from_stage(stage.stage())
     }
 
-    /// Takes away the trees of branches that have ended. What cannot be taken away now is at the end of the run.
+    /// Removes the worktrees of branches that have ended. Those that cannot be removed now are removed at the end of
+    /// the run.
     async fn tidy(&self, stage: &WorkspaceStage) {
-        let lines = self.lines.clone();
-        let names = Names::of(stage.stage());
-        let ended: Vec<String> = stage.joined().map(|(line, _)| line.to_owned()).collect();
+        let worktrees = self.worktrees.clone();
+        let names = Names::from_stage(stage.stage());
+        let ended: Vec<String> = stage.joined().map(|(path, _)| path.to_owned()).collect();
         let tidied = blocking(move || {
             let message = names.message("what a branch left that was cut short");
             let mut first = Ok(());
-            for line in ended {
-                let closed = lines.close(&line, &message);
+            for path in ended {
+                let closed = worktrees.close(&path, &message);
                 first = first.and(closed);
             }
             first
@@ -368,17 +380,17 @@ impl WorkspaceSession for Session {
             if !stage.may_write() || was_open(stage) {
                 return Ok(None);
             }
-            let (lines, name) = (self.lines.clone(), stage.line().to_owned());
-            let message = Names::of(stage.stage()).message("changes so far");
-            blocking(move || lines.commit(&lines.line(&name), &message).map(drop)).await?;
+            let (worktrees, name) = (self.worktrees.clone(), stage.path_id().to_owned());
+            let message = Names::from_stage(stage.stage()).message("changes so far");
+            blocking(move || worktrees.commit(&worktrees.of_path(&name), &message).map(drop)).await?;
             Ok(self.snapshot(stage, true, false, &[]))
         })
     }
 
     fn end(&self, end: WorkspaceEnd) -> WorkspaceFuture<'_, Result<(), WorkspaceError>> {
-        let lines = self.lines.clone();
+        let worktrees = self.worktrees.clone();
         Box::pin(async move {
-            let names = lines.slots.iter().map(|slot| slot.name.as_str());
+            let names = worktrees.slots.iter().map(|slot| slot.name.as_str());
             let stood = end
                 .snapshot
                 .as_ref()
@@ -391,7 +403,7 @@ impl WorkspaceSession for Session {
                             summary: "what was not committed when the run ended".to_owned(),
                             ..Message::default()
                         };
-                        lines.close_all(&message, &end.line, stood.as_deref())
+                        worktrees.close_all(&message, &end.path_id, stood.as_deref())
                     })
                     .await
                 }
@@ -400,20 +412,20 @@ impl WorkspaceSession for Session {
     }
 }
 
-/// Whether a stage runs a handler, before or behind which files can be brought together.
+/// Returns whether a stage runs a handler, so that files can be merged before or after it.
 fn runs_a_handler(stage: Stage<'_>) -> bool {
     let row = stage.row();
     row.role == Role::Work && row.fan_out.is_none() && stage.kind() != kind::WAIT_HUMAN
 }
 
-/// Whether a merge was open when the stage began.
+/// Returns whether a merge was open when the stage began.
 fn was_open(stage: &WorkspaceStage) -> bool {
     stage
         .snapshot()
         .is_some_and(|snapshot| snapshot.unfinished.is_some())
 }
 
-/// What a commit says of an attempt.
+/// Returns the summary of an outcome for the commit message.
 fn summary(outcome: &Outcome) -> String {
     let told = outcome.notes.as_deref().or(outcome.failure_reason.as_deref());
     let first = told.and_then(|told| told.lines().find(|line| !line.trim().is_empty()));
@@ -425,7 +437,7 @@ fn summary(outcome: &Outcome) -> String {
     }
 }
 
-/// Says which repositories were taken back by a stage: later ones do not see what was left out.
+/// Logs the repositories in which a stage discarded commits: later stages do not see them.
 fn tell(stage: &WorkspaceStage, committed: &Committed) {
     for told in &committed.turned_back {
         stage.stage().log(format!("the stage took back commits: {told}"));

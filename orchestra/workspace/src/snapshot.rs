@@ -1,4 +1,4 @@
-//! What is kept of the files of a run, as JSON: with the run, and with each line of it.
+//! The stored state of the files of a run, as JSON: one value for the run, and one snapshot for each execution path.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -9,38 +9,38 @@ use serde_json::Value;
 use crate::configuration::Configuration;
 use crate::repository::Sha;
 
-/// What is kept with a run when it begins.
+/// The workspace data that is stored with a run when it begins.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Kept {
-    /// The run that it is kept for; another one where that is replayed.
+    /// The run for which the data was stored. A replay reads the data of another run.
     pub(crate) run: String,
-    /// The folder of the trees of all runs.
+    /// The folder of the worktrees of all runs.
     pub(crate) worktrees: PathBuf,
-    /// The repositories, by their names.
+    /// The repositories by name.
     pub(crate) repositories: BTreeMap<String, KeptRepository>,
 }
 
 /// A repository as it was when the run began.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct KeptRepository {
-    /// The top of the user's work tree.
+    /// The top folder of the user's worktree.
     pub(crate) path: PathBuf,
-    /// The commit from which the run began.
+    /// The commit from which the run started.
     pub(crate) base: Sha,
-    /// The branch of the main line.
+    /// The branch of the main path.
     pub(crate) branch: String,
-    /// The configuration of git, before any stage ran.
+    /// The git configuration before any stage ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) configuration: Option<Configuration>,
 }
 
-/// Where a tree stands.
+/// The state of a worktree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
     pub(crate) sha: Sha,
     /// The commit that holds an open merge.
     pub(crate) merging: Option<Sha>,
-    /// Where it stood before branches were merged, while a merge is open in any repository.
+    /// The commit before branches were merged. Set while a merge is open in any repository.
     pub(crate) before: Option<Sha>,
 }
 
@@ -68,10 +68,11 @@ pub(crate) struct SavedHead {
 /// A snapshot of all repositories.
 pub(crate) type SavedHeads = BTreeMap<String, SavedHead>;
 
-/// A snapshot that was kept with a line, for these repositories in their order.
+/// Reads the snapshot of an execution path for these repositories, in their order.
 ///
 /// # Errors
-/// It is not of the form in which it was kept, or names other repositories; in words.
+///
+/// Returns a message if the snapshot cannot be parsed or lacks a repository.
 pub(crate) fn heads_of<'n>(
     snapshot: &Value,
     names: impl Iterator<Item = &'n str>,

@@ -1,27 +1,27 @@
-//! What a run asks of repositories and trees before it does anything to them.
+//! Queries and checks of repositories and worktrees.
 
-use crate::fault::WorkspaceFault;
+use crate::error::GitWorkspaceError;
 use crate::open::Note;
 use crate::refs::open_ref;
 use crate::repository::{Repository, Sha};
 use crate::tree::Tree;
 
 impl Repository {
-    /// Whether branches and commits can be made in it.
+    /// Checks that branches and commits can be created in the repository.
     ///
     /// # Errors
     ///
-    /// If nothing can be written there, or another process works in it for too long.
-    pub fn check_writable(&self) -> Result<(), WorkspaceFault> {
+    /// Returns an error if the repository is not writable, or if another process works in it for too long.
+    pub fn check_writable(&self) -> Result<(), GitWorkspaceError> {
         self.lock("look").map(drop)
     }
 
-    /// The branches whose names match a pattern in which `*` stands for any characters but `/`, with their commits.
+    /// Returns the branches whose names match a pattern, with their commits. `*` matches any characters except `/`.
     ///
     /// # Errors
     ///
-    /// If git cannot be run.
-    pub fn branches_like(&self, pattern: &str) -> Result<Vec<(String, Sha)>, WorkspaceFault> {
+    /// Returns an error if git cannot be run.
+    pub fn branches_like(&self, pattern: &str) -> Result<Vec<(String, Sha)>, GitWorkspaceError> {
         let pattern = format!("refs/heads/{pattern}");
         let format = "--format=%(objectname) %(refname:lstrip=2)";
         let output = self.run(&self.command().args(["for-each-ref", format, &pattern]))?;
@@ -32,8 +32,9 @@ impl Repository {
             .collect()
     }
 
-    /// Forgets the open merge of a branch; its commit stays kept, for a run that goes on from before.
-    pub(crate) fn end_merge(&self, branch: &str) -> Result<(), WorkspaceFault> {
+    /// Deletes the ref of the open merge of a branch. The commit gets another ref, for a run that is resumed from an
+    /// earlier point.
+    pub(crate) fn end_merge(&self, branch: &str) -> Result<(), GitWorkspaceError> {
         let name = open_ref(branch);
         if self.resolve(&name)?.is_none() {
             return Ok(());
@@ -46,29 +47,29 @@ impl Repository {
         Ok(())
     }
 
-    /// The commit that holds the open merge of a branch, if one is open.
+    /// Returns the commit that holds the open merge of a branch, or `None` if no merge is open.
     ///
     /// # Errors
     ///
-    /// If git cannot be run.
-    pub fn open_merge_of(&self, branch: &str) -> Result<Option<Sha>, WorkspaceFault> {
+    /// Returns an error if git cannot be run.
+    pub fn open_merge_of(&self, branch: &str) -> Result<Option<Sha>, GitWorkspaceError> {
         self.resolve(&open_ref(branch))
     }
 }
 
 impl Tree {
-    /// Whether it is there.
+    /// Returns whether the worktree exists.
     pub fn exists(&self) -> bool {
-        self.place().is_ok()
+        self.location().is_ok()
     }
 
-    /// The files of an open merge in which markers are left.
+    /// Returns the files of an open merge that still contain markers.
     ///
     /// # Errors
     ///
-    /// If it is no open merge, or the tree is not there.
-    pub fn unresolved(&self, open: &Sha) -> Result<Vec<String>, WorkspaceFault> {
+    /// Returns an error if `open` is not an open merge, or if the worktree does not exist.
+    pub fn unresolved(&self, open: &Sha) -> Result<Vec<String>, GitWorkspaceError> {
         let note = Note::read(self.repository(), open)?;
-        Ok(note.marked(&self.place()?.folder))
+        Ok(note.marked(&self.location()?.folder))
     }
 }

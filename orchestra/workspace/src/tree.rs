@@ -1,11 +1,11 @@
-//! A work tree of a run, on a branch of its own.
+//! A worktree of a run, on its own branch.
 
 use std::fs;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::entry::Place;
-use crate::fault::WorkspaceFault;
+use crate::entry::WorktreeLocation;
+use crate::error::GitWorkspaceError;
 use crate::lock::RepositoryLock;
 use crate::message::Message;
 use crate::open;
@@ -13,9 +13,10 @@ use crate::refs::{base_ref, head_ref, open_ref};
 use crate::repository::{Repository, Sha};
 use crate::watch::Watch;
 
-/// A work tree of a run and the branch that it is on.
+/// A worktree of a run and the branch that it is on.
 ///
-/// Each operation takes the repository's lock, may be killed at any moment, and leaves what the next one can go on with.
+/// Each operation takes the lock of the repository. It may be killed at any moment; the next operation continues from
+/// the state that it finds.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -47,18 +48,18 @@ pub struct Tree {
     known: Mutex<Known>,
 }
 
-/// What a handle remembers.
+/// The cached state of a handle.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
-    /// The commit that the caller was told of last.
+    /// The last commit that was returned to the caller.
     pub(crate) at: Option<Sha>,
-    /// The commit that the files were equal to when the watch was quiet last.
+    /// The commit that the files were equal to when the watch was last quiet.
     pub(crate) settled: Option<Sha>,
     pub(crate) watch: Option<Watch>,
-    pub(crate) place: Option<Place>,
+    pub(crate) location: Option<WorktreeLocation>,
 }
 
-/// Whether a tree was made or was there.
+/// The result of [`Tree::ensure`]: the worktree was created, or existed.
 ///
 /// ```
 /// use orchestra_workspace::Ensured;
@@ -66,13 +67,13 @@ pub(crate) struct Known {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ensured {
-    /// It was made, so its files are those of its branch.
+    /// The worktree was created. Its files are those of its branch.
     Made,
-    /// It was there, with whatever is in it.
+    /// The worktree existed, possibly with changes.
     WasThere,
 }
 
-/// How a tree stands.
+/// The state of a worktree.
 ///
 /// ```
 /// use orchestra_workspace::TreeState;
@@ -83,7 +84,7 @@ pub enum Ensured {
 pub struct TreeState {
     /// The commit that is checked out.
     pub head: Sha,
-    /// Whether files that git does not ignore differ from it.
+    /// `true` if files that git does not ignore differ from the commit.
     pub dirty: bool,
 }
 
@@ -97,15 +98,15 @@ pub struct TreeState {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kept {
-    /// The ref that names it from now on.
+    /// The ref that names the work from now on.
     pub reference: String,
     /// The commit.
     pub commit: Sha,
-    /// Whether it holds files that were not committed; else they were commits.
+    /// `true` if the commit holds uncommitted files; `false` if the work was committed already.
     pub files: bool,
 }
 
-/// How a merge that was open ended.
+/// The result of finishing an open merge.
 ///
 /// ```
 /// use orchestra_workspace::Finish;
@@ -115,11 +116,11 @@ pub struct Kept {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Finish {
-    /// No marker is left; this is the merge.
+    /// No conflict marker is left; this is the merge commit.
     Merged(Sha),
-    /// Markers are left.
+    /// Conflict markers are left.
     Unresolved {
-        /// The files that hold them.
+        /// The files that contain them.
         files: Vec<String>,
         /// The open merge with the files as they are now.
         open: Sha,
@@ -136,52 +137,55 @@ impl Tree {
         }
     }
 
-    /// The folder that the repository's own folder corresponds to: the tree, and the prefix below it.
+    /// Returns the folder that corresponds to the repository's own folder: the worktree joined with the prefix.
     pub fn root(&self) -> PathBuf {
         self.path.join(self.repository.prefix())
     }
 
-    /// The top of the tree.
+    /// Returns the top folder of the worktree.
     pub fn path(&self) -> &std::path::Path {
         &self.path
     }
 
-    /// The branch that it is on.
+    /// Returns the branch of the worktree.
     pub fn branch(&self) -> &str {
         &self.branch
     }
 
-    /// The repository that it is of.
+    /// Returns the repository of the worktree.
     pub fn repository(&self) -> &Repository {
         &self.repository
     }
 
-    /// Makes the branch at `at`, where there is none, and the tree; mends whatever a killed process or a person left.
+    /// Creates the branch at `at` if it does not exist, and the worktree. Repairs whatever a killed process or a person
+    /// left.
     ///
     /// # Errors
     ///
-    /// If a branch of that name is there that no run made, a commit is not there, or nothing can be written.
-    pub fn ensure(&self, at: &Sha, base: &Sha) -> Result<Ensured, WorkspaceFault> {
+    /// Returns an error if a branch of that name exists that no run made, if a commit does not exist, or if the
+    /// repository is not writable.
+    pub fn ensure(&self, at: &Sha, base: &Sha) -> Result<Ensured, GitWorkspaceError> {
         let repository = &self.repository;
         let lock = repository.lock(&format!("ensure {}", self.path.display()))?;
         repository.unlock_refs(&lock, &self.branch);
         let tip = self.ensure_branch(&lock, at, base)?;
         let ensured = self.ensure_folder(&lock, &tip)?;
-        let place = self.place()?;
-        self.heal(&lock, &place)?;
+        let location = self.location()?;
+        self.heal(&lock, &location)?;
         let root = self.root();
-        fs::create_dir_all(&root).map_err(|source| WorkspaceFault::io(repository.name(), &root, source))?;
+        fs::create_dir_all(&root)
+            .map_err(|source| GitWorkspaceError::io(repository.name(), &root, source))?;
         self.known().at = Some(at.clone());
         drop(lock);
         match ensured {
-            Ensured::Made => self.settle_new(&place),
-            Ensured::WasThere => self.settle(&place),
+            Ensured::Made => self.settle_new(&location),
+            Ensured::WasThere => self.settle(&location),
         }
         Ok(ensured)
     }
 
-    /// The branch's tip; the branch is made if there is none.
-    fn ensure_branch(&self, lock: &RepositoryLock, at: &Sha, base: &Sha) -> Result<Sha, WorkspaceFault> {
+    /// Returns the tip of the branch. Creates the branch if it does not exist.
+    fn ensure_branch(&self, lock: &RepositoryLock, at: &Sha, base: &Sha) -> Result<Sha, GitWorkspaceError> {
         let repository = &self.repository;
         let mark = repository.resolve(&base_ref(&self.branch))?;
         match (repository.tip(&self.branch)?, mark) {
@@ -193,12 +197,12 @@ impl Tree {
                         return Err(repository.missing(sha));
                     }
                 }
-                // The mark comes first: a branch without it would be the user's.
+                // Write the mark first: a branch without it counts as the user's.
                 if mark.as_ref() != Some(base) {
                     repository.set_ref(lock, &base_ref(&self.branch), base, mark.as_ref())?;
                 }
                 match repository.set_ref(lock, &head_ref(&self.branch), at, None) {
-                    Err(WorkspaceFault::Command { stderr, .. }) => {
+                    Err(GitWorkspaceError::Command { stderr, .. }) => {
                         let _ = repository.delete_ref(lock, &base_ref(&self.branch), base);
                         let reason = stderr.lines().last().unwrap_or_default();
                         Err(self.taken(&format!("git says `{}`", reason.trim_start_matches("fatal: "))))
@@ -210,87 +214,89 @@ impl Tree {
         }
     }
 
-    fn taken(&self, detail: &str) -> WorkspaceFault {
-        WorkspaceFault::BranchTaken {
+    fn taken(&self, detail: &str) -> GitWorkspaceError {
+        GitWorkspaceError::BranchTaken {
             repository: self.repository.name().to_owned(),
             branch: self.branch.clone(),
             detail: detail.to_owned(),
         }
     }
 
-    /// How the tree stands. Where nothing happened since the last look, git is not asked.
+    /// Returns the state of the worktree. Does not run git if the watch reports no change since the last call.
     ///
     /// # Errors
     ///
-    /// If the tree is not there, or git cannot be run.
-    pub fn state(&self) -> Result<TreeState, WorkspaceFault> {
-        let place = self.place()?;
-        if place.is_moving() {
-            let (lock, place) = self.begin("state")?;
+    /// Returns an error if the worktree does not exist, or if git cannot be run.
+    pub fn state(&self) -> Result<TreeState, GitWorkspaceError> {
+        let location = self.location()?;
+        if location.is_moving() {
+            let (lock, location) = self.begin("state")?;
             drop(lock);
-            return self.look(&place);
+            return self.look(&location);
         }
-        match self.quiet(&place) {
+        match self.quiet(&location) {
             Some(head) => Ok(TreeState { head, dirty: false }),
-            None => self.look(&place),
+            None => self.look(&location),
         }
     }
 
-    /// Whether anything changed since the commit that the caller was told of last: files, or what is checked out.
+    /// Returns whether the files or the checked-out commit changed since the last commit that was returned to the
+    /// caller.
     ///
     /// # Errors
     ///
-    /// If the tree is not there, or git cannot be run.
-    pub fn changed(&self) -> Result<bool, WorkspaceFault> {
+    /// Returns an error if the worktree does not exist, or if git cannot be run.
+    pub fn changed(&self) -> Result<bool, GitWorkspaceError> {
         let state = self.state()?;
         Ok(state.dirty || self.known().at.as_ref() != Some(&state.head))
     }
 
-    /// Brings branch and files to a commit. What is beyond it is set aside first; ignored files stay.
+    /// Moves branch and files to a commit. Work beyond it is set aside first; ignored files stay.
     ///
     /// # Errors
     ///
-    /// If the commit or the tree is not there, or a repository inside the tree could not be set aside.
-    pub fn restore(&self, to: &Sha) -> Result<Vec<Kept>, WorkspaceFault> {
+    /// Returns an error if the commit or the worktree does not exist, or if a nested repository cannot be set aside.
+    pub fn restore(&self, to: &Sha) -> Result<Vec<Kept>, GitWorkspaceError> {
         if self.is_settled(to)? {
             self.known().at = Some(to.clone());
             return Ok(Vec::new());
         }
-        let (lock, place) = self.begin("restore")?;
+        let (lock, location) = self.begin("restore")?;
         let repository = &self.repository;
         if !repository.has_commit(to)? {
             return Err(repository.missing(to));
         }
-        let kept = self.set_aside(&lock, &place, to, None)?;
-        self.move_to(&lock, &place, to, to)?;
+        let kept = self.set_aside(&lock, &location, to, None)?;
+        self.move_to(&lock, &location, to, to)?;
         drop(lock);
-        self.settle(&place);
+        self.settle(&location);
         Ok(kept)
     }
 
-    /// Commits all that changed. Commits that somebody else made in the tree count: the branch follows them.
+    /// Commits all changes. The branch also follows commits that others made in the worktree.
     ///
-    /// Gives nothing if nothing changed at all.
+    /// Returns `None` if nothing changed.
     ///
     /// # Errors
     ///
-    /// If the tree is not there, holds a repository of its own or a changed submodule, or git fails.
-    pub fn commit(&self, message: &Message) -> Result<Option<Sha>, WorkspaceFault> {
+    /// Returns an error if the worktree does not exist, contains a nested repository or a changed submodule, or if git
+    /// fails.
+    pub fn commit(&self, message: &Message) -> Result<Option<Sha>, GitWorkspaceError> {
         let at = self.known().at.clone();
         if let Some(at) = at
             && self.is_settled(&at)?
         {
             return Ok(None);
         }
-        let (lock, place) = self.begin("commit")?;
-        let head = self.head(&place)?;
+        let (lock, location) = self.begin("commit")?;
+        let head = self.head(&location)?;
         let tip = self.repository.tip(&self.branch)?;
         let onto = head
             .commit
             .clone()
             .or_else(|| tip.clone())
             .ok_or_else(|| self.no_head())?;
-        let files = self.write_tree(&lock, &place, &onto)?;
+        let files = self.write_tree(&lock, &location, &onto)?;
         let same = files == self.repository.tree_of(&onto)?;
         let new = if same {
             onto
@@ -299,31 +305,33 @@ impl Tree {
                 .write_commit(&files, std::slice::from_ref(&onto), &message.to_text())?
         };
         let before = self.known().at.clone().or_else(|| tip.clone());
-        self.follow(&lock, &place, &head, tip, &new)?;
+        self.follow(&lock, &location, &head, tip, &new)?;
         drop(lock);
-        self.settle(&place);
+        self.settle(&location);
         Ok((before.as_ref() != Some(&new)).then_some(new))
     }
 
-    /// Removes the tree. What was not committed is set aside first; the branch stays.
+    /// Removes the worktree. Uncommitted work is set aside first; the branch stays.
     ///
     /// # Errors
     ///
-    /// If a repository inside the tree could not be set aside, or files cannot be removed.
-    pub fn remove(&self) -> Result<Vec<Kept>, WorkspaceFault> {
+    /// Returns an error if a nested repository cannot be set aside, or if files cannot be removed.
+    pub fn remove(&self) -> Result<Vec<Kept>, GitWorkspaceError> {
         let lock = self.repository.lock(&format!("remove {}", self.path.display()))?;
         self.repository.unlock_refs(&lock, &self.branch);
         self.known().watch = None;
-        let kept = match self.place() {
-            Ok(place) => {
-                self.heal(&lock, &place)?;
+        let kept = match self.location() {
+            Ok(location) => {
+                self.heal(&lock, &location)?;
                 let tip = self.repository.tip(&self.branch)?;
                 let open = self.repository.resolve(&open_ref(&self.branch))?;
                 let open = open.map(|open| self.repository.tree_of(&open)).transpose()?;
-                let to = tip.or(self.head(&place)?.commit).ok_or_else(|| self.no_head())?;
-                self.set_aside(&lock, &place, &to, open.as_ref())?
+                let to = tip
+                    .or(self.head(&location)?.commit)
+                    .ok_or_else(|| self.no_head())?;
+                self.set_aside(&lock, &location, &to, open.as_ref())?
             }
-            Err(WorkspaceFault::TreeMissing { .. }) => Vec::new(),
+            Err(GitWorkspaceError::TreeMissing { .. }) => Vec::new(),
             Err(other) => return Err(other),
         };
         self.discard(&lock)?;
@@ -331,51 +339,52 @@ impl Tree {
         Ok(kept)
     }
 
-    /// Checks an open merge out: branch and HEAD at `clean`, the files those of `open`, which a ref names once they are there.
+    /// Checks out an open merge: branch and HEAD at `clean`, the files of `open`. A ref names the open merge once its
+    /// files are checked out.
     ///
     /// # Errors
     ///
-    /// If a commit or the tree is not there, or git fails.
-    pub fn open_merge(&self, clean: &Sha, open: &Sha) -> Result<(), WorkspaceFault> {
-        let (lock, place) = self.begin("open merge")?;
+    /// Returns an error if a commit or the worktree does not exist, or if git fails.
+    pub fn open_merge(&self, clean: &Sha, open: &Sha) -> Result<(), GitWorkspaceError> {
+        let (lock, location) = self.begin("open merge")?;
         for sha in [clean, open] {
             if !self.repository.has_commit(sha)? {
                 return Err(self.repository.missing(sha));
             }
         }
         let files = self.repository.tree_of(open)?;
-        self.set_aside(&lock, &place, clean, Some(&files))?;
-        self.move_to(&lock, &place, clean, open)?;
-        // Last: whoever finds the name takes the files as they are for the merge.
+        self.set_aside(&lock, &location, clean, Some(&files))?;
+        self.move_to(&lock, &location, clean, open)?;
+        // Create the ref last: whoever finds it takes the present files for the merge.
         self.name_open(&lock, open)
     }
 
-    /// Ends an open merge with the files as they are, if no marker is left in those that conflicted.
+    /// Finishes an open merge with the present files, if no marker is left in the files that conflicted.
     ///
-    /// Conflicts without markers, such as a file that one side deleted, are decided by how the file stands now.
+    /// Conflicts without markers, such as a file that one side deleted, are resolved by the present state of the file.
     ///
     /// # Errors
     ///
-    /// If it is no open merge, the tree is not there, or git fails.
-    pub fn finish_merge(&self, open: &Sha, message: &Message) -> Result<Finish, WorkspaceFault> {
-        let (lock, place) = self.begin("finish merge")?;
+    /// Returns an error if `open` is not an open merge, if the worktree does not exist, or if git fails.
+    pub fn finish_merge(&self, open: &Sha, message: &Message) -> Result<Finish, GitWorkspaceError> {
+        let (lock, location) = self.begin("finish merge")?;
         let repository = &self.repository;
         let note = open::Note::read(repository, open)?;
-        let head = self.head(&place)?;
+        let head = self.head(&location)?;
         let tip = repository.tip(&self.branch)?;
         let onto = head
             .commit
             .clone()
             .or_else(|| tip.clone())
             .ok_or_else(|| self.no_head())?;
-        let files = self.write_tree(&lock, &place, &onto)?;
+        let files = self.write_tree(&lock, &location, &onto)?;
         let mut parents = vec![onto.clone()];
         for parent in &note.parents {
             if !repository.is_ancestor(parent, &onto)? {
                 parents.push(parent.clone());
             }
         }
-        let marked = note.marked(&place.folder);
+        let marked = note.marked(&location.folder);
         if !marked.is_empty() {
             let same = files == repository.tree_of(open)? && note.parents.first() == Some(&onto);
             let now = if same {
@@ -385,7 +394,7 @@ impl Tree {
             };
             repository.keep(&lock, &self.branch, open)?;
             self.name_open(&lock, &now)?;
-            self.follow(&lock, &place, &head, tip, &onto)?;
+            self.follow(&lock, &location, &head, tip, &onto)?;
             return Ok(Finish::Unresolved {
                 files: marked,
                 open: now,
@@ -396,74 +405,78 @@ impl Tree {
         } else {
             repository.write_commit(&files, &parents, &message.to_text())?
         };
-        // A run that goes on from before this merge needs the open one again.
+        // A run that is resumed from before this merge needs the open merge again.
         repository.keep(&lock, &self.branch, open)?;
-        self.follow(&lock, &place, &head, tip, &new)?;
+        self.follow(&lock, &location, &head, tip, &new)?;
         if let Some(there) = repository.resolve(&open_ref(&self.branch))? {
             repository.keep(&lock, &self.branch, &there)?;
             repository.delete_ref(&lock, &open_ref(&self.branch), &there)?;
         }
         drop(lock);
-        self.settle(&place);
+        self.settle(&location);
         Ok(Finish::Merged(new))
     }
 
-    /// Brings branch and files from one commit to another that was made elsewhere, such as a merge.
+    /// Moves branch and files from one commit to another that was created elsewhere, such as a merge.
     ///
     /// # Errors
     ///
-    /// If the tree is not at `from`, or has changes, unless it is at `to` already.
-    pub fn advance(&self, from: &Sha, to: &Sha) -> Result<(), WorkspaceFault> {
-        let (lock, place) = self.begin("advance")?;
+    /// Returns an error if the worktree is not at `from`, or has changes, unless it is at `to` already.
+    pub fn advance(&self, from: &Sha, to: &Sha) -> Result<(), GitWorkspaceError> {
+        let (lock, location) = self.begin("advance")?;
         if !self.repository.has_commit(to)? {
             return Err(self.repository.missing(to));
         }
-        let state = self.look(&place)?;
+        let state = self.look(&location)?;
         if state.dirty || (state.head != *from && state.head != *to) {
             let detail = if state.dirty {
                 "files were changed".to_owned()
             } else {
                 format!("it is at {} instead of {}", state.head.short(), from.short())
             };
-            return Err(self.moved(&place, detail));
+            return Err(self.moved(&location, detail));
         }
         for old in self.repository.tip(&self.branch)?.into_iter().chain([state.head]) {
             if !self.repository.is_ancestor(&old, to)? {
                 self.repository.keep(&lock, &self.branch, &old)?;
             }
         }
-        self.move_to(&lock, &place, to, to)?;
+        self.move_to(&lock, &location, to, to)?;
         drop(lock);
-        self.settle(&place);
+        self.settle(&location);
         Ok(())
     }
 }
 
-/// What the operations share.
+/// Helpers that the operations share.
 impl Tree {
     pub(crate) fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The lock, and the tree without what a killed operation left in it.
-    fn begin(&self, operation: &str) -> Result<(RepositoryLock, Place), WorkspaceFault> {
+    /// Takes the lock and completes killed operations in the worktree.
+    fn begin(&self, operation: &str) -> Result<(RepositoryLock, WorktreeLocation), GitWorkspaceError> {
         let lock = self
             .repository
             .lock(&format!("{operation} {}", self.path.display()))?;
         self.repository.unlock_refs(&lock, &self.branch);
-        let place = self.place()?;
-        self.heal(&lock, &place)?;
-        Ok((lock, place))
+        let location = self.location()?;
+        self.heal(&lock, &location)?;
+        Ok((lock, location))
     }
 
-    /// Whether branch and files are at a commit for sure, without asking git.
-    fn is_settled(&self, at: &Sha) -> Result<bool, WorkspaceFault> {
-        let place = self.place()?;
-        Ok(!place.is_moving() && self.quiet(&place).as_ref() == Some(at) && self.is_attached(&place))
+    /// Returns whether branch and files are certainly at a commit, without running git.
+    fn is_settled(&self, at: &Sha) -> Result<bool, GitWorkspaceError> {
+        let location = self.location()?;
+        Ok(
+            !location.is_moving()
+                && self.quiet(&location).as_ref() == Some(at)
+                && self.is_attached(&location),
+        )
     }
 
-    /// Names the open merge; one that was open before stays kept.
-    fn name_open(&self, lock: &RepositoryLock, open: &Sha) -> Result<(), WorkspaceFault> {
+    /// Creates the ref of the open merge. A merge that was open before gets another ref.
+    fn name_open(&self, lock: &RepositoryLock, open: &Sha) -> Result<(), GitWorkspaceError> {
         let name = open_ref(&self.branch);
         let there = self.repository.resolve(&name)?;
         if there.as_ref() == Some(open) {
@@ -475,16 +488,16 @@ impl Tree {
         self.repository.set_ref(lock, &name, open, there.as_ref())
     }
 
-    pub(crate) fn moved(&self, place: &Place, detail: String) -> WorkspaceFault {
-        WorkspaceFault::TreeMoved {
+    pub(crate) fn moved(&self, location: &WorktreeLocation, detail: String) -> GitWorkspaceError {
+        GitWorkspaceError::TreeMoved {
             repository: self.repository.name().to_owned(),
-            path: place.folder.clone(),
+            path: location.folder.clone(),
             detail,
         }
     }
 
-    fn no_head(&self) -> WorkspaceFault {
-        WorkspaceFault::TreeMoved {
+    fn no_head(&self) -> GitWorkspaceError {
+        GitWorkspaceError::TreeMoved {
             repository: self.repository.name().to_owned(),
             path: self.path.clone(),
             detail: format!("neither HEAD nor branch `{}` names a commit", self.branch),

@@ -1,4 +1,4 @@
-//! Whether anything happened in a tree since the last look, without reading its files.
+//! A watch that detects changes in a worktree without reading its files.
 
 #[cfg(target_os = "linux")]
 pub(crate) use linux::Watch;
@@ -16,7 +16,8 @@ mod linux {
     use rustix::fs::inotify::{CreateFlags, ReadFlags, Reader, WatchFlags, add_watch, init};
     use rustix::io::Errno;
 
-    /// File systems of this machine, whose changes the kernel tells; those of other machines it cannot tell.
+    /// Local file systems, for which the kernel reports all changes. It cannot report remote changes of network file
+    /// systems.
     const LOCAL: &[u64] = &[
         0xEF53,      // ext2, ext3, ext4
         0x5846_5342, // XFS
@@ -28,16 +29,16 @@ mod linux {
         0xCA45_1A4E, // bcachefs
     ];
 
-    /// How often folders are looked for again that appear while they are looked for.
+    /// Maximum number of scans for folders that appear while the watch is set up.
     const ROUNDS: usize = 4;
 
-    /// A watch on every folder of a tree that is not ignored.
+    /// A watch on every folder of a worktree that is not ignored.
     #[derive(Debug)]
     pub(crate) struct Watch {
         queue: OwnedFd,
     }
 
-    /// What happened since the last time.
+    /// The events since the previous query.
     #[derive(Debug, Default)]
     struct Seen {
         any: bool,
@@ -46,7 +47,8 @@ mod linux {
     }
 
     impl Watch {
-        /// A watch that covers nothing yet; none where the kernel would not tell all changes.
+        /// Creates a watch that covers nothing yet. Returns `None` if the kernel does not report all changes of this
+        /// file system.
         pub(crate) fn start(folder: &Path) -> Option<Watch> {
             let kind = rustix::fs::statfs(folder).ok()?.f_type;
             #[allow(
@@ -61,7 +63,8 @@ mod linux {
             Some(Watch { queue })
         }
 
-        /// Watches all folders below one, without the ignored, and forgets what happened before. None where watches run out.
+        /// Watches all folders below `top` except the ignored ones, and discards earlier events. Returns `None` if the
+        /// kernel allows no more watches.
         pub(crate) fn cover(self, top: &Path, ignored: &HashSet<PathBuf>) -> Option<Watch> {
             for _ in 0..ROUNDS {
                 self.cover_once(top, ignored)?;
@@ -94,7 +97,7 @@ mod linux {
             while let Some(folder) = folders.pop() {
                 match add_watch(&self.queue, &folder, flags) {
                     Ok(_) => {}
-                    // It went meanwhile, which its parent tells.
+                    // It was removed in the meantime; the watch of its parent reports that.
                     Err(Errno::NOENT | Errno::NOTDIR) if folder != top => continue,
                     Err(_) => return None,
                 }
@@ -108,7 +111,7 @@ mod linux {
             Some(())
         }
 
-        /// Whether nothing happened since the tree was covered, or since this was asked last.
+        /// Returns whether nothing changed since the worktree was covered, or since the previous call.
         pub(crate) fn is_quiet(&mut self) -> bool {
             let seen = self.take();
             !seen.any && !seen.lost
@@ -147,7 +150,7 @@ mod none {
     use std::collections::HashSet;
     use std::path::{Path, PathBuf};
 
-    /// No watch: git is asked each time.
+    /// No watch on this platform: git is run each time.
     #[derive(Debug)]
     pub(crate) enum Watch {}
 

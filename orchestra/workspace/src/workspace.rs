@@ -1,4 +1,4 @@
-//! The workspace of an engine: the repositories, and where the trees of runs are.
+//! The workspace of an engine: the repositories and the folder of the worktrees of runs.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,18 +9,18 @@ use orchestra_engine::{
     OpenedWorkspace, Workspace, WorkspaceError, WorkspaceFuture, WorkspaceRun, WorkspaceSession,
 };
 
-use crate::fault::WorkspaceFault;
+use crate::error::GitWorkspaceError;
 use crate::git::{Git, SystemGit};
-use crate::lines::{Lines, Slot};
 use crate::repository::Repository;
+use crate::run_worktrees::{RunWorktrees, Slot};
 use crate::session::{Session, error_of};
 use crate::snapshot::{Kept, KeptRepository};
 
-/// What branches of runs begin with, where nothing else is said.
+/// Default prefix of the branches of runs.
 pub const BRANCH_PREFIX: &str = "orchestra/";
 
-/// The git repositories in which the stages of runs work: each run on branches of its own, in trees of its own, beside
-/// whatever the user has checked out.
+/// The git repositories in which the stages of runs work. Each run has its own branches and worktrees, separate from
+/// those of the user.
 ///
 /// ```
 /// use orchestra_engine::Engine;
@@ -58,14 +58,14 @@ pub struct GitWorkspace {
     repositories: BTreeMap<String, Named>,
 }
 
-/// A repository as it is named.
+/// The path and the branch prefix of a repository.
 #[derive(Clone)]
 struct Named {
     path: PathBuf,
     prefix: String,
 }
 
-/// Makes a [`GitWorkspace`].
+/// A builder for [`GitWorkspace`].
 ///
 /// ```
 /// use orchestra_workspace::GitWorkspace;
@@ -74,7 +74,7 @@ struct Named {
 ///     .branch_prefix("backend", "flow/")
 ///     .build()?;
 /// assert_eq!(workspace.names().collect::<Vec<_>>(), ["backend"]);
-/// # Ok::<(), orchestra_workspace::WorkspaceFault>(())
+/// # Ok::<(), orchestra_workspace::GitWorkspaceError>(())
 /// ```
 pub struct GitWorkspaceBuilder {
     git: Option<Arc<dyn Git>>,
@@ -83,7 +83,7 @@ pub struct GitWorkspaceBuilder {
 }
 
 impl GitWorkspace {
-    /// Begins a workspace; the folder is where the trees of runs will be, such as `.orchestra/worktrees`.
+    /// Returns a builder. `worktrees` is the folder for the worktrees of runs, such as `.orchestra/worktrees`.
     pub fn builder(worktrees: impl Into<PathBuf>) -> GitWorkspaceBuilder {
         GitWorkspaceBuilder {
             git: None,
@@ -92,11 +92,12 @@ impl GitWorkspace {
         }
     }
 
-    /// The workspace that a run began with, of what is [kept](orchestra_engine::OpenedWorkspace::kept) with it; for those
-    /// who only end the run.
+    /// Opens the workspace with which a run began, from the data that is
+    /// [stored](orchestra_engine::OpenedWorkspace::kept) with the run. For callers that only end the run.
     ///
     /// # Errors
-    /// What is kept cannot be read, or there is no `git` program.
+    ///
+    /// Returns an error if the stored data cannot be read, or if there is no `git` program.
     pub fn of_run(kept: &serde_json::Value) -> Result<GitWorkspace, WorkspaceError> {
         let kept: Kept = serde_json::from_value(kept.clone()).map_err(|error| {
             WorkspaceError::new(
@@ -108,48 +109,49 @@ impl GitWorkspace {
         for (name, repository) in kept.repositories {
             builder = builder.repository(name, repository.path);
         }
-        builder.build().map_err(|fault| error_of(&fault))
+        builder.build().map_err(|error| error_of(&error))
     }
 
-    /// The names of the repositories, in their order.
+    /// Returns the names of the repositories in alphabetical order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.repositories.keys().map(String::as_str)
     }
 
-    /// The folder of the trees of runs.
+    /// Returns the folder of the worktrees of runs.
     pub fn worktrees(&self) -> &Path {
         &self.worktrees
     }
 
-    /// The repositories, each with what the branches of runs begin with there.
+    /// Opens the repositories and returns each with its branch prefix.
     ///
     /// # Errors
-    /// One of them is not there, or is one that no run can work in.
-    pub fn repositories(&self) -> Result<Vec<(Repository, String)>, WorkspaceFault> {
+    ///
+    /// Returns an error if a repository does not exist or cannot be used by runs.
+    pub fn repositories(&self) -> Result<Vec<(Repository, String)>, GitWorkspaceError> {
         let named = self.repositories.iter();
         let opened = named.map(|(name, named)| {
             let repository = Repository::open_without_programs(self.git.clone(), name, &named.path)?;
             Ok((repository, named.prefix.clone()))
         });
-        let opened: Vec<(Repository, String)> = opened.collect::<Result<_, WorkspaceFault>>()?;
+        let opened: Vec<(Repository, String)> = opened.collect::<Result<_, GitWorkspaceError>>()?;
         let all: Vec<Repository> = opened.iter().map(|(repository, _)| repository.clone()).collect();
         Repository::check_distinct(&all)?;
         Ok(opened)
     }
 
-    /// Opens the repositories for a run: one that begins, goes on, or goes on from another one.
+    /// Opens the repositories for a run that starts, resumes, or replays another run.
     fn open_run(
         &self,
         run: &str,
         pipeline: &str,
         kept: Option<Kept>,
-    ) -> Result<(Kept, Lines), WorkspaceFault> {
+    ) -> Result<(Kept, RunWorktrees), GitWorkspaceError> {
         let opened = self.repositories()?;
         if let Some(kept) = &kept {
             let now: Vec<&str> = self.names().collect();
             let then: Vec<&str> = kept.repositories.keys().map(String::as_str).collect();
             if now != then {
-                return Err(WorkspaceFault::OtherRepositories {
+                return Err(GitWorkspaceError::OtherRepositories {
                     run: kept.run.clone(),
                     then: then.join("`, `"),
                     now: now.join("`, `"),
@@ -175,7 +177,7 @@ impl GitWorkspace {
                 None => repository.head()?,
             };
             repository.check_writable()?;
-            // As it was before the first stage ran, also where the run goes on.
+            // The configuration from before the first stage, also if the run is resumed.
             let configuration = match before {
                 Some(before) => match &before.configuration {
                     Some(configuration) => configuration.clone(),
@@ -216,7 +218,7 @@ impl GitWorkspace {
                 })
                 .collect(),
         };
-        Ok((kept, Lines::new(worktrees.join(run), slots)))
+        Ok((kept, RunWorktrees::new(worktrees.join(run), slots)))
     }
 }
 
@@ -241,20 +243,20 @@ impl Workspace for GitWorkspace {
             let (workspace, id) = (self.clone(), run.run.to_string());
             let name = run.pipeline.name.to_string();
             let opened = orchestra_engine::beside(move || workspace.open_run(&id, &name, kept)).await;
-            let (kept, lines) = match opened {
-                Ok(opened) => opened.map_err(|fault| error_of(&fault))?,
+            let (kept, worktrees) = match opened {
+                Ok(opened) => opened.map_err(|error| error_of(&error))?,
                 Err(error) => return Err(WorkspaceError::new("workspace_io", error.to_string())),
             };
             let kept = serde_json::to_value(kept)
                 .map_err(|error| WorkspaceError::new("workspace_unreadable", error.to_string()))?;
-            let session: Arc<dyn WorkspaceSession> = Arc::new(Session::new(lines));
+            let session: Arc<dyn WorkspaceSession> = Arc::new(Session::new(worktrees));
             Ok(OpenedWorkspace::new(kept, session))
         })
     }
 }
 
 impl GitWorkspaceBuilder {
-    /// A repository by its name: the folder of a work tree of it, or one below that.
+    /// Adds a repository by name. The path is the folder of one of its worktrees, or a folder below it.
     #[must_use]
     pub fn repository(mut self, name: impl Into<String>, path: impl Into<PathBuf>) -> GitWorkspaceBuilder {
         let named = Named {
@@ -265,7 +267,7 @@ impl GitWorkspaceBuilder {
         self
     }
 
-    /// What the branches of runs begin with in a repository that was named before; at first [`BRANCH_PREFIX`].
+    /// Sets the branch prefix of a repository that was added before. The default is [`BRANCH_PREFIX`].
     #[must_use]
     pub fn branch_prefix(mut self, repository: &str, prefix: impl Into<String>) -> GitWorkspaceBuilder {
         if let Some(named) = self.repositories.get_mut(repository) {
@@ -274,18 +276,19 @@ impl GitWorkspaceBuilder {
         self
     }
 
-    /// Another way to run git, for tests.
+    /// Replaces the git implementation, for tests.
     #[must_use]
     pub fn git(mut self, git: Arc<dyn Git>) -> GitWorkspaceBuilder {
         self.git = Some(git);
         self
     }
 
-    /// The workspace. The repositories are looked at when a run begins.
+    /// Builds the workspace. The repositories are not opened until a run begins.
     ///
     /// # Errors
-    /// There is no `git` program, or it is too old.
-    pub fn build(self) -> Result<GitWorkspace, WorkspaceFault> {
+    ///
+    /// Returns an error if there is no `git` program, or if it is too old.
+    pub fn build(self) -> Result<GitWorkspace, GitWorkspaceError> {
         let git = match self.git {
             Some(git) => git,
             None => Arc::new(SystemGit::find()?),
@@ -316,10 +319,10 @@ impl fmt::Debug for GitWorkspaceBuilder {
     }
 }
 
-/// A name for the branches of a run that none has yet.
-fn free_id(run: &str, slots: &[Slot]) -> Result<String, WorkspaceFault> {
+/// Returns an id for the branches of a run that no existing branch uses.
+fn free_id(run: &str, slots: &[Slot]) -> Result<String, GitWorkspaceError> {
     let whole = plain(run);
-    // A generated name ends with six digits that hardly any other run has.
+    // A generated run id ends with six random digits, which are usually unique.
     let short = match run.rsplit('-').next() {
         Some(last) if run.len() == 22 && last.len() == 6 => last.to_owned(),
         _ => whole.clone(),
@@ -337,7 +340,7 @@ fn free_id(run: &str, slots: &[Slot]) -> Result<String, WorkspaceFault> {
     Ok(whole)
 }
 
-/// A name as a part of the name of a branch.
+/// Converts a name to a valid component of a branch name.
 fn plain(name: &str) -> String {
     let plain: String = name
         .chars()

@@ -1,4 +1,4 @@
-//! What is removed after runs, and what never is.
+//! Cleanup: the refs and worktrees that are removed after runs, and those that must stay.
 
 #![allow(clippy::unwrap_used)]
 
@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 use common::{Yard, message, shown, write};
 use orchestra_workspace::{Repository, Sweep, Swept, branches, sweep};
 
-/// A day after the commits of the tests were made.
+/// One day after the commits of the tests were made.
 fn tomorrow() -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_086_400)
 }
@@ -78,7 +78,7 @@ fn merged_branches_and_stale_trees_go_and_work_stays() {
     );
     assert_eq!(common::unreachable(&yard), "");
 
-    // Too young even by force, then old enough.
+    // Too young even with `force`, then old enough.
     let none = swept(&yard, &repository, |options| {
         (options.force, options.older_than) = (true, Some(Duration::from_secs(7 * 86_400)));
     });
@@ -128,7 +128,7 @@ fn of_two_branches_with_the_same_work_one_stays() {
     assert_eq!(planned, done);
     assert_eq!((done.branches.len(), done.kept.len()), (1, 1), "{done:?}");
     assert_eq!(common::unreachable(&yard), "");
-    // Merged by the user, it goes too.
+    // After the user merged it, it is removed too.
     yard.git(&["merge", "-q", "--ff-only", work.as_str()]);
     let done = swept(&yard, &repository, |_| {});
     assert_eq!((done.branches.len(), refs(&yard).as_str()), (1, ""), "{done:?}");

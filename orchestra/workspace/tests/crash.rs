@@ -1,4 +1,4 @@
-//! Operations that fail or are killed anywhere: whoever comes next finishes them, and nothing is lost.
+//! Operations that fail or are killed at any point: the next process completes them, and nothing is lost.
 
 #![allow(clippy::panic, clippy::unwrap_used)]
 
@@ -15,18 +15,18 @@ use orchestra_workspace::{
     plan, resolve, sweep,
 };
 
-/// What happens to the call that is chosen.
+/// The fault that is injected at the chosen call.
 #[derive(Clone, Copy, Debug)]
 enum How {
-    /// It is not made.
+    /// The call is not made.
     Before,
-    /// It is made, and nobody hears of it.
+    /// The call is made, but its result is lost.
     After,
-    /// It is killed after so many microseconds.
+    /// The call is killed after this number of microseconds.
     Killed(u64),
 }
 
-/// Git that fails at one call, and at all that come after it.
+/// A git that fails at one call and at all later calls.
 struct Failing {
     git: Arc<SystemGit>,
     calls: AtomicUsize,
@@ -34,7 +34,7 @@ struct Failing {
     how: How,
 }
 
-/// Whether a command writes anything: where a reading one fails, nothing else happens than before the next.
+/// Returns whether a command writes. A failing read has the same effect as a failure before the next write.
 fn writes(command: &GitCommand) -> bool {
     const READING: &[&str] = &[
         "rev-parse",
@@ -68,7 +68,7 @@ impl Git for Failing {
                 Err(failed())
             }
             (call, How::Killed(after)) if call == self.at => {
-                // Fast enough to be done, it was not killed; the run ends with the next call.
+                // If the command finished in time, it was not killed, and the operation fails at the next call.
                 self.git
                     .run(&command.clone().timeout(Duration::from_micros(after)))
             }
@@ -77,7 +77,7 @@ impl Git for Failing {
     }
 }
 
-/// What an operation begins from.
+/// The initial state of an operation.
 struct Start {
     yard: Yard,
     base: Sha,
@@ -90,7 +90,7 @@ impl Start {
         self.yard.tree(repository, "session")
     }
 
-    /// The tree as a process finds it that goes on with the run.
+    /// Returns the worktree as a process finds it that resumes the run.
     fn taken_up(&self, repository: &Repository, at: &Sha) -> Tree {
         let tree = self.tree(repository);
         tree.ensure(at, &self.base).unwrap();
@@ -98,7 +98,7 @@ impl Start {
     }
 }
 
-/// A repository in which a run has a commit and two branches that conflict, without any tree.
+/// Returns a repository in which a run has a commit and two conflicting branches, without a worktree.
 fn template() -> &'static Start {
     static TEMPLATE: OnceLock<Start> = OnceLock::new();
     TEMPLATE.get_or_init(|| {
@@ -127,7 +127,7 @@ fn template() -> &'static Start {
     })
 }
 
-/// A copy of it, with the tree of the run.
+/// Returns a copy of the template with the worktree of the run.
 fn start() -> Start {
     let template = template();
     let yard = template.yard.copy();
@@ -141,10 +141,10 @@ fn start() -> Start {
     start
 }
 
-type Operation = fn(&Start, &Repository) -> Result<(), orchestra_workspace::WorkspaceFault>;
+type Operation = fn(&Start, &Repository) -> Result<(), orchestra_workspace::GitWorkspaceError>;
 type Check = fn(&Start, &Repository);
 
-/// An operation, what is done to the tree before it, and what holds after it.
+/// An operation, the preparation of the worktree, and the check of the result.
 struct Case {
     name: &'static str,
     before: fn(&Start, &Path),
@@ -159,7 +159,7 @@ fn loose(_: &Start, root: &Path) {
     write(root, "a.txt", "edited\n");
 }
 
-/// Everything that is kept, as text.
+/// Returns all set-aside work as text.
 fn kept(start: &Start) -> String {
     let refs = start
         .yard
@@ -336,7 +336,7 @@ fn cases() -> Vec<Case> {
                     dry_run: false,
                 };
                 let swept = sweep(repository, &options)?;
-                // A tree that could not be removed is told, and the next sweep removes it.
+                // A worktree that could not be removed is reported, and the next sweep removes it.
                 if start.tree(repository).path().exists() {
                     assert!(!swept.kept.is_empty());
                     return Err(GitError::Missing.into());
@@ -354,7 +354,7 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-/// Every commit has a name, but those that are only computed.
+/// Asserts that every commit is reachable, except for intermediate ones that can be computed again.
 fn assert_named(start: &Start, case: &Case, told: &str) {
     for line in common::unreachable(&start.yard)
         .lines()
@@ -362,9 +362,9 @@ fn assert_named(start: &Start, case: &Case, told: &str) {
     {
         let sha = line.rsplit(' ').next().unwrap();
         let text = start.yard.git(&["log", "-1", "--format=%s", sha]);
-        // Computed, and no tree ever had it.
+        // Computed, but never checked out in a worktree.
         let plan = text.starts_with("orchestra: open merge") && case.name.starts_with("resolve");
-        // The process was killed before it had told its git the message; nobody knows of such a commit.
+        // The process was killed before it passed the message to git; nobody knows of this commit.
         let unfinished = text.trim().is_empty();
         assert!(
             plan || unfinished || text.trim() == "orchestra: step of a merge",
@@ -373,7 +373,7 @@ fn assert_named(start: &Start, case: &Case, told: &str) {
     }
 }
 
-/// Lets one call of an operation fail, then finishes it. Gives whether any call failed.
+/// Injects a failure at one call of an operation, then completes the operation. Returns whether any call failed.
 fn fail_once(case: &Case, at: usize, how: How) -> bool {
     let start = start();
     (case.before)(&start, &start.tree(&start.yard.open()).root());
@@ -386,7 +386,7 @@ fn fail_once(case: &Case, at: usize, how: How) -> bool {
     };
     let failed = (case.operation)(&start, &start.yard.open_with(Arc::new(failing))).is_err();
     let told = format!("{} at {at}, {how:?}", case.name);
-    // Another process goes on.
+    // Another process takes over.
     let repository = start.yard.open();
     let finished = if failed {
         (case.operation)(&start, &repository)
@@ -400,8 +400,8 @@ fn fail_once(case: &Case, at: usize, how: How) -> bool {
     failed
 }
 
-/// Lets every second call that writes fail once, in one way. A call that is not made is nearly the same as one before it
-/// of which nobody hears, so both ways together meet every call.
+/// Injects one kind of failure at every second writing call. A call that is not made is nearly the same as a previous
+/// call whose result is lost, so both kinds together cover every call.
 fn fail_everywhere(how: How) {
     let mut points = 0;
     for case in cases() {
@@ -415,8 +415,8 @@ fn fail_everywhere(how: How) {
     assert!(points > 30, "only {points} points");
 }
 
-/// A merge that was not checked out yet must not be taken for one that somebody works on: its files would be missing from
-/// what is committed.
+/// A merge that is not checked out yet must not be mistaken for one that somebody works on: its files would be missing
+/// from the commit.
 #[test]
 fn an_open_merge_has_a_name_only_when_its_files_are_there() {
     let mut at = 1;
@@ -436,7 +436,7 @@ fn an_open_merge_has_a_name_only_when_its_files_are_there() {
         };
         let troubled = start.yard.open_with(Arc::new(failing));
         let opened = start.tree(&troubled).open_merge(&plan.clean, &open);
-        // Another process looks.
+        // Another process looks at the state.
         let repository = start.yard.open();
         let tree = start.tree(&repository);
         let state = tree.state().unwrap();
@@ -461,7 +461,7 @@ fn a_call_that_nobody_hears_of_loses_nothing() {
     fail_everywhere(How::After);
 }
 
-/// 30 points; `ORCHESTRA_KILLS=500` asks for more.
+/// Tries 30 points; set `ORCHESTRA_KILLS=500` to try more.
 #[test]
 fn a_git_that_is_killed_loses_nothing() {
     let kills = std::env::var("ORCHESTRA_KILLS")
@@ -479,8 +479,8 @@ fn a_git_that_is_killed_loses_nothing() {
 
 const CHILD: &str = "ORCHESTRA_TEST_KILLED";
 
-/// The test program calls itself, and is killed with nobody to clean up: its git goes on alone, and holds the lock.
-/// 16 points; `ORCHESTRA_KILLS=500` asks for more.
+/// The test program runs itself as a child and kills it. The child's git continues alone and holds the lock. Tries 16
+/// points; set `ORCHESTRA_KILLS=500` to try more.
 #[test]
 fn a_process_that_is_killed_loses_nothing() {
     let cases = cases();
@@ -544,7 +544,7 @@ fn a_process_that_is_killed_loses_nothing() {
         );
         let repository = start.yard.open();
         let told = format!("{} at kill {kill}", case.name);
-        // Done before it was killed, or done now.
+        // The operation succeeded before the kill, or it succeeds now.
         let finished = (case.operation)(&start, &repository);
         assert!(finished.is_ok(), "{told}: {finished:?}");
         (case.check)(&start, &repository);

@@ -1,6 +1,6 @@
-//! Processes that are killed at every call of git, before, in and behind it: whoever goes on loses nothing, is not held
-//! up, and leaves the user's repositories as they were. The suite tries 24 points; `ORCHESTRA_KILLS=500` tries
-//! more and others.
+//! Kills processes before, during and after git calls. The process that resumes the run loses nothing, is not blocked,
+//! and leaves the user's repositories unchanged. The suite tries 24 points; set `ORCHESTRA_KILLS=500` to try more and
+//! other points.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
@@ -17,15 +17,16 @@ use orchestra_engine::{RunResult, StartError};
 use orchestra_workspace::{Git, GitCommand, GitError, GitOutput, GitWorkspace, Sweep, SystemGit, sweep};
 use pair::{LIST, NAMES, Pair, pipeline};
 
-/// Where the process that is to be killed works.
+/// The variable with the folder in which the process to kill works.
 const PLACE: &str = "ORCHESTRA_KILLS_PLACE";
-/// At which call, and when: `17 before`, `17 in 800` (microseconds), `17 behind`; nothing for a process that is to live.
+/// The variable with the call at which to kill, and the moment: `17 before`, `17 in 800` (microseconds), `17 behind`.
+/// Unset for a process that must survive.
 const POINT: &str = "ORCHESTRA_KILLS_POINT";
-/// How many points are tried.
+/// The variable with the number of points to try.
 const COUNT: &str = "ORCHESTRA_KILLS";
 const LEAST: usize = 24;
 
-/// Two branches conflict, a stage resolves that, and more is written before and behind.
+/// Two branches conflict, a stage resolves the conflict, and other stages write before and after.
 const FLOW: &str = "digraph t {
     node [shape=parallelogram]
     start [shape=Mdiamond]; exit [shape=Msquare]
@@ -42,7 +43,7 @@ const FLOW: &str = "digraph t {
     last [tool_command=\"echo last > frontend/last.txt\"]
 }";
 
-/// Git that takes its caller with it.
+/// A git that kills the process that calls it.
 struct Dying {
     git: SystemGit,
     calls: AtomicUsize,
@@ -81,7 +82,7 @@ impl Git for Dying {
                 let micros: u64 = within.trim_start_matches("in ").parse().unwrap();
                 std::thread::spawn(move || die_within(Duration::from_micros(micros)));
                 let done = self.git.run(command);
-                // It was faster.
+                // The command ended before the kill.
                 die_after(done)
             }
             None => self.git.run(command),
@@ -101,7 +102,7 @@ fn die_after<T>(_done: T) -> ! {
     die()
 }
 
-/// Kills the git process that has just begun, and this one.
+/// Kills the git process that has just started, and this process.
 fn die_within(time: Duration) {
     let children = || -> Vec<i32> {
         let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
@@ -129,15 +130,15 @@ fn die_within(time: Duration) {
     die()
 }
 
-/// Begins the run, or goes on with it, and cleans up behind it; gives how often git was called.
-async fn run(place: &Path) -> usize {
+/// Starts or resumes the run, and cleans up afterwards. Returns the number of git calls.
+async fn run(scratch: &Path) -> usize {
     let git = Arc::new(Dying::new());
-    let mut builder = GitWorkspace::builder(place.join(".orchestra/worktrees")).git(git.clone());
+    let mut builder = GitWorkspace::builder(scratch.join(".orchestra/worktrees")).git(git.clone());
     for name in NAMES {
-        builder = builder.repository(name, place.join(name));
+        builder = builder.repository(name, scratch.join(name));
     }
     let workspace = builder.build().unwrap();
-    let runs = place.join(".orchestra/runs");
+    let runs = scratch.join(".orchestra/runs");
     let engine = orchestra_engine::Engine::builder()
         .workspace(workspace.clone())
         .durability(orchestra_engine::Durability::Process)
@@ -145,21 +146,20 @@ async fn run(place: &Path) -> usize {
         .build()
         .unwrap();
     let folder = runs.join("first");
-    let ended = match folder.join("manifest.json").exists() {
-        true => match engine.resume_loaded(&folder, pipeline(FLOW), ()).await {
+    let ended = if folder.join("manifest.json").exists() {
+        match engine.resume_loaded(&folder, pipeline(FLOW), ()).await {
             Ok(run) => Some(run.wait().await.unwrap()),
-            Err(StartError::Over(_)) => None,
+            Err(StartError::AlreadyFinished(_)) => None,
             Err(error) => panic!("{error}"),
-        },
-        false => {
-            let _ = std::fs::remove_dir_all(&folder);
-            let run = engine
-                .start_loaded(pipeline(FLOW), ())
-                .run_id("first")
-                .await
-                .unwrap();
-            Some(run.wait().await.unwrap())
         }
+    } else {
+        let _ = std::fs::remove_dir_all(&folder);
+        let run = engine
+            .start_loaded(pipeline(FLOW), ())
+            .run_id("first")
+            .await
+            .unwrap();
+        Some(run.wait().await.unwrap())
     };
     if let Some(RunResult {
         failure: Some(failure),
@@ -187,11 +187,11 @@ async fn run(place: &Path) -> usize {
     git.calls.load(Ordering::SeqCst)
 }
 
-/// Not a test: started by the one below.
+/// Not a test by itself: started by the test below.
 #[test]
 #[ignore = "a part of another test"]
 fn killed() {
-    let Ok(place) = std::env::var(PLACE) else {
+    let Ok(scratch) = std::env::var(PLACE) else {
         return;
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -199,16 +199,16 @@ fn killed() {
         .enable_all()
         .build()
         .unwrap();
-    let calls = runtime.block_on(run(Path::new(&place)));
+    let calls = runtime.block_on(run(Path::new(&scratch)));
     println!("calls {calls}");
 }
 
-/// Runs a process to its end; gives what it printed, if it came so far.
-fn process(place: &Path, point: Option<&str>) -> Result<usize, String> {
+/// Runs a process to its end. Returns the number that it printed, or its output if it failed.
+fn process(scratch: &Path, point: Option<&str>) -> Result<usize, String> {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
         .args(["--exact", "killed", "--ignored", "--nocapture"])
-        .env(PLACE, place)
+        .env(PLACE, scratch)
         .env("GIT_CONFIG_GLOBAL", "/dev/null")
         .env("GIT_CONFIG_SYSTEM", "/dev/null")
         .stdin(Stdio::null())
@@ -224,7 +224,7 @@ fn process(place: &Path, point: Option<&str>) -> Result<usize, String> {
     calls.ok_or_else(|| format!("{text}\n{}", String::from_utf8_lossy(&output.stderr)))
 }
 
-/// The points: spread evenly over the calls, in turn before, in and behind them.
+/// Returns points that are spread evenly over the calls: in turn during, before and after a call.
 fn points(calls: usize, wanted: usize) -> Vec<String> {
     let of = |at: usize| {
         let call = 1 + at * calls / wanted % calls;
@@ -241,7 +241,7 @@ fn try_one(point: &str) {
     let pair = Pair::new();
     let before = pair.users();
     let folder = pair.folder();
-    // A point behind the last call of this run kills nobody.
+    // A point after the last call of this run kills nobody.
     let survived = process(&folder, Some(point)).is_ok();
     if !survived {
         let went_on = process(&folder, None);

@@ -1,4 +1,4 @@
-//! Runs that are nested, restarted, paused, replayed and edited by a person: where their trees stand.
+//! Worktrees of runs that are nested, restarted, paused, replayed, and edited by a person.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -17,7 +17,7 @@ use pair::{NAMES, Pair, git, pipeline, succeeded};
 
 const SESSION: &str = "orchestra/t/first";
 
-/// Stages do what their prompt says, as a shell would; `wait` waits for ever the first time.
+/// A backend whose stages execute the commands in their prompt like a shell. `wait` blocks forever the first time.
 #[derive(Clone, Default)]
 struct Shell {
     seen: Arc<Mutex<Vec<String>>>,
@@ -31,8 +31,8 @@ impl Shell {
 
 impl CodergenBackend for Shell {
     async fn run(&self, request: CodergenRequest) -> Result<CodergenReply, BackendError> {
-        let place = request.stage.workplace().unwrap().clone();
-        let heads: Vec<String> = place
+        let scratch = request.stage.workplace().unwrap().clone();
+        let heads: Vec<String> = scratch
             .repositories()
             .map(|(name, folder)| format!("{name} {}", git(folder, &["rev-parse", "HEAD"]).trim()))
             .collect();
@@ -41,11 +41,11 @@ impl CodergenBackend for Shell {
             let words: Vec<&str> = line.split_whitespace().collect();
             match words[..] {
                 ["write", file, text] => {
-                    let file = place.root().join(file);
+                    let file = scratch.root().join(file);
                     std::fs::write(file, format!("{text}\n")).unwrap();
                 }
                 ["where"] => {
-                    let seen = format!("{node} {}", place.root().display());
+                    let seen = format!("{node} {}", scratch.root().display());
                     self.seen.lock().unwrap().push(seen);
                 }
                 ["heads"] => self
@@ -191,7 +191,7 @@ async fn children_work_in_the_trees_of_the_stage_that_runs_them() {
         x [prompt="write backend/x.txt x"]; y [prompt="write frontend/y.txt y"]; z [prompt="write backend/z.txt z; where"] }"#;
     let read = |path: &str, _: u64| match path {
         "child.dot" => Ok(child.as_bytes().to_vec()),
-        _ => Err(orchestra_graph::ReadFault::Missing),
+        _ => Err(orchestra_graph::ReadError::Missing),
     };
     let options = orchestra_graph::LoadOptions {
         children: Some(&read),
@@ -316,7 +316,7 @@ async fn many_runs_at_once_do_not_disturb_each_other() {
     assert!(!Path::new(&pair.folder().join(".orchestra/worktrees/run0")).exists());
 }
 
-/// Two branches that change the same line, and what comes behind them.
+/// Two branches that change the same line, followed by the given stages.
 fn conflict(join: &str, behind: &str) -> String {
     format!(
         r#"digraph t {{ start -> fan; fan [shape=component]; fan -> a -> join; fan -> b -> join
@@ -416,7 +416,7 @@ async fn a_person_may_go_on_with_a_merge_while_the_run_is_paused() {
     let pair = Pair::new();
     let text = conflict(", on_conflict=human", "join -> exit");
     let shell = Shell::default();
-    // Nobody can be asked, so the run waits.
+    // Nobody is there to answer, so the run waits.
     let engine = pair.engine().backend(shell.clone()).build().unwrap();
     let run = engine
         .start_loaded(pipeline(&text), ())
@@ -495,13 +495,13 @@ async fn what_a_person_changes_while_branches_run_is_merged_too() {
     assert_eq!(pair.on("backend", SESSION, "b.txt"), "b\n");
 }
 
-/// Git of a process that is frozen before one of its calls, and the names of what it called after it went on.
+/// A git that suspends its process before one call, and records the commands that ran after it was resumed.
 struct Frozen {
     git: SystemGit,
     folder: std::path::PathBuf,
     at: usize,
     calls: AtomicUsize,
-    /// The calls behind the beginning of the run that were made without a lock on a repository.
+    /// The calls after the start of the run that were made without holding a repository lock.
     free: Mutex<Vec<usize>>,
     frozen: Mutex<Option<std::sync::mpsc::Sender<()>>>,
     thawed: Mutex<std::sync::mpsc::Receiver<()>>,
@@ -534,7 +534,8 @@ fn run_of(folder: &Path) -> std::path::PathBuf {
     folder.join(".orchestra/runs/first")
 }
 
-/// An engine whose git is frozen before a call, what thaws it, and what hangs up when it is frozen.
+/// Returns an engine whose git is suspended before a call, the sender that resumes it when dropped, and the receiver
+/// that disconnects when the git is suspended.
 fn frozen_at(
     pair: &Pair,
     at: usize,
@@ -593,7 +594,7 @@ async fn a_process_that_lost_its_run_changes_nothing_in_git() {
         let new = pair.engine().build().unwrap();
         let resumed = new.resume_loaded(run_of(&pair.folder()), pipeline(FLOW), ());
         succeeded(&resumed.take_over().await.unwrap().wait().await.unwrap());
-        // Trees stay, until they are cleaned up, where the run had ended before it was taken over.
+        // If the run had ended before it was taken over, the worktrees stay until cleanup.
         let known = || NAMES.map(|name| (pair.git(name, &["for-each-ref"]), pair.trees(name)));
         let before = known();
         drop(thaw);

@@ -1,4 +1,4 @@
-//! Joins: what merges cleanly, what conflicts and how it is told, and how an open merge is ended.
+//! Joins: clean merges, conflicts and their reports, and the end of an open merge.
 
 #![allow(clippy::unwrap_used)]
 
@@ -10,7 +10,7 @@ use std::path::Path;
 use common::{Yard, message, read, run, shown, try_run, write};
 use orchestra_workspace::{Favour, Finish, Message, Plan, Repository, Sha, Side, Tree, plan, resolve};
 
-/// Commits what an edit makes of the base on a branch, and gives the side.
+/// Applies an edit to the base, commits it on a branch, and returns the side.
 fn side(yard: &Yard, repository: &Repository, base: &Sha, name: &str, edit: impl FnOnce(&Path)) -> Side {
     let tree = yard.tree(repository, name);
     tree.ensure(base, base).unwrap();
@@ -40,7 +40,7 @@ fn parents(yard: &Yard, sha: &Sha) -> Vec<String> {
         .collect()
 }
 
-/// Writes a tree object as it is; git makes none with such a name.
+/// Writes a raw tree object, because git creates none with such a name.
 fn raw_tree(yard: &Yard, mode: &str, name: &str, object: &str) -> String {
     let digits = object.as_bytes().chunks(2);
     let bytes = digits.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap());
@@ -62,16 +62,16 @@ fn raw_tree(yard: &Yard, mode: &str, name: &str, object: &str) -> String {
 
 #[test]
 fn a_tree_whose_paths_lead_out_of_it_is_refused_and_writes_nothing() {
-    let Place {
+    let Scratch {
         yard,
         repository,
         base,
         ..
-    } = place("a\n");
+    } = scratch("a\n");
     yard.write("planted", "* filter=x\n");
     let blob = yard.git(&["hash-object", "-w", "planted"]).trim().to_owned();
     fs::remove_file(yard.user.join("planted")).unwrap();
-    // The folder of a merge is two levels below the folder of git.
+    // The folder of a merge is two levels below git's folder.
     let mut tree = raw_tree(&yard, "100644", ".gitattributes", &blob);
     for _ in 0..3 {
         tree = raw_tree(&yard, "40000", "..", &tree);
@@ -86,20 +86,20 @@ fn a_tree_whose_paths_lead_out_of_it_is_refused_and_writes_nothing() {
     assert!(!yard.user.join(".gitattributes").exists());
 }
 
-struct Place {
+struct Scratch {
     yard: Yard,
     repository: Repository,
     tree: Tree,
     base: Sha,
 }
 
-fn place(lines: &str) -> Place {
+fn scratch(lines: &str) -> Scratch {
     let yard = Yard::bare_start(&[]);
     yard.write("a.txt", lines);
     yard.write("b.txt", "b\n");
     yard.commit_all("start");
     let (repository, tree, base) = yard.ready();
-    Place {
+    Scratch {
         yard,
         repository,
         tree,
@@ -107,7 +107,7 @@ fn place(lines: &str) -> Place {
     }
 }
 
-impl Place {
+impl Scratch {
     fn side(&self, name: &str, edit: impl FnOnce(&Path)) -> Side {
         side(&self.yard, &self.repository, &self.base, name, edit)
     }
@@ -130,57 +130,59 @@ const LINES: &str = "1\n2\n3\n4\n5\n6\n7\n8\n9\n";
 
 #[test]
 fn branches_that_fit_become_one_merge_commit_each() {
-    let place = place(LINES);
+    let scratch = scratch(LINES);
     let sides = [
-        place.side("left", |root| write(root, "a.txt", &LINES.replace('1', "left"))),
-        place.side("idle", |_| {}),
-        place.side("right", |root| write(root, "a.txt", &LINES.replace('9', "right"))),
+        scratch.side("left", |root| write(root, "a.txt", &LINES.replace('1', "left"))),
+        scratch.side("idle", |_| {}),
+        scratch.side("right", |root| write(root, "a.txt", &LINES.replace('9', "right"))),
     ];
-    let plan = place.plan(&sides);
+    let plan = scratch.plan(&sides);
     assert_eq!(plan.merged, ["left", "idle", "right"]);
     assert_eq!(plan.open, None);
     assert_eq!(
-        shown(&place.repository, &plan.clean, "a.txt"),
+        shown(&scratch.repository, &plan.clean, "a.txt"),
         LINES.replace('1', "left").replace('9', "right")
     );
-    let [first, right] = parents(&place.yard, &plan.clean).try_into().unwrap();
+    let [first, right] = parents(&scratch.yard, &plan.clean).try_into().unwrap();
     assert_eq!(right, sides[2].sha.as_str());
     assert_eq!(
-        parents(&place.yard, &first.parse().unwrap()),
-        [place.base.as_str(), sides[0].sha.as_str()]
+        parents(&scratch.yard, &first.parse().unwrap()),
+        [scratch.base.as_str(), sides[0].sha.as_str()]
     );
     assert_eq!(
-        place.yard.git(&["log", "-1", "--format=%s", plan.clean.as_str()]),
+        scratch
+            .yard
+            .git(&["log", "-1", "--format=%s", plan.clean.as_str()]),
         "join: right\n"
     );
-    place.tree.advance(&place.base, &plan.clean).unwrap();
-    assert!(read(&place.tree.root(), "a.txt").starts_with("left\n"));
+    scratch.tree.advance(&scratch.base, &plan.clean).unwrap();
+    assert!(read(&scratch.tree.root(), "a.txt").starts_with("left\n"));
 }
 
 #[test]
 fn nothing_to_merge_makes_no_commit() {
-    let place = place(LINES);
-    let plan = place.plan(&[place.side("idle", |_| {})]);
+    let scratch = scratch(LINES);
+    let plan = scratch.plan(&[scratch.side("idle", |_| {})]);
     assert_eq!(
         (plan.clean, plan.merged),
-        (place.base.clone(), vec!["idle".to_owned()])
+        (scratch.base.clone(), vec!["idle".to_owned()])
     );
 }
 
 #[test]
 fn one_line_of_three_sides_is_one_open_merge_with_nested_markers() {
-    let place = place(LINES);
+    let scratch = scratch(LINES);
     let sides = ["one", "two", "three"]
-        .map(|name| place.side(name, |root| write(root, "a.txt", &LINES.replace('5', name))));
-    let plan = place.plan(&sides);
+        .map(|name| scratch.side(name, |root| write(root, "a.txt", &LINES.replace('5', name))));
+    let plan = scratch.plan(&sides);
     assert_eq!(plan.merged, ["one"]);
     let open = plan.open.unwrap();
     assert_eq!(open.sides, ["two", "three"]);
     let expected: Vec<String> = [&plan.clean, &sides[1].sha, &sides[2].sha]
         .map(ToString::to_string)
         .into();
-    assert_eq!(parents(&place.yard, &open.commit), expected);
-    let text = shown(&place.repository, &open.commit, "a.txt");
+    assert_eq!(parents(&scratch.yard, &open.commit), expected);
+    let text = shown(&scratch.repository, &open.commit, "a.txt");
     for word in [
         "one",
         "two",
@@ -219,21 +221,21 @@ fn one_line_of_three_sides_is_one_open_merge_with_nested_markers() {
 #[test]
 fn a_side_that_changes_what_stands_between_markers_is_never_dropped() {
     // The third side changes a line that the first two only moved into their hunks.
-    let place = place("a\nb\nc\nd\ne\nf\ng\nh\n");
+    let scratch = scratch("a\nb\nc\nd\ne\nf\ng\nh\n");
     let sides = [
-        place.side("one", |root| {
+        scratch.side("one", |root| {
             write(root, "a.txt", "a\nB1\nC1\nD1\nE1\nF1\nG1\nh\n")
         }),
-        place.side("two", |root| {
+        scratch.side("two", |root| {
             write(root, "a.txt", "a\nB2\nC2\nD2\nE2\nF2\nG2\nh\n")
         }),
-        place.side("three", |root| {
+        scratch.side("three", |root| {
             write(root, "a.txt", "a\nb\nc\nd\nthird\nf\ng\nh\n")
         }),
     ];
-    let open = place.plan(&sides).open.unwrap();
+    let open = scratch.plan(&sides).open.unwrap();
     assert_eq!(open.sides, ["two", "three"]);
-    let text = shown(&place.repository, &open.commit, "a.txt");
+    let text = shown(&scratch.repository, &open.commit, "a.txt");
     let third = open
         .files
         .iter()
@@ -254,15 +256,15 @@ fn a_side_that_changes_what_stands_between_markers_is_never_dropped() {
 
 #[test]
 fn a_side_that_renames_a_file_with_markers_loses_none() {
-    let place = place(LINES);
+    let scratch = scratch(LINES);
     let sides = [
-        place.side("one", |root| write(root, "a.txt", &LINES.replace('5', "one"))),
-        place.side("two", |root| write(root, "a.txt", &LINES.replace('5', "two"))),
-        place.side("three", |root| {
+        scratch.side("one", |root| write(root, "a.txt", &LINES.replace('5', "one"))),
+        scratch.side("two", |root| write(root, "a.txt", &LINES.replace('5', "two"))),
+        scratch.side("three", |root| {
             fs::rename(root.join("a.txt"), root.join("moved.txt")).unwrap()
         }),
     ];
-    let plan = place.plan(&sides);
+    let plan = scratch.plan(&sides);
     let open = plan.open.unwrap();
     assert_eq!(
         (plan.merged.join(" "), open.sides.join(" ")),
@@ -273,8 +275,8 @@ fn a_side_that_renames_a_file_with_markers_loses_none() {
 
 #[test]
 fn every_kind_of_conflict_is_told() {
-    let place = place(LINES);
-    write(&place.tree.root(), "c.txt", "c\n");
+    let scratch = scratch(LINES);
+    write(&scratch.tree.root(), "c.txt", "c\n");
     let edit = |word: &'static str| {
         move |root: &Path| {
             write(root, "new.txt", word);
@@ -283,15 +285,15 @@ fn every_kind_of_conflict_is_told() {
             fs::rename(root.join("b.txt"), to).unwrap();
         }
     };
-    let left = place.side("left", |root| {
+    let left = scratch.side("left", |root| {
         edit("left")(root);
         fs::remove_file(root.join("a.txt")).unwrap();
     });
-    let right = place.side("right", |root| {
+    let right = scratch.side("right", |root| {
         edit("right")(root);
         write(root, "a.txt", &LINES.replace('5', "right"));
     });
-    let open = place.plan(&[left, right]).open.unwrap();
+    let open = scratch.plan(&[left, right]).open.unwrap();
     let kind = |path: &str| {
         let file = open.files.iter().find(|file| file.path == path);
         file.map_or("none", |file| file.kind.as_str())
@@ -309,21 +311,21 @@ fn every_kind_of_conflict_is_told() {
 #[test]
 fn modes_links_and_renames_are_merged() {
     use std::os::unix::fs::PermissionsExt;
-    let place = place(LINES);
+    let scratch = scratch(LINES);
     let sides = [
-        place.side("mode", |root| {
+        scratch.side("mode", |root| {
             fs::set_permissions(root.join("a.txt"), fs::Permissions::from_mode(0o755)).unwrap();
             std::os::unix::fs::symlink("a.txt", root.join("link")).unwrap();
         }),
-        place.side("text", |root| write(root, "a.txt", &LINES.replace('5', "five"))),
-        place.side("name", |root| {
+        scratch.side("text", |root| write(root, "a.txt", &LINES.replace('5', "five"))),
+        scratch.side("name", |root| {
             fs::rename(root.join("a.txt"), root.join("moved.txt")).unwrap()
         }),
     ];
-    let plan = place.plan(&sides);
+    let plan = scratch.plan(&sides);
     assert_eq!(plan.open, None);
-    place.tree.advance(&place.base, &plan.clean).unwrap();
-    let root = place.tree.root();
+    scratch.tree.advance(&scratch.base, &plan.clean).unwrap();
+    let root = scratch.tree.root();
     assert_eq!(read(&root, "moved.txt"), LINES.replace('5', "five"));
     assert_eq!(
         fs::metadata(root.join("moved.txt")).unwrap().permissions().mode() & 0o111,
@@ -332,31 +334,34 @@ fn modes_links_and_renames_are_merged() {
     assert_eq!(fs::read_link(root.join("link")).unwrap(), Path::new("a.txt"));
 }
 
-/// An open merge in `a.txt`, checked out; `b.txt` of the side that conflicts is merged.
-fn opened() -> (Place, Plan, Side) {
-    let place = place(LINES);
-    let left = place.side("left", |root| write(root, "a.txt", &LINES.replace('5', "left")));
-    let right = place.side("right", |root| {
+/// An open merge in `a.txt` that is checked out. `b.txt` of the conflicting side is merged.
+fn opened() -> (Scratch, Plan, Side) {
+    let scratch = scratch(LINES);
+    let left = scratch.side("left", |root| write(root, "a.txt", &LINES.replace('5', "left")));
+    let right = scratch.side("right", |root| {
         write(root, "a.txt", &LINES.replace('5', "right"));
         write(root, "b.txt", "right\n");
     });
-    let plan = place.plan(&[left, right.clone()]);
+    let plan = scratch.plan(&[left, right.clone()]);
     let open = plan.open.clone().unwrap();
     assert_eq!(open.files.len(), 1);
-    place.tree.open_merge(&plan.clean, &open.commit).unwrap();
-    (place, plan, right)
+    scratch.tree.open_merge(&plan.clean, &open.commit).unwrap();
+    (scratch, plan, right)
 }
 
 #[test]
 fn an_open_merge_ends_when_no_marker_is_left() {
-    let (place, plan, right) = opened();
+    let (scratch, plan, right) = opened();
     let open = plan.open.unwrap();
-    let root = place.tree.root();
-    let state = place.tree.state().unwrap();
+    let root = scratch.tree.root();
+    let state = scratch.tree.state().unwrap();
     assert_eq!((state.head, state.dirty), (plan.clean.clone(), true));
     assert_eq!(read(&root, "b.txt"), "right\n");
-    // Nothing was resolved yet.
-    let first = place.tree.finish_merge(&open.commit, &message("merge")).unwrap();
+    // Nothing is resolved yet.
+    let first = scratch
+        .tree
+        .finish_merge(&open.commit, &message("merge"))
+        .unwrap();
     assert_eq!(
         first,
         Finish::Unresolved {
@@ -364,53 +369,55 @@ fn an_open_merge_ends_when_no_marker_is_left() {
             open: open.commit.clone()
         }
     );
-    // Something was done, but not all.
+    // Some changes were made, but markers are left.
     write(&root, "notes.txt", "half way\n");
-    let Finish::Unresolved { files, open: half } =
-        place.tree.finish_merge(&open.commit, &message("merge")).unwrap()
+    let Finish::Unresolved { files, open: half } = scratch
+        .tree
+        .finish_merge(&open.commit, &message("merge"))
+        .unwrap()
     else {
         panic!("markers are left")
     };
     assert_eq!(files, ["a.txt"]);
-    assert_eq!(shown(&place.repository, &half, "notes.txt"), "half way\n");
+    assert_eq!(shown(&scratch.repository, &half, "notes.txt"), "half way\n");
     assert_eq!(
-        parents(&place.yard, &half),
+        parents(&scratch.yard, &half),
         [plan.clean.as_str(), right.sha.as_str()]
     );
-    // Another process goes on from the half.
-    place.tree.remove().unwrap();
-    place.tree.ensure(&plan.clean, &place.base).unwrap();
+    // Another process continues with the half-resolved merge.
+    scratch.tree.remove().unwrap();
+    scratch.tree.ensure(&plan.clean, &scratch.base).unwrap();
     assert!(!read(&root, "a.txt").contains("<<<<"));
-    place.tree.open_merge(&plan.clean, &half).unwrap();
+    scratch.tree.open_merge(&plan.clean, &half).unwrap();
     assert!(read(&root, "a.txt").contains("<<<<<<< left\n"));
     write(&root, "a.txt", &LINES.replace('5', "both"));
-    let Finish::Merged(merged) = place.tree.finish_merge(&half, &message("merge")).unwrap() else {
+    let Finish::Merged(merged) = scratch.tree.finish_merge(&half, &message("merge")).unwrap() else {
         panic!("no marker is left")
     };
     assert_eq!(
-        parents(&place.yard, &merged),
+        parents(&scratch.yard, &merged),
         [plan.clean.as_str(), right.sha.as_str()]
     );
     assert_eq!(
-        shown(&place.repository, &merged, "a.txt"),
+        shown(&scratch.repository, &merged, "a.txt"),
         LINES.replace('5', "both")
     );
-    assert_eq!(place.yard.git(&["for-each-ref", "refs/orchestra/open"]), "");
-    assert!(!place.tree.changed().unwrap());
-    // Once more changes nothing.
+    assert_eq!(scratch.yard.git(&["for-each-ref", "refs/orchestra/open"]), "");
+    assert!(!scratch.tree.changed().unwrap());
+    // Finishing again changes nothing.
     assert_eq!(
-        place.tree.finish_merge(&half, &message("merge")).unwrap(),
+        scratch.tree.finish_merge(&half, &message("merge")).unwrap(),
         Finish::Merged(merged)
     );
     assert_eq!(
-        common::unreachable(&place.yard)
+        common::unreachable(&scratch.yard)
             .lines()
             .filter(|line| line.contains("commit"))
             .count(),
         0
     );
     assert_eq!(
-        place
+        scratch
             .tree
             .finish_merge(&plan.clean, &message("merge"))
             .unwrap_err()
@@ -421,61 +428,74 @@ fn an_open_merge_ends_when_no_marker_is_left() {
 
 #[test]
 fn a_commit_of_a_person_on_top_of_an_open_merge_counts() {
-    let (place, plan, right) = opened();
+    let (scratch, plan, right) = opened();
     let open = plan.open.unwrap();
-    let root = place.tree.root();
+    let root = scratch.tree.root();
     write(&root, "a.txt", &LINES.replace('5', "person"));
     run(&root, &["commit", "-q", "-am", "resolved by hand"]);
     let own: Sha = run(&root, &["rev-parse", "HEAD"]).trim().parse().unwrap();
-    let Finish::Merged(merged) = place.tree.finish_merge(&open.commit, &message("merge")).unwrap() else {
+    let Finish::Merged(merged) = scratch
+        .tree
+        .finish_merge(&open.commit, &message("merge"))
+        .unwrap()
+    else {
         panic!("no marker is left")
     };
-    assert_eq!(parents(&place.yard, &merged), [own.as_str(), right.sha.as_str()]);
+    assert_eq!(
+        parents(&scratch.yard, &merged),
+        [own.as_str(), right.sha.as_str()]
+    );
 }
 
 #[test]
 fn a_person_can_take_one_side() {
-    let (place, plan, right) = opened();
+    let (scratch, plan, right) = opened();
     let open = plan.open.unwrap();
     for (favour, word) in [(Favour::Ours, "left"), (Favour::Theirs, "right")] {
-        let merged = resolve(&place.repository, &open.commit, favour, &message("taken")).unwrap();
+        let merged = resolve(&scratch.repository, &open.commit, favour, &message("taken")).unwrap();
         assert_eq!(
-            parents(&place.yard, &merged),
+            parents(&scratch.yard, &merged),
             [plan.clean.as_str(), right.sha.as_str()]
         );
         assert_eq!(
-            shown(&place.repository, &merged, "a.txt"),
+            shown(&scratch.repository, &merged, "a.txt"),
             LINES.replace('5', word)
         );
         assert_eq!(
-            shown(&place.repository, &merged, "b.txt"),
+            shown(&scratch.repository, &merged, "b.txt"),
             "right\n",
             "what does not conflict is merged"
         );
     }
-    let merged = resolve(&place.repository, &open.commit, Favour::Theirs, &message("taken")).unwrap();
-    place.tree.restore(&plan.clean).unwrap();
-    place.tree.advance(&plan.clean, &merged).unwrap();
-    assert_eq!(read(&place.tree.root(), "a.txt"), LINES.replace('5', "right"));
+    let merged = resolve(
+        &scratch.repository,
+        &open.commit,
+        Favour::Theirs,
+        &message("taken"),
+    )
+    .unwrap();
+    scratch.tree.restore(&plan.clean).unwrap();
+    scratch.tree.advance(&plan.clean, &merged).unwrap();
+    assert_eq!(read(&scratch.tree.root(), "a.txt"), LINES.replace('5', "right"));
 }
 
 #[test]
 fn one_side_is_taken_of_files_without_markers() {
-    let place = place(LINES);
-    let left = place.side("left", |root| {
+    let scratch = scratch(LINES);
+    let left = scratch.side("left", |root| {
         fs::remove_file(root.join("a.txt")).unwrap();
         fs::write(root.join("image.bin"), [0, 1]).unwrap();
     });
-    let right = place.side("right", |root| {
+    let right = scratch.side("right", |root| {
         write(root, "a.txt", "right\n");
         fs::write(root.join("image.bin"), [0, 2]).unwrap();
     });
-    let open = place.plan(&[left, right]).open.unwrap();
+    let open = scratch.plan(&[left, right]).open.unwrap();
     let list = |favour| {
-        let sha = resolve(&place.repository, &open.commit, favour, &Message::default()).unwrap();
+        let sha = resolve(&scratch.repository, &open.commit, favour, &Message::default()).unwrap();
         (
-            place.yard.git(&["ls-tree", "--name-only", sha.as_str()]),
-            shown(&place.repository, &sha, "image.bin"),
+            scratch.yard.git(&["ls-tree", "--name-only", sha.as_str()]),
+            shown(&scratch.repository, &sha, "image.bin"),
         )
     };
     assert_eq!(
@@ -490,26 +510,26 @@ fn one_side_is_taken_of_files_without_markers() {
 
 #[test]
 fn attributes_of_the_commit_decide_and_not_those_of_the_user() {
-    let place = place(LINES);
-    place.yard.write(".gitattributes", "*.txt binary\n");
-    let left = place.side("left", |root| write(root, "a.txt", &LINES.replace('1', "left")));
-    let right = place.side("right", |root| write(root, "a.txt", &LINES.replace('9', "right")));
-    assert_eq!(place.plan(&[left, right]).open, None);
-    let all = place.side("attributes", |root| {
+    let scratch = scratch(LINES);
+    scratch.yard.write(".gitattributes", "*.txt binary\n");
+    let left = scratch.side("left", |root| write(root, "a.txt", &LINES.replace('1', "left")));
+    let right = scratch.side("right", |root| write(root, "a.txt", &LINES.replace('9', "right")));
+    assert_eq!(scratch.plan(&[left, right]).open, None);
+    let all = scratch.side("attributes", |root| {
         write(root, ".gitattributes", "*.txt merge=union\n")
     });
-    let left = side(&place.yard, &place.repository, &all.sha, "l", |root| {
+    let left = side(&scratch.yard, &scratch.repository, &all.sha, "l", |root| {
         write(root, "a.txt", "left\n")
     });
-    let right = side(&place.yard, &place.repository, &all.sha, "r", |root| {
+    let right = side(&scratch.yard, &scratch.repository, &all.sha, "r", |root| {
         write(root, "a.txt", "right\n")
     });
-    let plan = joined(&place.repository, &all.sha, &[left, right]);
+    let plan = joined(&scratch.repository, &all.sha, &[left, right]);
     assert_eq!(plan.open, None);
-    assert_eq!(shown(&place.repository, &plan.clean, "a.txt"), "left\nright\n");
+    assert_eq!(shown(&scratch.repository, &plan.clean, "a.txt"), "left\nright\n");
 }
 
-/// Numbers that are the same each time.
+/// A deterministic random number generator.
 struct Numbers(u64);
 
 impl Numbers {
@@ -570,7 +590,7 @@ fn random_merges_agree_with_git_merge() {
             });
         }
         let plan = joined(&repository, &base, &sides);
-        // The second opinion: git merge, in the same order, leaving out what conflicts.
+        // Compare with `git merge` in the same order, skipping the sides that conflict.
         run(&other, &["checkout", "-q", "--detach", base.as_str()]);
         let (mut merged, mut refused) = (Vec::new(), Vec::new());
         for side in &sides {

@@ -1,4 +1,4 @@
-//! Runs in two repositories, with real git: what is on their branches in the end, and what the user sees.
+//! Runs in two repositories with the real git: the final state of their branches and of the user's repositories.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -11,7 +11,7 @@ use pair::{LIST, NAMES, Pair, pipeline, succeeded};
 
 const SESSION: &str = "orchestra/t/first";
 
-/// Three writers, each of which changes both repositories; `mid` and `right` change the same line if asked.
+/// Three writers that each change both repositories. If `same_line` is set, `mid` and `right` change the same line.
 fn three(join: &str, behind: &str, same_line: bool) -> String {
     let edit = |name: &str, line: &str| {
         let line = if same_line { "two" } else { line };
@@ -70,7 +70,7 @@ async fn three_writers_in_two_repositories_are_merged_in_the_order_of_their_edge
         let log = pair.log(name, SESSION);
         assert_eq!(log.len(), history.len(), "{log:?}");
         assert_eq!(log[..3], history[..3]);
-        // What is merged needs no branch of its own; the trees are gone, the user's repository is as it was.
+        // Merged branches and all worktrees are removed, and the user's repository is unchanged.
         assert_eq!(pair.branches(name), [SESSION]);
         assert_eq!(pair.trees(name), 0);
         assert_eq!(pair.lost(name), Vec::<String>::new());
@@ -155,7 +155,7 @@ async fn a_conflict_is_told_as_data_and_a_stage_that_leaves_markers_fails() {
         ),
         (Some("two left\n"), Some("two\n"), Some("two mid\n"))
     );
-    // Nothing is merged anywhere, and nothing is lost.
+    // Nothing is merged in any repository, and nothing is lost.
     for name in NAMES {
         assert_eq!(pair.on(name, SESSION, "list.txt"), LIST);
         let lines = [".fan-1-left", ".fan-1-mid", ".fan-1-right"].map(|line| format!("{SESSION}{line}"));
@@ -193,7 +193,7 @@ async fn conflicts_can_be_refused() {
     );
 }
 
-/// Answers a question of a merge by its turn.
+/// Answers the questions of a merge with the given answers in order.
 async fn with_person(
     pair: &Pair,
     answers: &[&'static str],
@@ -295,7 +295,7 @@ async fn only_the_best_branch_is_merged_or_none() {
                 LIST.replace("two", &expected),
                 "{policy}"
             );
-            // The others stay for whoever wants to see them.
+            // The other branches stay for inspection.
             assert_eq!(pair.branches(name).len(), if merged.is_some() { 3 } else { 4 });
             assert_eq!(pair.lost(name), Vec::<String>::new());
         }

@@ -1,4 +1,5 @@
-//! Repositories as they are found: each is a clear fault or correct work, and the user's own files stay as they were.
+//! Repositories in unusual states: each leads to a clear error or to correct work, and the user's own files stay
+//! unchanged.
 
 #![allow(clippy::unwrap_used)]
 
@@ -10,10 +11,11 @@ use std::sync::Arc;
 
 use common::{Yard, git, message, read, run, shown, write};
 use orchestra_workspace::{
-    Ensured, Git, GitCommand, GitError, GitOutput, Repository, Sha, SystemGit, Tree, WorkspaceFault,
+    Ensured, Git, GitCommand, GitError, GitOutput, GitWorkspaceError, Repository, Sha, SystemGit, Tree,
 };
 
-/// Does what a run does: makes a tree, changes a file, commits, restores and removes. The user's files stay.
+/// Performs the operations of a run: creates a worktree, changes a file, commits, restores and removes. Checks that the
+/// user's files are unchanged.
 fn works(yard: &Yard) -> (Repository, Sha) {
     let before = yard.untouched();
     let repository = yard.open();
@@ -35,7 +37,7 @@ fn works(yard: &Yard) -> (Repository, Sha) {
     (repository, commit)
 }
 
-fn fault(path: &Path) -> WorkspaceFault {
+fn error(path: &Path) -> GitWorkspaceError {
     Repository::open(git(), "backend", path).unwrap_err()
 }
 
@@ -78,21 +80,21 @@ fn a_base_that_the_user_rewrites_stays() {
 #[test]
 fn a_repository_without_a_commit_is_told() {
     let yard = Yard::bare_start(&[]);
-    let fault = yard.open().head().unwrap_err();
-    assert_eq!(fault.code(), "no_commit");
-    assert!(fault.to_string().contains("git commit --allow-empty"), "{fault}");
+    let error = yard.open().head().unwrap_err();
+    assert_eq!(error.code(), "no_commit");
+    assert!(error.to_string().contains("git commit --allow-empty"), "{error}");
 }
 
 #[test]
 fn what_is_no_repository_is_told() {
     let yard = Yard::new();
     let folder = yard.folder.path();
-    assert_eq!(fault(&folder.join("nowhere")).code(), "repository_missing");
-    assert_eq!(fault(&yard.user.join("a.txt")).code(), "repository_missing");
-    assert_eq!(fault(folder).code(), "not_a_repository");
-    assert_eq!(fault(&yard.user.join(".git")).code(), "not_a_repository");
+    assert_eq!(error(&folder.join("nowhere")).code(), "repository_missing");
+    assert_eq!(error(&yard.user.join("a.txt")).code(), "repository_missing");
+    assert_eq!(error(folder).code(), "not_a_repository");
+    assert_eq!(error(&yard.user.join(".git")).code(), "not_a_repository");
     run(folder, &["init", "-q", "--bare", "bare.git"]);
-    assert_eq!(fault(&folder.join("bare.git")).code(), "repository_bare");
+    assert_eq!(error(&folder.join("bare.git")).code(), "repository_bare");
 }
 
 #[test]
@@ -118,12 +120,12 @@ fn one_repository_under_two_names_is_told() {
     yard.git(&["worktree", "add", "-q", "../second"]);
     let first = yard.open();
     let second = Repository::open(git(), "frontend", &yard.user.join("../second")).unwrap();
-    let fault = Repository::check_distinct(&[first, second]).unwrap_err();
-    assert_eq!(fault.code(), "repository_twice");
-    assert!(fault.to_string().contains("`backend` and `frontend`"), "{fault}");
+    let error = Repository::check_distinct(&[first, second]).unwrap_err();
+    assert_eq!(error.code(), "repository_twice");
+    assert!(error.to_string().contains("`backend` and `frontend`"), "{error}");
 }
 
-/// A repository with another one as its submodule `lib`.
+/// A repository with another repository as its submodule `lib`.
 fn with_submodule() -> Yard {
     let yard = Yard::new();
     let library = yard.folder.path().join("library");
@@ -154,10 +156,10 @@ fn a_submodule_keeps_its_commit() {
 
 fn nested(tree: &Tree, file: &str) {
     for _ in 0..2 {
-        let fault = tree.commit(&message("nested")).unwrap_err();
+        let error = tree.commit(&message("nested")).unwrap_err();
         assert!(
-            matches!(fault, WorkspaceFault::NestedRepository { .. }),
-            "{fault}"
+            matches!(error, GitWorkspaceError::NestedRepository { .. }),
+            "{error}"
         );
     }
     assert_eq!(tree.remove().unwrap_err().code(), "nested_repository");
@@ -211,11 +213,11 @@ fn a_repository_inside_the_tree_is_told() {
     run(&root.join("deep/cloned"), &["add", "-A"]);
     run(&root.join("deep/cloned"), &["commit", "-q", "-m", "inside"]);
     nested(&tree, "deep/cloned/file.txt");
-    // Moved into an ignored folder it is in nobody's way.
+    // Inside an ignored folder the nested repository causes no error.
     fs::create_dir_all(root.join("target")).unwrap();
     fs::rename(root.join("deep/cloned"), root.join("target/cloned")).unwrap();
     assert_eq!(tree.commit(&message("mended")).unwrap(), None);
-    // A tree that becomes a repository of its own.
+    // A worktree that becomes a repository of its own.
     fs::remove_file(root.join(".git")).unwrap();
     run(&root, &["init", "-q"]);
     assert_eq!(
@@ -361,7 +363,7 @@ fn git_that_is_missing_or_too_old_is_told() {
         );
         let vendor = SystemGit::at(fake("echo 'git version 2.39.5 (Apple Git-154)'")).unwrap();
         assert_eq!(vendor.version(), (2, 39));
-        // One that hangs is ended, with all that it started.
+        // A command that hangs is killed with all processes that it started.
         let slow = SystemGit::at(fake(
             "case \"$*\" in *--version) echo git version 2.47.3;; *) sleep 1000 & wait;; esac",
         ))
@@ -405,7 +407,7 @@ fn file_names_of_any_bytes_work() {
     for name in names {
         assert!(tree.root().join(std::ffi::OsStr::from_bytes(name)).exists());
     }
-    // And the repository itself may have such a name.
+    // The repository itself may also have such a name.
     let odd = yard.folder.path().join("odd\nname\u{e9} ");
     run(
         yard.folder.path(),
@@ -501,7 +503,7 @@ fn runs_that_go_at_once_do_not_disturb_each_other() {
     }
 }
 
-/// Says of one subcommand what git would say, and is git for all others.
+/// A git with a fixed error message for one subcommand, and the real git for all others.
 struct Saying(Arc<SystemGit>, &'static str, &'static str);
 
 impl Git for Saying {
@@ -522,9 +524,9 @@ fn what_git_refuses_gets_words_of_its_own() {
     let yard = Yard::new();
     let owner = "fatal: detected dubious ownership in repository at '/srv/backend'\n";
     let opened = Repository::open(Arc::new(Saying(git(), "rev-parse", owner)), "backend", &yard.user);
-    let fault = opened.unwrap_err();
-    assert_eq!(fault.code(), "repository_owner");
-    assert!(fault.to_string().contains("safe.directory"), "{fault}");
+    let error = opened.unwrap_err();
+    assert_eq!(error.code(), "repository_owner");
+    assert!(error.to_string().contains("safe.directory"), "{error}");
     let said = [
         (
             "error: unable to create temporary file: Read-only file system\n",
@@ -575,7 +577,7 @@ mod other_users {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     }
 
-    /// Root may write anywhere, so the test calls itself as somebody else.
+    /// Root may write anywhere, so the test runs itself as another user.
     #[test]
     fn a_repository_that_nobody_may_write_is_told() {
         if let Some(folder) = std::env::var_os(PATH) {
@@ -585,8 +587,8 @@ mod other_users {
                 Path::new(&folder).join("trees/run/session/backend"),
                 "orchestra/x/1".into(),
             );
-            let fault = tree.ensure(&base, &base).unwrap_err();
-            assert_eq!(fault.code(), "repository_read_only", "{fault}");
+            let error = tree.ensure(&base, &base).unwrap_err();
+            assert_eq!(error.code(), "repository_read_only", "{error}");
             return;
         }
         let yard = Yard::new();
@@ -599,7 +601,7 @@ mod other_users {
             }
             mode(path, if path.is_dir() { 0o555 } else { 0o444 });
         });
-        // The test program may stand where only root may look.
+        // The test program may be in a folder that only root can access.
         let program = folder.join("program");
         fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
         mode(&program, 0o755);
@@ -624,7 +626,8 @@ mod other_users {
         assert_eq!(yard.untouched(), before);
     }
 
-    /// Only root can give a repository away; `what_git_refuses_gets_words_of_its_own` holds the words for all others.
+    /// Only root can give a repository away. `what_git_refuses_gets_words_of_its_own` covers the message for other
+    /// users.
     #[test]
     fn a_repository_of_somebody_else_is_told() {
         let yard = Yard::new();
@@ -634,6 +637,6 @@ mod other_users {
         every(&yard.user, &|path| {
             chown(path, Some(NOBODY), Some(NOBODY)).unwrap()
         });
-        assert_eq!(fault(&yard.user).code(), "repository_owner");
+        assert_eq!(error(&yard.user).code(), "repository_owner");
     }
 }

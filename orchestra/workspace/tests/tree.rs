@@ -1,4 +1,4 @@
-//! Trees: made, committed, restored, removed, and brought back whatever somebody did in them.
+//! Worktrees: creating, committing, restoring, removing, and repairing them after manual changes.
 
 #![allow(clippy::unwrap_used)]
 
@@ -7,7 +7,7 @@ mod common;
 use std::fs;
 
 use common::{Yard, message, read, run, shown, write};
-use orchestra_workspace::{Ensured, WorkspaceFault};
+use orchestra_workspace::{Ensured, GitWorkspaceError};
 
 #[test]
 fn a_stage_is_committed_on_a_branch_of_its_own() {
@@ -74,7 +74,7 @@ fn what_an_agent_did_with_git_counts() {
     let (repository, tree, base) = yard.ready();
     let branch = format!("refs/heads/{}", tree.branch());
     let root = tree.root();
-    // Its own commit.
+    // A commit made by the agent itself.
     write(&root, "a.txt", "own\n");
     run(&root, &["commit", "-q", "-am", "own commit"]);
     assert!(tree.changed().unwrap());
@@ -147,7 +147,7 @@ fn leftovers_of_every_kind_are_mended() {
         assert!(!tree.changed().unwrap());
         ensured
     };
-    // The folder was deleted by hand.
+    // The folder was deleted manually.
     fs::remove_dir_all(&path).unwrap();
     assert_eq!(tree.state().unwrap_err().code(), "tree_missing");
     assert_eq!(again(), Ensured::Made);
@@ -155,16 +155,16 @@ fn leftovers_of_every_kind_are_mended() {
     yard.git(&["worktree", "lock", path.to_str().unwrap()]);
     fs::remove_dir_all(&path).unwrap();
     assert_eq!(again(), Ensured::Made);
-    // Killed while it was checked out.
+    // Killed during checkout.
     fs::write(entry.join("locked"), "initializing\n").unwrap();
     fs::remove_file(root.join("a.txt")).unwrap();
     fs::remove_file(entry.join("index")).unwrap();
     fs::write(entry.join("index.lock"), "half").unwrap();
     assert_eq!(again(), Ensured::Made);
-    // The entry was pruned, the files are there.
+    // The entry was pruned, but the files exist.
     fs::remove_dir_all(&entry).unwrap();
     assert_eq!(again(), Ensured::WasThere);
-    // The link is gone or leads into the user's repository.
+    // The link is missing, or points into the user's repository.
     fs::remove_file(path.join(".git")).unwrap();
     assert_eq!(again(), Ensured::WasThere);
     fs::write(
@@ -187,7 +187,7 @@ fn leftovers_of_every_kind_are_mended() {
     let tree = yard.tree(&repository, "session");
     tree.ensure(&done, &base).unwrap();
     assert!(tree.commit(&message("more")).unwrap().is_some());
-    // An empty folder, and half of one that was being removed.
+    // An empty folder, and a partly removed one.
     tree.remove().unwrap();
     fs::create_dir_all(path.parent().unwrap().join(".removed-backend-0/x")).unwrap();
     fs::create_dir_all(&path).unwrap();
@@ -204,15 +204,15 @@ fn a_branch_that_no_run_made_is_refused() {
     let repository = yard.open();
     let base = repository.head().unwrap();
     let tree = yard.tree(&repository, "session");
-    let fault = tree.ensure(&base, &base).unwrap_err();
-    assert!(matches!(fault, WorkspaceFault::BranchTaken { .. }), "{fault}");
+    let error = tree.ensure(&base, &base).unwrap_err();
+    assert!(matches!(error, GitWorkspaceError::BranchTaken { .. }), "{error}");
     assert_eq!(
         repository.delete_branch(tree.branch(), &base).unwrap_err().code(),
         "branch_not_ours"
     );
     yard.git(&["branch", "-m", "orchestra/poem/ab12", "orchestra"]);
-    let fault = tree.ensure(&base, &base).unwrap_err();
-    assert_eq!(fault.code(), "branch_taken", "{fault}");
+    let error = tree.ensure(&base, &base).unwrap_err();
+    assert_eq!(error.code(), "branch_taken", "{error}");
     assert_eq!(yard.git(&["for-each-ref", "refs/orchestra"]), "");
 }
 
@@ -231,7 +231,7 @@ fn a_tree_advances_only_from_where_it_is() {
     assert_eq!(read(&tree.root(), "a.txt"), "dirty\n");
     tree.restore(&base).unwrap();
     assert_eq!(
-        tree.advance(&next, &next).map_err(|fault| fault.code()),
+        tree.advance(&next, &next).map_err(|error| error.code()),
         Err("tree_moved")
     );
 }
@@ -245,14 +245,14 @@ fn a_lock_that_is_shared_with_the_user_goes_only_if_it_is_ours() {
         yard.user.join(".git/orchestra.lock"),
         yard.user.join(".git/packed-refs.lock"),
     );
-    // The user packs refs just now.
+    // The user is packing refs at this moment.
     fs::write(&lock, "").unwrap();
     assert_eq!(fs::read(&note).unwrap(), b"", "nothing of ours was killed");
-    let fault = repository.delete_branch(tree.branch(), &base).unwrap_err();
-    assert_eq!(fault.code(), "repository_locked", "{fault}");
+    let error = repository.delete_branch(tree.branch(), &base).unwrap_err();
+    assert_eq!(error.code(), "repository_locked", "{error}");
     assert!(lock.exists());
     fs::remove_file(&lock).unwrap();
-    // It came while an operation of ours was killed.
+    // The lock appeared while one of our operations was killed.
     fs::write(&note, "1 delete branch\n").unwrap();
     fs::write(&lock, "").unwrap();
     repository.delete_branch(tree.branch(), &base).unwrap();
@@ -269,7 +269,7 @@ fn whatever_happens_to_files_is_noticed() {
         tree.commit(&message(what)).unwrap();
         assert!(!tree.changed().unwrap(), "after {what}");
     };
-    // Folders alone are nothing to git, but what comes into them later is.
+    // Git ignores empty folders, but not files that are added to them later.
     fs::create_dir_all(root.join("empty/inner")).unwrap();
     assert!(!tree.changed().unwrap());
     write(&root, "empty/inner/file.txt", "new\n");
@@ -280,7 +280,7 @@ fn whatever_happens_to_files_is_noticed() {
     quiet("a folder that was renamed");
     write(&root, "renamed/inner/file.txt", "more\n");
     assert!(tree.changed().unwrap());
-    // A file that was open before.
+    // A file that was opened before.
     let mut open = fs::OpenOptions::new()
         .append(true)
         .open(root.join("a.txt"))
@@ -289,7 +289,7 @@ fn whatever_happens_to_files_is_noticed() {
     open.write_all(b"late\n").unwrap();
     assert!(tree.changed().unwrap());
     quiet("a late edit");
-    // The same bytes once more are no change.
+    // Writing the same bytes again is not a change.
     write(&root, "renamed/inner/file.txt", "more\n");
     assert!(!tree.changed().unwrap());
     write(&root, "target/built.o", "built\n");

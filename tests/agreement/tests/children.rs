@@ -4,14 +4,14 @@
 
 use std::path::Path;
 
-use orchestra::graph::{LoadOptions, Pipeline, ReadFault, load_bytes};
+use orchestra::graph::{LoadOptions, Pipeline, ReadError, load_bytes};
 
 orchestra::pipeline! { pub mod release = "flows/release.dot", deny(warnings); }
 
 /// Reads a file of this package.
-fn read(path: &str, _: u64) -> Result<Vec<u8>, ReadFault> {
+fn read(path: &str, _: u64) -> Result<Vec<u8>, ReadError> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
-    std::fs::read(path).map_err(|error| ReadFault::Other(error.to_string()))
+    std::fs::read(path).map_err(|error| ReadError::Other(error.to_string()))
 }
 
 /// Compares two tables and those of their children; gives the names in the order in which they are met.

@@ -25,13 +25,13 @@ pub fn pipeline(text: &str) -> Pipeline {
     let loaded = loaded(text);
     loaded
         .pipeline()
-        .unwrap_or_else(|| panic!("{}\n{text}", faults(&loaded).join("\n")))
+        .unwrap_or_else(|| panic!("{}\n{text}", problems(&loaded).join("\n")))
 }
 
 /// The errors of a text, each as `code: message`.
-pub fn faults(loaded: &Loaded) -> Vec<String> {
+pub fn problems(loaded: &Loaded) -> Vec<String> {
     let errors = loaded.report.errors();
     errors
-        .map(|fault| format!("{}: {}", fault.code, fault.message))
+        .map(|problem| format!("{}: {}", problem.code, problem.message))
         .collect()
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use orchestra::graph::condition::parse_condition;
 use orchestra::prelude::*;
 use orchestra::{EventKind, Script};
-use orchestra_attractor_tests::{Ran, Ticks, faults, listening, loaded, pipeline};
+use orchestra_attractor_tests::{Ran, Ticks, listening, loaded, pipeline, problems};
 
 /// Simulates a text, on a clock that waits turn on.
 async fn simulate(text: &str, script: Script) -> Ran {
@@ -85,9 +85,9 @@ fn condition_of_invalid_syntax_is_an_error_of_the_validation() {
         let loaded = loaded(&text);
         assert!(loaded.pipeline().is_none(), "{condition}");
         assert!(
-            faults(&loaded)[0].starts_with("condition_syntax"),
+            problems(&loaded)[0].starts_with("condition_syntax"),
             "{condition}: {:?}",
-            faults(&loaded)
+            problems(&loaded)
         );
         assert!(parse_condition(condition).is_err(), "{condition}");
     }

@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use orchestra::graph::{LoadOptions, ReadFault, Source, load};
+use orchestra::graph::{LoadOptions, ReadError, Source, load};
 use orchestra::prelude::*;
 use orchestra::{CallbackInterviewer, EventKind};
 use orchestra_attractor_tests::{Model, listening, loaded, pipeline, run};
@@ -53,7 +53,7 @@ async fn each_shape_is_run_by_its_handler() {
         split -> left -> merge; split -> right -> merge
         merge -> supervise -> typed -> end
     }"#;
-    let child = |_: &str, _: u64| -> Result<Vec<u8>, ReadFault> {
+    let child = |_: &str, _: u64| -> Result<Vec<u8>, ReadError> {
         Ok(b"digraph child { start -> inside -> exit }".to_vec())
     };
     let options = LoadOptions {
@@ -105,26 +105,26 @@ async fn probe(stage: StageContext) -> Outcome {
 
 #[tokio::test]
 async fn a_handler_gets_node_context_graph_and_folder_and_gives_an_outcome() {
-    let place = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
     let text = r#"digraph { goal="Look"; start -> look -> exit; look [type=probe, depth="7"] }"#;
     let (engine, heard) = listening(Engine::builder());
     let start = engine
         .start_loaded(pipeline(text), probe {})
         .param("color", "red");
-    let ran = heard.end(start.run_dir(place.path().join("run"))).await;
+    let ran = heard.end(start.run_dir(dir.path().join("run"))).await;
     let saw = |key: &str| ran.result.context.text(key);
     assert_eq!(saw("saw_node"), "look 7");
     assert_eq!(saw("saw_context"), "red");
     assert_eq!(saw("saw_graph"), "Look, 2 edges");
-    assert_eq!(Path::new(&saw("saw_folder")), place.path().join("run"));
+    assert_eq!(Path::new(&saw("saw_folder")), dir.path().join("run"));
     assert_eq!(ran.outcome("look"), "partial_success");
-    let written = std::fs::read_to_string(place.path().join("run/look/found.txt")).unwrap();
+    let written = std::fs::read_to_string(dir.path().join("run/look/found.txt")).unwrap();
     assert_eq!(written, "written");
 }
 
 #[tokio::test]
 async fn each_outcome_is_written_to_the_status_file_of_its_node() {
-    let place = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
     let text = r#"digraph { start -> draft -> check
         check -> exit [condition="outcome=success"]; check -> mend [condition="outcome=fail"]; mend -> exit }"#;
     let draft = Outcome::new(Status::PartialSuccess)
@@ -135,7 +135,7 @@ async fn each_outcome_is_written_to_the_status_file_of_its_node() {
         .gives("draft", [draft])
         .fails("check", "a test is red");
     let (engine, heard) = listening(Engine::builder().backend(model));
-    let folder = place.path().join("run");
+    let folder = dir.path().join("run");
     let ran = heard
         .end(engine.start_loaded(pipeline(text), ()).run_dir(&folder))
         .await;
@@ -249,7 +249,7 @@ async fn the_terminal_node_stops_the_run() {
         beyond
             .report
             .errors()
-            .any(|fault| fault.code == "exit_no_outgoing")
+            .any(|problem| problem.code == "exit_no_outgoing")
     );
 }
 

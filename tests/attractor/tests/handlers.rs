@@ -41,12 +41,12 @@ async fn exit_succeeds_at_once_and_the_engine_checks_the_gates_before() {
 
 #[tokio::test]
 async fn codergen_expands_the_goal_calls_the_backend_and_writes_prompt_and_response() {
-    let place = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
     let text = r#"digraph { goal="a poem"; start -> plan -> write -> exit
         plan [prompt="Plan $goal.\nThen write $goal."]; write [label="Write it"] }"#;
     let model = Model::new().gives("plan", ["Three verses."]);
     let (engine, heard) = listening(Engine::builder().backend(model.clone()));
-    let folder = place.path().join("run");
+    let folder = dir.path().join("run");
     let ran = heard
         .end(engine.start_loaded(pipeline(text), ()).run_dir(&folder))
         .await;
@@ -191,18 +191,18 @@ async fn fan_in_waits_for_all_branches() {
         .await;
     assert!(ran.result.is_success(), "{}", ran.failure());
     let told = ran.told();
-    let place = |line: &str| told.iter().position(|told| told == line).unwrap();
-    let merge = place("StageStarted merge");
+    let dir = |line: &str| told.iter().position(|told| told == line).unwrap();
+    let merge = dir("StageStarted merge");
     for branch in ["one", "two", "three"] {
         assert!(
-            place(&format!("ParallelBranchCompleted split#1:{branch}")) < merge,
+            dir(&format!("ParallelBranchCompleted split#1:{branch}")) < merge,
             "{told:#?}"
         );
     }
-    let one = place("ParallelBranchCompleted split#1:one");
+    let one = dir("ParallelBranchCompleted split#1:one");
     assert!(
-        place("ParallelBranchCompleted split#1:two") < one
-            && place("ParallelBranchCompleted split#1:three") < one
+        dir("ParallelBranchCompleted split#1:two") < one
+            && dir("ParallelBranchCompleted split#1:three") < one
     );
     assert_eq!(ran.result.context.text("parallel.fan_in.best_id"), "one");
     assert_eq!(ran.outcome("merge"), "success");
@@ -211,17 +211,17 @@ async fn fan_in_waits_for_all_branches() {
 #[cfg(unix)]
 #[tokio::test]
 async fn a_tool_runs_its_command_and_gives_the_result() {
-    let place = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
     let text = r#"digraph { start -> build -> test
         build [shape=parallelogram, tool_command="echo made > made.txt; echo two files"]
         test  [shape=parallelogram, tool_command="cat made.txt; echo it is red >&2; exit 3"]
         test -> mend [condition="outcome=fail"]; test -> exit; mend -> exit }"#;
-    let builder = Engine::builder().backend(Model::new()).working_dir(place.path());
+    let builder = Engine::builder().backend(Model::new()).working_dir(dir.path());
     let (engine, heard) = listening(builder);
     let ran = heard.end(engine.start_loaded(pipeline(text), ())).await;
     ran.succeeds_by("start build test mend exit");
     assert_eq!(
-        std::fs::read_to_string(place.path().join("made.txt")).unwrap(),
+        std::fs::read_to_string(dir.path().join("made.txt")).unwrap(),
         "made\n"
     );
     let outcome = |node: &str| ran.result.outcomes.get(node).unwrap();

@@ -88,14 +88,15 @@ fn lines(text: &str) -> Vec<Line> {
 
 /// The file of a test's name: beside this one, or by its path from the root.
 fn source_of(file: &str) -> PathBuf {
-    match file.contains('/') {
-        true => folder().join("../..").join(file),
-        false => folder().join("tests").join(file),
+    if file.contains('/') {
+        folder().join("../..").join(file)
+    } else {
+        folder().join("tests").join(file)
     }
 }
 
 /// What is wrong with the test that a line names.
-fn fault(line: &Line, read: impl Fn(&str) -> Option<String>) -> Option<String> {
+fn problem(line: &Line, read: impl Fn(&str) -> Option<String>) -> Option<String> {
     let Some(named) = line
         .test
         .strip_prefix('`')
@@ -144,7 +145,7 @@ fn each_section_has_all_of_its_lines() {
 fn each_line_has_a_test_that_is_there() {
     let read = |file: &str| std::fs::read_to_string(source_of(file)).ok();
     let told = listed().into_iter().filter_map(|line| {
-        fault(&line, read).map(|fault| format!("{}, line {}: {fault}", line.section, line.number))
+        problem(&line, read).map(|problem| format!("{}, line {}: {problem}", line.section, line.number))
     });
     let told: Vec<String> = told.collect();
     assert!(told.is_empty(), "{}", told.join("\n"));
@@ -206,7 +207,7 @@ fn a_missing_test_an_ignored_one_and_a_line_without_one_are_told() {
     let text = "## A\n| # | Line | Test | Note |\n|---|---|---|---|\n| 1 | x | `a.rs::plain` | |\n| 2 | x | `a.rs::ignored` | |\n\
                 | 3 | x | `b.rs::plain` | |\n| 4 | x | not there yet | later |\n| 5 | x | | |\n| 6 | x | `plain` | |\n";
     let read = |file: &str| (file == "a.rs").then(|| source.to_owned());
-    let told: Vec<Option<String>> = lines(text).iter().map(|line| fault(line, read)).collect();
+    let told: Vec<Option<String>> = lines(text).iter().map(|line| problem(line, read)).collect();
     let expected = [
         None,
         Some("`a.rs` has no test `ignored`"),
@@ -215,5 +216,5 @@ fn a_missing_test_an_ignored_one_and_a_line_without_one_are_told() {
         Some("it has no test"),
         Some("`plain` is not FILE::NAME"),
     ];
-    assert_eq!(told, expected.map(|fault| fault.map(str::to_owned)));
+    assert_eq!(told, expected.map(|problem| problem.map(str::to_owned)));
 }

@@ -10,7 +10,7 @@ use orchestra::{
     BackendError, CallbackInterviewer, CodergenReply, CodergenRequest, EventKind, InterviewError,
     QueueInterviewer,
 };
-use orchestra_attractor_tests::{Model, faults, listening, loaded, pipeline, run_both, run_both_on};
+use orchestra_attractor_tests::{Model, listening, loaded, pipeline, problems, run_both, run_both_on};
 use serde_json::Value;
 
 mod pipelines {
@@ -70,7 +70,7 @@ fn node<'g>(graph: &'g Graph, id: &str) -> &'g Node {
 fn a_linear_pipeline_is_parsed() {
     let parsed =
         loaded("digraph t { start [shape=Mdiamond]; done [shape=Msquare]; start -> A -> B -> done }");
-    assert_eq!(faults(&parsed), [""; 0]);
+    assert_eq!(problems(&parsed), [""; 0]);
     let (nodes, edges) = shown(&parsed.graph);
     assert_eq!(nodes, ["start", "done", "A", "B"]);
     assert_eq!(edges, [("start", "A"), ("A", "B"), ("B", "done")]);
@@ -84,7 +84,7 @@ fn graph_attributes_are_parsed() {
     ];
     for text in forms {
         let parsed = loaded(text);
-        assert_eq!(faults(&parsed), [""; 0]);
+        assert_eq!(problems(&parsed), [""; 0]);
         assert_eq!(
             (parsed.graph.goal(), parsed.graph.title()),
             ("Ship it", "The release")
@@ -107,7 +107,7 @@ then that\",
             ]
         }",
     );
-    assert_eq!(faults(&parsed), [""; 0]);
+    assert_eq!(problems(&parsed), [""; 0]);
     let work = node(&parsed.graph, "work");
     assert_eq!(work.label(), "Do the work");
     assert_eq!(
@@ -123,7 +123,7 @@ then that\",
 fn refused(text: &str) -> Vec<&'static str> {
     let loaded = loaded(text);
     assert!(loaded.pipeline().is_none());
-    loaded.report.errors().map(|fault| fault.code).collect()
+    loaded.report.errors().map(|problem| problem.code).collect()
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn an_orphan_node_is_an_error() {
         ["reachability"]
     );
     let reached = loaded("digraph t { start -> work -> exit; work -> orphan; orphan -> exit }");
-    assert_eq!(faults(&reached), [""; 0]);
+    assert_eq!(problems(&reached), [""; 0]);
 }
 
 #[tokio::test]
@@ -258,7 +258,7 @@ async fn context_updates_of_a_node_are_seen_by_the_next() {
 
 #[tokio::test]
 async fn a_checkpoint_is_saved_and_resumed_with_the_same_result() {
-    let place = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
     let model = Model::new().gives(
         "a",
         [Outcome::fail("not yet"), Outcome::success().set("color", "red")],
@@ -266,14 +266,14 @@ async fn a_checkpoint_is_saved_and_resumed_with_the_same_result() {
     let answers = || QueueInterviewer::new().answers(["Yes"]);
     let whole = Engine::builder().backend(model.anew()).interviewer(answers());
     let (engine, heard) = listening(whole);
-    let folder = place.path().join("whole");
+    let folder = dir.path().join("whole");
     let whole = heard
         .end(engine.start(&kept::PIPELINE, ()).run_dir(&folder))
         .await;
     whole.succeeds_by("start a ask b exit");
 
     let nobody = CallbackInterviewer::new(|_| async { Err(InterviewError::unavailable("nobody is there")) });
-    let folder = place.path().join("parts");
+    let folder = dir.path().join("parts");
     let (engine, heard) = listening(Engine::builder().backend(model.clone()).interviewer(nobody));
     let paused = heard
         .end(engine.start(&kept::PIPELINE, ()).run_dir(&folder))

@@ -3,12 +3,12 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use orchestra::graph::{Edge, Graph, Known, Node};
-use orchestra_attractor_tests::{faults, loaded};
+use orchestra_attractor_tests::{loaded, problems};
 
 /// The graph of a text that has no errors.
 fn graph(text: &str) -> Graph {
     let loaded = loaded(text);
-    assert_eq!(faults(&loaded), [""; 0], "{text}");
+    assert_eq!(problems(&loaded), [""; 0], "{text}");
     loaded.graph
 }
 

@@ -58,7 +58,7 @@ async fn retry_and_fail_are_tried_again() {
 
 #[tokio::test]
 async fn the_count_is_kept_for_each_node_and_bounded_by_its_limit() {
-    let place = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
     let text = r#"digraph { graph [default_max_retries=3]; start -> a
         a [max_retries=1]; a -> b [condition="outcome=fail"]; a -> exit
         b -> c; b -> exit [condition="outcome=fail"]; c -> exit }"#;
@@ -66,7 +66,7 @@ async fn the_count_is_kept_for_each_node_and_bounded_by_its_limit() {
     let model = Model::new().fails("a", "red").gives("b", b);
     let builder = Engine::builder().backend(model.clone()).clock(Ticks::default());
     let (engine, heard) = listening(builder);
-    let folder = place.path().join("run");
+    let folder = dir.path().join("run");
     let ran = heard
         .end(engine.start_loaded(pipeline(text), ()).run_dir(&folder))
         .await;

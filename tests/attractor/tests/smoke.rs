@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use orchestra::prelude::*;
-use orchestra_attractor_tests::{Model, Ran, faults, listening, loaded, pipeline};
+use orchestra_attractor_tests::{Model, Ran, listening, loaded, pipeline, problems};
 use serde_json::{Value, json};
 
 const DOT: &str = r#"
@@ -52,14 +52,14 @@ fn the_pipeline_is_parsed() {
 
 #[test]
 fn the_pipeline_has_no_errors() {
-    assert_eq!(faults(&loaded(DOT)), [""; 0]);
+    assert_eq!(problems(&loaded(DOT)), [""; 0]);
 }
 
 #[tokio::test]
 async fn the_pipeline_is_executed_with_a_model() {
-    let place = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
     let model = writer();
-    execute(&model, &place.path().join("run"))
+    execute(&model, &dir.path().join("run"))
         .await
         .succeeds_by("start plan implement review done");
     let prompts: Vec<String> = model.calls().into_iter().map(|call| call.prompt).collect();
@@ -82,15 +82,15 @@ async fn the_pipeline_is_executed_with_a_model() {
                 Outcome::new(Status::PartialSuccess),
             ],
         );
-    execute(&model, &place.path().join("again"))
+    execute(&model, &dir.path().join("again"))
         .await
         .succeeds_by("start plan implement plan implement review implement review done");
 }
 
 #[tokio::test]
 async fn outcome_nodes_and_artifacts_are_there() {
-    let place = tempfile::tempdir().unwrap();
-    let folder = place.path().join("run");
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("run");
     let ran = execute(&writer(), &folder).await;
     assert_eq!(ran.result.status, RunStatus::Success);
     assert!(ran.result.path.iter().any(|node| node == "implement"));
@@ -104,8 +104,8 @@ async fn outcome_nodes_and_artifacts_are_there() {
 
 #[tokio::test]
 async fn the_goal_gate_is_satisfied() {
-    let place = tempfile::tempdir().unwrap();
-    let ran = execute(&writer(), &place.path().join("run")).await;
+    let dir = tempfile::tempdir().unwrap();
+    let ran = execute(&writer(), &dir.path().join("run")).await;
     assert_eq!(ran.outcome("implement"), "success");
     let unsatisfied = ran
         .told()
@@ -116,8 +116,8 @@ async fn the_goal_gate_is_satisfied() {
 
 #[tokio::test]
 async fn the_checkpoint_is_that_of_the_end() {
-    let place = tempfile::tempdir().unwrap();
-    let folder = place.path().join("run");
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("run");
     execute(&writer(), &folder).await;
     let checkpoint: Value =
         serde_json::from_slice(&std::fs::read(folder.join("checkpoint.json")).unwrap()).unwrap();

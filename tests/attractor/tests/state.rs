@@ -81,8 +81,8 @@ async fn updates_are_merged_after_each_stage_also_of_one_that_failed() {
 
 #[tokio::test]
 async fn a_checkpoint_is_saved_after_each_stage() {
-    let place = tempfile::tempdir().unwrap();
-    let folder = place.path().join("run");
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("run");
     type Saved = (String, String, u64);
     let saved: Arc<Mutex<Vec<Saved>>> = Arc::default();
     let (list, read) = (saved.clone(), folder.clone());
@@ -124,8 +124,8 @@ async fn a_checkpoint_is_saved_after_each_stage() {
 
 #[tokio::test]
 async fn a_run_is_resumed_from_its_checkpoint_with_its_state_at_its_node() {
-    let place = tempfile::tempdir().unwrap();
-    let folder = place.path().join("run");
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("run");
     let text = "digraph { start -> a -> ask; ask [shape=hexagon]; ask -> b [label=Yes]; ask -> a [label=No]; b -> exit
         a [prompt=A, max_retries=1, retry_initial_delay=1ms] }";
     let model = Model::new().gives(
@@ -158,8 +158,8 @@ async fn a_run_is_resumed_from_its_checkpoint_with_its_state_at_its_node() {
 
 #[tokio::test]
 async fn files_are_written_to_the_folder_of_each_stage() {
-    let place = tempfile::tempdir().unwrap();
-    let folder = place.path().join("run");
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("run");
     let model = Model::new().gives("plan", ["Three steps."]);
     let (engine, heard) = listening(Engine::builder().backend(model));
     let text = "digraph { start -> plan -> exit; plan [prompt=\"Plan it\"] }";

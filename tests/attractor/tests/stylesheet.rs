@@ -3,14 +3,14 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use orchestra::graph::{Known, parse_stylesheet};
-use orchestra_attractor_tests::{faults, loaded};
+use orchestra_attractor_tests::{loaded, problems};
 
 /// The model and the effort that a node gets in a graph with a stylesheet.
 fn styled(stylesheet: &str, nodes: &str, id: &str) -> (String, String) {
     let text =
         format!("digraph t {{ graph [model_stylesheet=\"{stylesheet}\"]; {nodes}; start -> {id} -> exit }}");
     let loaded = loaded(&text);
-    assert_eq!(faults(&loaded), [""; 0], "{text}");
+    assert_eq!(problems(&loaded), [""; 0], "{text}");
     let node = loaded.graph.node(loaded.graph.find(id).unwrap());
     let of = |known| node.attributes.text(known).unwrap_or_default().to_owned();
     (of(Known::LlmModel), of(Known::ReasoningEffort))
@@ -22,12 +22,12 @@ fn model(stylesheet: &str, node: &str) -> String {
 
 #[test]
 fn a_stylesheet_is_read_from_the_graph_and_its_faults_are_told() {
-    let (rules, faults) = parse_stylesheet("* { llm_model: small; } .fast { llm_provider: gemini }");
-    assert!(faults.is_empty(), "{faults:?}");
+    let (rules, problems) = parse_stylesheet("* { llm_model: small; } .fast { llm_provider: gemini }");
+    assert!(problems.is_empty(), "{problems:?}");
     assert_eq!(rules.len(), 2, "{rules:?}");
     assert_eq!(model("* { llm_model: small; }", "review [prompt=R]"), "small");
     let broken = loaded("digraph t { graph [model_stylesheet=\"* { llm_model small }\"]; start -> exit }");
-    let codes: Vec<&str> = broken.report.errors().map(|fault| fault.code).collect();
+    let codes: Vec<&str> = broken.report.errors().map(|problem| problem.code).collect();
     assert_eq!(codes, ["stylesheet_syntax"]);
 }
 

@@ -9,7 +9,7 @@ use orchestra::graph::{
     Value, load,
 };
 use orchestra::prelude::*;
-use orchestra_attractor_tests::{Model, Ran, faults, listening, loaded, run};
+use orchestra_attractor_tests::{Model, Ran, listening, loaded, problems, run};
 
 fn transformed(text: &str, transforms: Vec<Arc<dyn Transform>>) -> Loaded {
     let options = LoadOptions {
@@ -61,7 +61,7 @@ fn changes(
 async fn a_transform_changes_the_graph_between_parsing_and_checking() {
     let text = "digraph { start -> work; work [prompt=Work] }";
     assert!(
-        faults(&loaded(text))[0].starts_with("terminal_node"),
+        problems(&loaded(text))[0].starts_with("terminal_node"),
         "alone it has no exit"
     );
     let adds_exit = changes("adds exit", |mut graph| {
@@ -77,7 +77,7 @@ async fn a_transform_changes_the_graph_between_parsing_and_checking() {
         graph
     });
     let ended = transformed(text, vec![adds_exit.clone()]);
-    assert_eq!(faults(&ended), [""; 0]);
+    assert_eq!(problems(&ended), [""; 0]);
     run_loaded(&ended, &Model::new())
         .await
         .succeeds_by("start work exit");
@@ -92,9 +92,9 @@ async fn a_transform_changes_the_graph_between_parsing_and_checking() {
     let misled = transformed(text, vec![adds_exit, misleads]);
     assert!(misled.pipeline().is_none());
     assert!(
-        faults(&misled)[0].starts_with("condition_syntax"),
+        problems(&misled)[0].starts_with("condition_syntax"),
         "{:?}",
-        faults(&misled)
+        problems(&misled)
     );
 }
 
@@ -134,7 +134,7 @@ async fn a_transform_takes_a_graph_and_gives_a_graph() {
         *shortens.given.lock().unwrap(),
         ["exit", "start", "quick", "slow"]
     );
-    assert_eq!(faults(&loaded), [""; 0]);
+    assert_eq!(problems(&loaded), [""; 0]);
     assert_eq!(loaded.pipeline().unwrap().name, "shorter");
     run_loaded(&loaded, &Model::new())
         .await

@@ -48,31 +48,31 @@ fn exactly_one_exit_node_is_required() {
 #[test]
 fn the_start_node_has_no_incoming_edges() {
     let back = "digraph t { start -> a -> exit; a -> start [condition=\"outcome=fail\"] }";
-    let fault = is_an_error("start_no_incoming", back, SOUND);
-    assert_eq!(fault.edge, Some(("a".to_owned(), "start".to_owned())));
+    let problem = is_an_error("start_no_incoming", back, SOUND);
+    assert_eq!(problem.edge, Some(("a".to_owned(), "start".to_owned())));
 }
 
 #[test]
 fn the_exit_node_has_no_outgoing_edges() {
     let on = "digraph t { start -> a -> exit; exit -> a }";
-    let fault = is_an_error("exit_no_outgoing", on, SOUND);
-    assert_eq!(fault.edge, Some(("exit".to_owned(), "a".to_owned())));
+    let problem = is_an_error("exit_no_outgoing", on, SOUND);
+    assert_eq!(problem.edge, Some(("exit".to_owned(), "a".to_owned())));
 }
 
 #[test]
 fn all_nodes_are_reachable_from_the_start() {
     let orphan = "digraph t { start -> a -> exit; orphan [prompt=B]; orphan -> exit }";
-    let fault = is_an_error("reachability", orphan, SOUND);
-    assert_eq!(fault.node.as_deref(), Some("orphan"));
+    let problem = is_an_error("reachability", orphan, SOUND);
+    assert_eq!(problem.node.as_deref(), Some("orphan"));
 }
 
 #[test]
 fn edges_reference_nodes_that_are_there() {
     let wrong =
         "digraph t { build [prompt=B]; start -> build -> exit; build -> buidl [condition=\"outcome=fail\"] }";
-    let fault = is_an_error("edge_target_exists", wrong, SOUND);
-    assert!(fault.message.contains("`buidl`"), "{}", fault.message);
-    assert_eq!(fault.help.as_deref(), Some("did you mean `build`?"));
+    let problem = is_an_error("edge_target_exists", wrong, SOUND);
+    assert!(problem.message.contains("`buidl`"), "{}", problem.message);
+    assert_eq!(problem.help.as_deref(), Some("did you mean `build`?"));
 }
 
 #[test]
@@ -112,12 +112,15 @@ fn what_has_errors_cannot_be_run_and_what_has_warnings_can() {
 fn a_diagnostic_has_rule_severity_place_and_message() {
     let text = "digraph t {\n    start -> a -> exit\n    a [prompt=A]\n    orphan [prompt=B]\n    orphan -> exit\n}\n";
     let all = loaded(text);
-    let fault = all.report.errors().next().unwrap();
-    assert_eq!((fault.code, fault.severity), ("reachability", Severity::Error));
-    assert_eq!(fault.node.as_deref(), Some("orphan"));
-    assert!(fault.message.contains("`orphan`"), "{}", fault.message);
+    let problem = all.report.errors().next().unwrap();
     assert_eq!(
-        &text[fault.span.start as usize..fault.span.end as usize],
+        (problem.code, problem.severity),
+        ("reachability", Severity::Error)
+    );
+    assert_eq!(problem.node.as_deref(), Some("orphan"));
+    assert!(problem.message.contains("`orphan`"), "{}", problem.message);
+    assert_eq!(
+        &text[problem.span.start as usize..problem.span.end as usize],
         "orphan"
     );
 }

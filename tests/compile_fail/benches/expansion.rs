@@ -12,7 +12,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use orchestra_codegen::{ReadFault, Reader, expand_pipeline};
+use orchestra_codegen::{ReadError, Reader, expand_pipeline};
 use orchestra_compile_fail_tests::{Package, generate};
 use proc_macro2::Span;
 
@@ -27,7 +27,7 @@ impl Reader for Memory {
         None
     }
 
-    fn read(&self, _: &Path, _: u64) -> Result<Vec<u8>, ReadFault> {
+    fn read(&self, _: &Path, _: u64) -> Result<Vec<u8>, ReadError> {
         Ok(self.0.clone().into_bytes())
     }
 

@@ -131,7 +131,7 @@ impl Package {
             .lines()
             .filter_map(|line| serde_json::from_str::<Value>(line).ok())
             .filter(|value| value["reason"] == "compiler-message" && value["target"]["name"] == *name)
-            .filter_map(|value| Message::of(&value["message"]))
+            .filter_map(|value| Message::parse(&value["message"]))
             .collect();
         let said = Said {
             built: output.status.success(),
@@ -147,7 +147,7 @@ impl Package {
 }
 
 impl Message {
-    fn of(message: &Value) -> Option<Message> {
+    fn parse(message: &Value) -> Option<Message> {
         let spans = message["spans"].as_array()?;
         let primary = spans.iter().find(|span| span["is_primary"] == true)?;
         let number = |key: &str| primary[key].as_u64().unwrap_or_default();

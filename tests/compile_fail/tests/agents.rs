@@ -109,7 +109,7 @@ fn what_is_missing_is_told_at_the_option_that_names_it() {
         "{}",
         template.text
     );
-    let layer = "there is no role `security-reviwer` [prompt_layer_missing]\n  \
+    let layer = "unknown role `security-reviwer` [prompt_layer_missing]\n  \
                  = note: looked for prompts/roles/security-reviwer.yaml\n  = help: did you mean `security-reviewer`?";
     assert_eq!(said.about("security-reviwer").text, layer);
 }

@@ -61,7 +61,7 @@ fn every_lack_is_told_in_one_message_with_its_place() {
     let said = check("lacks", PIPELINE, &format!("{bound}{HANDLERS}"));
     assert!(!said.built);
     let message = said.about("evaluation panicked");
-    for (code, place) in [
+    for (code, dir) in [
         (
             "error[attribute_value]: attribute `strictness` of node `review` is `soft`",
             "src/release.dot:3:43",
@@ -80,7 +80,7 @@ fn every_lack_is_told_in_one_message_with_its_place() {
         ),
     ] {
         assert!(message.text.contains(code), "{code} in\n{}", message.text);
-        assert!(message.text.contains(place), "{place} in\n{}", message.text);
+        assert!(message.text.contains(dir), "{dir} in\n{}", message.text);
     }
     // The error points at the handlers, which are what must change.
     assert_eq!((message.start, message.end), ((2, 51), (2, 65)));
@@ -271,22 +271,22 @@ fn a_malformed_use_is_explained_in_one_sentence_at_its_token() {
     }
     package.write("src/lib.rs", program);
     let said = package.check();
-    let mut faults = Vec::new();
+    let mut problems = Vec::new();
     for (at, (name, text, words, token)) in WRONG.iter().enumerate() {
         let line = at as u64 * 3 + 2;
         let found = said.messages.iter().find(|message| {
             message.text.contains(words) && message.start.0 == line && message.level == "error"
         });
         let Some(message) = found else {
-            faults.push(format!("{name}: nothing says {words:?}"));
+            problems.push(format!("{name}: nothing says {words:?}"));
             continue;
         };
         let (start, end) = (message.start.1 as usize, message.end.1 as usize);
         let pointed = text.get(start - 1..end - 1).unwrap_or_default();
         if pointed != *token {
-            faults.push(format!("{name}: points at `{pointed}`, not at `{token}`"));
+            problems.push(format!("{name}: points at `{pointed}`, not at `{token}`"));
         }
     }
-    assert!(faults.is_empty(), "{faults:#?}\n{}", said.listed());
+    assert!(problems.is_empty(), "{problems:#?}\n{}", said.listed());
     expect("wrong.txt", &said.listed());
 }

@@ -64,7 +64,7 @@ fn the_wrong_token_itself_is_underlined() {
     }
     package.write("src/lib.rs", program);
     let said = package.check();
-    let mut faults = Vec::new();
+    let mut problems = Vec::new();
     for (at, (line, words, token)) in WRONG.iter().enumerate() {
         let wanted = at as u64 * 4 + 2;
         let found = said
@@ -72,7 +72,7 @@ fn the_wrong_token_itself_is_underlined() {
             .iter()
             .find(|message| message.text.contains(words) && message.start.0 == wanted);
         let Some(message) = found else {
-            faults.push(format!("line {wanted}: nothing says {words:?}"));
+            problems.push(format!("line {wanted}: nothing says {words:?}"));
             continue;
         };
         let column = |column: u64| column as usize - 5;
@@ -82,17 +82,17 @@ fn the_wrong_token_itself_is_underlined() {
             .map(|part| part.iter().collect())
             .unwrap_or_default();
         if pointed != *token {
-            faults.push(format!("line {wanted}: `{pointed}` is underlined, not `{token}`"));
+            problems.push(format!("line {wanted}: `{pointed}` is underlined, not `{token}`"));
         }
-        let place = format!("src/lib.rs:{wanted}:");
-        if !message.text.contains(&place) {
-            faults.push(format!(
+        let dir = format!("src/lib.rs:{wanted}:");
+        if !message.text.contains(&dir) {
+            problems.push(format!(
                 "line {wanted}: the text has another place:\n{}",
                 message.text
             ));
         }
     }
-    assert!(faults.is_empty(), "{faults:#?}\n{}", said.listed());
+    assert!(problems.is_empty(), "{problems:#?}\n{}", said.listed());
 }
 
 #[test]

@@ -74,7 +74,7 @@ pub fn use_everything() -> (u32, &'static str) {
         pipelines::release::nodes::Ship::DRY,
     );
     let _: ::core::time::Duration = pipelines::release::nodes::Ship::TIMEOUT;
-    (pipelines::release::NEEDS.nodes.len() as u32, pipelines::release::SOURCE)
+    (pipelines::release::REQUIREMENTS.nodes.len() as u32, pipelines::release::SOURCE)
 }
 "#;
 
@@ -216,9 +216,9 @@ pub fn number() { let _ = a::simulate().outcome(a::Node::Start, [1]); }
     );
     let said = package.check();
     assert!(!said.built);
-    said.about("`b::Node` is no node of this pipeline");
-    said.about("`&str` is no node of this pipeline");
-    said.about("is no outcome of a script");
+    said.about("`b::Node` is not a node of this pipeline");
+    said.about("`&str` is not a node of this pipeline");
+    said.about("is not an outcome of a script");
 }
 
 #[test]

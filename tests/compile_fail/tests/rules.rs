@@ -50,7 +50,7 @@ fn made(wish: &str) -> Vec<u8> {
             format!("digraph many {{\n{}}}\n", nodes.collect::<String>()).into_bytes()
         }
         Some(("size", bytes)) => vec![b' '; bytes.parse().expect("a number")],
-        _ => panic!("`{wish}` is no known way to make a text"),
+        _ => panic!("`{wish}` is not a known way to make a text"),
     }
 }
 
@@ -107,7 +107,7 @@ fn every_rule_speaks_through_the_macro() {
     assert!(!said.built);
     let mut listed = String::new();
     for page in rules() {
-        let (text, place) = bad(page);
+        let (text, dir) = bad(page);
         let path = format!("src/rules/{}.dot:", page.code);
         let code = format!("[{}]", page.code);
         let level = match page.severity {
@@ -135,7 +135,7 @@ fn every_rule_speaks_through_the_macro() {
             page.code,
             message.text
         );
-        if let Some((line, column)) = place {
+        if let Some((line, column)) = dir {
             let text = String::from_utf8_lossy(&text);
             let source = text.lines().nth(line - 1).expect("the line is there");
             let shown: String = source.trim().chars().take(40).collect();

@@ -27,7 +27,7 @@ const PASSING: [&str; 16] = [
     "elapsed",
     "elapsed_ms",
     "elapsed_ns",
-    "epoch",
+    "fencing_token",
     "identity",
     "journal",
     "seq",
@@ -49,7 +49,7 @@ const STOPS: [&str; 8] = [
     "ToolCallCompleted",
 ];
 
-/// What is left of a run, without times, epochs and positions: its checkpoint with the machine's state, its events, its
+/// What is left of a run, without times, fencing tokens and positions: its checkpoint with the machine's state, its events, its
 /// artifacts, the files of its stages, and the same of the runs within it.
 ///
 /// # Errors

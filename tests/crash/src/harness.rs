@@ -18,7 +18,7 @@ use crate::log::{Line, Log, Said};
 ///
 /// # Panics
 /// It cannot be made.
-pub fn place() -> tempfile::TempDir {
+pub fn dir() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").unwrap_or_else(|_| tempfile::tempdir().unwrap())
 }
 
@@ -63,7 +63,7 @@ impl Runner {
     /// Does a job, and waits for its end.
     pub fn run(&self, job: &Job) -> Exit {
         let output = self.command(job).output().unwrap();
-        Exit::of(&output)
+        Exit::from_output(&output)
     }
 
     /// Runs to the end without any harm; gives what is left of each run, and how many changes it took.
@@ -101,13 +101,13 @@ impl Runner {
         output.read_to_end(&mut said).unwrap();
         let mut output = child.wait_with_output().unwrap();
         output.stdout = said;
-        Exit::of(&output)
+        Exit::from_output(&output)
     }
 }
 
 impl Exit {
     /// What became of a process, by what it wrote.
-    pub fn of(output: &std::process::Output) -> Exit {
+    pub fn from_output(output: &std::process::Output) -> Exit {
         use std::os::unix::process::ExitStatusExt;
         if output.status.signal() == Some(9) {
             return Exit::Killed;
@@ -181,7 +181,8 @@ impl Attempt<'_> {
         match said {
             Exit::Said { code: 0, .. } => {}
             // It was killed behind its last word, and is over.
-            Exit::Said { report, .. } if job.process > 0 && report["error"]["code"] == "run_over" => {}
+            Exit::Said { report, .. } if job.process > 0 && report["error"]["code"] == "already_finished" => {
+            }
             other => return Err(format!("the run does not end: {other:?}")),
         }
         let log = Log::read(&job.log);
@@ -208,11 +209,7 @@ fn told(log: &[Line]) -> String {
 ///
 /// # Panics
 /// The work failed; the message names all that did.
-pub fn in_parallel(
-    place: &Path,
-    name: &str,
-    work: impl Fn(u64, &Path) -> Result<bool, String> + Sync,
-) -> u64 {
+pub fn in_parallel(dir: &Path, name: &str, work: impl Fn(u64, &Path) -> Result<bool, String> + Sync) -> u64 {
     let (next, done) = (AtomicU64::new(0), AtomicU64::new(0));
     let failures = Mutex::new(Vec::new());
     let threads = std::thread::available_parallelism().map_or(2, usize::from);
@@ -221,7 +218,7 @@ pub fn in_parallel(
             scope.spawn(|| {
                 loop {
                     let number = next.fetch_add(1, Ordering::SeqCst) + 1;
-                    let runs = place.join(format!("{name}-{number}"));
+                    let runs = dir.join(format!("{name}-{number}"));
                     std::fs::create_dir_all(&runs).unwrap();
                     match work(number, &runs) {
                         Ok(true) => {

@@ -72,7 +72,7 @@ pub enum Begin {
 
 impl Job {
     /// A run of a shape, from its start.
-    pub fn of(graph: Graph, runs: impl Into<PathBuf>) -> Job {
+    pub fn new(graph: Graph, runs: impl Into<PathBuf>) -> Job {
         let runs = runs.into();
         Job {
             graph,
@@ -160,7 +160,7 @@ impl Job {
                 }
             })
             .build()
-            .map_err(|error| Failed::of("build", &error, 1))?;
+            .map_err(|error| Failed::new("build", &error, 1))?;
         let act = Act::new(log, self.pause_after == Some(0));
         let pipeline = match &self.graph {
             Graph::Shape(name) => shape(name).pipeline(),
@@ -193,7 +193,7 @@ impl Job {
             };
             match run {
                 // One of several may have ended before the process was killed.
-                Err(StartError::Over(_)) if self.many > 0 => {}
+                Err(StartError::AlreadyFinished(_)) if self.many > 0 => {}
                 run => runs.push(run?),
             }
         }
@@ -243,7 +243,7 @@ struct Failed {
 }
 
 impl Failed {
-    fn of(code: &'static str, error: &impl ToString, exit: u8) -> Failed {
+    fn new(code: &'static str, error: &impl ToString, exit: u8) -> Failed {
         let message = error.to_string();
         Failed { code, message, exit }
     }
@@ -263,7 +263,7 @@ impl From<StartError> for Failed {
             StartError::Store(error) => exit_of(error),
             _ => 1,
         };
-        Failed::of(error.code(), &error, exit)
+        Failed::new(error.code(), &error, exit)
     }
 }
 
@@ -273,6 +273,6 @@ impl From<RunError> for Failed {
             RunError::Store { source, .. } => exit_of(source),
             _ => 1,
         };
-        Failed::of(error.code(), &error, exit)
+        Failed::new(error.code(), &error, exit)
     }
 }

@@ -1,6 +1,6 @@
 //! The pipelines that are killed.
 
-use orchestra_graph::{LoadOptions, Pipeline, ReadFault, Source, load};
+use orchestra_graph::{LoadOptions, Pipeline, ReadError, Source, load};
 
 /// A pipeline, and those that its stages run, by the names of their files.
 #[derive(Clone, Copy, Debug)]
@@ -275,7 +275,7 @@ pub fn pipeline(text: &str, children: &[(impl AsRef<str>, impl AsRef<str>)]) -> 
     let read = |path: &str, _: u64| {
         let mut found = children.iter().filter(|(name, _)| name.as_ref() == path);
         let found = found.next().map(|(_, text)| text.as_ref().as_bytes().to_vec());
-        found.ok_or(ReadFault::Missing)
+        found.ok_or(ReadError::Missing)
     };
     let options = LoadOptions {
         children: Some(&read),

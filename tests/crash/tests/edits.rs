@@ -9,7 +9,7 @@ use std::path::Path;
 
 use orchestra_crash_tests::compare::{differences, remains};
 use orchestra_crash_tests::files::{Blow, Strike};
-use orchestra_crash_tests::harness::{Attempt, Exit, Runner, in_parallel, place};
+use orchestra_crash_tests::harness::{Attempt, Exit, Runner, dir, in_parallel};
 use orchestra_crash_tests::job::{Begin, Graph, Job};
 use orchestra_crash_tests::log::{Log, Said};
 use orchestra_engine::RunFolder;
@@ -359,7 +359,7 @@ impl Edit {
     fn paused(&self, runner: &Runner, runs: &Path) -> Job {
         let job = Job {
             pause_after: Some(self.behind),
-            ..Job::of(self.graph(false), runs)
+            ..Job::new(self.graph(false), runs)
         };
         let Exit::Said { report, code: 0 } = runner.run(&job) else {
             panic!("{}: it does not pause", self.name)
@@ -420,7 +420,7 @@ fn done_twice(job: &Job) -> Vec<String> {
 
 #[test]
 fn each_kind_of_edit_has_its_verdict() {
-    let (place, runner) = (place(), Runner::new(env!("CARGO_BIN_EXE_orchestra-crash-runner")));
+    let (dir, runner) = (dir(), Runner::new(env!("CARGO_BIN_EXE_orchestra-crash-runner")));
     let mut told = String::from(
         "# Edits of a pipeline whose run goes on\n\n\
          Written by `UPDATE=1 cargo test -p orchestra-crash-tests --test edits`, and held to what the engine does.\n\
@@ -429,7 +429,7 @@ fn each_kind_of_edit_has_its_verdict() {
     );
     let mut wrong = Vec::new();
     for (number, edit) in EDITS.iter().enumerate() {
-        let runs = place.path().join(number.to_string());
+        let runs = dir.path().join(number.to_string());
         std::fs::create_dir_all(&runs).unwrap();
         let paused = edit.paused(&runner, &runs);
         write!(told, "\n## {}. {}\n\n", number + 1, edit.name).unwrap();
@@ -494,16 +494,16 @@ fn each_kind_of_edit_has_its_verdict() {
 
 #[test]
 fn a_process_that_is_killed_while_it_accepts_a_change_leaves_a_run_that_goes_on() {
-    let (place, runner) = (place(), Runner::new(env!("CARGO_BIN_EXE_orchestra-crash-runner")));
+    let (dir, runner) = (dir(), Runner::new(env!("CARGO_BIN_EXE_orchestra-crash-runner")));
     let edit = EDITS
         .iter()
         .find(|edit| edit.name == "A new stage ahead")
         .unwrap();
-    let whole = edit.paused(&runner, &place.path().join("whole"));
+    let whole = edit.paused(&runner, &dir.path().join("whole"));
     report(runner.run(&edit.edited(&whole, Begin::Accept)));
     let expected = remains(&whole.folder(), true).unwrap();
-    let paused = edit.paused(&runner, &place.path().join("paused"));
-    let kills = in_parallel(place.path(), "accept", |number, runs| {
+    let paused = edit.paused(&runner, &dir.path().join("paused"));
+    let kills = in_parallel(dir.path(), "accept", |number, runs| {
         let copied = std::process::Command::new("cp")
             .args([
                 "-a",
@@ -525,14 +525,15 @@ fn a_process_that_is_killed_while_it_accepts_a_change_leaves_a_run_that_goes_on(
         let killed = runner.run(&job) == Exit::Killed;
         if killed {
             let last = report(runner.run(&job.next(Begin::Accept)));
-            if last["error"]["code"] != "run_over" {
+            if last["error"]["code"] != "already_finished" {
                 end(&last).map_err(|error| format!("{error:?}"))?;
             }
         }
         let left = remains(&job.folder(), true)?;
-        match left == expected {
-            true => Ok(killed),
-            false => Err(differences(&left, &expected).join("\n  ")),
+        if left == expected {
+            Ok(killed)
+        } else {
+            Err(differences(&left, &expected).join("\n  "))
         }
     });
     println!("{kills} kills");
@@ -541,23 +542,23 @@ fn a_process_that_is_killed_while_it_accepts_a_change_leaves_a_run_that_goes_on(
 
 #[test]
 fn a_run_that_was_killed_goes_on_in_a_changed_pipeline() {
-    let (place, runner) = (place(), Runner::new(env!("CARGO_BIN_EXE_orchestra-crash-runner")));
+    let (dir, runner) = (dir(), Runner::new(env!("CARGO_BIN_EXE_orchestra-crash-runner")));
     let edit = EDITS
         .iter()
         .find(|edit| edit.name == "The label of a stage ahead")
         .unwrap();
     let graph = edit.graph(true);
-    let (expected, changes) = runner.whole(&Job::of(graph, place.path().join("whole")), true);
+    let (expected, changes) = runner.whole(&Job::new(graph, dir.path().join("whole")), true);
     let attempt = Attempt {
         runner: &runner,
         expected: &expected,
         at_once: 1,
         in_order: true,
     };
-    let kills = in_parallel(place.path(), "killed", |at, runs| {
+    let kills = in_parallel(dir.path(), "killed", |at, runs| {
         let job = Job {
             strike: Some(Strike { at, blow: Blow::Half }),
-            ..Job::of(edit.graph(false), runs)
+            ..Job::new(edit.graph(false), runs)
         };
         let killed = runner.run(&job) == Exit::Killed;
         if killed && RunFolder::is_one(job.folder()) {
@@ -572,12 +573,12 @@ fn a_run_that_was_killed_goes_on_in_a_changed_pipeline() {
 
 #[test]
 fn a_run_that_is_over_is_not_touched_by_a_change() {
-    let (place, runner) = (place(), Runner::new(env!("CARGO_BIN_EXE_orchestra-crash-runner")));
+    let (dir, runner) = (dir(), Runner::new(env!("CARGO_BIN_EXE_orchestra-crash-runner")));
     let edit = EDITS
         .iter()
         .find(|edit| edit.name == "A new stage ahead")
         .unwrap();
-    let job = Job::of(edit.graph(false), place.path().join("runs"));
+    let job = Job::new(edit.graph(false), dir.path().join("runs"));
     end(&report(runner.run(&job))).unwrap();
     let kept = |name: &str| std::fs::read(job.folder().join(name)).unwrap();
     let before = [
@@ -589,7 +590,7 @@ fn a_run_that_is_over_is_not_touched_by_a_change() {
     .map(kept);
     for begin in [Begin::GoOn, Begin::Accept] {
         let said = report(runner.run(&edit.edited(&job, begin)));
-        assert_eq!(end(&said).unwrap_err().0, "run_over", "{begin:?}");
+        assert_eq!(end(&said).unwrap_err().0, "already_finished", "{begin:?}");
         let after = [
             "manifest.json",
             "journal.jsonl",

@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use orchestra_crash_tests::files::{Blow, Strike};
-use orchestra_crash_tests::harness::{Attempt, Runner, in_parallel, place};
+use orchestra_crash_tests::harness::{Attempt, Runner, dir, in_parallel};
 use orchestra_crash_tests::job::{Graph, Job};
 use orchestra_crash_tests::shapes::shape;
 use orchestra_engine::Durability;
@@ -27,16 +27,16 @@ enum Way {
 
 /// Kills a shape until a run ends unharmed.
 fn killed(name: &str, many: u32, durability: Durability, way: Way) {
-    let place = place();
+    let dir = dir();
     let runner = runner();
     let shape = shape(name);
     let job = |runs: &Path| Job {
         durability,
         many,
-        ..Job::of(Graph::Shape(name.to_owned()), runs)
+        ..Job::new(Graph::Shape(name.to_owned()), runs)
     };
     let in_order = shape.at_once == 1;
-    let (expected, changes) = runner.whole(&job(&place.path().join("whole")), in_order);
+    let (expected, changes) = runner.whole(&job(&dir.path().join("whole")), in_order);
     let attempt = Attempt {
         runner: &runner,
         expected: &expected,
@@ -44,7 +44,7 @@ fn killed(name: &str, many: u32, durability: Durability, way: Way) {
         in_order,
     };
     let half = |at| Strike { at, blow: Blow::Half };
-    let kills = in_parallel(place.path(), name, |number, runs| {
+    let kills = in_parallel(dir.path(), name, |number, runs| {
         let strikes = match way {
             Way::Each if number % 2 == 1 => vec![Strike {
                 at: number.div_ceil(2),

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use orchestra_crash_tests::compare::{differences, remains};
-use orchestra_crash_tests::harness::{in_parallel, place};
+use orchestra_crash_tests::harness::{dir, in_parallel};
 use orchestra_engine::{
     Canceller, Disk, Durability, Engine, EventKind, RunFolder, RunResult, SharedPipeline, Timestamp,
 };
@@ -76,12 +76,11 @@ impl Job {
                 })
                 .build()
                 .unwrap();
-            let run = match self.goes_on {
-                true => engine.resume_loaded(&self.folder, pipeline, ()).await,
-                false => {
-                    let start = engine.start_loaded(pipeline, ()).run_dir(&self.folder);
-                    start.run_id("example").seed(7).await
-                }
+            let run = if self.goes_on {
+                engine.resume_loaded(&self.folder, pipeline, ()).await
+            } else {
+                let start = engine.start_loaded(pipeline, ()).run_dir(&self.folder);
+                start.run_id("example").seed(7).await
             };
             let run = run.unwrap();
             let _ = pausing.set(run.canceller());
@@ -112,10 +111,10 @@ fn a_process_of_this_test() {
 }
 
 /// Stops a run behind each of its stages; gives how often.
-fn stopped_behind_each_stage(place: &Path, whole: &Job, name: &str) -> u64 {
+fn stopped_behind_each_stage(dir: &Path, whole: &Job, name: &str) -> u64 {
     whole.elsewhere();
     let expected = remains(&whole.folder, false).unwrap();
-    in_parallel(place, name, |stages, folder| {
+    in_parallel(dir, name, |stages, folder| {
         let first = Job {
             folder: folder.join("run"),
             pause_after: Some(stages),
@@ -123,9 +122,10 @@ fn stopped_behind_each_stage(place: &Path, whole: &Job, name: &str) -> u64 {
         };
         let status = first.elsewhere();
         if status != "paused" {
-            return match expected["checkpoint"]["status"] == status {
-                true => Ok(false),
-                false => Err(format!("it ends as {status}")),
+            return if expected["checkpoint"]["status"] == status {
+                Ok(false)
+            } else {
+                Err(format!("it ends as {status}"))
             };
         }
         let paused = RunFolder::open(&first.folder)
@@ -141,16 +141,17 @@ fn stopped_behind_each_stage(place: &Path, whole: &Job, name: &str) -> u64 {
         };
         second.elsewhere();
         let left = remains(&first.folder, false)?;
-        match left == expected {
-            true => Ok(true),
-            false => Err(differences(&left, &expected).join("\n  ")),
+        if left == expected {
+            Ok(true)
+        } else {
+            Err(differences(&left, &expected).join("\n  "))
         }
     })
 }
 
 #[test]
 fn every_example_goes_on_in_a_new_process_behind_each_of_its_stages() {
-    let place = place();
+    let dir = dir();
     let mut stops = 0;
     for pipeline in pipelines() {
         for script in &pipeline.scripts {
@@ -162,7 +163,7 @@ fn every_example_goes_on_in_a_new_process_behind_each_of_its_stages() {
             let whole = Job {
                 pipeline: pipeline.file.clone(),
                 script: script.clone(),
-                folder: place.path().join(&name),
+                folder: dir.path().join(&name),
                 // Runs that share their syncs wait for a thread, of which the clock that skips the waiting knows nothing.
                 durability: match pipeline.name.as_str() {
                     "supervisor" => Durability::Process,
@@ -172,7 +173,7 @@ fn every_example_goes_on_in_a_new_process_behind_each_of_its_stages() {
                 pause_after: None,
                 time: FakeClock::BEGINNING,
             };
-            let stopped = stopped_behind_each_stage(place.path(), &whole, &name);
+            let stopped = stopped_behind_each_stage(dir.path(), &whole, &name);
             assert!(stopped > 0, "{name}");
             stops += stopped;
         }
@@ -183,7 +184,7 @@ fn every_example_goes_on_in_a_new_process_behind_each_of_its_stages() {
 
 #[test]
 fn at_every_level_of_durability_a_run_goes_on_from_a_pause() {
-    let place = place();
+    let dir = dir();
     for pipeline in pipelines()
         .iter()
         .filter(|pipeline| pipeline.name == "parallel_review")
@@ -193,13 +194,13 @@ fn at_every_level_of_durability_a_run_goes_on_from_a_pause() {
             let whole = Job {
                 pipeline: pipeline.file.clone(),
                 script: pipeline.scripts[0].clone(),
-                folder: place.path().join(&name),
+                folder: dir.path().join(&name),
                 durability,
                 goes_on: false,
                 pause_after: None,
                 time: FakeClock::BEGINNING,
             };
-            assert!(stopped_behind_each_stage(place.path(), &whole, &name) > 5);
+            assert!(stopped_behind_each_stage(dir.path(), &whole, &name) > 5);
         }
     }
 }

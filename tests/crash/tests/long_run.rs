@@ -76,7 +76,7 @@ fn the_run_in_a_process_of_its_own() {
         STAGES.div_ceil(3)
     );
     let loaded = load(Source::new("long.dot", &text), &LoadOptions::default());
-    let place = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
     let count = AtomicU64::new(0);
     let seen: Arc<Mutex<Vec<(u64, u64, usize)>>> = Arc::default();
     let list = seen.clone();
@@ -98,7 +98,7 @@ fn the_run_in_a_process_of_its_own() {
         .enable_all()
         .build()
         .unwrap();
-    let folder = place.path().join("run");
+    let folder = dir.path().join("run");
     let result = runtime.block_on(async {
         let run = engine
             .start_loaded(loaded.pipeline().unwrap(), Turn)

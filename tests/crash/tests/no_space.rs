@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 
 use orchestra_crash_tests::compare::{promises, readable};
 use orchestra_crash_tests::files::{Blow, Strike};
-use orchestra_crash_tests::harness::{Attempt, Exit, Runner, in_parallel, place};
+use orchestra_crash_tests::harness::{Attempt, Exit, Runner, dir, in_parallel};
 use orchestra_crash_tests::job::{Begin, Graph, Job};
 use orchestra_crash_tests::log::Log;
 use orchestra_crash_tests::shapes::shape;
@@ -19,13 +19,13 @@ fn runner() -> Runner {
 }
 
 fn of_shape(name: &str, runs: &Path) -> Job {
-    Job::of(Graph::Shape(name.to_owned()), runs)
+    Job::new(Graph::Shape(name.to_owned()), runs)
 }
 
 /// Runs a shape to its end; gives what is left.
-fn expected(name: &str, place: &Path) -> (Vec<Value>, u64) {
+fn expected(name: &str, dir: &Path) -> (Vec<Value>, u64) {
     let in_order = shape(name).at_once == 1;
-    runner().whole(&of_shape(name, &place.join(format!("{name}-whole"))), in_order)
+    runner().whole(&of_shape(name, &dir.join(format!("{name}-whole"))), in_order)
 }
 
 /// What the error of a process is; `None` where it succeeded.
@@ -41,15 +41,15 @@ fn error(exit: &Exit) -> Option<&Value> {
 
 /// Lets a call fail in a run that has a checkpoint, and goes on with it.
 fn fails(name: &str, blow: Blow) {
-    let (place, runner, shape) = (place(), runner(), shape(name));
-    let (expected, changes) = expected(name, place.path());
+    let (dir, runner, shape) = (dir(), runner(), shape(name));
+    let (expected, changes) = expected(name, dir.path());
     let attempt = Attempt {
         runner: &runner,
         expected: &expected,
         at_once: shape.at_once,
         in_order: shape.at_once == 1,
     };
-    let failures = in_parallel(place.path(), name, |at, runs| {
+    let failures = in_parallel(dir.path(), name, |at, runs| {
         let first = Job {
             pause_after: Some(3),
             ..of_shape(name, runs)
@@ -123,15 +123,15 @@ fn a_single_call_that_fails_when_half_is_written() {
 
 #[test]
 fn a_disk_that_breaks_before_a_run_is_accepted_leaves_none() {
-    let (place, runner) = (place(), runner());
-    let (expected, _) = expected("chain", place.path());
+    let (dir, runner) = (dir(), runner());
+    let (expected, _) = expected("chain", dir.path());
     let attempt = Attempt {
         runner: &runner,
         expected: &expected,
         at_once: 1,
         in_order: true,
     };
-    let failures = in_parallel(place.path(), "new", |at, runs| {
+    let failures = in_parallel(dir.path(), "new", |at, runs| {
         let job = Job {
             strike: Some(Strike {
                 at,
@@ -158,15 +158,15 @@ fn a_disk_that_breaks_before_a_run_is_accepted_leaves_none() {
 
 #[test]
 fn a_file_that_may_not_grow_any_more() {
-    let (place, runner) = (place(), runner());
-    let (expected, _) = expected("bulky", place.path());
+    let (dir, runner) = (dir(), runner());
+    let (expected, _) = expected("bulky", dir.path());
     let attempt = Attempt {
         runner: &runner,
         expected: &expected,
         at_once: 1,
         in_order: true,
     };
-    let failures = in_parallel(place.path(), "limit", |number, runs| {
+    let failures = in_parallel(dir.path(), "limit", |number, runs| {
         let job = of_shape("bulky", runs);
         let mut command = Command::new("sh");
         // In blocks of 512 bytes. Without the trap the system would end the process.
@@ -174,7 +174,7 @@ fn a_file_that_may_not_grow_any_more() {
         let plain = runner.command(&job);
         command.args(["-c", script, "sh", &(6 * number).to_string()]);
         command.arg(plain.get_program()).args(plain.get_args());
-        let said = Exit::of(&command.output().unwrap());
+        let said = Exit::from_output(&command.output().unwrap());
         let Some(error) = error(&said) else {
             attempt.ended(&job, &said)?;
             return Ok(false);
@@ -269,8 +269,8 @@ fn full_and_not(
 
 #[test]
 fn a_disk_that_is_full() {
-    let place = place();
-    let (expected, _) = expected("bulky", place.path());
+    let dir = dir();
+    let (expected, _) = expected("bulky", dir.path());
     let script = r#"
         mount -t tmpfs -o size="$3" none "$1"
         mkdir "$1/runs"
@@ -283,8 +283,8 @@ fn a_disk_that_is_full() {
     let sizes = ["40k", "64k", "80k", "100k", "120k", "140k"];
     for size in sizes {
         let first = Job {
-            log: place.path().join(format!("{size}.log")),
-            ..of_shape("bulky", &place.path().join(size).join("runs"))
+            log: dir.path().join(format!("{size}.log")),
+            ..of_shape("bulky", &dir.path().join(size).join("runs"))
         };
         let second = first.next(Begin::GoOn);
         failures += usize::from(full_and_not(
@@ -301,8 +301,8 @@ fn a_disk_that_is_full() {
 
 #[test]
 fn a_run_folder_that_may_not_be_written() {
-    let place = place();
-    let (expected, _) = expected("bulky", place.path());
+    let dir = dir();
+    let (expected, _) = expected("bulky", dir.path());
     let script = r#"
         mount -t tmpfs none "$1"
         cp -a "$1.before" "$1/runs"
@@ -314,12 +314,12 @@ fn a_run_folder_that_may_not_be_written() {
     "#;
     let before = Job {
         pause_after: Some(3),
-        log: place.path().join("paused.log"),
-        ..of_shape("bulky", &place.path().join("read-only.before"))
+        log: dir.path().join("paused.log"),
+        ..of_shape("bulky", &dir.path().join("read-only.before"))
     };
     assert_eq!(error(&runner().run(&before)), None);
     let first = Job {
-        runs: place.path().join("read-only").join("runs"),
+        runs: dir.path().join("read-only").join("runs"),
         ..before.next(Begin::GoOn)
     };
     let second = first.next(Begin::GoOn);

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use orchestra_crash_tests::compare::remains;
 use orchestra_crash_tests::files::{Blow, Strike};
-use orchestra_crash_tests::harness::{Exit, Runner, in_parallel, place};
+use orchestra_crash_tests::harness::{Exit, Runner, dir, in_parallel};
 use orchestra_crash_tests::job::{Begin, Graph, Job};
 use orchestra_crash_tests::shapes::shape;
 use orchestra_engine::RunFolder;
@@ -39,10 +39,10 @@ fn refusal(exit: &Exit) -> (&str, &str) {
 
 #[test]
 fn of_eight_processes_that_go_on_with_a_run_one_owns_it_and_the_others_name_it() {
-    let (place, runner) = (place(), runner());
+    let (dir, runner) = (dir(), runner());
     let start = Job {
         pause_after: Some(0),
-        ..Job::of(Graph::Shape("waiting".to_owned()), place.path().join("runs"))
+        ..Job::new(Graph::Shape("waiting".to_owned()), dir.path().join("runs"))
     };
     let Exit::Said { report, code: 0 } = runner.run(&start) else {
         panic!("it pauses as soon as it can")
@@ -77,7 +77,7 @@ fn of_eight_processes_that_go_on_with_a_run_one_owns_it_and_the_others_name_it()
             let sender = sender.clone();
             std::thread::spawn(move || {
                 let pid = racer.id();
-                let _ = sender.send((pid, Exit::of(&racer.wait_with_output().unwrap())));
+                let _ = sender.send((pid, Exit::from_output(&racer.wait_with_output().unwrap())));
             });
         }
         // The owner holds the run until the others are gone.
@@ -97,7 +97,7 @@ fn of_eight_processes_that_go_on_with_a_run_one_owns_it_and_the_others_name_it()
         }
         let run = RunFolder::open(start.folder()).unwrap();
         let known = run.owner().unwrap().unwrap();
-        assert_eq!((known.pid, known.epoch), (*owner, u64::from(round) + 1));
+        assert_eq!((known.pid, known.fencing_token), (*owner, u64::from(round) + 1));
         drop(line);
         let (_, exit) = receiver.recv_timeout(Duration::from_secs(60)).unwrap();
         let Exit::Said { report, code: 0 } = &exit else {
@@ -110,7 +110,7 @@ fn of_eight_processes_that_go_on_with_a_run_one_owns_it_and_the_others_name_it()
         panic!("it goes on")
     };
     assert_eq!(report["ended"]["status"], "success");
-    let fresh = Job::of(Graph::Shape("waiting".to_owned()), place.path().join("fresh"));
+    let fresh = Job::new(Graph::Shape("waiting".to_owned()), dir.path().join("fresh"));
     let (expected, _) = runner.whole(&fresh, true);
     assert_eq!(remains(&start.folder(), true).unwrap(), expected[0]);
 }
@@ -159,8 +159,8 @@ fn has_stopped(child: &Child) -> bool {
 
 #[test]
 fn a_frozen_owner_that_thaws_in_the_middle_of_a_stage_writes_nothing() {
-    let (place, runner) = (place(), runner());
-    let job = Job::of(Graph::Shape("waiting".to_owned()), place.path().join("runs"));
+    let (dir, runner) = (dir(), runner());
+    let job = Job::new(Graph::Shape("waiting".to_owned()), dir.path().join("runs"));
     let (input, line) = std::io::pipe().unwrap();
     let mut frozen = runner.command(&job).stdin(input).spawn().unwrap();
     frozen.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
@@ -180,34 +180,34 @@ fn a_frozen_owner_that_thaws_in_the_middle_of_a_stage_writes_nothing() {
 
     drop(line);
     kill_process(pid(&frozen), Signal::CONT).unwrap();
-    let exit = Exit::of(&frozen.wait_with_output().unwrap());
+    let exit = Exit::from_output(&frozen.wait_with_output().unwrap());
     let (code, message) = refusal(&exit);
     assert_eq!(code, "store_ownership_lost", "{message}");
     assert!(message.contains("this process writes nothing more"), "{message}");
     assert_eq!(changed(&before, &contents(&job.folder())), Vec::<String>::new());
-    let fresh = Job::of(Graph::Shape("waiting".to_owned()), place.path().join("fresh"));
+    let fresh = Job::new(Graph::Shape("waiting".to_owned()), dir.path().join("fresh"));
     let (expected, _) = runner.whole(&fresh, true);
     assert_eq!(remains(&job.folder(), true).unwrap(), expected[0]);
 }
 
 /// Freezes the owner of a shape at every change, and lets it go on when the run was taken from it.
 fn frozen_at_every_step(name: &str) {
-    let (place, runner) = (place(), runner());
+    let (dir, runner) = (dir(), runner());
     let graph = || Graph::Shape(name.to_owned());
     let in_order = shape(name).at_once == 1;
-    let (expected, changes) = runner.whole(&Job::of(graph(), place.path().join("whole")), in_order);
+    let (expected, changes) = runner.whole(&Job::new(graph(), dir.path().join("whole")), in_order);
     let calls = AtomicU64::new(0);
-    let frozen = in_parallel(place.path(), "frozen", |at, runs| {
+    let frozen = in_parallel(dir.path(), "frozen", |at, runs| {
         let job = Job {
             strike: Some(Strike {
                 at,
                 blow: Blow::Stops,
             }),
-            ..Job::of(graph(), runs)
+            ..Job::new(graph(), runs)
         };
         let mut frozen = runner.command(&job).spawn().unwrap();
         if !has_stopped(&frozen) {
-            let exit = Exit::of(&frozen.wait_with_output().unwrap());
+            let exit = Exit::from_output(&frozen.wait_with_output().unwrap());
             // How many changes there are depends on what shares a sync, so each run is held to its own number.
             return match &exit {
                 Exit::Said { code: 0, report } if report["changes"].as_u64() < Some(at) => Ok(false),
@@ -220,7 +220,7 @@ fn frozen_at_every_step(name: &str) {
             let exit = runner.run(&job.next(Begin::TakeOver));
             // It may have frozen behind its last word.
             let is_over = matches!(&exit, Exit::Said { report, .. }
-                if report["ended"]["status"] == "success" || report["error"]["code"] == "run_over");
+                if report["ended"]["status"] == "success" || report["error"]["code"] == "already_finished");
             if !is_over {
                 kill_process(pid(&frozen), Signal::KILL).unwrap();
                 frozen.wait().unwrap();
@@ -229,7 +229,7 @@ fn frozen_at_every_step(name: &str) {
             before = contents(&job.folder());
         }
         kill_process(pid(&frozen), Signal::CONT).unwrap();
-        let exit = Exit::of(&frozen.wait_with_output().unwrap());
+        let exit = Exit::from_output(&frozen.wait_with_output().unwrap());
         if !is_one {
             // Nobody could take over what was not there yet.
             return matches!(exit, Exit::Said { code: 0, .. })
@@ -253,9 +253,10 @@ fn frozen_at_every_step(name: &str) {
             Exit::Said { code: 0, report } if Some(at + 4) > report["changes"].as_u64() => {}
             other => return Err(format!("{other:?}")),
         }
-        match remains(&job.folder(), in_order)? == expected[0] {
-            true => Ok(true),
-            false => Err("the end differs".to_owned()),
+        if remains(&job.folder(), in_order)? == expected[0] {
+            Ok(true)
+        } else {
+            Err("the end differs".to_owned())
         }
     });
     let calls = calls.into_inner();

@@ -6,7 +6,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use orchestra_crash_tests::harness::{Attempt, Exit, Runner, in_parallel, place};
+use orchestra_crash_tests::harness::{Attempt, Exit, Runner, dir, in_parallel};
 use orchestra_crash_tests::job::{Graph, Job};
 use orchestra_crash_tests::shapes::shape;
 
@@ -31,10 +31,10 @@ fn a_run_that_is_killed_at_any_time_comes_to_the_same_end() {
         number("ORCHESTRA_SEED", 20_261_121),
     );
     let runner = Runner::new(env!("CARGO_BIN_EXE_orchestra-crash-runner"));
-    let (place, shape) = (place(), shape("long"));
+    let (dir, shape) = (dir(), shape("long"));
     assert_eq!(shape.pipeline().nodes.len(), 30);
     let graph = || Graph::Shape("long".to_owned());
-    let (expected, changes) = runner.whole(&Job::of(graph(), place.path().join("whole")), false);
+    let (expected, changes) = runner.whole(&Job::new(graph(), dir.path().join("whole")), false);
     let attempt = Attempt {
         runner: &runner,
         expected: &expected,
@@ -42,14 +42,14 @@ fn a_run_that_is_killed_at_any_time_comes_to_the_same_end() {
         in_order: false,
     };
     let kills = AtomicU64::new(0);
-    let runs = in_parallel(place.path(), "random", |run, runs| {
+    let runs = in_parallel(dir.path(), "random", |run, runs| {
         if kills.load(Ordering::SeqCst) >= wanted {
             return Ok(false);
         }
         let mut seed = seed ^ run.wrapping_mul(0x0100_0000_01b3);
         let mut job = Job {
             tells: true,
-            ..Job::of(graph(), runs)
+            ..Job::new(graph(), runs)
         };
         // A process that is killed early gets less far, so the run comes to its end only by luck, or at last.
         for _ in 0..next(&mut seed) % 6 {

@@ -54,7 +54,7 @@ fn every_example_is_a_member_and_says_how_it_is_run() {
         let name = example.file_name().unwrap().to_str().unwrap();
         assert!(
             manifest.contains(&format!("\"examples/{name}\"")),
-            "`{name}` is no member"
+            "`{name}` is not a member"
         );
         let program = std::fs::read_to_string(example.join("main.rs")).unwrap();
         let said = program.lines().take_while(|line| line.starts_with("//!"));

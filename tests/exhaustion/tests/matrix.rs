@@ -20,15 +20,15 @@ use support::{CALLS, Call, Done, Project, RUN, open_to_all, template, until, unt
 const MATRIX: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/MATRIX.md");
 
 /// What the program needs beside the limit.
-struct Place {
+struct Scratch {
     folder: tempfile::TempDir,
     program: PathBuf,
     template: PathBuf,
     _model: ModelServer,
 }
 
-impl Place {
-    fn new() -> Place {
+impl Scratch {
+    fn new() -> Scratch {
         let folder = tempfile::tempdir().unwrap();
         open_to_all(folder.path());
         // Where another user can start it.
@@ -38,7 +38,7 @@ impl Place {
         model.respond_with(|_| Answer::text("Something."));
         let made = folder.path().join("template");
         template(&made, &model.base(Wire::Anthropic));
-        Place {
+        Scratch {
             template: made,
             program,
             folder,
@@ -162,7 +162,7 @@ fn each_limit_at_each_moment_is_a_typed_failure_of_a_run_that_goes_on() {
         "`UPDATE=1` needs `ORCHESTRA_EXHAUSTION=all`, which tries every value"
     );
     let only = std::env::var("ORCHESTRA_EXHAUSTION_ONLY").ok();
-    let place = Place::new();
+    let scratch = Scratch::new();
     let (mut cases, missing) = cases(all);
     cases.retain(|(call, limit)| {
         let name = format!("{:?}-{call:?}-{}", limit.kind, limit.value);
@@ -177,7 +177,7 @@ fn each_limit_at_each_moment_is_a_typed_failure_of_a_run_that_goes_on() {
         for _ in 0..std::thread::available_parallelism().map_or(2, usize::from) {
             scope.spawn(|| {
                 while let Some((call, limit)) = cases.get(next.fetch_add(1, Ordering::SeqCst)) {
-                    match place.try_out(*call, *limit) {
+                    match scratch.try_out(*call, *limit) {
                         Ok(Some((moment, code))) => {
                             let mut cells = cells.lock().unwrap();
                             cells.entry((limit.kind.name(), moment)).or_default().insert(code);

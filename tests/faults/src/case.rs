@@ -45,7 +45,7 @@ pub struct Case {
     /// How many stages may be in flight at once.
     pub at_once: usize,
     /// The places of branches among the edges of their fan-outs.
-    places: BTreeMap<(String, String), usize>,
+    dirs: BTreeMap<(String, String), usize>,
 }
 
 /// What becomes of a command.
@@ -102,11 +102,11 @@ impl Case {
         }
         let is_certain = graph.joins.is_empty() || is_certain(&graph, &script, &expected);
         let edges = (0..pipeline.edges.len()).map(|at| EdgeIndex(at as u32));
-        let mut places = BTreeMap::new();
+        let mut dirs = BTreeMap::new();
         for edge in edges {
             let from = pipeline.stage(pipeline.edge(edge).from);
-            let place = from.edges().position(|(at, _)| at == edge).unwrap_or_default();
-            places.insert((from.id().to_owned(), branch_id(&pipeline, edge)), place);
+            let dir = from.edges().position(|(at, _)| at == edge).unwrap_or_default();
+            dirs.insert((from.id().to_owned(), branch_id(&pipeline, edge)), dir);
         }
         Some(Case {
             at_once: if graph.joins.is_empty() { 1 } else { usize::MAX },
@@ -118,7 +118,7 @@ impl Case {
             models,
             expected,
             is_certain,
-            places,
+            dirs,
         })
     }
 
@@ -132,7 +132,7 @@ impl Case {
     pub fn call(&self, key: &str) -> Call {
         call_of(key, |block, branch| {
             let name = (block.to_owned(), branch.to_owned());
-            self.places.get(&name).copied().unwrap_or_default()
+            self.dirs.get(&name).copied().unwrap_or_default()
         })
     }
 }
@@ -217,7 +217,7 @@ fn prepare(
     for (node, outcomes) in &mut script.outcomes {
         for said in outcomes {
             said.updates.retain(|key, _| {
-                KeyOwner::of(key).is_none()
+                KeyOwner::of_key(key).is_none()
                     || key.starts_with("tool.") && tools.contains_key(node)
                     || key == "last_response" && models.contains_key(node)
             });

@@ -131,11 +131,13 @@ fn as_expected(case: &Case, checkpoint: &Checkpoint, result: Option<&RunResult>)
     differ("the restarts", &checkpoint.restarts, &expected.restarts)?;
     // What a fan-in says of its choice is the engine's, and which branch a block names as its failure's is a matter of
     // time.
-    let notes =
-        |node: &str, notes: Option<&str>| match case.is_fan_in(node) || case.graph.joins.contains_key(node) {
-            true => String::new(),
-            false => notes.unwrap_or_default().to_owned(),
-        };
+    let notes = |node: &str, notes: Option<&str>| {
+        if case.is_fan_in(node) || case.graph.joins.contains_key(node) {
+            String::new()
+        } else {
+            notes.unwrap_or_default().to_owned()
+        }
+    };
     let outcomes: BTreeMap<&String, (&str, String)> = checkpoint
         .node_outcomes
         .iter()

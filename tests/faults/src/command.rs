@@ -102,13 +102,12 @@ pub fn main() -> ExitCode {
         summary.failed.len(),
         begun.elapsed().as_secs_f64()
     );
-    match summary.failed.is_empty() {
-        true => ExitCode::SUCCESS,
-        false => {
-            let seeds: Vec<String> = summary.failed.iter().map(u64::to_string).collect();
-            println!("failed: {}", seeds.join(" "));
-            ExitCode::FAILURE
-        }
+    if summary.failed.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        let seeds: Vec<String> = summary.failed.iter().map(u64::to_string).collect();
+        println!("failed: {}", seeds.join(" "));
+        ExitCode::FAILURE
     }
 }
 
@@ -139,7 +138,7 @@ pub fn simulate_all(
         for present in &present {
             let (next, done, running, summary) = (&next, &done, &running, &summary);
             scope.spawn(move || {
-                let place = scratch();
+                let dir = scratch();
                 loop {
                     let number = next.fetch_add(1, Ordering::SeqCst);
                     if number >= seeds {
@@ -147,7 +146,7 @@ pub fn simulate_all(
                     }
                     let seed = first.wrapping_add(number);
                     *lock(present) = Some((seed, Instant::now()));
-                    let report = contained(seed, place.path().to_owned());
+                    let report = contained(seed, dir.path().to_owned());
                     let mut summary = lock(summary);
                     for (what, count) in &report.counts {
                         *summary.counts.entry(what).or_default() += count;
@@ -183,9 +182,10 @@ pub fn simulate_all(
 /// A folder in memory, where the system has such.
 pub fn scratch() -> tempfile::TempDir {
     let memory = std::path::Path::new("/dev/shm");
-    let made = match memory.is_dir() {
-        true => tempfile::tempdir_in(memory),
-        false => tempfile::tempdir(),
+    let made = if memory.is_dir() {
+        tempfile::tempdir_in(memory)
+    } else {
+        tempfile::tempdir()
     };
     made.or_else(|_| tempfile::tempdir()).unwrap()
 }

@@ -242,9 +242,10 @@ impl Disk {
         for node in state.nodes.values_mut() {
             let Node::Folder(folder) = node else { continue };
             for change in std::mem::take(&mut folder.pending) {
-                match done.contains(&change.operation) {
-                    true => change.apply(&mut folder.durable),
-                    false => folder.pending.push(change),
+                if done.contains(&change.operation) {
+                    change.apply(&mut folder.durable)
+                } else {
+                    folder.pending.push(change)
                 }
             }
         }
@@ -277,9 +278,10 @@ impl Disk {
     pub fn clear(&self) -> io::Result<()> {
         for entry in fs::read_dir(&self.root)? {
             let path = entry?.path();
-            match path.is_dir() {
-                true => fs::remove_dir_all(path)?,
-                false => fs::remove_file(path)?,
+            if path.is_dir() {
+                fs::remove_dir_all(path)?
+            } else {
+                fs::remove_file(path)?
             }
         }
         *self.lock() = State::empty();
@@ -562,8 +564,8 @@ impl Data {
                 if bytes.len() < end {
                     bytes.resize(end, 0);
                 }
-                if let Some(place) = bytes.get_mut(start..end) {
-                    place.copy_from_slice(part);
+                if let Some(dir) = bytes.get_mut(start..end) {
+                    dir.copy_from_slice(part);
                 }
             }
             Data::Length(length) => bytes.resize(*length as usize, 0),

@@ -89,9 +89,10 @@ impl FileSystem for SimulatedFiles {
             Ok(())
         };
         // The lock names what belongs to this machine, such as numbers of files: its length is another each time.
-        let length = match told.contains("owner.lock") {
-            true => String::new(),
-            false => format!(" +{}", bytes.len()),
+        let length = if told.contains("owner.lock") {
+            String::new()
+        } else {
+            format!(" +{}", bytes.len())
         };
         match self
             .process

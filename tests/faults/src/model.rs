@@ -6,7 +6,7 @@ use orchestra_agent::{
     Agents, Model, ModelError, ModelErrorKind, ModelFuture, ModelReply, ModelRequest, OnText, TokenUsage,
 };
 use orchestra_config::Project;
-use orchestra_graph::ReadFault;
+use orchestra_graph::ReadError;
 use orchestra_oracle_tests::ScriptedOutcome;
 use orchestra_oracle_tests::random::Random;
 use serde_json::json;
@@ -135,7 +135,7 @@ impl Model for Actor {
 pub fn agents(actor: Actor) -> Result<Agents, ModelError> {
     let files = |path: &str, _: u64| match path {
         "orchestra.yaml" => Ok(CONFIGURATION.as_bytes().to_vec()),
-        _ => Err(ReadFault::Missing),
+        _ => Err(ReadError::Missing),
     };
     let project = Project::load("orchestra.yaml", &files);
     Agents::builder(project).reader(files).model(actor).build()

@@ -71,9 +71,10 @@ pub fn simulate(seed: u64, root: &Path) -> Report {
     let case = Arc::new(Case::new(seed));
     let world = World::new(root);
     let mut chance = Random::new(seed ^ 0xfa17);
-    let level = match chance.chance(80) {
-        true => Durability::Full,
-        false => Durability::Process,
+    let level = if chance.chance(80) {
+        Durability::Full
+    } else {
+        Durability::Process
     };
     world.say(format_args!(
         "seed {seed}, {level:?}, by the rules: {:?}",
@@ -114,9 +115,10 @@ impl Simulation {
     fn run(&self, chance: &mut Random) -> Result<(), String> {
         for number in 0..PROCESSES {
             let is_troubled = number < TROUBLED;
-            let rates = match is_troubled {
-                true => Rates::random(chance),
-                false => Rates::default(),
+            let rates = if is_troubled {
+                Rates::random(chance)
+            } else {
+                Rates::default()
             };
             let process = Process::new(
                 self.world.clone(),
@@ -220,7 +222,7 @@ impl Simulation {
             .interviewer(actor.clone())
             .durability(self.level)
             .runs_dir(self.world.disk.root())
-            .on_event(move |event| heard.hear(event))
+            .on_event(move |event| heard.on_event(event))
             .build();
         let engine = match engine {
             Ok(engine) => engine,
@@ -241,7 +243,7 @@ impl Simulation {
         };
         let run = match started {
             Ok(run) => run,
-            Err(StartError::Over(_)) => return Ended::Over,
+            Err(StartError::AlreadyFinished(_)) => return Ended::Over,
             Err(error) => return Ended::Failed(error.code(), error.to_string()),
         };
         match run.wait().await {

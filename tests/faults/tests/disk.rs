@@ -15,10 +15,10 @@ use orchestra_oracle_tests::random::Random;
 fn left(act: impl Fn(&SimulatedFiles, &std::path::Path)) -> BTreeSet<Option<Vec<u8>>> {
     let mut found = BTreeSet::new();
     for seed in 0..200 {
-        let place = scratch();
-        let world = World::new(place.path());
+        let dir = scratch();
+        let world = World::new(dir.path());
         let process = Process::new(world.clone(), 0, Rates::default(), Random::new(seed));
-        let path = place.path().join("file");
+        let path = dir.path().join("file");
         act(&SimulatedFiles::new(process), &path);
         let remains = world.disk.lose_power(&mut Random::new(seed));
         world.disk.restore(remains).unwrap();

@@ -65,9 +65,9 @@ fn no_fault_makes_a_run_break_its_promises() {
 
 #[test]
 fn seeds_that_found_faults_find_none_any_more() {
-    let place = scratch();
+    let dir = scratch();
     for (seed, fault) in FOUND {
-        let report = simulate(*seed, place.path());
+        let report = simulate(*seed, dir.path());
         assert!(
             report.violations.is_empty(),
             "{fault}: seed {seed}: {:?}",

@@ -80,9 +80,10 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     });
     let rows = rows.into_inner().expect("no panic");
     table::print(&chosen, &rows, arguments, begun.elapsed());
-    match rows.values().all(|row| row.failures.is_empty()) {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
+    if rows.values().all(|row| row.failures.is_empty()) {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
     }
 }
 
@@ -97,14 +98,14 @@ fn one(next: &Work, seed: u64, rows: &Mutex<BTreeMap<&str, Row>>, work: &Mutex<V
             Told::Next(_) => {}
             Told::Failed {
                 number,
-                place,
+                dir,
                 message,
                 file,
             } => {
-                *row.failures.entry(place.clone()).or_default() += 1;
+                *row.failures.entry(dir.clone()).or_default() += 1;
                 if !file.is_empty() {
                     eprintln!(
-                        "{}: input {number} of seed {seed} fails: {place}: {message}\n  {file}",
+                        "{}: input {number} of seed {seed} fails: {dir}: {message}\n  {file}",
                         target.name
                     );
                 }
@@ -205,7 +206,7 @@ fn smaller(target: &'static Target, input: &[u8]) -> Vec<u8> {
         drop(std::fs::remove_file(&path));
         let ended = status.ok()?.code().is_none();
         ended.then(|| Failure {
-            place: String::new(),
+            dir: String::new(),
             message: String::new(),
         })
     };

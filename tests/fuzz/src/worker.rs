@@ -24,7 +24,7 @@ pub(crate) enum Told {
     /// An input failed; the file holds it, made smaller.
     Failed {
         number: u64,
-        place: String,
+        dir: String,
         message: String,
         file: String,
     },
@@ -125,19 +125,17 @@ fn inputs(target: &'static Target, seed: u64, first: u64, end: u64, begun: Insta
 
 /// Keeps the first input of each place that fails.
 fn failed(target: &Target, number: u64, input: &[u8], failure: &Failure, known: &mut Vec<String>) {
-    let file = if known.contains(&failure.place) {
+    let file = if known.contains(&failure.dir) {
         String::new()
     } else {
-        known.push(failure.place.clone());
+        known.push(failure.dir.clone());
         BEGAN.store(u64::MAX, Ordering::Relaxed);
-        let small = minimise(input, &failure.place, |input| {
-            attempt(target, input, SLOWEST).err()
-        });
+        let small = minimise(input, &failure.dir, |input| attempt(target, input, SLOWEST).err());
         keep(target, &small).map_or_else(|error| error.to_string(), |path| path.display().to_string())
     };
     tell(&Told::Failed {
         number,
-        place: failure.place.clone(),
+        dir: failure.dir.clone(),
         message: failure.message.chars().take(2_000).collect(),
         file,
     });

@@ -207,12 +207,12 @@ impl Texts {
         }
     }
 
-    fn all_in(&self, place: &str) -> bool {
-        self.iter().all(|text| place.contains(text.as_str()))
+    fn all_in(&self, dir: &str) -> bool {
+        self.iter().all(|text| dir.contains(text.as_str()))
     }
 
-    fn none_in(&self, place: &str) -> bool {
-        !self.iter().any(|text| place.contains(text.as_str()))
+    fn none_in(&self, dir: &str) -> bool {
+        !self.iter().any(|text| dir.contains(text.as_str()))
     }
 }
 

@@ -155,7 +155,7 @@ struct Answer {
 }
 
 impl Answer {
-    fn of(holds: bool) -> Answer {
+    fn from_bool(holds: bool) -> Answer {
         Answer {
             can_hold: holds,
             can_fail: !holds,
@@ -199,7 +199,7 @@ fn read(text: &str, seen: &Seen, outcome_only: bool) -> (Answer, Vec<String>) {
     };
     reader.blanks();
     if reader.at == chars.len() {
-        return (Answer::of(true), Vec::new());
+        return (Answer::from_bool(true), Vec::new());
     }
     let answer = reader.or();
     assert_eq!(reader.at, chars.len(), "text is left over in `{text}`");
@@ -283,7 +283,7 @@ impl Reader<'_> {
                 can_fail: true,
             };
         }
-        Answer::of(self.seen.clause(key, operator, literal))
+        Answer::from_bool(self.seen.clause(key, operator, literal))
     }
 
     fn literal(&mut self) -> String {

@@ -75,19 +75,19 @@ fn things(graph: &Graph, trace: &Trace) -> BTreeSet<String> {
                 last_choice = branch;
                 show(format!("rule {rule}"));
                 let edges = graph.edges.iter().filter(|edge| edge.from == *from);
-                let condition = |place: usize| {
-                    let edge = edges.clone().nth(place);
+                let condition = |dir: usize| {
+                    let edge = edges.clone().nth(dir);
                     edge.map_or("", |edge| of(&edge.attributes, "condition"))
                 };
-                if let Way::Edge { place, .. } = way {
+                if let Way::Edge { dir, .. } = way {
                     for (key, kind) in [("visits.", "visits"), ("stages.", "an outcome")] {
-                        if condition(*place).starts_with(key) {
+                        if condition(*dir).starts_with(key) {
                             show(format!("{kind} of a stage decide"));
                         }
                     }
                 }
-                if let Way::Fail(fault) = way {
-                    show(format!("fault {fault}"));
+                if let Way::Fail(problem) = way {
+                    show(format!("fault {problem}"));
                 }
                 if *way == Way::End(true) && !branch.is_empty() {
                     show("a success end in a branch".to_owned());

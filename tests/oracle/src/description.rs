@@ -108,13 +108,13 @@ pub struct Call {
     /// How often the run was restarted.
     pub restart: u32,
     /// The sum of the places, from 0, of the branches in which it is among the edges of their fan-outs.
-    pub places: usize,
+    pub dirs: usize,
 }
 
 impl Call {
     /// Which of a list of reactions or outcomes the call is given: the last one repeats.
     pub fn of<T: Clone>(self, list: Option<&Vec<T>>) -> Option<T> {
-        let at = (self.visit + self.attempt + self.restart) as usize - 2 + self.places;
+        let at = (self.visit + self.attempt + self.restart) as usize - 2 + self.dirs;
         list.and_then(|list| list.get(at).or(list.last())).cloned()
     }
 }
@@ -139,7 +139,7 @@ impl ScriptedOutcome {
 
 impl Script {
     /// A script of outcomes.
-    pub fn of<'a>(outcomes: impl IntoIterator<Item = (&'a str, Vec<ScriptedOutcome>)>) -> Script {
+    pub fn new<'a>(outcomes: impl IntoIterator<Item = (&'a str, Vec<ScriptedOutcome>)>) -> Script {
         let outcomes = outcomes.into_iter().map(|(node, list)| (node.to_owned(), list));
         Script {
             outcomes: outcomes.collect(),
@@ -245,9 +245,10 @@ impl Graph {
         text.push_str("}\n");
         let ends = |edge: &Edge| [edge.from.clone(), edge.to.clone()];
         let named: Vec<String> = self.edges.iter().flat_map(ends).collect();
-        let order = match nodes_last {
-            true => [named, declared].concat(),
-            false => [declared, named].concat(),
+        let order = if nodes_last {
+            [named, declared].concat()
+        } else {
+            [declared, named].concat()
         };
         (text, order)
     }

@@ -7,7 +7,7 @@ use orchestra_core::{
     Answer, BranchPath, Context, Effect, EffectId, Event, FailureCategory, Machine, Observation, Outcome,
     RunFailure, SharedPipeline, Status,
 };
-use orchestra_graph::{Decision, EdgeIndex, Next, NodeIndex, Pipeline, RouteFault, Tested};
+use orchestra_graph::{Decision, EdgeIndex, Next, NodeIndex, Pipeline, RouteError, Tested};
 
 use crate::description::{Call, Category, Reaction, Script, ScriptedOutcome};
 use crate::trace::{Delay, End, Recorded, Step, Trace, Way};
@@ -150,17 +150,17 @@ fn happens(machine: &Machine, script: &Script, kind: &str, id: &EffectId) -> Vec
 
 /// Which call of its stage an effect is.
 fn call(pipeline: &Pipeline, id: &EffectId) -> Call {
-    let places = id.branch.steps().iter().map(|step| place(pipeline, step.edge));
+    let dirs = id.branch.steps().iter().map(|step| dir(pipeline, step.edge));
     Call {
         visit: id.visit,
         attempt: id.attempt,
         restart: id.restart,
-        places: places.sum(),
+        dirs: dirs.sum(),
     }
 }
 
 /// The place of an edge among those of its node.
-fn place(pipeline: &Pipeline, edge: EdgeIndex) -> usize {
+fn dir(pipeline: &Pipeline, edge: EdgeIndex) -> usize {
     let mut edges = pipeline.stage(pipeline.edge(edge).from).edges();
     edges.position(|(at, _)| at == edge).unwrap()
 }
@@ -172,7 +172,7 @@ pub fn trace_of(pipeline: impl Into<SharedPipeline>, script: &Script) -> Trace {
 
 /// A scripted outcome as the machine takes it.
 pub fn outcome(said: ScriptedOutcome) -> Outcome {
-    let mut outcome = Outcome::new(Status::of(&said.word));
+    let mut outcome = Outcome::new(Status::from_name(&said.word));
     let filled = |text: String| Some(text).filter(|text| !text.is_empty());
     outcome.preferred_label = filled(said.preferred_label);
     outcome.suggested_next_ids = said.suggested;
@@ -240,7 +240,7 @@ impl Recording {
             end,
             outcomes: outcomes.collect(),
             context: own(&main.context),
-            path: main.path.iter().map(|node| id(*node)).collect(),
+            path: main.completed.iter().map(|node| id(*node)).collect(),
             visits: visits.filter(|(_, visits)| *visits > 0).collect(),
             errors: errors
                 .map(|error| (id(error.node), error.visit, error.attempt, error.reason.clone()))
@@ -388,13 +388,13 @@ fn told(pipeline: &Pipeline, observation: &Observation) -> Option<Step> {
 /// An edge by its node and its place among the edges of that.
 fn edge(pipeline: &Pipeline, at: EdgeIndex) -> (String, usize) {
     let from = pipeline.edge(at).from;
-    (pipeline.stage(from).id().to_owned(), place(pipeline, at))
+    (pipeline.stage(from).id().to_owned(), dir(pipeline, at))
 }
 
 fn tested(pipeline: &Pipeline, tested: &[Tested]) -> Vec<(usize, bool)> {
     tested
         .iter()
-        .map(|tested| (place(pipeline, tested.edge), tested.held))
+        .map(|tested| (dir(pipeline, tested.edge), tested.held))
         .collect()
 }
 
@@ -402,15 +402,15 @@ fn choice(pipeline: &Pipeline, branch: &BranchPath, from: NodeIndex, decision: &
     let id = |node: NodeIndex| pipeline.stage(node).id().to_owned();
     let way = match decision.next {
         Next::Edge(edge) => Way::Edge {
-            place: place(pipeline, edge),
+            dir: dir(pipeline, edge),
             to: id(pipeline.edge(edge).to),
         },
         Next::Jump(target) => Way::Jump(id(target)),
         Next::End { success } => Way::End(success),
-        Next::Fail(fault) => Way::Fail(match fault {
-            RouteFault::StageFailed => "stage_failed",
-            RouteFault::NoMatchingEdge => "no_matching_edge",
-            RouteFault::DeadEnd => "dead_end",
+        Next::Fail(problem) => Way::Fail(match problem {
+            RouteError::StageFailed => "stage_failed",
+            RouteError::NoMatchingEdge => "no_matching_edge",
+            RouteError::DeadEnd => "dead_end",
         }),
     };
     Step::Choice {

@@ -43,7 +43,7 @@ fn load_reported(dot: &str) -> Result<(Pipeline, Report), String> {
     let told = || {
         let errors = report
             .errors()
-            .map(|fault| format!("{}: {}", fault.code, fault.message));
+            .map(|problem| format!("{}: {}", problem.code, problem.message));
         errors.collect::<Vec<_>>().join("\n")
     };
     let pipeline = loaded.pipeline().ok_or_else(told)?;
@@ -89,11 +89,11 @@ pub fn load_drawn(graph: &Graph, dot: &str) -> Result<(Pipeline, Vec<String>), S
 pub fn unchecked_pipeline(dot: &str) -> Result<Pipeline, String> {
     let source = Source::new("oracle.dot", dot);
     let parsed = parse(&source, &Limits::default());
-    if let Some(fault) = parsed.faults.iter().find(|fault| fault.is_error()) {
-        return Err(fault.message.clone());
+    if let Some(problem) = parsed.diagnostics.iter().find(|problem| problem.is_error()) {
+        return Err(problem.message.clone());
     }
     let (graph, _) = lower(&source, &parsed.file);
-    Pipeline::of(&Analysis::new(&graph, &source))
+    Pipeline::from_analysis(&Analysis::new(&graph, &source))
         .ok_or_else(|| "no start, no exit, or a faulty condition".to_owned())
 }
 

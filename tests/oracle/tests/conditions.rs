@@ -23,7 +23,7 @@ fn facts(seen: &Seen) -> Facts<'_> {
 }
 
 fn answer(condition: &str, seen: &Seen) -> bool {
-    let expression = parse_condition(condition).unwrap_or_else(|fault| panic!("`{condition}`: {fault}"));
+    let expression = parse_condition(condition).unwrap_or_else(|problem| panic!("`{condition}`: {problem}"));
     expression.holds(&facts(seen))
 }
 
@@ -599,22 +599,30 @@ fn faults_point_at_the_place_that_must_change() {
             assert!(parse_condition(text).is_ok(), "`{text}`");
             continue;
         }
-        let fault = parse_condition(text).expect_err(text);
-        assert_eq!(text.get(fault.range.clone()), Some(*part), "`{text}`: {fault}");
-        assert!(fault.message.contains(message), "`{text}`: {fault}");
-        assert_eq!(fault.replacement.as_deref(), *replacement, "`{text}`: {fault}");
-        assert!(!fault.help.is_empty(), "`{text}` has no help");
+        let problem = parse_condition(text).expect_err(text);
+        assert_eq!(
+            text.get(problem.range.clone()),
+            Some(*part),
+            "`{text}`: {problem}"
+        );
+        assert!(problem.message.contains(message), "`{text}`: {problem}");
+        assert_eq!(
+            problem.replacement.as_deref(),
+            *replacement,
+            "`{text}`: {problem}"
+        );
+        assert!(!problem.help.is_empty(), "`{text}` has no help");
     }
 }
 
 #[test]
 fn of_two_equal_parts_the_faulty_one_is_shown() {
-    let fault = parse_condition("outcome=success outcome=fail").unwrap_err();
-    assert_eq!(fault.range, 16..23);
-    let fault = parse_condition("outcome=success && && outcome=fail").unwrap_err();
-    assert_eq!(fault.range, 19..21);
-    let fault = parse_condition("outcome = = success").unwrap_err();
-    assert_eq!(fault.range, 8..9);
+    let problem = parse_condition("outcome=success outcome=fail").unwrap_err();
+    assert_eq!(problem.range, 16..23);
+    let problem = parse_condition("outcome=success && && outcome=fail").unwrap_err();
+    assert_eq!(problem.range, 19..21);
+    let problem = parse_condition("outcome = = success").unwrap_err();
+    assert_eq!(problem.range, 8..9);
 }
 
 #[test]
@@ -626,9 +634,9 @@ fn what_mends_a_fault_mends_it() {
         "outcome=fail or last_stage=x",
         "last_stge",
     ] {
-        let fault = parse_condition(text).unwrap_err();
+        let problem = parse_condition(text).unwrap_err();
         let mut mended = text.to_owned();
-        mended.replace_range(fault.range, &fault.replacement.unwrap());
+        mended.replace_range(problem.range, &problem.replacement.unwrap());
         assert!(parse_condition(&mended).is_ok(), "`{text}` became `{mended}`");
     }
 }
@@ -638,8 +646,8 @@ fn nesting_has_a_bound_and_long_chains_do_not() {
     for (open, close) in [("(", ")"), ("!", ""), ("!(", ")")] {
         let nested = |depth: usize| format!("{}outcome=fail{}", open.repeat(depth), close.repeat(depth));
         assert!(parse_condition(&nested(20)).is_ok());
-        let fault = parse_condition(&nested(100_000)).unwrap_err();
-        assert!(fault.message.contains("deeper"), "{fault}");
+        let problem = parse_condition(&nested(100_000)).unwrap_err();
+        assert!(problem.message.contains("deeper"), "{problem}");
     }
     let siblings = vec!["(outcome=fail)"; 10_000].join(" || ");
     assert!(parse_condition(&siblings).is_ok());
@@ -657,7 +665,7 @@ fn printed_conditions_keep_their_meaning() {
         let tree = generate::expression(&mut random, depth);
         let text = tree.print(&mut random);
         let expression =
-            parse_condition(&text).unwrap_or_else(|fault| panic!("case {at}: `{text}`: {fault}"));
+            parse_condition(&text).unwrap_or_else(|problem| panic!("case {at}: `{text}`: {problem}"));
         for _ in 0..3 {
             let seen = generate::seen(&mut random);
             let expected = tree.holds(&seen);
@@ -767,12 +775,12 @@ fn no_text_makes_the_parser_panic() {
                 accepted += 1;
                 let _ = expression.holds(&Facts::default());
             }
-            Err(fault) => {
-                let part = text.get(fault.range.clone());
+            Err(problem) => {
+                let part = text.get(problem.range.clone());
                 assert!(
                     part.is_some_and(|part| !part.is_empty()),
-                    "{:?} of `{text}`: {fault}",
-                    fault.range
+                    "{:?} of `{text}`: {problem}",
+                    problem.range
                 );
             }
         }

@@ -181,7 +181,7 @@ fn phase_of(machine: &Machine, id: &EffectId) -> Option<Phase> {
             .branches()
             .iter()
             .find(|branch| branch.edge() == step.edge)?;
-        line = branch.line().filter(|_| branch.status().is_none())?;
+        line = branch.path().filter(|_| branch.status().is_none())?;
     }
     machine.pending().contains(id).then(|| line.phase.clone())
 }
@@ -273,10 +273,7 @@ fn foreign(
             _ => return None,
         },
         _ => {
-            let answer = Answer::choice(match random.chance(50) {
-                true => "none of these",
-                false => " ",
-            });
+            let answer = Answer::choice(if random.chance(50) { "none of these" } else { " " });
             match phase {
                 Phase::Asking(question) if question.accept(&answer).is_ok() => return None,
                 Phase::Asking(_) => (Event::Answered { id, answer }, "an answer that is not offered"),
@@ -418,10 +415,7 @@ fn delays_are_a_matter_of_the_seed() {
         let changed = delays(&replay(own ^ 1));
         for ((name, delay), (same_name, changed)) in delays(&run).into_iter().zip(changed) {
             assert_eq!(name, same_name, "seed {seed}");
-            match delay == changed {
-                true => same += 1,
-                false => other += 1,
-            }
+            if delay == changed { same += 1 } else { other += 1 }
         }
     }
     // Those without jitter stay as they are.

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use orchestra_graph::condition::Facts;
-use orchestra_graph::{Decision, Next, Pipeline, RouteFault, route};
+use orchestra_graph::{Decision, Next, Pipeline, RouteError, route};
 use orchestra_oracle_tests::{End, Script, ScriptedOutcome, load_pipeline, trace_of, unchecked_pipeline};
 use serde_json::{Value, json};
 
@@ -81,9 +81,9 @@ fn told(pipeline: &Pipeline, decision: &Decision) -> String {
         Next::Edge(edge) => pipeline.stage(pipeline.edge(edge).to).id().to_owned(),
         Next::Jump(target) => format!("jump {}", pipeline.stage(target).id()),
         Next::End { success } => format!("end {success}"),
-        Next::Fail(RouteFault::StageFailed) => "fail stage_failed".to_owned(),
-        Next::Fail(RouteFault::NoMatchingEdge) => "fail no_matching_edge".to_owned(),
-        Next::Fail(RouteFault::DeadEnd) => "fail dead_end".to_owned(),
+        Next::Fail(RouteError::StageFailed) => "fail stage_failed".to_owned(),
+        Next::Fail(RouteError::NoMatchingEdge) => "fail no_matching_edge".to_owned(),
+        Next::Fail(RouteError::DeadEnd) => "fail dead_end".to_owned(),
     };
     format!("{way} by {}", decision.rule.word())
 }
@@ -478,7 +478,7 @@ fn only_fail_is_a_failure() {
 // R4.
 
 fn script(outcomes: &[(&str, ScriptedOutcome)]) -> Script {
-    Script::of(outcomes.iter().map(|(node, said)| (*node, vec![said.clone()])))
+    Script::new(outcomes.iter().map(|(node, said)| (*node, vec![said.clone()])))
 }
 
 fn failed() -> ScriptedOutcome {
@@ -644,7 +644,7 @@ fn failing_exit_fails_the_run() {
         (vec!["start", "r", "exit"], expected)
     );
     let jumping = dot.replace("type=", "retry_target=t, type=");
-    let once = Script::of([("exit", vec![failed(), ScriptedOutcome::word("success")])]);
+    let once = Script::new([("exit", vec![failed(), ScriptedOutcome::word("success")])]);
     let trace = trace_of(unchecked_pipeline(&jumping).unwrap(), &once);
     assert_eq!(
         (trace.visited(), trace.end.clone()),
@@ -924,7 +924,7 @@ fn revisits_want_leave() {
         );
         let mut list = vec![failed(); times];
         list.push(ScriptedOutcome::word("success"));
-        let script = Script::of([("t", list)]);
+        let script = Script::new([("t", list)]);
         let trace = trace_of(
             unchecked_pipeline(&dot.replace("{ routing", "{ failure_breaker=0; routing")).unwrap(),
             &script,
@@ -957,7 +957,7 @@ fn revisits_may_be_bounded() {
         );
         let mut list = vec![failed(); times];
         list.push(ScriptedOutcome::word("success"));
-        let script = Script::of([("t", list)]);
+        let script = Script::new([("t", list)]);
         let trace = trace_of(unchecked_pipeline(&dot).unwrap(), &script);
         (
             trace.visited().iter().filter(|node| **node == "t").count(),
@@ -1008,7 +1008,7 @@ fn equal_failures_running_trip_the_breaker() {
             "ok" => ScriptedOutcome::word("success"),
             reason => ScriptedOutcome::fail(reason),
         });
-        let script = Script::of([("t", list.collect())]);
+        let script = Script::new([("t", list.collect())]);
         trace_of(unchecked_pipeline(&dot).unwrap(), &script)
     };
     let tripped = |count: u32| End::FailureBreaker {

@@ -396,7 +396,7 @@ impl<'r> Run<'r> {
         match status.code() {
             Some(7) => Ok(true),
             // Frozen before it owned the run, it finds it at its end.
-            Some(2) if text.contains("run_over") => Ok(true),
+            Some(2) if text.contains("already_finished") => Ok(true),
             Some(0 | 1 | 5 | 6 | 130) if !text.contains("panicked at") => Ok(true),
             _ => Err(format!(
                 "process {} lost the run and left with {status}: {text}",
@@ -451,7 +451,7 @@ impl<'r> Run<'r> {
                 self.paused = true;
                 Ok(false)
             }
-            (2, _, Some("run_over")) if self.processes > 1 => Ok(true),
+            (2, _, Some("already_finished")) if self.processes > 1 => Ok(true),
             _ => unexpected("left"),
         }
     }

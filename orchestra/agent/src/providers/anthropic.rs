@@ -1,13 +1,13 @@
-//! Anthropic's Messages: requests out, answers in.
+//! Anthropic's Messages API: builds requests and parses answers.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
 use super::Ask;
+use super::call_error::{CallError, error_inside};
 use super::capability::{Claude, Thinking, thinking_budget};
 use super::events::Event;
-use super::fault::{Fault, error_inside};
 use super::http::Reading;
 use super::layout::{Layout, Piece};
 use super::{arguments_out, parsed, text_of};
@@ -15,12 +15,12 @@ use crate::model::{Arguments, Message, ModelReply, StopReason, TokenUsage, ToolC
 
 const WIRE: &str = "anthropic";
 
-/// The least budget of thinking that the provider takes.
+/// Minimum thinking budget that the provider accepts, in tokens.
 const LEAST_BUDGET: u32 = 1_024;
 
-/// The most tokens of an answer: what is asked for, else what is usual and what is thought besides.
+/// Returns the maximum number of output tokens: the requested one, else the default plus the thinking budget.
 pub(super) fn output_limit(ask: &Ask<'_>) -> u32 {
-    let claude = Claude::of(&ask.request.model);
+    let claude = Claude::from_model(&ask.request.model);
     ask.max_output.unwrap_or_else(|| {
         let thought = match (claude.thinking, ask.request.reasoning_effort) {
             (Thinking::No, _) | (_, None) => 0,
@@ -30,7 +30,7 @@ pub(super) fn output_limit(ask: &Ask<'_>) -> u32 {
     })
 }
 
-/// The request.
+/// Returns the body of the request.
 pub(super) fn body(ask: &Ask<'_>) -> Value {
     let request = ask.request;
     let limit = output_limit(ask);
@@ -47,7 +47,7 @@ pub(super) fn body(ask: &Ask<'_>) -> Value {
             json!({"name": tool.name, "description": tool.description, "input_schema": tool.parameters})
         });
         body["tools"] = tools.collect();
-        // A conversation with tools goes on: what was said is read from the cache by the next call.
+        // The next call of a conversation with tools reads the messages so far from the cache.
         let last = messages
             .last_mut()
             .and_then(|message| message["content"].as_array_mut());
@@ -62,7 +62,7 @@ pub(super) fn body(ask: &Ask<'_>) -> Value {
         }
     }
     body["messages"] = messages.into();
-    let claude = Claude::of(&request.model);
+    let claude = Claude::from_model(&request.model);
     let thinks = think(ask, claude, limit, &mut body);
     if let Some(temperature) = request.temperature.filter(|_| claude.temperature && !thinks) {
         body["temperature"] = temperature.into();
@@ -70,7 +70,7 @@ pub(super) fn body(ask: &Ask<'_>) -> Value {
     body
 }
 
-/// Tells the model to think; whether it was told.
+/// Enables thinking if the request has an effort and the model supports it. Returns whether it is enabled.
 fn think(ask: &Ask<'_>, claude: Claude, limit: u32, body: &mut Value) -> bool {
     let Some(effort) = ask.request.reasoning_effort else {
         return false;
@@ -82,7 +82,7 @@ fn think(ask: &Ask<'_>, claude: Claude, limit: u32, body: &mut Value) -> bool {
             true
         }
         Thinking::Budget => {
-            // Something is to be left for the answer.
+            // Leave tokens for the answer.
             let budget = thinking_budget(effort).min(limit / 4 * 3);
             let may = budget >= LEAST_BUDGET && !in_unsigned_turn(&ask.request.messages);
             if may {
@@ -94,7 +94,8 @@ fn think(ask: &Ask<'_>, claude: Claude, limit: u32, body: &mut Value) -> bool {
     }
 }
 
-/// Whether the model called tools in this turn without having thought: it cannot begin to in the middle.
+/// Returns whether the model called tools in this turn without signed thinking. Thinking cannot be enabled in the
+/// middle of such a turn.
 fn in_unsigned_turn(messages: &[Message]) -> bool {
     let turn = messages
         .iter()
@@ -103,13 +104,13 @@ fn in_unsigned_turn(messages: &[Message]) -> bool {
     let unsigned = |message: &Message| match message {
         Message::Assistant {
             tool_calls, opaque, ..
-        } => !tool_calls.is_empty() && Layout::of(opaque.as_ref(), WIRE).is_none(),
+        } => !tool_calls.is_empty() && Layout::parse(opaque.as_ref(), WIRE).is_none(),
         _ => false,
     };
     turn.into_iter().any(unsigned)
 }
 
-/// The conversation; neighbours of one role are one message, and nothing is empty.
+/// Converts the messages. Consecutive messages of one role are merged, and empty ones are left out.
 fn messages(messages: &[Message]) -> Vec<Value> {
     let mut all: Vec<(&str, Vec<Value>)> = Vec::new();
     for message in messages {
@@ -120,7 +121,7 @@ fn messages(messages: &[Message]) -> Vec<Value> {
                 tool_calls,
                 opaque,
             } => {
-                let layout = Layout::of(opaque.as_ref(), WIRE).unwrap_or_default();
+                let layout = Layout::parse(opaque.as_ref(), WIRE).unwrap_or_default();
                 let pieces = layout.pieces(text, tool_calls).into_iter();
                 ("assistant", pieces.filter_map(block).collect())
             }
@@ -161,10 +162,10 @@ fn block(piece: Piece<'_>) -> Option<Value> {
     }
 }
 
-/// An answer under way.
+/// An answer that is being received.
 #[derive(Default)]
 pub(super) struct Answer {
-    /// By their index, and the number among those that a server gave one index.
+    /// The blocks by their index and, because a server may use an index repeatedly, a running number.
     blocks: BTreeMap<(u64, usize), Block>,
     stop: Option<String>,
     counts: Counts,
@@ -181,7 +182,7 @@ enum Block {
         name: String,
         input: String,
     },
-    /// Goes back as it came.
+    /// A block that is sent back unchanged.
     Kept(Value),
 }
 
@@ -194,7 +195,7 @@ struct Counts {
 }
 
 impl Counts {
-    /// Takes counts over; each tells the whole so far, so that the last one counts and nothing is added up.
+    /// Applies new counts. The provider sends totals, so the last value replaces earlier ones.
     fn take(&mut self, usage: &Value) {
         for (field, count) in [
             ("input_tokens", &mut self.input),
@@ -208,7 +209,7 @@ impl Counts {
 }
 
 impl Block {
-    fn of(block: &Value) -> Option<Block> {
+    fn parse(block: &Value) -> Option<Block> {
         let text = |field: &str| text_of(block, field).to_owned();
         match text_of(block, "type") {
             "text" => Some(Block::Text(text("text"))),
@@ -219,7 +220,7 @@ impl Block {
             "redacted_thinking" => Some(Block::Kept(block.clone())),
             "tool_use" => {
                 let input = match block.get("input") {
-                    // In a stream what is written follows.
+                    // In a stream the input follows in deltas.
                     Some(Value::Object(fields)) if fields.is_empty() => String::new(),
                     Some(Value::String(text)) => text.clone(),
                     Some(other) => other.to_string(),
@@ -237,7 +238,7 @@ impl Block {
 }
 
 impl Answer {
-    fn delta(&mut self, data: &Value, on_text: &mut dyn FnMut(&str)) -> Result<(), Fault> {
+    fn delta(&mut self, data: &Value, on_text: &mut dyn FnMut(&str)) -> Result<(), CallError> {
         let delta = &data["delta"];
         let block = data["index"].as_u64().and_then(|index| {
             let of_index = self.blocks.range_mut((index, 0)..=(index, usize::MAX));
@@ -259,9 +260,9 @@ impl Answer {
                 signature.push_str(text_of(delta, "signature"));
             }
             ("text_delta" | "input_json_delta", _) => {
-                return Err(Fault::malformed("a piece of the stream belongs to no block"));
+                return Err(CallError::malformed("a piece of the stream belongs to no block"));
             }
-            // Kinds that nobody asked for, such as citations.
+            // Kinds that were not requested, such as citations.
             _ => {}
         }
         Ok(())
@@ -269,23 +270,23 @@ impl Answer {
 }
 
 impl Reading for Answer {
-    fn whole(&mut self, body: &Value) -> Result<(), Fault> {
+    fn whole(&mut self, body: &Value) -> Result<(), CallError> {
         self.counts.take(&body["usage"]);
         let Some(content) = body["content"].as_array() else {
-            return Err(Fault::malformed("the answer has no `content`"));
+            return Err(CallError::malformed("the answer has no `content`"));
         };
-        let blocks = content.iter().filter_map(Block::of);
+        let blocks = content.iter().filter_map(Block::parse);
         self.blocks = (0..).map(|index| (index, 0)).zip(blocks).collect();
         self.stop = body["stop_reason"].as_str().map(str::to_owned);
         Ok(())
     }
 
-    fn event(&mut self, event: &Event, on_text: &mut dyn FnMut(&str)) -> Result<bool, Fault> {
+    fn event(&mut self, event: &Event, on_text: &mut dyn FnMut(&str)) -> Result<bool, CallError> {
         let data = parsed(&event.data)?;
         match text_of(&data, "type") {
             "message_start" => self.counts.take(&data["message"]["usage"]),
             "content_block_start" => {
-                let block = Block::of(&data["content_block"]);
+                let block = Block::parse(&data["content_block"]);
                 if let (Some(index), Some(block)) = (data["index"].as_u64(), block) {
                     if let Block::Text(text) = &block
                         && !text.is_empty()
@@ -305,8 +306,8 @@ impl Reading for Answer {
             }
             "message_stop" => return Ok(true),
             _ => {
-                if let Some(fault) = error_inside(&data) {
-                    return Err(fault);
+                if let Some(error) = error_inside(&data) {
+                    return Err(error);
                 }
             }
         }
@@ -322,7 +323,7 @@ impl Reading for Answer {
         counts.input.or(counts.output)?;
         let (read, write) = (counts.cache_read.unwrap_or(0), counts.cache_write.unwrap_or(0));
         Some(TokenUsage {
-            // The provider counts what the cache gave or took apart.
+            // The provider counts tokens read from or written to the cache separately.
             input: counts
                 .input
                 .unwrap_or(0)
@@ -334,9 +335,9 @@ impl Reading for Answer {
         })
     }
 
-    fn reply(&self) -> Result<ModelReply, Fault> {
+    fn reply(&self) -> Result<ModelReply, CallError> {
         let Some(stop) = &self.stop else {
-            return Err(Fault::malformed("the answer does not say why it ends"));
+            return Err(CallError::malformed("the answer does not say why it ends"));
         };
         let mut reply = ModelReply::text("");
         let mut layout = Layout::new(WIRE);
@@ -352,7 +353,7 @@ impl Reading for Answer {
                 Block::Kept(value) => layout.keep(value.clone()),
                 Block::Call { id, name, input } => {
                     if name.is_empty() || id.is_empty() {
-                        return Err(Fault::malformed("the answer calls a tool without a name"));
+                        return Err(CallError::malformed("the answer calls a tool without a name"));
                     }
                     layout.call(reply.tool_calls.len(), None);
                     reply.tool_calls.push(ToolCall {

@@ -1,37 +1,38 @@
-//! What models can, told by their names. Where a name tells nothing, what a provider might refuse is left out: an
-//! effort that is ignored costs less than a call that fails.
+//! The capabilities of models, derived from their names. An option that an unknown model might reject is left out:
+//! ignoring an effort costs less than a failed call.
 
 use serde_json::{Value, json};
 
 use crate::model::ReasoningEffort;
 use orchestra_config::is_o_series;
 
-/// How a model of Anthropic is told to think.
+/// The kind of thinking of an Anthropic model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Thinking {
-    /// It cannot, or nobody knows.
+    /// No thinking, or unknown.
     No,
-    /// With a budget of tokens: Claude 3.7 to 4.5.
+    /// Thinking with a budget of tokens: Claude 3.7 to 4.5.
     Budget,
-    /// As much as it finds right, with an effort: Claude 4.6 and later.
+    /// Adaptive thinking with an effort: Claude 4.6 and later.
     Adaptive,
 }
 
-/// What a model of Anthropic can.
+/// The capabilities of an Anthropic model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Claude {
     pub(super) thinking: Thinking,
-    /// Whether it takes a temperature: up to Claude 4.6.
+    /// `true` if the model accepts a temperature: up to Claude 4.6.
     pub(super) temperature: bool,
-    /// The most tokens of an answer where nobody says how many; what every model of its age can.
+    /// Default maximum number of output tokens, which every model of its generation supports.
     pub(super) default_output: u32,
 }
 
 impl Claude {
-    /// By the name, `claude-FAMILY-MAJOR[-MINOR][-DATE]` or, up to Claude 3.7, `claude-MAJOR[-MINOR]-FAMILY[-DATE]`.
-    pub(super) fn of(model: &str) -> Claude {
+    /// Derives the capabilities from the name, `claude-FAMILY-MAJOR[-MINOR][-DATE]` or, up to Claude 3.7,
+    /// `claude-MAJOR[-MINOR]-FAMILY[-DATE]`.
+    pub(super) fn from_model(model: &str) -> Claude {
         let model = model.to_ascii_lowercase().replace('.', "-");
-        // A date is no version.
+        // A date is not a version.
         let number = |part: &&str| part.parse::<u32>().ok().filter(|number| *number < 100);
         let mut numbers = model.split('-').skip_while(|part| number(part).is_none());
         let major = numbers.next().as_ref().and_then(number);
@@ -55,7 +56,7 @@ impl Claude {
     }
 }
 
-/// The tokens for which a model thinks that is given a budget.
+/// Returns the thinking budget of an effort, in tokens.
 pub(super) const fn thinking_budget(effort: ReasoningEffort) -> u32 {
     match effort {
         ReasoningEffort::Low => 2_048,
@@ -64,19 +65,20 @@ pub(super) const fn thinking_budget(effort: ReasoningEffort) -> u32 {
     }
 }
 
-/// What a model with OpenAI's format can.
+/// The capabilities of a model that is called in one of OpenAI's formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Gpt {
-    /// Whether it can be told an effort; those called pro take only some of them.
+    /// `true` if the model accepts an effort. Pro models accept only some efforts, so they get none.
     pub(super) effort: bool,
-    /// Whether OpenAI has it, or has its tools, in Responses alone: GPT 5.2 and later, and what is called pro or codex.
+    /// `true` if OpenAI offers the model, or its tools, only in the Responses API: GPT 5.2 and later, and pro and codex
+    /// models.
     pub(super) responses: bool,
-    /// Whether it takes a temperature: all but those that reason.
+    /// `true` if the model accepts a temperature: all models that do not reason.
     pub(super) temperature: bool,
 }
 
 impl Gpt {
-    pub(super) fn of(model: &str) -> Gpt {
+    pub(super) fn from_model(model: &str) -> Gpt {
         let model = model.to_ascii_lowercase();
         let has = |word: &str| model.split('-').any(|part| part == word);
         if let Some(rest) = model.strip_prefix("gpt-").filter(|rest| !rest.starts_with("oss")) {
@@ -91,7 +93,7 @@ impl Gpt {
             };
         }
         let o_series = is_o_series(&model);
-        // The first two of the series can do little else than answer.
+        // The first two models of the series accept no effort.
         let early = o_series && (has("preview") || model.starts_with("o1-mini"));
         Gpt {
             effort: (o_series && !early && !has("pro")) || model.starts_with("gpt-oss"),
@@ -101,21 +103,22 @@ impl Gpt {
     }
 }
 
-/// The `thinkingConfig` of a model of Gemini with a limit of output; `None` where it has none: before 2.5.
+/// Returns the `thinkingConfig` of a Gemini model with an output limit. Returns `None` for models before 2.5, which
+/// have none.
 pub(super) fn gemini_thinking(model: &str, effort: ReasoningEffort, limit: Option<u32>) -> Option<Value> {
     let model = model.to_ascii_lowercase();
     let version = model.strip_prefix("gemini-")?.split('-').next()?;
     let (major, minor) = version.split_once('.').unwrap_or((version, "0"));
     let version: (u32, u32) = (major.parse().ok()?, minor.parse().ok()?);
     if version >= (3, 0) {
-        // The first of them knows nothing between low and high.
+        // Gemini 3 Pro has no level between low and high.
         let level = match effort {
             ReasoningEffort::Medium if version == (3, 0) && model.contains("pro") => "high",
             effort => effort.word(),
         };
         Some(json!({"thinkingLevel": level}))
     } else if version >= (2, 5) {
-        // What is thought counts as output, and something is to be left for the answer.
+        // Thinking counts as output, so leave tokens for the answer.
         let most = limit.map_or(u32::MAX, |limit| limit / 4 * 3);
         Some(json!({"thinkingBudget": thinking_budget(effort).min(most)}))
     } else {
@@ -149,14 +152,14 @@ mod tests {
                 temperature,
                 default_output,
             };
-            assert_eq!(Claude::of(model), expected, "{model}");
+            assert_eq!(Claude::from_model(model), expected, "{model}");
         }
     }
 
     #[test]
     fn models_of_openai_that_reason_are_known() {
         let of = |model: &str| {
-            let gpt = Gpt::of(model);
+            let gpt = Gpt::from_model(model);
             (gpt.effort, gpt.responses, gpt.temperature)
         };
         for model in [

@@ -1,30 +1,30 @@
-//! Server-sent events, bounded: no event is longer than it may be, and a long one is looked at once.
+//! A parser of server-sent events with bounded size. It scans each byte only once.
 
 use std::collections::VecDeque;
 
 /// One event of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Event {
-    /// Its name; empty where the stream gives none.
+    /// The name; empty if the stream does not set one.
     pub(super) name: String,
-    /// Its data, the lines joined.
+    /// The data, with its lines joined.
     pub(super) data: String,
 }
 
-/// Why a stream cannot be read.
+/// The error of an unreadable stream.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum EventFault {
-    /// An event, or a line of it, is longer than it may be.
+pub(super) enum StreamError {
+    /// An event, or a line of it, is longer than the limit.
     TooLarge,
-    /// What came is not UTF-8.
+    /// The stream is not valid UTF-8.
     Encoding,
 }
 
-/// Makes events of bytes, however these are cut into pieces.
+/// A parser that converts bytes, split in any way, to events.
 pub(super) struct Events {
     limit: usize,
     line: Vec<u8>,
-    /// Whether the last byte was a carriage return, whose line feed is still to come.
+    /// `true` if the last byte was a carriage return, which a line feed may follow.
     after_return: bool,
     first: bool,
     name: String,
@@ -34,7 +34,7 @@ pub(super) struct Events {
 }
 
 impl Events {
-    /// Events of up to so many bytes.
+    /// Creates a parser of events with at most `limit` bytes.
     pub(super) fn new(limit: usize) -> Events {
         Events {
             limit,
@@ -48,8 +48,8 @@ impl Events {
         }
     }
 
-    /// Takes bytes; what they complete is then given by `next`.
-    pub(super) fn push(&mut self, mut bytes: &[u8]) -> Result<(), EventFault> {
+    /// Parses bytes. [`next`](Events::next) returns the events that they complete.
+    pub(super) fn push(&mut self, mut bytes: &[u8]) -> Result<(), StreamError> {
         while let Some(&first) = bytes.first() {
             if std::mem::take(&mut self.after_return) && first == b'\n' {
                 bytes = bytes.get(1..).unwrap_or_default();
@@ -58,7 +58,7 @@ impl Events {
             let end = bytes.iter().position(|byte| matches!(byte, b'\n' | b'\r'));
             let (part, rest) = bytes.split_at(end.unwrap_or(bytes.len()));
             if self.line.len() + part.len() + self.data.len() > self.limit {
-                return Err(EventFault::TooLarge);
+                return Err(StreamError::TooLarge);
             }
             self.line.extend_from_slice(part);
             if let Some((ending, rest)) = rest.split_first() {
@@ -72,17 +72,18 @@ impl Events {
         Ok(())
     }
 
-    /// The next event that is complete.
+    /// Returns the next complete event.
     pub(super) fn next(&mut self) -> Option<Event> {
         self.ready.pop_front()
     }
 
-    fn end_line(&mut self) -> Result<(), EventFault> {
+    fn end_line(&mut self) -> Result<(), StreamError> {
         let bytes = std::mem::take(&mut self.line);
-        let line = std::str::from_utf8(&bytes).map_err(|_| EventFault::Encoding)?;
-        let line = match std::mem::take(&mut self.first) {
-            true => line.strip_prefix('\u{feff}').unwrap_or(line),
-            false => line,
+        let line = std::str::from_utf8(&bytes).map_err(|_| StreamError::Encoding)?;
+        let line = if std::mem::take(&mut self.first) {
+            line.strip_prefix('\u{feff}').unwrap_or(line)
+        } else {
+            line
         };
         if line.is_empty() {
             let (name, mut data) = (std::mem::take(&mut self.name), std::mem::take(&mut self.data));
@@ -101,7 +102,7 @@ impl Events {
                 self.data.push('\n');
                 self.has_data = true;
             }
-            // A comment, or a field that no provider uses.
+            // Ignore comments, and fields that no provider uses.
             _ => {}
         }
         Ok(())
@@ -116,7 +117,7 @@ mod tests {
 
     use super::*;
 
-    fn read(pieces: &[&[u8]], limit: usize) -> Result<Vec<Event>, EventFault> {
+    fn read(pieces: &[&[u8]], limit: usize) -> Result<Vec<Event>, StreamError> {
         let mut events = Events::new(limit);
         for piece in pieces {
             events.push(piece)?;
@@ -144,20 +145,20 @@ mod tests {
     #[test]
     fn what_is_too_long_is_refused_before_it_is_kept() {
         let line = [b"data: ".as_slice(), &[b'x'; 200]].concat();
-        assert_eq!(read(&[&line], 100), Err(EventFault::TooLarge));
+        assert_eq!(read(&[&line], 100), Err(StreamError::TooLarge));
         let many = b"data: xxxxxxxxxx\n".repeat(20);
-        assert_eq!(read(&[&many], 100), Err(EventFault::TooLarge));
+        assert_eq!(read(&[&many], 100), Err(StreamError::TooLarge));
         let apart = b"data: xxxxxxxxxx\n\n".repeat(20);
         assert_eq!(read(&[&apart], 100).unwrap().len(), 20);
     }
 
     #[test]
     fn bytes_that_are_no_text_are_said_to_be_none() {
-        assert_eq!(read(&[b"data: \xff\n\n"], 100), Err(EventFault::Encoding));
+        assert_eq!(read(&[b"data: \xff\n\n"], 100), Err(StreamError::Encoding));
     }
 
     proptest! {
-        /// A reader that many programs use is the second opinion.
+        /// Compares the parser with a widely used one.
         #[test]
         fn another_reader_sees_the_same_events(
             lines in prop::collection::vec("(data|event|id|x|)(:| :|: |)[a-zä:]{0,6}(\n|\r\n|\n\n|\r\n\r\n)", 0..12),

@@ -1,11 +1,11 @@
-//! Gemini's generateContent: requests out, answers in.
+//! Gemini's generateContent API: builds requests and parses answers.
 
 use serde_json::{Value, json};
 
 use super::Ask;
+use super::call_error::{CallError, error_inside};
 use super::capability::gemini_thinking;
 use super::events::Event;
-use super::fault::{Fault, error_inside};
 use super::http::Reading;
 use super::layout::{Layout, Piece};
 use super::{arguments_out, count_of, parsed, text_of};
@@ -13,13 +13,13 @@ use crate::model::{Arguments, Message, ModelReply, StopReason, TokenUsage, ToolC
 
 const WIRE: &str = "gemini";
 
-/// Calls get names of ours where the provider gives none; these do not go back to it.
+/// Prefix of the ids that we give to calls without an id; such ids are not sent back to the provider.
 const OUR_ID: &str = "unnamed_call_";
 
-/// What the provider takes for the signature of a call that another model made; without one it refuses the request.
+/// The signature that the provider accepts for a call of another model. It rejects a request without a signature.
 const FOREIGN_CALL: &str = "skip_thought_signature_validator";
 
-/// The request.
+/// Returns the body of the request.
 pub(super) fn body(ask: &Ask<'_>) -> Value {
     let request = ask.request;
     let signed = request.model.to_ascii_lowercase().starts_with("gemini-3");
@@ -46,7 +46,7 @@ pub(super) fn body(ask: &Ask<'_>) -> Value {
     body
 }
 
-/// The conversation, without what is empty. Results of tools stand alone in their message, as the provider wants it.
+/// Converts the messages, leaving out empty ones. The provider requires tool results in a message of their own.
 fn contents(messages: &[Message], signed: bool) -> Vec<Value> {
     let mut all = Vec::new();
     for message in messages {
@@ -57,7 +57,7 @@ fn contents(messages: &[Message], signed: bool) -> Vec<Value> {
                 tool_calls,
                 opaque,
             } => {
-                let layout = Layout::of(opaque.as_ref(), WIRE);
+                let layout = Layout::parse(opaque.as_ref(), WIRE);
                 let foreign = signed && layout.is_none();
                 let layout = layout.unwrap_or_default();
                 let pieces = layout.pieces(text, tool_calls).into_iter();
@@ -107,12 +107,12 @@ fn part(piece: Piece<'_>) -> Option<Value> {
     Some(part)
 }
 
-/// An answer under way.
+/// An answer that is being received.
 #[derive(Default)]
 pub(super) struct Answer {
     parts: Vec<Part>,
     stop: Option<String>,
-    /// What the provider says about its reason to stop.
+    /// The provider's message about its stop reason.
     stop_message: String,
     usage: Option<TokenUsage>,
 }
@@ -123,11 +123,11 @@ enum Part {
 }
 
 impl Answer {
-    /// Takes an answer or a piece of one; they look alike.
-    fn take(&mut self, body: &Value, on_text: &mut dyn FnMut(&str)) -> Result<(), Fault> {
+    /// Applies an answer or a chunk of one; both have the same format.
+    fn take(&mut self, body: &Value, on_text: &mut dyn FnMut(&str)) -> Result<(), CallError> {
         self.count(&body["usageMetadata"]);
-        if let Some(fault) = error_inside(body) {
-            return Err(fault);
+        if let Some(error) = error_inside(body) {
+            return Err(error);
         }
         if body["promptFeedback"]["blockReason"].is_string() {
             self.stop = Some("BLOCKLIST".to_owned());
@@ -143,13 +143,13 @@ impl Answer {
         Ok(())
     }
 
-    /// Takes counts over; each tells the whole so far, so that the last one counts.
+    /// Applies new counts. The provider sends totals, so the last value replaces earlier ones.
     fn count(&mut self, usage: &Value) {
         let count = |field: &str| count_of(usage, field);
         if usage.is_object() {
             self.usage = Some(TokenUsage {
                 input: count("promptTokenCount").saturating_add(count("toolUsePromptTokenCount")),
-                // What is thought is counted apart.
+                // Thinking tokens are counted separately.
                 output: count("candidatesTokenCount").saturating_add(count("thoughtsTokenCount")),
                 cached_input: count("cachedContentTokenCount"),
                 cache_write: 0,
@@ -199,14 +199,14 @@ impl Answer {
 }
 
 impl Reading for Answer {
-    fn whole(&mut self, body: &Value) -> Result<(), Fault> {
+    fn whole(&mut self, body: &Value) -> Result<(), CallError> {
         self.take(body, &mut |_| {})
     }
 
-    fn event(&mut self, event: &Event, on_text: &mut dyn FnMut(&str)) -> Result<bool, Fault> {
+    fn event(&mut self, event: &Event, on_text: &mut dyn FnMut(&str)) -> Result<bool, CallError> {
         let data = parsed(&event.data)?;
         self.take(&data, on_text)?;
-        // Only the end of the stream says that nothing follows.
+        // Only the end of the stream marks the end of the answer.
         Ok(false)
     }
 
@@ -218,9 +218,9 @@ impl Reading for Answer {
         self.usage
     }
 
-    fn reply(&self) -> Result<ModelReply, Fault> {
+    fn reply(&self) -> Result<ModelReply, CallError> {
         let Some(stop) = &self.stop else {
-            return Err(Fault::malformed("the answer does not say why it ends"));
+            return Err(CallError::malformed("the answer does not say why it ends"));
         };
         let mut reply = ModelReply::text("");
         let mut layout = Layout::new(WIRE);
@@ -232,7 +232,7 @@ impl Reading for Answer {
                 }
                 Part::Call(call, signature) => {
                     if call.name.is_empty() {
-                        return Err(Fault::malformed("the answer calls a tool without a name"));
+                        return Err(CallError::malformed("the answer calls a tool without a name"));
                     }
                     layout.call(reply.tool_calls.len(), signature.clone());
                     reply.tool_calls.push(call.clone());
@@ -244,10 +244,10 @@ impl Reading for Answer {
             "STOP" => StopReason::End,
             "MAX_TOKENS" => StopReason::MaxTokens,
             "SAFETY" | "RECITATION" | "PROHIBITED_CONTENT" | "BLOCKLIST" | "SPII" => StopReason::Refused,
-            // The model wrote a call that the provider cannot read, and what it wrote is lost.
+            // The model wrote an unreadable call, and the provider does not pass it on.
             "MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL" => {
-                let said = super::fault::excerpt(self.stop_message.as_bytes());
-                return Err(Fault::malformed(format!(
+                let said = super::call_error::excerpt(self.stop_message.as_bytes());
+                return Err(CallError::malformed(format!(
                     "the model made a call of a tool that is none ({stop}); the provider says {said}"
                 )));
             }

@@ -1,4 +1,4 @@
-//! One exchange over HTTP: bounded in size and time, no retries, no redirects.
+//! A single HTTP exchange: bounded in size and time, without retries or redirects.
 
 use std::time::{Duration, SystemTime};
 
@@ -7,50 +7,50 @@ use reqwest::{Client, Response, StatusCode, Url};
 use serde_json::Value;
 use tokio::time::timeout;
 
-use super::events::{Event, EventFault, Events};
-use super::fault::{self, Fault};
+use super::call_error::{self, CallError};
+use super::events::{Event, Events, StreamError};
 use crate::model::{ModelErrorKind, ModelReply, TokenUsage};
 
-/// The largest answer that is read as a whole. What its JSON becomes in memory may be ten times as large.
+/// Maximum size of an answer that is not streamed, in bytes. Its JSON may take ten times as much memory.
 const LARGEST_ANSWER: usize = 8 * 1024 * 1024;
 
-/// The largest stream that is read. Each token comes with a few hundred bytes around it.
+/// Maximum size of a stream, in bytes. Each token arrives with a few hundred bytes of overhead.
 const LARGEST_STREAM: usize = 64 * 1024 * 1024;
 
-/// The largest event of a stream.
+/// Maximum size of an event of a stream, in bytes.
 const LARGEST_EVENT: usize = 4 * 1024 * 1024;
 
-/// How much of the body of an error is read.
+/// Maximum number of bytes read from the body of an error.
 const LARGEST_ERROR: usize = 64 * 1024;
 
-/// How long the body of an error is waited for: its status has said what happened.
+/// Maximum time to wait for the body of an error; the status already shows what happened.
 const LONGEST_ERROR: Duration = Duration::from_secs(10);
 
-/// How long a connection may take to be made.
+/// Maximum time to establish a connection.
 const LONGEST_CONNECT: Duration = Duration::from_secs(30);
 
-/// How long a stream that is complete may take to end, so that its connection can be used again.
+/// Maximum time to wait for the end of a complete stream, so that its connection can be reused.
 const LONGEST_END: Duration = Duration::from_millis(100);
 
-/// What an answer is read into; it keeps what it was told when the rest does not come.
+/// A parser that accumulates an answer. It keeps the parts received so far if the rest does not arrive.
 pub(super) trait Reading: Send {
-    /// Takes an answer that is not streamed.
-    fn whole(&mut self, body: &Value) -> Result<(), Fault>;
+    /// Parses an answer that is not streamed.
+    fn whole(&mut self, body: &Value) -> Result<(), CallError>;
 
-    /// Takes an event of a stream; whether the answer is complete now.
-    fn event(&mut self, event: &Event, on_text: &mut dyn FnMut(&str)) -> Result<bool, Fault>;
+    /// Parses an event of a stream. Returns whether the answer is complete.
+    fn event(&mut self, event: &Event, on_text: &mut dyn FnMut(&str)) -> Result<bool, CallError>;
 
-    /// Whether a stream that ends here is a whole answer.
+    /// Returns whether a stream that ends now is a complete answer.
     fn may_end(&self) -> bool;
 
-    /// The tokens, as far as they were told.
+    /// Returns the token usage received so far.
     fn usage(&self) -> Option<TokenUsage>;
 
-    /// The answer.
-    fn reply(&self) -> Result<ModelReply, Fault>;
+    /// Returns the answer.
+    fn reply(&self) -> Result<ModelReply, CallError>;
 }
 
-/// What is asked of a server.
+/// An HTTP request to a server.
 pub(super) struct Asked {
     pub(super) url: Url,
     pub(super) headers: HeaderMap,
@@ -59,9 +59,9 @@ pub(super) struct Asked {
     pub(super) idle: Duration,
 }
 
-/// Makes a client for the server at a base.
+/// Creates a client for the server at a base URL.
 pub(super) fn client(base: &Url) -> Result<Client, reqwest::Error> {
-    // Another part of the program may have chosen a provider of cryptography; then that one holds.
+    // If another part of the program has already installed a cryptography provider, that one is used.
     drop(rustls::crypto::ring::default_provider().install_default());
     let mut builder = Client::builder()
         .redirect(reqwest::redirect::Policy::none())
@@ -70,7 +70,7 @@ pub(super) fn client(base: &Url) -> Result<Client, reqwest::Error> {
         .connect_timeout(LONGEST_CONNECT)
         .user_agent(concat!("orchestra/", env!("CARGO_PKG_VERSION")));
     if base.scheme() == "http" {
-        // Without encryption the certificates of the system are not needed; there may be none.
+        // Plain HTTP does not need the certificates of the system, which may be missing.
         builder = builder.tls_certs_only([]);
     }
     if is_loopback(base) {
@@ -79,7 +79,7 @@ pub(super) fn client(base: &Url) -> Result<Client, reqwest::Error> {
     builder.build()
 }
 
-/// Whether a server is on this machine.
+/// Returns whether a server runs on this machine.
 pub(super) fn is_loopback(base: &Url) -> bool {
     let host = base.host_str().unwrap_or_default();
     let host = host.trim_start_matches('[').trim_end_matches(']');
@@ -87,13 +87,13 @@ pub(super) fn is_loopback(base: &Url) -> bool {
     host == "localhost" || address.is_some_and(|address| address.is_loopback())
 }
 
-/// Asks and reads the answer.
+/// Sends a request and reads its answer into `reading`.
 pub(super) async fn exchange(
     client: &Client,
     asked: Asked,
     reading: &mut dyn Reading,
     on_text: &mut (dyn FnMut(&str) + Send),
-) -> Result<(), Fault> {
+) -> Result<(), CallError> {
     let idle = asked.idle;
     let request = client.post(asked.url).headers(asked.headers).body(asked.body);
     let mut response = in_time(idle, request.send()).await?;
@@ -104,9 +104,9 @@ pub(super) async fn exchange(
     if status != StatusCode::OK {
         let headers = response.headers().clone();
         let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-        let retry_after = fault::retry_after(header, SystemTime::now());
+        let retry_after = call_error::retry_after(header, SystemTime::now());
         let body = beginning(&mut response, idle.min(LONGEST_ERROR)).await;
-        return Err(fault::of_status(status.as_u16(), retry_after, &body));
+        return Err(call_error::of_status(status.as_u16(), retry_after, &body));
     }
     let kind = response
         .headers()
@@ -116,7 +116,7 @@ pub(super) async fn exchange(
     if asked.streamed && is_stream(&kind) {
         return stream(response, idle, reading, on_text).await;
     }
-    // A server that does not stream although it is asked to answers as a whole; so do errors.
+    // Some servers ignore the request to stream, and errors are never streamed.
     let body = whole(&mut response, idle).await?;
     read_whole(&body, &kind, reading)?;
     if asked.streamed {
@@ -125,26 +125,26 @@ pub(super) async fn exchange(
     Ok(())
 }
 
-/// Whether a body of a content type is a stream of events.
+/// Returns whether a body with this content type is a stream of events.
 pub(super) fn is_stream(kind: &str) -> bool {
     kind.starts_with("text/event-stream")
 }
 
-/// Reads an answer that came as a whole.
-pub(super) fn read_whole(body: &[u8], kind: &str, reading: &mut dyn Reading) -> Result<(), Fault> {
+/// Parses an answer that is not streamed.
+pub(super) fn read_whole(body: &[u8], kind: &str, reading: &mut dyn Reading) -> Result<(), CallError> {
     let parsed: Value = match serde_json::from_slice(body) {
         Ok(parsed) => parsed,
         Err(error) => {
-            let said = fault::excerpt(body);
-            return Err(Fault::malformed(format!(
-                "the answer is no JSON ({error}); its content type is `{kind}`, and it says {said}"
+            let said = call_error::excerpt(body);
+            return Err(CallError::malformed(format!(
+                "the answer is not JSON ({error}); its content type is `{kind}`, and it says {said}"
             )));
         }
     };
-    if let Some(fault) = fault::error_inside(&parsed) {
-        // What was used is told beside the error, if at all.
+    if let Some(error) = call_error::error_inside(&parsed) {
+        // An error may come with a token usage, so read that too.
         drop(reading.whole(&parsed));
-        return Err(fault);
+        return Err(error);
     }
     reading.whole(&parsed)
 }
@@ -155,11 +155,11 @@ async fn stream(
     idle: Duration,
     reading: &mut dyn Reading,
     on_text: &mut (dyn FnMut(&str) + Send),
-) -> Result<(), Fault> {
+) -> Result<(), CallError> {
     let mut stream = StreamReader::new(reading);
     while let Some(bytes) = in_time(idle, response.chunk()).await? {
         if stream.push(&bytes, on_text)? {
-            // The end that follows frees the connection; an answer that is complete does not depend on it.
+            // Reading the end frees the connection for reuse; the answer is already complete.
             drop(timeout(LONGEST_END, response.chunk()).await);
             return Ok(());
         }
@@ -167,7 +167,7 @@ async fn stream(
     stream.end()
 }
 
-/// Reads a stream of events, whose bytes come in pieces of any size.
+/// A reader of a stream of events whose bytes arrive in pieces of any size.
 pub(super) struct StreamReader<'r> {
     events: Events,
     size: usize,
@@ -175,7 +175,7 @@ pub(super) struct StreamReader<'r> {
 }
 
 impl StreamReader<'_> {
-    /// A stream of which nothing has come.
+    /// Creates a reader at the beginning of a stream.
     pub(super) fn new(reading: &mut dyn Reading) -> StreamReader<'_> {
         StreamReader {
             events: Events::new(LARGEST_EVENT),
@@ -184,54 +184,54 @@ impl StreamReader<'_> {
         }
     }
 
-    /// Takes some bytes; returns whether the answer is complete.
-    pub(super) fn push(&mut self, bytes: &[u8], on_text: &mut dyn FnMut(&str)) -> Result<bool, Fault> {
+    /// Reads some bytes. Returns whether the answer is complete.
+    pub(super) fn push(&mut self, bytes: &[u8], on_text: &mut dyn FnMut(&str)) -> Result<bool, CallError> {
         self.size += bytes.len();
         if self.size > LARGEST_STREAM {
             return Err(too_large("the stream", LARGEST_STREAM));
         }
         let pushed = self.events.push(bytes);
-        // What came before a fault counts however the bytes are cut.
+        // Apply the events before an error, no matter how the bytes are split.
         while let Some(event) = self.events.next() {
             if self.reading.event(&event, on_text)? {
                 return Ok(true);
             }
         }
-        pushed.map(|()| false).map_err(|fault| match fault {
-            EventFault::TooLarge => too_large("an event of the stream", LARGEST_EVENT),
-            EventFault::Encoding => Fault::malformed("the stream is not UTF-8"),
+        pushed.map(|()| false).map_err(|error| match error {
+            StreamError::TooLarge => too_large("an event of the stream", LARGEST_EVENT),
+            StreamError::Encoding => CallError::malformed("the stream is not UTF-8"),
         })
     }
 
-    /// Takes the end of a stream whose answer was not complete.
-    pub(super) fn end(&self) -> Result<(), Fault> {
+    /// Ends a stream whose answer was not complete. Returns an error unless the answer may end without a mark.
+    pub(super) fn end(&self) -> Result<(), CallError> {
         if self.reading.may_end() {
             Ok(())
         } else if self.size == 0 {
-            Err(Fault::malformed("the answer is empty"))
+            Err(CallError::malformed("the answer is empty"))
         } else {
-            Err(Fault::malformed(
+            Err(CallError::malformed(
                 "the stream ended before the answer was complete",
             ))
         }
     }
 }
 
-/// Waits for something that must come before the line has been silent for too long.
+/// Waits for `work`. Returns an error if nothing arrives within the idle time.
 async fn in_time<T>(
     idle: Duration,
     work: impl Future<Output = Result<T, reqwest::Error>>,
-) -> Result<T, Fault> {
+) -> Result<T, CallError> {
     match timeout(idle, work).await {
         Ok(result) => result.map_err(broken),
-        Err(_) => Err(Fault::new(
+        Err(_) => Err(CallError::new(
             ModelErrorKind::Timeout,
             format!("nothing came for {}", in_words(idle)),
         )),
     }
 }
 
-/// A duration as people write it.
+/// Formats a duration for people.
 pub(super) fn in_words(duration: Duration) -> String {
     if duration.subsec_nanos() == 0 {
         format!("{} s", duration.as_secs())
@@ -240,9 +240,9 @@ pub(super) fn in_words(duration: Duration) -> String {
     }
 }
 
-/// The fault of a connection that broke or was not made.
-fn broken(error: reqwest::Error) -> Fault {
-    // An address may hold what is nobody's business.
+/// Converts the error of a connection that broke or could not be made.
+fn broken(error: reqwest::Error) -> CallError {
+    // An address may contain confidential data.
     let error = error.without_url();
     let (kind, text) = if error.is_timeout() {
         (ModelErrorKind::Timeout, "the connection was not made in time")
@@ -254,48 +254,48 @@ fn broken(error: reqwest::Error) -> Fault {
         (ModelErrorKind::Network, "the connection broke")
     };
     let cause = innermost(&error);
-    let mut fault = Fault::new(kind, format!("{text}: {cause}"));
-    fault.source = Some(Box::new(error));
-    fault
+    let mut call = CallError::new(kind, format!("{text}: {cause}"));
+    call.source = Some(Box::new(error));
+    call
 }
 
-/// The cause behind all causes, which says what happened.
+/// Returns the message of the innermost cause, which is the most specific one.
 fn innermost(error: &dyn std::error::Error) -> String {
     let mut cause = error;
     while let Some(next) = cause.source() {
         cause = next;
     }
-    fault::bounded(&cause.to_string())
+    call_error::bounded(&cause.to_string())
 }
 
-fn redirected(response: &Response) -> Fault {
+fn redirected(response: &Response) -> CallError {
     let status = response.status().as_u16();
     let location = response
         .headers()
         .get(LOCATION)
         .and_then(|value| value.to_str().ok());
     let target = location.and_then(|location| response.url().join(location).ok());
-    // What follows the host may hold what is nobody's business.
+    // The part after the host may contain confidential data.
     let target = target.map_or_else(
         || "elsewhere".to_owned(),
         |target| format!("to `{}`", target.origin().ascii_serialization()),
     );
-    let mut fault = Fault::new(
+    let mut error = CallError::new(
         ModelErrorKind::Redirected,
         format!(
             "it sends its callers {target} (HTTP {status}), and the key does not follow; set `api_base` to the address that is meant"
         ),
     );
-    fault.status = Some(status);
-    fault
+    error.status = Some(status);
+    error
 }
 
-fn too_large(what: &str, limit: usize) -> Fault {
-    Fault::malformed(format!("{what} is larger than {} MiB", limit / 1024 / 1024))
+fn too_large(what: &str, limit: usize) -> CallError {
+    CallError::malformed(format!("{what} is larger than {} MiB", limit / 1024 / 1024))
 }
 
-/// Reads a whole body, if it is not too large.
-async fn whole(response: &mut Response, idle: Duration) -> Result<Vec<u8>, Fault> {
+/// Reads a whole body. Returns an error if it is too large or empty.
+async fn whole(response: &mut Response, idle: Duration) -> Result<Vec<u8>, CallError> {
     let mut body = Vec::new();
     while let Some(bytes) = in_time(idle, response.chunk()).await? {
         if body.len() + bytes.len() > LARGEST_ANSWER {
@@ -304,12 +304,12 @@ async fn whole(response: &mut Response, idle: Duration) -> Result<Vec<u8>, Fault
         body.extend_from_slice(&bytes);
     }
     if body.is_empty() {
-        return Err(Fault::malformed("the answer is empty"));
+        return Err(CallError::malformed("the answer is empty"));
     }
     Ok(body)
 }
 
-/// Reads the beginning of a body, as much as comes in time.
+/// Reads the beginning of a body, as much as arrives in time.
 async fn beginning(response: &mut Response, limit: Duration) -> Vec<u8> {
     let mut body = Vec::new();
     let reading = async {

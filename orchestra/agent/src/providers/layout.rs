@@ -1,15 +1,15 @@
-//! In which order an answer came: some providers want their signed reasoning back where it stood.
+//! The order of the parts of an answer: some providers need their signed reasoning back at its original position.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::model::ToolCall;
 
-/// The order of an answer's parts, kept in the `opaque` field of its message. Text and calls stand in the message; here
-/// is only where they belong.
+/// The order of an answer's parts, stored in the `opaque` field of its message. Text and calls are stored in the
+/// message; the layout contains only their positions.
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Layout {
-    /// The format that the parts are of; another provider's are of no use.
+    /// The wire format of the parts; they are useless for another one.
     wire: String,
     parts: Vec<Part>,
 }
@@ -30,14 +30,14 @@ enum Part {
     Kept(Value),
 }
 
-/// A part of an answer that goes back to its provider.
+/// A part of an answer as it is sent back to its provider.
 #[derive(Debug, PartialEq)]
 pub(super) enum Piece<'m> {
-    /// Some of the text, with its signature.
+    /// A piece of the text, with its signature.
     Text(&'m str, Option<&'m str>),
-    /// A call, with its signature.
+    /// A tool call, with its signature.
     Call(&'m ToolCall, Option<&'m str>),
-    /// Something of the provider's own.
+    /// Data of the provider.
     Kept(&'m Value),
 }
 
@@ -49,8 +49,8 @@ impl Layout {
         }
     }
 
-    /// The layout in an opaque value, if it is of this format.
-    pub(super) fn of(opaque: Option<&Value>, wire: &str) -> Option<Layout> {
+    /// Parses the layout in an opaque value. Returns `None` if it is missing or of another wire format.
+    pub(super) fn parse(opaque: Option<&Value>, wire: &str) -> Option<Layout> {
         let layout = Layout::deserialize(opaque?).ok()?;
         (layout.wire == wire).then_some(layout)
     }
@@ -70,7 +70,7 @@ impl Layout {
         self.parts.push(Part::Kept(value));
     }
 
-    /// The value to keep with the message; `None` where the order says nothing that the message does not say.
+    /// Returns the value to store with the message, or `None` if it contains nothing beyond the message itself.
     pub(super) fn into_opaque(self) -> Option<Value> {
         let says = |part: &Part| match part {
             Part::Text { signature, .. } | Part::Call { signature, .. } => signature.is_some(),
@@ -83,8 +83,8 @@ impl Layout {
         }
     }
 
-    /// The parts of a message in their order. A message that was changed since has its text in one piece, behind what
-    /// the provider wants back and before the calls.
+    /// Returns the parts of a message in their order. If the message was changed since, its text is one piece, after
+    /// the data of the provider and before the calls.
     pub(super) fn pieces<'m>(&'m self, text: &'m str, calls: &'m [ToolCall]) -> Vec<Piece<'m>> {
         self.exact(text, calls).unwrap_or_else(|| self.loose(text, calls))
     }
@@ -151,8 +151,8 @@ mod tests {
         layout.call(0, Some("s".into()));
         layout.text("ä", None);
         let opaque = layout.into_opaque();
-        assert_eq!(Layout::of(opaque.as_ref(), "y"), None);
-        let layout = Layout::of(opaque.as_ref(), "x").unwrap();
+        assert_eq!(Layout::parse(opaque.as_ref(), "y"), None);
+        let layout = Layout::parse(opaque.as_ref(), "x").unwrap();
         let calls = [call("1")];
         let kept = json!({"thinking": 1});
         let expected = [
@@ -162,7 +162,7 @@ mod tests {
             Piece::Text("ä", None),
         ];
         assert_eq!(layout.pieces("abä", &calls), expected);
-        // What was redacted meanwhile has another length, what was left out is not there.
+        // Redacted text may have another length, and calls may have been left out.
         let changed = [
             Piece::Kept(&kept),
             Piece::Text("[secret]", None),

@@ -1,13 +1,13 @@
-//! Models of real providers, over their wire formats.
+//! A [`Model`] for real providers, over their wire formats.
 //!
-//! What a provider is asked and how its answer is read is in one file a format: [`anthropic`], [`openai`],
-//! [`responses`], [`gemini`].
-//! How bytes come and go is in [`http`], what went wrong in [`fault`], what a model can in [`capability`].
+//! Each wire format has a module that builds requests and parses answers: [`anthropic`], [`openai`], [`responses`],
+//! [`gemini`]. [`http`] exchanges the bytes, [`fault`] classifies errors, and [`capability`] knows the capabilities of
+//! models.
 
 mod anthropic;
+mod call_error;
 mod capability;
 mod events;
-mod fault;
 mod gemini;
 mod http;
 mod layout;
@@ -27,7 +27,7 @@ use reqwest::{Client, Url};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
 
-use self::fault::Fault;
+use self::call_error::CallError;
 use self::http::{Asked, Reading, StreamReader};
 use crate::model::{
     Arguments, Model, ModelError, ModelErrorKind, ModelFuture, ModelReply, ModelRequest, OnText, ToolResult,
@@ -35,17 +35,18 @@ use crate::model::{
 
 pub use self::settings::{KeySource, ProviderKind, ProviderSettings};
 
-/// The most tokens of an answer of Anthropic's models where nobody says how many: that provider insists on a number.
-/// What a model is told to think comes on top.
+/// Default maximum number of output tokens of Anthropic models, for which the API requires a limit. The thinking budget
+/// is added to it.
 pub const DEFAULT_MAX_OUTPUT_TOKENS: u32 = 8_192;
 
-/// The models of all providers that a configuration names.
+/// The models of all configured providers.
 ///
-/// Calls are made once, without retries; redirects are not followed; answers are bounded in size and time. An answer
-/// is whole or an error: a stream that was cut is never taken for an answer. Dropping a call closes its connection.
+/// Each call is made once, without retries. Redirects are not followed. Answers are bounded in size and time. A call
+/// returns a complete answer or an error: a stream that was cut off is never returned as an answer. Dropping a call
+/// closes its connection.
 ///
-/// What a request asks for and a model cannot is left out, so that a pipeline does not fail for it: an effort where the
-/// model does not reason, a temperature where it does. What becomes of an effort:
+/// An option that the model does not support is left out of the request, so that a pipeline does not fail because of
+/// it: an effort if the model does not reason, a temperature if it does. A reasoning effort is sent as follows:
 ///
 /// | Provider | Low, medium, high |
 /// |---|---|
@@ -53,12 +54,13 @@ pub const DEFAULT_MAX_OUTPUT_TOKENS: u32 = 8_192;
 /// | Anthropic, Claude 4.6 and later | adaptive thinking with that effort, without a temperature |
 /// | OpenAI, GPT 5 and later, o1, o3, .. | `reasoning_effort`; in Responses `reasoning.effort` |
 /// | Gemini 2.5 | thinking with a budget as above |
-/// | Gemini 3 and later | `thinkingLevel`; Gemini 3 Pro has no medium and takes high for it |
-/// | OpenRouter | `reasoning.effort`; OpenRouter leaves it out where a model cannot |
-/// | Ollama and others | `reasoning_effort`, for models with the names of OpenAI's and for gpt-oss |
+/// | Gemini 3 and later | `thinkingLevel`; Gemini 3 Pro has no medium level and uses high instead |
+/// | OpenRouter | `reasoning.effort`; OpenRouter leaves it out if a model does not support it |
+/// | Ollama and others | `reasoning_effort`, for models named like OpenAI's and for gpt-oss |
 ///
-/// Models of OpenAI that reason with tools in Responses alone are asked there: GPT 5.2 and later, and those that are
-/// called pro or codex. Everything else of OpenAI's, and all that is compatible, is asked in Chat Completions.
+/// OpenAI models that can reason with tools only in the Responses API are called with it: GPT 5.2 and later, and those
+/// with pro or codex in their names. All other OpenAI models and all compatible providers are called with Chat
+/// Completions.
 ///
 /// ```
 /// use orchestra_agent::{ModelRequest, Models, ProviderKind, ProviderSettings};
@@ -69,7 +71,7 @@ pub const DEFAULT_MAX_OUTPUT_TOKENS: u32 = 8_192;
 /// assert_eq!(models.provider_of_model("claude-sonnet-4-5"), Some("claude"));
 /// assert!(models.missing_keys(["local"]).is_empty());
 /// let error = &models.missing_keys(["clade"])[0];
-/// assert_eq!(error.to_string(), "there is no provider `clade`; did you mean `claude`?");
+/// assert_eq!(error.to_string(), "unknown provider `clade`; did you mean `claude`?");
 /// # Ok::<(), orchestra_agent::ModelError>(())
 /// ```
 pub struct Models {
@@ -77,11 +79,11 @@ pub struct Models {
 }
 
 impl Models {
-    /// The models of providers. Nothing is read or called yet.
+    /// Creates the models of providers. Reads no keys and sends nothing.
     ///
     /// # Errors
-    /// Gives an error of the kind [`Configuration`](ModelErrorKind::Configuration) for two providers of one name, for
-    /// an address that is none, and for headers that cannot be sent.
+    /// Returns an error of the kind [`Configuration`](ModelErrorKind::Configuration) if two providers have the same
+    /// name, an address is invalid, or a header cannot be sent.
     pub fn new(settings: impl IntoIterator<Item = ProviderSettings>) -> Result<Models, ModelError> {
         let mut providers = BTreeMap::new();
         for settings in settings {
@@ -93,12 +95,12 @@ impl Models {
         Ok(Models { providers })
     }
 
-    /// The names of the providers, in order.
+    /// Returns the names of the providers, sorted.
     pub fn providers(&self) -> impl Iterator<Item = &str> {
         self.providers.keys().map(String::as_str)
     }
 
-    /// The first provider of the kind that has a model, told by the model's name.
+    /// Returns the first provider of the kind that has the model, derived from the model's name.
     pub fn provider_of_model(&self, model: &str) -> Option<&str> {
         let kind = ProviderKind::of_model(model)?;
         let mut providers = self.providers.values();
@@ -106,8 +108,8 @@ impl Models {
         found.map(|provider| provider.settings.name.as_str())
     }
 
-    /// What is missing before these providers can be called: an error for each that has no key or is not there. Nothing
-    /// is sent; whether a key is good only a call can tell.
+    /// Returns an error for each of these providers that has no key or does not exist. Sends nothing; only a call shows
+    /// whether a key is valid.
     pub fn missing_keys<'n>(&self, providers: impl IntoIterator<Item = &'n str>) -> Vec<ModelError> {
         let key = |name| self.provider(name).and_then(|provider| provider.key().map(drop));
         providers.into_iter().filter_map(|name| key(name).err()).collect()
@@ -122,8 +124,8 @@ impl Models {
         })
     }
 
-    /// The keys that are there, and the values of configured headers that are secrets by their names: what must not be shown
-    /// anywhere. Words such as `ollama` are none: they stand for keys that are not needed.
+    /// Returns the existing keys, and the values of configured headers whose names denote secrets. They must not be
+    /// shown anywhere. Placeholder keys such as `ollama` are not included.
     pub fn secrets(&self) -> Vec<SecretString> {
         let providers = self.providers.values();
         let secrets = providers.flat_map(|provider| {
@@ -133,7 +135,7 @@ impl Models {
             let headers = headers
                 .filter(|(name, _)| names_secret(name))
                 .flat_map(|(_, value)| {
-                    // A word such as `Bearer` says how, and what follows is the secret.
+                    // A scheme such as `Bearer` may precede the secret.
                     let bare = value.rsplit(' ').next().unwrap_or_default();
                     [value.clone(), bare.to_owned()]
                 });
@@ -143,10 +145,11 @@ impl Models {
         real.map(SecretString::from).collect()
     }
 
-    /// The most tokens that an answer may have; `None` where only the provider knows. A budget is reserved by it.
+    /// Returns the maximum number of output tokens of an answer, which is reserved from a budget. Returns `None` if
+    /// only the provider knows it.
     ///
     /// # Errors
-    /// Gives an error when there is no such provider.
+    /// Returns an error if the provider does not exist.
     pub fn output_limit(&self, request: &ModelRequest) -> Result<Option<u32>, ModelError> {
         let ask = self.provider(&request.provider)?.ask(request, false);
         Ok(match ask.kind {
@@ -168,7 +171,7 @@ impl Models {
             };
             ModelError::new(
                 ModelErrorKind::Configuration,
-                format!("there is no provider `{name}`; {hint}"),
+                format!("unknown provider `{name}`; {hint}"),
             )
         })
     }
@@ -187,7 +190,7 @@ impl fmt::Debug for Models {
     }
 }
 
-/// The format in which a model is asked.
+/// The wire format of a model call.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Wire {
     Messages,
@@ -197,19 +200,19 @@ enum Wire {
 }
 
 impl Wire {
-    fn of(kind: ProviderKind, model: &str) -> Wire {
+    fn for_model(kind: ProviderKind, model: &str) -> Wire {
         match kind {
             ProviderKind::Anthropic => Wire::Messages,
             ProviderKind::Gemini => Wire::GenerateContent,
-            ProviderKind::OpenAi if capability::Gpt::of(model).responses => Wire::Responses,
+            ProviderKind::OpenAi if capability::Gpt::from_model(model).responses => Wire::Responses,
             _ => Wire::ChatCompletions,
         }
     }
 }
 
-/// Returns what reads the answers of a model.
+/// Returns a reader of the answers of a model.
 fn reading(kind: ProviderKind, model: &str) -> Box<dyn Reading> {
-    match Wire::of(kind, model) {
+    match Wire::for_model(kind, model) {
         Wire::Messages => Box::<anthropic::Answer>::default(),
         Wire::ChatCompletions => Box::new(openai::Answer::new(kind)),
         Wire::Responses => Box::<responses::Answer>::default(),
@@ -217,10 +220,10 @@ fn reading(kind: ProviderKind, model: &str) -> Box<dyn Reading> {
     }
 }
 
-/// Reads the body of an answer, which comes in pieces, as a call does: for `tests/fuzz`, without a server.
+/// Parses the body of an answer that arrives in pieces, as a call does. `tests/fuzz` uses it without a server.
 ///
 /// # Errors
-/// The body is no answer of such a model.
+/// Returns an error if the body is not a valid answer of such a model.
 pub(crate) fn read_body(
     kind: ProviderKind,
     model: &str,
@@ -242,15 +245,15 @@ pub(crate) fn read_body(
         stream.end()
     };
     let reply = read(reading.as_mut()).and_then(|()| reading.reply());
-    reply.map_err(|fault| {
-        let fault = fault.with_usage(reading.usage());
-        let mut error = ModelError::new(fault.kind, fault.text);
-        error.usage = fault.usage;
+    reply.map_err(|error| {
+        let call = error.with_usage(reading.usage());
+        let mut error = ModelError::new(call.kind, call.text);
+        error.usage = call.usage;
         error
     })
 }
 
-/// Whether the value of a header is a secret, by its name.
+/// Returns whether the value of a header is a secret, judged by the header's name.
 fn names_secret(header: &str) -> bool {
     let name = header.to_ascii_lowercase();
     ["authorization", "cookie", "key", "token", "secret", "password"]
@@ -258,7 +261,7 @@ fn names_secret(header: &str) -> bool {
         .any(|ending| name.ends_with(ending))
 }
 
-/// A request with what the provider's configuration adds.
+/// A request with the settings of the provider's configuration.
 struct Ask<'r> {
     request: &'r ModelRequest,
     kind: ProviderKind,
@@ -286,7 +289,7 @@ impl Provider {
         };
         let base: Url = base
             .parse()
-            .map_err(|error| wrong(&format!("its `api_base` is no address: {error}")))?;
+            .map_err(|error| wrong(&format!("its `api_base` is not a valid address: {error}")))?;
         if !matches!(base.scheme(), "http" | "https") || base.cannot_be_a_base() {
             return Err(wrong("its `api_base` must begin with `https://` or `http://`"));
         }
@@ -305,7 +308,7 @@ impl Provider {
         for (name, value) in &settings.headers {
             let known: HeaderName = name
                 .parse()
-                .map_err(|_| wrong(&format!("`{name}` is no name of a header")))?;
+                .map_err(|_| wrong(&format!("`{name}` is not a valid header name")))?;
             let mut value: HeaderValue = value
                 .parse()
                 .map_err(|_| wrong(&format!("the value of the header `{name}` cannot be sent")))?;
@@ -325,7 +328,7 @@ impl Provider {
         Ask {
             request,
             kind: self.settings.kind,
-            wire: Wire::of(self.settings.kind, &request.model),
+            wire: Wire::for_model(self.settings.kind, &request.model),
             max_output: request.max_output_tokens.or(self.settings.max_output_tokens),
             streamed,
         }
@@ -340,21 +343,21 @@ impl Provider {
         let mut reading = reading(self.settings.kind, &request.model);
         let whole = self.settings.timeout;
         let exchange = self.exchange(request, key, reading.as_mut(), on_text);
-        let fault = match tokio::time::timeout(whole, exchange).await {
+        let error = match tokio::time::timeout(whole, exchange).await {
             Ok(Ok(())) => match reading.reply() {
                 Ok(reply) => return Ok(reply),
-                Err(fault) => fault,
+                Err(error) => error,
             },
-            Ok(Err(fault)) => fault,
+            Ok(Err(error)) => error,
             Err(_) => {
                 let limit = http::in_words(whole);
-                Fault::new(
+                CallError::new(
                     ModelErrorKind::Timeout,
                     format!("no whole answer came within {limit}"),
                 )
             }
         };
-        Err(self.error(request, fault.with_usage(reading.usage())))
+        Err(self.error(request, error.with_usage(reading.usage())))
     }
 
     async fn exchange(
@@ -363,7 +366,7 @@ impl Provider {
         key: Option<&SecretString>,
         reading: &mut dyn Reading,
         on_text: Option<OnText<'_>>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), CallError> {
         let ask = self.ask(request, on_text.is_some());
         let body = match ask.wire {
             Wire::Messages => anthropic::body(&ask),
@@ -388,7 +391,7 @@ impl Provider {
         if let Some(key) = self.key.get() {
             return Ok(key.as_ref());
         }
-        // What is missing may be there the next time.
+        // Do not cache a missing key; it may exist at the next call.
         let read = self.settings.key.read().map_err(|problem| {
             let name = &self.settings.name;
             ModelError::new(
@@ -399,26 +402,26 @@ impl Provider {
         Ok(self.key.get_or_init(|| read).as_ref())
     }
 
-    fn client(&self) -> Result<&Client, Fault> {
+    fn client(&self) -> Result<&Client, CallError> {
         if let Some(client) = self.client.get() {
             return Ok(client);
         }
         let made = http::client(&self.base).map_err(|error| {
             let text = format!("encrypted connections cannot be made: {error}");
-            let mut fault = Fault::new(ModelErrorKind::Configuration, text);
-            fault.source = Some(Box::new(error));
-            fault
+            let mut call = CallError::new(ModelErrorKind::Configuration, text);
+            call.source = Some(Box::new(error));
+            call
         })?;
         Ok(self.client.get_or_init(|| made))
     }
 
-    fn url(&self, ask: &Ask<'_>) -> Result<Url, Fault> {
+    fn url(&self, ask: &Ask<'_>) -> Result<Url, CallError> {
         let mut url = self.base.clone();
         let versioned = url.path().trim_end_matches('/').ends_with("/v1");
         {
             let mut path = url
                 .path_segments_mut()
-                .map_err(|()| Fault::new(ModelErrorKind::Configuration, "the `api_base` has no path"))?;
+                .map_err(|()| CallError::new(ModelErrorKind::Configuration, "the `api_base` has no path"))?;
             path.pop_if_empty();
             match ask.wire {
                 Wire::Messages if versioned => path.push("messages"),
@@ -443,7 +446,7 @@ impl Provider {
         Ok(url)
     }
 
-    fn headers(&self, key: Option<&SecretString>, streamed: bool) -> Result<HeaderMap, Fault> {
+    fn headers(&self, key: Option<&SecretString>, streamed: bool) -> Result<HeaderMap, CallError> {
         let accept = if streamed {
             "text/event-stream"
         } else {
@@ -464,7 +467,7 @@ impl Provider {
             let value = format!("{prefix}{}", key.expose_secret());
             let mut value: HeaderValue = value
                 .parse()
-                .map_err(|_| Fault::new(ModelErrorKind::MissingKey, "the key cannot be sent"))?;
+                .map_err(|_| CallError::new(ModelErrorKind::MissingKey, "the key cannot be sent"))?;
             value.set_sensitive(true);
             headers.insert(name, value);
         }
@@ -472,10 +475,10 @@ impl Provider {
         Ok(headers)
     }
 
-    /// The error of a call, with provider and model, and without anything that is secret.
-    fn error(&self, request: &ModelRequest, fault: Fault) -> ModelError {
+    /// Returns the error of a call, with provider and model, and without secrets.
+    fn error(&self, request: &ModelRequest, call: CallError) -> ModelError {
         let (provider, model) = (&self.settings.name, &request.model);
-        let mut message = format!("provider `{provider}`, model `{model}`: {}", fault.text);
+        let mut message = format!("provider `{provider}`, model `{model}`: {}", call.text);
         let key = self
             .key
             .get()
@@ -483,15 +486,15 @@ impl Provider {
             .flatten()
             .map(ExposeSecret::expose_secret);
         let headers = self.settings.headers.values().map(String::as_str);
-        // What is shorter is hardly secret, and stands in other words.
+        // Shorter values are hardly secret and may be part of other words.
         for secret in key.chain(headers).filter(|secret| secret.len() >= 6) {
             message = message.replace(secret, "[secret]");
         }
-        let mut error = ModelError::new(fault.kind, message);
-        error.status = fault.status;
-        error.retry_after = fault.retry_after;
-        error.usage = fault.usage;
-        error.source = fault.source;
+        let mut error = ModelError::new(call.kind, message);
+        error.status = call.status;
+        error.retry_after = call.retry_after;
+        error.usage = call.usage;
+        error.source = call.source;
         error
     }
 }
@@ -503,7 +506,7 @@ fn misconfigured(provider: &str, problem: &str) -> ModelError {
     )
 }
 
-/// Arguments as a provider takes them back: an object, whatever the model wrote.
+/// Returns arguments in the form that providers accept: an object, even if the model's arguments were malformed.
 fn arguments_out(arguments: &Arguments) -> Value {
     match arguments {
         Arguments::Object(fields) => Value::Object(fields.clone()),
@@ -511,28 +514,29 @@ fn arguments_out(arguments: &Arguments) -> Value {
     }
 }
 
-/// What a tool gave, where a format has no other way to say that it failed.
+/// Returns the text of a tool result, for formats that cannot mark a result as failed.
 fn tool_text(result: &ToolResult) -> String {
-    match result.is_error {
-        true => format!("The tool failed: {}", result.content),
-        false => result.content.clone(),
+    if result.is_error {
+        format!("The tool failed: {}", result.content)
+    } else {
+        result.content.clone()
     }
 }
 
-/// A count in an object; nothing where there is none.
+/// Returns a number field of an object, or 0 if it is missing.
 fn count_of(value: &Value, field: &str) -> u64 {
     value.get(field).and_then(Value::as_u64).unwrap_or(0)
 }
 
-/// A text in an object; empty where there is none.
+/// Returns a text field of an object, or an empty text if it is missing.
 fn text_of<'v>(value: &'v Value, field: &str) -> &'v str {
     value.get(field).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The JSON of an event.
-fn parsed(data: &str) -> Result<Value, Fault> {
+/// Parses the JSON of an event.
+fn parsed(data: &str) -> Result<Value, CallError> {
     serde_json::from_str(data).map_err(|error| {
-        let said = fault::excerpt(data.as_bytes());
-        Fault::malformed(format!("an event of the stream is no JSON ({error}): {said}"))
+        let said = call_error::excerpt(data.as_bytes());
+        CallError::malformed(format!("an event of the stream is not JSON ({error}): {said}"))
     })
 }

@@ -1,13 +1,13 @@
-//! OpenAI's Chat Completions, which many others speak too: requests out, answers in.
+//! OpenAI's Chat Completions API, which many providers support: builds requests and parses answers.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
 use super::Ask;
+use super::call_error::{CallError, error_inside};
 use super::capability::Gpt;
 use super::events::Event;
-use super::fault::{Fault, error_inside};
 use super::http::Reading;
 use super::settings::ProviderKind;
 use super::{arguments_out, count_of, parsed, text_of, tool_text};
@@ -17,7 +17,7 @@ use crate::model::{
 
 const WIRE: &str = "openai";
 
-/// The request.
+/// Returns the body of the request.
 pub(super) fn body(ask: &Ask<'_>) -> Value {
     let request = ask.request;
     let mut body = json!({"model": request.model, "messages": messages(request)});
@@ -26,7 +26,7 @@ pub(super) fn body(ask: &Ask<'_>) -> Value {
         body["stream_options"] = json!({"include_usage": true});
     }
     if let Some(limit) = ask.max_output {
-        // Models that reason refuse the older name, and other servers do not know the newer one.
+        // Reasoning models reject the older name, and other servers do not know the newer one.
         let name = match ask.kind {
             ProviderKind::OpenAi => "max_completion_tokens",
             _ => "max_tokens",
@@ -41,9 +41,9 @@ pub(super) fn body(ask: &Ask<'_>) -> Value {
         });
         body["tools"] = tools.collect();
     }
-    // OpenRouter leaves out by itself what a model cannot.
+    // OpenRouter itself leaves out options that a model does not support.
     let routed = ask.kind == ProviderKind::OpenRouter;
-    let gpt = Gpt::of(&request.model);
+    let gpt = Gpt::from_model(&request.model);
     if let Some(effort) = request.reasoning_effort {
         if routed {
             body["reasoning"] = json!({"effort": effort.word()});
@@ -100,9 +100,9 @@ fn call_out(call: &ToolCall) -> Value {
     }})
 }
 
-/// An answer under way.
+/// An answer that is being received.
 pub(super) struct Answer {
-    /// Whether a stream must say that it is over; not every server does.
+    /// `true` if a stream must end with `[DONE]`; not every server sends it.
     strict: bool,
     text: String,
     calls: BTreeMap<u64, Call>,
@@ -132,7 +132,7 @@ impl Answer {
         }
     }
 
-    /// Takes counts over; each tells the whole so far, so that the last one counts.
+    /// Applies new counts. The provider sends totals, so the last value replaces earlier ones.
     fn count(&mut self, usage: &Value) {
         if usage.is_object() {
             let details = &usage["prompt_tokens_details"];
@@ -145,7 +145,7 @@ impl Answer {
         }
     }
 
-    /// Takes a message, or a piece of one.
+    /// Applies a message, or a delta of one.
     fn take(&mut self, message: &Value, on_text: &mut dyn FnMut(&str)) {
         for field in ["content", "refusal"] {
             let text = text_of(message, field);
@@ -166,7 +166,7 @@ impl Answer {
     fn call(&mut self, piece: &Value) {
         let id = text_of(piece, "id");
         let last = self.calls.keys().next_back().copied();
-        // A server that does not number its calls sends each as a whole.
+        // A server that does not number its calls sends each one whole.
         let index = piece["index"].as_u64().unwrap_or_else(|| match last {
             Some(last) if id.is_empty() => last,
             last => last.map_or(0, |last| last.saturating_add(1)),
@@ -186,7 +186,7 @@ impl Answer {
         }
     }
 
-    /// Puts pieces of one detail together: text is appended, what names it is kept.
+    /// Merges the pieces of one reasoning detail: appends texts, and replaces other fields.
     fn detail(&mut self, piece: &Value) {
         let same = |last: &&mut Value| {
             last.is_object() && last["index"] == piece["index"] && last["type"] == piece["type"]
@@ -207,9 +207,14 @@ impl Answer {
         }
     }
 
-    fn choice(&mut self, choice: &Value, message: &str, on_text: &mut dyn FnMut(&str)) -> Result<(), Fault> {
-        if let Some(fault) = error_inside(choice) {
-            return Err(fault);
+    fn choice(
+        &mut self,
+        choice: &Value,
+        message: &str,
+        on_text: &mut dyn FnMut(&str),
+    ) -> Result<(), CallError> {
+        if let Some(error) = error_inside(choice) {
+            return Err(error);
         }
         self.take(&choice[message], on_text);
         if let Some(stop) = choice["finish_reason"].as_str() {
@@ -220,27 +225,27 @@ impl Answer {
 }
 
 impl Reading for Answer {
-    fn whole(&mut self, body: &Value) -> Result<(), Fault> {
+    fn whole(&mut self, body: &Value) -> Result<(), CallError> {
         self.count(&body["usage"]);
         let Some(choice) = body["choices"].get(0) else {
-            return Err(Fault::malformed("the answer has no `choices`"));
+            return Err(CallError::malformed("the answer has no `choices`"));
         };
         if !choice["message"].is_object() {
-            return Err(Fault::malformed("the answer has no `message`"));
+            return Err(CallError::malformed("the answer has no `message`"));
         }
         self.choice(choice, "message", &mut |_| {})
     }
 
-    fn event(&mut self, event: &Event, on_text: &mut dyn FnMut(&str)) -> Result<bool, Fault> {
+    fn event(&mut self, event: &Event, on_text: &mut dyn FnMut(&str)) -> Result<bool, CallError> {
         if event.data.trim() == "[DONE]" {
             return Ok(true);
         }
         let data = parsed(&event.data)?;
         self.count(&data["usage"]);
-        if let Some(fault) = error_inside(&data) {
-            return Err(fault);
+        if let Some(error) = error_inside(&data) {
+            return Err(error);
         }
-        // The chunk that says what was used has no choices.
+        // The chunk with the usage has no choices.
         if let Some(choice) = data["choices"].get(0) {
             self.choice(choice, "delta", on_text)?;
         }
@@ -255,18 +260,19 @@ impl Reading for Answer {
         self.usage
     }
 
-    fn reply(&self) -> Result<ModelReply, Fault> {
+    fn reply(&self) -> Result<ModelReply, CallError> {
         let Some(stop) = &self.stop else {
-            return Err(Fault::malformed("the answer does not say why it ends"));
+            return Err(CallError::malformed("the answer does not say why it ends"));
         };
         let mut reply = ModelReply::text(self.text.clone());
         for (count, call) in self.calls.values().enumerate() {
             if call.name.is_empty() {
-                return Err(Fault::malformed("the answer calls a tool without a name"));
+                return Err(CallError::malformed("the answer calls a tool without a name"));
             }
-            let id = match call.id.is_empty() {
-                true => format!("call_{count}"),
-                false => call.id.clone(),
+            let id = if call.id.is_empty() {
+                format!("call_{count}")
+            } else {
+                call.id.clone()
             };
             reply.tool_calls.push(ToolCall {
                 id,
@@ -275,14 +281,14 @@ impl Reading for Answer {
             });
         }
         reply.stop = match stop.as_str() {
-            // Some servers stop for calls without saying so.
+            // Some servers report an ordinary stop although they call tools.
             "stop" | "tool_calls" | "function_call" if !self.calls.is_empty() => StopReason::ToolCalls,
             "stop" if self.refused => StopReason::Refused,
             "stop" | "tool_calls" | "function_call" => StopReason::End,
             "length" => StopReason::MaxTokens,
             "content_filter" => StopReason::Refused,
             "error" => {
-                return Err(Fault::new(
+                return Err(CallError::new(
                     ModelErrorKind::Unavailable,
                     "the provider stopped in the middle of the answer, and gives no reason",
                 ));

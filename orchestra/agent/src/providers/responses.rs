@@ -1,12 +1,12 @@
-//! OpenAI's Responses: the only API in which its newer models reason and call tools. Nothing is stored at the provider;
-//! reasoning comes encrypted, and goes back with the conversation.
+//! OpenAI's Responses API, the only one in which its newer models reason and call tools. The provider stores nothing;
+//! reasoning arrives encrypted and is sent back with the conversation.
 
 use serde_json::{Value, json};
 
 use super::Ask;
+use super::call_error::{CallError, error_inside};
 use super::capability::Gpt;
 use super::events::Event;
-use super::fault::{Fault, error_inside};
 use super::http::Reading;
 use super::layout::{Layout, Piece};
 use super::{arguments_out, count_of, parsed, text_of, tool_text};
@@ -14,7 +14,7 @@ use crate::model::{Arguments, Message, ModelErrorKind, ModelReply, StopReason, T
 
 const WIRE: &str = "openai-responses";
 
-/// The request.
+/// Returns the body of the request.
 pub(super) fn body(ask: &Ask<'_>) -> Value {
     let request = ask.request;
     let mut body = json!({
@@ -33,11 +33,11 @@ pub(super) fn body(ask: &Ask<'_>) -> Value {
         body["max_output_tokens"] = limit.into();
     }
     let effort = request.reasoning_effort;
-    if let Some(effort) = effort.filter(|_| Gpt::of(&request.model).effort) {
+    if let Some(effort) = effort.filter(|_| Gpt::from_model(&request.model).effort) {
         body["reasoning"] = json!({"effort": effort.word()});
     }
     if !request.tools.is_empty() {
-        // Strict is the default here, and changes the schema of a tool.
+        // Strict mode is the default here, and would change the schema of a tool.
         let tools = request.tools.iter().map(|tool| {
             json!({
                 "type": "function", "name": tool.name, "description": tool.description,
@@ -59,7 +59,7 @@ fn input(messages: &[Message]) -> Vec<Value> {
                 tool_calls,
                 opaque,
             } => {
-                let layout = Layout::of(opaque.as_ref(), WIRE).unwrap_or_default();
+                let layout = Layout::parse(opaque.as_ref(), WIRE).unwrap_or_default();
                 all.extend(layout.pieces(text, tool_calls).into_iter().filter_map(item));
             }
             Message::Tools { results } => all.extend(results.iter().map(|result| {
@@ -82,19 +82,19 @@ fn item(piece: Piece<'_>) -> Option<Value> {
     }
 }
 
-/// An answer under way.
+/// An answer that is being received.
 #[derive(Default)]
 pub(super) struct Answer {
-    /// The parts of the answer, in their order.
+    /// The items of the answer, in order.
     items: Vec<Value>,
     status: String,
-    /// Why it is not complete.
+    /// The reason why the answer is incomplete.
     reason: String,
     usage: Option<TokenUsage>,
 }
 
 impl Reading for Answer {
-    fn whole(&mut self, body: &Value) -> Result<(), Fault> {
+    fn whole(&mut self, body: &Value) -> Result<(), CallError> {
         let usage = &body["usage"];
         if usage.is_object() {
             let details = &usage["input_tokens_details"];
@@ -105,19 +105,19 @@ impl Reading for Answer {
                 cache_write: count_of(details, "cache_write_tokens"),
             });
         }
-        if let Some(fault) = error_inside(body) {
-            return Err(fault);
+        if let Some(error) = error_inside(body) {
+            return Err(error);
         }
         text_of(body, "status").clone_into(&mut self.status);
         text_of(&body["incomplete_details"], "reason").clone_into(&mut self.reason);
-        // What a stream has told part by part, not every server repeats at its end.
+        // Not every server repeats the streamed items at the end of the stream.
         if let Some(items) = body["output"].as_array().filter(|items| !items.is_empty()) {
             self.items.clone_from(items);
         }
         Ok(())
     }
 
-    fn event(&mut self, event: &Event, on_text: &mut dyn FnMut(&str)) -> Result<bool, Fault> {
+    fn event(&mut self, event: &Event, on_text: &mut dyn FnMut(&str)) -> Result<bool, CallError> {
         let mut data = parsed(&event.data)?;
         match text_of(&data, "type") {
             "response.output_text.delta" | "response.refusal.delta" => on_text(text_of(&data, "delta")),
@@ -127,14 +127,14 @@ impl Reading for Answer {
                 return Ok(true);
             }
             "error" => {
-                let fault = error_inside(&data).or_else(|| error_inside(&json!({"error": data})));
-                return Err(
-                    fault.unwrap_or_else(|| Fault::malformed("the stream ends with an error without a word"))
-                );
+                let error = error_inside(&data).or_else(|| error_inside(&json!({"error": data})));
+                return Err(error.unwrap_or_else(|| {
+                    CallError::malformed("the stream ends with an error without a word")
+                }));
             }
             _ => {
-                if let Some(fault) = error_inside(&data) {
-                    return Err(fault);
+                if let Some(error) = error_inside(&data) {
+                    return Err(error);
                 }
             }
         }
@@ -149,7 +149,7 @@ impl Reading for Answer {
         self.usage
     }
 
-    fn reply(&self) -> Result<ModelReply, Fault> {
+    fn reply(&self) -> Result<ModelReply, CallError> {
         let mut reply = ModelReply::text("");
         let mut layout = Layout::new(WIRE);
         let mut refused = false;
@@ -169,7 +169,7 @@ impl Reading for Answer {
                 "function_call" => {
                     let (id, name) = (text_of(item, "call_id"), text_of(item, "name"));
                     if name.is_empty() || id.is_empty() {
-                        return Err(Fault::malformed("the answer calls a tool without a name"));
+                        return Err(CallError::malformed("the answer calls a tool without a name"));
                     }
                     layout.call(reply.tool_calls.len(), None);
                     reply.tool_calls.push(ToolCall {
@@ -179,7 +179,7 @@ impl Reading for Answer {
                     });
                 }
                 "reasoning" => {
-                    // Only what the provider takes back.
+                    // Keep only the fields that the provider accepts back.
                     let known = ["type", "id", "summary", "encrypted_content"];
                     let fields = item.as_object().into_iter().flatten();
                     let fields = fields.filter(|(name, _)| known.contains(&name.as_str()));
@@ -200,12 +200,16 @@ impl Reading for Answer {
             ("incomplete", "content_filter") => StopReason::Refused,
             ("incomplete", other) => StopReason::Other(other.to_owned()),
             ("failed" | "cancelled", _) => {
-                return Err(Fault::new(
+                return Err(CallError::new(
                     ModelErrorKind::Unavailable,
                     "the provider stopped in the middle of the answer, and gives no reason",
                 ));
             }
-            _ => return Err(Fault::malformed("the answer does not say whether it is complete")),
+            _ => {
+                return Err(CallError::malformed(
+                    "the answer does not say whether it is complete",
+                ));
+            }
         };
         reply.usage = self.usage;
         reply.opaque = layout.into_opaque();

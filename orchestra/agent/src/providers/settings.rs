@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use secrecy::{ExposeSecret, SecretString};
 
-/// Which API a provider has.
+/// The API of a provider.
 ///
 /// ```
 /// use orchestra_agent::ProviderKind;
@@ -18,17 +18,17 @@ use secrecy::{ExposeSecret, SecretString};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum ProviderKind {
-    /// Anthropic's Messages.
+    /// Anthropic's Messages API.
     Anthropic,
-    /// OpenAI's Chat Completions.
+    /// OpenAI's Chat Completions and Responses APIs.
     OpenAi,
-    /// Google's Gemini.
+    /// Google's Gemini API.
     Gemini,
-    /// OpenRouter, which passes requests on to many providers.
+    /// OpenRouter, which forwards requests to many providers.
     OpenRouter,
-    /// Models on a machine of one's own, by Ollama.
+    /// Local models, served by Ollama.
     Ollama,
-    /// Anything else that speaks Chat Completions; it needs an `api_base`.
+    /// Any other server with a Chat Completions API; it needs an `api_base`.
     OpenAiCompatible,
 }
 
@@ -43,7 +43,7 @@ impl ProviderKind {
         ProviderKind::OpenAiCompatible,
     ];
 
-    /// The word in configurations.
+    /// Returns the name of the kind in configurations.
     pub const fn word(self) -> &'static str {
         match self {
             ProviderKind::Anthropic => "anthropic",
@@ -55,7 +55,7 @@ impl ProviderKind {
         }
     }
 
-    /// Where the provider is called unless the configuration says otherwise; `None` where it must say so.
+    /// Returns the default base URL, or `None` if the configuration must set one.
     pub const fn default_base(self) -> Option<&'static str> {
         match self {
             ProviderKind::Anthropic => Some("https://api.anthropic.com"),
@@ -67,8 +67,7 @@ impl ProviderKind {
         }
     }
 
-    /// The variable of the environment that holds the key unless the configuration says otherwise; `None` where no key
-    /// is needed.
+    /// Returns the environment variable that contains the key by default, or `None` if no key is needed.
     pub const fn default_key_variable(self) -> Option<&'static str> {
         match self {
             ProviderKind::Anthropic => Some("ANTHROPIC_API_KEY"),
@@ -79,7 +78,7 @@ impl ProviderKind {
         }
     }
 
-    /// The kind of provider that has a model, told by the model's name; see
+    /// Returns the kind of provider that has a model, derived from the model's name; see
     /// [`orchestra_config::ProviderKind::of_model`].
     pub fn of_model(model: &str) -> Option<ProviderKind> {
         orchestra_config::ProviderKind::of_model(model).map(ProviderKind::from)
@@ -119,11 +118,11 @@ impl FromStr for ProviderKind {
             || format!("it is one of `{}`", words().join("`, `")),
             |near| format!("did you mean `{near}`?"),
         );
-        Err(format!("there is no kind of provider `{word}`; {hint}"))
+        Err(format!("unknown kind of provider `{word}`; {hint}"))
     }
 }
 
-/// Where the key of a provider comes from. A key stands in no configuration.
+/// The source of a provider's key. A configuration never contains a key itself.
 ///
 /// ```
 /// use orchestra_agent::KeySource;
@@ -134,13 +133,13 @@ impl FromStr for ProviderKind {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum KeySource {
-    /// A variable of the environment, by its name.
+    /// An environment variable, by name.
     Environment(String),
-    /// A file that holds the key and nothing else; white space around it does not count.
+    /// A file that contains only the key. Surrounding white space is ignored.
     File(PathBuf),
-    /// The program has the key already.
+    /// A key that the program provides.
     Value(SecretString),
-    /// The provider wants no key.
+    /// The provider needs no key.
     None,
 }
 
@@ -156,7 +155,7 @@ impl fmt::Display for KeySource {
 }
 
 impl KeySource {
-    /// Reads the key. `Ok(None)`: none is wanted. The error says what is missing and how to mend it.
+    /// Reads the key. Returns `Ok(None)` if no key is needed. The error describes the problem and its fix.
     pub(super) fn read(&self) -> Result<Option<SecretString>, String> {
         let text = match self {
             KeySource::None => return Ok(None),
@@ -184,7 +183,7 @@ impl KeySource {
         if key.is_empty() {
             return Err(format!("{self} holds no key"));
         }
-        // Anything else cannot stand in a header, and is hardly a key.
+        // Other bytes are invalid in a header, and unlikely in a key.
         if !key.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(format!(
                 "{self} holds more than a key: white space or letters that are not ASCII"
@@ -194,7 +193,7 @@ impl KeySource {
     }
 }
 
-/// Reads a key file, not more of it than a key may be long.
+/// Reads a key file, up to the maximum length of a key.
 fn read_file(path: &std::path::Path) -> std::io::Result<String> {
     const LONGEST: u64 = 16 * 1024;
     let mut text = String::new();
@@ -204,7 +203,7 @@ fn read_file(path: &std::path::Path) -> std::io::Result<String> {
     Ok(text)
 }
 
-/// How a provider is called.
+/// The settings of a provider.
 ///
 /// ```
 /// use std::time::Duration;
@@ -218,29 +217,30 @@ fn read_file(path: &std::path::Path) -> std::io::Result<String> {
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct ProviderSettings {
-    /// The name by which requests call it.
+    /// The name by which requests refer to the provider.
     pub name: String,
-    /// Which API it has.
+    /// The API of the provider.
     pub kind: ProviderKind,
-    /// Where it is called; `None` is the default of the kind. Anthropic's ends before `/v1`, those of the others with
-    /// their version.
+    /// The base URL; if `None`, the default of the kind. Anthropic's ends before `/v1`, the others end with their
+    /// version.
     pub api_base: Option<String>,
-    /// Where the key comes from. It is read when it is first needed.
+    /// The source of the key. It is read when it is first needed.
     pub key: KeySource,
-    /// The most tokens of an answer where a request does not say; `None` leaves it to the provider, and with Anthropic,
-    /// which insists on a number, to [`DEFAULT_MAX_OUTPUT_TOKENS`](crate::DEFAULT_MAX_OUTPUT_TOKENS).
+    /// The maximum number of output tokens for requests that set none. If `None`, the provider decides, except for
+    /// Anthropic, which requires a limit: there it is [`DEFAULT_MAX_OUTPUT_TOKENS`](crate::DEFAULT_MAX_OUTPUT_TOKENS).
     pub max_output_tokens: Option<u32>,
-    /// How long a call may take as a whole.
+    /// Maximum duration of a call.
     pub timeout: Duration,
-    /// How long not a single byte may come. An answer that is not streamed has no byte before it is complete, so this
-    /// is the longest that a model may think about it.
+    /// Maximum time without receiving a byte. An answer that is not streamed arrives only when it is complete, so this
+    /// also limits the time that a model takes to produce it.
     pub idle_timeout: Duration,
-    /// More headers; they win over those of the kind. Their values are not shown anywhere.
+    /// Additional headers, which override those of the kind. Their values are not shown anywhere.
     pub headers: BTreeMap<String, String>,
 }
 
 impl ProviderSettings {
-    /// The defaults of a kind: its base, its key variable, 15 minutes a call, 5 minutes without a byte.
+    /// Creates the default settings of a kind: its base URL, its key variable, 15 minutes per call, 5 minutes without a
+    /// byte.
     pub fn new(name: impl Into<String>, kind: ProviderKind) -> ProviderSettings {
         let key = kind.default_key_variable();
         ProviderSettings {

@@ -1,4 +1,4 @@
-//! Answers that no provider should give: nothing of them may end a program, or pass for an answer.
+//! Invalid answers of providers must neither cause a panic nor count as answers.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ fn reading(format: &str) -> Box<dyn Reading> {
     }
 }
 
-/// A recorded answer: as a whole, and the data of its events.
+/// Returns a recorded answer: the whole body, and the data of its stream events.
 fn recorded(format: &str) -> (Value, Vec<String>) {
     let folder = format!("{}/tests/recordings/{format}", env!("CARGO_MANIFEST_DIR"));
     let whole = std::fs::read_to_string(format!("{folder}/reply.json")).unwrap();
@@ -31,7 +31,7 @@ fn recorded(format: &str) -> (Value, Vec<String>) {
     )
 }
 
-/// Puts something else in the place of one value inside another, or removes it.
+/// Replaces one value inside another value, or sets it to null.
 fn spoil(value: &mut Value, at: &mut usize, with: Option<&Value>) {
     let inner: Vec<&mut Value> = match value {
         Value::Array(items) => items.iter_mut().collect(),
@@ -70,7 +70,7 @@ fn anything() -> impl Strategy<Value = Value> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(600))]
 
-    /// Whatever stands in an answer, it is read or refused, and what is told of tokens stays what one place says.
+    /// Any answer is parsed or rejected, and a parsed one survives serialization.
     #[test]
     fn an_odd_answer_is_read_or_refused(format in 0..FORMATS.len(), at in 0_usize..80, with in prop::option::of(anything())) {
         let (mut body, _) = recorded(FORMATS[format]);
@@ -83,25 +83,25 @@ proptest! {
         }
     }
 
-    /// The same of a stream, some of whose events are missing, doubled, cut or odd.
+    /// The same for a stream with missing, duplicate, truncated or modified events.
     #[test]
     fn an_odd_stream_is_read_or_refused(
         format in 0..FORMATS.len(),
         changes in prop::collection::vec((0_usize..40, 0_u8..4, 0_usize..30, anything()), 1..4),
     ) {
         let (_, mut events) = recorded(FORMATS[format]);
-        for (place, change, at, with) in changes {
-            let place = place % events.len();
+        for (position, change, at, with) in changes {
+            let position = position % events.len();
             match change {
-                0 => drop(events.remove(place)),
-                1 => events.insert(place, events[place].clone()),
+                0 => drop(events.remove(position)),
+                1 => events.insert(position, events[position].clone()),
                 2 => {
-                    let cut = events[place].floor_char_boundary(at);
-                    events[place].truncate(cut);
+                    let cut = events[position].floor_char_boundary(at);
+                    events[position].truncate(cut);
                 }
-                _ => if let Ok(mut data) = serde_json::from_str::<Value>(&events[place]) {
+                _ => if let Ok(mut data) = serde_json::from_str::<Value>(&events[position]) {
                     spoil(&mut data, &mut { at }, Some(&with));
-                    events[place] = data.to_string();
+                    events[position] = data.to_string();
                 },
             }
             if events.is_empty() { return Ok(()); }
@@ -122,11 +122,11 @@ proptest! {
         }
     }
 
-    /// No beginning of a stream passes for the whole of it.
+    /// No prefix of a stream counts as a complete answer.
     #[test]
     fn no_beginning_of_a_stream_is_an_answer(format in 0..FORMATS.len(), kept in 0.0..1.0_f64) {
         let (_, events) = recorded(FORMATS[format]);
-        // The end of OpenAI's stream says twice that it is one, and Gemini's last event is its only end.
+        // OpenAI's stream marks its end twice, and Gemini's last event is its only end.
         let end = if FORMATS[format] == "openai" { events.len() - 3 } else { events.len() - 1 };
         let mut reading = reading(FORMATS[format]);
         for data in events.into_iter().take((kept * (end + 1) as f64) as usize) {

@@ -1,4 +1,4 @@
-//! The arguments of tools: their JSON schema, and what a model is told that calls with others.
+//! The arguments of tools: their JSON schemas, and their validation with error messages for models.
 
 use orchestra_graph::did_you_mean;
 use schemars::JsonSchema;
@@ -8,10 +8,10 @@ use serde_json::{Map, Value, json};
 
 use crate::tool::ToolError;
 
-/// How many characters of a wrong value are repeated.
+/// Maximum length of a wrong value in an error message, in characters.
 const SHOWN: usize = 60;
 
-/// The parameters of a tool, one after the other; by this `#[orchestra::tool]` makes its schema.
+/// A builder of the parameter schema of a tool, which `#[orchestra::tool]` uses.
 ///
 /// ```
 /// use orchestra_agent::support::Parameters;
@@ -28,7 +28,7 @@ pub struct Parameters {
 impl Default for Parameters {
     fn default() -> Parameters {
         let settings = SchemaSettings::draft2020_12().with(|settings| {
-            // Providers differ in what they take of references, and none minds their absence.
+            // Providers differ in their support of references, so avoid them.
             settings.inline_subschemas = true;
             settings.meta_schema = None;
         });
@@ -41,7 +41,7 @@ impl Default for Parameters {
 }
 
 impl Parameters {
-    /// Adds a parameter. One whose type takes `null`, such as an `Option`, may be left out.
+    /// Adds a parameter. If its type accepts `null`, as an `Option` does, the parameter is optional.
     #[must_use]
     pub fn add<T: JsonSchema>(mut self, name: &str, description: &str) -> Parameters {
         let mut schema = self.generator.subschema_for::<T>().to_value();
@@ -55,7 +55,7 @@ impl Parameters {
         self
     }
 
-    /// The schema: an object that takes these and nothing else.
+    /// Returns the schema: an object with these properties and no others.
     pub fn schema(mut self) -> Value {
         let mut schema = json!({
             "type": "object",
@@ -71,7 +71,7 @@ impl Parameters {
     }
 }
 
-/// The schema of arguments that are the fields of a struct.
+/// Returns the schema of arguments that are the fields of a struct.
 pub(crate) fn schema_of<T: JsonSchema>() -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.inline_subschemas = true;
@@ -79,14 +79,14 @@ pub(crate) fn schema_of<T: JsonSchema>() -> Value {
     });
     let mut schema = settings.into_generator().into_root_schema_for::<T>().to_value();
     if let Value::Object(fields) = &mut schema {
-        // The description is the tool's own, the title is a name that means nothing to a model.
+        // The tool has its own description, and the title is useless for a model.
         fields.remove("title");
         fields.remove("description");
     }
     schema
 }
 
-/// Arguments that are the fields of a struct.
+/// Validates arguments and deserializes them to a struct.
 pub(crate) fn read<T: DeserializeOwned>(
     schema: &Value,
     arguments: Map<String, Value>,
@@ -95,7 +95,7 @@ pub(crate) fn read<T: DeserializeOwned>(
     serde_json::from_value(Value::Object(arguments)).map_err(|error| wrong(schema, &error.to_string()))
 }
 
-/// One argument of a checked call.
+/// Takes one argument of a validated call.
 pub(crate) fn take<T: DeserializeOwned>(
     arguments: &mut Map<String, Value>,
     name: &str,
@@ -105,9 +105,9 @@ pub(crate) fn take<T: DeserializeOwned>(
         .map_err(|error| ToolError::new(format!("wrong arguments: `{name}` cannot be used: {error}")))
 }
 
-/// Compares arguments with a schema of one object: its names, what is missing, and the plain types of values.
+/// Validates the arguments of a call against a schema: unknown names, missing names, and the basic types of values.
 ///
-/// What lies deeper is left to who reads the values.
+/// Nested values are not checked; their deserialization does that.
 pub(crate) fn check(schema: &Value, arguments: &Map<String, Value>) -> Result<(), ToolError> {
     let none = Map::new();
     let properties = schema
@@ -122,7 +122,7 @@ pub(crate) fn check(schema: &Value, arguments: &Map<String, Value>) -> Result<()
             }
             let near = did_you_mean(name, properties.keys().map(String::as_str));
             let near = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
-            return Err(wrong(schema, &format!("there is no argument `{name}`{near}")));
+            return Err(wrong(schema, &format!("unknown argument `{name}`{near}")));
         };
         if !fits(property, value) {
             let expected = types(property).join(" or ");
@@ -142,7 +142,7 @@ pub(crate) fn check(schema: &Value, arguments: &Map<String, Value>) -> Result<()
     Ok(())
 }
 
-/// The parameters of a schema in words: ``` `path` (string), optional `offset` (integer)```.
+/// Describes the parameters of a schema: ``` `path` (string), optional `offset` (integer)```.
 pub(crate) fn in_words(schema: &Value) -> String {
     let required: Vec<&str> = schema
         .get("required")
@@ -158,14 +158,16 @@ pub(crate) fn in_words(schema: &Value) -> String {
             .into_iter()
             .filter(|word| *word != "null")
             .collect();
-        let types = match types.is_empty() {
-            true => String::new(),
-            false => format!(" ({})", types.join(" or ")),
+        let types = if types.is_empty() {
+            String::new()
+        } else {
+            format!(" ({})", types.join(" or "))
         };
         let [first, optional] = &mut told;
-        match required.contains(&name.as_str()) {
-            true => first.push(format!("`{name}`{types}")),
-            false => optional.push(format!("optional `{name}`{types}")),
+        if required.contains(&name.as_str()) {
+            first.push(format!("`{name}`{types}"))
+        } else {
+            optional.push(format!("optional `{name}`{types}"))
         }
     }
     match told.concat() {
@@ -182,7 +184,7 @@ fn wrong(schema: &Value, what: &str) -> ToolError {
     ))
 }
 
-/// The words of a schema's `type`; none where it says nothing so plain.
+/// Returns the types in a schema's `type`, or an empty list if it has no simple type.
 fn types(schema: &Value) -> Vec<&str> {
     match schema.get("type") {
         Some(Value::String(word)) => vec![word],
@@ -250,9 +252,9 @@ mod tests {
         for (arguments, start) in [
             (
                 json!({"pth": "a"}),
-                "there is no argument `pth`; did you mean `path`?",
+                "unknown argument `pth`; did you mean `path`?",
             ),
-            (json!({"path": "a", "x": 1}), "there is no argument `x`."),
+            (json!({"path": "a", "x": 1}), "unknown argument `x`."),
             (json!({"offset": 1}), "`path` is missing."),
             (json!({"path": 7}), "`path` expects string, found `7`."),
             (

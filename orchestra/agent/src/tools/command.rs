@@ -1,4 +1,4 @@
-//! Tools that are shell commands of a configuration.
+//! Tools that run a configured shell command.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,20 +10,21 @@ use super::arguments::check;
 use super::shell::{finished, in_context};
 use crate::tool::{Tool, ToolContext, ToolError, ToolFuture, ToolSpec};
 
-/// What stands before the name of an argument in the environment.
+/// Prefix of the environment variables that contain arguments.
 const PREFIX: &str = "ORCHESTRA_ARG_";
-/// How long a command may take unless its configuration says otherwise.
+/// Default time limit of a command.
 const USUAL: Duration = Duration::from_secs(300);
-/// What Linux takes for a variable, with room for its name.
+/// Maximum length of an argument in an environment variable, in bytes. It is below the limit of Linux, which includes
+/// the name.
 const LONGEST_VALUE: usize = 120 * 1024;
 
-/// A tool that is a shell command, as configurations have them.
+/// A tool that runs a shell command, as configurations define it.
 ///
-/// What the model says never becomes a part of the command. Each argument is a variable of its environment,
-/// `ORCHESTRA_ARG_` and the argument's name in capitals, with `_` for every sign but letters and digits: a text as it
-/// is, anything else as JSON. An argument that the model left out is not set; neither is one that is longer than
-/// 120 KiB. All arguments stand in one JSON object on the standard input, whatever their length. The command runs in
-/// the working folder.
+/// No argument is inserted into the command. Each argument is passed in an environment variable whose name is
+/// `ORCHESTRA_ARG_` and the argument's name in upper case, with `_` for every character except ASCII letters and
+/// digits. A text is passed as it is, any other value as JSON. The variable is not set if the model left the argument
+/// out, or if the value is longer than 120 KiB. Standard input contains all arguments as one JSON object, regardless of
+/// their length. The command runs in the working folder.
 ///
 /// ```
 /// use orchestra_agent::{CommandTool, Tool, ToolContext};
@@ -55,7 +56,7 @@ pub struct CommandTool {
     read_only: bool,
 }
 
-/// A command tool that cannot be: what its configuration says does not fit together.
+/// The error of an invalid command tool.
 ///
 /// ```
 /// use orchestra_agent::CommandTool;
@@ -71,12 +72,12 @@ pub struct CommandTool {
 #[error("{message}")]
 #[non_exhaustive]
 pub struct CommandToolError {
-    /// What does not fit, and how to mend it.
+    /// A description of the problem and its fix.
     pub message: String,
 }
 
 impl CommandTool {
-    /// A tool without parameters, ended after five minutes, that may change files.
+    /// Creates a tool without parameters, with a time limit of five minutes, that may change files.
     pub fn new(
         name: impl Into<String>,
         description: impl Into<String>,
@@ -96,16 +97,17 @@ impl CommandTool {
         }
     }
 
-    /// Sets the parameters: a JSON schema of an object. Unless it says otherwise, no other argument is taken.
+    /// Sets the parameters: a JSON schema of an object. Additional arguments are rejected unless the schema allows
+    /// them.
     ///
     /// # Errors
-    /// The schema is not one of an object, or two of its properties are the same variable.
+    /// Returns an error if the schema is not that of an object, or if two of its properties map to the same variable.
     pub fn parameters(mut self, schema: Value) -> Result<CommandTool, CommandToolError> {
         let tool = self.spec.name.clone();
-        let fault = |message: String| Err(CommandToolError { message });
+        let error = |message: String| Err(CommandToolError { message });
         let Value::Object(mut schema) = schema else {
-            return fault(format!(
-                "the parameters of the tool `{tool}` are no JSON schema of an object"
+            return error(format!(
+                "the parameters of the tool `{tool}` are not a JSON schema of an object"
             ));
         };
         schema.entry("type").or_insert("object".into());
@@ -113,15 +115,15 @@ impl CommandTool {
         schema.entry("additionalProperties").or_insert(false.into());
         let properties = schema.get("properties").and_then(Value::as_object);
         let (Some(properties), true) = (properties, schema.get("type") == Some(&"object".into())) else {
-            return fault(format!(
-                "the parameters of the tool `{tool}` are no JSON schema of an object"
+            return error(format!(
+                "the parameters of the tool `{tool}` are not a JSON schema of an object"
             ));
         };
         let mut seen: Vec<(String, &String)> = Vec::new();
         for name in properties.keys() {
             let variable = variable(name);
             if let Some((_, before)) = seen.iter().find(|(known, _)| *known == variable) {
-                return fault(format!(
+                return error(format!(
                     "the parameters `{before}` and `{name}` of the tool `{tool}` are both `{variable}`; rename one"
                 ));
             }
@@ -131,26 +133,26 @@ impl CommandTool {
         Ok(self)
     }
 
-    /// Sets the repository to which the tool belongs. Its command runs in the folder that the workspace of the run has of
-    /// it; in a run without one, in the [directory](CommandTool::directory).
+    /// Sets the repository to which the tool belongs. Its command runs in the folder of that repository in the
+    /// workspace of the run, or in the [directory](CommandTool::directory) if the run has no workspace.
     pub fn repository(mut self, name: impl Into<String>) -> CommandTool {
         self.repository = Some(name.into());
         self
     }
 
-    /// Sets the folder in which the command runs, if not the working folder of the call.
+    /// Sets the folder in which the command runs, instead of the working folder of the call.
     pub fn directory(mut self, folder: impl Into<PathBuf>) -> CommandTool {
         self.directory = Some(folder.into());
         self
     }
 
-    /// Sets the time after which the command is ended: five minutes unless set.
+    /// Sets the time limit of the command: five minutes by default.
     pub fn timeout(mut self, limit: Duration) -> CommandTool {
         self.timeout = limit;
         self
     }
 
-    /// Says whether the command changes nothing, so that several calls may run side by side.
+    /// Sets whether the command changes nothing, so that several calls may run concurrently.
     pub fn read_only(mut self, yes: bool) -> CommandTool {
         self.read_only = yes;
         self
@@ -200,7 +202,7 @@ impl Tool for CommandTool {
     }
 }
 
-/// The variable of an argument.
+/// Returns the environment variable of an argument.
 fn variable(name: &str) -> String {
     let name = name.chars().map(|c| {
         if c.is_ascii_alphanumeric() {

@@ -1,9 +1,9 @@
-//! The working folder of a call: the only files that file tools reach.
+//! The working folder of a call, which file tools cannot leave.
 //!
-//! Paths are resolved by the operating system beneath an open folder (`openat2` on Linux, one component after the other
-//! elsewhere), so a link that leads out is refused at the moment of its use, whoever puts it there and when. Names are
-//! never compared with each other to decide what is inside. Hard links are files of the folder like any other; a file
-//! is replaced, not written into, so what else has its content stays as it is.
+//! The operating system resolves paths beneath an open folder (with `openat2` on Linux, component by component
+//! elsewhere). A link that leads out of the folder is refused when it is used, whoever created it and when. Names are
+//! never compared to decide whether a path is inside. Hard links are treated like any other file; writing replaces a
+//! file instead of changing its content, so other links to the old content are unaffected.
 
 use std::ffi::OsString;
 use std::io::{self, Write as _};
@@ -19,23 +19,23 @@ use super::kept::{Belongs, Kept, is_named, is_ours};
 use super::text;
 use crate::tool::{ToolContext, ToolError};
 
-/// How many entries of a folder are looked at for a name that was meant.
+/// Maximum number of folder entries that are searched for a similar name.
 const NEIGHBOURS: usize = 1_000;
-/// Longer paths mean nothing to any system.
+/// Maximum length of a path in bytes; no system supports longer ones.
 const LONGEST: usize = 4_096;
 
-/// A folder beyond which nothing is reached.
+/// A folder that paths cannot leave.
 pub(crate) struct Confined {
     dir: Dir,
     root: PathBuf,
-    /// The folders in it in which files may be written; all where it names none.
+    /// The names of the folders in which files may be written; if empty, everywhere.
     repositories: Vec<String>,
     /// The folders of the engine.
     kept: Kept,
 }
 
 impl Confined {
-    /// Opens the working folder of a call. If it holds the repositories of a workspace, these are named.
+    /// Opens the working folder of a call. `repositories` are the repository folders if it is the root of a workspace.
     pub(crate) fn open(
         root: &Path,
         repositories: Vec<String>,
@@ -43,7 +43,7 @@ impl Confined {
     ) -> Result<Confined, ToolError> {
         let dir = Dir::open_ambient_dir(root, ambient_authority());
         let dir =
-            dir.map_err(|fault| ToolError::new(format!("the working folder cannot be opened: {fault}")))?;
+            dir.map_err(|error| ToolError::new(format!("the working folder cannot be opened: {error}")))?;
         Ok(Confined {
             dir,
             root: root.to_owned(),
@@ -56,9 +56,10 @@ impl Confined {
         &self.dir
     }
 
-    /// A path inside, as a model writes it: relative, or below the working folder's own path.
+    /// Returns a path inside the folder. `path` is written by a model: it is relative, or absolute below the working
+    /// folder.
     ///
-    /// This only makes good messages: what is inside is decided when the path is used.
+    /// This check only provides good error messages; the use of the path enforces that it is inside.
     pub(crate) fn inside(&self, path: &str) -> Result<PathBuf, ToolError> {
         if path.trim().is_empty() {
             return Err(ToolError::new("the path is empty; `.` is the working folder"));
@@ -70,9 +71,10 @@ impl Confined {
             return Err(ToolError::new(format!("the path is longer than {LONGEST} bytes")));
         }
         let written = Path::new(path);
-        let below = match written.is_absolute() || written.has_root() {
-            true => self.below_root(written).ok_or_else(|| outside(path))?,
-            false => written.to_owned(),
+        let below = if written.is_absolute() || written.has_root() {
+            self.below_root(written).ok_or_else(|| outside(path))?
+        } else {
+            written.to_owned()
         };
         let mut depth = 0_usize;
         for component in below.components() {
@@ -101,7 +103,7 @@ impl Confined {
         })
     }
 
-    /// Refuses a path at which nothing is to be read: what the engine keeps, but for the run that asks.
+    /// Returns an error if the path must not be read: it belongs to the engine, and not to the current run.
     pub(crate) fn readable(&self, path: &Path) -> Result<(), ToolError> {
         match self.kept.owner(&self.dir, &self.root, &self.real(path)) {
             Belongs::Project | Belongs::OwnRun => Ok(()),
@@ -113,32 +115,32 @@ impl Confined {
         }
     }
 
-    /// Returns whether a folder, met on a walk that follows no links, is to be passed over.
+    /// Returns whether a walk that follows no links must skip a folder.
     pub(crate) fn is_passed_over(&self, folder: &Path) -> bool {
         self.kept.owner(&self.dir, &self.root, folder) == Belongs::Engine
     }
 
-    /// Opens a plain file that may be [read](Confined::readable).
+    /// Opens a regular file if it is [readable](Confined::readable).
     pub(crate) fn file(&self, path: &Path) -> Result<(File, Metadata), ToolError> {
         self.readable(path)?;
         self.walked_file(path)
     }
 
-    /// Opens a plain file to which a walk has led.
+    /// Opens a regular file that a walk has found.
     pub(crate) fn walked_file(&self, path: &Path) -> Result<(File, Metadata), ToolError> {
         let mut options = OpenOptions::new();
         options.read(true);
         #[cfg(unix)]
         {
             use cap_std::fs::OpenOptionsExt as _;
-            // A pipe that somebody put there would be waited for otherwise.
+            // Without this flag, opening a named pipe would block.
             options.custom_flags(NONBLOCK);
         }
         let file = self
             .dir
             .open_with(path, &options)
-            .map_err(|fault| self.fault(path, &fault))?;
-        let metadata = file.metadata().map_err(|fault| self.fault(path, &fault))?;
+            .map_err(|error| self.error(path, &error))?;
+        let metadata = file.metadata().map_err(|error| self.error(path, &error))?;
         if metadata.is_dir() {
             return Err(ToolError::new(format!("`{}` is a folder", shown(path))));
         }
@@ -148,9 +150,9 @@ impl Confined {
         Ok((file, metadata))
     }
 
-    /// Refuses a path at which nothing is to be written, by its name or by links: what git keeps for itself, since a hook
-    /// or a setting there is run by git later, outside of everything that holds a model back; what the engine keeps; and what
-    /// lies beside the repositories of a workspace, since nobody keeps it.
+    /// Returns an error if the path, itself or through links, must not be written. This applies to git's own files,
+    /// because git would later run a hook or setting there without the restrictions of a model; to files of the engine;
+    /// and to files outside of the repositories of a workspace, because they would be lost.
     pub(crate) fn writable(&self, path: &Path) -> Result<(), ToolError> {
         let real = self.real(path);
         let mut parts = path.components().chain(real.components());
@@ -184,7 +186,7 @@ impl Confined {
         )))
     }
 
-    /// A path without links and `..`, as far as there is something at it.
+    /// Resolves links and `..` in the existing part of a path.
     fn real(&self, path: &Path) -> PathBuf {
         let found = path.ancestors().find_map(|part| {
             let rest = path.strip_prefix(part).ok()?;
@@ -201,32 +203,31 @@ impl Confined {
         real
     }
 
-    /// Puts a file into its place as a whole, with the folders around it. Says whether there was one before.
+    /// Replaces a whole file atomically, and creates missing parent folders. Returns whether the file existed before.
     ///
-    /// A link at the place is followed, where it stays inside; permissions are kept. What is not to be [written](Confined::writable) is
-    /// refused.
+    /// Follows a link at the path if it leads inside. Keeps the permissions of the file. Returns an error if the path
+    /// is not [writable](Confined::writable).
     pub(crate) fn replace(&self, path: &Path, content: &[u8]) -> Result<bool, ToolError> {
         self.writable(path)?;
-        let fault = |fault: io::Error| self.fault(path, &fault);
+        let failed = |error: io::Error| self.error(path, &error);
         if path.as_os_str().as_encoded_bytes().ends_with(b"/") {
             return Err(ToolError::new(format!("`{}` names a folder", shown(path))));
         }
-        let (folder, name) = self.place(path)?;
+        let (folder, name) = self.position(path)?;
         let is_link = folder
             .symlink_metadata(&name)
             .is_ok_and(|found| found.is_symlink());
-        let (folder, name) = match is_link {
-            true => {
-                let target = self.dir.canonicalize(path).map_err(|error| match error.kind() {
-                    io::ErrorKind::NotFound => ToolError::new(format!(
-                        "`{}` is a link that leads to nothing inside",
-                        shown(path)
-                    )),
-                    _ => fault(error),
-                })?;
-                self.place(&target)?
-            }
-            false => (folder, name),
+        let (folder, name) = if is_link {
+            let target = self.dir.canonicalize(path).map_err(|error| match error.kind() {
+                io::ErrorKind::NotFound => ToolError::new(format!(
+                    "`{}` is a link that leads to nothing inside",
+                    shown(path)
+                )),
+                _ => failed(error),
+            })?;
+            self.position(&target)?
+        } else {
+            (folder, name)
         };
         let before = match folder.symlink_metadata(&name) {
             Ok(found) if found.is_file() => Some(found.permissions()),
@@ -235,58 +236,58 @@ impl Confined {
             }
             Ok(_) => return Err(ToolError::new(format!("`{}` is not a plain file", shown(path)))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(fault(error)),
+            Err(error) => return Err(failed(error)),
         };
-        let mut file = TempFile::new(&folder).map_err(fault)?;
-        file.write_all(content).map_err(fault)?;
+        let mut file = TempFile::new(&folder).map_err(failed)?;
+        file.write_all(content).map_err(failed)?;
         let replaced = before.is_some();
         if let Some(permissions) = before {
-            file.as_file().set_permissions(permissions).map_err(fault)?;
+            file.as_file().set_permissions(permissions).map_err(failed)?;
         }
-        file.as_file().sync_all().map_err(fault)?;
-        file.replace(&name).map_err(fault)?;
+        file.as_file().sync_all().map_err(failed)?;
+        file.replace(&name).map_err(failed)?;
         Ok(replaced)
     }
 
-    /// The folder of a path, which is made where it is missing, and the name in it.
-    fn place(&self, path: &Path) -> Result<(Dir, OsString), ToolError> {
-        let fault = |fault: io::Error| self.fault(path, &fault);
+    /// Opens the parent folder of a path, and creates it if it is missing. Returns the folder and the file name.
+    fn position(&self, path: &Path) -> Result<(Dir, OsString), ToolError> {
+        let error = |error: io::Error| self.error(path, &error);
         let Some(name) = path.file_name() else {
             return Err(ToolError::new(format!("`{}` is a folder", shown(path))));
         };
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         let folder = match parent {
             Some(parent) => {
-                self.dir.create_dir_all(parent).map_err(fault)?;
+                self.dir.create_dir_all(parent).map_err(error)?;
                 self.dir.open_dir(parent)
             }
             None => self.dir.try_clone(),
         };
-        Ok((folder.map_err(fault)?, name.to_owned()))
+        Ok((folder.map_err(error)?, name.to_owned()))
     }
 
-    /// What a model is told of a fault of the system.
-    pub(crate) fn fault(&self, path: &Path, fault: &io::Error) -> ToolError {
+    /// Converts an I/O error to an error for a model.
+    pub(crate) fn error(&self, path: &Path, error: &io::Error) -> ToolError {
         let name = shown(path);
-        ToolError::new(match fault.kind() {
+        ToolError::new(match error.kind() {
             io::ErrorKind::NotFound => {
                 let near = self.near(path);
                 let near = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
                 format!("there is no `{name}`{near}")
             }
-            // The second is what making a folder says.
+            // Creating a folder fails with the second kind.
             io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
                 format!("a part of `{name}` is a file, where a folder is needed")
             }
-            // The refusal of a path that leads out is no number of the system.
-            io::ErrorKind::PermissionDenied if fault.raw_os_error().is_none() => {
+            // The refusal of a path that leads out has no OS error code.
+            io::ErrorKind::PermissionDenied if error.raw_os_error().is_none() => {
                 return outside(&name);
             }
-            _ => format!("`{name}`: {fault}"),
+            _ => format!("`{name}`: {error}"),
         })
     }
 
-    /// The name beside a missing one that was probably meant.
+    /// Returns the most similar name next to a missing path.
     fn near(&self, path: &Path) -> Option<String> {
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         let parent = parent.unwrap_or(Path::new("."));
@@ -312,7 +313,7 @@ fn outside(path: &str) -> ToolError {
     ))
 }
 
-/// A path for models: with `/` on every system, without `./` before it.
+/// Formats a path for models: with `/` on every system, and without a leading `./`.
 pub(crate) fn shown(path: &Path) -> String {
     let text = path.to_string_lossy();
     let text = if cfg!(windows) {
@@ -326,7 +327,7 @@ pub(crate) fn shown(path: &Path) -> String {
     }
 }
 
-/// Work on files, beside the threads that must not wait. It is told to stop when its caller goes away.
+/// Runs file operations on a blocking thread. The token is cancelled when the returned future is dropped.
 pub(crate) async fn work<T: Send + 'static>(
     context: &ToolContext,
     work: impl FnOnce(&Confined, &CancellationToken) -> Result<T, ToolError> + Send + 'static,

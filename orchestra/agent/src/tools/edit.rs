@@ -1,4 +1,4 @@
-//! `edit-file`.
+//! The tool `edit-file`.
 
 use std::io::Read as _;
 use std::ops::Range;
@@ -13,12 +13,12 @@ use super::read::is_binary;
 use super::{arguments, spec, text};
 use crate::tool::{Tool, ToolContext, ToolError, ToolFuture, ToolSpec};
 
-/// Larger files are no sources that anybody edits by hand.
+/// Maximum size of a file that can be edited, in bytes. Larger files are hardly sources.
 const LARGEST: u64 = 16 * 1024 * 1024;
-/// How many places of a text are named.
+/// Maximum number of line numbers that a message lists.
 const PLACES: usize = 10;
 
-/// Replaces pieces of a file.
+/// The tool `edit-file`, which replaces parts of a file.
 pub(crate) struct EditFile;
 
 static SCHEMA: LazyLock<Value> = LazyLock::new(arguments::schema_of::<Arguments>);
@@ -79,7 +79,7 @@ fn edit(folder: &Confined, arguments: &Arguments) -> Result<String, ToolError> {
     }
     let mut bytes = Vec::new();
     let read = file.take(LARGEST + 1).read_to_end(&mut bytes);
-    read.map_err(|fault| folder.fault(&path, &fault))?;
+    read.map_err(|error| folder.error(&path, &error))?;
     if is_binary(&bytes) {
         return Err(ToolError::new(format!(
             "`{name}` is a binary file; it is not edited"
@@ -108,7 +108,7 @@ fn edit(folder: &Confined, arguments: &Arguments) -> Result<String, ToolError> {
     Ok(format!("`{name}` is changed: {count}, at {}", lines.join("; ")))
 }
 
-/// Makes one edit; gives the lines at which something was replaced.
+/// Applies one edit. Returns the line numbers of the replacements.
 fn apply(content: &mut String, edit: &Edit) -> Result<Vec<usize>, String> {
     if edit.old_text.is_empty() {
         return Err(
@@ -116,19 +116,22 @@ fn apply(content: &mut String, edit: &Edit) -> Result<Vec<usize>, String> {
         );
     }
     let (mut old, mut new) = (edit.old_text.clone(), edit.new_text.clone());
-    let mut places = find(content, &old);
-    if places.is_empty() && content.contains("\r\n") && old.contains('\n') && !old.contains('\r') {
-        // Models write line feeds; what they put into a file with other line ends gets those.
+    let mut positions = find(content, &old);
+    if positions.is_empty() && content.contains("\r\n") && old.contains('\n') && !old.contains('\r') {
+        // Models write line feeds, so convert them to the line ends of the file.
         old = old.replace('\n', "\r\n");
         new = new.replace('\n', "\r\n");
-        places = find(content, &old);
+        positions = find(content, &old);
     }
-    let lines: Vec<usize> = places.iter().map(|place| line_of(content, place.start)).collect();
-    match places.as_slice() {
+    let lines: Vec<usize> = positions
+        .iter()
+        .map(|position| line_of(content, position.start))
+        .collect();
+    match positions.as_slice() {
         [] => Err(missing(content, &edit.old_text)),
         [_, _, ..] if !edit.replace_all => Err(format!(
             "`old_text` occurs {} times, at {}; take in more of the lines around it, or set `replace_all`",
-            places.len(),
+            positions.len(),
             numbers(&lines)
         )),
         _ => {
@@ -155,7 +158,7 @@ fn line_of(content: &str, at: usize) -> usize {
         + 1
 }
 
-/// `line 3`, `lines 3, 8 and 12`.
+/// Formats line numbers: `line 3`, `lines 3, 8 and 12`.
 fn numbers(lines: &[usize]) -> String {
     let shown: Vec<String> = lines.iter().take(PLACES).map(usize::to_string).collect();
     match shown.as_slice() {
@@ -166,7 +169,8 @@ fn numbers(lines: &[usize]) -> String {
     }
 }
 
-/// What helps where a text is missing: the place where it stands but for its white space, or where it begins.
+/// Returns an error message for a missing text. It shows where the text occurs with different white space, or where its
+/// first line occurs.
 fn missing(content: &str, text: &str) -> String {
     let wanted: Vec<&str> = text
         .lines()

@@ -1,4 +1,4 @@
-//! `glob`.
+//! The tool `glob`.
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use super::walk::{Ended, Pattern, files};
 use super::{arguments, spec, text};
 use crate::tool::{Tool, ToolContext, ToolError, ToolFuture, ToolSpec};
 
-/// Lists files.
+/// The tool `glob`, which lists files.
 pub(crate) struct GlobFiles;
 
 static SCHEMA: LazyLock<Value> = LazyLock::new(arguments::schema_of::<Arguments>);
@@ -65,7 +65,7 @@ fn list(
         .as_deref()
         .map_or(Ok(PathBuf::from(".")), |path| folder.inside(path))?;
     let pattern = Pattern::new(&arguments.pattern)?;
-    // Room for the last line.
+    // The last line, a summary, needs space.
     let room = limit.saturating_sub(300);
     let (mut found, mut count) = (String::new(), 0_usize);
     let ended = files(folder, &start, stop, &mut |path| {

@@ -1,4 +1,4 @@
-//! `grep`.
+//! The tool `grep`.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -18,16 +18,16 @@ use super::walk::{Ended, Pattern, files};
 use super::{arguments, spec, text};
 use crate::tool::{Tool, ToolContext, ToolError, ToolFuture, ToolSpec};
 
-/// How many bytes of a line are shown.
+/// Maximum number of bytes that are shown of a line.
 const LINE: usize = 500;
-/// How many lines around a match may be asked for.
+/// Maximum number of lines around a match.
 const CONTEXT: usize = 20;
-/// What a compiled expression may take.
+/// Maximum size of a compiled expression, in bytes.
 const EXPRESSION: usize = 4 * 1024 * 1024;
-/// How long a line may be that is looked at.
+/// Maximum length of a line that is searched, in bytes.
 const HEAP: usize = 16 * 1024 * 1024;
 
-/// Searches files by a regular expression.
+/// The tool `grep`, which searches files with a regular expression.
 pub(crate) struct Grep;
 
 static SCHEMA: LazyLock<Value> = LazyLock::new(arguments::schema_of::<Arguments>);
@@ -109,7 +109,7 @@ fn search(
         .heap_limit(Some(HEAP))
         .binary_detection(BinaryDetection::quit(0))
         .build();
-    // Room for the last line.
+    // The last line, a summary, needs space.
     let mut report = Report {
         text: String::new(),
         room: limit.saturating_sub(300),
@@ -132,13 +132,14 @@ fn search(
         };
         let searched = in_file(folder, path, &mut searcher, &matcher, &mut found);
         let lines = found.lines;
-        if let Err(fault) = searched {
-            unread.push(format!("{name}: {fault}"));
+        if let Err(error) = searched {
+            unread.push(format!("{name}: {error}"));
         }
         report.end_of_file(&name, lines);
-        match report.full {
-            true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
+        if report.full {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
         }
     })?;
     if stop.is_cancelled() {
@@ -154,9 +155,9 @@ fn matcher(pattern: &str, ignore_case: bool) -> Result<RegexMatcher, ToolError> 
         .size_limit(EXPRESSION)
         .dfa_size_limit(EXPRESSION)
         .build(pattern);
-    made.map_err(|fault| {
+    made.map_err(|error| {
         ToolError::new(format!(
-            "`{pattern}` is no regular expression for one line: {fault}. Signs with a meaning, such as `(`, `[`, `{{`, \
+            "`{pattern}` is not a regular expression for one line: {error}. Signs with a meaning, such as `(`, `[`, `{{`, \
              `.` and `*`, are written with a backslash where they mean themselves"
         ))
     })
@@ -169,13 +170,13 @@ fn in_file(
     matcher: &RegexMatcher,
     found: &mut Found<'_>,
 ) -> Result<(), String> {
-    let (file, _) = folder.walked_file(path).map_err(|fault| fault.message)?;
+    let (file, _) = folder.walked_file(path).map_err(|error| error.message)?;
     searcher
         .search_reader(matcher, file, found)
-        .map_err(|fault| fault.to_string())
+        .map_err(|error| error.to_string())
 }
 
-/// What is told of all files.
+/// The report of all matches.
 struct Report {
     text: String,
     room: usize,
@@ -234,7 +235,7 @@ impl Report {
     }
 }
 
-/// What is found in one file.
+/// The matches in one file.
 struct Found<'f> {
     report: &'f mut Report,
     name: &'f str,

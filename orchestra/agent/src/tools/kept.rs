@@ -1,5 +1,5 @@
-//! The folders that belong to the engine: where it keeps runs, and where it listens. A model that wrote there could forge
-//! what a run has done, or answer its questions.
+//! The folders that belong to the engine: those of its runs and of its control sockets. A model that could write there
+//! could forge the results of a run, or answer its questions.
 
 use std::ffi::OsStr;
 #[cfg(not(unix))]
@@ -9,10 +9,10 @@ use std::path::{Component, Path};
 use cap_std::fs::Dir;
 use orchestra_engine::EngineFolders;
 
-/// The folder beside a project in which the engine keeps what it needs.
+/// The folder in a project in which the engine stores its files.
 const OURS: &str = ".orchestra";
 
-/// Which file of its system a folder is, whatever name leads to it.
+/// The identity of a folder in its file system, regardless of the path that leads to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Identity {
     #[cfg(unix)]
@@ -22,7 +22,7 @@ enum Identity {
 }
 
 impl Identity {
-    fn of(folder: &Path) -> Option<Identity> {
+    fn from_folder(folder: &Path) -> Option<Identity> {
         #[cfg(unix)]
         {
             use std::os::unix::fs::MetadataExt as _;
@@ -37,7 +37,7 @@ impl Identity {
         folder.canonicalize().ok().map(Identity::Path)
     }
 
-    /// That of a folder below an open one.
+    /// Returns the identity of a folder below an open one.
     fn below(dir: &Dir, root: &Path, folder: &Path) -> Option<Identity> {
         #[cfg(unix)]
         {
@@ -53,23 +53,23 @@ impl Identity {
         #[cfg(not(unix))]
         {
             let _ = dir;
-            Identity::of(&root.join(folder))
+            Identity::from_folder(&root.join(folder))
         }
     }
 }
 
-/// To whom a path belongs.
+/// The owner of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Belongs {
-    /// To the project; the engine has nothing to do with it.
+    /// The project.
     Project,
-    /// To the run that asks: it may be read.
+    /// The current run, whose files may be read.
     OwnRun,
-    /// To the engine.
+    /// The engine. Its files must be neither read nor written.
     Engine,
 }
 
-/// The folders that models do not change, and of which they read that of their own run alone.
+/// The folders that models must not change. They may read only the folder of their own run.
 pub(super) struct Kept {
     own: Option<Identity>,
     others: Vec<Identity>,
@@ -79,20 +79,23 @@ impl Kept {
     pub(super) fn new(folders: &EngineFolders) -> Kept {
         let others = folders.runs.iter().chain(&folders.control);
         Kept {
-            own: folders.run.as_deref().and_then(Identity::of),
-            others: others.filter_map(|folder| Identity::of(folder)).collect(),
+            own: folders.run.as_deref().and_then(Identity::from_folder),
+            others: others
+                .filter_map(|folder| Identity::from_folder(folder))
+                .collect(),
         }
     }
 
-    /// Says to whom a path below an open folder belongs; `real` is free of links and `..`.
+    /// Returns the owner of a path below an open folder. `real` must not contain links or `..`.
     pub(super) fn owner(&self, dir: &Dir, root: &Path, real: &Path) -> Belongs {
         if self.own.is_none() && self.others.is_empty() {
             return Belongs::Project;
         }
         for folder in real.ancestors() {
-            let folder = match folder.as_os_str().is_empty() {
-                true => Path::new("."),
-                false => folder,
+            let folder = if folder.as_os_str().is_empty() {
+                Path::new(".")
+            } else {
+                folder
             };
             let Some(identity) = Identity::below(dir, root, folder) else {
                 continue;
@@ -108,18 +111,18 @@ impl Kept {
     }
 }
 
-/// Returns whether a path leads through a folder that the engine has beside projects, by its name.
+/// Returns whether a path contains the name of the engine's folder in projects.
 pub(super) fn is_ours(path: &Path) -> bool {
     path.components()
         .any(|part| matches!(part, Component::Normal(name) if is_named(name, OURS, "orches~1")))
 }
 
-/// Returns whether some system takes a name for another: without regard to capitals, by its short form, without the dots
-/// and blanks at its end, or without the signs that HFS+ does not see.
+/// Returns whether some file system treats a name as another one: ignoring case, as its short name, without trailing
+/// dots and spaces, or without the characters that HFS+ ignores.
 pub(super) fn is_named(name: &OsStr, meant: &str, short: &str) -> bool {
     let unseen = |c: char| matches!(c, '\u{200c}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{206a}'..='\u{206f}' | '\u{feff}');
     let name: String = name.to_string_lossy().chars().filter(|c| !unseen(*c)).collect();
-    // Behind a colon NTFS has the streams of a file.
+    // NTFS separates the name of a stream by a colon.
     let name = name.split(':').next().unwrap_or_default();
     let name = name.trim_end_matches(['.', ' ']);
     name.eq_ignore_ascii_case(meant) || name.eq_ignore_ascii_case(short)

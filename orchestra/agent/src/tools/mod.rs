@@ -1,4 +1,4 @@
-//! The tools that every program has, and those made of shell commands.
+//! The built-in tools, the tools that run configured shell commands, and the execution of tool calls.
 
 pub(crate) mod arguments;
 mod command;
@@ -29,25 +29,26 @@ pub(crate) use text::{clipped, line_start};
 
 use crate::tool::{Tool, ToolNames, ToolRegistry, ToolSet};
 
-/// The built-in tools as a set.
+/// The set of the built-in tools.
 ///
-/// | Tool | What it does | Beside others |
+/// | Tool | Function | Concurrent |
 /// |---|---|---|
-/// | `read-file` | lines of a text file | yes |
-/// | `write-file` | a whole file, with the folders around it | |
-/// | `edit-file` | exact replacements in a file, all or none | |
-/// | `shell` | a command, bounded in time | |
-/// | `grep` | the lines that a regular expression matches | yes |
-/// | `glob` | the files whose paths match a pattern | yes |
-/// | `search-code` | the files that fit some words best, with their best lines | yes |
+/// | `read-file` | reads lines of a text file | yes |
+/// | `write-file` | writes a whole file, and creates its parent folders | |
+/// | `edit-file` | makes exact replacements in a file, all or none | |
+/// | `shell` | runs a command with a time limit | |
+/// | `grep` | finds the lines that a regular expression matches | yes |
+/// | `glob` | lists the files whose paths match a pattern | yes |
+/// | `search-code` | ranks the files that match some words, and shows their best lines | yes |
 ///
-/// File tools reach nothing beyond the [root](crate::ToolContext::root) of their call: neither by `..` nor by an
-/// absolute path nor by a link, also one that is put into place while they work. They write nothing that git keeps for
-/// itself (`.git`): a hook there would be run by git later; and nothing that the engine keeps (`.orchestra`, and the folder
-/// of runs wherever it is), of which they read nothing but the run that asks. `shell` can do what a program can.
+/// File tools cannot leave the [root](crate::ToolContext::root) of their call: neither with `..`, nor with an absolute
+/// path, nor through a link, even if it is created while they run. They do not write git's own files (`.git`), because
+/// git would later run a hook there. They do not write the files of the engine (`.orchestra`, and the runs folder
+/// wherever it is), and of the engine's run folders they read only that of the current run. `shell` can do anything
+/// that a program can do.
 ///
-/// Of each repository of the configuration there is one of each, such as `backend:read-file`, whose working folder is
-/// that repository.
+/// Each repository of the configuration also has all of these tools, such as `backend:read-file`, with that repository
+/// as the working folder.
 ///
 /// ```
 /// use orchestra_agent::{BuiltinTools, ToolRegistry, ToolSet};
@@ -89,7 +90,7 @@ pub(crate) fn built_in() -> [Arc<dyn Tool>; 7] {
     ]
 }
 
-/// What a model is told of a built-in tool.
+/// Returns the description of a built-in tool.
 fn spec(parameters: &serde_json::Value, name: &str, description: &str) -> crate::tool::ToolSpec {
     crate::tool::ToolSpec {
         name: name.to_owned(),

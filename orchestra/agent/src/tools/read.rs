@@ -1,4 +1,4 @@
-//! `read-file`.
+//! The tool `read-file`.
 
 use std::io::{self, BufRead, BufReader};
 use std::path::Path;
@@ -13,12 +13,12 @@ use super::confined::{Confined, shown, work};
 use super::{arguments, spec, text};
 use crate::tool::{Tool, ToolContext, ToolError, ToolFuture, ToolSpec};
 
-/// How many bytes of a file say whether it is text.
+/// The number of bytes at the beginning of a file that decide whether it is text.
 const PROBE: usize = 8 * 1024;
-/// How many bytes of a line are shown.
+/// Maximum number of bytes that are shown of a line.
 const LINE: usize = 2_000;
 
-/// Reads lines of a text file.
+/// The tool `read-file`, which reads lines of a text file.
 pub(crate) struct ReadFile;
 
 static SCHEMA: LazyLock<Value> = LazyLock::new(arguments::schema_of::<Arguments>);
@@ -39,7 +39,7 @@ impl Tool for ReadFile {
         spec(
             &SCHEMA,
             "read_file",
-            "Reads a text file. Each line comes behind its number and a tab, which are no part of the file. Of a long \
+            "Reads a text file. Each line comes behind its number and a tab, which are not part of the file. Of a long \
              file only a part is shown; the last line then says how to read on.",
         )
     }
@@ -82,19 +82,19 @@ fn read(
     let path = folder.inside(&arguments.path)?;
     let (file, metadata) = folder.file(&path)?;
     let mut file = BufReader::with_capacity(64 * 1024, file);
-    let fault = |fault: io::Error| folder.fault(&path, &fault);
-    if is_binary(file.fill_buf().map_err(fault)?) {
+    let error = |error: io::Error| folder.error(&path, &error);
+    if is_binary(file.fill_buf().map_err(error)?) {
         return Err(ToolError::new(format!(
             "`{}` is a binary file of {}; it is not shown",
             shown(&path),
             text::count(usize::try_from(metadata.len()).unwrap_or(usize::MAX), "byte")
         )));
     }
-    // Room for the last line, which says what is not shown.
+    // The last line, which describes the omitted part, needs space.
     let room = limit.saturating_sub(300);
     let mut page = Page::default();
     let mut total = 0_u64;
-    while let Some(line) = next_line(&mut file, stop).map_err(fault)? {
+    while let Some(line) = next_line(&mut file, stop).map_err(error)? {
         total += 1;
         if total >= first && total - first < most {
             page.add(total, &line, room);
@@ -151,13 +151,13 @@ impl Page {
     }
 }
 
-/// A line, of which no more is kept than is shown.
+/// A line, of which only the part that is shown is stored.
 struct Line {
     start: Vec<u8>,
     length: u64,
 }
 
-/// The next line without its end; `None` at the end of the file.
+/// Returns the next line without its line end, or `None` at the end of the file.
 fn next_line(file: &mut impl BufRead, stop: &CancellationToken) -> io::Result<Option<Line>> {
     let mut line = Line {
         start: Vec::new(),
@@ -169,7 +169,7 @@ fn next_line(file: &mut impl BufRead, stop: &CancellationToken) -> io::Result<Op
             return Err(io::Error::other("cancelled"));
         }
         let chunk = match file.fill_buf() {
-            Err(fault) if fault.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             chunk => chunk?,
         };
         if chunk.is_empty() {
@@ -189,8 +189,8 @@ fn next_line(file: &mut impl BufRead, stop: &CancellationToken) -> io::Result<Op
         }
     }
     if line.length > line.start.len() as u64 {
-        // A character that is cut in two would pass for a fault of the file.
-        while std::str::from_utf8(&line.start).is_err_and(|fault| fault.error_len().is_none()) {
+        // A character cut in two would look like invalid UTF-8 in the file.
+        while std::str::from_utf8(&line.start).is_err_and(|error| error.error_len().is_none()) {
             line.start.pop();
         }
     } else if line.start.last() == Some(&b'\r') {
@@ -200,7 +200,7 @@ fn next_line(file: &mut impl BufRead, stop: &CancellationToken) -> io::Result<Op
     Ok(any.then_some(line))
 }
 
-/// Whether the beginning of a file shows that it is no text.
+/// Returns whether the beginning of a file shows that it is binary.
 pub(crate) fn is_binary(start: &[u8]) -> bool {
     start.iter().take(PROBE).any(|byte| *byte == 0)
 }

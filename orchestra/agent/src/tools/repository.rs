@@ -1,4 +1,4 @@
-//! Built-in tools of one repository.
+//! The built-in tools of a single repository.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -7,11 +7,11 @@ use serde_json::{Map, Value};
 
 use crate::tool::{Tool, ToolContext, ToolFuture, ToolSpec};
 
-/// A tool whose working folder is a repository.
+/// A tool whose working folder is that of a repository.
 pub(crate) struct InRepository {
     pub(crate) tool: Arc<dyn Tool>,
     pub(crate) repository: String,
-    /// Where the repository is for a run without a workspace.
+    /// The folder of the repository for runs without a workspace.
     pub(crate) folder: PathBuf,
 }
 

@@ -1,4 +1,4 @@
-//! Calls of tools as a model makes them: with hooks around each, and never without a result.
+//! Executes the tool calls of a model: with hooks around each call, and always with a result.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -14,18 +14,18 @@ use crate::hooks::{HookedCall, ToolHooks};
 use crate::model::{Arguments, ToolCall, ToolResult};
 use crate::tool::{Tool, ToolContext, ToolError};
 
-/// How many calls of one answer run side by side unless something else is set.
+/// Default maximum number of calls of one answer that run concurrently.
 const PARALLEL: usize = 8;
-/// How many bytes of an error those who follow the run are told.
+/// Maximum length of an error in the events of the run, in bytes.
 const TOLD: usize = 300;
 
-/// Makes the calls of a model.
+/// Executes the tool calls of a model.
 ///
-/// Each call ends with a result for the model, whatever happens: an unknown tool, arguments that are no JSON object, a
-/// hook that refuses, an error or a panic of the tool, and a cancelled stage are results that say so. A result is no
-/// longer than the [context](ToolContext::most_output) says. Each call is [recorded][record] in the run.
+/// Every call has a result for the model. An unknown tool, invalid arguments, a hook that refuses the call, an error or
+/// a panic of the tool, and a cancelled stage are reported as error results. A result is not longer than the
+/// [limit](ToolContext::most_output) of the context. Each call is [recorded][record] in the run.
 ///
-/// The calls of one answer run side by side where all of their tools are [read-only](Tool::is_read_only), else one after
+/// The calls of one answer run concurrently if all of their tools are [read-only](Tool::is_read_only), else one after
 /// the other in the order of the calls.
 ///
 /// [record]: orchestra_engine::StageContext::record_tool_call
@@ -48,7 +48,7 @@ const TOLD: usize = 300;
 ///     .call_all(&[call("1", "glob", r#"{"pattern": "Cargo.toml"}"#), call("2", "glub", "{}")])
 ///     .await;
 /// assert_eq!(results[0].content, "Cargo.toml\n[1 file]");
-/// assert_eq!(results[1].content, "there is no tool `glub`; did you mean `glob`? The tools are: glob");
+/// assert_eq!(results[1].content, "unknown tool `glub`; did you mean `glob`? The tools are: glob");
 /// # Ok::<(), orchestra_agent::SelectError>(())
 /// # }).unwrap();
 /// ```
@@ -63,7 +63,7 @@ pub struct ToolRunner {
 }
 
 impl ToolRunner {
-    /// A runner without hooks.
+    /// Creates a runner without hooks.
     pub fn new(tools: SelectedTools, context: ToolContext) -> ToolRunner {
         ToolRunner {
             tools,
@@ -74,33 +74,33 @@ impl ToolRunner {
         }
     }
 
-    /// Sets the commands around each call.
+    /// Sets the hooks of each call.
     pub fn hooks(mut self, hooks: ToolHooks) -> ToolRunner {
         self.hooks = hooks;
         self
     }
 
-    /// Sets how many calls run side by side at most: 8 unless set.
+    /// Sets the maximum number of calls that run concurrently: 8 by default.
     pub fn parallel(mut self, most: usize) -> ToolRunner {
         self.parallel = most.max(1);
         self
     }
 
-    /// Sets the time after which a call is given up, its hooks not counted: none unless set. `shell` and commands of
-    /// configurations have limits of their own.
+    /// Sets the time limit of a call, not including its hooks: none by default. `shell` and configured commands have
+    /// their own limits.
     pub fn timeout(mut self, limit: impl Into<Option<Duration>>) -> ToolRunner {
         self.timeout = limit.into();
         self
     }
 
-    /// The tools, as the model is told of them.
+    /// Returns the tools, with their names for the model.
     pub fn tools(&self) -> &SelectedTools {
         &self.tools
     }
 
-    /// Makes the calls of one answer; the results are in the order of the calls.
+    /// Executes the calls of one answer. The results are in the order of the calls.
     ///
-    /// Dropping the future ends what runs.
+    /// Dropping the future ends the running calls.
     pub async fn call_all(&self, calls: &[ToolCall]) -> Vec<ToolResult> {
         let read_only = |call: &ToolCall| self.tools.get(&call.name).is_none_or(|tool| tool.is_read_only());
         let parallel = if calls.iter().all(read_only) {
@@ -108,12 +108,12 @@ impl ToolRunner {
         } else {
             1
         };
-        // A list, because a closure here would not hold for every lifetime that callers have.
+        // Collect into a list; a stream that maps with a closure does not compile for every lifetime of the callers.
         let calls: Vec<_> = calls.iter().map(|call| self.call(call).boxed()).collect();
         stream::iter(calls).buffered(parallel).collect().await
     }
 
-    /// Makes one call.
+    /// Executes one call.
     pub async fn call(&self, call: &ToolCall) -> ToolResult {
         let name = self.tools.configured_name(&call.name).unwrap_or(&call.name);
         let began = Instant::now();
@@ -138,7 +138,7 @@ impl ToolRunner {
         }
     }
 
-    /// A call with its hooks.
+    /// Executes a call with its hooks.
     async fn guarded(&self, name: &str, tool: &Arc<dyn Tool>, call: &ToolCall) -> Result<String, ToolError> {
         if self.context.cancellation().is_cancelled() {
             return Err(cancelled());
@@ -148,7 +148,7 @@ impl ToolRunner {
             Arguments::Malformed { problem, .. } => {
                 let expected = in_words(&tool.spec().parameters);
                 return Err(ToolError::new(format!(
-                    "the arguments are no JSON object: {problem}. Call again with a JSON object that holds: {expected}"
+                    "the arguments are not a JSON object: {problem}. Call again with a JSON object that holds: {expected}"
                 )));
             }
         };
@@ -162,11 +162,12 @@ impl ToolRunner {
             self.log(&format!(
                 "the call of `{name}` was not made: its hook `tool_hooks.pre` failed: {why}"
             ));
-            return Err(match cancelled_now {
-                true => cancelled(),
-                false => ToolError::new(format!(
+            return Err(if cancelled_now {
+                cancelled()
+            } else {
+                ToolError::new(format!(
                     "the call was not made, because a check before it failed: {why}"
-                )),
+                ))
             });
         }
         let began = Instant::now();
@@ -194,7 +195,8 @@ impl ToolRunner {
         }
     }
 
-    /// A call whose panic is an error, which ends when it is cancelled, and whose result is not too long.
+    /// Executes a call with the time limit and cancellation of the runner. A panic becomes an error, and a long result
+    /// is clipped.
     async fn bounded(
         &self,
         tool: &Arc<dyn Tool>,
@@ -202,7 +204,7 @@ impl ToolRunner {
     ) -> Result<String, ToolError> {
         let limit = self.context.most_output();
         let context = self.context.clone();
-        // A tool may panic before it gives a future, too.
+        // A tool may also panic before it returns a future.
         let call = AssertUnwindSafe(async move { tool.call(arguments, context).await }).catch_unwind();
         let result = tokio::select! {
             biased;
@@ -232,12 +234,13 @@ impl ToolRunner {
         let near = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
         let end = if near.is_empty() { "." } else { "" };
         let names: Vec<&str> = self.tools.names().collect();
-        ToolError::new(match names.is_empty() {
-            true => format!("there is no tool `{shown}`, nor any other"),
-            false => format!(
-                "there is no tool `{shown}`{near}{end} The tools are: {}",
+        ToolError::new(if names.is_empty() {
+            format!("unknown tool `{shown}`, nor any other")
+        } else {
+            format!(
+                "unknown tool `{shown}`{near}{end} The tools are: {}",
                 names.join(", ")
-            ),
+            )
         })
     }
 
@@ -249,7 +252,7 @@ impl ToolRunner {
     }
 }
 
-/// Waits for the end of a time, which it gives back; without one, forever.
+/// Waits for a time limit and returns it. Waits forever if there is none.
 async fn elapsed(limit: Option<Duration>) -> Duration {
     match limit {
         Some(limit) => {

@@ -1,4 +1,4 @@
-//! `search-code`.
+//! The tool `search-code`.
 
 use std::io::Read as _;
 use std::ops::ControlFlow;
@@ -18,17 +18,17 @@ use super::walk::{Ended, Pattern, files};
 use super::{arguments, spec, text};
 use crate::tool::{Tool, ToolContext, ToolError, ToolFuture, ToolSpec};
 
-/// More terms than this say no more.
+/// Maximum number of terms of a query; more terms do not improve the result.
 const TERMS: usize = 16;
-/// Larger files are data or made by programs.
+/// Maximum size of a file that is searched, in bytes. Larger files are usually data or generated.
 const LARGEST: u64 = 1024 * 1024;
-/// How many files are shown unless the model says otherwise, and at most.
+/// The default and the maximum number of files that are shown.
 const FILES: (usize, usize) = (8, 50);
-/// How many places of a file are shown.
+/// Maximum number of matching lines that are shown of a file.
 const PLACES: usize = 4;
-/// How many bytes of a line are shown.
+/// Maximum number of bytes that are shown of a line.
 const LINE: usize = 200;
-/// Words before a name that say that it is made there.
+/// Words before a name that mark its definition.
 const DEFINING: &[&str] = &[
     "fn",
     "struct",
@@ -56,7 +56,7 @@ const DEFINING: &[&str] = &[
     "val",
 ];
 
-/// Finds the files that fit some words best.
+/// The tool `search-code`, which finds the files that match some words best.
 pub(crate) struct SearchCode;
 
 static SCHEMA: LazyLock<Value> = LazyLock::new(arguments::schema_of::<Arguments>);
@@ -120,7 +120,7 @@ fn search(
             && let Some(content) = content(folder, path)
         {
             looked_at += 1;
-            hits.extend(Hit::of(path, &content, &terms));
+            hits.extend(Hit::find(path, &content, &terms));
         }
         ControlFlow::Continue(())
     })?;
@@ -128,7 +128,7 @@ fn search(
     let most = arguments.limit.unwrap_or(FILES.0).clamp(1, FILES.1);
     let mut told = String::new();
     let mut left_out = ranked.len();
-    // Room for the last line.
+    // The last line, a note on omitted files, needs space.
     let room = limit.saturating_sub(300);
     for (score, hit) in ranked.iter().take(most) {
         let shown = entry(folder, *score, hit, &terms);
@@ -168,23 +168,25 @@ fn terms(query: &str) -> Result<Vec<Term>, ToolError> {
         if text.is_empty() || terms.iter().any(|term| term.text == text) || terms.len() == TERMS {
             continue;
         }
-        // The parts are letters and digits, so none of them means anything to an expression.
+        // The parts contain only letters and digits, so they need no escaping.
         let matcher = RegexMatcherBuilder::new()
             .case_insensitive(true)
             .build(&parts.join("[_-]?"));
         let matcher =
-            matcher.map_err(|fault| ToolError::new(format!("`{word}` cannot be searched for: {fault}")))?;
+            matcher.map_err(|error| ToolError::new(format!("`{word}` cannot be searched for: {error}")))?;
         terms.push(Term { text, matcher });
     }
-    match terms.is_empty() {
-        true => Err(ToolError::new(
+    if terms.is_empty() {
+        Err(ToolError::new(
             "`query` holds no word; give words or names to look for",
-        )),
-        false => Ok(terms),
+        ))
+    } else {
+        Ok(terms)
     }
 }
 
-/// The parts of a name in small letters: `parseConfig`, `parse_config` and `PARSE-CONFIG` are `parse` and `config`.
+/// Returns the parts of a name in lower case: `parseConfig`, `parse_config` and `PARSE-CONFIG` have the parts `parse`
+/// and `config`.
 fn parts(name: &str) -> Vec<String> {
     let mut parts: Vec<String> = Vec::new();
     let mut before = '_';
@@ -202,7 +204,7 @@ fn parts(name: &str) -> Vec<String> {
     parts
 }
 
-/// The text of a file; `None` where it is none, or too large.
+/// Returns the content of a text file, or `None` if the file is unreadable, binary or too large.
 fn content(folder: &Confined, path: &Path) -> Option<String> {
     let (file, metadata) = folder.walked_file(path).ok()?;
     if metadata.len() > LARGEST {
@@ -213,15 +215,15 @@ fn content(folder: &Confined, path: &Path) -> Option<String> {
     (!is_binary(&bytes)).then(|| String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// What a file has of the terms.
+/// The matches of all terms in a file.
 struct Hit {
     path: PathBuf,
     terms: Vec<Found>,
-    /// The best lines, from 0, the best one first.
+    /// The indices of the best lines, best first.
     lines: Vec<usize>,
 }
 
-/// What a file has of one term.
+/// The matches of one term in a file.
 #[derive(Clone, Copy, Default)]
 struct Found {
     count: usize,
@@ -242,20 +244,20 @@ impl Found {
 }
 
 impl Hit {
-    fn of(path: &Path, content: &str, terms: &[Term]) -> Option<Hit> {
+    fn find(path: &Path, content: &str, terms: &[Term]) -> Option<Hit> {
         let name = shown(path);
         let mut found = vec![Found::default(); terms.len()];
         let mut lines: Vec<(usize, usize)> = Vec::new();
         for (found, term) in found.iter_mut().zip(terms) {
             found.in_path = is_in(&term.matcher, name.as_bytes());
-            // Most files hold none of the terms, so the whole is asked before its lines are.
+            // Most files contain no term, so search the whole file before its lines.
             if !is_in(&term.matcher, content.as_bytes()) {
                 continue;
             }
             for (number, line) in content.lines().enumerate() {
                 let mut best = 0;
-                let searched = term.matcher.find_iter(line.as_bytes(), |place| {
-                    let (whole, defined) = kind(line, place.start(), place.end());
+                let searched = term.matcher.find_iter(line.as_bytes(), |position| {
+                    let (whole, defined) = kind(line, position.start(), position.end());
                     found.count += 1;
                     found.whole |= whole;
                     found.defined |= defined;
@@ -276,13 +278,13 @@ impl Hit {
     }
 }
 
-/// The lines that say most, each counted for every term that it holds.
+/// Returns the best lines. The weight of a line is the sum of the weights of its terms.
 fn best(mut lines: Vec<(usize, usize)>) -> Vec<usize> {
     lines.sort_unstable();
     let mut summed: Vec<(usize, usize)> = Vec::new();
     for (number, weight) in lines {
         match summed.last_mut() {
-            // A second term on the line is worth more than a better place of the first.
+            // A second term in the line counts more than a better match of the first.
             Some((last, sum)) if *last == number => *sum += weight + 2,
             _ => summed.push((number, weight)),
         }
@@ -299,7 +301,7 @@ fn is_in(matcher: &RegexMatcher, bytes: &[u8]) -> bool {
     matcher.is_match(bytes).unwrap_or(false)
 }
 
-/// Whether a match is a whole name, and whether it is defined there.
+/// Returns whether a match is a whole name, and whether the line defines that name.
 fn kind(line: &str, start: usize, end: usize) -> (bool, bool) {
     let (before, behind) = (
         line.get(..start).unwrap_or_default(),
@@ -313,7 +315,7 @@ fn kind(line: &str, start: usize, end: usize) -> (bool, bool) {
     (whole, defined)
 }
 
-/// The files with their scores, the best one first.
+/// Returns the files with their scores, best first.
 fn rank(hits: Vec<Hit>, terms: &[Term], looked_at: usize) -> Vec<(f64, Hit)> {
     let number = |count: usize| f64::from(u32::try_from(count).unwrap_or(u32::MAX));
     let rarity: Vec<f64> = (0..terms.len())
@@ -344,7 +346,7 @@ fn rank(hits: Vec<Hit>, terms: &[Term], looked_at: usize) -> Vec<(f64, Hit)> {
     ranked
 }
 
-/// What is told of a file: score, terms, best places with a line before and behind.
+/// Returns the report of a file: its score, its terms, and its best lines with one line around each.
 fn entry(folder: &Confined, score: f64, hit: &Hit, terms: &[Term]) -> String {
     let counts: Vec<String> = terms
         .iter()

@@ -1,4 +1,4 @@
-//! Which tools a model has, and what it calls them.
+//! The selection of a model's tools, and their names for the model.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,12 +8,12 @@ use orchestra_graph::did_you_mean;
 
 use crate::tool::{Tool, ToolRegistry, ToolSpec, canonical_name, configured_name};
 
-/// The longest name that all providers take.
+/// Maximum length of a tool name that all providers accept.
 const LONGEST: usize = 64;
 
-/// The tools of an agent: a base set and additions to it, of which a restriction leaves some.
+/// Selects the tools of an agent: a base set and additions, optionally restricted to some of them.
 ///
-/// Names are written as in configurations: `read-file`, `backend:run-tests`. A name that is given twice means one tool.
+/// Names are written as in configurations: `read-file`, `backend:run-tests`. Duplicate names are ignored.
 ///
 /// ```
 /// use orchestra_agent::{BuiltinTools, ToolRegistry, ToolSet, select};
@@ -24,12 +24,13 @@ const LONGEST: usize = 64;
 /// assert_eq!(names, ["read_file", "grep"]);
 ///
 /// let error = select(&registry, &["read-fil"], &[], None).err().unwrap();
-/// assert_eq!(error.to_string(), "there is no tool `read-fil`; did you mean `read-file`?");
+/// assert_eq!(error.to_string(), "unknown tool `read-fil`; did you mean `read-file`?");
 /// # Ok::<(), orchestra_agent::SelectError>(())
 /// ```
 ///
 /// # Errors
-/// A name of base or additions means no tool of the registry, or one of the restriction none of base and additions.
+/// Returns an error if a name of `base` or `additions` is not in the registry, or a name of `restriction` is in neither
+/// of them.
 pub fn select<N: AsRef<str>>(
     registry: &ToolRegistry,
     base: &[N],
@@ -69,7 +70,7 @@ pub fn select<N: AsRef<str>>(
     Ok(chosen.into_iter().map(|(_, tool)| tool).collect())
 }
 
-/// A name that means no tool.
+/// The error of an unknown tool name.
 ///
 /// ```
 /// use orchestra_agent::{ToolRegistry, select};
@@ -79,23 +80,24 @@ pub fn select<N: AsRef<str>>(
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub struct SelectError {
-    /// The name, as it was written.
+    /// The name as written.
     pub name: String,
-    /// The name that was probably meant.
+    /// The most similar known name, if any.
     pub near: Option<String>,
-    /// Whether it restricts the tools to one that is not among them.
+    /// `true` if the name is one of the restriction.
     pub is_restriction: bool,
 }
 
 impl fmt::Display for SelectError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.is_restriction {
-            false => write!(f, "there is no tool `{}`", self.name)?,
-            true => write!(
+        if self.is_restriction {
+            write!(
                 f,
                 "the restriction names `{}`, which is not among the tools that it restricts",
                 self.name
-            )?,
+            )?
+        } else {
+            write!(f, "unknown tool `{}`", self.name)?
         }
         match &self.near {
             Some(near) => write!(f, "; did you mean `{near}`?"),
@@ -104,11 +106,11 @@ impl fmt::Display for SelectError {
     }
 }
 
-/// The tools that a model may call, by the names that the model uses.
+/// The tools that a model may call, with their names for the model.
 ///
-/// Models take letters, digits, `_` and `-` in a name, at most 64. So `read-file` is `read_file` for a model, and
-/// `backend:run-tests` is `backend__run_tests`. A name that this would not tell from others, or that is too long, ends
-/// with `-` and 16 digits that are its own: no two tools have the same name.
+/// Providers accept letters, digits, `_` and `-` in a name, at most 64 characters. So the model calls `read-file` by
+/// the name `read_file`, and `backend:run-tests` by `backend__run_tests`. A name that would be ambiguous or too long
+/// ends with `-` and 16 hexadecimal digits of a hash, so that no two tools have the same name.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -126,7 +128,7 @@ pub struct SelectedTools {
 }
 
 impl SelectedTools {
-    /// Names tools for a model; of two with the same name in configurations, the later one holds.
+    /// Creates the names of tools for a model. Of two tools with the same configured name, the later one is used.
     pub fn new(tools: impl IntoIterator<Item = Arc<dyn Tool>>) -> SelectedTools {
         let mut selected = SelectedTools::default();
         for tool in tools {
@@ -139,7 +141,7 @@ impl SelectedTools {
         selected
     }
 
-    /// What the model is told, in the order of the tools.
+    /// Returns the descriptions for the model, in the order of the tools.
     pub fn specs(&self) -> Vec<ToolSpec> {
         let tools = self.order.iter().filter_map(|name| Some((name, self.get(name)?)));
         tools
@@ -150,17 +152,17 @@ impl SelectedTools {
             .collect()
     }
 
-    /// The tool that the model calls so.
+    /// Returns the tool with a name that the model uses.
     pub fn get(&self, name: &str) -> Option<&Arc<dyn Tool>> {
         self.tools.get(name).map(|(_, tool)| tool)
     }
 
-    /// The name in configurations of the tool that the model calls so.
+    /// Returns the configured name of the tool with a name that the model uses.
     pub fn configured_name(&self, name: &str) -> Option<&str> {
         self.tools.get(name).map(|(configured, _)| configured.as_str())
     }
 
-    /// The names that the model uses, in the order of the tools.
+    /// Returns the names that the model uses, in the order of the tools.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.order.iter().map(String::as_str)
     }
@@ -172,9 +174,9 @@ impl fmt::Debug for SelectedTools {
     }
 }
 
-/// What a model calls the tool of a configured name; different names stay different.
+/// Returns the name for the model of a configured name. Different configured names have different names.
 ///
-/// A plain name holds no `-`, and `__` only between repository and tool; every other one ends with `-` and digits.
+/// A plain name contains no `-`, and `__` only between repository and tool; every other name ends with `-` and digits.
 fn model_name(configured: &str) -> String {
     let plain = configured.replace('-', "_").replacen(':', "__", 1);
     let parts = configured.split(':').collect::<Vec<_>>();
@@ -192,7 +194,7 @@ fn model_name(configured: &str) -> String {
     format!("{start}-{:016x}", digits(configured))
 }
 
-/// FNV-1a: the same in every build, which the hashes of the standard library do not promise.
+/// Returns the FNV-1a hash of a text. Unlike the hashes of the standard library, it is the same in every build.
 fn digits(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)

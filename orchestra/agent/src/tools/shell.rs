@@ -1,4 +1,4 @@
-//! `shell`.
+//! The tool `shell`.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -12,12 +12,12 @@ use serde_json::{Map, Value};
 use super::{arguments, spec, text};
 use crate::tool::{Tool, ToolContext, ToolError, ToolFuture, ToolSpec};
 
-/// How long a command may take unless the model says otherwise.
+/// Default time limit of a command.
 const USUAL: Duration = Duration::from_secs(120);
-/// How long a command may take at most.
+/// Maximum time limit of a command.
 const LONGEST: Duration = Duration::from_secs(1_800);
 
-/// Runs a command.
+/// The tool `shell`, which runs a command.
 pub(crate) struct Shell;
 
 static SCHEMA: LazyLock<Value> = LazyLock::new(arguments::schema_of::<Arguments>);
@@ -60,7 +60,7 @@ impl Tool for Shell {
     }
 }
 
-/// A command with the folder, the environment and the end of a call.
+/// Applies the working folder, the environment, the redaction and the cancellation of a call to a command.
 pub(crate) fn in_context(command: ShellCommand, context: &ToolContext) -> ShellCommand {
     let names = context.inherited_env().iter().filter(|name| !is_of_git(name));
     let command = names.fold(command, |command, name| command.inherit(name.as_str()));
@@ -68,7 +68,7 @@ pub(crate) fn in_context(command: ShellCommand, context: &ToolContext) -> ShellC
         Some(stage) => command.of_stage(stage),
         None => command,
     };
-    // What is read by a model is sent to its provider.
+    // The output is sent to the provider of the model, so redact it.
     let redactor = context.stage().and_then(|stage| stage.redactor().cloned());
     command
         .redact(redactor)
@@ -76,23 +76,23 @@ pub(crate) fn in_context(command: ShellCommand, context: &ToolContext) -> ShellC
         .cancel(context.cancellation().clone())
 }
 
-/// Whether a variable would lead git to another repository than that of the folder in which a command runs.
+/// Returns whether a variable could make git use a repository other than that of the command's folder.
 pub(crate) fn is_of_git(name: &str) -> bool {
     GIT_VARIABLES.iter().any(|known| known.eq_ignore_ascii_case(name))
 }
 
-/// Runs a command, and tells a model what came of it; everything but the exit code 0 is an error.
+/// Runs a command. Returns its output as text for a model; any exit other than code 0 is an error.
 pub(crate) async fn finished(
     command: ShellCommand,
     limit: Duration,
     most: usize,
 ) -> Result<String, ToolError> {
-    // What is kept of both streams fits into the result together.
+    // The captured parts of both streams together fit into the result.
     let each = most.saturating_sub(600) / 2;
-    let output = command.capture_limit(each).run().await.map_err(|fault| {
-        let source = std::error::Error::source(&fault);
+    let output = command.capture_limit(each).run().await.map_err(|error| {
+        let source = std::error::Error::source(&error);
         let cause = source.map_or_else(String::new, |cause| format!(": {cause}"));
-        ToolError::new(format!("{fault}{cause}"))
+        ToolError::new(format!("{error}{cause}"))
     })?;
     let told = told(&output, limit);
     match output.exit {

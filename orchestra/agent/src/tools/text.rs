@@ -1,7 +1,7 @@
-//! Text for models: bounded, and saying so.
+//! Helpers for bounded texts that mark what was omitted.
 
-/// A text of at most about `limit` bytes: where it is longer, its beginning and its end, with a line between them that
-/// says how much is left out.
+/// Returns a text of about `limit` bytes: a longer one is reduced to its beginning and its end, with a line between
+/// them that states the number of omitted bytes.
 pub(crate) fn clipped(text: String, limit: usize, how: &str) -> String {
     if text.len() <= limit {
         return text;
@@ -14,13 +14,13 @@ pub(crate) fn clipped(text: String, limit: usize, how: &str) -> String {
     format!("{head}\n[{left_out} bytes are left out here; {how}]\n{tail}")
 }
 
-/// The beginning of a line, and how many bytes of it are left out.
+/// Returns the beginning of a line, and the number of omitted bytes.
 pub(crate) fn line_start(line: &str, limit: usize) -> (&str, usize) {
     let end = floor(line, limit);
     (line.get(..end).unwrap_or_default(), line.len() - end)
 }
 
-/// `1 line`, `2 lines`.
+/// Formats a number with a noun: `1 line`, `2 lines`.
 pub(crate) fn count(number: usize, noun: &str) -> String {
     match number {
         1 => format!("1 {noun}"),
@@ -28,16 +28,16 @@ pub(crate) fn count(number: usize, noun: &str) -> String {
     }
 }
 
-/// The last border between characters at or before a place.
+/// Returns the last character boundary at or before an index.
 fn floor(text: &str, at: usize) -> usize {
     let at = at.min(text.len());
     (0..=at).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
 }
 
-/// The first border between characters at or behind a place.
+/// Returns the first character boundary at or after an index.
 fn ceiling(text: &str, at: usize) -> usize {
-    let mut places = at..text.len();
-    places.find(|at| text.is_char_boundary(*at)).unwrap_or(text.len())
+    let mut founds = at..text.len();
+    founds.find(|at| text.is_char_boundary(*at)).unwrap_or(text.len())
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The files of a folder, as the tools that search see them: in order, without what git ignores, without links.
+//! The files of a folder as the search tools see them: sorted, without ignored files, and without following links.
 
 use std::io::Read as _;
 use std::ops::ControlFlow;
@@ -12,38 +12,39 @@ use orchestra_engine::CancellationToken;
 use super::confined::Confined;
 use crate::tool::ToolError;
 
-/// The files that say what is ignored, in each folder; the later one holds.
+/// The names of ignore files; in a folder the later one has precedence.
 const IGNORE_FILES: [&str; 2] = [".gitignore", ".ignore"];
-/// What a file of ignored names may weigh.
+/// Maximum number of bytes read from an ignore file.
 const IGNORE_SIZE: u64 = 1024 * 1024;
-/// Folders deeper than this are left out: nobody keeps sources there, but links in a circle would lead there.
+/// Maximum depth of folders. Sources are hardly deeper, but circular links might be.
 const DEEPEST: usize = 64;
-/// How many entries are looked at before a walk gives up.
+/// Maximum number of entries of a walk.
 const MOST: usize = 500_000;
 
-/// Why a walk ended before it had seen everything.
+/// The way in which a walk ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
-    /// It saw everything.
+    /// It visited all files.
     Complete,
-    /// Who asked had enough.
+    /// The visitor stopped it.
     Enough,
-    /// There are too many entries.
+    /// It reached the maximum number of entries.
     TooMany,
 }
 
-/// Calls `visit` with each file below `start`, by its path in the working folder, in the order of names.
+/// Calls `visit` with the path of each file below `start`, relative to the working folder, sorted by name.
 ///
-/// `start` may be a file; it is visited whatever is ignored.
+/// `start` may be a file, which is visited even if it is ignored.
 pub(crate) fn files(
     folder: &Confined,
     start: &Path,
     stop: &CancellationToken,
     visit: &mut dyn FnMut(&Path) -> ControlFlow<()>,
 ) -> Result<Ended, ToolError> {
-    let start = match start == Path::new(".") {
-        true => PathBuf::new(),
-        false => normal(start),
+    let start = if start == Path::new(".") {
+        PathBuf::new()
+    } else {
+        normal(start)
     };
     let here = if start.as_os_str().is_empty() {
         Path::new(".")
@@ -53,7 +54,7 @@ pub(crate) fn files(
     let found = folder
         .dir()
         .metadata(here)
-        .map_err(|fault| folder.fault(here, &fault))?;
+        .map_err(|error| folder.error(here, &error))?;
     folder.readable(here)?;
     if !found.is_dir() {
         return Ok(match visit(&start) {
@@ -79,7 +80,7 @@ pub(crate) fn files(
     }
 }
 
-/// A path without `.` in it, so that it can be compared with patterns.
+/// Returns a path without `.` components, so that it can be matched with patterns.
 fn normal(path: &Path) -> PathBuf {
     path.components()
         .filter(|component| !matches!(component, std::path::Component::CurDir))
@@ -90,7 +91,7 @@ struct Walk<'w> {
     folder: &'w Confined,
     stop: &'w CancellationToken,
     visit: &'w mut dyn FnMut(&Path) -> ControlFlow<()>,
-    /// The folders from the root to here, with what each says of ignored names.
+    /// The folders from the root to the current one, with their ignore files.
     ignored: Vec<(PathBuf, Vec<Gitignore>)>,
     seen: usize,
 }
@@ -102,7 +103,7 @@ impl Walk<'_> {
         } else {
             path
         };
-        // A folder that cannot be read, or is gone by now, has nothing to show.
+        // Skip a folder that is unreadable or has been deleted.
         let Ok(entries) = self.folder.dir().read_dir(here) else {
             return ControlFlow::Continue(());
         };
@@ -143,23 +144,23 @@ impl Walk<'_> {
         self.ignored.push((path.to_owned(), found));
     }
 
-    /// What a file says of ignored names; a line that cannot be understood is passed over, as git does.
+    /// Parses an ignore file. Invalid lines are skipped, as git does.
     fn ignore_file(&self, path: &Path) -> Option<Gitignore> {
-        // Asked first, since nearly every folder has none.
+        // Nearly every folder has no ignore file, so check that first.
         self.folder.dir().symlink_metadata(path).ok()?;
         let (file, _) = self.folder.walked_file(path).ok()?;
         let mut bytes = Vec::new();
         file.take(IGNORE_SIZE).read_to_end(&mut bytes).ok()?;
         let mut builder = GitignoreBuilder::new(".");
         for line in String::from_utf8_lossy(&bytes).lines() {
-            if let Err(fault) = builder.add_line(None, line) {
-                tracing::debug!(%fault, path = %path.display(), "a line of ignored names is passed over");
+            if let Err(error) = builder.add_line(None, line) {
+                tracing::debug!(%error, path = %path.display(), "a line of ignored names is passed over");
             }
         }
         builder.build().ok()
     }
 
-    /// Whether git would ignore a path; the innermost file that says something about it holds.
+    /// Returns whether git would ignore a path. The innermost ignore file with a matching pattern decides.
     fn is_ignored(&self, path: &Path, is_folder: bool) -> bool {
         for (folder, files) in self.ignored.iter().rev() {
             let inside = path.strip_prefix(folder).unwrap_or(path);
@@ -175,21 +176,22 @@ impl Walk<'_> {
     }
 }
 
-/// A pattern for paths: `*.rs` means files of any folder, `src/**/*.rs` those below `src`.
+/// A pattern for paths: `*.rs` matches files in any folder, `src/**/*.rs` matches those below `src`.
 pub(crate) struct Pattern(GlobMatcher);
 
 impl Pattern {
     pub(crate) fn new(text: &str) -> Result<Pattern, ToolError> {
         let text = text.strip_prefix("./").unwrap_or(text);
-        let whole = match text.contains('/') {
-            true => text.to_owned(),
-            false => format!("**/{text}"),
+        let whole = if text.contains('/') {
+            text.to_owned()
+        } else {
+            format!("**/{text}")
         };
         let made: Result<Glob, _> = GlobBuilder::new(&whole).literal_separator(true).build();
-        made.map(|glob| Pattern(glob.compile_matcher())).map_err(|fault| {
+        made.map(|glob| Pattern(glob.compile_matcher())).map_err(|error| {
             ToolError::new(format!(
-                "`{text}` is no pattern for paths: {}; `*`, `?`, `**`, `[a-z]` and `{{a,b}}` have a meaning",
-                fault.kind()
+                "`{text}` is not a pattern for paths: {}; `*`, `?`, `**`, `[a-z]` and `{{a,b}}` have a meaning",
+                error.kind()
             ))
         })
     }

@@ -1,4 +1,4 @@
-//! `write-file`.
+//! The tool `write-file`.
 
 use std::sync::LazyLock;
 
@@ -10,7 +10,7 @@ use super::confined::{shown, work};
 use super::{arguments, spec, text};
 use crate::tool::{Tool, ToolContext, ToolFuture, ToolSpec};
 
-/// Writes a whole file.
+/// The tool `write-file`, which writes a whole file.
 pub(crate) struct WriteFile;
 
 static SCHEMA: LazyLock<Value> = LazyLock::new(arguments::schema_of::<Arguments>);
@@ -39,9 +39,10 @@ impl Tool for WriteFile {
             let arguments: Arguments = arguments::read(&SCHEMA, arguments)?;
             let told = work(&context, move |folder, _| {
                 let path = folder.inside(&arguments.path)?;
-                let what = match folder.replace(&path, arguments.content.as_bytes())? {
-                    true => "replaced",
-                    false => "made",
+                let what = if folder.replace(&path, arguments.content.as_bytes())? {
+                    "replaced"
+                } else {
+                    "made"
                 };
                 let lines = text::count(arguments.content.lines().count(), "line");
                 let bytes = text::count(arguments.content.len(), "byte");

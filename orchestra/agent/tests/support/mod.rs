@@ -1,4 +1,4 @@
-//! What the tests of agents share: a scripted model, projects from text.
+//! Shared helpers of the agent tests: a scripted model, and projects and pipelines from text.
 #![allow(dead_code, clippy::unwrap_used, clippy::panic)]
 
 use std::collections::{BTreeMap, VecDeque};
@@ -11,12 +11,12 @@ use orchestra_agent::{
 };
 use orchestra_config::Project;
 use orchestra_engine::{Durability, Engine, EngineBuilder, RunResult};
-use orchestra_graph::{LoadOptions, Pipeline, ReadFault, Source, load};
+use orchestra_graph::{LoadOptions, Pipeline, ReadError, Source, load};
 use serde_json::Value;
 
 type Says = Box<dyn FnMut(&ModelRequest) -> Result<ModelReply, ModelError> + Send>;
 
-/// A model that says what a test wants, and remembers what it was asked.
+/// A model that answers as a test defines, and records its requests.
 #[derive(Clone)]
 pub(crate) struct Scripted {
     says: Arc<Mutex<Says>>,
@@ -33,7 +33,7 @@ impl Scripted {
         }
     }
 
-    /// Says these things one after the other.
+    /// Returns a model that gives these answers one after the other.
     pub(crate) fn list(replies: impl IntoIterator<Item = ModelReply>) -> Scripted {
         let mut replies: VecDeque<ModelReply> = replies.into_iter().collect();
         Scripted::new(move |request| {
@@ -82,20 +82,20 @@ pub(crate) fn report(fields: Value) -> ModelReply {
 
 pub(crate) fn files(
     all: &[(&str, &str)],
-) -> impl Fn(&str, u64) -> Result<Vec<u8>, ReadFault> + Send + Sync + Clone + 'static {
+) -> impl Fn(&str, u64) -> Result<Vec<u8>, ReadError> + Send + Sync + Clone + 'static {
     let all = all.iter();
     let all: BTreeMap<String, String> = all.map(|(path, text)| ((*path).into(), (*text).into())).collect();
     move |path: &str, _: u64| {
         all.get(path)
             .map(|text| text.clone().into_bytes())
-            .ok_or(ReadFault::Missing)
+            .ok_or(ReadError::Missing)
     }
 }
 
 const PROVIDERS: &str = "providers: {default: house, house: {kind: ollama, models: {smart: owl-7b}, \
     prices: {owl-7b: {input: 1.0, output: 2.0}}}}\n";
 
-/// Agents of a configuration, with one provider whose place the model takes.
+/// Returns the agents of a configuration, whose only provider is replaced by the model.
 pub(crate) fn agents(yaml: &str, more: &[(&str, &str)], model: Scripted) -> Agents {
     builder(yaml, more, model).build().unwrap()
 }
@@ -126,11 +126,11 @@ pub(crate) fn engine(agents: &Agents, folder: &Path) -> EngineBuilder {
 }
 
 pub(crate) async fn run(agents: &Agents, text: &str) -> (RunResult, tempfile::TempDir) {
-    let place = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
     let pipeline = pipeline(text);
     let resolution = agents.resolve(&pipeline);
     assert!(!resolution.has_errors(), "{:#?}", resolution.reports);
-    let engine = engine(agents, place.path()).build().unwrap();
+    let engine = engine(agents, dir.path()).build().unwrap();
     let run = engine.start_loaded(pipeline, ()).await.unwrap();
-    (run.wait().await.unwrap(), place)
+    (run.wait().await.unwrap(), dir)
 }

@@ -1,4 +1,4 @@
-//! What the tests of tools share.
+//! Shared helpers of the tool tests.
 #![allow(dead_code)]
 
 use std::path::Path;
@@ -10,14 +10,14 @@ use orchestra_agent::{
 };
 use serde_json::Value;
 
-/// A registry with the built-in tools.
+/// Returns a registry with the built-in tools.
 pub(crate) fn registry() -> ToolRegistry {
     let mut registry = ToolRegistry::default();
     BuiltinTools.register(&mut registry);
     registry
 }
 
-/// All built-in tools, at work in a folder.
+/// Returns a runner of all built-in tools in a folder.
 pub(crate) fn builtin(root: &Path) -> ToolRunner {
     let registry = registry();
     let tools: Vec<Arc<dyn Tool>> = registry
@@ -35,14 +35,14 @@ pub(crate) fn call(name: &str, arguments: Value) -> ToolCall {
     }
 }
 
-/// What a tool gives that does not fail.
+/// Returns the result of a call that must succeed.
 pub(crate) async fn said(runner: &ToolRunner, name: &str, arguments: Value) -> String {
     let result = runner.call(&call(name, arguments)).await;
     assert!(!result.is_error, "{name}: {}", result.content);
     result.content
 }
 
-/// Why a tool fails.
+/// Returns the error of a call that must fail.
 pub(crate) async fn refused(runner: &ToolRunner, name: &str, arguments: Value) -> String {
     let result: ToolResult = runner.call(&call(name, arguments)).await;
     assert!(result.is_error, "{name}: {}", result.content);

@@ -27,10 +27,10 @@ use crate::tail::Tails;
 use crate::terminal::{Paint, Terminal};
 use crate::waiting::Waiting;
 
-/// How often new events are looked for.
+/// Interval between reads of new events.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// How often the owner of the run is asked for its open questions, where there is somebody to answer them.
+/// Interval between requests for open questions, if there is a person to answer them.
 const ASK: Duration = Duration::from_secs(1);
 
 pub(crate) fn attach(args: &AttachArgs, program: &str, terminal: &Terminal) -> Result<Exit, CliError> {
@@ -46,9 +46,10 @@ pub(crate) fn attach(args: &AttachArgs, program: &str, terminal: &Terminal) -> R
         folder: folder.clone(),
         console: Arc::new(Console::new(*terminal, shown.clone())),
         shown: shown.clone(),
-        asking: match attended {
-            true => Asking::Nothing(Instant::now()),
-            false => Asking::Nobody,
+        asking: if attended {
+            Asking::Nothing(Instant::now())
+        } else {
+            Asking::Nobody
         },
     };
     let attached = Attached {
@@ -61,12 +62,12 @@ pub(crate) fn attach(args: &AttachArgs, program: &str, terminal: &Terminal) -> R
         terminal,
     };
     let ended = runtime.block_on(attached.follow(args.tail, asker));
-    // A question to the owner that is under way is not waited for.
+    // Do not wait for a pending request to the owner.
     runtime.shutdown_background();
     ended
 }
 
-/// How the run has ended, as its last event tells.
+/// The end of a run according to its last event.
 #[derive(Clone)]
 struct End {
     status: RunStatus,
@@ -75,7 +76,7 @@ struct End {
 }
 
 impl End {
-    fn of(event: &RunEvent) -> Option<End> {
+    fn from_event(event: &RunEvent) -> Option<End> {
         let end = |status, exit, reason: Option<&String>| End {
             status,
             exit,
@@ -114,7 +115,7 @@ impl End {
 struct Attached<'a> {
     tail: Tails,
     waiting: Waiting,
-    /// How the run has ended; `None` where its last event is no end.
+    /// The end of the run; `None` if its last event is not an end.
     end: Option<End>,
     runs: &'a Runs,
     run: &'a RunFolder,
@@ -131,7 +132,7 @@ impl Attached<'_> {
         loop {
             let news = self.look(show, &mut asker)?;
             show = true;
-            // Whoever owned it may have told more between the look before and its end.
+            // The owner may have written more events between the last read and its end.
             if !news && !owned {
                 self.shown.progress().clear();
                 return self.ended();
@@ -150,7 +151,7 @@ impl Attached<'_> {
         }
     }
 
-    /// Takes in what has come; says whether anything has.
+    /// Reads and shows new events. Returns whether there were any.
     fn look(&mut self, show: bool, asker: &mut Asker) -> Result<bool, CliError> {
         let told = self.tail.read().map_err(|error| {
             let path = self.run.path().join("events.jsonl");
@@ -160,30 +161,29 @@ impl Attached<'_> {
         for told in &told {
             self.waiting.event(&told.event);
             let mut before = None;
-            // The runs of its stages end and pause too.
+            // Child runs end and pause too.
             if *told.event.run == self.run.manifest().run {
-                before = std::mem::replace(&mut self.end, End::of(&told.event));
+                before = std::mem::replace(&mut self.end, End::from_event(&told.event));
             }
             asker.event(&told.event);
             if !show {
                 continue;
             }
-            match self.terminal.json {
-                true => self.terminal.event(&told.line),
-                false => {
-                    let mut progress = self.shown.progress();
-                    // It went on after that end.
-                    if let Some(end) = before {
-                        progress.note(&end.words());
-                    }
-                    progress.event(&told.event);
+            if self.terminal.json {
+                self.terminal.event(&told.line)
+            } else {
+                let mut progress = self.shown.progress();
+                // The run was resumed after that end.
+                if let Some(end) = before {
+                    progress.note(&end.words());
                 }
+                progress.event(&told.event);
             }
         }
         Ok(!told.is_empty())
     }
 
-    /// Tells the end of a run that nobody executes any more.
+    /// Reports the end of a run that no process executes any more.
     fn ended(&self) -> Result<Exit, CliError> {
         let terminal = self.terminal;
         let stopped = Stopped::in_folder(self.runs, Some(self.run.path()));
@@ -237,7 +237,7 @@ impl Attached<'_> {
 
 type Answering = Pin<Box<dyn Future<Output = Result<Answer, InterviewError>>>>;
 
-/// Asks the person at the terminal what the run asks.
+/// Forwards the questions of the run to the person at the terminal.
 struct Asker {
     folder: PathBuf,
     console: Arc<Console>,
@@ -245,25 +245,25 @@ struct Asker {
     asking: Asking,
 }
 
-/// What the owner of the run says, once it has said it.
+/// A pending response of the owner of the run.
 type Said<T> = Pin<Box<dyn Future<Output = Result<Result<T, ControlError>, JoinError>>>>;
 
-/// What is asked now.
+/// The state of the question loop.
 enum Asking {
-    /// There is nobody to ask.
+    /// There is no person to ask.
     Nobody,
-    /// Nothing; the owner of the run is asked again then.
+    /// Idle; the owner is queried again at this time.
     Nothing(Instant),
-    /// The owner, for the questions that are open.
+    /// Waiting for the owner to return its open questions.
     Owner(Said<Vec<OpenQuestion>>),
-    /// The person.
+    /// Waiting for the person to answer.
     Person(Box<OpenQuestion>, Answering),
-    /// The owner, to take an answer.
+    /// Waiting for the owner to accept an answer.
     Answer(Said<()>),
 }
 
 impl Asker {
-    /// Goes on with whatever is asked; may be dropped and called again at any time.
+    /// Performs the next step. Cancel safe: the future may be dropped and the method called again at any time.
     async fn step(&mut self, waiting: &Waiting) {
         self.asking = match &mut self.asking {
             Asking::Nobody => std::future::pending().await,
@@ -277,7 +277,7 @@ impl Asker {
                     Some(question) => self.put(question, waiting),
                     None => later(),
                 },
-                // It may be about to end; that is told by the events.
+                // The owner may be about to end, which the events will show.
                 _ => later(),
             },
             Asking::Person(question, answering) => match answering.await {
@@ -301,7 +301,7 @@ impl Asker {
         };
     }
 
-    /// Puts a question to the person.
+    /// Asks the person a question.
     fn put(&self, question: OpenQuestion, waiting: &Waiting) -> Asking {
         let (console, mut asked) = (self.console.clone(), Question::clone(&question));
         let open = waiting.iter().find(|open| open.question.id == asked.id);
@@ -314,7 +314,7 @@ impl Asker {
         )
     }
 
-    /// Withdraws a question that somebody else has answered, or that is not needed any more.
+    /// Withdraws a question that was answered elsewhere, or is no longer needed.
     fn event(&mut self, event: &RunEvent) {
         let (EventKind::InterviewCompleted { node, .. }
         | EventKind::InterviewTimeout { node, .. }
@@ -339,5 +339,5 @@ fn later() -> Asking {
 }
 
 fn client(folder: &Path) -> Result<ControlClient, ControlError> {
-    ControlClient::of(folder)
+    ControlClient::open(folder)
 }

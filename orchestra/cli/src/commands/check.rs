@@ -1,4 +1,4 @@
-//! `check`: says whether pipelines can be run, and what is wrong with them. No run.
+//! `check`: checks whether pipelines can be run, and prints their diagnostics. Runs nothing.
 
 use std::collections::HashSet;
 
@@ -15,8 +15,8 @@ use crate::terminal::{Paint, Terminal};
 pub(crate) fn check(args: &CheckArgs, pipelines: &Pipelines, terminal: &Terminal) -> Result<Exit, CliError> {
     let format = if terminal.json { Format::Json } else { args.format };
     let mut found = [0; 3];
-    // A file may be named here and be a child of another one, and a configuration be that of several; each diagnostic is
-    // told once.
+    // A file may be both named here and a child of another file, and several files may share a configuration. Print
+    // each diagnostic once.
     let mut told = HashSet::new();
     let mut files = HashSet::new();
     for file in &args.files {
@@ -65,7 +65,7 @@ pub(crate) fn check(args: &CheckArgs, pipelines: &Pipelines, terminal: &Terminal
     Ok(if errors > 0 { Exit::Invalid } else { Exit::Ok })
 }
 
-/// The name of a file, however it is written.
+/// Returns the normalized name of a file.
 fn name(report: &Report) -> &str {
     report.source.name().trim_start_matches("./")
 }

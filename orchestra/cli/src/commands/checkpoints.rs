@@ -1,4 +1,4 @@
-//! `checkpoints`: the points of a run from which one may replay.
+//! `checkpoints`: lists the checkpoints of a run from which a replay can start.
 
 use orchestra_engine::{Durability, EventKind, RunEvent, RunFolder, Timestamp};
 use serde::Serialize;
@@ -13,25 +13,25 @@ use crate::runs::Runs;
 use crate::terminal::{Paint, Terminal};
 use crate::workspace::short;
 
-/// A point of a run.
+/// A checkpoint of a run.
 #[derive(Debug, PartialEq, Serialize)]
 struct Point {
     checkpoint: String,
     time: Timestamp,
-    /// What had ended; `None` at the beginning.
+    /// The node that had ended; `None` at the beginning.
     node: Option<String>,
     branch: Option<String>,
     visit: Option<u32>,
     attempt: Option<u32>,
     outcome: Option<String>,
-    /// The name of the attempt that ended, which is a name of the checkpoint too.
+    /// The name of the attempt that ended, which is also accepted as name of the checkpoint.
     name: Option<String>,
-    /// Where the branches of the line stand, where they stood elsewhere before.
+    /// The snapshot of the path's branches, if it changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     workspace: Option<Value>,
-    /// Where the run went from there.
+    /// The nodes that followed.
     next: Vec<String>,
-    /// Whether the run had ended there.
+    /// `true` if the run had ended there.
     #[serde(skip)]
     at_end: bool,
 }
@@ -51,7 +51,7 @@ pub(crate) fn checkpoints(
     let folder = runs.find(&args.run)?;
     let run = RunFolder::open(&folder)?;
     let mut points = Reached::default();
-    // Without a journal there is nothing to go back to.
+    // Without a journal there is no checkpoint to replay from.
     if run.manifest().durability != Durability::None {
         run.each_event(|line| {
             if line.name().is_some_and(|name| TELLING.contains(&name))
@@ -75,7 +75,7 @@ pub(crate) fn checkpoints(
         terminal.progress("the run has no checkpoints: it keeps no journal, or has not begun");
         return Ok(Exit::Ok);
     }
-    // What commits name as their checkpoint.
+    // Commits contain this name as their checkpoint.
     let in_repositories = run.manifest().workspace.is_some();
     let rows = points.iter().map(|point| {
         let name = point.node.as_deref().unwrap_or("(the beginning)");
@@ -113,13 +113,13 @@ pub(crate) fn checkpoints(
     Ok(Exit::Ok)
 }
 
-/// Returns the last point from which there is something to do. Where the run ended there is not, also if it was retried
-/// later.
+/// Returns the last checkpoint from which stages remain to be executed. There are none at the end of the run, even if
+/// the run was retried later.
 fn last_to_replay(points: &[Point]) -> Option<&Point> {
     points.iter().rfind(|point| !point.at_end)
 }
 
-/// The commits of a snapshot, each behind the name of its repository.
+/// Returns the commits in a snapshot, each with the name of its repository.
 fn commits(snapshot: Option<&Value>) -> String {
     let repositories = snapshot.and_then(Value::as_object).into_iter().flatten();
     let commit = |(name, state): (&String, &Value)| {
@@ -129,7 +129,7 @@ fn commits(snapshot: Option<&Value>) -> String {
     repositories.map(commit).collect::<Vec<_>>().join(" ")
 }
 
-/// The name of an attempt, such as `build#2/1`, `fan#1:left/build#1/1` or `restart-1/build#1/1`.
+/// Returns the name of an attempt, such as `build#2/1`, `fan#1:left/build#1/1` or `restart-1/build#1/1`.
 fn attempt_name(restarts: u32, branch: Option<&str>, node: &str, visit: u32, attempt: u32) -> String {
     let restart = match restarts {
         0 => String::new(),
@@ -139,7 +139,7 @@ fn attempt_name(restarts: u32, branch: Option<&str>, node: &str, visit: u32, att
     format!("{restart}{branch}{node}#{visit}/{attempt}")
 }
 
-/// The events that tell of checkpoints.
+/// The events that describe checkpoints.
 const TELLING: [&str; 10] = [
     "PipelineStarted",
     "StageCompleted",
@@ -153,7 +153,7 @@ const TELLING: [&str; 10] = [
     "PipelineCancelled",
 ];
 
-/// The checkpoints that the events tell of.
+/// The checkpoints that the events describe.
 #[derive(Default)]
 struct Reached {
     points: Vec<Point>,
@@ -223,7 +223,7 @@ impl Reached {
             EventKind::PipelineRestarted { restart, .. } => *restarts = *restart,
             EventKind::CheckpointSaved { node, checkpoint } if !checkpoint.is_empty() => {
                 let mut point = ended.take().unwrap_or_else(|| of(Some(node.to_string()), &None));
-                // What is decided without waiting for anything shares the checkpoint of what came before.
+                // Transitions that wait for nothing share the checkpoint of the previous step.
                 let shared = points.pop_if(|last| last.checkpoint == *checkpoint);
                 let before = shared.and_then(|shared| shared.workspace);
                 point.workspace = saved.take().or(before);

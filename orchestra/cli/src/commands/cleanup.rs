@@ -1,4 +1,4 @@
-//! `cleanup`: removes the folders of runs that ended long ago, and what they left in repositories.
+//! `cleanup`: removes the folders of runs that ended long ago, and their remains in repositories.
 
 use std::fs::{self, File};
 use std::io;
@@ -19,16 +19,16 @@ use crate::layout::{between, bytes, long, now};
 use crate::runs::Runs;
 use crate::terminal::{Paint, Terminal};
 
-/// What a folder is called while it is being removed; no run can be called so.
+/// Prefix of a folder that is being removed. It is not a valid run id.
 const REMOVING: &str = ".removing-";
 
-/// The lock of a run's owner; every folder that the engine has begun to make holds one.
+/// The lock file of a run's owner. Every run folder contains it from the beginning.
 const LOCK: &str = "owner.lock";
 
-/// A folder that may go.
+/// A folder that can be removed.
 struct Stale {
     folder: PathBuf,
-    /// The run; `None` for what is left of one that never began, or was not removed to its end.
+    /// The run; `None` for the remains of a run that never started, or was not removed completely.
     run: Option<RunId>,
     what: String,
 }
@@ -38,11 +38,11 @@ pub(crate) fn cleanup(args: &CleanupArgs, program: &str, terminal: &Terminal) ->
     let older_than = duration(&args.older_than)?;
     let mut cleaned = Cleaned::default();
     let config = args.config.as_deref();
-    let mut repositories = Repositories::of(&runs, &[], config)?;
+    let mut repositories = Repositories::new(&runs, &[], config)?;
     if runs.dir().is_dir() {
         let index = runs.index()?;
         let sessions = index.list(&RunFilter::all())?.into_iter().map(stands);
-        repositories = Repositories::of(&runs, &sessions.collect::<Vec<_>>(), config)?;
+        repositories = Repositories::new(&runs, &sessions.collect::<Vec<_>>(), config)?;
         let mut stale = ended(&index, runs.dir(), older_than, args.paused)?;
         stale.extend(left_over(runs.dir(), older_than)?);
         for stale in &stale {
@@ -51,7 +51,7 @@ pub(crate) fn cleanup(args: &CleanupArgs, program: &str, terminal: &Terminal) ->
                 repositories.forget(run);
             }
         }
-        // What is gone is not listed any more.
+        // Remove the deleted runs from the index.
         for run in stale.iter().filter_map(|stale| stale.run.as_ref()) {
             if !args.dry_run && index.catch_up(run).is_err() {
                 break;
@@ -71,7 +71,7 @@ pub(crate) fn cleanup(args: &CleanupArgs, program: &str, terminal: &Terminal) ->
     })
 }
 
-/// Runs in the folder that ended long ago, oldest first.
+/// Returns the runs in the folder that ended long ago, oldest first.
 fn ended(
     index: &SessionIndex,
     dir: &Path,
@@ -97,7 +97,7 @@ fn ended(
     Ok(stale.collect())
 }
 
-/// Since when nothing happens to a run any more that may go.
+/// Returns the time since which a removable run has not changed, or `None` if the run must stay.
 fn stopped(session: &Session, paused: bool) -> Option<Timestamp> {
     match session.status {
         SessionStatus::Success | SessionStatus::Fail | SessionStatus::Cancelled => session.ended,
@@ -106,7 +106,7 @@ fn stopped(session: &Session, paused: bool) -> Option<Timestamp> {
     }
 }
 
-/// Folders of runs that never began, and such as were not removed to their end.
+/// Returns the folders of runs that never started, and of runs that were not removed completely.
 fn left_over(dir: &Path, older_than: Duration) -> Result<Vec<Stale>, CliError> {
     let mut stale = Vec::new();
     for entry in fs::read_dir(dir).map_err(|error| unreadable(dir, &error))? {
@@ -122,9 +122,10 @@ fn left_over(dir: &Path, older_than: Duration) -> Result<Vec<Stale>, CliError> {
         if !found.is_dir() || !(name.starts_with(REMOVING) || unborn && old) {
             continue;
         }
-        let what = match unborn {
-            true => "never began",
-            false => "removed in part before",
+        let what = if unborn {
+            "never began"
+        } else {
+            "removed in part before"
         };
         stale.push(Stale {
             folder,
@@ -144,25 +145,22 @@ fn unreadable(dir: &Path, error: &io::Error) -> CliError {
     CliError::usage("store_io", format!("cannot read `{}`: {error}", dir.display())).exit(Exit::RunFailed)
 }
 
-/// What was removed, or would be.
+/// The totals of what was removed, or would be removed.
 #[derive(Default)]
 struct Cleaned {
     folders: usize,
     bytes: u64,
     failed: usize,
-    /// Branches, trees and refs.
+    /// The number of branches, worktrees and refs.
     refs: usize,
     kept: usize,
 }
 
 impl Cleaned {
-    /// Removes a folder; whether it is gone, or would be.
+    /// Removes a folder. Returns whether it was removed, or would be.
     fn clean(&mut self, stale: &Stale, runs: &Runs, dry_run: bool, terminal: &Terminal) -> bool {
         let size = size(&stale.folder);
-        let removed = match dry_run {
-            true => Ok(()),
-            false => remove(&stale.folder),
-        };
+        let removed = if dry_run { Ok(()) } else { remove(&stale.folder) };
         let folder = runs.shown(&stale.folder);
         if let Err(error) = removed {
             self.failed += 1;
@@ -210,7 +208,7 @@ impl Cleaned {
     }
 }
 
-/// How many bytes the files in a folder have. Links are not followed.
+/// Returns the total size of the files in a folder in bytes. Does not follow links.
 fn size(folder: &Path) -> u64 {
     let mut bytes = 0;
     let mut ahead = vec![folder.to_owned()];
@@ -226,7 +224,7 @@ fn size(folder: &Path) -> u64 {
     bytes
 }
 
-/// Removes a folder that nobody owns. It is moved aside first, so that what is left after a crash is no run.
+/// Removes a folder that nobody owns. It is renamed first, so that its remains after a crash are not a run.
 fn remove(folder: &Path) -> io::Result<()> {
     let Some((parent, name)) = folder.parent().zip(folder.file_name()) else {
         return Err(io::ErrorKind::InvalidInput.into());
@@ -235,7 +233,7 @@ fn remove(folder: &Path) -> io::Result<()> {
     if name.starts_with(REMOVING) {
         return fs::remove_dir_all(folder);
     }
-    // As long as it is locked here, nobody else can become the owner.
+    // No other process can become the owner while the lock is held.
     let lock = File::open(folder.join(LOCK));
     if let Ok(lock) = &lock {
         lock.try_lock().map_err(io::Error::from)?;

@@ -1,4 +1,4 @@
-//! `compile`: check, then print the graph as it will run.
+//! `compile`: checks a pipeline and prints its resolved graph.
 
 use orchestra_config::{Resolution, ResolvedStage};
 use orchestra_graph::{Analysis, Known, Loaded, Pipeline, Stage};
@@ -47,7 +47,7 @@ fn stages(pipeline: &Pipeline) -> impl Iterator<Item = Stage<'_>> {
     (0..pipeline.nodes.len() as u32).map(|at| pipeline.stage(orchestra_graph::NodeIndex(at)))
 }
 
-/// The model of a stage, with its provider.
+/// Returns the provider and model of a stage.
 fn model(resolved: Option<&ResolvedStage>) -> String {
     let Some(resolved) = resolved else {
         return String::new();
@@ -57,13 +57,14 @@ fn model(resolved: Option<&ResolvedStage>) -> String {
             .as_ref()
             .map_or("(none)".to_owned(), |chosen| chosen.value.clone())
     };
-    match resolved.backend_kind.needs_model() || resolved.model.is_some() {
-        true => format!("{}/{}", text(&resolved.provider), text(&resolved.model)),
-        false => resolved.backend.value.clone(),
+    if resolved.backend_kind.needs_model() || resolved.model.is_some() {
+        format!("{}/{}", text(&resolved.provider), text(&resolved.model))
+    } else {
+        resolved.backend.value.clone()
     }
 }
 
-/// The routes of a stage, in the order of the file, with what each waits for.
+/// Returns the edges of a stage in file order, with their conditions.
 fn routes(pipeline: &Pipeline, stage: Stage<'_>) -> Vec<String> {
     let mut routes: Vec<String> = stage
         .edges()
@@ -157,7 +158,7 @@ fn runs_child(kind: &str) -> bool {
     )
 }
 
-/// The pipeline that a stage runs: its file, or the name under which the program registers it.
+/// Returns the child pipeline of a stage: its file, or the name under which the program registers it.
 fn child<'p>(pipeline: &'p Pipeline, stage: Stage<'p>) -> Option<&'p str> {
     let file = pipeline.child(stage.row()).map(|child| &*child.file);
     file.or_else(|| stage.text(Known::SubpipelineName.name()))

@@ -1,4 +1,4 @@
-//! `answer`, `pause` and `cancel`: what is done to a run that another process executes, or that nobody does.
+//! `answer`, `pause` and `cancel`: control a run that another process executes, or that no process executes.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -13,18 +13,18 @@ use crate::args::{AnswerArgs, CancelArgs, PauseArgs};
 use crate::entry::transforms;
 use crate::error::{CliError, Exit};
 use crate::finish::{Stopped, resume_line, verdict};
-use crate::going::{run_error, start_error};
+use crate::run_session::{run_error, start_error};
 use crate::runs::Runs;
 use crate::terminal::Terminal;
 
-/// How long the end of a run is waited for that was told to stop; its tools have a grace period.
+/// Maximum time to wait for the end of a stopped run; its tools have a grace period.
 const END: Duration = Duration::from_secs(15);
 
-/// How often it is looked at meanwhile.
+/// Polling interval during this wait.
 const LOOK: Duration = Duration::from_millis(20);
 
 pub(crate) fn answer(args: &AnswerArgs, program: &str, terminal: &Terminal) -> Result<Exit, CliError> {
-    let told = Told::of(Runs::new(&args.runs, program), &args.run, "answer", terminal)?;
+    let told = Told::new(Runs::new(&args.runs, program), &args.run, "answer", terminal)?;
     let answer = Answer::choice(&args.choice);
     match &told.owner {
         Some(_) => {
@@ -43,14 +43,15 @@ pub(crate) fn answer(args: &AnswerArgs, program: &str, terminal: &Terminal) -> R
 }
 
 pub(crate) fn pause(args: &PauseArgs, program: &str, terminal: &Terminal) -> Result<Exit, CliError> {
-    let told = Told::of(Runs::new(&args.runs, program), &args.run, "pause", terminal)?;
+    let told = Told::new(Runs::new(&args.runs, program), &args.run, "pause", terminal)?;
     if told.owner.is_none() {
         return Err(told.nobody());
     }
     told.asked(|client| client.pause(&args.reason))?;
-    let words = match told.has_stopped() {
-        true => "the run is paused",
-        false => "the run is told to pause; some of its stages are not over yet",
+    let words = if told.has_stopped() {
+        "the run is paused"
+    } else {
+        "the run is told to pause; some of its stages are not over yet"
     };
     told.done(words, None);
     told.resume_line();
@@ -58,13 +59,14 @@ pub(crate) fn pause(args: &PauseArgs, program: &str, terminal: &Terminal) -> Res
 }
 
 pub(crate) fn cancel(args: &CancelArgs, program: &str, terminal: &Terminal) -> Result<Exit, CliError> {
-    let told = Told::of(Runs::new(&args.runs, program), &args.run, "cancel", terminal)?;
+    let told = Told::new(Runs::new(&args.runs, program), &args.run, "cancel", terminal)?;
     match &told.owner {
         Some(_) => {
             told.asked(|client| client.cancel(&args.reason))?;
-            let words = match told.has_stopped() {
-                true => "the run is cancelled",
-                false => "the run is told to end; some of its stages are not over yet",
+            let words = if told.has_stopped() {
+                "the run is cancelled"
+            } else {
+                "the run is told to end; some of its stages are not over yet"
             };
             told.done(words, None);
         }
@@ -76,7 +78,7 @@ pub(crate) fn cancel(args: &CancelArgs, program: &str, terminal: &Terminal) -> R
     Ok(Exit::Ok)
 }
 
-/// A run that is told something.
+/// A run that receives a control command.
 struct Told<'t> {
     runs: Runs,
     run: RunFolder,
@@ -86,7 +88,7 @@ struct Told<'t> {
 }
 
 impl<'t> Told<'t> {
-    fn of(
+    fn new(
         runs: Runs,
         name: &str,
         action: &'static str,
@@ -107,26 +109,26 @@ impl<'t> Told<'t> {
         self.run.path()
     }
 
-    /// Asks the process that executes the run.
+    /// Sends a request to the process that executes the run.
     fn asked(&self, ask: impl FnOnce(&ControlClient) -> Result<(), ControlError>) -> Result<(), CliError> {
-        let asked = ControlClient::of(self.folder()).and_then(|client| ask(&client));
+        let asked = ControlClient::open(self.folder()).and_then(|client| ask(&client));
         asked.map_err(|error| {
-            let fault = CliError::usage("control", error.to_string());
-            let fault = CliError {
+            let converted = CliError::usage("control", error.to_string());
+            let converted = CliError {
                 code: error.code().to_owned().into(),
-                ..fault
+                ..converted
             };
             match (&error, &self.owner) {
-                (ControlError::Unanswered { .. }, Some(owner)) => fault.exit(Exit::RunFailed).help(format!(
-                    "it is owned by {owner}, which may hang: `resume --take-over` takes it away"
-                )),
-                (ControlError::Refused(_) | ControlError::NoRun { .. }, _) => fault,
-                _ => fault.exit(Exit::RunFailed),
+                (ControlError::Unanswered { .. }, Some(owner)) => converted.exit(Exit::RunFailed).help(
+                    format!("it is owned by {owner}, which may hang: `resume --take-over` takes it away"),
+                ),
+                (ControlError::Refused(_) | ControlError::NoRun { .. }, _) => converted,
+                _ => converted.exit(Exit::RunFailed),
             }
         })
     }
 
-    /// Does it here, since nobody executes the run.
+    /// Performs the command in this process, because no process executes the run.
     fn offline(
         &self,
         act: impl AsyncFnOnce(PausedRun) -> Result<RunResult, OfflineError>,
@@ -149,7 +151,7 @@ impl<'t> Told<'t> {
         })
     }
 
-    /// Waits until the run has stopped, which takes as long as its stages do to end.
+    /// Waits until the run has stopped, which takes as long as its stages need to end.
     fn has_stopped(&self) -> bool {
         let begun = Instant::now();
         while begun.elapsed() < END {
@@ -161,7 +163,7 @@ impl<'t> Told<'t> {
         false
     }
 
-    /// Says that it is done; what came of it, where this process did it.
+    /// Prints the success of the command, and its result if this process performed it.
     fn done(&self, words: &str, result: Option<&RunResult>) {
         let run = &self.run.manifest().run;
         let resume = self.stopped().resume();
@@ -197,7 +199,7 @@ impl<'t> Told<'t> {
         }
     }
 
-    /// Nobody can be asked to pause it.
+    /// Returns the error for a pause of a run that no process executes.
     fn nobody(&self) -> CliError {
         let status = self
             .run
@@ -215,10 +217,10 @@ impl<'t> Told<'t> {
                 self.stopped().resume(),
             ),
         };
-        let fault = CliError::usage("not_executed", message);
+        let error = CliError::usage("not_executed", message);
         match help {
-            Some(command) => fault.help(format!("go on with it: `{command}`")),
-            None => fault,
+            Some(command) => error.help(format!("go on with it: `{command}`")),
+            None => error,
         }
     }
 

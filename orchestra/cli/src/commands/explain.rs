@@ -1,4 +1,4 @@
-//! `explain`: the page of a diagnostic.
+//! `explain`: the documentation page of a diagnostic.
 
 use orchestra_graph::{Page, Severity, did_you_mean};
 use serde_json::json;
@@ -8,7 +8,7 @@ use crate::error::{CliError, Exit};
 use crate::startable::CANNOT_START as CANNOT_START_CODE;
 use crate::terminal::Terminal;
 
-/// The page of what the engine refuses to start.
+/// The page of pipelines that the engine refuses to start.
 static CANNOT_START: Page = Page::new(
     CANNOT_START_CODE,
     Severity::Error,
@@ -17,7 +17,7 @@ static CANNOT_START: Page = Page::new(
     include_str!("../../pages/cannot_start.md"),
 );
 
-/// Returns the pages of all diagnostics, by their codes.
+/// Returns the pages of all diagnostics, sorted by code.
 pub(crate) fn pages() -> Vec<&'static Page> {
     let mut pages: Vec<&Page> = orchestra_graph::rules().iter().collect();
     pages.extend(orchestra_config::rules());
@@ -45,7 +45,7 @@ pub(crate) fn explain(args: &ExplainArgs, terminal: &Terminal) -> Result<Exit, C
         }
         return Ok(Exit::Ok);
     };
-    // A code may be pasted with the severity and brackets around it, as it is printed.
+    // The code may be pasted together with the printed severity and brackets.
     let code = code.rsplit('[').next().unwrap_or(code).trim_end_matches(']');
     match rules.iter().find(|rule| rule.code == code) {
         Some(page) => {
@@ -58,7 +58,7 @@ pub(crate) fn explain(args: &ExplainArgs, terminal: &Terminal) -> Result<Exit, C
             Ok(Exit::Ok)
         }
         None => {
-            let error = CliError::usage("unknown_code", format!("there is no diagnostic `{code}`"));
+            let error = CliError::usage("unknown_code", format!("unknown diagnostic `{code}`"));
             Err(match did_you_mean(code, rules.iter().map(|rule| rule.code)) {
                 Some(near) => error.help(format!("did you mean `{near}`?")),
                 None => error.help("`orchestra explain` without a code lists all of them"),
@@ -67,7 +67,7 @@ pub(crate) fn explain(args: &ExplainArgs, terminal: &Terminal) -> Result<Exit, C
     }
 }
 
-/// A page for people: what only its test reads is left out of the fences.
+/// Returns a page for people. Removes the parts of fence lines that are for the page's test only.
 fn readable(page: &str) -> String {
     let line = |line: &str| match line.strip_prefix("```") {
         Some(fence) => format!("```{}", fence.split(' ').next().unwrap_or_default()),

@@ -1,4 +1,4 @@
-//! `fmt`: the canonical form of pipelines, comments kept.
+//! `fmt`: formats pipelines canonically, and keeps their comments.
 
 use std::io::Read;
 use std::path::Path;
@@ -29,7 +29,7 @@ pub(crate) fn fmt(args: &FmtArgs, pipelines: &Pipelines, terminal: &Terminal) ->
         let Some(text) = format(&parsed) else {
             invalid += 1;
             let format = if terminal.json { Format::Json } else { Format::Text };
-            print_report(terminal, &Report::new(parsed.source, parsed.faults), format);
+            print_report(terminal, &Report::new(parsed.source, parsed.diagnostics), format);
             continue;
         };
         let differs = text.as_bytes() != bytes;
@@ -67,7 +67,7 @@ pub(crate) fn fmt(args: &FmtArgs, pipelines: &Pipelines, terminal: &Terminal) ->
 }
 
 fn read(file: &str) -> Result<Vec<u8>, CliError> {
-    // One byte more than is read says that there is more; where, the parser does.
+    // Reading one byte more than the limit lets the parser report the oversized file with a position.
     let most = Limits::default().bytes as u64 + 1;
     let bytes = if file == "-" {
         let mut bytes = Vec::new();
@@ -79,26 +79,26 @@ fn read(file: &str) -> Result<Vec<u8>, CliError> {
     bytes.map_err(|error| CliError::usage("unreadable_file", format!("cannot read `{file}`: {error}")))
 }
 
-/// Replaces a file as a whole, so that a crash leaves the old text or the new one.
+/// Replaces a file atomically, so that a crash leaves either the old or the new text.
 fn replace(path: &Path, bytes: &[u8]) -> Result<(), CliError> {
-    let fault = |error: std::io::Error| {
+    let failed = |error: std::io::Error| {
         CliError::usage(
             "unwritable_file",
             format!("cannot write `{}`: {error}", path.display()),
         )
     };
-    // A link keeps pointing at its file, and the file keeps its permissions.
-    let path = std::fs::canonicalize(path).map_err(fault)?;
+    // Resolve links, so that a link is not replaced. The file keeps its permissions.
+    let path = std::fs::canonicalize(path).map_err(failed)?;
     let mut name = path.file_name().unwrap_or_default().to_os_string();
     name.push(".fmt-tmp");
     let temporary = path.with_file_name(name);
-    let permissions = std::fs::metadata(&path).map_err(fault)?.permissions();
+    let permissions = std::fs::metadata(&path).map_err(failed)?.permissions();
     let written = std::fs::write(&temporary, bytes)
         .and_then(|()| std::fs::set_permissions(&temporary, permissions))
         .and_then(|()| std::fs::rename(&temporary, &path));
     written.map_err(|error| {
-        // Best effort: the error that matters is the one that is reported.
+        // Best effort: the first error is the one to report.
         let _ = std::fs::remove_file(&temporary);
-        fault(error)
+        failed(error)
     })
 }

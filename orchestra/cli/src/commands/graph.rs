@@ -1,4 +1,4 @@
-//! `graph`: a picture of a pipeline.
+//! `graph`: draws a pipeline.
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
@@ -24,7 +24,7 @@ pub(crate) fn graph(
     terminal: &Terminal,
 ) -> Result<Exit, CliError> {
     let loaded = pipelines.load(&args.file, &Lints::default())?;
-    // A faulty graph is drawn all the same: the picture may show the fault.
+    // An invalid graph is drawn too, because the picture may show the error.
     if loaded.report.has_errors() {
         let format = if terminal.json { Format::Json } else { Format::Text };
         print_reports(terminal, &loaded, format);
@@ -34,7 +34,11 @@ pub(crate) fn graph(
         None => by_default(args.output.as_deref())?,
     };
     let coloured = match &args.run {
-        Some(run) => Some(Coloured::of(&Runs::new(&args.runs, program), run, &loaded.graph)?),
+        Some(run) => Some(Coloured::new(
+            &Runs::new(&args.runs, program),
+            run,
+            &loaded.graph,
+        )?),
         None => None,
     };
     let text = match &coloured {
@@ -81,7 +85,7 @@ fn by_default(output: Option<&Path>) -> Result<Picture, CliError> {
         Some("mmd" | "mermaid") => Ok(Picture::Mermaid),
         Some("txt") => Ok(Picture::Text),
         Some(other) => Err(
-            CliError::usage("picture_format", format!("`.{other}` is no form of picture"))
+            CliError::usage("picture_format", format!("`.{other}` is not a picture format"))
                 .help("end the file in `.svg`, `.dot`, `.mmd` or `.txt`, or say which by `--format`"),
         ),
     }
@@ -97,21 +101,21 @@ fn draw(graph: &Graph, options: &PictureOptions, format: Picture) -> Result<Stri
     }
 }
 
-/// A pipeline with what a run has done in it.
+/// A graph with the states and transitions of a run.
 struct Coloured {
     graph: Graph,
     options: PictureOptions,
 }
 
 impl Coloured {
-    fn of(runs: &Runs, name: &str, graph: &Graph) -> Result<Coloured, CliError> {
+    fn new(runs: &Runs, name: &str, graph: &Graph) -> Result<Coloured, CliError> {
         let folder = runs.find(name)?;
         let (index, name) = runs.index_of(&folder)?;
         let session = stands(index.run(&name)?);
         let stages = index.stages(&name)?;
         let mut options = PictureOptions::default();
         for node in &graph.nodes {
-            // Those that the run has not come to have a state too, so that a run that did nothing is drawn as such.
+            // Nodes that the run has not reached also get a state, so that a run without stages is drawn as such.
             options.states.insert(node.id.to_string(), NodeState::Pending);
         }
         for row in &stages {
@@ -128,7 +132,7 @@ impl Coloured {
 
     fn draw(&self, format: Picture) -> Result<String, CliError> {
         let mut text = draw(&self.graph, &self.options, format)?;
-        // Characters have no colours that can be relied on.
+        // Text output cannot rely on colours.
         if format == Picture::Text {
             text.push('\n');
             for state in NodeState::ALL {
@@ -159,13 +163,13 @@ fn state(row: &StageRow, run: SessionStatus) -> NodeState {
         StageState::Completed => NodeState::Done,
         StageState::Failed if row.will_retry => NodeState::Retrying,
         StageState::Failed => NodeState::Failed,
-        // It goes on, or will when the run does.
+        // The attempt is in progress, or will be repeated when the run is resumed.
         _ if goes_on => NodeState::Running,
         _ => NodeState::Skipped,
     }
 }
 
-/// How often the way from one node to another was taken.
+/// The number of transitions between two nodes.
 type Taken = BTreeMap<(String, String), u32>;
 
 fn taken(stages: &[StageRow], transitions: &[TransitionRow]) -> Taken {
@@ -175,7 +179,7 @@ fn taken(stages: &[StageRow], transitions: &[TransitionRow]) -> Taken {
             *taken.entry((row.from.clone(), to.clone())).or_default() += 1;
         }
     }
-    // A fan-out goes all its ways at once; each branch such as `fan#2:left` was begun by its first stage.
+    // A fan-out starts all branches at once. The name of a branch, such as `fan#2:left`, contains its first stage.
     let mut branches: Vec<&str> = stages.iter().filter_map(|row| row.branch.as_deref()).collect();
     branches.sort_unstable();
     branches.dedup();
@@ -190,7 +194,7 @@ fn taken(stages: &[StageRow], transitions: &[TransitionRow]) -> Taken {
     taken
 }
 
-/// The graph with the counts at its edges. Of several edges between two nodes the first bears the count.
+/// Adds the counts to the edges. If several edges connect two nodes, the first one gets the count.
 fn counted(graph: &Graph, taken: &Taken) -> Graph {
     let mut graph = graph.clone();
     let mut taken = taken.clone();

@@ -1,4 +1,4 @@
-//! `init`: a project that compiles and runs.
+//! `init`: creates a project that compiles and runs.
 
 use std::path::{Path, PathBuf};
 
@@ -40,7 +40,7 @@ pub(crate) fn init(args: &InitArgs, terminal: &Terminal) -> Result<Exit, CliErro
     Ok(Exit::Ok)
 }
 
-/// Names that a package or its module cannot have: words of Rust, and crates that the project depends on.
+/// Names that a package cannot have: Rust keywords, and crates on which the project depends.
 const RESERVED: &[&str] = &[
     "abstract",
     "alloc",
@@ -105,7 +105,7 @@ const RESERVED: &[&str] = &[
     "yield",
 ];
 
-/// The package name that a folder's name gives.
+/// Derives the package name from the name of a folder.
 fn project_name(folder: &str) -> Result<String, CliError> {
     let name = Path::new(folder)
         .file_name()
@@ -114,7 +114,7 @@ fn project_name(folder: &str) -> Result<String, CliError> {
     let letters = name
         .chars()
         .all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'));
-    // A package named after a crate that it depends on would not build.
+    // A package with the name of one of its dependencies would not build.
     let reserved = RESERVED.contains(&name.to_lowercase().as_str());
     if letters && name.starts_with(|c: char| c.is_ascii_alphabetic()) && !reserved {
         return Ok(name.to_lowercase());
@@ -132,7 +132,7 @@ fn project_name(folder: &str) -> Result<String, CliError> {
     )
 }
 
-/// A name near the one that was wanted.
+/// Returns a valid name that is similar to the requested one.
 fn suggested(name: &str) -> String {
     let kept: String = name
         .chars()
@@ -158,7 +158,7 @@ fn write(path: &Path, text: &str) -> Result<(), CliError> {
     })
 }
 
-/// The dependency: the checkout that this program was built from while it is there, else the release.
+/// Returns the dependency on this crate: the checkout from which the program was built if it exists, else the release.
 fn dependency() -> String {
     let checkout = Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()

@@ -1,4 +1,4 @@
-//! The commands, one file each.
+//! The commands, one module each.
 
 mod attach;
 mod check;
@@ -55,7 +55,7 @@ pub(crate) fn dispatch(
     }
 }
 
-/// A number with its noun: "1 error", "2 errors".
+/// Formats a number with a noun: "1 error", "2 errors".
 pub(crate) fn count(number: usize, noun: &str) -> String {
     if number == 1 {
         format!("1 {noun}")

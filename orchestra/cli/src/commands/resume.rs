@@ -1,17 +1,17 @@
-//! `resume` and `replay`: runs that go on from where they, or others, were.
+//! `resume` and `replay`: resume a run, or start a run from a checkpoint of another one.
 
 use std::path::Path;
 
-use orchestra_engine::{PinnedPipeline, RunFolder, Script, SharedPipeline};
-use orchestra_graph::{LoadOptions, Loaded, ReadFault, Source, load};
+use orchestra_engine::{PinnedSource, RunFolder, Script, SharedPipeline};
+use orchestra_graph::{LoadOptions, Loaded, ReadError, Source, load};
 
 use super::run::{agents, limits, sound};
 use crate::Entry;
-use crate::args::{GoingOn, Lints, ReplayArgs, ResumeArgs};
+use crate::args::{Lints, ReplayArgs, ResumeArgs, ResumeOptions};
 use crate::entry::{Begin, GoOnOptions, transforms};
 use crate::error::{CliError, Exit};
-use crate::going::Going;
 use crate::pipelines::Pipelines;
+use crate::run_session::RunSession;
 use crate::runs::Runs;
 use crate::terminal::{Paint, Terminal};
 
@@ -24,7 +24,7 @@ pub(crate) fn resume(
     let runs = Runs::new(&args.runs, program);
     let folder = runs.find(&args.run)?;
     let accept_loss = args.accept_loss;
-    go_on(&runs, &folder, &args.going_on, pipelines, terminal, |options| {
+    go_on(&runs, &folder, &args.options, pipelines, terminal, |options| {
         let options = GoOnOptions {
             accept_loss,
             ..options
@@ -46,7 +46,7 @@ pub(crate) fn replay(
 ) -> Result<Exit, CliError> {
     let runs = Runs::new(&args.runs, program);
     let folder = runs.find(&args.run)?;
-    go_on(&runs, &folder, &args.going_on, pipelines, terminal, |options| {
+    go_on(&runs, &folder, &args.options, pipelines, terminal, |options| {
         Begin::Replay {
             folder: folder.clone(),
             checkpoint: args.checkpoint.clone(),
@@ -59,7 +59,7 @@ pub(crate) fn replay(
 fn go_on(
     runs: &Runs,
     folder: &Path,
-    args: &GoingOn,
+    args: &ResumeOptions,
     pipelines: &Pipelines,
     terminal: &Terminal,
     begin: impl FnOnce(GoOnOptions) -> Begin,
@@ -70,7 +70,7 @@ fn go_on(
         accept_loss: false,
         limits: limits(&args.limits)?,
     };
-    let Some(begun_with) = BegunWith::of(&run, pipelines, terminal)? else {
+    let Some(begun_with) = BegunWith::new(&run, pipelines, terminal)? else {
         return Ok(Exit::Invalid);
     };
     let script = script(&run)?;
@@ -83,7 +83,7 @@ fn go_on(
         script.as_ref(),
         terminal,
     )?;
-    Going {
+    RunSession {
         pipeline: begun_with.pipeline,
         entry: begun_with.entry,
         begin: begin(options),
@@ -97,15 +97,16 @@ fn go_on(
     .go()
 }
 
-/// The pipeline of a run that was begun before, as it is now.
+/// The present version of the pipeline with which a run was started.
 pub(super) struct BegunWith<'p> {
     pub(super) pipeline: SharedPipeline,
     pub(super) entry: Option<&'p Entry>,
 }
 
 impl<'p> BegunWith<'p> {
-    /// Finds it: in the program, in its file, or in the run folder itself. `None` where it is invalid, which is told.
-    pub(super) fn of(
+    /// Finds the pipeline: in the program, in its file, or in the run folder. Prints the diagnostics of an invalid
+    /// pipeline and returns `None`.
+    pub(super) fn new(
         run: &RunFolder,
         pipelines: &'p Pipelines,
         terminal: &Terminal,
@@ -118,17 +119,16 @@ impl<'p> BegunWith<'p> {
             }));
         }
         let file = &manifest.file;
-        let loaded = match Path::new(file).is_file() {
-            true => pipelines.load_to_run(file, &Lints::default())?,
-            false => {
-                let note = terminal.paint(Paint::Warn, "note");
-                terminal.progress(&format!(
-                    "{note}: `{file}` is not here; the run goes on with the text that it was begun with"
-                ));
-                pinned(&manifest.pipeline, &manifest.children)
-            }
+        let loaded = if Path::new(file).is_file() {
+            pipelines.load_to_run(file, &Lints::default())?
+        } else {
+            let note = terminal.paint(Paint::Warn, "note");
+            terminal.progress(&format!(
+                "{note}: `{file}` is not here; the run goes on with the text that it was begun with"
+            ));
+            pinned(&manifest.pipeline, &manifest.children)
         };
-        // Warnings were told when the run began.
+        // Warnings were printed when the run started.
         let loud = Terminal {
             quiet: true,
             ..*terminal
@@ -141,12 +141,12 @@ impl<'p> BegunWith<'p> {
     }
 }
 
-/// The pipeline as the run folder has it.
-fn pinned(pipeline: &PinnedPipeline, children: &[PinnedPipeline]) -> Loaded {
+/// Loads the pipeline from the sources that are stored in the run folder.
+fn pinned(pipeline: &PinnedSource, children: &[PinnedSource]) -> Loaded {
     let read = |path: &str, _: u64| {
         let child = children.iter().find(|child| child.file == path);
         let source = child.map(|child| child.source.as_bytes().to_vec());
-        source.ok_or(ReadFault::Missing)
+        source.ok_or(ReadError::Missing)
     };
     let options = LoadOptions {
         transforms: transforms(),
@@ -156,7 +156,7 @@ fn pinned(pipeline: &PinnedPipeline, children: &[PinnedPipeline]) -> Loaded {
     load(Source::new(&*pipeline.file, &*pipeline.source), &options)
 }
 
-/// What the stages of a simulated run do.
+/// Returns the script of a simulated run, or `None` if the run is not simulated.
 fn script(run: &RunFolder) -> Result<Option<Script>, CliError> {
     let manifest = run.manifest();
     let script = manifest.script.clone();

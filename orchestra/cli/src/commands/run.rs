@@ -1,4 +1,4 @@
-//! `run`: runs a pipeline and tells how it goes.
+//! `run`: runs a pipeline and shows its progress.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,9 +14,9 @@ use crate::agents::ProjectAgents;
 use crate::args::{Format, LimitOptions, RunArgs, Survives};
 use crate::entry::{Begin, Limits, StartOptions};
 use crate::error::{CliError, Exit};
-use crate::going::Going;
 use crate::parameters::parameters;
 use crate::pipelines::{Pipelines, print_reports};
+use crate::run_session::RunSession;
 use crate::runs::Runs;
 use crate::terminal::Terminal;
 
@@ -31,7 +31,7 @@ pub(crate) fn run(
         (None, Some(script)) => Some((script, true)),
         (None, None) => None,
     };
-    // `run --simulate FILE` reads naturally, but its file stands where a script may.
+    // Accept `run --simulate FILE`, where the pipeline takes the position of the script.
     let (file, simulation) = match (&args.file, simulation) {
         (Some(file), simulation) => (file.as_str(), simulation),
         (None, Some((file, models_only))) if !file.is_empty() => (file, Some(("", models_only))),
@@ -56,7 +56,7 @@ pub(crate) fn run(
         run_dir: args.run_dir.clone(),
         limits: limits(&args.limits)?,
     };
-    Going {
+    RunSession {
         pipeline,
         entry: pipelines.entry(file),
         begin: Begin::Start(options),
@@ -74,8 +74,8 @@ pub(crate) fn run(
     .go()
 }
 
-/// Finds the project's agents and repositories, and checks that the agents can run the model stages unless these are
-/// simulated. A simulation that executes nothing needs none of them.
+/// Finds the project's agents and repositories. Checks that the agents can run the model stages, unless these are
+/// simulated. A simulation that executes nothing needs no agents, so the result is `None`.
 pub(super) fn agents(
     config: Option<&Path>,
     pipeline: &SharedPipeline,
@@ -98,7 +98,7 @@ pub(super) fn agents(
     Ok(Some(agents))
 }
 
-/// The pipeline, if it can be run; what is to be said of it is told.
+/// Prints the diagnostics of a pipeline. Returns the pipeline if it is valid.
 pub(super) fn sound(loaded: &Loaded, file: &str, terminal: &Terminal) -> Option<SharedPipeline> {
     let errors = loaded.report.has_errors();
     if !terminal.quiet || errors {
@@ -116,7 +116,7 @@ pub(super) fn sound(loaded: &Loaded, file: &str, terminal: &Terminal) -> Option<
     pipeline.map(SharedPipeline::from)
 }
 
-/// How much a run may use.
+/// Parses the limits of a run.
 pub(super) fn limits(options: &LimitOptions) -> Result<Limits, CliError> {
     Ok(Limits {
         time: options.max_time.as_deref().map(duration).transpose()?,
@@ -127,7 +127,7 @@ pub(super) fn limits(options: &LimitOptions) -> Result<Limits, CliError> {
     })
 }
 
-/// A sum of US dollars, in millionths.
+/// Parses an amount of US dollars into millionths.
 fn micros(text: &str) -> Result<u64, CliError> {
     let (whole, part) = text.split_once('.').unwrap_or((text, ""));
     let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
@@ -142,7 +142,8 @@ fn micros(text: &str) -> Result<u64, CliError> {
     })
 }
 
-/// Reads the script of a simulation, by its file and whether models alone are simulated; `None` where there is none.
+/// Reads the script of a simulation. `simulation` contains its file, and whether only models are simulated. Returns
+/// `None` if nothing is simulated.
 fn script(
     args: &RunArgs,
     simulation: Option<(&str, bool)>,
@@ -183,7 +184,7 @@ fn script(
     Ok(Some(script))
 }
 
-/// A duration of the command line.
+/// Parses a duration of the command line.
 pub(super) fn duration(text: &str) -> Result<Duration, CliError> {
     parse_duration(text).ok_or_else(|| {
         CliError::usage("duration", format!("`{}` is not a duration", text.escape_debug()))

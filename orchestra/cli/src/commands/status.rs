@@ -1,4 +1,4 @@
-//! `status`: the list of runs, or one run in depth.
+//! `status`: lists runs, or shows one run in detail.
 
 use orchestra_engine::{RunFolder, Usage};
 use orchestra_sessions::{RunFilter, Session, SessionStatus};
@@ -11,7 +11,7 @@ use crate::layout::{Cell, between, cost, long, moment, now, table, tokens};
 use crate::runs::Runs;
 use crate::terminal::{Paint, Terminal};
 
-/// A run as a program reads it.
+/// The JSON form of a report, with its schema.
 #[derive(Serialize)]
 pub(crate) struct Written<'a, T> {
     pub(crate) schema: &'static str,
@@ -20,9 +20,9 @@ pub(crate) struct Written<'a, T> {
 }
 
 impl<T: Serialize> Written<'_, T> {
-    /// One line of JSON.
+    /// Returns the report as one line of JSON.
     pub(crate) fn line(&self) -> String {
-        // It holds text and numbers alone, which cannot fail to be written.
+        // It contains only text and numbers, so serialization cannot fail.
         serde_json::to_string(self).unwrap_or_default()
     }
 }
@@ -38,7 +38,7 @@ pub(crate) fn status(args: &StatusArgs, program: &str, terminal: &Terminal) -> R
 
 fn in_depth(runs: &Runs, name: &str, all: bool, terminal: &Terminal) -> Result<(), CliError> {
     let folder = runs.find(name)?;
-    let depth = Depth::of(runs, &folder, terminal.json)?;
+    let depth = Depth::new(runs, &folder, terminal.json)?;
     if terminal.json {
         let content = &depth;
         let schema = SESSION;
@@ -53,9 +53,10 @@ const SESSION: &str = "orchestra.session/1";
 
 fn list(runs: &Runs, limit: Option<usize>, terminal: &Terminal) -> Result<(), CliError> {
     let filter = limit.map_or_else(RunFilter::all, |limit| RunFilter::all().limit(limit));
-    let sessions = match runs.dir().is_dir() {
-        true => runs.index()?.list(&filter)?,
-        false => Vec::new(),
+    let sessions = if runs.dir().is_dir() {
+        runs.index()?.list(&filter)?
+    } else {
+        Vec::new()
     };
     let sessions = sessions.into_iter().map(stands);
     if terminal.json {
@@ -87,7 +88,7 @@ fn list(runs: &Runs, limit: Option<usize>, terminal: &Terminal) -> Result<(), Cl
     Ok(())
 }
 
-/// A run of the list.
+/// A run in the list.
 #[derive(Serialize)]
 struct Listed {
     #[serde(flatten)]
@@ -96,13 +97,13 @@ struct Listed {
     failed_at: Option<String>,
 }
 
-/// The node at which a run failed; `None` where it has not.
+/// Returns the node at which a run failed, or `None` if the run has not failed.
 pub(crate) fn failed_at(session: &Session) -> Option<String> {
     let node = session.node.clone();
     node.filter(|_| session.status == SessionStatus::Fail)
 }
 
-/// A run as it stands: one that should go on and whose process is gone was interrupted.
+/// Returns the session with its present status: an open run without an owner was interrupted.
 pub(crate) fn stands(session: Session) -> Session {
     if !session.status.is_open() {
         return session;
@@ -110,15 +111,16 @@ pub(crate) fn stands(session: Session) -> Session {
     let owner = RunFolder::open(&session.folder).and_then(|run| run.owner());
     match owner {
         Ok(None) => session.owner_is_gone(),
-        // Whoever cannot be asked may be at it.
+        // If the owner cannot be determined, the run may be in progress.
         _ => session,
     }
 }
 
 fn row(session: Session) -> Vec<Cell> {
-    let word = match session.simulated {
-        true => format!("{} (simulated)", session.name),
-        false => session.name.clone(),
+    let word = if session.simulated {
+        format!("{} (simulated)", session.name)
+    } else {
+        session.name.clone()
     };
     let Session { usage, .. } = session;
     vec![
@@ -134,7 +136,7 @@ fn row(session: Session) -> Vec<Cell> {
     ]
 }
 
-/// From the beginning to the end, or to now, or to where it stopped.
+/// Returns the duration of a run: until now, until its end, or until it stopped.
 pub(crate) fn took(session: &Session) -> String {
     let end = match session.status {
         SessionStatus::Running => Some(now()),
@@ -146,7 +148,7 @@ pub(crate) fn took(session: &Session) -> String {
     long(between(from, to))
 }
 
-/// The colour of a status.
+/// Returns the colour of a status.
 pub(crate) fn paint(status: SessionStatus) -> Paint {
     match status {
         SessionStatus::Success => Paint::Good,
@@ -156,7 +158,7 @@ pub(crate) fn paint(status: SessionStatus) -> Paint {
     }
 }
 
-/// What was used of models, in words; nothing for nothing.
+/// Returns the model usage as text; empty if there is none.
 pub(crate) fn used(usage: Usage) -> String {
     let parts = [
         Some(tokens(usage))

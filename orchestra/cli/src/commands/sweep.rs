@@ -1,4 +1,5 @@
-//! What `cleanup` removes in git repositories: trees of runs that are gone or over, and branches that nobody needs.
+//! The git part of `cleanup`: removes the worktrees of runs that have ended or are gone, and branches that are no
+//! longer needed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -8,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use orchestra_config::Project;
 use orchestra_engine::{Disk, RunFolder};
 use orchestra_sessions::{Session, SessionStatus};
-use orchestra_workspace::{GitWorkspace, Repository, Sweep, Swept, WorkspaceFault, sweep};
+use orchestra_workspace::{GitWorkspace, GitWorkspaceError, Repository, Sweep, Swept, sweep};
 use serde_json::json;
 
 use crate::agents::FILE;
@@ -19,25 +20,25 @@ use crate::terminal::{Paint, Terminal};
 use crate::workspace::{Kept, worktrees};
 
 /// A repository in which runs worked, or that the configuration names.
-struct Place {
+struct SweptRepository {
     name: String,
     path: PathBuf,
-    /// The folders of trees that may be of it.
+    /// The folders that may contain worktrees of the repository.
     worktrees: BTreeSet<PathBuf>,
 }
 
-/// What is known of runs before any of them goes.
+/// The known repositories and runs, before any run is removed.
 #[derive(Default)]
 pub(super) struct Repositories {
-    places: Vec<Place>,
-    /// The runs that are not over, each with the last parts of the names of its branches.
+    list: Vec<SweptRepository>,
+    /// The runs that have not ended, each with its id and the last components of its branch names.
     live: BTreeMap<String, Vec<String>>,
     known: BTreeSet<String>,
 }
 
 impl Repositories {
-    /// Looks at the runs in a list, and at the configuration that is found here.
-    pub(super) fn of(
+    /// Collects the repositories of the listed runs and of the configuration.
+    pub(super) fn new(
         runs: &Runs,
         sessions: &[Session],
         config: Option<&Path>,
@@ -47,7 +48,7 @@ impl Repositories {
         for session in sessions {
             let run = session.run.to_string();
             let folder = RunFolder::open(&session.folder).ok();
-            let kept = folder.and_then(|folder| Kept::of(folder.manifest()));
+            let kept = folder.and_then(|folder| Kept::from_manifest(folder.manifest()));
             let branches = kept.iter().flat_map(|kept| kept.repositories.values());
             let names = branches.filter_map(|kept| Some(kept.branch.rsplit('/').next()?.to_owned()));
             if !matches!(
@@ -76,8 +77,8 @@ impl Repositories {
         let project = Project::load(&path, &Disk);
         if config.is_some() && project.report.has_errors() {
             let message = format!("`{path}` cannot be read as a configuration");
-            let fault = CliError::usage("invalid_configuration", message).exit(Exit::Invalid);
-            return Err(fault.help(format!(
+            let error = CliError::usage("invalid_configuration", message).exit(Exit::Invalid);
+            return Err(error.help(format!(
                 "`compile FILE --config {path}` tells what is wrong with it"
             )));
         }
@@ -91,16 +92,20 @@ impl Repositories {
     }
 
     fn add(&mut self, name: &str, path: &Path, worktrees: impl IntoIterator<Item = PathBuf>) {
-        // One that is gone has nothing to be removed.
+        // A repository that no longer exists has nothing to remove.
         let Ok(path) = path.canonicalize() else {
             return;
         };
         let worktrees = worktrees
             .into_iter()
             .filter_map(|folder| std::path::absolute(folder).ok());
-        match self.places.iter_mut().find(|place| place.path == path) {
-            Some(place) => place.worktrees.extend(worktrees),
-            None => self.places.push(Place {
+        match self
+            .list
+            .iter_mut()
+            .find(|swept_repository| swept_repository.path == path)
+        {
+            Some(swept_repository) => swept_repository.worktrees.extend(worktrees),
+            None => self.list.push(SweptRepository {
                 name: name.to_owned(),
                 path,
                 worktrees: worktrees.collect(),
@@ -108,12 +113,13 @@ impl Repositories {
         }
     }
 
-    /// Takes a run as gone: its folder is.
+    /// Forgets a run whose folder was removed.
     pub(super) fn forget(&mut self, run: &str) {
         self.live.remove(run);
     }
 
-    /// Whether a run goes on, or may, by its id or by the last part of the name of one of its branches.
+    /// Returns whether a run is running or resumable. `name` is its id or the last component of one of its branch
+    /// names.
     fn is_live(&self, name: &str) -> bool {
         let of = |live: &String| {
             let rest = name.strip_prefix(live.as_str());
@@ -122,13 +128,13 @@ impl Repositories {
         self.live.values().flatten().any(of)
     }
 
-    /// Removes what nobody needs any more.
+    /// Removes everything that is no longer needed.
     pub(super) fn sweep(&self, older_than: Duration, force: bool, dry_run: bool) -> Vec<Found> {
         let mut found = Vec::new();
-        for place in &self.places {
+        for swept_repository in &self.list {
             let mut here: BTreeMap<(&'static str, String), Found> = BTreeMap::new();
-            for worktrees in &place.worktrees {
-                // A run that nobody here knows may be kept elsewhere; it is gone when its trees have not changed for long.
+            for worktrees in &swept_repository.worktrees {
+                // An unknown run may be stored elsewhere. It counts as gone if its worktrees have not changed for long.
                 let stranger = |name: &str| {
                     !self.known.contains(name)
                         && idle(&worktrees.join(name)).is_some_and(|idle| idle < older_than)
@@ -142,17 +148,17 @@ impl Repositories {
                     force,
                     dry_run,
                 };
-                let swept = open(place).and_then(|repository| sweep(&repository, &options));
+                let swept = open(swept_repository).and_then(|repository| sweep(&repository, &options));
                 let all = match swept {
-                    Ok(swept) => Found::all(place, swept, force, dry_run),
-                    Err(fault) => vec![Found::failed(place, &fault)],
+                    Ok(swept) => Found::all(swept_repository, swept, force, dry_run),
+                    Err(error) => vec![Found::failed(swept_repository, &error)],
                 };
                 for found in all {
-                    // There is nothing to be said of a run that goes on.
+                    // There is nothing to report about an active run.
                     if found.fate == Fate::Kept && self.is_live(found.run_part()) {
                         continue;
                     }
-                    // Branches are the same for each folder of trees.
+                    // The branches are the same for each folder of worktrees.
                     let key = (found.kind, found.name.clone());
                     if !here.get(&key).is_some_and(Found::goes) {
                         here.insert(key, found);
@@ -165,8 +171,8 @@ impl Repositories {
     }
 }
 
-/// For how long the trees of a run have not changed at their tops; `None` where there are none. What cannot be read may
-/// just have changed.
+/// Returns the time since the folders of a run's worktrees last changed, or `None` if there are none. A folder that
+/// cannot be read counts as just changed.
 fn idle(folder: &Path) -> Option<Duration> {
     let mut newest = SystemTime::UNIX_EPOCH;
     let mut ahead = vec![(folder.to_owned(), 0)];
@@ -176,7 +182,7 @@ fn idle(folder: &Path) -> Option<Duration> {
             Err(_) if depth == 0 => return None,
             Err(_) => return Some(Duration::ZERO),
         }
-        // A run has lines, and a line repositories.
+        // The folder of a run contains execution paths, and a path contains repositories.
         if depth < 2 {
             let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
             let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
@@ -186,18 +192,18 @@ fn idle(folder: &Path) -> Option<Duration> {
     Some(newest.elapsed().unwrap_or_default())
 }
 
-fn open(place: &Place) -> Result<Repository, WorkspaceFault> {
-    let workspace = GitWorkspace::builder("").repository(&place.name, &place.path);
+fn open(swept_repository: &SweptRepository) -> Result<Repository, GitWorkspaceError> {
+    let workspace = GitWorkspace::builder("").repository(&swept_repository.name, &swept_repository.path);
     let opened = workspace.build()?.repositories()?.into_iter().next();
     opened
         .map(|(repository, _)| repository)
-        .ok_or_else(|| WorkspaceFault::RepositoryMissing {
-            repository: place.name.clone(),
-            path: place.path.clone(),
+        .ok_or_else(|| GitWorkspaceError::RepositoryMissing {
+            repository: swept_repository.name.clone(),
+            path: swept_repository.path.clone(),
         })
 }
 
-/// What became of a branch, a tree or a ref.
+/// The result for a branch, a worktree or a ref.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Removed,
@@ -217,7 +223,7 @@ impl Fate {
     }
 }
 
-/// Something of a run in a repository.
+/// A branch, a worktree or a ref of a run.
 pub(super) struct Found {
     repository: String,
     path: PathBuf,
@@ -228,15 +234,15 @@ pub(super) struct Found {
 }
 
 impl Found {
-    fn all(place: &Place, swept: Swept, force: bool, dry_run: bool) -> Vec<Found> {
+    fn all(swept_repository: &SweptRepository, swept: Swept, force: bool, dry_run: bool) -> Vec<Found> {
         let gone = if dry_run {
             Fate::WouldBeRemoved
         } else {
             Fate::Removed
         };
         let found = |kind, name: String, fate, why: String| Found {
-            repository: place.name.clone(),
-            path: place.path.clone(),
+            repository: swept_repository.name.clone(),
+            path: swept_repository.path.clone(),
             kind,
             name,
             fate,
@@ -246,7 +252,7 @@ impl Found {
             let why = "its run is gone or over".to_owned();
             found("tree", tree.display().to_string(), gone, why)
         });
-        // By force, commits may go that are nowhere else.
+        // With `force`, commits that exist nowhere else may be removed.
         let safe = if force { "" } else { "nothing of it is lost" };
         let branches = swept
             .branches
@@ -267,18 +273,18 @@ impl Found {
         trees.chain(branches).chain(refs).chain(kept).collect()
     }
 
-    fn failed(place: &Place, fault: &WorkspaceFault) -> Found {
+    fn failed(swept_repository: &SweptRepository, error: &GitWorkspaceError) -> Found {
         Found {
-            repository: place.name.clone(),
-            path: place.path.clone(),
+            repository: swept_repository.name.clone(),
+            path: swept_repository.path.clone(),
             kind: "repository",
-            name: place.path.display().to_string(),
+            name: swept_repository.path.display().to_string(),
             fate: Fate::Failed,
-            why: fault.to_string(),
+            why: error.to_string(),
         }
     }
 
-    /// The part of the name of a branch that names a run.
+    /// Returns the component of a branch name that identifies the run.
     fn run_part(&self) -> &str {
         self.name.rsplit('/').next().unwrap_or_default()
     }
@@ -310,7 +316,7 @@ impl Found {
     }
 }
 
-/// Tells what was found: an object each, or a table.
+/// Prints the results as JSON objects or as a table.
 pub(super) fn tell(found: &[Found], runs: &Runs, terminal: &Terminal) {
     if terminal.json {
         for found in found {

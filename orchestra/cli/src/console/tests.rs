@@ -1,4 +1,4 @@
-//! The console, with an input and a screen of the tests' own.
+//! Tests of the console with a fake input and a fake screen.
 
 use std::io::{Cursor, PipeReader, PipeWriter, Write};
 use std::sync::PoisonError;
@@ -7,7 +7,7 @@ use orchestra_engine::{QuestionOption, Reply};
 
 use super::*;
 
-/// A screen that keeps what is shown.
+/// A screen that stores its output.
 #[derive(Default)]
 struct Paper {
     text: std::sync::Mutex<String>,
@@ -18,7 +18,7 @@ impl Paper {
         self.text.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Waits until the screen ends like this.
+    /// Waits until the output ends with a text.
     async fn ends_with(&self, text: &str) {
         while !self.text().ends_with(text) {
             tokio::task::yield_now().await;
@@ -59,7 +59,7 @@ const PLAIN: Terminal = Terminal {
     color: false,
 };
 
-/// A console that reads a pipe of these lines.
+/// Returns a console that reads these lines from a pipe.
 fn piped(input: impl Into<Vec<u8>>) -> (Console, Arc<Paper>) {
     let input: Vec<u8> = input.into();
     let paper = Arc::new(Paper::default());
@@ -70,7 +70,7 @@ fn piped(input: impl Into<Vec<u8>>) -> (Console, Arc<Paper>) {
     )
 }
 
-/// A console with a person before it, who types into the pipe.
+/// Returns a console with a person, whose typing is written to the pipe.
 fn attended() -> (Console, Arc<Paper>, PipeWriter) {
     let (reader, writer) = std::io::pipe().unwrap();
     let paper = Arc::new(Paper::default());
@@ -112,8 +112,8 @@ async fn nonsense_is_asked_again_with_the_reason() {
     assert_eq!(console.ask(ship()).await.unwrap().reply, chosen("MEND"));
     let text = paper.text();
     let reasons = [
-        "    Select: \n    the line is none of the answers: [Y] Yes, ship, [N] No\n    Select: ",
-        "    Select: \n    an empty answer is none of the answers: [Y] Yes, ship, [N] No\n    Select: [N] No\n>",
+        "    Select: \n    the line is not one of the answers: [Y] Yes, ship, [N] No\n    Select: ",
+        "    Select: \n    an empty answer is not one of the answers: [Y] Yes, ship, [N] No\n    Select: [N] No\n>",
     ];
     for reason in reasons {
         assert!(text.contains(reason), "{text}");
@@ -128,7 +128,7 @@ async fn a_pipe_that_only_gives_nonsense_is_given_up() {
     assert!(
         error
             .to_string()
-            .contains("the last: the line is none of the answers"),
+            .contains("the last: the line is not one of the answers"),
         "{error}"
     );
 }
@@ -149,7 +149,7 @@ async fn a_closed_input_is_nobody_at_once_and_for_ever() {
         (1, 1),
         "a question that nobody can answer is shown once"
     );
-    // The last line needs no end.
+    // The last line may lack a line ending.
     let (console, _) = piped("Y");
     assert_eq!(console.ask(ship()).await.unwrap().reply, chosen("Y"));
     assert!(console.ask(ship()).await.unwrap_err().is_unavailable());
@@ -174,7 +174,7 @@ async fn an_open_pipe_that_says_nothing_is_waited_for_and_says_so() {
         "{}",
         paper.text()
     );
-    // What comes when nobody asks is taken as well, and the end is the end.
+    // Input between questions is accepted too; end of file is final.
     writer.write_all(b"N\n").unwrap();
     drop(writer);
     assert_eq!(console.ask(ship()).await.unwrap().reply, chosen("N"));
@@ -239,7 +239,7 @@ async fn yes_and_no_texts_and_several_options_are_asked_for_in_their_way() {
     assert_eq!(keys, ["L", "D"]);
     let text = paper.text();
     for part in [
-        "<[?] Delete it?\n    [Y/N]: \n    the line is none of the answers: yes, no\n    [Y/N]: yes\n>",
+        "<[?] Delete it?\n    [Y/N]: \n    the line is not one of the answers: yes, no\n    [Y/N]: yes\n>",
         "<[?] Why?\n    > (a text, which is not shown)\n>",
         "    [L] Lint\n    [D] Docs\n    Select, with commas between: [L] Lint, [D] Docs\n>",
     ] {
@@ -308,7 +308,7 @@ async fn what_is_no_utf_8_and_what_is_too_long_does_no_harm() {
     assert!(
         paper
             .text()
-            .contains("a line of more than 1048576 bytes is no answer")
+            .contains("a line of more than 1048576 bytes is not an answer")
     );
     assert!(paper.text().len() < 2_000, "the long line is not shown");
 }

@@ -1,4 +1,4 @@
-//! A folder whose models are a server on loopback.
+//! A project whose model provider is a server on the loopback interface.
 
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used, clippy::panic)]
 
@@ -10,22 +10,22 @@ use std::process::{Command, Stdio};
 use orchestra_model_server_tests::{Answer, ModelServer, Wire};
 use serde_json::{Value, json};
 #[allow(unused_imports, reason = "not every test file needs all")]
-pub use support::{Done, Place, SLOW, Started, done, gate};
+pub use support::{Done, SLOW, Scratch, Started, done, gate};
 
-/// The key of the provider.
+/// The API key of the provider.
 pub const KEY: &str = "key-of-the-tests-0123456789";
 
-/// A folder with a configuration, and the server that its models are.
+/// A folder with a configuration, and its model server.
 pub struct Project {
-    pub place: Place,
+    pub scratch: Scratch,
     pub server: ModelServer,
 }
 
 impl Project {
-    /// A project that says `more` besides where its models come from.
+    /// Creates a project with `more` in its configuration.
     pub fn new(more: &str) -> Project {
         let project = Project {
-            place: Place::new(),
+            scratch: Scratch::new(),
             server: ModelServer::start(),
         };
         let base = project.server.base(Wire::Anthropic);
@@ -33,16 +33,16 @@ impl Project {
             "providers:\n  anthropic:\n    api_base: {base:?}\n    models: {{smart: claude-sonnet-4-5}}\n    \
              max_tokens: 200\n    timeout: 60s\n{more}"
         );
-        project.place.write("orchestra.yaml", yaml);
+        project.scratch.write("orchestra.yaml", yaml);
         project
     }
 
-    /// The program with the key in its environment.
+    /// Returns a command of the program with the API key in its environment.
     pub fn command(&self, args: &[&str]) -> Command {
-        let mut command = self.place.command(args);
+        let mut command = self.scratch.command(args);
         command.env("ANTHROPIC_API_KEY", KEY);
-        // No prompts of whoever runs the tests.
-        command.env("HOME", self.place.path("home"));
+        // Do not use prompts of the user who runs the tests.
+        command.env("HOME", self.scratch.path("home"));
         command
     }
 
@@ -50,19 +50,19 @@ impl Project {
         done(self.command(args).output().unwrap())
     }
 
-    /// Calls the program with lines of standard input from a pipe.
+    /// Runs the program with piped standard input.
     pub fn call_with(&self, args: &[&str], input: &str) -> Done {
         let mut command = self.command(args);
         let pipes = command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = pipes.stderr(Stdio::piped()).spawn().unwrap();
         let mut pipe = child.stdin.take().unwrap();
-        // A program that reads nothing may be gone already.
+        // The program may have ended without reading its input.
         let _ = std::io::Write::write_all(&mut pipe, input.as_bytes());
         drop(pipe);
         done(child.wait_with_output().unwrap())
     }
 
-    /// The messages of each request, in the order in which they came.
+    /// Returns the messages of each request, in order of arrival.
     pub fn asked(&self) -> Vec<Vec<Value>> {
         let requests = self.server.requests();
         let messages = requests
@@ -72,12 +72,12 @@ impl Project {
     }
 }
 
-/// The text of a message.
+/// Returns the text of a message.
 pub fn text(message: &Value) -> &str {
     message["content"][0]["text"].as_str().unwrap()
 }
 
-/// An answer that ends its stage well.
+/// Returns an answer that reports the success of its stage.
 pub fn reports(notes: &str) -> Answer {
     let report = json!({"status": "success", "notes": notes});
     Answer::call("report_outcome", report.to_string())

@@ -1,4 +1,4 @@
-//! A folder to work in, and the program to call there.
+//! A temporary folder, and running the program in it.
 
 #![allow(
     dead_code,
@@ -15,21 +15,21 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-/// A folder of its own for a test.
-pub struct Place {
+/// A temporary folder for a test.
+pub struct Scratch {
     folder: tempfile::TempDir,
 }
 
-/// What the program did.
+/// The result of a finished program.
 pub struct Done {
     pub code: i32,
     pub stdout: String,
     pub stderr: String,
 }
 
-impl Place {
-    pub fn new() -> Place {
-        Place {
+impl Scratch {
+    pub fn new() -> Scratch {
+        Scratch {
             folder: tempfile::tempdir().expect("a temporary folder"),
         }
     }
@@ -38,7 +38,7 @@ impl Place {
         self.folder.path().join(name)
     }
 
-    pub fn write(&self, name: &str, text: impl AsRef<[u8]>) -> &Place {
+    pub fn write(&self, name: &str, text: impl AsRef<[u8]>) -> &Scratch {
         let path = self.path(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, text).unwrap();
@@ -49,7 +49,7 @@ impl Place {
         std::fs::read_to_string(self.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
     }
 
-    /// A command of the program, in this folder, with a plain environment.
+    /// Returns a command of the program in this folder, with a plain environment.
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_orchestra"));
         command
@@ -60,7 +60,7 @@ impl Place {
         command
     }
 
-    /// Calls the program with lines of standard input from a pipe.
+    /// Runs the program with piped standard input.
     pub fn call_with(&self, args: &[&str], input: &str) -> Done {
         let mut command = self.command(args);
         let pipes = command
@@ -69,19 +69,19 @@ impl Place {
             .stderr(Stdio::piped());
         let mut child = pipes.spawn().expect("the program starts");
         let mut pipe = child.stdin.take().unwrap();
-        // A program that reads nothing may be gone already.
+        // The program may have ended without reading its input.
         let _ = std::io::Write::write_all(&mut pipe, input.as_bytes());
         drop(pipe);
         done(child.wait_with_output().unwrap())
     }
 
-    /// Starts the program with `--json`, and goes on while it runs.
+    /// Starts the program with `--json` without waiting for its end.
     pub fn start(&self, args: &[&str]) -> Started {
-        Started::of(self.command(args)).0
+        Started::from_command(self.command(args)).0
     }
 
-    /// Waits until something is so.
-    pub fn until(&self, what: &str, is: impl Fn(&Place) -> bool) {
+    /// Waits until a condition holds.
+    pub fn until(&self, what: &str, is: impl Fn(&Scratch) -> bool) {
         let begun = Instant::now();
         while !is(self) {
             assert!(
@@ -92,20 +92,20 @@ impl Place {
         }
     }
 
-    /// How many lines a file has; none where it is not there.
+    /// Returns the number of lines of a file; zero if it does not exist.
     pub fn lines(&self, name: &str) -> usize {
         let text = std::fs::read_to_string(self.path(name)).unwrap_or_default();
         text.lines().count()
     }
 
-    /// The ids of the runs, the latest first.
+    /// Returns the ids of the runs, the latest first.
     pub fn runs(&self) -> Vec<String> {
         let listed = self.call(&["status", "--json"]).exits(0).objects();
         let id = |session: &Value| session["run"].as_str().unwrap().to_owned();
         listed.iter().map(id).collect()
     }
 
-    /// What `status` says of the only run.
+    /// Returns the `status` of the only run.
     pub fn status(&self) -> Value {
         let mut listed = self.call(&["status", "--json"]).exits(0).objects();
         assert_eq!(listed.len(), 1, "{listed:?}");
@@ -117,17 +117,17 @@ impl Place {
     }
 }
 
-/// The program while it runs.
+/// A running program.
 pub struct Started {
     child: Option<Child>,
     lines: BufReader<ChildStdout>,
-    /// What it has told.
+    /// The objects that were read so far.
     pub objects: Vec<Value>,
 }
 
 impl Started {
-    /// Starts a command with `--json`; gives its input too, where that is a pipe.
-    pub fn of(mut command: Command) -> (Started, Option<ChildStdin>) {
+    /// Starts a command with `--json`. Also returns its standard input if that is a pipe.
+    pub fn from_command(mut command: Command) -> (Started, Option<ChildStdin>) {
         let piped = command
             .arg("--json")
             .stdout(Stdio::piped())
@@ -143,7 +143,7 @@ impl Started {
         (started, input)
     }
 
-    /// Reads on until an object is as it is wanted.
+    /// Reads objects until one matches.
     #[track_caller]
     pub fn until(&mut self, is: impl Fn(&Value) -> bool) -> Value {
         loop {
@@ -158,13 +158,13 @@ impl Started {
         }
     }
 
-    /// Reads on until a stage begins.
+    /// Reads objects until a stage starts.
     #[track_caller]
     pub fn until_stage(&mut self, node: &str) -> Value {
         self.until(|object| object["event"] == "StageStarted" && object["node"] == node)
     }
 
-    /// What it tells, for who reads by himself.
+    /// Returns the output for callers that read it directly.
     pub fn reader(&mut self) -> &mut BufReader<ChildStdout> {
         &mut self.lines
     }
@@ -180,7 +180,7 @@ impl Started {
         assert!(sent.unwrap().success());
     }
 
-    /// Waits for its end; standard output is all that it has told.
+    /// Waits for the end of the program. The returned standard output contains everything since the start.
     pub fn end(mut self) -> Done {
         let mut rest = String::new();
         std::io::Read::read_to_string(&mut self.lines, &mut rest).unwrap();
@@ -199,7 +199,7 @@ impl Started {
 impl Drop for Started {
     fn drop(&mut self) {
         if let Some(mut child) = self.child.take() {
-            // A test that failed leaves nothing behind.
+            // Clean up after a failed test.
             let _ = child.kill();
             let _ = child.wait();
         }
@@ -215,7 +215,7 @@ pub fn done(output: Output) -> Done {
 }
 
 impl Done {
-    /// The lines of standard output as JSON.
+    /// Returns the lines of standard output as JSON.
     pub fn objects(&self) -> Vec<Value> {
         self.stdout
             .lines()
@@ -223,19 +223,19 @@ impl Done {
             .collect()
     }
 
-    /// The last line of standard error.
+    /// Returns the last line of standard error.
     pub fn last_line(&self) -> &str {
         self.stderr.trim_end().lines().next_back().unwrap_or_default()
     }
 
-    /// The result object, which comes last.
+    /// Returns the result object, which comes last.
     pub fn result(&self) -> Value {
         let result = self.objects().pop().unwrap();
         assert_eq!(result["schema"], "orchestra.result/1", "{result}");
         result
     }
 
-    /// The values of a field of the objects that are events of a name.
+    /// Returns the values of a field in all events with a name.
     pub fn told(&self, event: &str, field: &str) -> Vec<Value> {
         let objects = self.objects();
         let of = objects.iter().filter(|object| object["event"] == event);
@@ -253,7 +253,8 @@ impl Done {
     }
 }
 
-/// A gate with a way out and a way back, behind a tool that counts its runs; `attributes` are the gate's.
+/// A gate with an edge to the exit and an edge back, after a tool that counts its runs. `attributes` are the attributes
+/// of the gate.
 pub fn gate(attributes: &str) -> String {
     format!(
         r#"digraph gate {{
@@ -271,7 +272,7 @@ pub fn gate(attributes: &str) -> String {
     )
 }
 
-/// A stage that is done once, one that waits for the file `go` and counts how often it began, and an end.
+/// A stage that runs once, a stage that waits for the file `go` and counts its starts, and an exit.
 pub const SLOW: &str = r#"digraph slow {
     start -> once -> wait -> exit
     once [shape=parallelogram, tool_command="echo once >> once"]
@@ -279,7 +280,7 @@ pub const SLOW: &str = r#"digraph slow {
 }
 "#;
 
-/// Whether a process is there.
+/// Returns whether a process exists.
 pub fn lives(pid: &str) -> bool {
     let asked = Command::new("kill")
         .args(["-0", pid])
@@ -288,7 +289,7 @@ pub fn lives(pid: &str) -> bool {
     asked.unwrap().success()
 }
 
-/// Tools in a line; the last one fails where `broken`.
+/// Tools in sequence. The last one fails if `broken` is set.
 pub fn tools(broken: bool) -> String {
     let command = if broken {
         "echo on the wall >&2; exit 3"

@@ -1,15 +1,17 @@
-//! A run of the machine by hand: stages end, timers ring and people answer when a test says so, by the names of effects.
+//! A driver for tests that controls the machine by hand: a test ends stages, fires timers and answers questions by the
+//! names of their effects.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used, clippy::panic)]
 
 use std::time::Duration;
 
 use orchestra_core::{
-    Answer, Context, Effect, EffectId, Event, Line, Machine, Observation, Outcome, RunFailure, SharedPipeline,
+    Answer, Context, Effect, EffectId, Event, ExecutionPath, Machine, Observation, Outcome, RunFailure,
+    SharedPipeline,
 };
 use orchestra_graph::{LoadOptions, Source, load};
 use serde_json::Value;
 
-/// The pipeline of some statements.
+/// Loads a pipeline from statements.
 pub fn pipeline(statements: &str) -> SharedPipeline {
     let text = format!("digraph {{ {statements} }}");
     let loaded = load(Source::new("a.dot", &text), &LoadOptions::default());
@@ -18,7 +20,7 @@ pub fn pipeline(statements: &str) -> SharedPipeline {
     pipeline.into()
 }
 
-/// A run.
+/// A run under the control of a test.
 pub struct Run {
     pub machine: Machine,
     /// All effects so far.
@@ -26,17 +28,17 @@ pub struct Run {
 }
 
 impl Run {
-    /// Begins a run of some statements.
-    pub fn of(statements: &str) -> Run {
+    /// Starts a run of some statements.
+    pub fn from_statements(statements: &str) -> Run {
         let mut effects = Vec::new();
         let machine = Machine::start(pipeline(statements), Context::new(), 7, &mut effects);
         Run { machine, effects }
     }
 
-    /// Runs some statements to the end: every stage gives the outcome that the function makes of its id, visit and
-    /// attempt, every back-off is over at once, and no question is answered.
+    /// Runs some statements to the end. The function provides the outcome of every stage from its id, visit and
+    /// attempt; every back-off ends at once, and no question is answered.
     pub fn to_end(statements: &str, give: impl Fn(&str, u32, u32) -> Outcome) -> Run {
-        let mut run = Run::of(statements);
+        let mut run = Run::from_statements(statements);
         while let Some(id) = run.machine.pending().first().cloned() {
             let node = run.machine.pipeline().stage(id.node).id().to_owned();
             let rings =
@@ -53,20 +55,20 @@ impl Run {
         run
     }
 
-    /// Tells an event; gives how many effects came of it.
+    /// Applies an event and returns the number of effects that it produced.
     pub fn on(&mut self, event: Event) -> usize {
         let before = self.effects.len();
         self.machine.on(event, &mut self.effects);
         self.effects.len() - before
     }
 
-    /// The names of what is waited for.
+    /// Returns the names of all pending effects.
     pub fn pending(&self) -> Vec<String> {
         let pending = self.machine.pending().into_iter();
         pending.map(|id| id.name(self.machine.pipeline())).collect()
     }
 
-    /// What is waited for under a name.
+    /// Returns the pending effect with this name.
     pub fn id(&self, name: &str) -> EffectId {
         let pending = self.machine.pending();
         let mut named = pending.into_iter();
@@ -74,61 +76,61 @@ impl Run {
         id.unwrap_or_else(|| panic!("`{name}` is not waited for, but {:?}", self.pending()))
     }
 
-    /// A stage ends.
+    /// Ends a stage.
     pub fn ends(&mut self, name: &str, outcome: Outcome) -> &mut Run {
         let id = self.id(name);
         assert!(self.on(Event::NodeFinished { id, outcome }) > 0, "{name}");
         self
     }
 
-    /// A stage ends well.
+    /// Ends a stage with a success.
     pub fn succeeds(&mut self, name: &str) -> &mut Run {
         self.ends(name, Outcome::success())
     }
 
-    /// A stage fails.
+    /// Ends a stage with a failure.
     pub fn fails(&mut self, name: &str) -> &mut Run {
         self.ends(name, Outcome::fail("broken"))
     }
 
-    /// A timer rings.
+    /// Fires a timer.
     pub fn rings(&mut self, name: &str) -> &mut Run {
         let id = self.id(name);
         assert!(self.on(Event::TimerFired { id }) > 0, "{name}");
         self
     }
 
-    /// A person answers; says whether the answer was taken.
+    /// Answers a question. Returns `true` if the answer was accepted.
     pub fn answers(&mut self, name: &str, answer: Answer) -> bool {
         let id = self.id(name);
         self.on(Event::Answered { id, answer }) > 0
     }
 
-    /// The nodes that ended, in order.
+    /// Returns the nodes that ended, in order.
     pub fn path(&self) -> String {
-        let path = &self.line().path;
+        let path = &self.main().completed;
         let ids = path.iter().map(|node| self.machine.pipeline().stage(*node).id());
         ids.collect::<Vec<_>>().join(" ")
     }
 
-    /// The main line.
-    pub fn line(&self) -> &Line {
+    /// Returns the main path.
+    pub fn main(&self) -> &ExecutionPath {
         &self.machine.state().main
     }
 
-    /// A value of the context, as JSON; `null` where there is none.
+    /// Returns a value of the context as JSON; `null` if there is none.
     pub fn value(&self, key: &str) -> Value {
-        self.line().context.get(key).cloned().unwrap_or_default()
+        self.main().context.get(key).cloned().unwrap_or_default()
     }
 
-    /// The latest outcome word of a node; empty where it has none.
+    /// Returns the name of a node's latest status; empty if there is none.
     pub fn word(&self, node: &str) -> String {
         let at = self.machine.pipeline().find(node).unwrap();
-        let outcome = self.line().outcomes.get(at);
+        let outcome = self.main().outcomes.get(at);
         outcome.map_or(String::new(), |outcome| outcome.status.word().to_owned())
     }
 
-    /// How the run ended.
+    /// Returns the failure with which the run ended; `None` for a success.
     pub fn end(&self) -> Option<RunFailure> {
         match self.effects.last() {
             Some(Effect::Finish { failure }) => failure.clone(),
@@ -136,17 +138,17 @@ impl Run {
         }
     }
 
-    /// The code of the failure, or `success`.
+    /// Returns the code of the failure, or `success`.
     pub fn code(&self) -> &'static str {
         self.end().map_or("success", |failure| failure.code())
     }
 
-    /// The failure in words; empty for a success.
+    /// Returns the message of the failure; empty for a success.
     pub fn failure(&self) -> String {
         self.end().map_or(String::new(), |failure| failure.to_string())
     }
 
-    /// What observers were told, each in a word or two: `starts a#1/1`, `a ends as fail`, `cancels a#1/1`.
+    /// Returns the observations as short texts: `starts a#1/1`, `a ends as fail`, `cancels a#1/1`.
     pub fn told(&self) -> Vec<String> {
         let pipeline = self.machine.pipeline();
         let told = self.effects.iter().filter_map(|effect| match effect {
@@ -183,12 +185,12 @@ impl Run {
         told.collect()
     }
 
-    /// Whether observers were told.
+    /// Returns `true` if this observation was emitted.
     pub fn was_told(&self, told: &str) -> bool {
         self.told().iter().any(|one| one == told)
     }
 
-    /// The delays between attempts.
+    /// Returns the delays between attempts.
     pub fn delays(&self) -> Vec<Duration> {
         let told = self.effects.iter().filter_map(|effect| match effect {
             Effect::Observe(Observation::StageRetrying { delay, .. }) => Some(*delay),
@@ -198,7 +200,7 @@ impl Run {
     }
 }
 
-/// The name of what an effect begins.
+/// Returns the id of the effect if it starts something.
 fn of(effect: &Effect) -> Option<&EffectId> {
     match effect {
         Effect::RunNode { id, .. } | Effect::StartTimer { id, .. } | Effect::AskHuman { id, .. } => Some(id),

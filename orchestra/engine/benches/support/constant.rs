@@ -1,4 +1,4 @@
-//! A pipeline in constant data, as `pipeline!` makes it.
+//! A pipeline in constant data, like one that `pipeline!` generates.
 
 use std::borrow::Cow;
 
@@ -48,7 +48,7 @@ const fn edge(from: u32, to: u32) -> EdgeRow {
     }
 }
 
-/// `start -> work -> exit`; the work is of kind `leave`.
+/// `start -> work -> exit`. The stage `work` has the kind `leave`.
 pub(crate) static TINY: Pipeline = Pipeline {
     name: Cow::Borrowed("tiny"),
     file: Cow::Borrowed("tiny.dot"),

@@ -1,4 +1,4 @@
-//! What the benches share: pipelines, a stage that does nothing, and how a figure is printed.
+//! Shared parts of the benchmarks: pipelines, handlers that do nothing, and the output format.
 #![allow(dead_code, clippy::expect_used, clippy::print_stdout)]
 
 pub(crate) mod constant;
@@ -12,7 +12,7 @@ use orchestra_engine::{
 };
 use orchestra_graph::{LoadOptions, Pipeline, Source, load};
 
-/// Stages that set one small value: `noop` always the same, `each` one of its own, `turn` a counter.
+/// Handlers that set one small value: `noop` always the same, `each` a value per node, `turn` a counter.
 pub(crate) struct Noops;
 
 const SPECS: &[KindSpec] = &[
@@ -67,7 +67,7 @@ impl Handler for Turn {
     }
 }
 
-/// How long a stage of kind `nap` sleeps.
+/// The duration of a stage of kind `nap`.
 pub(crate) const NAP: Duration = Duration::from_millis(10);
 
 struct Nap;
@@ -91,13 +91,13 @@ impl Handler for Wait {
     }
 }
 
-/// A pipeline that lives as long as the program, as a compiled one does.
+/// Returns a pipeline that lives as long as the program, like a compiled one.
 pub(crate) fn lasting(text: String) -> &'static Pipeline {
     let loaded = load(Source::new("bench.dot", text), &LoadOptions::default());
     Box::leak(Box::new(loaded.pipeline().expect("the pipeline is sound")))
 }
 
-/// A chain of stages of a kind.
+/// Returns a chain of stages of one kind.
 pub(crate) fn chain(stages: usize, kind: &str) -> &'static Pipeline {
     let mut text = format!("digraph chain {{\n    graph [goal=\"Go\"]\n    node [type={kind}]\n");
     text.push_str(
@@ -110,7 +110,7 @@ pub(crate) fn chain(stages: usize, kind: &str) -> &'static Pipeline {
     lasting(text)
 }
 
-/// A loop over three stages that is left by a condition.
+/// Returns a loop over three stages with a conditional exit.
 pub(crate) fn circle(turns: u32) -> &'static Pipeline {
     lasting(format!(
         "digraph circle {{
@@ -125,7 +125,7 @@ pub(crate) fn circle(turns: u32) -> &'static Pipeline {
     ))
 }
 
-/// A fan-out to branches of one stage each, all at once, and their join.
+/// Returns a fan-out to concurrent branches of one stage each, and their join.
 pub(crate) fn fan(branches: usize, kind: &str) -> &'static Pipeline {
     let mut text = format!(
         "digraph fan {{\n    start -> fan\n    fan [shape=component, max_parallel={branches}]\n    node [type={kind}]\n"
@@ -161,7 +161,7 @@ pub(crate) fn single() -> tokio::runtime::Runtime {
         .expect("a runtime")
 }
 
-/// The median of some rounds, in microseconds for each of `parts`.
+/// Returns the median time of the rounds, divided by `parts`, in microseconds.
 pub(crate) fn median(rounds: usize, parts: usize, mut round: impl FnMut()) -> f64 {
     round();
     let mut times: Vec<f64> = (0..rounds)
@@ -184,7 +184,7 @@ pub(crate) fn print(name: &str, unit: &str, ours: f64, limit: f64, target: f64) 
     println!("{line}");
 }
 
-/// The middle of some figures.
+/// Returns the median of some figures.
 pub(crate) fn middle(figures: &mut [f64]) -> f64 {
     figures.sort_by(f64::total_cmp);
     figures[figures.len() / 2]

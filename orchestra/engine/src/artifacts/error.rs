@@ -1,11 +1,11 @@
-//! Why an artifact cannot be stored or retrieved.
+//! The error of the artifact store.
 
 use std::io;
 use std::path::PathBuf;
 
 use crate::store::StoreError;
 
-/// An artifact that cannot be stored or retrieved (Attractor 5.5).
+/// The error returned when an artifact cannot be stored or retrieved (Attractor 5.5).
 ///
 /// ```
 /// use orchestra_engine::{ArtifactError, ArtifactStore};
@@ -22,60 +22,60 @@ pub enum ArtifactError {
     /// No artifact has this id.
     #[error("no artifact `{}` is stored{}", .id.escape_debug(), suggestion(.near.as_deref()))]
     NotFound {
-        /// What was asked for.
+        /// The requested id.
         id: String,
-        /// The nearest id that is there.
+        /// The most similar stored id.
         near: Option<String>,
     },
-    /// A text that can be the id of no artifact.
+    /// A text is not a valid artifact id.
     #[error(
         "`{}` cannot be the id of an artifact: 1 to {limit} bytes are allowed, no control characters, no white space \
          at either end, and no `.` or `..` between slashes",
         .id.escape_debug()
     )]
     BadId {
-        /// The text; a long one is cut.
+        /// The text, cut if it is too long.
         id: String,
-        /// The most bytes that an id may have.
+        /// Maximum length of an id in bytes.
         limit: usize,
     },
-    /// A name that is too long.
+    /// A name is too long.
     #[error("the name of artifact `{}` has {length} bytes, and {limit} are allowed", .id.escape_debug())]
     LongName {
-        /// The artifact.
+        /// The id of the artifact.
         id: String,
-        /// How many bytes the name has.
+        /// The length of the name in bytes.
         length: usize,
-        /// The most bytes that a name may have.
+        /// Maximum length of a name in bytes.
         limit: usize,
     },
-    /// Data that could not be read again.
+    /// The data is nested too deeply to be parsed again.
     #[error("the data of artifact `{}` is nested deeper than {limit} levels; store it as text", .id.escape_debug())]
     TooDeep {
-        /// The artifact.
+        /// The id of the artifact.
         id: String,
-        /// The most levels that data may have.
+        /// Maximum nesting depth of the data.
         limit: usize,
     },
-    /// The file of an artifact is not what was stored.
+    /// The file of an artifact differs from what was stored.
     #[error(
         "artifact `{}` is damaged: `{}` {found}; store it again, or go back to an earlier checkpoint",
         .id.escape_debug(), .path.display()
     )]
     Damaged {
-        /// The artifact.
+        /// The id of the artifact.
         id: String,
         /// The file.
         path: PathBuf,
-        /// What is wrong with it, such as "is gone".
+        /// The problem with the file, such as "is gone".
         found: String,
     },
-    /// The system refuses, the index of the artifacts is damaged, or another process owns the run now.
+    /// An I/O error, a damaged artifact index, or the loss of the run to another process.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// What ends a run whose artifacts cannot be trusted.
+/// The error that ends a run whose artifacts cannot be trusted.
 impl From<ArtifactError> for StoreError {
     fn from(error: ArtifactError) -> StoreError {
         match error {
@@ -86,7 +86,7 @@ impl From<ArtifactError> for StoreError {
 }
 
 impl ArtifactError {
-    /// The error as one word, for machines.
+    /// Returns the machine-readable error code.
     pub fn code(&self) -> &'static str {
         match self {
             ArtifactError::NotFound { .. } => "artifact_not_found",

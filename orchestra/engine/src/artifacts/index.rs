@@ -1,7 +1,7 @@
-//! The index of a run's artifacts: what names the files, and what keeps small artifacts.
+//! The index of the artifacts of a run. It names the content files and holds small artifacts inline.
 //!
-//! `artifacts/index.jsonl` has the form of the run's journal: a file of checked lines that only grows. Changes of an
-//! attempt that is repeated are void, so that it finds the artifacts as it found them first.
+//! `artifacts/index.jsonl` has the format of the journal of the run: a file of checksummed lines that only grows. The
+//! changes of an attempt that is repeated are undone, so that the new attempt finds the artifacts as the first one did.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,25 +19,25 @@ use crate::store::{
 };
 
 const SCHEMA: &str = "orchestra.artifacts/1";
-/// What follows a record in its line.
+/// The length of the end of a line, which follows the record.
 const END: u64 = b"}\n".len() as u64;
-/// How much is read at once.
+/// The number of bytes that are read at once.
 const CHUNK: u64 = 1 << 20;
 
-/// Where the data of an artifact is.
+/// The location of the data of an artifact.
 #[derive(Clone)]
-pub(super) enum Place {
+pub(super) enum DataLocation {
     Memory(Arc<[u8]>),
-    /// In the index, behind this byte.
+    /// In the index, at this byte offset.
     Index(u64),
-    /// In a file that its digest names.
+    /// In a file named after its digest.
     File,
 }
 
 #[derive(Clone)]
 pub(super) struct Entry {
     pub(super) info: ArtifactInfo,
-    pub(super) place: Place,
+    pub(super) location: DataLocation,
 }
 
 pub(super) type Live = BTreeMap<String, Entry>;
@@ -49,13 +49,13 @@ enum Op {
     Store,
     Remove,
     Clear,
-    /// The attempt is repeated: what it did before is void.
+    /// The attempt is repeated: its earlier changes are undone.
     Repeat,
-    /// What was done behind a position is void.
+    /// All changes after a position are undone.
     Rewind,
 }
 
-/// A change. Inline data stands behind the fields, which is how it is found without reading it.
+/// A record of the index. Inline data comes after all other fields, so that its offset is known without parsing it.
 #[derive(Debug, Serialize, Deserialize)]
 struct Record {
     op: Op,
@@ -75,7 +75,7 @@ struct Record {
     digest: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     to: Option<u64>,
-    /// Whether there is inline data; `null` is some too.
+    /// `true` if the record has inline data, even if the data is `null`.
     #[serde(default, rename = "data", skip_serializing, deserialize_with = "is_there")]
     has_data: bool,
 }
@@ -100,7 +100,7 @@ impl Record {
         }
     }
 
-    fn of(info: &ArtifactInfo, by: Option<&str>) -> Record {
+    fn from_info(info: &ArtifactInfo, by: Option<&str>) -> Record {
         Record {
             id: Some(info.id.clone()),
             name: Some(info.name.clone()),
@@ -111,51 +111,52 @@ impl Record {
         }
     }
 
-    /// The entry of something stored; inline data ends one byte before the record does.
+    /// Returns the entry that a `Store` record describes. Inline data ends one byte before the record.
     fn entry(self, record_end: u64) -> Option<Entry> {
         let size_bytes = self.size_bytes?;
-        let place = match self.has_data {
-            true => Place::Index(record_end.checked_sub(1)?.checked_sub(size_bytes)?),
-            false => Place::File,
+        let location = if self.has_data {
+            DataLocation::Index(record_end.checked_sub(1)?.checked_sub(size_bytes)?)
+        } else {
+            DataLocation::File
         };
         let info = ArtifactInfo {
             id: self.id?,
             name: self.name?,
             size_bytes,
             stored_at: self.stored_at?,
-            is_file_backed: matches!(place, Place::File),
+            is_file_backed: matches!(location, DataLocation::File),
             digest: self.digest.filter(|digest| is_digest(digest))?,
         };
-        Some(Entry { info, place })
+        Some(Entry { info, location })
     }
 }
 
-/// Whether a text can name a file of contents.
+/// Returns whether a text is a digest and therefore safe as a file name.
 fn is_digest(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// The index of a run folder, as it is written.
+/// The writer of the index of a run folder.
 pub(super) struct Index {
     files: Arc<dyn FileSystem>,
     folder: PathBuf,
     path: PathBuf,
     level: Durability,
     guard: Guard,
-    /// The file, once something was written.
+    /// The open file. `None` until the first write.
     journal: Option<Journal>,
-    /// Whether the folder is there, and its name and those in it survive what they should.
+    /// `true` once the folder exists and its name is durable.
     is_placed: bool,
     exists: bool,
-    /// Behind the last change that counts.
+    /// The position after the last valid change.
     end: Position,
-    /// Whether something may stand behind it that does not count.
+    /// `true` if the file may have invalid bytes after `end`.
     is_doubtful: bool,
     is_closed: bool,
 }
 
 impl Index {
-    /// Reads an index; nothing is written before the first change.
+    /// Reads an index. Writes nothing until the first change.
     pub(super) fn open(
         files: Arc<dyn FileSystem>,
         folder: PathBuf,
@@ -169,7 +170,7 @@ impl Index {
             files,
             path: path(&folder),
             folder,
-            // Without a journal a run still goes on from a pause, and then its artifacts are there.
+            // A run without a journal can still resume after a pause, and needs its artifacts then.
             level: match level {
                 Durability::None => Durability::Process,
                 level => level,
@@ -187,7 +188,7 @@ impl Index {
         Ok((index, live(changes)))
     }
 
-    /// How many changes there were, with that which begins the index.
+    /// Returns the number of records, including the `Begin` record.
     pub(super) fn len(&self) -> u64 {
         self.end.records
     }
@@ -197,12 +198,12 @@ impl Index {
         info: &ArtifactInfo,
         inline: Option<&[u8]>,
         by: Option<&str>,
-    ) -> Result<Place, ArtifactError> {
-        self.append(&Record::of(info, by), inline)?;
+    ) -> Result<DataLocation, ArtifactError> {
+        self.append(&Record::from_info(info, by), inline)?;
         Ok(match inline {
-            // Behind the data the record ends, and then the line.
-            Some(data) => Place::Index(self.end.offset - END - 1 - data.len() as u64),
-            None => Place::File,
+            // Count back from the end of the line: the line end, the closing brace of the record, the data.
+            Some(data) => DataLocation::Index(self.end.offset - END - 1 - data.len() as u64),
+            None => DataLocation::File,
         })
     }
 
@@ -218,7 +219,7 @@ impl Index {
         self.append(&Record::new(Op::Clear, by), None)
     }
 
-    /// Makes void what an attempt did; gives what is left, if it did anything.
+    /// Undoes the changes of an attempt. Returns the remaining entries, or `None` if the attempt changed nothing.
     pub(super) fn repeated(&mut self, by: &str) -> Result<Option<Live>, ArtifactError> {
         let (changes, _) = self.read()?;
         if !changes.iter().any(|change| change.by.as_deref() == Some(by)) {
@@ -228,7 +229,7 @@ impl Index {
         Ok(Some(live(self.read()?.0)))
     }
 
-    /// Makes void what was done behind a position.
+    /// Undoes all changes after a position.
     pub(super) fn rewound(&mut self, to: u64) -> Result<Live, ArtifactError> {
         if to < self.len() {
             let record = Record {
@@ -240,8 +241,8 @@ impl Index {
         Ok(live(self.read()?.0))
     }
 
-    /// Makes sure that the run is this process's, and that the folder is there.
-    pub(super) fn place(&mut self) -> Result<(), ArtifactError> {
+    /// Checks that this process still owns the run, and creates the folder if it is missing.
+    pub(super) fn location(&mut self) -> Result<(), ArtifactError> {
         if self.is_closed {
             let ended = io::Error::new(ErrorKind::BrokenPipe, "the run has ended");
             return Err(StoreError::io("write", &self.path, ended).into());
@@ -265,7 +266,8 @@ impl Index {
         Ok(())
     }
 
-    /// Writes a content to its file, unless it is there as it should be. [`place`](Index::place) comes first.
+    /// Writes a content to its file unless the file already holds it. Requires an earlier call of
+    /// [`place`](Index::place).
     pub(super) fn write_content(&self, digest: &str, bytes: &[u8]) -> Result<(), StoreError> {
         let (files, path) = (&*self.files, content_path(&self.folder, digest));
         let present = read_part(files, &path, 0, bytes.len() as u64 + 1);
@@ -289,11 +291,11 @@ impl Index {
                 return Err(StoreError::io("write", &path, error));
             }
         }
-        // One that is there may have been written just before a crash, so its name may not be durable yet.
+        // An existing file may have been written just before a crash, so its name may not be durable yet.
         self.sync_folder(&self.folder)
     }
 
-    /// Ends writing: the space that is reserved is cut off.
+    /// Ends writing and cuts off the preallocated space.
     pub(super) fn close(&mut self) -> Result<(), StoreError> {
         self.is_closed = true;
         match self.journal.take() {
@@ -310,7 +312,7 @@ impl Index {
         synced.map_err(|error| StoreError::io("sync", folder, error))
     }
 
-    /// The changes that stand, and where the last sound line ends.
+    /// Returns the changes that are in effect and the position after the last valid line.
     fn read(&mut self) -> Result<(Vec<Change>, Position), ArtifactError> {
         let mut changes = Vec::new();
         let mut end = Position::default();
@@ -344,7 +346,7 @@ impl Index {
                 }
                 return Ok((changes, scan.end));
             }
-            // A line may be longer than what is read at once.
+            // A line may be longer than one chunk.
             chunk = if scan.end == end { chunk * 4 } else { CHUNK };
             end = scan.end;
         }
@@ -361,7 +363,7 @@ impl Index {
     }
 
     fn append(&mut self, record: &Record, inline: Option<&[u8]>) -> Result<(), ArtifactError> {
-        self.place()?;
+        self.location()?;
         if self.len() == 0 {
             let begin = Record {
                 schema: Some(SCHEMA.to_owned()),
@@ -387,7 +389,7 @@ impl Index {
             Some(journal) => journal,
             None => self.open_journal()?,
         };
-        // Whoever takes a run over puts another file in its place (rule D5).
+        // A process that takes over the run replaces the file (rule D5).
         if let Err(changed) = journal.check_unchanged() {
             (self.guard)()?;
             return Err(changed.into());
@@ -401,14 +403,15 @@ impl Index {
             }
             Err(error) => {
                 self.is_doubtful = true;
-                // Nobody is to find what the caller is told is not there; where this fails too, the next change does it.
+                // The caller gets an error, so no reader may find the change. If this cut fails too, the next change
+                // retries it.
                 let _ = self.cut();
                 Err(error.into())
             }
         }
     }
 
-    /// Opens the file for writing behind the last change that counts.
+    /// Opens the file for writing after the last valid change.
     fn open_journal(&mut self) -> Result<Journal, ArtifactError> {
         let files = self.files.clone();
         let journal = if self.exists {
@@ -422,7 +425,7 @@ impl Index {
                 |_| Ok(()),
             )?;
             if behind.len() > 0 {
-                // Somebody else wrote to it.
+                // Another process wrote to the file.
                 (self.guard)()?;
                 let (expected, found) = (self.end.offset, behind.end.offset);
                 return Err(StoreError::Tampered {
@@ -442,7 +445,7 @@ impl Index {
         Ok(journal)
     }
 
-    /// Cuts off what may stand behind the last change that counts.
+    /// Cuts off invalid bytes after the last valid change.
     fn cut(&mut self) -> Result<(), StoreError> {
         if self.is_doubtful {
             let cut = |file| self.files.set_length(&file, self.end.offset);
@@ -454,7 +457,7 @@ impl Index {
     }
 }
 
-/// A change that stands, with its place in the index.
+/// A change that is in effect, and its number in the index.
 struct Change {
     number: u64,
     by: Option<String>,
@@ -467,7 +470,7 @@ enum What {
     Clear,
 }
 
-/// Puts the change of a record behind others, or takes away those that it makes void.
+/// Appends the change of a record to the list, or removes the changes that the record undoes.
 fn apply(changes: &mut Vec<Change>, record: &[u8], number: u64, record_end: u64) -> Result<(), &'static str> {
     let record: Record =
         serde_json::from_slice(record).map_err(|_| "a change of a kind that this version knows")?;
@@ -494,7 +497,7 @@ fn apply(changes: &mut Vec<Change>, record: &[u8], number: u64, record_end: u64)
     Ok(())
 }
 
-/// What is stored after some changes.
+/// Returns the entries that result from a list of changes.
 fn live(changes: Vec<Change>) -> Live {
     let mut live = Live::new();
     for change in changes {
@@ -518,17 +521,17 @@ fn not_plain(path: &Path, expected: &'static str) -> ArtifactError {
     })
 }
 
-/// Where the index of a run is.
+/// Returns the path of the index.
 pub(super) fn path(folder: &Path) -> PathBuf {
     folder.join(ARTIFACT_INDEX)
 }
 
-/// Where a content is.
+/// Returns the path of a content file.
 pub(super) fn content_path(folder: &Path, digest: &str) -> PathBuf {
     folder.join(format!("{digest}.json"))
 }
 
-/// Reads a part of a file; what it is worth its digest says.
+/// Reads a part of a file. The caller verifies it by its digest.
 pub(super) fn read_part(files: &dyn FileSystem, path: &Path, at: u64, size: u64) -> io::Result<Vec<u8>> {
     files.open(path, Access::Read)?.read_from(at, size)
 }

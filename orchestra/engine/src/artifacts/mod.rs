@@ -1,4 +1,4 @@
-//! Named data that is too large for the context (Attractor 5.5, rules D1 and D2).
+//! The artifact store: named data of a run that is too large for its context (Attractor 5.5, rules D1 and D2).
 
 mod error;
 mod index;
@@ -22,28 +22,30 @@ pub use error::ArtifactError;
 use crate::clock::{Clock, SystemClock, Timestamp};
 use crate::redact::Redactor;
 use crate::store::{ARTIFACTS, Durability, FileSystem, StoreError, system};
-use index::{Entry, Index, Live, Place};
+use index::{DataLocation, Entry, Index, Live};
 
 const MAX_ID: usize = 200;
 const MAX_NAME: usize = 1_000;
-/// What is read from JSON may be nested 128 levels, of which the index takes some.
+/// Maximum nesting depth of stored data. The JSON parser accepts 128 levels, and the index needs some of them.
 const MAX_DEPTH: usize = 100;
-/// What stands in the index at most, whatever the threshold is.
+/// Maximum size of inline data in the index in bytes, whatever the threshold is.
 const MAX_INLINE: u64 = 16 << 20;
 
-/// Named data of a run that is too large for its context (Attractor 5.5); cheap to clone, and shared by all stages.
+/// The artifacts of a run: named data that is too large for its context (Attractor 5.5). A store is cheap to clone and
+/// shared by all stages.
 ///
-/// Data that takes more than the [threshold](ArtifactStore::THRESHOLD) as JSON lies in a file `artifacts/DIGEST.json` of
-/// the run folder, once for each content; smaller data lies in `artifacts/index.jsonl`, which also says what is stored
-/// under which id. What a stage has stored is there when the run goes on after a crash (rule D1). Where a stage was cut
-/// short by the crash and is run again, what it had done to the artifacts is void, so that it finds them as it did
-/// before. Without a run folder everything is kept in memory.
+/// Data whose JSON text is longer than the [threshold](ArtifactStore::THRESHOLD) is stored in the file
+/// `artifacts/DIGEST.json` of the run folder, once per content. Smaller data is stored inline in
+/// `artifacts/index.jsonl`, which also maps ids to contents. Everything that a stage stored is available when the run
+/// resumes after a crash (rule D1). If the crash interrupted the stage and the stage runs again, the changes of the
+/// interrupted attempt are undone, so that the new attempt finds the artifacts as the first one did. Without a run
+/// folder everything is stored in memory.
 ///
-/// Contents are never overwritten, because an earlier checkpoint may name them (rule D4): an artifact that is stored
-/// again or removed leaves its file behind, and [`retrieve`](ArtifactStore::retrieve) gives the data or an error, never
-/// other data. Ids are no file names, so no id leads out of the folder and no two ids collide.
+/// Contents are never overwritten, because an earlier checkpoint may refer to them (rule D4). The file of an artifact
+/// that is replaced or removed stays. [`retrieve`](ArtifactStore::retrieve) returns the stored data or an error, never
+/// other data. File names are not derived from ids, so no id leads out of the folder and no two ids collide.
 ///
-/// A handler gets it by [`StageContext::artifacts`](crate::StageContext::artifacts):
+/// A handler gets the store from [`StageContext::artifacts`](crate::StageContext::artifacts):
 ///
 /// ```
 /// use orchestra_engine::{ArtifactError, Outcome, StageContext};
@@ -63,11 +65,11 @@ const MAX_INLINE: u64 = 16 << 20;
 #[derive(Clone)]
 pub struct ArtifactStore {
     shared: Arc<Shared>,
-    /// The attempt that changes something.
+    /// The key of the attempt on whose behalf this store makes changes.
     by: Option<Arc<str>>,
 }
 
-/// What is stored under an id (Attractor 5.5).
+/// An artifact without its data (Attractor 5.5).
 ///
 /// ```
 /// let artifacts = orchestra_engine::ArtifactStore::in_memory();
@@ -80,54 +82,54 @@ pub struct ArtifactStore {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ArtifactInfo {
-    /// What names it in its run.
+    /// The id, which is unique in the run.
     pub id: String,
-    /// What a person reads.
+    /// The human-readable name.
     pub name: String,
-    /// How long its JSON text is.
+    /// The length of the JSON text in bytes.
     pub size_bytes: u64,
-    /// When this content was first stored under this id and name.
+    /// The time at which this content was first stored under this id and name.
     pub stored_at: Timestamp,
-    /// Whether it lies in a file of its own.
+    /// `true` if the data is in a file of its own.
     pub is_file_backed: bool,
-    /// The SHA-256 of its JSON text, in hexadecimal digits.
+    /// The SHA-256 digest of the JSON text in hexadecimal digits.
     pub digest: String,
 }
 
 struct Shared {
-    /// `artifacts/` of the run folder; `None` where nothing is kept.
+    /// The folder `artifacts/` of the run folder. `None` if the store is in memory.
     folder: Option<PathBuf>,
     files: Arc<dyn FileSystem>,
     threshold: u64,
     clock: Arc<dyn Clock>,
     redactor: Option<Redactor>,
     live: RwLock<Live>,
-    /// Taken before `live`, and held while something is written.
+    /// The index file. Locked before `live`, and for the duration of a write.
     index: Mutex<Option<Index>>,
-    /// How many changes the index holds, for those who must not wait until something is written.
+    /// The number of changes in the index, for readers that must not wait for a write.
     changes: AtomicU64,
     failure: Mutex<Option<StoreError>>,
     has_failed: AtomicBool,
 }
 
-/// How artifacts are kept.
-pub(crate) struct Keeping {
+/// The options of an artifact store.
+pub(crate) struct ArtifactOptions {
     pub(crate) threshold: u64,
     pub(crate) files: Arc<dyn FileSystem>,
-    /// What the artifacts survive.
+    /// The kind of crash that stored artifacts survive.
     pub(crate) durability: Durability,
-    /// Asked before every change: whether the run still belongs to this process (rule D5).
+    /// Checks before every change that the run still belongs to this process (rule D5).
     pub(crate) guard: Guard,
     pub(crate) clock: Arc<dyn Clock>,
-    /// What takes secrets out of what is stored.
+    /// Removes secrets from everything that is stored.
     pub(crate) redactor: Option<Redactor>,
 }
 
 pub(crate) type Guard = Arc<dyn Fn() -> Result<(), StoreError> + Send + Sync>;
 
-impl Default for Keeping {
-    fn default() -> Keeping {
-        Keeping {
+impl Default for ArtifactOptions {
+    fn default() -> ArtifactOptions {
+        ArtifactOptions {
             threshold: ArtifactStore::THRESHOLD,
             files: system(),
             durability: Durability::Full,
@@ -139,47 +141,52 @@ impl Default for Keeping {
 }
 
 impl ArtifactStore {
-    /// How many bytes of JSON an artifact may have before it gets a file of its own, unless the engine is [told
-    /// otherwise](crate::EngineBuilder::artifact_threshold): 100 kB of 1,024 bytes.
+    /// The default size in bytes above which the JSON text of an artifact gets a file of its own: 100 KiB. The engine
+    /// can [override it](crate::EngineBuilder::artifact_threshold).
     pub const THRESHOLD: u64 = 100 * 1024;
 
-    /// A store that keeps everything in memory.
+    /// Creates a store that holds everything in memory.
     pub fn in_memory() -> ArtifactStore {
-        ArtifactStore::kept_in_memory(Keeping::default())
+        ArtifactStore::kept_in_memory(ArtifactOptions::default())
     }
 
-    /// The artifacts of a run folder. Nothing is written before something is stored.
+    /// Opens the artifacts of a run folder. Writes nothing until the first change.
     ///
     /// # Errors
-    /// The index cannot be read, or is damaged.
+    /// Fails if the index cannot be read or is damaged.
     pub fn open(run_dir: &Path) -> Result<ArtifactStore, ArtifactError> {
-        ArtifactStore::kept_in(run_dir, Keeping::default())
+        ArtifactStore::kept_in(run_dir, ArtifactOptions::default())
     }
 
-    pub(crate) fn kept_in_memory(keeping: Keeping) -> ArtifactStore {
-        ArtifactStore::new(None, keeping, Live::new(), None)
+    pub(crate) fn kept_in_memory(options: ArtifactOptions) -> ArtifactStore {
+        ArtifactStore::new(None, options, Live::new(), None)
     }
 
-    pub(crate) fn kept_in(run_dir: &Path, keeping: Keeping) -> Result<ArtifactStore, ArtifactError> {
+    pub(crate) fn kept_in(run_dir: &Path, options: ArtifactOptions) -> Result<ArtifactStore, ArtifactError> {
         let folder = folder_of(run_dir);
-        let Keeping {
+        let ArtifactOptions {
             files,
             durability,
             guard,
             ..
-        } = &keeping;
+        } = &options;
         let (index, live) = Index::open(files.clone(), folder.clone(), *durability, guard.clone())?;
-        Ok(ArtifactStore::new(Some(folder), keeping, live, Some(index)))
+        Ok(ArtifactStore::new(Some(folder), options, live, Some(index)))
     }
 
-    fn new(folder: Option<PathBuf>, keeping: Keeping, live: Live, index: Option<Index>) -> ArtifactStore {
+    fn new(
+        folder: Option<PathBuf>,
+        options: ArtifactOptions,
+        live: Live,
+        index: Option<Index>,
+    ) -> ArtifactStore {
         ArtifactStore {
             shared: Arc::new(Shared {
                 folder,
-                files: keeping.files,
-                threshold: keeping.threshold,
-                clock: keeping.clock,
-                redactor: keeping.redactor,
+                files: options.files,
+                threshold: options.threshold,
+                clock: options.clock,
+                redactor: options.redactor,
                 live: RwLock::new(live),
                 changes: AtomicU64::new(index.as_ref().map_or(0, Index::len)),
                 index: Mutex::new(index),
@@ -190,7 +197,7 @@ impl ArtifactStore {
         }
     }
 
-    /// The same store, changed by an attempt.
+    /// Returns the same store, with its changes attributed to an attempt.
     pub(crate) fn on_behalf_of(&self, attempt_key: String) -> ArtifactStore {
         ArtifactStore {
             shared: self.shared.clone(),
@@ -198,12 +205,12 @@ impl ArtifactStore {
         }
     }
 
-    /// Stores data under an id, in place of what was stored there. When this returns, the data survives what the run
-    /// survives. Data that is there already under this id and name is not written again.
+    /// Stores data under an id and replaces what was stored there. After this method returns, the data survives every
+    /// crash that the run survives. Data that is already stored under this id and name is not written again.
     ///
     /// # Errors
-    /// The id, the name or the data is none that can be kept, or the run folder cannot be written; what was stored
-    /// before is still there.
+    /// Fails if the id, the name or the data is invalid, or if the run folder cannot be written. The previous artifact
+    /// is then still stored.
     pub fn store(
         &self,
         id: impl Into<String>,
@@ -240,7 +247,7 @@ impl ArtifactStore {
         let mut index = shared.index();
         let has_file = index.is_some() && size_bytes > shared.threshold.min(MAX_INLINE);
         if let Some(index) = index.as_mut().filter(|_| has_file) {
-            index.place()?;
+            index.location()?;
             index.write_content(&digest, &bytes)?;
         }
         let present = shared.entry(&id).map(|entry| entry.info);
@@ -258,38 +265,38 @@ impl ArtifactStore {
             is_file_backed: has_file,
             digest,
         };
-        let place = match &mut *index {
+        let location = match &mut *index {
             Some(index) => index.stored(&info, (!has_file).then_some(&*bytes), self.by.as_deref())?,
-            None => Place::Memory(bytes.into()),
+            None => DataLocation::Memory(bytes.into()),
         };
         let entry = Entry {
             info: info.clone(),
-            place,
+            location,
         };
         shared.change(&index, |live| live.insert(info.id.clone(), entry));
         Ok(info)
     }
 
-    /// The data of an artifact.
+    /// Returns the data of an artifact.
     ///
     /// # Errors
-    /// Nothing is stored under the id, or what lies in the run folder is not what was stored.
+    /// Fails if nothing is stored under the id, or if the content in the run folder differs from what was stored.
     pub fn retrieve(&self, id: &str) -> Result<Value, ArtifactError> {
         let shared = &*self.shared;
-        let Some(Entry { info, place }) = shared.entry(id) else {
+        let Some(Entry { info, location }) = shared.entry(id) else {
             return Err(self.not_found(id));
         };
         let folder = shared.folder.clone().unwrap_or_default();
-        let (path, bytes) = match place {
-            Place::Memory(bytes) => (folder, Ok(bytes.to_vec())),
-            Place::Index(at) => {
+        let (path, bytes) = match location {
+            DataLocation::Memory(bytes) => (folder, Ok(bytes.to_vec())),
+            DataLocation::Index(at) => {
                 let path = index::path(&folder);
                 let read = index::read_part(&*shared.files, &path, at, info.size_bytes);
                 (path, read)
             }
-            Place::File => {
+            DataLocation::File => {
                 let path = index::content_path(&folder, &info.digest);
-                // One byte more than there should be.
+                // Read one byte more than expected, to detect a longer file.
                 let read = index::read_part(&*shared.files, &path, 0, info.size_bytes.saturating_add(1));
                 (path, read)
             }
@@ -312,36 +319,36 @@ impl ArtifactStore {
         serde_json::from_slice(&bytes).map_err(|_| damaged("is not JSON"))
     }
 
-    /// Whether something is stored under an id.
+    /// Returns whether something is stored under an id.
     pub fn has(&self, id: &str) -> bool {
         self.shared.read(|live| live.contains_key(id))
     }
 
-    /// What is known of an artifact, without its data.
+    /// Returns the description of an artifact without its data. Returns `None` if nothing is stored under the id.
     pub fn info(&self, id: &str) -> Option<ArtifactInfo> {
         self.shared.entry(id).map(|entry| entry.info)
     }
 
-    /// What is stored, in the order of the ids.
+    /// Returns all stored artifacts, ordered by id.
     pub fn list(&self) -> Vec<ArtifactInfo> {
         let infos = |live: &Live| live.values().map(|entry| entry.info.clone()).collect();
         self.shared.read(infos)
     }
 
-    /// How many artifacts are stored.
+    /// Returns the number of stored artifacts.
     pub fn len(&self) -> usize {
         self.shared.read(Live::len)
     }
 
-    /// Whether nothing is stored.
+    /// Returns `true` if nothing is stored.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Forgets an artifact; says whether it was there.
+    /// Removes an artifact. Returns whether it was stored.
     ///
     /// # Errors
-    /// The run folder cannot be written; then it is still there.
+    /// Fails if the run folder cannot be written. The artifact is then still stored.
     pub fn remove(&self, id: &str) -> Result<bool, ArtifactError> {
         let mut index = self.shared.index();
         if !self.has(id) {
@@ -354,10 +361,10 @@ impl ArtifactStore {
         Ok(true)
     }
 
-    /// Forgets all artifacts.
+    /// Removes all artifacts.
     ///
     /// # Errors
-    /// The run folder cannot be written; then they are still there.
+    /// Fails if the run folder cannot be written. The artifacts are then still stored.
     pub fn clear(&self) -> Result<(), ArtifactError> {
         let mut index = self.shared.index();
         if self.is_empty() {
@@ -370,7 +377,7 @@ impl ArtifactStore {
         Ok(())
     }
 
-    /// Keeps in mind what concerns the whole run: the stage that is told of it may make something else of it.
+    /// Records a failure that concerns the whole run, because the stage that gets the error may hide it.
     fn noted<T>(&self, done: Result<T, ArtifactError>) -> Result<T, ArtifactError> {
         if let Err(ArtifactError::Store(error)) = &done
             && let Some(failure) = error.of_all()
@@ -382,23 +389,25 @@ impl ArtifactStore {
         done
     }
 
-    /// Whether the disk failed, or somebody else owns the run.
+    /// Returns `true` if the disk has failed or the run now belongs to another process.
     pub(crate) fn has_failed(&self) -> bool {
         self.shared.has_failed.load(Ordering::Acquire)
     }
 
-    /// The first such failure.
+    /// Takes the first such failure.
     pub(crate) fn take_failure(&self) -> Option<StoreError> {
         let mut kept = self.shared.failure.lock().unwrap_or_else(PoisonError::into_inner);
         kept.take()
     }
 
-    /// How many changes the index holds: what a record of the journal notes, to [go back](ArtifactStore::rewind) to.
+    /// Returns the number of changes in the index. A journal record stores it so that the artifacts can be
+    /// [rewound](ArtifactStore::rewind) to it.
     pub(crate) fn changes(&self) -> u64 {
         self.shared.changes.load(Ordering::Acquire)
     }
 
-    /// Goes back over what was changed later: a replay from an earlier checkpoint finds the artifacts as they were then (rule D4).
+    /// Undoes all changes after a position, so that a replay from an earlier checkpoint finds the artifacts as they
+    /// were then (rule D4).
     pub(crate) fn rewind(&self, position: u64) -> Result<(), ArtifactError> {
         let mut index = self.shared.index();
         let then = index.as_mut().map(|index| index.rewound(position)).transpose()?;
@@ -408,7 +417,7 @@ impl ArtifactStore {
         Ok(())
     }
 
-    /// Makes void what an attempt changed before the run stopped, because it is run again (rule D1).
+    /// Undoes the changes of an interrupted attempt, because the attempt runs again (rule D1).
     pub(crate) fn repeated(&self, attempt_key: &str) -> Result<(), ArtifactError> {
         let mut index = self.shared.index();
         let before = index
@@ -421,7 +430,7 @@ impl ArtifactStore {
         Ok(())
     }
 
-    /// Ends writing, because the run has ended, and its folder may be somebody else's now.
+    /// Ends writing, because the run has ended and its folder may now belong to another process.
     pub(crate) fn close(&self) -> Result<(), ArtifactError> {
         let mut index = self.shared.index();
         Ok(index.as_mut().map_or(Ok(()), Index::close)?)
@@ -459,7 +468,7 @@ impl Shared {
         self.read(|live| live.get(id).cloned())
     }
 
-    /// Changes what is stored, as the index says now.
+    /// Changes the live entries and updates the number of changes from the index.
     fn change<T>(&self, index: &Option<Index>, change: impl FnOnce(&mut Live) -> T) -> T {
         let changes = index.as_ref().map_or(0, Index::len);
         self.changes.store(changes, Ordering::Release);
@@ -467,7 +476,7 @@ impl Shared {
     }
 }
 
-/// Whether a run folder has artifacts, or had any.
+/// Returns whether a run folder has or had artifacts.
 pub(crate) fn are_kept_in(run_dir: &Path) -> bool {
     index::path(&folder_of(run_dir)).exists()
 }
@@ -492,7 +501,8 @@ fn checked(id: String) -> Result<String, ArtifactError> {
     Ok(id)
 }
 
-/// Whether a value is nested deeper than a limit; it may be deeper than any stack.
+/// Returns whether a value is nested deeper than a limit. Iterative, because a recursive check of a deep value could
+/// overflow the stack.
 fn is_deeper(value: &Value, limit: usize) -> bool {
     let mut rest = vec![(value, 1)];
     while let Some((value, depth)) = rest.pop() {

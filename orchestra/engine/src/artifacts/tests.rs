@@ -1,4 +1,4 @@
-//! The store against a plain map, through any changes, crashes, repeats and returns.
+//! Tests that compare the store to a plain map through arbitrary changes, crashes, repeats and rewinds.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -23,15 +23,15 @@ enum Step {
     Clear {
         by: u8,
     },
-    /// The process ends, in the middle of a line with so many bytes of garbage.
+    /// The process dies in the middle of a line and leaves this garbage.
     Crash {
         garbage: Vec<u8>,
     },
-    /// The attempt was in flight at the crash, and runs again.
+    /// The attempt was in flight during the crash and runs again.
     Repeat {
         by: u8,
     },
-    /// A replay goes back over so many changes.
+    /// A replay undoes this many changes.
     Rewind {
         changes: u8,
     },
@@ -66,7 +66,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What is known without the store: the changes that stand, each with the position before it.
+/// The model: the changes that are in effect, each with the position before it.
 type Plain = Vec<(u64, u8, Option<(u8, Option<Value>)>)>;
 
 fn fold(plain: &Plain) -> BTreeMap<String, Value> {
@@ -86,13 +86,13 @@ fn open(run_dir: &Path) -> ArtifactStore {
 }
 
 fn open_by(files: Arc<dyn FileSystem>, durability: Durability, run_dir: &Path) -> ArtifactStore {
-    let keeping = Keeping {
+    let options = ArtifactOptions {
         threshold: 24,
         files,
         durability,
-        ..Keeping::default()
+        ..ArtifactOptions::default()
     };
-    ArtifactStore::kept_in(run_dir, keeping).unwrap()
+    ArtifactStore::kept_in(run_dir, options).unwrap()
 }
 
 fn agree(store: &ArtifactStore, plain: &Plain) {
@@ -111,8 +111,8 @@ proptest! {
 
     #[test]
     fn the_store_is_a_map_that_survives(steps in prop::collection::vec(step(), 1..40)) {
-        let place = tempfile::tempdir().unwrap();
-        let mut store = open(place.path());
+        let dir = tempfile::tempdir().unwrap();
+        let mut store = open(dir.path());
         let mut plain = Plain::new();
         for step in steps {
             let before = store.changes();
@@ -138,13 +138,13 @@ proptest! {
                 Step::Crash { garbage } => {
                     drop(store);
                     if before > 0 {
-                        let index = place.path().join("artifacts/index.jsonl");
+                        let index = dir.path().join("artifacts/index.jsonl");
                         let bytes = fs::read(&index).unwrap();
                         let end = bytes.iter().rposition(|byte| *byte != 0).unwrap() + 1;
                         let bytes = [&bytes[..end], &garbage, &bytes[end..]].concat();
                         fs::write(index, bytes).unwrap();
                     }
-                    store = open(place.path());
+                    store = open(dir.path());
                 }
                 Step::Repeat { by } => {
                     store.repeated(&format!("n{by}#1/1")).unwrap();
@@ -158,14 +158,14 @@ proptest! {
             }
             agree(&store, &plain);
         }
-        agree(&open(place.path()), &plain);
+        agree(&open(dir.path()), &plain);
     }
 }
 
 #[test]
 fn an_attempt_that_is_repeated_finds_the_artifacts_as_it_did_before() {
-    let place = tempfile::tempdir().unwrap();
-    let before = open(place.path());
+    let dir = tempfile::tempdir().unwrap();
+    let before = open(dir.path());
     let done = before.on_behalf_of("a#1/1".to_owned());
     done.store("draft", "Draft", json!("first")).unwrap();
     done.store("notes", "Notes", json!("x".repeat(100))).unwrap();
@@ -176,7 +176,7 @@ fn an_attempt_that_is_repeated_finds_the_artifacts_as_it_did_before() {
     let beside = before.on_behalf_of("fan#1:left/c#1/1".to_owned());
     beside.store("beside", "Beside", json!(2)).unwrap();
 
-    let after = open(place.path());
+    let after = open(dir.path());
     assert_eq!(
         after.len(),
         3,
@@ -184,24 +184,24 @@ fn an_attempt_that_is_repeated_finds_the_artifacts_as_it_did_before() {
     );
     after.repeated("b#1/1").unwrap();
     after.repeated("never#1/1").unwrap();
-    for store in [&after, &open(place.path())] {
+    for store in [&after, &open(dir.path())] {
         assert_eq!(store.retrieve("draft").unwrap(), "first");
         assert!(store.has("notes") && store.has("beside") && !store.has("own"));
     }
     let again = after.on_behalf_of("b#1/1".to_owned());
     again.store("draft", "Draft", json!("second")).unwrap();
     again.store("own", "Own", json!(1)).unwrap();
-    assert_eq!(open(place.path()).len(), 4, "nothing is doubled");
+    assert_eq!(open(dir.path()).len(), 4, "nothing is doubled");
 }
 
-/// Text that makes a file, or that makes none.
+/// Returns text that is large enough for a file of its own, or small enough to be inline.
 fn text(large: bool, fill: &str) -> Value {
     Value::String(fill.repeat(if large { 100 } else { 2 }))
 }
 
 type Change = fn(&ArtifactStore) -> Result<(), ArtifactError>;
 
-/// What a run may do to its artifacts.
+/// The changes that a run may make to its artifacts.
 const CHANGES: &[Change] = &[
     |store| store.store("small", "Small", text(false, "a")).map(drop),
     |store| store.store("large", "Large", text(true, "b")).map(drop),
@@ -229,10 +229,10 @@ fn whichever_call_fails_or_is_the_last_what_was_stored_is_there() {
     for change in 0..CHANGES.len() {
         for (from_then_on, error) in [(false, 28), (false, 30), (false, 5), (true, 5)] {
             for call in 1.. {
-                let place = tempfile::tempdir().unwrap();
+                let dir = tempfile::tempdir().unwrap();
                 files.set(0, 0, 0);
                 let store =
-                    open_by(files.clone(), Durability::Full, place.path()).on_behalf_of("b#1/1".to_owned());
+                    open_by(files.clone(), Durability::Full, dir.path()).on_behalf_of("b#1/1".to_owned());
                 for before in &CHANGES[..change] {
                     before(&store).unwrap();
                 }
@@ -254,12 +254,12 @@ fn whichever_call_fails_or_is_the_last_what_was_stored_is_there() {
                     }
                 }
                 files.set(0, 0, 0);
-                let after = open_by(files.clone(), Durability::Full, place.path());
+                let after = open_by(files.clone(), Durability::Full, dir.path());
                 let found = contents(&after);
                 if done.is_ok() {
                     assert_eq!(found, now, "{told}");
                 } else if from_then_on {
-                    // Whether it was the last thing that became durable cannot be told to anybody.
+                    // The change may or may not have become durable before the failure.
                     drop(store);
                     CHANGES[change](&after.on_behalf_of("b#1/1".to_owned())).unwrap();
                     continue;
@@ -267,12 +267,12 @@ fn whichever_call_fails_or_is_the_last_what_was_stored_is_there() {
                     assert_eq!(found, before, "{told}");
                 }
                 drop(after);
-                // Once the disk is well again, so is the store.
+                // Once the disk works again, so does the store.
                 CHANGES[change](&store).unwrap();
                 let now = contents(&store);
                 drop(store);
                 assert_eq!(
-                    contents(&open_by(files.clone(), Durability::Full, place.path())),
+                    contents(&open_by(files.clone(), Durability::Full, dir.path())),
                     now,
                     "{told}"
                 );
@@ -285,8 +285,8 @@ fn whichever_call_fails_or_is_the_last_what_was_stored_is_there() {
 #[test]
 fn a_content_is_durable_before_the_index_names_it() {
     let files = Arc::new(Failing::default());
-    let place = tempfile::tempdir().unwrap();
-    let store = open_by(files.clone(), Durability::Full, place.path());
+    let dir = tempfile::tempdir().unwrap();
+    let store = open_by(files.clone(), Durability::Full, dir.path());
     store.store("first", "First", text(false, "a")).unwrap();
     let calls = |then: &dyn Fn()| -> Vec<&str> {
         files.set(0, 0, 0);
@@ -310,7 +310,7 @@ fn a_content_is_durable_before_the_index_names_it() {
             "sync_data"
         ]
     );
-    // A second name for it, and a small one, are lines of the index.
+    // A second name for the same content, and a small artifact, are only lines of the index.
     let twin = calls(&|| drop(store.store("twin", "Twin", text(true, "b")).unwrap()));
     assert_eq!(twin, ["sync_folder", "write", "sync_data"]);
     let small = calls(&|| drop(store.store("small", "Small", text(false, "c")).unwrap()));
@@ -318,7 +318,7 @@ fn a_content_is_durable_before_the_index_names_it() {
     let again = calls(&|| drop(store.store("small", "Small", text(false, "c")).unwrap()));
     assert!(again.is_empty());
     drop(store);
-    let loose = open_by(files.clone(), Durability::Process, place.path());
+    let loose = open_by(files.clone(), Durability::Process, dir.path());
     let unsynced = calls(&|| drop(loose.store("more", "More", text(true, "d")).unwrap()));
     assert!(
         !unsynced.iter().any(|call| call.starts_with("sync")),
@@ -328,29 +328,29 @@ fn a_content_is_durable_before_the_index_names_it() {
 
 #[test]
 fn a_run_of_another_process_is_not_written_to() {
-    let place = tempfile::tempdir().unwrap();
-    let path = place.path().to_owned();
-    let keeping = Keeping {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().to_owned();
+    let options = ArtifactOptions {
         threshold: 24,
         guard: Arc::new(move || {
             let path = path.clone();
             Err(StoreError::OwnershipLost { path, by: None })
         }),
-        ..Keeping::default()
+        ..ArtifactOptions::default()
     };
-    let store = ArtifactStore::kept_in(place.path(), keeping).unwrap();
+    let store = ArtifactStore::kept_in(dir.path(), options).unwrap();
     for large in [true, false] {
         let error = store.store("a", "A", text(large, "a")).unwrap_err();
         assert_eq!(error.code(), "store_ownership_lost");
     }
     assert!(store.is_empty());
-    assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
 }
 
 #[test]
 fn going_back_to_a_position_finds_the_artifacts_as_they_were() {
-    let place = tempfile::tempdir().unwrap();
-    let store = ArtifactStore::open(place.path()).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let store = ArtifactStore::open(dir.path()).unwrap();
     let start = store.changes();
     store.store("draft", "First draft", text(true, "a")).unwrap();
     store.store("notes", "Notes", "short").unwrap();
@@ -358,7 +358,7 @@ fn going_back_to_a_position_finds_the_artifacts_as_they_were() {
     store.store("draft", "Second draft", text(true, "b")).unwrap();
     store.remove("notes").unwrap();
     store.rewind(then).unwrap();
-    for store in [&store, &ArtifactStore::open(place.path()).unwrap()] {
+    for store in [&store, &ArtifactStore::open(dir.path()).unwrap()] {
         assert_eq!(store.retrieve("draft").unwrap(), text(true, "a"));
         assert_eq!(store.retrieve("notes").unwrap(), "short");
     }
@@ -366,5 +366,5 @@ fn going_back_to_a_position_finds_the_artifacts_as_they_were() {
     store.rewind(now).unwrap();
     assert_eq!(store.changes(), now, "there was nothing behind it");
     store.rewind(start).unwrap();
-    assert!(store.is_empty() && ArtifactStore::open(place.path()).unwrap().is_empty());
+    assert!(store.is_empty() && ArtifactStore::open(dir.path()).unwrap().is_empty());
 }

@@ -1,4 +1,4 @@
-//! The seam to language models (Attractor 4.5, 1.4): the engine knows no provider.
+//! The interface to language models (Attractor 4.5, 1.4). The engine itself knows no provider.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -11,7 +11,7 @@ use crate::interview::{AskError, InterviewError};
 use crate::stage::StageContext;
 use crate::stage_end::Finished;
 
-/// What a model stage asks of the backend (Attractor 4.5).
+/// The request of a model stage to the backend (Attractor 4.5).
 ///
 /// ```
 /// use orchestra_engine::{BackendError, CodergenBackend, CodergenReply, CodergenRequest, Engine};
@@ -37,13 +37,13 @@ use crate::stage_end::Finished;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct CodergenRequest {
-    /// The stage, with its attributes (`llm_model` and others) and the run's context.
+    /// The stage, with its attributes (such as `llm_model`) and the context of the run.
     pub stage: StageContext,
     /// The prompt, with its variables expanded.
     pub prompt: String,
 }
 
-/// What a backend gives back: text or an outcome, and what it used.
+/// The reply of a backend: text or an outcome, and its usage.
 ///
 /// ```
 /// use orchestra_engine::{CodergenAnswer, CodergenReply, Usage};
@@ -57,20 +57,20 @@ pub struct CodergenRequest {
 pub struct CodergenReply {
     /// The text or the outcome.
     pub answer: CodergenAnswer,
-    /// What the answer took of models; `None` where the backend does not know. A backend that fails after all may tell
-    /// by [`StageContext::record_usage`] what it used.
+    /// The model usage of the answer. `None` if the backend does not know it. A backend that fails can report its usage
+    /// by [`StageContext::record_usage`].
     pub usage: Option<Usage>,
-    /// What the model said last, where the answer is an outcome; it is kept as the response of the stage.
+    /// The last text of the model if the answer is an outcome. It is stored as the response of the stage.
     pub response: Option<String>,
-    /// What a person decided in the conversation. A text that was approved is treated like any other, and the stage prefers
-    /// the label `Approve` if it succeeds.
+    /// The decision of a person in the conversation. An approved text is treated like any other text, and the stage
+    /// prefers the label `Approve` if it succeeds.
     pub verdict: Option<ChatVerdict>,
 }
 
-/// What a person decided in a conversation with a model.
+/// The decision of a person in a conversation with a model.
 ///
-/// The engine records it under `human.chat.verdict` (`approved`, `rejected`) and `human.chat.reason`, which no outcome can
-/// write (rule K1).
+/// The engine records it under `human.chat.verdict` (`approved`, `rejected`) and `human.chat.reason`, which no outcome
+/// can write (rule K1).
 ///
 /// ```
 /// use orchestra_engine::{ChatVerdict, CodergenReply, Outcome};
@@ -83,13 +83,13 @@ pub enum ChatVerdict {
     Approved,
     /// The person rejected.
     Rejected {
-        /// Why; may be empty.
+        /// The reason; may be empty.
         reason: String,
     },
 }
 
 impl ChatVerdict {
-    /// Records the verdict with the end of its stage.
+    /// Records the verdict in the end of its stage.
     pub(crate) fn record(self, finished: Finished) -> Finished {
         match self {
             ChatVerdict::Approved => finished.record("human.chat.verdict", "approved"),
@@ -101,14 +101,14 @@ impl ChatVerdict {
 }
 
 impl CodergenReply {
-    /// Adds what the answer took of models.
+    /// Sets the model usage of the answer.
     #[must_use]
     pub fn used(mut self, usage: Usage) -> CodergenReply {
         self.usage = Some(usage);
         self
     }
 
-    /// Adds what the model said last to an answer that is an outcome.
+    /// Sets the last text of the model, for an answer that is an outcome.
     ///
     /// ```
     /// use orchestra_engine::{CodergenReply, Outcome};
@@ -121,7 +121,7 @@ impl CodergenReply {
         self
     }
 
-    /// Adds what a person decided in the conversation.
+    /// Sets the decision of a person in the conversation.
     #[must_use]
     pub fn with_verdict(mut self, verdict: ChatVerdict) -> CodergenReply {
         self.verdict = Some(verdict);
@@ -129,7 +129,7 @@ impl CodergenReply {
     }
 }
 
-/// What a backend answers.
+/// The answer of a backend.
 ///
 /// ```
 /// use orchestra_engine::{CodergenAnswer, CodergenReply, Outcome};
@@ -138,9 +138,9 @@ impl CodergenReply {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum CodergenAnswer {
-    /// The response of the model; the stage succeeds, unless it wrote a status file that says otherwise.
+    /// The response of the model. The stage succeeds, unless it wrote a status file with another outcome.
     Text(String),
-    /// The outcome of the stage, as it is; its notes also say which of the node's `output_keys` it lacks.
+    /// The outcome of the stage. The engine only adds missing `output_keys` of the node to its notes.
     Outcome(Outcome),
 }
 
@@ -173,9 +173,9 @@ impl From<Outcome> for CodergenReply {
     }
 }
 
-/// A backend that could not answer (Attractor appendix D).
+/// The error of a backend that could not answer (Attractor appendix D).
 ///
-/// One that a [`Suspension`](crate::Suspension) caused suspends the run, whatever else it says.
+/// An error that a [`Suspension`](crate::Suspension) caused suspends the run, whatever its other fields are.
 ///
 /// ```
 /// use orchestra_engine::{BackendError, FailureCategory};
@@ -187,21 +187,21 @@ impl From<Outcome> for CodergenReply {
 #[error("{message}")]
 #[non_exhaustive]
 pub struct BackendError {
-    /// What went wrong.
+    /// The error message.
     pub message: String,
-    /// Whether asking again may help.
+    /// The category, which says whether another attempt may help.
     pub category: FailureCategory,
-    /// The failure as one word, for machines; the stage's `failure_code`.
+    /// The machine-readable error code, which becomes the `failure_code` of the stage.
     pub code: Option<String>,
-    /// How long a server asks to be left alone (rule Y4).
+    /// The time that the server asks clients to wait before the next request (rule Y4).
     pub retry_after: Option<Duration>,
-    /// What caused it.
+    /// The cause.
     #[source]
     pub source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
 impl BackendError {
-    /// An error that may pass: a rate limit, a network fault.
+    /// Creates an error that may pass, such as a rate limit or a network error.
     pub fn retryable(message: impl Into<String>) -> BackendError {
         BackendError {
             message: message.into(),
@@ -212,7 +212,7 @@ impl BackendError {
         }
     }
 
-    /// An error that asking again will not mend: credentials, a bad request.
+    /// Creates an error that another attempt will not fix, such as wrong credentials or an invalid request.
     pub fn terminal(message: impl Into<String>) -> BackendError {
         BackendError {
             category: FailureCategory::Terminal,
@@ -220,21 +220,21 @@ impl BackendError {
         }
     }
 
-    /// Sets the failure as one word, for machines.
+    /// Sets the machine-readable error code.
     #[must_use]
     pub fn code(mut self, code: impl Into<String>) -> BackendError {
         self.code = Some(code.into());
         self
     }
 
-    /// Sets how long a server asks to be left alone.
+    /// Sets the time to wait before the next request.
     #[must_use]
     pub fn retry_after(mut self, delay: Duration) -> BackendError {
         self.retry_after = Some(delay);
         self
     }
 
-    /// Adds what caused it.
+    /// Sets the cause.
     #[must_use]
     pub fn caused_by(mut self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> BackendError {
         self.source = Some(source.into());
@@ -242,7 +242,7 @@ impl BackendError {
     }
 }
 
-/// A question to a person that got no answer; where nobody can be asked, the run is suspended.
+/// Converts the error of a question to a person. If nobody can be asked, the run is suspended.
 impl From<AskError> for BackendError {
     fn from(error: AskError) -> BackendError {
         match error {
@@ -266,7 +266,7 @@ impl From<AskError> for BackendError {
     }
 }
 
-/// What runs model stages. Dropping the future cancels the call.
+/// A backend that runs model stages. Dropping the future cancels the call.
 ///
 /// ```
 /// use orchestra_engine::{BackendError, CodergenBackend, CodergenReply, CodergenRequest};
@@ -281,20 +281,21 @@ pub trait CodergenBackend: Send + Sync + 'static {
     /// Runs one attempt of a model stage.
     ///
     /// # Errors
-    /// The model gave no answer; the stage fails with the error's text.
+    /// Fails if the model gave no answer. The stage fails with the text of the error.
     fn run(
         &self,
         request: CodergenRequest,
     ) -> impl Future<Output = Result<CodergenReply, BackendError>> + Send;
 
-    /// Whether a model stage may change files: by tools that its model is given, or otherwise. Only a backend that is
-    /// sure says no ([`Handler::may_write`](crate::Handler::may_write)).
+    /// Returns whether a model stage may change files, for example by the tools of its model. Return `false` only if it
+    /// certainly does not ([`Handler::may_write`](crate::Handler::may_write)).
     fn may_write(&self, stage: Stage<'_>) -> bool {
         let _ = stage;
         true
     }
 
-    /// Returns the names of the environment variables that hold the keys of its models. No command of a tool stage sees them.
+    /// Returns the names of the environment variables that hold the keys of its models. No command of a tool stage sees
+    /// them.
     fn key_variables(&self) -> Vec<String> {
         Vec::new()
     }
@@ -302,7 +303,7 @@ pub trait CodergenBackend: Send + Sync + 'static {
 
 type BackendFuture<'a> = Pin<Box<dyn Future<Output = Result<CodergenReply, BackendError>> + Send + 'a>>;
 
-/// A backend whose type is forgotten.
+/// The object-safe form of [`CodergenBackend`].
 pub(crate) trait AnyBackend: Send + Sync {
     fn run_boxed(&self, request: CodergenRequest) -> BackendFuture<'_>;
     fn may_write_files(&self, stage: Stage<'_>) -> bool;

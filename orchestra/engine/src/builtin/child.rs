@@ -1,4 +1,4 @@
-//! Runs within runs: what manager loops and sub-pipelines have in common (Attractor 4.11, 9.4).
+//! Child runs: the common parts of manager loops and sub-pipelines (Attractor 4.11, 9.4).
 
 use std::future::Future;
 use std::path::{Component, Path, PathBuf};
@@ -23,17 +23,17 @@ use crate::stage_end::{StageEnd, Suspension, SuspensionCause};
 use crate::start::StartBuilder;
 use crate::store::RunFolder;
 
-/// How deep pipelines may run within pipelines; a recursion through registered ones ends here.
+/// Maximum nesting depth of child runs. It stops a recursion through registered pipelines.
 const MAX_DEPTH: u32 = 16;
-/// The folder of a child's run in that of its stage; a repeated attempt has one of its own.
+/// The name of a child's run folder in the folder of its stage. A repeated attempt has a numbered folder of its own.
 const FOLDER: &str = "child";
 
-/// How a child ended.
+/// The result of a child run.
 pub(crate) type Ended = Result<RunResult, RunError>;
 
 type Ending = Pin<Box<dyn Future<Output = Ended> + Send>>;
 
-/// A run that a stage started. It is ended when this is dropped.
+/// A run that a stage started. Dropping it stops the run.
 pub(crate) struct ChildRun {
     pub(crate) run: Arc<Run>,
     parent: Weak<Run>,
@@ -41,21 +41,21 @@ pub(crate) struct ChildRun {
     over: bool,
 }
 
-/// What a stage starts.
+/// The description of a child run that a stage starts.
 pub(crate) struct Child {
     pub(crate) pipeline: SharedPipeline,
     pub(crate) registry: Arc<Registry>,
     pub(crate) context: Context,
     pub(crate) working_dir: Option<PathBuf>,
-    /// Whether somebody wants to know at which stages it is, and may tell them something.
+    /// The observation of the child: whether a manager loop sees its active stages and may send them instructions.
     pub(crate) watched: Watched,
 }
 
 impl Child {
-    /// Starts a run of the same engine.
+    /// Starts the run with the settings of the parent run. Resumes it if an interrupted attempt has started it already.
     ///
     /// # Errors
-    /// The end of the stage, where the run cannot be started.
+    /// Returns the end of the stage if the run cannot be started.
     pub(crate) async fn start(self, stage: &StageContext) -> Result<RunHandle, StageEnd> {
         let child = self;
         let parent = stage.run();
@@ -103,21 +103,21 @@ impl Child {
         }
         let mut goes_on = false;
         let started = match folder {
-            // What the child did before the run stopped is not done again.
+            // Do not repeat what the child did before the run stopped.
             Some(folder) if stage.is_repeat() && RunFolder::is_one(&folder) => {
                 goes_on = true;
                 let mut resume = ResumeBuilder::new(settings, folder, child.pipeline, origin);
-                // The parent was asked; it holds its children.
+                // The parent was checked for changes, and its pipeline includes those of its child runs.
                 resume.accept = true;
                 resume.may_be_over = true;
-                // Whoever took the parent over has its children too.
+                // Whoever took over the parent owns its child runs too.
                 resume.open.take_over = true;
                 resume.open.accept_loss = parent.origin.accept_loss;
                 resume.await
             }
             folder => {
                 if let Some(folder) = folder.as_ref().filter(|_| stage.is_repeat() && parent.is_owned()) {
-                    // Nothing was accepted there yet.
+                    // The previous attempt did not get as far as creating a run there.
                     let _ = std::fs::remove_dir_all(folder);
                 }
                 let mut start = StartBuilder::of_child(settings, child.pipeline, origin, child.context, id);
@@ -132,7 +132,7 @@ impl Child {
                 parent.may_be_broken(failure);
             }
             if goes_on {
-                // It did a part of its work: that the rest cannot be done here and now is no failure of it.
+                // The child did a part of its work, so a failed resume is not a failure of the stage.
                 let reason = format!("the child pipeline cannot go on: {error}");
                 return Suspension::new(SuspensionCause::ChildStuck, reason).into();
             }
@@ -143,8 +143,8 @@ impl Child {
 }
 
 impl ChildRun {
-    /// Takes over a run that a stage has started.
-    pub(crate) fn of(stage: &StageContext, handle: RunHandle) -> ChildRun {
+    /// Takes ownership of a run that a stage has started.
+    pub(crate) fn new(stage: &StageContext, handle: RunHandle) -> ChildRun {
         stage.run().adopt(handle.run());
         ChildRun {
             run: handle.run().clone(),
@@ -154,11 +154,11 @@ impl ChildRun {
         }
     }
 
-    /// Waits for the end.
+    /// Waits for the end of the run.
     pub(crate) async fn ended(&mut self) -> Ended {
         let ended = (&mut self.ending).await;
         self.over = true;
-        // A run that is paused tells all that it used when it is over.
+        // A paused run reports its whole usage when it ends.
         if let (Ok(result), Some(of)) = (&ended, &self.run.origin.parent)
             && result.status != RunStatus::Paused
             && !result.usage.is_zero()
@@ -171,18 +171,18 @@ impl ChildRun {
         ended
     }
 
-    /// Ends the run, and waits until nothing of it is left.
+    /// Ends the run and waits until it has stopped completely.
     pub(crate) async fn end(&mut self, reason: &str) {
         if !self.over {
             self.stop(reason);
-            // How it ended does not matter to who ended it.
+            // The caller ended the run, so its result does not matter.
             let _ = self.ended().await;
         }
     }
 }
 
 impl ChildRun {
-    /// Stops the run where it is, if that around it will go on; else ends it.
+    /// Pauses the run if its parent run pauses, else requests its end.
     fn stop(&self, reason: &str) {
         match self.parent.upgrade() {
             Some(parent) if parent.stop.is_pause() => self.run.stop.request_pause(parent.stop.reason()),
@@ -197,15 +197,15 @@ impl Drop for ChildRun {
     }
 }
 
-/// How a stage that waits for its child is cut short.
+/// The reason for which a stage stops waiting for its child.
 pub(crate) enum Cut {
-    /// It is not wanted any more.
+    /// The stage was cancelled.
     Cancelled,
-    /// It took longer than its `timeout`.
+    /// The stage exceeded its `timeout`.
     TimedOut(Duration),
 }
 
-/// Waits until a stage must end, although its child has not.
+/// Waits until a stage must end although its child has not ended.
 pub(crate) async fn cut_short(stage: &StageContext) -> Cut {
     let token = stage.cancellation();
     let timeout = stage.node().duration("timeout");
@@ -222,7 +222,7 @@ pub(crate) async fn cut_short(stage: &StageContext) -> Cut {
 }
 
 impl Cut {
-    /// The outcome of the stage; nothing of its child is left when it is given.
+    /// Returns the outcome of the stage. The child has stopped completely when this method returns.
     pub(crate) async fn outcome(self, child: &mut ChildRun) -> Outcome {
         match self {
             Cut::Cancelled => {
@@ -237,7 +237,7 @@ impl Cut {
     }
 }
 
-/// Why a child did not succeed, in words; `None` where it did.
+/// Returns the failure of a child as a message. Returns `None` if it succeeded.
 pub(crate) fn failure(ended: &Ended) -> Option<String> {
     match ended {
         Ok(result) => result.failure.as_ref().map(RunFailure::to_string),
@@ -263,8 +263,8 @@ pub(crate) fn suspension(ended: &Ended) -> Option<Suspension> {
     }
 }
 
-/// The folder in which the stages of a child work where nothing else is said: below that of its line, in a run that has a
-/// workspace.
+/// Returns the default working folder of a child's stages. In a run with a workspace it is relative to the folder of
+/// the execution path.
 pub(crate) fn working_dir(run: &Run) -> Option<PathBuf> {
     match run.work_files() {
         Some(_) => run.below().map(Path::to_owned),
@@ -272,18 +272,18 @@ pub(crate) fn working_dir(run: &Run) -> Option<PathBuf> {
     }
 }
 
-/// Whether a folder leads out of the one that it is seen from.
+/// Returns whether a relative path leads out of its base folder.
 fn leads_out(folder: &Path) -> bool {
     let inside = |part| matches!(part, Component::Normal(_) | Component::CurDir);
     !folder.components().all(inside)
 }
 
-/// Whether a stage runs another pipeline by the engine's own handler.
+/// Returns whether a stage runs another pipeline by the built-in handler.
 pub(crate) fn runs_another(stage: Stage<'_>, registry: &Registry) -> bool {
     matches!(stage.kind(), kind::MANAGER_LOOP | kind::SUBPIPELINE) && registry.get(stage.kind()).is_none()
 }
 
-/// The pipeline that a stage runs, and its handlers: a file of its own, else a registered one.
+/// Returns the pipeline that a stage runs, and its handlers. A file takes precedence over a registered pipeline.
 pub(crate) fn child_of(
     settings: &Settings,
     pipeline: &Pipeline,
@@ -302,7 +302,7 @@ pub(crate) fn child_of(
         .cloned()
 }
 
-/// The pipelines that the stages of a pipeline run, and those that these run in turn, each once.
+/// Returns the pipelines that a pipeline runs as child runs, directly or indirectly, without duplicates.
 pub(crate) fn descendants(
     settings: &Settings,
     pipeline: &SharedPipeline,
@@ -330,12 +330,13 @@ pub(crate) fn descendants(
     found
 }
 
-/// All stages of a pipeline, in the order of the file.
+/// Returns all stages of a pipeline, in the order of the file.
 pub(crate) fn stages(pipeline: &Pipeline) -> impl Iterator<Item = Stage<'_>> {
     (0..pipeline.nodes.len() as u32).map(|at| pipeline.stage(orchestra_graph::NodeIndex(at)))
 }
 
-/// Why a stage that runs another pipeline cannot; `None` where it can, or is simulated without one.
+/// Returns the reason for which a stage cannot run another pipeline. Returns `None` if it can, or if it is simulated
+/// without one.
 pub(crate) fn refuse(
     settings: &Settings,
     pipeline: &Pipeline,
@@ -359,11 +360,11 @@ pub(crate) fn refuse(
             ),
         )
     } else if stage.kind() == kind::MANAGER_LOOP
-        && let Err(fault) = ManagerPlan::of(stage)
+        && let Err(error) = ManagerPlan::from_stage(stage)
     {
         (
             "attribute_value",
-            format!("node `{id}` cannot supervise: {fault}"),
+            format!("node `{id}` cannot supervise: {error}"),
         )
     } else {
         return None;
@@ -371,7 +372,7 @@ pub(crate) fn refuse(
     Some(Refusal::at(pipeline, stage.row().position, code, message))
 }
 
-/// What a stage without a child is told.
+/// Returns the error message for a stage without a child pipeline.
 fn missing(settings: &Settings, pipeline: &Pipeline, stage: Stage<'_>) -> String {
     let id = stage.id();
     let attribute = match stage.kind() {
@@ -398,7 +399,7 @@ fn missing(settings: &Settings, pipeline: &Pipeline, stage: Stage<'_>) -> String
     }
 }
 
-/// A text that the node says or, of a manager loop, the graph.
+/// Returns a non-empty text attribute of the node, else of the graph.
 fn said<'p>(pipeline: &'p Pipeline, stage: Stage<'p>, name: &str) -> Option<&'p str> {
     let graph = || match pipeline.attribute(name) {
         Some(Constant::String(text)) => Some(&**text),
@@ -407,7 +408,7 @@ fn said<'p>(pipeline: &'p Pipeline, stage: Stage<'p>, name: &str) -> Option<&'p 
     stage.text(name).or_else(graph).filter(|text| !text.is_empty())
 }
 
-/// Whether a manager loop starts its child; the node's word counts before the graph's.
+/// Returns whether a manager loop starts its child. The attribute of the node overrides that of the graph.
 fn autostarts(pipeline: &Pipeline, stage: Stage<'_>) -> bool {
     const NAME: &str = "stack.child_autostart";
     let said = stage.attribute(NAME).or(pipeline.attribute(NAME));

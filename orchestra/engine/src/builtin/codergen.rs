@@ -12,9 +12,9 @@ use crate::stage::StageContext;
 use crate::stage_end::{Finished, StageEnd, Suspension};
 use crate::store::{StageFile, StoreError};
 
-/// How many characters of a response the context keeps.
+/// Maximum length in characters of the response in the context.
 const LAST_RESPONSE: usize = 200;
-/// The key under which it does.
+/// The context key of the response.
 pub(crate) const LAST_RESPONSE_KEY: &str = "last_response";
 
 pub(crate) struct Codergen {
@@ -46,11 +46,14 @@ impl Codergen {
             Ok(written) => written,
             Err(problem) => return Ok(Outcome::fail(problem).into()),
         };
-        let finished = finished.replace(|outcome| match keys.is_empty() {
-            true => merged(outcome, written),
-            false => with_output(stage, &keys, &text, outcome, written),
+        let finished = finished.replace(|outcome| {
+            if keys.is_empty() {
+                merged(outcome, written)
+            } else {
+                with_output(stage, &keys, &text, outcome, written)
+            }
         });
-        // A stage that fails all the same is not what the person approved.
+        // If the stage fails all the same, its result is not what the person approved.
         Ok(match verdict.filter(|_| finished.outcome.status.is_success()) {
             Some(verdict) => verdict.record(finished.replace(|outcome| outcome.prefer("Approve"))),
             None => finished,
@@ -58,7 +61,8 @@ impl Codergen {
     }
 }
 
-/// Adds the output data of a response to its outcome (rule R11). A status file may give what the response does not.
+/// Adds the output data of a response to its outcome (rule R11). A status file may provide the keys that the response
+/// does not contain.
 fn with_output(
     stage: &StageContext,
     keys: &[&str],
@@ -78,7 +82,7 @@ fn with_output(
             let found = keys.iter().filter_map(|key| fields.remove_entry(*key));
             outcome.context_updates.extend(found);
         }
-        // A stage that says itself that it failed owes no data.
+        // A stage that reports its own failure does not need to provide data.
         Err(_) if failed || keys.iter().all(given) => {}
         Err(found) => {
             let mut unparsed = output::unparsed(keys, &found);
@@ -89,7 +93,7 @@ fn with_output(
     say_missing(stage, keys, merged(outcome, written))
 }
 
-/// Says which output keys a success lacks.
+/// Adds the missing output keys of a success to its notes, and logs them.
 fn say_missing(stage: &StageContext, keys: &[&str], mut outcome: Outcome) -> Outcome {
     let missing: Vec<&str> = keys
         .iter()
@@ -107,19 +111,19 @@ fn say_missing(stage: &StageContext, keys: &[&str], mut outcome: Outcome) -> Out
     outcome
 }
 
-/// What a backend answered.
+/// The answer of a backend.
 pub(crate) enum Answered {
-    /// A text, and what a person decided in the conversation that gave it.
+    /// A text, and the decision of a person in the conversation that produced it.
     Text(String, Option<ChatVerdict>),
-    /// An outcome, or a failure that stands for it.
+    /// An outcome, or the failure that replaces it.
     Outcome(Finished),
 }
 
-/// Why there is no answer.
+/// The reason for a missing answer.
 pub(crate) enum NoAnswer {
-    /// The stage's files cannot be written.
+    /// The files of the stage cannot be written.
     Store(StoreError),
-    /// The run stops where it is.
+    /// The run is suspended.
     Suspended(Suspension),
 }
 
@@ -129,8 +133,8 @@ impl From<StoreError> for NoAnswer {
     }
 }
 
-/// Asks the backend, and keeps prompt, response and what it used; an error of the backend is a failed outcome, unless a
-/// suspension caused it.
+/// Calls the backend. Stores the prompt and the response, and records the usage. An error of the backend becomes a
+/// failed outcome, unless a suspension caused it.
 pub(crate) async fn ask(
     backend: &dyn AnyBackend,
     stage: &StageContext,
@@ -173,13 +177,13 @@ pub(crate) async fn ask(
     Ok(Answered::Outcome(finished))
 }
 
-/// The status that the stage wrote itself.
+/// Returns the status that the stage wrote itself.
 ///
 /// # Errors
-/// Says in one line why it cannot be used.
+/// Returns a message of one line if the status file is invalid.
 pub(crate) fn written(stage: &StageContext) -> Result<Option<Outcome>, String> {
     match stage.run().present_files() {
-        Some(files) => status::read(&*files, stage.place().as_ref(), stage.node()),
+        Some(files) => status::read(&*files, stage.stage_folder().as_ref(), stage.node()),
         None => Ok(None),
     }
 }
@@ -191,7 +195,8 @@ fn merged(known: Outcome, written: Option<Outcome>) -> Outcome {
     }
 }
 
-/// The end of a stage that asked a backend; one whose files cannot be written fails, and the run ends.
+/// Returns the end of a stage that called a backend. If its files could not be written, the stage fails and the run
+/// ends.
 pub(crate) fn end_of(stage: &StageContext, answer: Result<Finished, NoAnswer>) -> StageEnd {
     match answer {
         Ok(finished) => finished.into(),
@@ -200,7 +205,7 @@ pub(crate) fn end_of(stage: &StageContext, answer: Result<Finished, NoAnswer>) -
     }
 }
 
-/// The end of a stage; one whose files cannot be written fails, and the run ends.
+/// Returns the end of a stage. If its files could not be written, the stage fails and the run ends.
 pub(crate) fn stored(stage: &StageContext, finished: Result<Finished, StoreError>) -> StageEnd {
     match finished {
         Ok(finished) => finished.into(),
@@ -212,7 +217,7 @@ pub(crate) fn stored(stage: &StageContext, finished: Result<Finished, StoreError
     }
 }
 
-/// The outcome of a stage whose model responded.
+/// Returns the outcome of a stage whose model responded.
 pub(crate) fn responded(node: &str, text: &str) -> Finished {
     let outcome = Outcome::success().notes(format!("Stage completed: {node}"));
     Finished::from(outcome).record(LAST_RESPONSE_KEY, last_response(text))
@@ -222,13 +227,13 @@ fn last_response(text: &str) -> String {
     text.chars().take(LAST_RESPONSE).collect()
 }
 
-/// Writes a file of the stage, where the run keeps files.
+/// Writes a file of the stage if the run stores files.
 pub(crate) fn keep(stage: &StageContext, file: StageFile, text: &str) -> Result<(), StoreError> {
     let run = stage.run();
     match &run.store {
         Some(store) => {
             let text = run.redacted(text);
-            store.write(stage.place().as_ref(), file, text.as_bytes())
+            store.write(stage.stage_folder().as_ref(), file, text.as_bytes())
         }
         None => Ok(()),
     }

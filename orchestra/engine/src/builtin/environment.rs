@@ -1,4 +1,4 @@
-//! The environment of a tool stage's command (rule F12).
+//! The environment of the command of a tool stage (rule F12).
 
 use std::collections::BTreeMap;
 use std::env;
@@ -11,22 +11,23 @@ use crate::process::ShellCommand;
 use crate::secrets::{is_proxy, withholds};
 use crate::stage::StageContext;
 
-/// What the command of a tool stage sees beside the variables that the engine sets for every command.
+/// The environment of a tool command, beside the variables that the engine sets for every command.
 pub(super) struct Environment {
-    /// The variables of this process that it inherits.
+    /// The names of the variables that the command inherits from this process.
     inherited: Vec<OsString>,
-    /// The variables that the pipeline sets, which win over inherited ones.
+    /// The variables that the pipeline sets. They override inherited ones.
     set: BTreeMap<String, String>,
 }
 
 impl Environment {
-    /// Collects the environment that the graph and the node ask for.
+    /// Collects the environment that the graph and the node request.
     ///
-    /// The error says which listed variable the command must not see.
-    pub(super) fn of(stage: &StageContext) -> Result<Environment, String> {
+    /// # Errors
+    /// Returns a message that names the first listed variable that is withheld from commands.
+    pub(super) fn from_stage(stage: &StageContext) -> Result<Environment, String> {
         let settings = &stage.run().settings;
         let pipeline = stage.pipeline();
-        // The node's attributes come last: they win.
+        // The attributes of the node come last because they override those of the graph.
         let rows = || {
             let graph = pipeline.attributes(pipeline.graph_attributes);
             graph.iter().chain(stage.node().attributes())
@@ -57,12 +58,12 @@ impl Environment {
         };
         let is_secret = |name: &OsStr, value: &OsStr| {
             let told = settings.redactor.as_ref();
-            // A proxy is how a command reaches anything at all.
+            // Do not withhold a proxy setting, because a command may need it for any network access.
             let found =
                 || !is_proxy(name) && told.is_some_and(|redactor| redactor.finds(value.as_encoded_bytes()));
             withholds(&name.to_string_lossy(), &value.to_string_lossy()) || found()
         };
-        // They would lead git out of the files that the stage was given.
+        // These variables would lead git out of the files of the stage.
         let leads_away =
             |name: &OsStr| stage.workplace().is_some() && GIT_VARIABLES.iter().any(|known| same(known, name));
         let seen = |(name, value): &(OsString, OsString)| {
@@ -75,7 +76,7 @@ impl Environment {
         })
     }
 
-    /// Gives a command this environment and no other.
+    /// Sets this environment, and no other, for a command.
     pub(super) fn give(self, command: ShellCommand) -> ShellCommand {
         let command = command.minimal_environment();
         let command = self.inherited.into_iter().fold(command, ShellCommand::inherit);
@@ -84,7 +85,7 @@ impl Environment {
     }
 }
 
-/// The variable that an attribute sets, if it is one that does.
+/// Returns the variable that an attribute sets. Returns `None` for other attributes.
 fn set(row: &AttributeRow) -> Option<(String, String)> {
     let (_, name) =
         AttributeFamily::find(&row.key).filter(|(family, _)| **family == *AttributeFamily::TOOL_ENV)?;
@@ -102,10 +103,11 @@ fn names(list: &str) -> impl Iterator<Item = &str> {
     list.split(',').map(str::trim).filter(|name| !name.is_empty())
 }
 
-/// Whether two names are those of one variable.
+/// Returns whether two names denote the same variable.
 pub(crate) fn same(known: &str, name: &OsStr) -> bool {
-    match cfg!(windows) {
-        true => name.eq_ignore_ascii_case(known),
-        false => name == known,
+    if cfg!(windows) {
+        name.eq_ignore_ascii_case(known)
+    } else {
+        name == known
     }
 }

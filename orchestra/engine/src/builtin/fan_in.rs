@@ -1,4 +1,4 @@
-//! Fan-ins: the best of what the branches gave (Attractor 4.9, rule P6).
+//! Fan-ins: the choice of the best result of the branches (Attractor 4.9, rule P6).
 
 use std::sync::Arc;
 
@@ -17,19 +17,19 @@ use crate::stage_end::Finished;
 use crate::store::StageFile;
 use crate::stored_text::StoredText;
 
-/// How many bytes the candidates in a prompt may take in all: some 60,000 tokens.
+/// Maximum size in bytes of all candidates in a prompt: about 60,000 tokens.
 const LISTED: usize = 240_000;
-/// How many bytes the shortest description of a candidate may take.
+/// Minimum size in bytes that is reserved for the description of a candidate.
 const LEAST: usize = 400;
-/// Where the outcome of a fan-in names its choice.
+/// The key under which the outcome of a fan-in names the chosen candidate.
 const BEST_ID: &str = "parallel.fan_in.best_id";
 
 pub(crate) struct FanIn {
-    /// What ranks the candidates of a node with a prompt.
+    /// The backend that ranks the candidates of a node with a prompt.
     pub(crate) backend: Option<Arc<dyn AnyBackend>>,
 }
 
-/// Whether a model is to choose.
+/// Returns whether a model chooses the candidate.
 pub(crate) fn asks_a_model(node: Stage<'_>) -> bool {
     node.text("prompt")
         .is_some_and(|prompt| !prompt.trim().is_empty())
@@ -54,7 +54,7 @@ impl Handler for FanIn {
     }
 }
 
-/// Lets a model choose, unless there is no choice.
+/// Lets a model choose, unless at most one candidate succeeded.
 async fn rank(backend: &dyn AnyBackend, stage: &StageContext) -> Result<Finished, NoAnswer> {
     let candidates = match candidates(stage.context()) {
         Ok(candidates) => candidates,
@@ -75,7 +75,7 @@ async fn rank(backend: &dyn AnyBackend, stage: &StageContext) -> Result<Finished
         Answered::Outcome(finished) if !finished.outcome.status.is_success() => return Ok(finished),
         Answered::Outcome(finished) => {
             let mut outcome = finished.outcome;
-            // It is how a backend answers; what is recorded is the choice.
+            // The key is only part of the backend's answer. The choice is recorded below.
             match outcome.context_updates.remove(BEST_ID) {
                 Some(Value::String(id)) => find(&candidates, &id).map(|best| (best, Some(outcome))),
                 _ => Err(format!("the backend's outcome does not set `{BEST_ID}`")),
@@ -96,7 +96,8 @@ async fn rank(backend: &dyn AnyBackend, stage: &StageContext) -> Result<Finished
     })
 }
 
-/// The candidate that a response names: by a JSON block with `best`, or by its id and nothing else.
+/// Returns the candidate that a response names, by a JSON block with `best`, by its bare id, or because it is the only
+/// id in the response.
 fn chosen<'a, 'c>(candidates: &'a [Candidate<'c>], response: &str) -> Result<&'a Candidate<'c>, String> {
     let bare = response
         .trim()
@@ -119,7 +120,7 @@ fn chosen<'a, 'c>(candidates: &'a [Candidate<'c>], response: &str) -> Result<&'a
     }
 }
 
-/// The candidates whose ids stand in a response as words.
+/// Returns the candidates whose ids appear as words in a response.
 fn named<'c>(candidates: &[Candidate<'c>], response: &str) -> Vec<&'c str> {
     let is_part = |c: char| c.is_alphanumeric() || c == '_';
     let stands = |id: &str| {
@@ -140,7 +141,7 @@ fn find<'a, 'c>(candidates: &'a [Candidate<'c>], id: &str) -> Result<&'a Candida
         other => {
             let what = match other {
                 Some(_) => "did not succeed",
-                None => "is no candidate",
+                None => "is not a candidate",
             };
             let ids: Vec<&str> = eligible().map(|candidate| candidate.id).collect();
             let shown: String = id.trim().chars().take(80).collect();
@@ -153,7 +154,7 @@ fn find<'a, 'c>(candidates: &'a [Candidate<'c>], id: &str) -> Result<&'a Candida
     }
 }
 
-/// The node's prompt, the candidates, and how to answer.
+/// Returns the prompt of the node, followed by the candidates and the required form of the answer.
 fn prompt(stage: &StageContext, candidates: &[Candidate<'_>]) -> String {
     let mut text = format!("{}\n\n## Candidates\n", stage.node().prompt());
     let budget = (LISTED / 10 / candidates.len().max(1)).max(LEAST);
@@ -172,11 +173,11 @@ fn prompt(stage: &StageContext, candidates: &[Candidate<'_>]) -> String {
     text
 }
 
-/// A text that a branch left: the record of its stage, the file, and its length in bytes.
+/// The stored text of a branch: the record of its stage, the file, and its length in bytes.
 type Left<'r> = (&'r str, StageFile, u64);
 
-/// What the last stages of the branches gave, each whole where all of them fit, else within a share: what the short ones
-/// leave is for the long ones (rule F6).
+/// Returns the responses of the last stages of the branches. If they all fit, each is whole. Otherwise each gets a
+/// share of the space, and space that short ones do not use goes to the longer ones (rule F6).
 fn responses(stage: &StageContext, candidates: &[Candidate<'_>]) -> Vec<Option<StoredText>> {
     let results = match stage.context().get("parallel.results") {
         Some(Value::Array(results)) => results.as_slice(),
@@ -198,15 +199,15 @@ fn responses(stage: &StageContext, candidates: &[Candidate<'_>]) -> Vec<Option<S
     left.sort_by_key(|(_, left)| left.map_or(0, |(_, _, length)| length));
     let mut texts: Vec<(usize, Option<StoredText>)> = Vec::with_capacity(left.len());
     let (mut room, mut count) = (LISTED, left.len());
-    for (place, left) in left {
+    for (index, left) in left {
         let share = (room / count.max(1)).max(LEAST);
         count -= 1;
         let text = left.and_then(|(record, file, _)| stage.stage_text(record, file, share));
         let length = text.as_ref().map_or(0, |text| text.head.len() + text.tail.len());
         room = room.saturating_sub(length);
-        texts.push((place, text));
+        texts.push((index, text));
     }
-    texts.sort_by_key(|(place, _)| *place);
+    texts.sort_by_key(|(index, _)| *index);
     texts.into_iter().map(|(_, text)| text).collect()
 }
 
@@ -236,7 +237,7 @@ fn describe(candidate: &Candidate<'_>, budget: usize, text: &mut String) {
     }
 }
 
-/// A text in one line, cut where it is too long; how much is missing is said.
+/// Returns a text as one line. A text that is too long is cut and the number of missing characters is appended.
 fn shortened(text: &str, limit: usize) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let length = line.chars().count();
@@ -294,7 +295,7 @@ mod tests {
         );
         assert_eq!(
             told("```json\n{\"best\": \"d\"}\n```"),
-            "the choice `d` is no candidate; `a`, `b` may be chosen"
+            "the choice `d` is not a candidate; `a`, `b` may be chosen"
         );
         assert_eq!(
             told("```json\n{\"worst\": \"a\"}\n```"),

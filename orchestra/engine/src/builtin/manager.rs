@@ -37,7 +37,7 @@ impl Handler for ManagerLoop {
 async fn supervise(stage: &StageContext) -> Result<StageEnd, StageEnd> {
     let run = stage.run();
     let node = stage.node();
-    let plan = ManagerPlan::of(node).map_err(Outcome::fail_terminal)?;
+    let plan = ManagerPlan::from_stage(node).map_err(Outcome::fail_terminal)?;
     let of = child::child_of(&run.settings, stage.pipeline(), &run.origin.registry, node);
     let (pipeline, registry) =
         of.ok_or_else(|| Outcome::fail_terminal("there is no pipeline to supervise"))?;
@@ -53,7 +53,7 @@ async fn supervise(stage: &StageContext) -> Result<StageEnd, StageEnd> {
         },
     };
     let mut cut = std::pin::pin!(cut_short(stage));
-    let mut supervised = Supervised::of(stage, child.start(stage).await?);
+    let mut supervised = Supervised::new(stage, child.start(stage).await?);
     stage.log(format!("supervises run {}", supervised.child.run.id));
     let mut effects = Vec::new();
     let mut manager = Manager::start(plan, stage.context().clone(), &mut effects);
@@ -63,7 +63,7 @@ async fn supervise(stage: &StageContext) -> Result<StageEnd, StageEnd> {
         for effect in effects.drain(..) {
             match effect {
                 ManagerEffect::Observe => {
-                    // A clock whose waits take no time must not keep the child from its turn.
+                    // Yield, so that the child can progress even if the waits of the clock take no time.
                     tokio::task::yield_now().await;
                     events.push(ManagerEvent::Reported(supervised.report()));
                 }
@@ -105,14 +105,14 @@ async fn supervise(stage: &StageContext) -> Result<StageEnd, StageEnd> {
     }
 }
 
-/// What the loop waits for, beside the end of the child.
+/// The wake-up conditions of the loop, beside the end of the child.
 #[derive(Default)]
 struct Waiting {
     timer: Option<Sleep>,
     news: bool,
 }
 
-/// Ends when the timer does; no timer never does.
+/// Waits for the timer. Waits forever if there is none.
 async fn ring(timer: &mut Option<Sleep>) {
     match timer {
         Some(timer) => timer.await,
@@ -120,13 +120,13 @@ async fn ring(timer: &mut Option<Sleep>) {
     }
 }
 
-/// What a child may see of its manager's context: the values of stages, not those of the run itself.
+/// Returns the part of the manager's context that a child may see: the values of stages, without those of the run.
 fn inherited(context: &Context) -> Context {
-    let values = context.iter().filter(|(key, _)| KeyOwner::of(key).is_none());
+    let values = context.iter().filter(|(key, _)| KeyOwner::of_key(key).is_none());
     values.map(|(key, value)| (key, value.clone())).collect()
 }
 
-/// The folder in which the child's tools run (`stack.child_workdir`), seen from that of the manager's own.
+/// Returns the working folder of the child's tools (`stack.child_workdir`), resolved against that of the manager's run.
 fn working_dir(stage: &StageContext) -> Option<PathBuf> {
     let own = child::working_dir(stage.run());
     let graph = stage.pipeline().attribute("stack.child_workdir");
@@ -141,28 +141,28 @@ fn working_dir(stage: &StageContext) -> Option<PathBuf> {
     }
 }
 
-/// A child and what is known of it.
+/// A supervised child run and its observed state.
 struct Supervised {
     child: ChildRun,
     events: EventStream,
     clock: Arc<dyn Clock>,
     began: Duration,
-    /// How long the child was going in other processes.
+    /// The time that the child had run before this process resumed it.
     before: Duration,
     report: ChildReport,
     steerings: u32,
-    /// Why the run stops where it is, where the child did.
+    /// The suspension of the child, which suspends the run of the manager too.
     suspension: Option<Suspension>,
 }
 
 impl Supervised {
-    fn of(stage: &StageContext, handle: RunHandle) -> Supervised {
+    fn new(stage: &StageContext, handle: RunHandle) -> Supervised {
         let clock = stage.run().settings.clock.clone();
         Supervised {
             events: handle.events(),
             before: handle.before(),
             report: reported_before(&handle),
-            child: ChildRun::of(stage, handle),
+            child: ChildRun::new(stage, handle),
             began: clock.elapsed(),
             clock,
             steerings: 0,
@@ -170,7 +170,7 @@ impl Supervised {
         }
     }
 
-    /// How the child stands now.
+    /// Returns the current report on the child.
     fn report(&mut self) -> ChildReport {
         while let Some(event) = self.events.try_recv() {
             count(&mut self.report, &event.kind);
@@ -191,7 +191,7 @@ impl Supervised {
         self.child.run.pipeline.stage(stage.id.node).id().to_owned()
     }
 
-    /// Waits until the child has ended or, where that is wanted, has anything new to tell.
+    /// Waits until the child has ended, or for any news if `any` is set.
     async fn news(&mut self, any: bool) {
         loop {
             tokio::select! {
@@ -219,7 +219,7 @@ impl Supervised {
         self.suspension = child::suspension(ended);
     }
 
-    /// Gives stages of the child an instruction, and keeps it as a file in their folders.
+    /// Sends an instruction to stages of the child, and writes it to a file in their folders.
     fn steer(&mut self, stage: &StageContext, stages: &[String], message: &str, cycle: u32, reason: &str) {
         let names: BTreeSet<&str> = stages.iter().map(String::as_str).collect();
         for active in self.active() {
@@ -244,7 +244,7 @@ impl Supervised {
         }
     }
 
-    /// Writes the instruction into the folder of a stage, under a name that is free.
+    /// Writes the instruction into the folder of a stage, under a free name.
     fn write(
         &mut self,
         active: &ActiveStage,
@@ -275,7 +275,7 @@ impl Supervised {
                 self.steerings += 1;
                 continue;
             }
-            // Never over what stands there: it may be a link that a tool planted.
+            // Never overwrite an existing file: it may be a link that a tool planted.
             let mut options = OpenOptions::new();
             #[cfg(unix)]
             std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
@@ -290,10 +290,10 @@ impl Supervised {
     }
 }
 
-/// What a child told in other processes; its stream does not tell it again.
+/// Counts the events that the child emitted before this process resumed it, because its stream does not repeat them.
 fn reported_before(handle: &RunHandle) -> ChildReport {
     let mut report = ChildReport::default();
-    let told = usize::try_from(handle.run().sink.told_before()).unwrap_or(usize::MAX);
+    let told = usize::try_from(handle.run().sink.emitted_before()).unwrap_or(usize::MAX);
     if let Some(folder) = handle.run_dir().filter(|_| told > 0) {
         let events = RunFolder::open(folder).and_then(|child| child.events(1));
         for event in events.unwrap_or_default().into_iter().take(told) {
@@ -305,7 +305,7 @@ fn reported_before(handle: &RunHandle) -> ChildReport {
     report
 }
 
-/// Counts an event; says whether it is news.
+/// Counts an event. Returns whether it is news.
 fn count(report: &mut ChildReport, event: &EventKind) -> bool {
     match event {
         EventKind::StageStarted { repeat: true, .. } => {}

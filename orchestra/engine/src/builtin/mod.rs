@@ -1,4 +1,4 @@
-//! The handlers that every engine has.
+//! The built-in handlers, which every engine has.
 
 pub(crate) mod backend;
 pub(crate) mod child;

@@ -1,13 +1,13 @@
-//! Output data of model stages: keys that are asked for in the prompt and taken from the response (rule R11).
+//! The output data of model stages: the prompt requests keys, and the response must contain them (rule R11).
 
 use orchestra_core::Outcome;
 use orchestra_graph::Stage;
 use serde_json::{Map, Value};
 
-/// How many characters of what was found a reason shows.
+/// Maximum length in characters of an excerpt in an error message.
 const EXCERPT: usize = 200;
 
-/// The keys that the response of a stage must hold (`output_keys`), each once, in order.
+/// Returns the keys that the response of a stage must contain (`output_keys`), without duplicates, in order.
 pub(crate) fn keys(node: Stage<'_>) -> Vec<&str> {
     let mut keys = Vec::new();
     for key in node
@@ -23,7 +23,7 @@ pub(crate) fn keys(node: Stage<'_>) -> Vec<&str> {
     keys
 }
 
-/// The prompt of a stage, with the request for its output keys where it has any.
+/// Returns the prompt of a stage. Appends a request for the output keys if the stage has any.
 pub(crate) fn prompt(node: Stage<'_>) -> String {
     let keys = keys(node);
     let prompt = node.prompt();
@@ -43,28 +43,30 @@ pub(crate) fn prompt(node: Stage<'_>) -> String {
     )
 }
 
-/// The last fenced JSON block of a response that is an object.
+/// Returns the last fenced JSON block of a response that is an object.
 ///
 /// # Errors
-/// Says in one line what was found instead.
+/// Returns a message of one line that describes what was found instead.
 pub(crate) fn last_object(response: &str) -> Result<Map<String, Value>, String> {
     let blocks = json_blocks(response);
-    let mut fault = None;
+    let mut problem = None;
     for block in blocks.iter().rev() {
         match serde_json::from_str(block) {
             Ok(Value::Object(fields)) => return Ok(fields),
-            Ok(other) => fault = fault.or_else(|| Some((format!("it holds {}", type_name(&other)), block))),
-            Err(error) => fault = fault.or_else(|| Some((error.to_string(), block))),
+            Ok(other) => {
+                problem = problem.or_else(|| Some((format!("it holds {}", type_name(&other)), block)))
+            }
+            Err(error) => problem = problem.or_else(|| Some((error.to_string(), block))),
         }
     }
-    Err(match fault {
-        Some((fault, block)) => {
+    Err(match problem {
+        Some((problem, block)) => {
             let shown = excerpt(block.chars());
-            format!("the last JSON code block is no JSON object ({fault}): `{shown}`")
+            format!("the last JSON code block is not a JSON object ({problem}): `{shown}`")
         }
         None if response.trim().is_empty() => "the response is empty".to_owned(),
         None => {
-            // The block belongs at the end, so the end is what is shown.
+            // The block belongs at the end of the response, so show the end.
             let tail: Vec<char> = response.trim_end().chars().rev().take(EXCERPT).collect();
             let shown = excerpt(tail.into_iter().rev());
             format!("the response holds no JSON code block; it ends with `{shown}`")
@@ -72,7 +74,7 @@ pub(crate) fn last_object(response: &str) -> Result<Map<String, Value>, String> 
     })
 }
 
-/// The failure of a stage whose response does not hold its output; asking once more may help.
+/// Returns the failure of a stage whose response does not contain its output. It is retryable.
 pub(crate) fn unparsed(keys: &[&str], found: &str) -> Outcome {
     let reason = format!(
         "output_parse: expected a JSON code block with the keys {}, but {found}",
@@ -81,21 +83,22 @@ pub(crate) fn unparsed(keys: &[&str], found: &str) -> Outcome {
     Outcome::fail(reason).with_code("output_parse")
 }
 
-/// Keys for a message.
+/// Returns keys as a quoted list for a message.
 pub(crate) fn quoted(keys: &[&str]) -> String {
     let quoted: Vec<String> = keys.iter().map(|key| format!("`{key}`")).collect();
     quoted.join(", ")
 }
 
-/// The insides of the fenced blocks that are marked as JSON.
+/// Returns the contents of the fenced blocks that are marked as JSON.
 ///
-/// Such a block begins wherever its mark stands, even inside a block of another kind: models wrap whole answers.
-/// The end of the text ends a block too, so that a response that was cut off is told as such.
+/// Such a block begins at every line with its mark, even inside a block of another kind, because models wrap whole
+/// answers. The end of the text ends a block too, so that the error message for a truncated response is about the
+/// truncated JSON.
 fn json_blocks(response: &str) -> Vec<String> {
     let mut blocks = Vec::new();
     let mut open: Option<(Fence<'_>, String)> = None;
     for line in response.lines() {
-        let fence = Fence::of(line);
+        let fence = Fence::parse(line);
         match (&mut open, fence) {
             (_, Some(fence)) if fence.is_json() => {
                 blocks.extend(open.replace((fence, String::new())).map(|(_, text)| text));
@@ -114,7 +117,7 @@ fn json_blocks(response: &str) -> Vec<String> {
     blocks
 }
 
-/// A line that begins or ends a block: three or more of one mark, and what stands behind them.
+/// A line that begins or ends a block: three or more marks of one kind, and the info string after them.
 struct Fence<'l> {
     mark: char,
     length: usize,
@@ -122,7 +125,7 @@ struct Fence<'l> {
 }
 
 impl<'l> Fence<'l> {
-    fn of(line: &'l str) -> Option<Fence<'l>> {
+    fn parse(line: &'l str) -> Option<Fence<'l>> {
         let line = line.trim();
         let mark = line.chars().next().filter(|mark| matches!(mark, '`' | '~'))?;
         let info = line.trim_start_matches(mark);
@@ -144,7 +147,7 @@ impl<'l> Fence<'l> {
     }
 }
 
-/// The beginning of a text in one line.
+/// Returns the beginning of a text as one line.
 fn excerpt(text: impl Iterator<Item = char>) -> String {
     let shown: String = text.take(EXCERPT).collect();
     shown.split_whitespace().collect::<Vec<_>>().join(" ")
@@ -215,14 +218,14 @@ mod tests {
         );
         let cut = told("```json\n{\"a\": 1,\n");
         assert!(
-            cut.starts_with("the last JSON code block is no JSON object (EOF")
+            cut.starts_with("the last JSON code block is not a JSON object (EOF")
                 && cut.ends_with(": `{\"a\": 1,`"),
             "{cut}"
         );
         let list = told("```json\n{\n```\n```json\n[1]\n```");
         assert_eq!(
             list,
-            "the last JSON code block is no JSON object (it holds a list): `[1]`"
+            "the last JSON code block is not a JSON object (it holds a list): `[1]`"
         );
         let long = told(&"wörter ".repeat(1_000));
         assert!(long.chars().count() < EXCERPT + 80, "{long}");

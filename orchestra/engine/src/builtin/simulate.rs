@@ -1,4 +1,4 @@
-//! Simulation: no model is called and nothing is executed; a script says how stages end.
+//! Simulation: no model is called and nothing is executed; a script determines the outcomes of stages.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,9 +18,9 @@ use crate::stage::StageContext;
 use crate::stage_end::Finished;
 use crate::store::{StageFile, StoreError};
 
-/// An outcome in a [`Script`]: a word, a [`Status`], or anything that a handler may return.
+/// An outcome in a [`Script`]: an outcome name, a [`Status`], or any return value of a handler.
 ///
-/// A failure and a wish for a retry that are given as a word have a reason that says where they come from.
+/// If a failure or a retry is only named, its reason says that it is simulated.
 ///
 /// ```
 /// use orchestra_engine::{Outcome, ScriptedOutcome, Status};
@@ -30,12 +30,12 @@ use crate::store::{StageFile, StoreError};
 /// assert_eq!(Outcome::fail("no compiler").scripted(), Outcome::fail("no compiler"));
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no outcome of a script",
+    message = "`{Self}` is not an outcome of a script",
     label = "not an outcome",
     note = "give a word such as \"fail\", a `Status`, an `Outcome`, or an enum that derives `orchestra::Outcome`"
 )]
 pub trait ScriptedOutcome {
-    /// The outcome.
+    /// Converts this value to an outcome.
     fn scripted(self) -> Outcome;
 }
 
@@ -57,7 +57,7 @@ impl ScriptedOutcome for Status {
 
 impl ScriptedOutcome for &str {
     fn scripted(self) -> Outcome {
-        Status::of(self).scripted()
+        Status::from_name(self).scripted()
     }
 }
 
@@ -67,16 +67,16 @@ impl ScriptedOutcome for String {
     }
 }
 
-/// The outcomes that stages give in a simulated run; a stage that is not named succeeds.
+/// The outcomes of the stages of a simulated run. A stage that is not named succeeds.
 ///
 /// A fan-in that is not named chooses by status, score and id, because that needs no model.
 ///
-/// A manager loop or sub-pipeline that is not named runs its child, where it has one; the child is simulated by the same
-/// script, which may name the child's nodes too.
+/// A manager loop or sub-pipeline that is not named runs its child pipeline, if it has one. The child is simulated by
+/// the same script, which may name the nodes of the child too.
 ///
-/// A stage gives its outcomes in turn, one an attempt, and the last again and again; a child that is run anew begins
-/// anew. For a human gate, the label, the suggested node or the outcome word is the answer; `skipped` skips the question,
-/// `timeout` leaves it unanswered.
+/// Each attempt of a stage takes the next outcome, and the last outcome repeats. A child that runs again starts from
+/// the first outcome again. For a human gate, the label, the suggested node or the outcome name is the answer;
+/// `skipped` skips the question, and `timeout` leaves it unanswered.
 ///
 /// ```
 /// use orchestra_engine::{Outcome, Script};
@@ -86,7 +86,7 @@ impl ScriptedOutcome for String {
 /// assert_eq!(script.nodes().collect::<Vec<_>>(), ["build", "review"]);
 /// ```
 ///
-/// It is kept with a run, as JSON, so that the run is simulated in the same way when it goes on.
+/// The script is stored with a run as JSON, so that a resumed run is simulated in the same way.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Script {
     #[serde(default)]
@@ -97,15 +97,15 @@ pub struct Script {
     hastens: bool,
 }
 
-/// Which of the stages that a script does not name are simulated.
+/// The kinds of stages that are simulated although the script does not name them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Scope {
     #[default]
     Everything,
-    /// All but those that have a handler of the program.
+    /// All stages except those with a handler of the program.
     AllButHandlers,
-    /// Those that ask a model.
+    /// The stages that call a model.
     Models,
 }
 
@@ -115,7 +115,7 @@ impl Scope {
     }
 }
 
-/// What a node does in turn.
+/// The outcomes and durations of a node, one for each attempt.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Turns {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -124,22 +124,22 @@ struct Turns {
     takes: Vec<Duration>,
 }
 
-/// What a node does this time.
+/// The simulated behaviour of a node in one attempt.
 #[derive(Default)]
 pub(crate) struct Turn<'s> {
-    /// How it ends; `None` where the script does not say.
+    /// The outcome. `None` if the script does not determine it.
     pub(crate) outcome: Option<&'s Outcome>,
-    /// How long it takes.
+    /// The duration of the attempt.
     pub(crate) takes: Duration,
 }
 
 impl Script {
-    /// A script by which every stage succeeds.
+    /// Creates a script by which every stage succeeds.
     pub fn new() -> Script {
         Script::default()
     }
 
-    /// Adds outcomes of a node, behind those that it has.
+    /// Appends outcomes of a node.
     #[must_use]
     pub fn outcomes(
         mut self,
@@ -155,8 +155,8 @@ impl Script {
         self
     }
 
-    /// Says how long the attempts of a stage take, in turn, and the last again and again; without this they take no
-    /// time. The times are waited for by the engine's clock. A human gate answers at once all the same.
+    /// Sets the durations of the attempts of a stage, one for each attempt; the last one repeats. The default is zero.
+    /// The clock of the engine measures the durations. A human gate always answers at once.
     ///
     /// ```
     /// use std::time::Duration;
@@ -178,7 +178,7 @@ impl Script {
         self
     }
 
-    /// Runs the program's own handlers; what the script names is simulated all the same, and so are models, tools and
+    /// Runs the handlers of the program. Stages that the script names are still simulated, and so are models, tools and
     /// kinds without a handler.
     #[must_use]
     pub fn run_handlers(mut self) -> Script {
@@ -186,8 +186,8 @@ impl Script {
         self
     }
 
-    /// Simulates model stages alone, and fan-ins that ask a model: tools, handlers and children run, and gates ask. What
-    /// the script names is simulated all the same.
+    /// Simulates only model stages, and fan-ins that call a model. Tools, handlers and child pipelines run, and gates
+    /// ask a person. Stages that the script names are still simulated.
     ///
     /// ```
     /// use orchestra_engine::{Engine, Script};
@@ -209,7 +209,7 @@ impl Script {
         self
     }
 
-    /// Lets the time of a question be up at once that the script leaves unanswered, instead of by the engine's clock.
+    /// Lets a question that the script leaves unanswered time out at once, instead of by the clock of the engine.
     ///
     /// ```
     /// use orchestra_engine::{Engine, Script};
@@ -234,12 +234,12 @@ impl Script {
         self.hastens
     }
 
-    /// The nodes that are named, in order.
+    /// Returns the nodes that the script names, in order.
     pub fn nodes(&self) -> impl Iterator<Item = &str> {
         self.nodes.keys().map(String::as_str)
     }
 
-    /// The outcomes of a node, in turn; none for one that is not named.
+    /// Returns the outcomes of a node, in order. Returns an empty slice for a node that is not named.
     pub fn outcomes_of(&self, node: &str) -> &[Outcome] {
         self.nodes
             .get(node)
@@ -247,7 +247,7 @@ impl Script {
             .unwrap_or_default()
     }
 
-    /// Forgets what was said of a node.
+    /// Removes the outcomes and durations of a node.
     ///
     /// ```
     /// use orchestra_engine::Script;
@@ -259,17 +259,17 @@ impl Script {
         self.nodes.remove(node);
     }
 
-    /// Returns whether the script says what a node does.
+    /// Returns whether the script names a node.
     pub(crate) fn names(&self, node: &str) -> bool {
         self.nodes.contains_key(node)
     }
 
-    /// Returns whether nothing but what the script says can happen in the run.
+    /// Returns whether every stage of the run is simulated.
     pub(crate) fn executes_nothing(&self) -> bool {
         self.scope == Scope::Everything
     }
 
-    /// Returns whether all stages are run that ask no model.
+    /// Returns whether all stages run that do not call a model.
     ///
     /// ```
     /// use orchestra_engine::Script;
@@ -285,7 +285,7 @@ impl Script {
         self
     }
 
-    /// Returns whether a stage is simulated although there is a handler for it.
+    /// Returns whether a stage is simulated although it has a handler.
     fn simulates(&self, stage: Stage<'_>) -> bool {
         let is_named = || self.names(stage.id());
         match self.scope {
@@ -295,7 +295,7 @@ impl Script {
         }
     }
 
-    /// What a node does this time; the turns of one that is not named are not counted.
+    /// Returns the behaviour of a node in this attempt. Does not call `turn` for a node that is not named.
     pub(crate) fn turn(&self, node: &str, turn: impl FnOnce() -> usize) -> Turn<'_> {
         let Some(turns) = self.nodes.get(node) else {
             return Turn::default();
@@ -313,9 +313,9 @@ impl Script {
     }
 }
 
-/// A gate's outcome in a script as an answer to its question: its label, its target, or its word. `skipped` and a
-/// failure skip the question; `timeout` and a retry leave it unanswered, which is `None`. A choice that is called like
-/// one of these words comes before the word's meaning.
+/// Converts the outcome of a gate in a script to an answer: its label, its suggested node, or its name. `skipped` and a
+/// failure skip the question. Returns `None` for `timeout` and a retry, which leave it unanswered. A choice with the
+/// same name as one of these outcomes takes precedence.
 pub fn answer_of(question: &Question, outcome: &Outcome) -> Option<Answer> {
     let named = outcome
         .preferred_label
@@ -338,15 +338,15 @@ pub fn answer_of(question: &Question, outcome: &Outcome) -> Option<Answer> {
     Some(answer.by(AnsweredBy::Prepared))
 }
 
-/// Returns whether a stage asks a model, whoever would do so.
+/// Returns whether a stage calls a model.
 fn asks_a_model(stage: Stage<'_>) -> bool {
     stage.kind() == kind::CODERGEN || stage.kind() == kind::FAN_IN && fan_in::asks_a_model(stage)
 }
 
-/// Stands for a handler in a simulated run.
+/// The handler that replaces another one in a simulated run.
 pub(crate) struct Simulated {
     pub(crate) script: Arc<Script>,
-    /// The handler that runs the stages which the script does not simulate.
+    /// The handler that runs the stages that the script does not simulate.
     pub(crate) own: Option<Arc<dyn Handler>>,
 }
 
@@ -376,7 +376,8 @@ impl Handler for Simulated {
 }
 
 impl Simulated {
-    /// What runs the child of a stage that has one and no outcome in the script; the child is simulated too.
+    /// Returns the handler that runs the child of a stage, if the stage has a child and no outcome in the script. The
+    /// child is simulated too.
     fn child_handler<'s>(
         &self,
         settings: &'s Settings,
@@ -421,15 +422,16 @@ impl Simulated {
     }
 }
 
-/// Takes the outcome of a script, which also gives what the handler of the kind would have recorded.
+/// Converts the outcome of a script. Context keys that the handler of the kind would record become recorded values.
 fn by_script(kind: &str, outcome: Outcome) -> Finished {
     let mut finished = Finished::from(outcome);
     let updates = std::mem::take(&mut finished.outcome.context_updates);
     let recorded = |key: &str| is_recorded_by(kind, key);
     for (key, value) in updates {
-        match recorded(&key) {
-            true => finished.recorded.insert(key, value),
-            false => finished.outcome.context_updates.insert(key, value),
+        if recorded(&key) {
+            finished.recorded.insert(key, value)
+        } else {
+            finished.outcome.context_updates.insert(key, value)
         };
     }
     finished

@@ -1,4 +1,4 @@
-//! The status file: how a stage that is no Rust code tells its outcome (Attractor appendix C, rule D8).
+//! The status file, by which a stage that is not Rust code reports its outcome (Attractor appendix C, rule D8).
 
 use std::time::Duration;
 
@@ -7,31 +7,31 @@ use orchestra_graph::condition::OUTCOME_WORDS;
 use orchestra_graph::{Stage, did_you_mean};
 use serde_json::{Map, Value};
 
-use crate::store::{RunStore, StageFile, StagePlace};
+use crate::store::{RunStore, StageFile, StageFolder};
 
 /// The note of a success that `auto_status` filled in.
 const AUTO_NOTE: &str = "auto-status: handler completed without writing status";
 
-/// The file's content; both spellings of the two renamed fields are understood by readers.
+/// Returns the content of the file. Readers accept both spellings of the two renamed fields.
 pub(crate) fn write(outcome: &Outcome) -> Vec<u8> {
     let mut json = serde_json::to_vec_pretty(outcome).unwrap_or_default();
     json.push(b'\n');
     json
 }
 
-/// What the stage wrote; `None` where it wrote nothing.
+/// Reads the outcome that the stage wrote. Returns `None` if it wrote no file.
 ///
-/// A word of its own must be declared by the node (`outcomes`): a misspelt failure must not pass for a success.
+/// The node must declare a custom outcome (`outcomes`), because a misspelt failure must not pass for a success.
 ///
 /// # Errors
-/// Says in one line why the file cannot be used.
+/// Returns a message of one line if the file is invalid.
 pub(crate) fn read(
     files: &dyn RunStore,
-    place: StagePlace<'_>,
+    stage_folder: StageFolder<'_>,
     node: Stage<'_>,
 ) -> Result<Option<Outcome>, String> {
     let bytes = files
-        .read(place, StageFile::Status)
+        .read(stage_folder, StageFile::Status)
         .map_err(|error| error.to_string())?;
     let Some(outcome) = bytes.map(|bytes| parse(&bytes)).transpose()? else {
         return Ok(None);
@@ -61,7 +61,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Outcome, String> {
     let Some(word) = word else {
         return Err(wrong("it has no `outcome`"));
     };
-    let mut outcome = Outcome::new(Status::of(&word.to_ascii_lowercase()));
+    let mut outcome = Outcome::new(Status::from_name(&word.to_ascii_lowercase()));
     let label = text(&mut fields, &["preferred_label", "preferred_next_label"]);
     outcome.preferred_label = label.map_err(|what| wrong(&what))?;
     outcome.notes = text(&mut fields, &["notes"]).map_err(|what| wrong(&what))?;
@@ -97,7 +97,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Outcome, String> {
     Ok(outcome)
 }
 
-/// A text under the first of some names that holds one; an empty text is none.
+/// Removes all fields up to the first that holds a non-empty text, and returns that text.
 fn text(fields: &mut Map<String, Value>, names: &[&str]) -> Result<Option<String>, String> {
     for name in names {
         match fields.remove(*name) {
@@ -110,7 +110,7 @@ fn text(fields: &mut Map<String, Value>, names: &[&str]) -> Result<Option<String
     Ok(None)
 }
 
-/// What the stage wrote, over what the engine knows of it.
+/// Merges the outcome that the stage wrote into the one that the engine observed.
 pub(crate) fn merge(known: Outcome, mut written: Outcome) -> Outcome {
     let mut updates = known.context_updates;
     updates.append(&mut written.context_updates);
@@ -124,7 +124,7 @@ pub(crate) fn merge(known: Outcome, mut written: Outcome) -> Outcome {
     written
 }
 
-/// The success that `auto_status` fills in.
+/// Returns the success that `auto_status` fills in.
 pub(crate) fn automatic() -> Outcome {
     Outcome::success().notes(AUTO_NOTE)
 }

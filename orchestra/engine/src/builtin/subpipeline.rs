@@ -35,7 +35,7 @@ async fn run(stage: &StageContext) -> Result<StageEnd, StageEnd> {
         watched: Watched::No,
     };
     let mut cut = std::pin::pin!(cut_short(stage));
-    let mut child = ChildRun::of(stage, child.start(stage).await?);
+    let mut child = ChildRun::new(stage, child.start(stage).await?);
     stage.log(format!("runs pipeline `{name}` as run {}", child.run.id));
     let ended = tokio::select! {
         biased;
@@ -48,29 +48,29 @@ async fn run(stage: &StageContext) -> Result<StageEnd, StageEnd> {
     })
 }
 
-/// The pairs of an attribute: new key, old key.
+/// Parses an attribute as pairs of new key and old key.
 fn pairs<'s>(node: Stage<'s>, name: &str) -> Result<Vec<(&'s str, &'s str)>, String> {
     let text = node.text(name).unwrap_or_default();
     key_pairs(text).ok_or_else(|| {
         let text = text.escape_debug();
-        format!("`{name}` is no list of keys or pairs of keys such as `a,b=c`: `{text}`")
+        format!("`{name}` is not a list of keys or pairs of keys such as `a,b=c`: `{text}`")
     })
 }
 
-/// The value of a key, which may be written as in conditions (rule C3).
+/// Returns the value of a key, which may have the prefix `context.` as in conditions (rule C3).
 fn value<'c>(context: &'c Context, key: &str) -> Option<&'c Value> {
     let plain = || key.strip_prefix("context.").and_then(|key| context.get(key));
     context.get(key).or_else(plain)
 }
 
-/// The context with which the child starts; what is not there is said.
+/// Returns the initial context of the child. Logs missing inputs.
 fn given(stage: &StageContext, inputs: &[(&str, &str)]) -> Context {
     let mut context = Context::new();
     let mut missing = Vec::new();
     let mut reserved = Vec::new();
     for (new, old) in inputs {
         match value(stage.context(), old) {
-            Some(_) if KeyOwner::of(new).is_some() => reserved.push((*new).to_owned()),
+            Some(_) if KeyOwner::of_key(new).is_some() => reserved.push((*new).to_owned()),
             Some(value) => context.set(*new, value.clone()),
             None => missing.push(*old),
         }
@@ -82,7 +82,7 @@ fn given(stage: &StageContext, inputs: &[(&str, &str)]) -> Context {
     context
 }
 
-/// Takes the outputs that are there into an outcome; gives those that are not.
+/// Copies the outputs that exist into an outcome. Returns the keys of the missing ones as well.
 fn taken<'k>(
     mut outcome: Outcome,
     result: &RunResult,

@@ -16,12 +16,12 @@ use crate::stage::StageContext;
 use crate::stage_end::Finished;
 use crate::store::{StageFile, StoreError};
 
-/// How many bytes of a tool's output the context keeps; the files keep more.
+/// Maximum size in bytes of a tool's output in the context. The files hold more.
 const OUTPUT: usize = 64 * 1024;
-/// How many characters of the last line, or of a silent command, a note shows.
+/// Maximum length in characters of the last line, or of a silent command, in a note.
 const SHOWN: usize = 200;
 
-/// What tells of a command as of a tool.
+/// The tool name under which commands are recorded.
 const SHELL: &str = "shell";
 
 pub(crate) struct Tool;
@@ -32,7 +32,7 @@ impl Handler for Tool {
     }
 }
 
-/// Returns what a stage executes.
+/// Returns the command that a stage executes.
 pub(crate) fn command<'p>(node: Stage<'p>) -> Option<&'p str> {
     node.text("tool_command").filter(|text| !text.trim().is_empty())
 }
@@ -44,16 +44,16 @@ async fn run(stage: &StageContext) -> Result<Finished, StoreError> {
     };
     let files = stage.run().files()?;
     let folder = stage.stage_dir()?;
-    let place = stage.place();
-    // What an earlier tool may have planted at these places goes first.
-    files.remove(place.as_ref(), StageFile::ToolOutput)?;
-    files.remove(place.as_ref(), StageFile::ToolError)?;
+    let stage_folder = stage.stage_folder();
+    // First remove anything that an earlier tool may have planted at these paths.
+    files.remove(stage_folder.as_ref(), StageFile::ToolOutput)?;
+    files.remove(stage_folder.as_ref(), StageFile::ToolError)?;
     let prompt = node.prompt();
     let prompt = stage.run().redacted(&prompt);
-    files.write(place.as_ref(), StageFile::Prompt, prompt.as_bytes())?;
+    files.write(stage_folder.as_ref(), StageFile::Prompt, prompt.as_bytes())?;
     let timeout = node.duration("timeout");
     let settings = &stage.run().settings;
-    let environment = match Environment::of(stage) {
+    let environment = match Environment::from_stage(stage) {
         Ok(environment) => environment,
         Err(refusal) => return Ok(Outcome::fail_terminal(refusal).into()),
     };
@@ -88,13 +88,13 @@ async fn run(stage: &StageContext) -> Result<Finished, StoreError> {
     };
     let known = known(stage, text, &output);
     stage.record_tool_call(SHELL, took, known.outcome.failure_reason.as_deref());
-    if let Some(fault) = output.file_fault {
-        return Err(StoreError::io("write the tool's output in", &folder, fault));
+    if let Some(error) = output.file_error {
+        return Err(StoreError::io("write the tool's output in", &folder, error));
     }
     if matches!(output.exit, Exit::TimedOut | Exit::Cancelled) {
         return Ok(known);
     }
-    let written = status::read(&*files, place.as_ref(), node);
+    let written = status::read(&*files, stage_folder.as_ref(), node);
     let exited = matches!(output.exit, Exit::Code(_));
     Ok(known.replace(|known| match written {
         Ok(Some(written)) => status::merge(known, written),
@@ -104,7 +104,7 @@ async fn run(stage: &StageContext) -> Result<Finished, StoreError> {
     }))
 }
 
-/// What the engine knows of a command that ran, whatever the stage says itself.
+/// Returns the outcome of a command as the engine observed it, regardless of a status file.
 fn known(stage: &StageContext, text: &str, output: &ToolOutput) -> Finished {
     let last = output.last_line().unwrap_or_default();
     let told = last_line(&output.stderr).unwrap_or(last);
@@ -119,7 +119,7 @@ fn known(stage: &StageContext, text: &str, output: &ToolOutput) -> Finished {
             (Outcome::success().notes(shown), Some(0))
         }
         Exit::Code(code) => (failed(format!("exit code {code}")), Some(code)),
-        // The number by which shells tell a signal.
+        // Shells report a signal as 128 plus its number.
         Exit::Signal(signal) => (failed(format!("killed by signal {signal}")), Some(128 + signal)),
         Exit::TimedOut => {
             let limit = format_duration(stage.node().duration("timeout").unwrap_or_default());
@@ -138,7 +138,7 @@ fn known(stage: &StageContext, text: &str, output: &ToolOutput) -> Finished {
         .record("tool.last_line", last)
 }
 
-/// A digest of an exit code and of what was captured of both streams (rule R10).
+/// Returns a digest of an exit code and of the captured part of both streams (rule R10).
 fn digest(code: Option<i32>, streams: [&[u8]; 2]) -> NonZeroU64 {
     let mut hash = Sha256::new();
     hash.update(code.unwrap_or_default().to_le_bytes());
@@ -151,12 +151,13 @@ fn digest(code: Option<i32>, streams: [&[u8]; 2]) -> NonZeroU64 {
     NonZeroU64::new(number).unwrap_or(NonZeroU64::MIN)
 }
 
-/// The last line that is more than white space.
+/// Returns the last line that is not blank.
 fn last_line(text: &str) -> Option<&str> {
     text.lines().rev().map(str::trim).find(|line| !line.is_empty())
 }
 
-/// A command that gave no result: a full disk ends the run, anything else fails the stage.
+/// Converts the error of a command without a result. A file that cannot be created ends the run, anything else fails
+/// the stage.
 fn not_run(error: ProcessError) -> Result<Outcome, StoreError> {
     match error {
         ProcessError::CreateFile { path, source } => Err(StoreError::io("make", &path, source)),

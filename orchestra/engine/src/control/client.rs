@@ -1,4 +1,4 @@
-//! The side of who wants something of a run.
+//! The client side of the control socket.
 
 #[cfg(unix)]
 use std::io::{BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
@@ -21,17 +21,18 @@ use crate::store::{Owner, StoreError};
 #[cfg(unix)]
 use crate::store::{SystemFiles, host, present_owner};
 
-/// How long a reply is waited for.
+/// Default time limit for a reply.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long is waited before the owner is looked for again.
+/// The pause between two attempts to reach the owner.
 #[cfg(unix)]
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Answers, pauses and cancels a run that another process owns. Each call waits for the owner's reply, so it is not for
-/// the threads of an asynchronous runtime.
+/// A client that answers, pauses and cancels a run of another process. Each call blocks until the owner replies, so do
+/// not call it on a thread of an asynchronous runtime.
 ///
-/// Only processes of the run's user, or of the administrator, are heard, and none that the owner has started: the tools of
-/// a run can neither answer nor control it. Both processes must be on the same machine; Windows has no such way.
+/// The owner accepts only processes of the user of the run or of the administrator, and none that it has started
+/// itself. The tools of a run can neither answer nor control it. Both processes must be on the same machine. Windows is
+/// not supported.
 ///
 /// ```
 /// use orchestra_engine::{Answer, ControlClient, Engine};
@@ -48,7 +49,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// // In another process:
 /// # #[cfg(unix)]
 /// # {
-/// let client = ControlClient::of(&folder)?;
+/// let client = ControlClient::open(&folder)?;
 /// # tokio::task::spawn_blocking(move || {
 /// assert_eq!(client.questions()?[0].node, "approve");
 /// client.answer("approve", Answer::choice("Y"))?;
@@ -64,8 +65,8 @@ pub struct ControlClient {
     patience: Duration,
 }
 
-/// An open question of a run that another process owns. It can be [answered](ControlClient::answer_to) as long as just
-/// this question is open.
+/// An open question of a run that another process owns. It can be [answered](ControlClient::answer_to) as long as this
+/// question is open.
 ///
 /// ```
 /// use orchestra_engine::OpenQuestion;
@@ -86,19 +87,19 @@ impl Deref for OpenQuestion {
     }
 }
 
-/// The token is left out: whoever has it can answer.
+/// Omits the token, because anyone who has it can answer.
 impl std::fmt::Debug for OpenQuestion {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_tuple("OpenQuestion").field(&self.0.question).finish()
     }
 }
 
-/// A request that was not obeyed.
+/// The error of a request to the owner of a run.
 ///
 /// ```
 /// use orchestra_engine::{ControlClient, ControlError};
 /// let place = tempfile::tempdir()?;
-/// let error = ControlClient::of(place.path()).unwrap_err();
+/// let error = ControlClient::open(place.path()).unwrap_err();
 /// assert!(matches!(error, ControlError::NoRun { .. }));
 /// assert_eq!(error.code(), "control_no_run");
 /// # Ok::<(), std::io::Error>(())
@@ -106,13 +107,13 @@ impl std::fmt::Debug for OpenQuestion {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ControlError {
-    /// The folder is not that of a run.
+    /// The folder is not a run folder.
     #[error("`{}` is not the folder of a run: it has no `manifest.json`", .path.display())]
     NoRun {
         /// The folder.
         path: PathBuf,
     },
-    /// No process executes the run, so there is nobody to ask.
+    /// No process executes the run.
     #[error("no process executes the run in `{}`; resume it first", .path.display())]
     NotExecuted {
         /// The run folder.
@@ -126,37 +127,37 @@ pub enum ControlError {
         /// The process that executes it.
         owner: Box<Owner>,
     },
-    /// No process replied in time. Nothing was asked, so nothing will be obeyed later.
+    /// No process replied in time. No request was sent, so nothing will be executed later.
     #[error("the process that executes the run in `{}` did not reply within {}", .path.display(), format_duration(*.waited))]
     Unanswered {
         /// The run folder.
         path: PathBuf,
-        /// How long was waited.
+        /// The time that the client waited.
         waited: Duration,
     },
-    /// A process that does not own the run listens in its owner's place. Nothing was asked of it.
+    /// A process that does not own the run listens on its socket. No request was sent to it.
     #[error("process {pid} listens for requests to the run in `{}`, but does not own it; end that process", .path.display())]
     Impostor {
         /// The run folder.
         path: PathBuf,
-        /// The process that listens.
+        /// The id of the process that listens.
         pid: u32,
     },
-    /// A process took the request but did not say what came of it; it may have died.
+    /// A process received the request but did not report the result; it may have died.
     #[error("the process that executes the run in `{}` took the request but did not reply; see the run's status", .path.display())]
     Unclear {
         /// The run folder.
         path: PathBuf,
     },
-    /// The owner of the run refuses.
+    /// The owner of the run refused the request.
     #[error(transparent)]
     Refused(#[from] ControlRefusal),
-    /// The reply is none that this version understands.
+    /// This version does not understand the reply.
     #[error("the reply of the process that executes the run in `{}` cannot be read: {reason}", .path.display())]
     BadReply {
         /// The run folder.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         reason: String,
     },
     /// The system has no Unix domain sockets.
@@ -164,13 +165,13 @@ pub enum ControlError {
         "on this system no other process can reach a run; use the terminal of the process that executes it"
     )]
     Unsupported,
-    /// The system refuses.
+    /// An I/O error.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
 impl ControlError {
-    /// The error as one word, for machines.
+    /// Returns the machine-readable error code.
     pub fn code(&self) -> &str {
         match self {
             ControlError::NoRun { .. } => "control_no_run",
@@ -188,11 +189,11 @@ impl ControlError {
 }
 
 impl ControlClient {
-    /// Speaks to the owner of the run in a folder.
+    /// Creates a client for the run in a folder.
     ///
     /// # Errors
-    /// The folder is not that of a run.
-    pub fn of(run_dir: &Path) -> Result<ControlClient, ControlError> {
+    /// Fails if the folder is not a run folder.
+    pub fn open(run_dir: &Path) -> Result<ControlClient, ControlError> {
         let path = std::path::absolute(run_dir).map_err(|error| StoreError::io("find", run_dir, error))?;
         if !path.join("manifest.json").is_file() {
             return Err(ControlError::NoRun { path });
@@ -203,17 +204,17 @@ impl ControlClient {
         })
     }
 
-    /// Waits for this long instead of ten seconds.
+    /// Sets the time limit for a reply. The default is ten seconds.
     #[must_use]
     pub fn patience(mut self, patience: Duration) -> ControlClient {
         self.patience = patience;
         self
     }
 
-    /// Answers a question, named by its id or by its gate (rule H2). Whoever answers first is heard.
+    /// Answers the open question with this id or of this gate (rule H2). The first answer wins.
     ///
     /// # Errors
-    /// The owner refuses, because no such question is open or because it does not take the answer, or nobody replies.
+    /// Fails if no such question is open, if the question does not accept the answer, or if nobody replies.
     pub fn answer(&self, gate: impl AsRef<str>, answer: impl Into<Answer>) -> Result<(), ControlError> {
         let gate = gate.as_ref();
         let open = self.questions()?;
@@ -229,10 +230,11 @@ impl ControlClient {
         }
     }
 
-    /// Answers just this question, and none that the same gate asks later.
+    /// Answers exactly this question, and no later question of the same gate.
     ///
     /// # Errors
-    /// The question is not open any more (`stale_question`), does not take the answer, or nobody replies.
+    /// Fails if the question is no longer open (`stale_question`), if it does not accept the answer, or if nobody
+    /// replies.
     pub fn answer_to(&self, question: &OpenQuestion, answer: impl Into<Answer>) -> Result<(), ControlError> {
         self.done(ControlRequest::Answer {
             question: question.0.token.clone(),
@@ -240,28 +242,28 @@ impl ControlClient {
         })
     }
 
-    /// Ends the run; the first reason stands.
+    /// Ends the run. If several reasons are given, the first is recorded.
     ///
     /// # Errors
-    /// The owner refuses, or nobody replies.
+    /// Fails if the owner refuses or nobody replies.
     pub fn cancel(&self, reason: impl Into<String>) -> Result<(), ControlError> {
         let reason = reason.into();
         self.done(ControlRequest::Cancel { reason })
     }
 
-    /// Stops the run so that it can be resumed.
+    /// Pauses the run so that it can be resumed.
     ///
     /// # Errors
-    /// The owner refuses, or nobody replies.
+    /// Fails if the owner refuses or nobody replies.
     pub fn pause(&self, reason: impl Into<String>) -> Result<(), ControlError> {
         let reason = reason.into();
         self.done(ControlRequest::Pause { reason })
     }
 
-    /// The questions that wait for an answer, oldest first.
+    /// Returns the open questions, oldest first.
     ///
     /// # Errors
-    /// The owner refuses, or nobody replies.
+    /// Fails if the owner refuses or nobody replies.
     pub fn questions(&self) -> Result<Vec<OpenQuestion>, ControlError> {
         match self.send(ControlRequest::Questions)? {
             ControlReply::Questions(questions) => Ok(questions.into_iter().map(OpenQuestion).collect()),
@@ -288,7 +290,7 @@ impl ControlClient {
             ControlReply::Questions(_) => "a list of questions",
             ControlReply::Refused(_) => "a refusal",
         };
-        self.bad_reply(format!("{reply} is no reply to the request"))
+        self.bad_reply(format!("{reply} is not a reply to the request"))
     }
 
     #[cfg(not(unix))]
@@ -297,19 +299,19 @@ impl ControlClient {
     }
 }
 
-/// What came of one connection.
+/// The result of one connection.
 #[cfg(unix)]
 enum Exchange {
     Replied(ControlReply),
     Failed(ControlError),
-    /// Nobody was there, or nobody had the time; nothing was asked.
+    /// Nobody listened, or the owner was busy. The request was not executed and can be repeated.
     Again(Option<ControlError>),
 }
 
 #[cfg(unix)]
 impl ControlClient {
     fn send(&self, request: ControlRequest) -> Result<ControlReply, ControlError> {
-        // To ask a second time changes nothing.
+        // It is safe to list the questions twice.
         let may_repeat = matches!(request, ControlRequest::Questions);
         let line = Message::line(request).map_err(|source| StoreError::Json {
             path: self.run_dir.clone(),
@@ -336,7 +338,7 @@ impl ControlClient {
         }
     }
 
-    /// Asks for one time.
+    /// Makes one attempt.
     fn exchange(&self, line: &[u8], left: Duration) -> Exchange {
         let path = || self.run_dir.clone();
         let owner = match present_owner(&SystemFiles, &self.run_dir) {
@@ -356,7 +358,7 @@ impl ControlClient {
             Err(_) => return Exchange::Again(None),
         };
         if let Some(pid) = listener(stream.get_ref()).filter(|pid| *pid != owner.pid) {
-            // It may have just been taken over.
+            // The run may have just been taken over.
             return Exchange::Again(Some(ControlError::Impostor { path: path(), pid }));
         }
         match self.read(&mut stream) {
@@ -366,7 +368,7 @@ impl ControlClient {
             Err(Unread::Broken) => return Exchange::Again(None),
             Err(Unread::Bad(error)) => return Exchange::Failed(error),
         }
-        // From here on it may be obeyed.
+        // From here on the owner may execute the request.
         let sent = stream.get_mut().write_all(line);
         match self.read(&mut stream) {
             Ok(ControlReply::Refused(refusal)) if refusal.code == BUSY => Exchange::Again(None),
@@ -398,15 +400,15 @@ impl ControlClient {
     }
 }
 
-/// Why a reply could not be read.
+/// The reason for which a reply could not be read.
 #[cfg(unix)]
 enum Unread {
-    /// The connection ended, or nothing came in time.
+    /// The connection ended, or nothing arrived in time.
     Broken,
     Bad(ControlError),
 }
 
-/// The process that listens at the other end, where the system says so.
+/// Returns the id of the process at the other end. Returns `None` if the system does not report it.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn listener(stream: &UnixStream) -> Option<u32> {
     let credentials = rustix::net::sockopt::socket_peercred(stream).ok()?;

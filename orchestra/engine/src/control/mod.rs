@@ -1,15 +1,16 @@
-//! Answering, pausing and cancelling a run that another process owns.
+//! The control socket, by which other processes answer, pause and cancel a run.
 //!
-//! The owner of a run listens at a Unix domain socket, in a folder of its user that is outside of every run folder. A
-//! process that connects is looked at before it is heard: it must be one of the same user or of the administrator, and
-//! none that the owner has started, such as a tool of a stage. So what a run does can neither answer the run's questions
-//! nor control it.
+//! The owner of a run listens on a Unix domain socket in a folder of its user, outside of every run folder. It checks
+//! every process that connects. The process must belong to the same user or to the administrator, and must not be a
+//! descendant of the owner, such as a tool of a stage. Therefore nothing that a run executes can answer its questions
+//! or control it.
 //!
-//! One connection is one request: the owner greets, the client sends a line of JSON, the owner replies with one. A client
-//! that gives up before it was greeted has sent nothing, so an owner that hung does not obey it later.
+//! Each connection carries one request: the owner sends a greeting, the client sends a line of JSON, and the owner
+//! replies with one line. A client that gives up before the greeting has sent nothing, so an owner that hung does not
+//! execute the request later.
 //!
-//! A question is answered by its token, which the client asks for first. A token is drawn for one open question and ends
-//! with it, so no answer can come before its question, or meet another one.
+//! A client first requests the open questions and their tokens, then answers a question by its token. A token is drawn
+//! at random for one open question and expires with it, so no answer can precede its question or reach another one.
 
 mod client;
 #[cfg(unix)]
@@ -31,42 +32,42 @@ pub(crate) use socket::SocketFile;
 use crate::error::AnswerError;
 use crate::question_token::QuestionToken;
 
-/// The form of what both sides say.
+/// The schema of all messages.
 const SCHEMA: &str = "orchestra.control/2";
-/// The longest request in bytes; a free text may be long.
+/// Maximum length of a request in bytes. A free text may be long.
 const MAX_REQUEST: usize = 1 << 20;
-/// The longest reply in bytes: many questions with long texts.
+/// Maximum length of a reply in bytes: many questions with long texts.
 const MAX_REPLY: u64 = 16 << 20;
 
-/// What the owner of a run is asked for.
+/// A request to the owner of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
 enum ControlRequest {
-    /// To take an answer to an open question (rule H2).
+    /// Answer an open question (rule H2).
     Answer { question: QuestionToken, answer: Answer },
-    /// To end the run.
+    /// End the run.
     Cancel { reason: String },
-    /// To stop the run so that it can be resumed.
+    /// Pause the run so that it can be resumed.
     Pause { reason: String },
-    /// To tell which questions are open.
+    /// List the open questions.
     Questions,
 }
 
-/// What the owner of a run says.
+/// A message of the owner of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum ControlReply {
-    /// The process is heard.
+    /// The greeting: the owner accepts a request.
     Ready,
-    /// It is done, or on its way.
+    /// The request is executed or in progress.
     Done,
     /// The open questions, oldest first.
     Questions(Vec<AskedQuestion>),
-    /// The request is not obeyed.
+    /// The request is refused.
     Refused(ControlRefusal),
 }
 
-/// An open question as the owner of a run tells it.
+/// An open question with its token.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct AskedQuestion {
     token: QuestionToken,
@@ -82,7 +83,7 @@ struct Message<T> {
 }
 
 impl<T: Serialize> Message<T> {
-    /// Writes a line.
+    /// Serializes a message as a line.
     fn line(body: T) -> Result<Vec<u8>, serde_json::Error> {
         let schema = SCHEMA.to_owned();
         let mut line = serde_json::to_vec(&Message { schema, body })?;
@@ -91,13 +92,13 @@ impl<T: Serialize> Message<T> {
     }
 }
 
-/// What every version of a message says.
+/// The fields that messages of all versions have.
 #[derive(Deserialize)]
 struct AnyMessage {
     schema: String,
 }
 
-/// A request that the owner of a run does not obey.
+/// The refusal of a request by the owner of a run.
 ///
 /// ```
 /// use orchestra_engine::{AnswerError, ControlRefusal};
@@ -108,11 +109,11 @@ struct AnyMessage {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
 pub struct ControlRefusal {
-    /// The reason as one word: that of an [`AnswerError`], `stale_question`, `run_ended`, `control_own_process`,
-    /// `control_other_user`, `control_unknown_process`, `control_schema`, `control_unreadable`, `control_busy` or
-    /// `control_failed`.
+    /// The machine-readable reason: the code of an [`AnswerError`], `stale_question`, `run_ended`,
+    /// `control_own_process`, `control_other_user`, `control_unknown_process`, `control_schema`, `control_unreadable`,
+    /// `control_busy` or `control_failed`.
     pub code: String,
-    /// The reason, and what to do.
+    /// The reason as a message, and what to do.
     pub message: String,
 }
 
@@ -131,7 +132,7 @@ impl From<AnswerError> for ControlRefusal {
     }
 }
 
-/// The folders in which the owners of runs listen.
+/// Returns the folders that may contain the sockets of runs.
 pub(crate) fn control_folders() -> Vec<PathBuf> {
     #[cfg(unix)]
     return socket::folders(socket::user()).into();
@@ -139,18 +140,18 @@ pub(crate) fn control_folders() -> Vec<PathBuf> {
     Vec::new()
 }
 
-/// The code of a refusal that is over in a moment.
+/// The code of a temporary refusal. The client retries.
 const BUSY: &str = "control_busy";
 
-/// Where the system has no Unix domain sockets, no other process reaches a run.
+/// Does nothing: without Unix domain sockets no other process can reach a run.
 #[cfg(not(unix))]
 pub(crate) fn attend(_: &std::sync::Arc<crate::run::Run>) {}
 
-/// Where the system has no Unix domain sockets, there is none.
+/// The placeholder for the socket on systems without Unix domain sockets.
 #[cfg(not(unix))]
 pub(crate) struct SocketFile;
 
-/// Reads a request; returns it as it is written again, with the answer that it brings. For `tests/fuzz`.
+/// Parses a request. Returns its serialized form and the answer that it contains. For `tests/fuzz`.
 pub(crate) fn reread(bytes: &[u8]) -> Option<(Vec<u8>, Option<Answer>)> {
     let request: ControlRequest = serde_json::from_slice(bytes).ok()?;
     let written = serde_json::to_vec(&request).ok()?;

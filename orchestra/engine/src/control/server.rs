@@ -1,5 +1,5 @@
-//! The thread that hears what other processes ask of the runs of this one. It has a runtime of its own: what others ask is
-//! heard by the time of the world, whatever the runs' own runtime does and whatever its clock says.
+//! The thread that serves the control requests of other processes for all runs of this process. It has a runtime and a
+//! clock of its own, so that it works whatever the runtime of the runs does and whatever its clock shows.
 
 use std::collections::VecDeque;
 use std::io;
@@ -27,32 +27,32 @@ use crate::process::{Peer, Relation};
 use crate::question_token::QuestionRef;
 use crate::run::Run;
 
-/// A run that is over sooner needs no socket.
+/// A run that ends sooner gets no socket.
 const SHORT_RUN: Duration = Duration::from_millis(10);
-/// How often is looked whether the socket still has its name.
+/// The interval at which the server checks that the socket still has its name.
 const UPKEEP: Duration = Duration::from_millis(500);
-/// How long who is connected may take to send a request, and to take the reply.
+/// The time limit for a client to send a request, and for it to accept the reply.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long a listener that fails is left alone.
+/// The pause after an error of a listener.
 const PAUSE: Duration = Duration::from_millis(100);
-/// How many connections of all runs are open at once; for another one the oldest is closed.
+/// Maximum number of open connections of all runs. A further connection closes the oldest.
 const CONNECTIONS: usize = 256;
-/// How many processes that were refused a run tells of.
+/// Maximum number of refused processes that a run reports.
 const TOLD: u32 = 8;
 
-/// A run, and where it is.
+/// A run and its folder.
 type Attended = (Weak<Run>, PathBuf);
 
-/// The way to the thread, where it is there.
+/// The channel to the thread. `None` if the thread is not running.
 static THREAD: Mutex<Option<UnboundedSender<Attended>>> = Mutex::new(None);
 
-/// Lets other processes ask something of a run, as long as it goes.
+/// Lets other processes send requests to a run until it ends.
 pub(crate) fn attend(run: &Arc<Run>) {
-    // What a stage started is told by the run around it.
+    // The parent run answers for its child runs.
     let Some(folder) = run.run_dir().filter(|_| run.origin.depth == 0) else {
         return;
     };
-    // No other process sees such a folder.
+    // No other process can see an in-process folder.
     if run.settings.files().in_process() {
         return;
     }
@@ -66,7 +66,7 @@ pub(crate) fn attend(run: &Arc<Run>) {
     }
     let (sender, receiver) = unbounded_channel();
     let _ = sender.send(attended);
-    // The thread makes the runtime, which must not be dropped here, inside another one.
+    // The thread creates the runtime, because a runtime must not be dropped inside another one.
     let (told, heard) = std::sync::mpsc::channel();
     let named = std::thread::Builder::new().name("orchestra-control".to_owned());
     let started = named.spawn(move || match runtime() {
@@ -94,16 +94,16 @@ fn runtime() -> io::Result<tokio::runtime::Runtime> {
         .build()
 }
 
-/// Says that a run goes on, but nobody outside can answer it.
-fn unreachable_from_outside(run: &Run, fault: &io::Error) {
-    tracing::warn!("other processes cannot reach the run: {fault}");
+/// Warns that other processes cannot reach the run, which continues.
+fn unreachable_from_outside(run: &Run, error: &io::Error) {
+    tracing::warn!("other processes cannot reach the run: {error}");
     run.emit(EventKind::PipelineWarning {
         code: "control_unavailable".to_owned(),
-        message: format!("other processes can neither answer, pause nor cancel this run: {fault}"),
+        message: format!("other processes can neither answer, pause nor cancel this run: {error}"),
     });
 }
 
-/// Attends to all runs, until none is left.
+/// Serves all runs until none is left.
 async fn attend_all(mut receiver: UnboundedReceiver<Attended>) {
     let open = Arc::new(Connections::default());
     let mut runs = JoinSet::new();
@@ -117,14 +117,14 @@ async fn attend_all(mut receiver: UnboundedReceiver<Attended>) {
                 None => return,
             },
             _ = runs.join_next(), if !runs.is_empty() => {}
-            // Once, and not for short runs alone.
+            // Sweep once, and only after the process has lived for a while.
             () = sleep(UPKEEP), if !swept => {
                 sweep();
                 swept = true;
             }
         }
         if runs.is_empty() {
-            // Who sends holds the lock.
+            // Senders hold the lock, so no run can be added in between.
             let mut thread = THREAD.lock().unwrap_or_else(PoisonError::into_inner);
             if receiver.is_empty() {
                 *thread = None;
@@ -134,7 +134,7 @@ async fn attend_all(mut receiver: UnboundedReceiver<Attended>) {
     }
 }
 
-/// Attends to one run, until it ends or belongs to another process.
+/// Serves one run until it ends or belongs to another process.
 async fn attend_one(weak: Weak<Run>, folder: PathBuf, open: Arc<Connections>) {
     sleep(SHORT_RUN).await;
     let refused = Arc::new(Refused::default());
@@ -154,18 +154,18 @@ async fn attend_one(weak: Weak<Run>, folder: PathBuf, open: Arc<Connections>) {
                     }
                 },
                 _ = connections.join_next(), if !connections.is_empty() => {}
-                // Somebody removed it, or it is another's by now.
+                // The socket was removed, or its name now belongs to another process.
                 () = sleep(UPKEEP) => if !name.is_there() {
                     break;
                 },
             }
         }
     }
-    // Who is connected when the run ends still gets a reply.
+    // Clients that are connected when the run ends still get a reply.
     while connections.join_next().await.is_some() {}
 }
 
-/// Listens for a run that this process owns; `None` where it does not.
+/// Listens for a run. Returns `None` if this process does not own the run.
 fn begin(run: &Weak<Run>, folder: &Path) -> Option<(UnixListener, SocketName, Closed)> {
     let run = run.upgrade()?;
     if run.sink.is_closed() || !run.is_owned() {
@@ -190,14 +190,14 @@ fn in_runtime(listener: StdListener) -> io::Result<UnixListener> {
     UnixListener::from_std(listener)
 }
 
-/// The connections that are open, oldest first.
+/// The open connections, oldest first.
 #[derive(Default)]
 struct Connections {
     open: Mutex<VecDeque<Arc<Notify>>>,
 }
 
 impl Connections {
-    /// Takes up a connection; where there are too many the oldest is told to close.
+    /// Adds a connection. Closes the oldest one if there are too many.
     fn enter(&self) -> Connected<'_> {
         let close = Arc::new(Notify::new());
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
@@ -212,7 +212,7 @@ impl Connections {
     }
 }
 
-/// A connection that is open, until it is dropped.
+/// An open connection, which is removed from the list on drop.
 struct Connected<'a> {
     all: &'a Connections,
     close: Arc<Notify>,
@@ -225,14 +225,14 @@ impl Drop for Connected<'_> {
     }
 }
 
-/// How many processes of a run were refused.
+/// The number of refused processes of a run.
 #[derive(Default)]
 struct Refused {
     count: Mutex<u32>,
 }
 
 impl Refused {
-    /// Tells whoever follows the run that a process of its own tried to control it.
+    /// Emits a warning that a process of the run tried to control it.
     fn tell(&self, run: &Run, peer: &Peer) {
         let mut count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
         *count = count.saturating_add(1);
@@ -259,10 +259,10 @@ impl Refused {
     }
 }
 
-/// The code of the refusal of a process that the owner started.
+/// The refusal code for a process that the owner started.
 const OWN_PROCESS: &str = "control_own_process";
 
-/// Hears one connection.
+/// Serves one connection.
 async fn serve(stream: UnixStream, run: &Weak<Run>, open: &Connections, refused: &Refused) {
     let mut stream = BufReader::new(stream);
     let admitted = admit(stream.get_ref(), run, refused);
@@ -275,7 +275,7 @@ async fn serve(stream: UnixStream, run: &Weak<Run>, open: &Connections, refused:
                 asked = timeout(PATIENCE, ask(&mut stream)) => match asked {
                     Ok(Ok(request)) => obeyed(run, request),
                     Ok(Err(Unheard::Refused(refusal))) => ControlReply::Refused(refusal),
-                    // There is nobody to reply to.
+                    // Nobody is left to reply to.
                     Ok(Err(Unheard::Gone)) | Err(_) => return,
                 },
                 () = connected.close.notified() => ControlReply::Refused(ControlRefusal::new(
@@ -288,7 +288,7 @@ async fn serve(stream: UnixStream, run: &Weak<Run>, open: &Connections, refused:
     let _ = timeout(PATIENCE, say(&mut stream, reply)).await;
 }
 
-/// Looks at the process at the other end of a connection, and says whether it is heard.
+/// Checks whether the process at the other end of a connection may send a request.
 fn admit(stream: &UnixStream, run: &Weak<Run>, refused: &Refused) -> Result<(), ControlRefusal> {
     let unknown = |why: &str| {
         let message = format!("the process that asks is not heard: {why}");
@@ -307,7 +307,7 @@ fn admit(stream: &UnixStream, run: &Weak<Run>, refused: &Refused) -> Result<(), 
             "it lives in another process namespace, such as that of a container; ask from within that of the run's owner",
         ));
     };
-    let peer = Peer::of(stream, number);
+    let peer = Peer::new(stream, number);
     match peer.relation() {
         Relation::Engine | Relation::Foreign => Ok(()),
         Relation::Gone => Err(unknown("it is gone")),
@@ -322,13 +322,13 @@ fn admit(stream: &UnixStream, run: &Weak<Run>, refused: &Refused) -> Result<(), 
     }
 }
 
-/// Why there is no request.
+/// The reason for a missing request.
 enum Unheard {
     Refused(ControlRefusal),
     Gone,
 }
 
-/// Greets who has connected, and takes its request.
+/// Greets the client and reads its request.
 async fn ask(stream: &mut BufReader<UnixStream>) -> Result<ControlRequest, Unheard> {
     say(stream, ControlReply::Ready)
         .await
@@ -344,9 +344,10 @@ async fn ask(stream: &mut BufReader<UnixStream>) -> Result<ControlRequest, Unhea
         Unheard::Refused(ControlRefusal::new("control_unreadable", message))
     };
     if line.last() != Some(&b'\n') {
-        return Err(match line.len() > MAX_REQUEST {
-            true => unreadable(&format!("it has more than {MAX_REQUEST} bytes")),
-            false => Unheard::Gone,
+        return Err(if line.len() > MAX_REQUEST {
+            unreadable(&format!("it has more than {MAX_REQUEST} bytes"))
+        } else {
+            Unheard::Gone
         });
     }
     let any: AnyMessage = serde_json::from_slice(&line).map_err(|error| unreadable(&error.to_string()))?;
@@ -372,7 +373,7 @@ fn obeyed(run: &Weak<Run>, request: ControlRequest) -> ControlReply {
     obey(run, request).unwrap_or_else(ControlReply::Refused)
 }
 
-/// Does what was asked.
+/// Executes a request.
 fn obey(run: &Weak<Run>, request: ControlRequest) -> Result<ControlReply, ControlRefusal> {
     let run = run.upgrade().filter(|run| !run.sink.is_closed());
     let Some(run) = run else {
@@ -384,7 +385,7 @@ fn obey(run: &Weak<Run>, request: ControlRequest) -> Result<ControlReply, Contro
     }
     match request {
         ControlRequest::Answer { question, mut answer } => {
-            // That the time was up is for the run's own clock to say, and nobody else was told to approve everything.
+            // Only the clock of the run decides about a time-out, and only its own interviewer approves automatically.
             if answer.by != AnsweredBy::Person {
                 answer.by = AnsweredBy::Prepared;
             }

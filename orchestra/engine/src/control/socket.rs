@@ -1,4 +1,4 @@
-//! Where the sockets of runs are.
+//! The sockets of runs: their folders, names and lifetimes.
 
 use std::fs::{self, DirBuilder, Metadata, Permissions};
 use std::io::{self, ErrorKind};
@@ -13,16 +13,16 @@ use tokio::sync::oneshot;
 
 use crate::id::random;
 
-/// How many names of a folder are looked at when sockets of dead processes are removed.
+/// Maximum number of names in a folder that are checked when the sockets of dead processes are removed.
 const SWEPT: usize = 256;
 
-/// The user in whose name this process acts.
+/// Returns the effective user id of this process.
 pub(super) fn user() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// The folders in which a user's processes may listen, the preferred one first. They are fixed, so that both sides find
-/// each other whatever their environments say.
+/// Returns the folders in which the processes of a user may listen, the preferred one first. They are fixed, so that
+/// both sides find each other whatever their environments contain.
 pub(super) fn folders(user: u32) -> [PathBuf; 2] {
     [
         PathBuf::from(format!("/run/user/{user}/orchestra")),
@@ -30,16 +30,16 @@ pub(super) fn folders(user: u32) -> [PathBuf; 2] {
     ]
 }
 
-/// Returns the name of the socket of the run in a folder, however the folder is called.
+/// Returns the name of the socket of the run in a folder. It does not depend on the path of the folder.
 fn name(run_dir: &Metadata) -> String {
     format!("{:x}-{:x}.sock", run_dir.dev(), run_dir.ino())
 }
 
-/// Looks at a folder: only its user may get into it.
+/// Checks that only its user can access a folder.
 fn check(folder: &Path, user: u32) -> io::Result<()> {
     let found = fs::symlink_metadata(folder)?;
-    let fault = if !found.is_dir() {
-        "it is no folder"
+    let error = if !found.is_dir() {
+        "it is not a folder"
     } else if found.uid() != user {
         "it belongs to another user"
     } else if found.mode() & 0o077 != 0 {
@@ -47,10 +47,10 @@ fn check(folder: &Path, user: u32) -> io::Result<()> {
     } else {
         return Ok(());
     };
-    Err(io::Error::new(ErrorKind::PermissionDenied, fault))
+    Err(io::Error::new(ErrorKind::PermissionDenied, error))
 }
 
-/// Makes a folder that only its user may get into.
+/// Creates a folder that only its user can access.
 fn make(folder: &Path, user: u32) -> io::Result<()> {
     match DirBuilder::new().mode(0o700).create(folder) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
@@ -63,14 +63,14 @@ fn make(folder: &Path, user: u32) -> io::Result<()> {
     check(folder, user)
 }
 
-/// The name of a socket at which this process listens.
+/// The name of a socket on which this process listens.
 #[derive(Clone)]
 pub(super) struct SocketName {
     path: PathBuf,
     identity: Identity,
 }
 
-/// Which file something is. The number of a file that was removed is given to the next one, so it is not enough.
+/// The identity of a file. The inode alone is not enough, because the system reuses that of a removed file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Identity {
     device: u64,
@@ -79,7 +79,7 @@ struct Identity {
 }
 
 impl Identity {
-    fn of(path: &Path) -> io::Result<Identity> {
+    fn from_path(path: &Path) -> io::Result<Identity> {
         let found = fs::symlink_metadata(path)?;
         Ok(Identity {
             device: found.dev(),
@@ -90,14 +90,14 @@ impl Identity {
 }
 
 impl SocketName {
-    /// Returns whether the name is still that of this socket.
+    /// Returns whether the name still belongs to this socket.
     pub(super) fn is_there(&self) -> bool {
-        Identity::of(&self.path).is_ok_and(|found| found == self.identity)
+        Identity::from_path(&self.path).is_ok_and(|found| found == self.identity)
     }
 }
 
-/// What a run keeps of the socket at which it is reached. When it is dropped, the name is removed, unless it is another's
-/// by then, and the listener is told to close.
+/// The socket of a run. Dropping it closes the listener and removes the name, unless the name belongs to another socket
+/// by then.
 pub(crate) struct SocketFile {
     name: SocketName,
     _open: oneshot::Sender<()>,
@@ -106,30 +106,30 @@ pub(crate) struct SocketFile {
 impl Drop for SocketFile {
     fn drop(&mut self) {
         if self.name.is_there() {
-            // Nobody listens at it any more.
+            // Nobody listens on it any longer.
             let _ = fs::remove_file(&self.name.path);
         }
     }
 }
 
-/// Ends with the [`SocketFile`].
+/// Resolves when the [`SocketFile`] is dropped.
 pub(super) type Closed = oneshot::Receiver<()>;
 
-/// A socket at which this process listens for requests to one run.
+/// A socket on which this process listens for requests to one run.
 pub(super) struct Listening {
     pub(super) listener: UnixListener,
     pub(super) name: SocketName,
     pub(super) closed: Closed,
 }
 
-/// Listens for requests to the run in a folder. A socket that is there is replaced in one step.
+/// Listens for requests to the run in a folder. Atomically replaces an existing socket.
 ///
 /// # Errors
-/// There is no usable folder, or the system refuses.
+/// Fails if no folder is usable, or with the errors of the system.
 pub(super) fn listen(run_dir: &Path) -> io::Result<(Listening, SocketFile)> {
     let file = name(&fs::metadata(run_dir)?);
     let user = user();
-    let mut faults = Vec::new();
+    let mut errors = Vec::new();
     for folder in folders(user) {
         match make(&folder, user).and_then(|()| bind(&folder, &file)) {
             Ok((listener, name)) => {
@@ -145,20 +145,20 @@ pub(super) fn listen(run_dir: &Path) -> io::Result<(Listening, SocketFile)> {
                 };
                 return Ok((listening, file));
             }
-            Err(error) => faults.push(format!("`{}`: {error}", folder.display())),
+            Err(error) => errors.push(format!("`{}`: {error}", folder.display())),
         }
     }
-    Err(io::Error::other(faults.join("; ")))
+    Err(io::Error::other(errors.join("; ")))
 }
 
-/// Binds a socket under a name of its own, and moves it to its place.
+/// Binds a socket under a temporary name and renames it.
 fn bind(folder: &Path, file: &str) -> io::Result<(UnixListener, SocketName)> {
     let draft = folder.join(format!(".{:016x}", random()));
     let listener = UnixListener::bind(&draft)?;
     let path = folder.join(file);
     let moved = fs::set_permissions(&draft, Permissions::from_mode(0o600))
         .and_then(|()| fs::rename(&draft, &path))
-        .and_then(|()| Identity::of(&path));
+        .and_then(|()| Identity::from_path(&path));
     match moved {
         Ok(identity) => Ok((listener, SocketName { path, identity })),
         Err(error) => {
@@ -168,8 +168,8 @@ fn bind(folder: &Path, file: &str) -> io::Result<(UnixListener, SocketName)> {
     }
 }
 
-/// Removes the sockets that processes left which died. One that is removed although somebody has just begun to listen
-/// under its name is made anew by its owner.
+/// Removes the sockets of dead processes. If this removes a socket on which a process has just begun to listen, its
+/// owner creates it again.
 pub(super) fn sweep() {
     for folder in folders(user()) {
         if check(&folder, user()).is_err() {
@@ -192,16 +192,18 @@ fn is_refused(error: io::Error) -> bool {
     error.kind() == ErrorKind::ConnectionRefused
 }
 
-/// Connects to whoever listens for requests to the run in a folder, and says which users that may be.
+/// Connects to the socket of the run in a folder. The socket may belong to the owner of the folder, to this user, or to
+/// the administrator.
 ///
 /// # Errors
-/// Nobody listens (`NotFound`), does not accept in time (`WouldBlock`), or the system refuses.
+/// Fails with `NotFound` if nobody listens, with `WouldBlock` if nobody accepts in time, or with another error of the
+/// system.
 pub(super) fn connect(run_dir: &Path, limit: Duration) -> io::Result<UnixStream> {
     let found = fs::metadata(run_dir)?;
     let file = name(&found);
     let mut users = vec![found.uid(), user(), 0];
     users.dedup();
-    let mut fault = io::Error::from(ErrorKind::NotFound);
+    let mut latest = io::Error::from(ErrorKind::NotFound);
     for user in users {
         for folder in folders(user) {
             if check(&folder, user).is_err() {
@@ -210,11 +212,11 @@ pub(super) fn connect(run_dir: &Path, limit: Duration) -> io::Result<UnixStream>
             match connect_to(&folder.join(&file), limit) {
                 Ok(stream) => return Ok(stream),
                 Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {}
-                Err(error) => fault = error,
+                Err(error) => latest = error,
             }
         }
     }
-    Err(fault)
+    Err(latest)
 }
 
 fn connect_to(path: &Path, limit: Duration) -> io::Result<UnixStream> {
@@ -224,7 +226,7 @@ fn connect_to(path: &Path, limit: Duration) -> io::Result<UnixStream> {
         SocketFlags::CLOEXEC,
         None,
     )?;
-    // It also bounds the wait for a listener whose queue is full.
+    // The limit also bounds the wait for a listener with a full queue.
     let limit = limit.max(Duration::from_millis(1));
     for kind in [Timeout::Send, Timeout::Recv] {
         set_socket_timeout(&socket, kind, Some(limit))?;

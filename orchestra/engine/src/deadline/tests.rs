@@ -7,19 +7,19 @@ const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3_600);
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// A clock with three hands: `elapsed` is tokio's paused time, the others also go on while the machine sleeps, and
-/// the time of day can be set.
+/// A clock with three readings. `elapsed` is the paused time of tokio; the other two also advance while the machine
+/// sleeps, and the time of day can be set.
 struct Hands {
     origin: tokio::time::Instant,
     asleep: Mutex<Duration>,
-    /// How far the time of day was set, in milliseconds.
+    /// The offset of the time of day in milliseconds.
     set: AtomicI64,
     booted: Duration,
     boot: Option<&'static str>,
     sleeps: AtomicU32,
 }
 
-/// The time of day at which each of them begins.
+/// The time of day at which each clock begins, in Unix milliseconds.
 const MORNING: i64 = 1_767_225_600_000;
 
 impl Hands {
@@ -72,8 +72,8 @@ impl Clock for Hands {
     }
 }
 
-/// A wait, and after so long awake something that happens to the machine; gives how long it was awake afterwards
-/// until the wait ended. The event comes before the end, which the wait must not see.
+/// Starts a wait, stays awake for a while, then applies an event to the machine. Returns the awake time from the event
+/// to the end of the wait. The wait must not end before the event.
 async fn awake_after(delay: Duration, awake: Duration, event: impl FnOnce(&Hands)) -> Duration {
     let hands = Hands::new(Some("one"), HOUR);
     let clock: Arc<dyn Clock> = hands.clone();
@@ -88,7 +88,7 @@ async fn awake_after(delay: Duration, awake: Duration, event: impl FnOnce(&Hands
     hands.elapsed() - from
 }
 
-/// Late by at most a second, and never early.
+/// Returns whether a wait is at most a second late and never early.
 fn is_due(waited: Duration, expected: Duration) -> bool {
     waited >= expected && waited <= expected + SECOND
 }
@@ -148,7 +148,7 @@ async fn a_wait_ends_though_its_clock_stands_still() {
     wait_until(&clock, &Began::now(&*clock), HOUR).await;
 }
 
-/// As another process reads it.
+/// Returns the value as another process reads it.
 fn read_again(began: &Began) -> Began {
     let text = serde_json::to_string(began).expect("it has a form");
     serde_json::from_str(&text).expect("that can be read")
@@ -176,7 +176,7 @@ async fn another_process_goes_on_by_the_clock_of_the_machine() {
 #[tokio::test(start_paused = true)]
 async fn after_a_new_start_of_the_machine_the_time_of_day_counts() {
     let began = read_again(&Began::now(&*Hands::new(Some("one"), DAY)));
-    // The new machine has been up for longer than the old one, which says nothing.
+    // The new machine may have been up for longer than the old one; that means nothing.
     for booted in [Duration::ZERO, 9 * DAY] {
         let hands = Hands::new(Some("two"), booted);
         hands.set(HOUR, Duration::ZERO);

@@ -1,6 +1,6 @@
-//! How fields of events are written and read.
+//! The serialized forms of event fields.
 
-/// Milliseconds, with the microseconds behind the point.
+/// A duration in milliseconds, with a fraction for the microseconds.
 pub(crate) mod millis {
     use std::time::Duration;
 
@@ -12,12 +12,12 @@ pub(crate) mod millis {
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
         let millis = f64::deserialize(deserializer)?;
-        // A negative number and none at all become zero, a huge one the largest.
+        // Negative numbers and NaN become zero, too large ones the maximum.
         Ok(Duration::from_micros((millis * 1_000.0).round() as u64))
     }
 }
 
-/// A rule as one word.
+/// A rule as its name.
 pub(super) mod rule_word {
     use orchestra_graph::Rule;
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
@@ -28,7 +28,7 @@ pub(super) mod rule_word {
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Rule, D::Error> {
         let word = String::deserialize(deserializer)?;
-        Rule::of(&word)
+        Rule::parse(&word)
             .ok_or_else(|| D::Error::custom(format_args!("unknown rule `{}`", word.escape_debug())))
     }
 }

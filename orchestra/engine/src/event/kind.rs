@@ -10,10 +10,9 @@ use serde_json::Value;
 use super::NodeName;
 use super::fields::{millis, pairs, rule_word};
 
-/// What happened, with the names of Attractor 9.6; `EdgeSelected`, `StageLog`,
-/// `StageWarning`, `StageCancelled`, `ToolCallCompleted`, `SteeringRead`, `GoalGateUnsatisfied`, `PipelineRestarted`,
-/// `PipelineResumed`, `PipelinePaused`, `PipelineWarning`
-/// and `PipelineCancelled` are added.
+/// The kind of an event and its data, named as in Attractor 9.6. `EdgeSelected`, `StageLog`, `StageWarning`,
+/// `StageCancelled`, `ToolCallCompleted`, `SteeringRead`, `GoalGateUnsatisfied`, `PipelineRestarted`,
+/// `PipelineResumed`, `PipelinePaused`, `PipelineWarning` and `PipelineCancelled` are additions.
 ///
 /// ```
 /// use orchestra_engine::{Engine, EventKind};
@@ -27,111 +26,111 @@ use super::fields::{millis, pairs, rule_word};
 #[serde(tag = "event")]
 #[non_exhaustive]
 pub enum EventKind {
-    /// The run began.
+    /// The run started.
     PipelineStarted {
         /// The name of the pipeline.
         name: String,
-        /// Its goal; may be empty.
+        /// The goal of the pipeline; may be empty.
         goal: String,
     },
-    /// The run goes on in this process from a checkpoint (rule D1).
+    /// The run was resumed from a checkpoint in this process (rule D1).
     PipelineResumed {
         /// The checkpoint, such as `cp_000012`.
         checkpoint: String,
-        /// How often the run was opened, this time included (rule D5).
-        epoch: u64,
-        /// What was found damaged and mended, in words.
+        /// The number of times that the run was opened, including this one (rule D5).
+        fencing_token: u64,
+        /// Human-readable messages about damage that was found and repaired.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         repaired: Vec<String>,
-        /// The run whose checkpoint it is, where that is another one (rule D4).
+        /// The run that the checkpoint belongs to, if it is another one (rule D4).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         replayed_from: Option<String>,
-        /// The node at which the run is retried, where it had failed (rule D9).
+        /// The node at which a failed run is retried (rule D9).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         retry: Option<NodeName>,
     },
     /// The run succeeded.
     PipelineCompleted {
-        /// How long the run took; written as `duration_ms`.
+        /// The duration of the run; serialized as `duration_ms`.
         #[serde(rename = "duration_ms", with = "millis")]
         duration: Duration,
-        /// How many artifacts the run left.
+        /// The number of artifacts of the run.
         artifact_count: u64,
     },
     /// The run failed.
     PipelineFailed {
-        /// Why, in words.
+        /// The human-readable reason.
         error: String,
-        /// Why, as data; `None` where the engine itself failed, such as by a full disk.
+        /// The reason as data. `None` if the engine itself failed, for example because the disk was full.
         failure: Option<RunFailure>,
-        /// How long the run took; written as `duration_ms`.
+        /// The duration of the run; serialized as `duration_ms`.
         #[serde(rename = "duration_ms", with = "millis")]
         duration: Duration,
     },
-    /// Somebody ended the run.
+    /// The run was cancelled.
     PipelineCancelled {
-        /// Why.
+        /// The reason.
         reason: String,
-        /// How long the run took; written as `duration_ms`.
+        /// The duration of the run; serialized as `duration_ms`.
         #[serde(rename = "duration_ms", with = "millis")]
         duration: Duration,
     },
-    /// The run has stopped so that it can go on later.
+    /// The run paused and can be resumed later.
     PipelinePaused {
-        /// Why, as one word.
+        /// The machine-readable reason.
         #[serde(default)]
         code: PauseCode,
-        /// Why, in words.
+        /// The human-readable reason.
         reason: String,
         /// The gate that waits for a person.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         gate: Option<String>,
-        /// How long the run took so far; written as `duration_ms`.
+        /// The duration of the run so far; serialized as `duration_ms`.
         #[serde(rename = "duration_ms", with = "millis")]
         duration: Duration,
     },
-    /// A stage begins.
+    /// An attempt of a stage started.
     StageStarted {
         /// The stage.
         node: NodeName,
-        /// The branch of a parallel block; `None` on the main line.
+        /// The branch of a parallel block. `None` on the main path.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         branch: Option<String>,
-        /// How many stages began before it in the run.
+        /// The number of stages that started earlier in the run.
         index: u64,
-        /// Which visit of the node, from 1.
+        /// The number of this visit of the node, from 1.
         visit: u32,
-        /// Which attempt of the visit, from 1.
+        /// The number of this attempt of the visit, from 1.
         attempt: u32,
-        /// Whether it had begun before the run was interrupted, and begins again (rule D1).
+        /// `true` if the attempt was interrupted and starts again (rule D1).
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         repeat: bool,
     },
-    /// A stage ended otherwise than by a failure.
+    /// A stage ended without a failure.
     StageCompleted {
         /// The stage.
         node: NodeName,
-        /// The branch of a parallel block; `None` on the main line.
+        /// The branch of a parallel block. `None` on the main path.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         branch: Option<String>,
-        /// How many stages began before it in the run.
+        /// The number of stages that started earlier in the run.
         index: u64,
-        /// Which visit of the node, from 1.
+        /// The number of this visit of the node, from 1.
         visit: u32,
-        /// Which attempt of the visit, from 1.
+        /// The number of this attempt of the visit, from 1.
         attempt: u32,
-        /// The outcome word.
+        /// The outcome.
         outcome: Status,
         /// The label that the stage prefers.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         preferred_label: Option<String>,
-        /// A summary for people.
+        /// A human-readable summary.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         notes: Option<String>,
-        /// What it used of models.
+        /// The model usage of the attempt.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         usage: Option<Box<Usage>>,
-        /// How long the attempt took; written as `duration_ms`.
+        /// The duration of the attempt; serialized as `duration_ms`.
         #[serde(rename = "duration_ms", with = "millis")]
         duration: Duration,
     },
@@ -139,119 +138,119 @@ pub enum EventKind {
     StageFailed {
         /// The stage.
         node: NodeName,
-        /// The branch of a parallel block; `None` on the main line.
+        /// The branch of a parallel block. `None` on the main path.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         branch: Option<String>,
-        /// How many stages began before it in the run.
+        /// The number of stages that started earlier in the run.
         index: u64,
-        /// Which visit of the node, from 1.
+        /// The number of this visit of the node, from 1.
         visit: u32,
-        /// Which attempt of the visit, from 1.
+        /// The number of this attempt of the visit, from 1.
         attempt: u32,
-        /// Why.
+        /// The reason.
         error: String,
-        /// Whether running it again may help.
+        /// The category, which says whether another attempt may help.
         category: FailureCategory,
-        /// Whether it will be tried again.
+        /// `true` if the stage will be retried.
         will_retry: bool,
-        /// What it used of models.
+        /// The model usage of the attempt.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         usage: Option<Box<Usage>>,
-        /// How long the attempt took; written as `duration_ms`.
+        /// The duration of the attempt; serialized as `duration_ms`.
         #[serde(rename = "duration_ms", with = "millis")]
         duration: Duration,
     },
-    /// A stage will be tried again.
+    /// A stage will be retried.
     StageRetrying {
         /// The stage.
         node: NodeName,
-        /// The branch of a parallel block; `None` on the main line.
+        /// The branch of a parallel block. `None` on the main path.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         branch: Option<String>,
-        /// How many stages began before it in the run.
+        /// The number of stages that started earlier in the run.
         index: u64,
-        /// Which attempt comes next, from 1.
+        /// The number of the next attempt, from 1.
         attempt: u32,
-        /// How many attempts there may be.
+        /// Maximum number of attempts.
         max_attempts: u32,
-        /// How long is waited before; written as `delay_ms`.
+        /// The delay before the next attempt; serialized as `delay_ms`.
         #[serde(rename = "delay_ms", with = "millis")]
         delay: Duration,
     },
-    /// A stage was cut short, because it is not needed any more or the run ends.
+    /// A stage was cancelled, because its result is not needed any longer or because the run ends.
     StageCancelled {
         /// The stage.
         node: NodeName,
-        /// The branch of a parallel block; `None` on the main line.
+        /// The branch of a parallel block. `None` on the main path.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         branch: Option<String>,
-        /// How many stages began before it in the run.
+        /// The number of stages that started earlier in the run.
         index: u64,
-        /// Which visit of the node, from 1.
+        /// The number of this visit of the node, from 1.
         visit: u32,
-        /// Which attempt of the visit, from 1.
+        /// The number of this attempt of the visit, from 1.
         attempt: u32,
-        /// How long it had been going; written as `duration_ms`.
+        /// The duration until the cancellation; serialized as `duration_ms`.
         #[serde(rename = "duration_ms", with = "millis")]
         duration: Duration,
     },
-    /// A parallel block begins.
+    /// A parallel block started.
     ParallelStarted {
         /// The fan-out.
         node: NodeName,
-        /// The branch of a parallel block; `None` on the main line.
+        /// The outer branch that contains the block. `None` on the main path.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         branch: Option<String>,
-        /// How many branches it has.
+        /// The number of branches.
         branch_count: u32,
-        /// The conditions that chose them.
+        /// The conditions that selected the branches.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         tested: Vec<TestedCondition>,
     },
-    /// A branch of a parallel block begins.
+    /// A branch of a parallel block started.
     ParallelBranchStarted {
         /// The branch, such as `fan#1:left`.
         branch: String,
-        /// Its place among the branches, from 0.
+        /// The index among the branches, from 0.
         index: u32,
     },
-    /// A branch of a parallel block has ended.
+    /// A branch of a parallel block ended.
     ParallelBranchCompleted {
         /// The branch.
         branch: String,
-        /// Its place among the branches, from 0.
+        /// The index among the branches, from 0.
         index: u32,
-        /// How it ended.
+        /// The status of the branch.
         status: BranchStatus,
-        /// Whether it succeeded.
+        /// `true` if the branch succeeded.
         success: bool,
-        /// Why it failed.
+        /// The reason of a failure.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<String>,
-        /// How long it took; written as `duration_ms`.
+        /// The duration of the branch; serialized as `duration_ms`.
         #[serde(rename = "duration_ms", with = "millis")]
         duration: Duration,
     },
-    /// All branches of a parallel block have ended.
+    /// All branches of a parallel block ended.
     ParallelCompleted {
         /// The fan-out.
         node: NodeName,
-        /// The branch of a parallel block; `None` on the main line.
+        /// The outer branch that contains the block. `None` on the main path.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         branch: Option<String>,
-        /// How many branches succeeded.
+        /// The number of branches that succeeded.
         success_count: u32,
-        /// How many failed.
+        /// The number of branches that failed.
         failure_count: u32,
-        /// How long the block took; written as `duration_ms`.
+        /// The duration of the block; serialized as `duration_ms`.
         #[serde(rename = "duration_ms", with = "millis")]
         duration: Duration,
     },
-    /// A person is asked.
+    /// A question to a person was opened.
     InterviewStarted {
         /// The gate.
         node: NodeName,
-        /// The branch of a parallel block; `None` on the main line.
+        /// The branch of a parallel block. `None` on the main path.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         branch: Option<String>,
         /// The question.
@@ -261,65 +260,65 @@ pub enum EventKind {
     InterviewCompleted {
         /// The gate.
         node: NodeName,
-        /// The branch of a parallel block; `None` on the main line.
+        /// The branch of a parallel block. `None` on the main path.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         branch: Option<String>,
-        /// What was asked.
+        /// The text of the question.
         question: String,
-        /// The label of the option that was chosen, or the free text; `skipped` where nothing was.
+        /// The label of the chosen option, or the free text. `skipped` if the question was skipped.
         answer: String,
-        /// Who answered.
+        /// The source of the answer.
         answered_by: AnsweredBy,
-        /// How long it took; written as `duration_ms`.
+        /// The time until the answer; serialized as `duration_ms`.
         #[serde(rename = "duration_ms", with = "millis")]
         duration: Duration,
     },
-    /// Nobody answered in time.
+    /// A question timed out.
     InterviewTimeout {
         /// The gate.
         node: NodeName,
-        /// The branch of a parallel block; `None` on the main line.
+        /// The branch of a parallel block. `None` on the main path.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         branch: Option<String>,
-        /// What was asked.
+        /// The text of the question.
         question: String,
-        /// The label of the default that is taken; `None` where the gate has none.
+        /// The label of the default that is chosen. `None` if the gate has none.
         default: Option<String>,
-        /// How long was waited; written as `duration_ms`.
+        /// The time that the run waited; serialized as `duration_ms`.
         #[serde(rename = "duration_ms", with = "millis")]
         duration: Duration,
     },
-    /// A goal gate is unsatisfied, and sends the run back.
+    /// An unsatisfied goal gate sent the run back.
     GoalGateUnsatisfied {
         /// The gate.
         gate: NodeName,
-        /// Where the run goes.
+        /// The node at which the run continues.
         to: NodeName,
-        /// How often a gate has sent it back, this time included.
+        /// The number of times that a gate has sent the run back, including this one.
         reroute: u32,
     },
-    /// The run begins anew.
+    /// The run restarted.
     PipelineRestarted {
-        /// Where the edge comes from that restarts it.
+        /// The source of the edge that restarts it.
         from: NodeName,
-        /// Where the run begins.
+        /// The node at which the run restarts.
         to: NodeName,
-        /// How often the run was restarted, this time included.
+        /// The number of restarts, including this one.
         restart: u32,
     },
-    /// A tool that a stage called has ended.
+    /// A tool call of a stage ended.
     ToolCallCompleted {
         /// The stage.
         node: NodeName,
-        /// The branch of a parallel block; `None` on the main line.
+        /// The branch of a parallel block. `None` on the main path.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         branch: Option<String>,
-        /// The tool.
+        /// The name of the tool.
         tool: String,
-        /// Why it failed.
+        /// The reason of a failure.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<String>,
-        /// How long it took; written as `duration_ms`.
+        /// The duration of the call; serialized as `duration_ms`.
         #[serde(rename = "duration_ms", with = "millis")]
         duration: Duration,
     },
@@ -327,80 +326,80 @@ pub enum EventKind {
     SteeringRead {
         /// The stage that read it.
         node: NodeName,
-        /// The branch of a parallel block; `None` on the main line.
+        /// The branch of a parallel block. `None` on the main path.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         branch: Option<String>,
-        /// The cycle of the manager loop that gave it.
+        /// The cycle of the manager loop that sent it.
         cycle: u32,
-        /// Its text.
+        /// The text of the instruction.
         instruction: String,
-        /// The file that holds it.
+        /// The file that contains it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         file: Option<String>,
     },
-    /// A stage says something.
+    /// A log message of a stage.
     StageLog {
         /// The stage.
         node: NodeName,
-        /// What it says.
+        /// The message.
         message: String,
     },
-    /// Something about the run as a whole is not as it should be; the run goes on.
+    /// A problem of the run as a whole. The run continues.
     PipelineWarning {
-        /// What is wrong, as one word: `control_own_process` where a process that the run has started tried to answer or
-        /// control it, `control_unavailable` where no other process can reach it.
+        /// The machine-readable problem: `control_own_process` if a process that the run started tried to answer or
+        /// control it, `control_unavailable` if no other process can reach it.
         code: String,
-        /// What is wrong, in words.
+        /// The human-readable problem.
         message: String,
     },
-    /// The engine left out a part of what a stage returned, or moved aside what stood in the place of its files.
+    /// The engine ignored a part of what a stage returned, or moved a file that blocked the path of a stage file.
     StageWarning {
         /// The stage.
         node: NodeName,
-        /// The branch of a parallel block; `None` on the main line.
+        /// The branch of a parallel block. `None` on the main path.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         branch: Option<String>,
-        /// What was wrong, as one word: `reserved_key` (rule K1), `planted_file`.
+        /// The machine-readable problem: `reserved_key` (rule K1) or `planted_file`.
         code: String,
-        /// What was wrong, in words.
+        /// The human-readable problem.
         message: String,
-        /// The context keys that were left out.
+        /// The ignored context keys.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         keys: Vec<String>,
     },
-    /// The way on was chosen, or there is none.
+    /// The next edge was selected, or there is none.
     EdgeSelected {
-        /// The branch of a parallel block; `None` on the main line.
+        /// The branch of a parallel block. `None` on the main path.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         branch: Option<String>,
-        /// The node whose edges were chosen from.
+        /// The node whose edges were considered.
         from: NodeName,
-        /// Where the run goes; `None` where no way leads on.
+        /// The node at which the path continues. `None` if there is no next edge.
         to: Option<NodeName>,
-        /// The rule that decided; written as one word.
+        /// The rule that decided; serialized as its name.
         #[serde(with = "rule_word")]
         rule: Rule,
-        /// The conditions that were tested, in the order of the file.
+        /// The tested conditions, in the order of the file.
         tested: Vec<TestedCondition>,
     },
-    /// A stage has changed files, and its workspace has kept that.
+    /// A stage changed files, and its workspace saved a snapshot of them.
     SnapshotSaved {
         /// The stage.
         node: NodeName,
-        /// The branch of a parallel block; `None` on the main line.
+        /// The branch of a parallel block. `None` on the main path.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         branch: Option<String>,
-        /// The files, as the workspace names them; of git repositories `{name: {git_sha, branch}}`.
+        /// The snapshot in the format of the workspace; for git repositories `{name: {git_sha, branch}}`.
         snapshot: Box<Value>,
-        /// What a stage has yet to finish before the run may end, in words.
+        /// A human-readable message about what a stage must still finish before the run can end.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         unfinished: Option<String>,
     },
-    /// The state of the run is on the disk.
+    /// The state of the run was written to disk.
     CheckpointSaved {
         /// The stage that ended last.
         node: NodeName,
-        /// The checkpoint's name, such as `cp_000012`, by which it can be gone back to (rule D4).
+        /// The name of the checkpoint, such as `cp_000012`, from which the run can be replayed (rule D4).
         #[serde(default, skip_serializing_if = "String::is_empty")]
         checkpoint: String,
     },
@@ -429,18 +428,18 @@ pub enum EventKind {
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TestedCondition {
-    /// Where the edge leads.
+    /// The target of the edge.
     pub to: NodeName,
     /// The condition as written.
     pub condition: String,
-    /// Whether it held.
+    /// `true` if it held.
     pub held: bool,
-    /// The keys that it reads, with the values that it saw.
+    /// The keys that it reads, with their values at that time.
     #[serde(with = "pairs")]
     pub values: Vec<(String, String)>,
 }
 
-/// Why a run has paused, as one word.
+/// The machine-readable reason of a pause.
 ///
 /// ```
 /// use orchestra_engine::PauseCode;
@@ -455,9 +454,9 @@ pub enum PauseCode {
     /// A human gate waits, and nobody can be asked.
     #[default]
     WaitsForHuman,
-    /// A signal told the program to end.
+    /// A signal interrupted the program.
     Interrupted,
-    /// Somebody asked for it.
+    /// A user or a program requested it.
     Requested,
     /// A budget was reached.
     Budget,
@@ -466,7 +465,7 @@ pub enum PauseCode {
 }
 
 impl PauseCode {
-    /// As one word, for machines.
+    /// Returns the machine-readable name.
     pub const fn word(self) -> &'static str {
         match self {
             PauseCode::WaitsForHuman => "waits_for_human",
@@ -478,14 +477,14 @@ impl PauseCode {
     }
 }
 
-/// The names of the kinds, once: what is missing here does not compile.
+/// Derives the names of the kinds from one list. A missing kind is a compile error.
 macro_rules! names {
     ($($kind:ident)*) => {
         impl EventKind {
             /// The names of all kinds.
             pub const NAMES: &[&str] = &[$(stringify!($kind)),*];
 
-            /// The name of the kind, such as `StageStarted`.
+            /// Returns the name of the kind, such as `StageStarted`.
             pub const fn name(&self) -> &'static str {
                 match self {
                     $(EventKind::$kind { .. } => stringify!($kind),)*

@@ -1,4 +1,4 @@
-//! Events made of what the machine tells.
+//! The conversion of results of the machine to events.
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use super::{EventKind, NodeName, PauseCode, TestedCondition};
 use crate::result::RunStatus;
 use crate::store::StoreError;
 
-/// Why a run pauses whose program is told to end by a signal.
+/// The reason of a pause because a signal interrupted the program.
 pub(crate) const INTERRUPTED: &str = "interrupted";
 
 impl EventKind {
-    /// The event of a decision.
+    /// Returns the event of a routing decision.
     pub(crate) fn of_decision(
         pipeline: &SharedPipeline,
         branch: Option<String>,
@@ -34,7 +34,7 @@ impl EventKind {
         }
     }
 
-    /// The conditions that were tested for a decision.
+    /// Converts the conditions that were tested for a decision.
     pub(crate) fn of_tests(pipeline: &SharedPipeline, tested: Vec<Tested>) -> Vec<TestedCondition> {
         let tested = tested.into_iter().map(|tested| {
             let edge = pipeline.edge(tested.edge);
@@ -50,7 +50,7 @@ impl EventKind {
         tested.collect()
     }
 
-    /// The event of a run's end.
+    /// Returns the event of the end of a run.
     pub(crate) fn of_end(ended: &Result<Option<RunFailure>, StoreError>, duration: Duration) -> EventKind {
         match ended {
             Ok(None) => EventKind::PipelineCompleted {
@@ -67,7 +67,7 @@ impl EventKind {
                 gate: Some(node.clone()),
                 duration,
             },
-            Ok(Some(failure)) if RunStatus::of(Some(failure)) == RunStatus::Paused => {
+            Ok(Some(failure)) if RunStatus::from_failure(Some(failure)) == RunStatus::Paused => {
                 EventKind::PipelinePaused {
                     code: match failure {
                         RunFailure::Paused { reason } if reason == INTERRUPTED => PauseCode::Interrupted,
@@ -84,7 +84,7 @@ impl EventKind {
                 failure: Some(failure.clone()),
                 duration,
             },
-            // What is recorded stands, and the run can go on from there.
+            // The records so far are valid, and the run can be resumed from them.
             Err(error) => EventKind::PipelinePaused {
                 code: PauseCode::Store,
                 reason: error.to_string(),

@@ -1,4 +1,4 @@
-//! What a run tells while it goes (Attractor 9.6, rule R8), and how it is read back.
+//! The events that a run emits (Attractor 9.6, rule R8), and their JSON form.
 
 mod fields;
 mod kind;
@@ -18,12 +18,12 @@ pub use name::NodeName;
 use crate::clock::Timestamp;
 use crate::id::RunId;
 
-/// The version of the form in which events are written.
+/// The schema version of serialized events.
 const SCHEMA: &str = "orchestra.event/1";
 
-/// Something that happened in a run.
+/// An event of a run.
 ///
-/// Written as JSON it is one flat object: `schema`, `seq`, `time`, `run`, `event`, and the fields of its kind.
+/// Serialized as JSON it is one flat object: `schema`, `seq`, `time`, `run`, `event`, and the fields of its kind.
 ///
 /// ```
 /// # use orchestra_engine::Engine;
@@ -41,19 +41,19 @@ const SCHEMA: &str = "orchestra.event/1";
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunEvent {
-    /// Its place among the events of the run, from 1, without gaps.
+    /// The sequence number in the run, from 1, without gaps.
     pub seq: u64,
-    /// When it happened.
+    /// The time of the event.
     pub time: Timestamp,
-    /// The run.
+    /// The id of the run.
     pub run: RunId,
-    /// What happened.
+    /// The kind and its data.
     pub kind: EventKind,
 }
 
 impl RunEvent {
-    /// Reads an event back from its JSON text, such as a line of `events.jsonl`. Fields that it does not know are passed
-    /// over, those that older versions did not write have their defaults.
+    /// Parses an event from its JSON text, such as a line of `events.jsonl`. Ignores unknown fields. Fields that older
+    /// versions did not write get their defaults.
     ///
     /// ```
     /// use orchestra_engine::RunEvent;
@@ -65,7 +65,7 @@ impl RunEvent {
     /// ```
     ///
     /// # Errors
-    /// The text is not JSON, is of another form, or names a kind of event that only a newer version knows.
+    /// Fails if the text is not JSON, has another schema, or names a kind of event that only a newer version knows.
     pub fn from_json(line: &[u8]) -> Result<RunEvent, EventError> {
         #[derive(Deserialize)]
         struct Head<'a> {
@@ -86,7 +86,7 @@ impl RunEvent {
     }
 }
 
-/// A text that cannot be read as an event.
+/// The error of a text that is not an event.
 ///
 /// ```
 /// use orchestra_engine::{EventError, RunEvent};
@@ -102,25 +102,25 @@ pub enum EventError {
     /// A kind of event that only a newer version knows.
     #[error("unknown event `{}`; a newer version of Orchestra wrote it", .name.escape_debug())]
     UnknownEvent {
-        /// Its name.
+        /// The name of the kind.
         name: String,
     },
-    /// Another form of events.
+    /// An unknown schema.
     #[error("an event of the form `{}`, where `{SCHEMA}` is known; a newer version of Orchestra wrote it", .schema.escape_debug())]
     UnknownSchema {
-        /// The form.
+        /// The schema.
         schema: String,
     },
     /// Not the JSON text of an event.
     #[error("not an event: {source}")]
     Malformed {
-        /// What is wrong with it.
+        /// The parse error.
         source: serde_json::Error,
     },
 }
 
 impl EventError {
-    /// The error as one word, for machines.
+    /// Returns the machine-readable error code.
     pub fn code(&self) -> &'static str {
         match self {
             EventError::UnknownEvent { .. } => "unknown_event",

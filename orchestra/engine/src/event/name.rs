@@ -1,4 +1,4 @@
-//! The id of a node in an event.
+//! The node id in an event.
 
 use std::fmt;
 use std::ops::Deref;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use orchestra_graph::{NodeIndex, SharedPipeline};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// The id of a node; cheap to clone, and a `&str` to everything that reads it.
+/// The id of a node. It is cheap to clone and dereferences to `str`.
 ///
 /// ```
 /// use orchestra_engine::{Engine, EventKind};
@@ -32,9 +32,9 @@ pub struct NodeName(Of);
 
 #[derive(Clone)]
 enum Of {
-    /// A running pipeline, which holds the text already.
+    /// A node of a loaded pipeline, which owns the text.
     Pipeline(SharedPipeline, NodeIndex),
-    /// An event that was read back.
+    /// The text of an event that was parsed.
     Text(Arc<str>),
 }
 
@@ -44,7 +44,7 @@ impl NodeName {
     }
 }
 
-/// The id as a text of its own, such as for an event made by hand.
+/// Creates a node name with a text of its own, for example for an event built by hand.
 impl From<&str> for NodeName {
     fn from(id: &str) -> NodeName {
         NodeName(Of::Text(id.into()))

@@ -9,7 +9,7 @@ use orchestra_graph::{Rule, SharedPipeline, Source, load};
 
 use super::*;
 
-/// A source of arbitrary values (SplitMix64).
+/// A generator of arbitrary values (SplitMix64).
 struct Any(u64);
 
 impl Any {
@@ -20,7 +20,7 @@ impl Any {
         mixed ^ (mixed >> 31)
     }
 
-    /// Small ones as well as the largest.
+    /// Returns small numbers as well as the largest.
     fn count(&mut self) -> u64 {
         let shift = self.number() % 64;
         self.number() >> shift
@@ -53,7 +53,7 @@ impl Any {
         (0..self.number() % 3).map(|_| self.text()).collect()
     }
 
-    /// To the microsecond, which is as finely as events are written; up to 200 years.
+    /// Returns a duration of up to 200 years in whole microseconds, which is the precision of serialized events.
     fn duration(&mut self) -> Duration {
         Duration::from_micros(self.count() >> 11)
     }
@@ -63,9 +63,10 @@ impl Any {
         let pipeline = load(Source::new("a.dot", text), &Default::default());
         let pipeline = SharedPipeline::from(pipeline.pipeline().unwrap());
         let node = self.one_of(&[pipeline.start, pipeline.find("build").unwrap()]);
-        match self.yes() {
-            true => NodeName::new(&pipeline, node),
-            false => NodeName::from(&*self.text()),
+        if self.yes() {
+            NodeName::new(&pipeline, node)
+        } else {
+            NodeName::from(&*self.text())
         }
     }
 
@@ -114,9 +115,10 @@ impl Any {
         let options: Vec<QuestionOption> = (0..self.number() % 3)
             .map(|_| QuestionOption::new(self.text(), self.text()))
             .collect();
-        let mut question = match self.yes() {
-            true => Question::new(QuestionKind::FreeText, self.text()),
-            false => Question::select(self.text(), options),
+        let mut question = if self.yes() {
+            Question::new(QuestionKind::FreeText, self.text())
+        } else {
+            Question::select(self.text(), options)
         };
         question.timeout = self.maybe(|any| Duration::from_millis(any.count()));
         Box::new(
@@ -130,7 +132,7 @@ impl Any {
         )
     }
 
-    /// An event of the kind of that name.
+    /// Returns an event of the named kind.
     fn kind(&mut self, name: &str) -> EventKind {
         let node = self.node();
         let branch = self.maybe(Any::text);
@@ -143,7 +145,7 @@ impl Any {
             },
             "PipelineResumed" => EventKind::PipelineResumed {
                 checkpoint: self.text(),
-                epoch: index,
+                fencing_token: index,
                 repaired: self.names(),
                 replayed_from: branch,
                 retry: self.maybe(Any::node),
@@ -186,7 +188,7 @@ impl Any {
                 index,
                 visit,
                 attempt,
-                outcome: Status::of(&self.text()),
+                outcome: Status::from_name(&self.text()),
                 preferred_label: self.maybe(Any::text),
                 notes: self.maybe(Any::text),
                 usage: self.usage(),
@@ -370,7 +372,7 @@ fn every_rule_is_read_back() {
         Rule::Nothing,
     ];
     for rule in rules {
-        assert_eq!(Rule::of(rule.word()), Some(rule));
+        assert_eq!(Rule::parse(rule.word()), Some(rule));
     }
 }
 

@@ -1,15 +1,15 @@
-//! Nobody is asked, everything is approved (Attractor 6.4).
+//! An interviewer that asks nobody and approves everything (Attractor 6.4).
 
 use orchestra_core::{Answer, AnsweredBy, Question, QuestionKind};
 
 use super::{InterviewError, Interviewer};
 
-/// What is said where a text is wanted.
+/// The answer to a question for a text.
 const TEXT: &str = "auto-approved";
 
-/// Says yes, takes the first option, writes `auto-approved` where a text is wanted (Attractor 6.4, 11.8), and approves
-/// what a model says in a conversation. Every answer
-/// is recorded as an automatic one.
+/// An interviewer that approves everything (Attractor 6.4, 11.8). It answers yes, chooses the first option, answers
+/// `auto-approved` to a question for a text, and approves the result of a conversation with a model. Every answer is
+/// recorded as automatic.
 ///
 /// ```
 /// use orchestra_engine::{AnsweredBy, AutoApprove, Interviewer, Question, QuestionOption, Reply};
@@ -27,7 +27,7 @@ pub struct AutoApprove;
 impl Interviewer for AutoApprove {
     async fn ask(&self, question: Question) -> Result<Answer, InterviewError> {
         let answer = match question.kind {
-            // Anything else would go on for ever.
+            // Any other answer would continue the conversation forever.
             _ if question.is_chat() => Answer::choice("/approve"),
             QuestionKind::YesNo | QuestionKind::Confirm => Answer::yes(),
             QuestionKind::SingleSelect | QuestionKind::MultiSelect => match question.options.first() {

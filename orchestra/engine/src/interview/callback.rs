@@ -1,4 +1,4 @@
-//! A function is asked (Attractor 6.4).
+//! An interviewer that calls a function (Attractor 6.4).
 
 use std::fmt;
 use std::future::Future;
@@ -11,7 +11,8 @@ use crate::blocking::blocking;
 
 type Callback = dyn Fn(Question) -> Boxed<'static, Result<Answer, InterviewError>> + Send + Sync;
 
-/// Asks a function, such as one that posts the question to a chat (Attractor 6.4); cheap to clone.
+/// An interviewer that calls a function, for example one that posts the question to a chat (Attractor 6.4). It is cheap
+/// to clone.
 ///
 /// ```
 /// use orchestra_engine::{Answer, CallbackInterviewer, Engine, InterviewError};
@@ -30,7 +31,7 @@ pub struct CallbackInterviewer {
 }
 
 impl CallbackInterviewer {
-    /// Asks an asynchronous function. Its future is dropped when the question is withdrawn.
+    /// Creates an interviewer from an asynchronous function. Its future is dropped when the question is withdrawn.
     pub fn new<F, A>(callback: F) -> CallbackInterviewer
     where
         F: Fn(Question) -> A + Send + Sync + 'static,
@@ -41,7 +42,8 @@ impl CallbackInterviewer {
         }
     }
 
-    /// Asks a plain function, beside the engine's threads. It runs to its end even when the question is withdrawn.
+    /// Creates an interviewer from a blocking function, which runs outside the engine's threads. It runs to its end
+    /// even if the question is withdrawn.
     pub fn blocking<F>(callback: F) -> CallbackInterviewer
     where
         F: Fn(Question) -> Result<Answer, InterviewError> + Send + Sync + 'static,

@@ -1,4 +1,4 @@
-//! The seam to people (Attractor 6): the engine knows no terminal, no web page, no chat.
+//! The interface to people (Attractor 6). The engine itself knows no terminal, web page or chat.
 
 mod auto;
 mod callback;
@@ -19,10 +19,10 @@ pub use callback::CallbackInterviewer;
 pub use queue::QueueInterviewer;
 pub use recording::{RecordedAnswer, Recording, RecordingInterviewer, ReplayInterviewer};
 
-/// How many answers in a row may be none that the question offers.
+/// The number of refused answers in a row after which a question fails.
 const REFUSED_ANSWERS: u32 = 3;
 
-/// Why a question has no answer.
+/// The error of a question without an answer.
 ///
 /// ```
 /// use orchestra_engine::InterviewError;
@@ -35,37 +35,37 @@ const REFUSED_ANSWERS: u32 = 3;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InterviewError {
-    /// Nobody can be asked: the input is closed, there is no terminal. The run ends as paused, and can be resumed
-    /// where somebody can be asked.
+    /// Nobody can be asked, for example because the input is closed or there is no terminal. The run pauses and can be
+    /// resumed where somebody can be asked.
     #[error("nobody can be asked: {reason}")]
     #[non_exhaustive]
     Unavailable {
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// The question could not be put, or the answer not be had, for another reason. The stage fails.
+    /// The question or its answer failed for another reason. The stage fails.
     #[error("{reason}")]
     #[non_exhaustive]
     Failed {
-        /// What went wrong.
+        /// The error message.
         reason: String,
-        /// Whether asking again may help.
+        /// The category, which says whether another attempt may help.
         category: FailureCategory,
-        /// What caused it.
+        /// The cause.
         #[source]
         source: Option<Box<dyn std::error::Error + Send + Sync>>,
     },
 }
 
 impl InterviewError {
-    /// Nobody can be asked.
+    /// Creates an error because nobody can be asked.
     pub fn unavailable(reason: impl Into<String>) -> InterviewError {
         InterviewError::Unavailable {
             reason: reason.into(),
         }
     }
 
-    /// An error that may pass, such as a network fault.
+    /// Creates an error that may pass, such as a network error.
     pub fn retryable(reason: impl Into<String>) -> InterviewError {
         InterviewError::Failed {
             reason: reason.into(),
@@ -74,7 +74,7 @@ impl InterviewError {
         }
     }
 
-    /// An error that asking again will not mend.
+    /// Creates an error that another attempt will not fix.
     pub fn terminal(reason: impl Into<String>) -> InterviewError {
         InterviewError::Failed {
             reason: reason.into(),
@@ -83,7 +83,8 @@ impl InterviewError {
         }
     }
 
-    /// Adds what caused it. An error that nobody can be asked has no other cause than its reason, and stays as it is.
+    /// Sets the cause. Does not change an [`Unavailable`](InterviewError::Unavailable) error, which has no cause other
+    /// than its reason.
     #[must_use]
     pub fn caused_by(mut self, cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> InterviewError {
         if let InterviewError::Failed { source, .. } = &mut self {
@@ -92,7 +93,7 @@ impl InterviewError {
         self
     }
 
-    /// Returns whether asking again may help.
+    /// Returns the category, which says whether another attempt may help.
     pub(crate) fn category(&self) -> FailureCategory {
         match self {
             InterviewError::Failed { category, .. } => *category,
@@ -100,20 +101,20 @@ impl InterviewError {
         }
     }
 
-    /// Returns the outcome of a stage that has no answer for this reason.
+    /// Returns the outcome of a stage whose question failed with this error.
     pub(crate) fn outcome(&self) -> Outcome {
         let mut outcome = Outcome::fail(self.to_string());
         outcome.failure_category = self.category();
         outcome
     }
 
-    /// Whether nobody can be asked.
+    /// Returns `true` if nobody can be asked.
     pub const fn is_unavailable(&self) -> bool {
         matches!(self, InterviewError::Unavailable { .. })
     }
 }
 
-/// Why a stage has no answer to its question ([`StageContext::ask`](crate::StageContext::ask)).
+/// The error of a stage's question ([`StageContext::ask`](crate::StageContext::ask)).
 ///
 /// ```
 /// use orchestra_engine::{AskError, InterviewError, StageEnd};
@@ -125,21 +126,21 @@ impl InterviewError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AskError {
-    /// Nobody can be asked: the run is suspended, and the attempt made again when it is resumed.
+    /// Nobody can be asked. The run is suspended, and the attempt is repeated when it is resumed.
     #[error("{0}")]
     Suspended(#[source] Suspension),
-    /// The question could not be put, or the answer not be had; the stage fails.
+    /// The question or its answer failed. The stage fails.
     #[error("{0}")]
     Failed(#[source] InterviewError),
 }
 
 impl AskError {
-    /// Suspends the run until somebody can answer.
+    /// Creates an error that suspends the run until somebody can answer.
     pub(crate) fn waits(reason: impl Into<String>) -> AskError {
         AskError::Suspended(Suspension::new(SuspensionCause::WaitsForHuman, reason))
     }
 
-    /// Takes the error of an interviewer that the engine asked.
+    /// Converts the error of an interviewer that the engine called.
     pub(crate) fn of_interviewer(error: InterviewError) -> AskError {
         match error {
             InterviewError::Unavailable { reason } => AskError::waits(reason),
@@ -148,7 +149,7 @@ impl AskError {
     }
 }
 
-/// The error of an interviewer that a handler asked itself: it suspends nothing.
+/// Converts the error of an interviewer that a handler called itself. It never suspends the run.
 impl From<InterviewError> for AskError {
     fn from(error: InterviewError) -> AskError {
         AskError::Failed(error)
@@ -164,10 +165,11 @@ impl From<AskError> for StageEnd {
     }
 }
 
-/// Who answers the questions of human gates and handlers (Attractor 6.1).
+/// A source of answers to the questions of human gates and handlers (Attractor 6.1).
 ///
-/// Dropping a future withdraws its question: the time is up, the answer came from elsewhere, or the run was cancelled.
-/// Questions of parallel branches are asked at the same time; one that can show only one at once makes the others wait.
+/// Dropping a future withdraws its question, because it timed out, was answered elsewhere, or the run was cancelled.
+/// Questions of parallel branches are asked concurrently. An interviewer that can only show one question at a time
+/// makes the others wait.
 ///
 /// ```
 /// use orchestra_engine::{Answer, Engine, InterviewError, Interviewer, Question};
@@ -184,21 +186,21 @@ impl From<AskError> for StageEnd {
 /// # Ok::<(), orchestra_engine::BuildError>(())
 /// ```
 pub trait Interviewer: Send + Sync + 'static {
-    /// Asks a question and waits for the answer. The time-out is not the interviewer's: the engine withdraws the
-    /// question when the time is up.
+    /// Asks a question and waits for the answer. The interviewer does not handle time-outs: the engine withdraws the
+    /// question when it times out.
     ///
-    /// An answer that the question does not [accept](Question::accept) is refused, and the question asked again; see
+    /// An answer that the question does not [accept](Question::accept) is refused, and the question is asked again; see
     /// [`ask_until_accepted`].
     ///
     /// # Errors
-    /// Nobody can be asked, or the question could not be put.
+    /// Fails if nobody can be asked or the question failed.
     fn ask(&self, question: Question) -> impl Future<Output = Result<Answer, InterviewError>> + Send;
 
-    /// Asks several questions and gives the answers in their order. Unless said otherwise, one is asked after the
+    /// Asks several questions and returns the answers in the same order. The default implementation asks one after the
     /// other.
     ///
     /// # Errors
-    /// The first question that has no answer ends it.
+    /// Fails with the error of the first question without an answer.
     fn ask_multiple(
         &self,
         questions: Vec<Question>,
@@ -212,7 +214,8 @@ pub trait Interviewer: Send + Sync + 'static {
         }
     }
 
-    /// Tells something that wants no answer; `stage` is the node that tells it. Unless said otherwise, nobody hears it.
+    /// Shows a message that needs no answer. `stage` is the node that sends it. The default implementation does
+    /// nothing.
     fn inform(&self, message: &str, stage: &str) -> impl Future<Output = ()> + Send {
         let _ = (message, stage);
         async {}
@@ -221,7 +224,7 @@ pub trait Interviewer: Send + Sync + 'static {
 
 type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// An interviewer whose type is forgotten.
+/// The object-safe form of [`Interviewer`].
 trait AnyInterviewer: Send + Sync {
     fn ask_boxed(&self, question: Question) -> Boxed<'_, Result<Answer, InterviewError>>;
     fn ask_multiple_boxed(&self, questions: Vec<Question>) -> Boxed<'_, Result<Vec<Answer>, InterviewError>>;
@@ -242,7 +245,7 @@ impl<I: Interviewer> AnyInterviewer for I {
     }
 }
 
-/// An interviewer of any type, for where the type is only known when the program runs; cheap to clone.
+/// An interviewer of any type, for a type that is chosen at run time. It is cheap to clone.
 ///
 /// ```
 /// use orchestra_engine::{AutoApprove, QueueInterviewer, SharedInterviewer};
@@ -257,7 +260,7 @@ pub struct SharedInterviewer {
 }
 
 impl SharedInterviewer {
-    /// Forgets the type of an interviewer.
+    /// Erases the type of an interviewer.
     pub fn new(interviewer: impl Interviewer) -> SharedInterviewer {
         SharedInterviewer {
             inner: Arc::new(interviewer),
@@ -285,8 +288,8 @@ impl fmt::Debug for SharedInterviewer {
     }
 }
 
-/// Asks until the answer is one that the question [accepts](Question::accept), or that there is none: skipped, or out
-/// of time (rule H2). Before it asks again, the interviewer is told why.
+/// Asks until the question [accepts](Question::accept) the answer, is skipped, or times out (rule H2). Before asking
+/// again, the function informs the interviewer of the reason.
 ///
 /// ```
 /// use orchestra_engine::{Question, QueueInterviewer, QuestionOption, ask_until_accepted};
@@ -300,7 +303,7 @@ impl fmt::Debug for SharedInterviewer {
 /// ```
 ///
 /// # Errors
-/// Nobody can be asked, the question could not be put, or three answers in a row are none that it offers.
+/// Fails if nobody can be asked, if the question failed, or if three answers in a row are not accepted.
 pub async fn ask_until_accepted<I: Interviewer>(
     interviewer: &I,
     question: &Question,

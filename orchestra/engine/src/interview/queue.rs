@@ -1,4 +1,4 @@
-//! Answers that were given beforehand (Attractor 6.4).
+//! An interviewer with prepared answers (Attractor 6.4).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,10 +7,10 @@ use orchestra_core::{Answer, AnsweredBy, Question};
 
 use super::{InterviewError, Interviewer};
 
-/// Gives answers that were prepared, in turn (Attractor 6.4, 11.8); the clones share the queue.
+/// An interviewer that returns prepared answers in order (Attractor 6.4, 11.8). Its clones share the queue.
 ///
-/// Answers of a node are for its questions alone, and come before those that are for any. Every answer is recorded as
-/// prepared. When none is left, the question is skipped.
+/// Answers for a node are only used for the questions of that node, and are used before the answers for any node. Every
+/// answer is recorded as prepared. When no answer is left, the question is skipped.
 ///
 /// ```
 /// use orchestra_engine::{Answer, Interviewer, Question, QuestionKind, QueueInterviewer, Reply};
@@ -36,19 +36,19 @@ struct Queues {
 }
 
 impl QueueInterviewer {
-    /// An empty queue.
+    /// Creates an empty queue.
     pub fn new() -> QueueInterviewer {
         QueueInterviewer::default()
     }
 
-    /// Adds answers for the questions of any node, behind those that are there.
+    /// Appends answers for the questions of any node.
     #[must_use]
     pub fn answers(self, answers: impl IntoIterator<Item = impl Into<Answer>>) -> QueueInterviewer {
         self.lock().any.extend(answers.into_iter().map(prepared));
         self
     }
 
-    /// Adds answers for the questions of one node, behind those that are there.
+    /// Appends answers for the questions of one node.
     #[must_use]
     pub fn answers_for(
         self,
@@ -60,20 +60,20 @@ impl QueueInterviewer {
         self
     }
 
-    /// Takes the next answer for a question of this node; `None` where none is left.
+    /// Takes the next answer for a question of this node. Returns `None` if no answer is left.
     pub fn take_for(&self, node: &str) -> Option<Answer> {
         let mut queues = self.lock();
         let own = queues.nodes.get_mut(node).and_then(VecDeque::pop_front);
         own.or_else(|| queues.any.pop_front())
     }
 
-    /// How many answers are left.
+    /// Returns the number of answers left.
     pub fn len(&self) -> usize {
         let queues = self.lock();
         queues.any.len() + queues.nodes.values().map(VecDeque::len).sum::<usize>()
     }
 
-    /// Whether no answer is left.
+    /// Returns `true` if no answer is left.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

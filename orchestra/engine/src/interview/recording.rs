@@ -1,4 +1,4 @@
-//! Questions and answers are kept, and given again (Attractor 6.4).
+//! Interviewers that record and replay questions and answers (Attractor 6.4).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::future::pending;
@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{InterviewError, Interviewer};
 
-/// The version of the form in which recordings are written.
+/// The schema version of recordings.
 const SCHEMA: &str = "orchestra.interviews/1";
 
-/// A question and what came of it.
+/// A recorded question and its answer.
 ///
 /// ```
 /// use orchestra_engine::RecordedAnswer;
@@ -24,9 +24,9 @@ const SCHEMA: &str = "orchestra.interviews/1";
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RecordedAnswer {
-    /// What was asked.
+    /// The question.
     pub question: Question,
-    /// What was answered; `None` where the question was withdrawn first, such as by its time-out.
+    /// The answer. `None` if the question was withdrawn, for example because it timed out.
     pub answer: Option<Answer>,
 }
 
@@ -46,13 +46,14 @@ pub struct RecordedAnswer {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Recording {
-    /// The version of its form.
+    /// The schema version.
     schema: String,
-    /// The questions.
+    /// The questions and answers.
     pub entries: Vec<RecordedAnswer>,
 }
 
-/// Asks another interviewer and keeps what was asked and answered (Attractor 6.4); the clones share what is kept.
+/// An interviewer that records the questions and answers of another one (Attractor 6.4). Its clones share the
+/// recording.
 ///
 /// ```
 /// use orchestra_engine::{AutoApprove, Engine, RecordingInterviewer};
@@ -75,7 +76,7 @@ pub struct RecordingInterviewer<I> {
 }
 
 impl<I: Interviewer> RecordingInterviewer<I> {
-    /// Keeps what this interviewer is asked.
+    /// Creates an interviewer that records the questions of another one.
     pub fn new(interviewer: I) -> RecordingInterviewer<I> {
         RecordingInterviewer {
             inner: Arc::new(interviewer),
@@ -83,7 +84,7 @@ impl<I: Interviewer> RecordingInterviewer<I> {
         }
     }
 
-    /// What was kept until now.
+    /// Returns the recording so far.
     pub fn recording(&self) -> Recording {
         Recording {
             schema: SCHEMA.to_owned(),
@@ -127,14 +128,14 @@ impl<I: Interviewer> Interviewer for RecordingInterviewer<I> {
     }
 }
 
-/// Questions that are being asked. Dropped with questions in it, it keeps that they were withdrawn.
+/// Questions in progress. Dropping this value records the remaining questions as withdrawn.
 struct Open<'a> {
     entries: &'a Mutex<Vec<RecordedAnswer>>,
     questions: Vec<Question>,
 }
 
 impl Open<'_> {
-    /// Keeps the answers; what nobody could be asked is not kept.
+    /// Records the answers. Questions that failed are not recorded.
     fn close(&mut self, answers: Option<&[Answer]>) {
         let questions = std::mem::take(&mut self.questions);
         let pairs = questions.into_iter().zip(answers.unwrap_or_default());
@@ -155,10 +156,11 @@ impl Drop for Open<'_> {
     }
 }
 
-/// Gives the answers of a recording again, each as a prepared one.
+/// An interviewer that replays the answers of a recording. Each answer counts as prepared.
 ///
-/// The questions of a node must come as they were recorded; those of different nodes may come in another order, as
-/// those of parallel branches do. A question that was withdrawn stays without an answer until it is withdrawn again.
+/// The questions of one node must come in the recorded order. Questions of different nodes may come in any order, as
+/// those of parallel branches do. A question that was withdrawn in the recording stays unanswered until it is withdrawn
+/// again.
 ///
 /// ```
 /// use orchestra_engine::{
@@ -182,10 +184,10 @@ pub struct ReplayInterviewer {
 }
 
 impl ReplayInterviewer {
-    /// Gives the answers of a recording.
+    /// Creates an interviewer that replays a recording.
     ///
     /// # Errors
-    /// The recording was written by a version that this one does not know.
+    /// Fails if the schema version of the recording is unknown.
     pub fn new(recording: Recording) -> Result<ReplayInterviewer, InterviewError> {
         if recording.schema != SCHEMA {
             let reason = format!(
@@ -206,7 +208,7 @@ impl ReplayInterviewer {
         })
     }
 
-    /// Takes the answer that was recorded for a question.
+    /// Takes the recorded answer to a question.
     fn take(&self, question: &Question) -> Result<Option<Answer>, InterviewError> {
         let mut nodes = lock(&self.nodes);
         let left = nodes.get_mut(&question.node);
@@ -236,8 +238,8 @@ impl Interviewer for ReplayInterviewer {
     }
 }
 
-/// What a question asks otherwise than another one: what, as it was, as it is. How long it waits, and what is shown
-/// beside it, may change.
+/// Returns the first difference between two questions: its name, the recorded value, the current value. The time-out
+/// and the metadata may differ.
 fn difference(was: &Question, is: &Question) -> Option<(&'static str, String, String)> {
     let options = |question: &Question| {
         let options = question.options.iter();

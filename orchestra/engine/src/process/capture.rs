@@ -1,4 +1,4 @@
-//! What is kept of one output stream: both ends in memory, all of it in a file, lines for display.
+//! The capture of an output stream: both ends in memory, the whole stream in a file, lines for display.
 
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
@@ -8,17 +8,17 @@ use std::path::Path;
 use super::{OutputStream, ProcessError};
 use crate::redact::{RedactedStream, Redactor};
 
-/// Bytes asked of a stream at a time.
+/// The number of bytes of one read.
 pub(super) const CHUNK: usize = 64 * 1024;
-/// Bytes of a line that reach the display.
+/// Maximum length of a displayed line in bytes.
 const SHOWN_LINE: usize = 8 * 1024;
-/// Bytes of the line that [`super::ToolOutput::last_line`] gives.
+/// Maximum length of [`super::ToolOutput::last_line`] in bytes.
 const LAST_LINE: usize = 4 * 1024;
 
 /// The callback for lines of output.
 pub(super) type OnLine = Box<dyn FnMut(OutputStream, &str) + Send>;
 
-/// One output stream of a tool.
+/// An output stream of a tool.
 pub(super) struct Sink {
     stream: OutputStream,
     kept: Kept,
@@ -28,7 +28,7 @@ pub(super) struct Sink {
 }
 
 impl Sink {
-    /// A sink that keeps `limit` bytes in memory and writes up to `file_limit` into the file.
+    /// Creates a sink that keeps `limit` bytes in memory and writes up to `file_limit` bytes to the file.
     pub(super) fn create(
         stream: OutputStream,
         limit: usize,
@@ -45,7 +45,7 @@ impl Sink {
         })
     }
 
-    /// Takes the next bytes of the stream.
+    /// Processes the next bytes of the stream.
     pub(super) fn feed(&mut self, chunk: &[u8], on_line: &mut Option<OnLine>) {
         match &mut self.redacted {
             Some(redacted) => {
@@ -62,7 +62,7 @@ impl Sink {
         let Some(on_line) = on_line else { return };
         let mut rest = chunk;
         while !rest.is_empty() {
-            // Of the searches in the standard library this is the one at the speed of memory.
+            // This is the fastest search for a byte in the standard library.
             let length = (&mut &*rest).skip_until(b'\n').unwrap_or(rest.len());
             let (piece, after) = rest.split_at(length);
             rest = after;
@@ -76,7 +76,7 @@ impl Sink {
         }
     }
 
-    /// Ends the stream: a last line without a line feed is shown, the text is put together.
+    /// Ends the stream. Shows a last line without a line feed, and assembles the text.
     pub(super) fn finish(mut self, on_line: &mut Option<OnLine>) -> Captured {
         if let Some(rest) = self.redacted.as_mut().map(RedactedStream::finish_bytes) {
             self.take(&rest, on_line);
@@ -84,7 +84,7 @@ impl Sink {
         if let (Some(on_line), false) = (on_line, self.line.is_empty()) {
             show(self.stream, &mut self.line, on_line);
         }
-        self.kept.finish(self.file.fault)
+        self.kept.finish(self.file.error)
     }
 }
 
@@ -101,7 +101,7 @@ pub(super) struct Captured {
     pub(super) truncated: bool,
     pub(super) lossy: bool,
     pub(super) last_line: Option<String>,
-    pub(super) file_fault: Option<io::Error>,
+    pub(super) file_error: Option<io::Error>,
 }
 
 /// The first and the last bytes of a stream.
@@ -130,14 +130,14 @@ impl Kept {
         let room = self.head_limit.saturating_sub(self.head.len()).min(chunk.len());
         let (first, rest) = chunk.split_at(room);
         self.head.extend_from_slice(first);
-        // Only the last bytes of a chunk longer than the tail can stay.
+        // If a chunk is longer than the tail, only its last bytes remain.
         let rest = rest.split_at(rest.len().saturating_sub(self.tail_limit)).1;
         let over = (self.tail.len() + rest.len()).saturating_sub(self.tail_limit);
         self.tail.drain(..over);
         self.tail.extend(rest);
     }
 
-    fn finish(mut self, file_fault: Option<io::Error>) -> Captured {
+    fn finish(mut self, file_error: Option<io::Error>) -> Captured {
         let bytes = self.total;
         let truncated = bytes > (self.head.len() + self.tail.len()) as u64;
         if !truncated {
@@ -150,10 +150,10 @@ impl Kept {
                 truncated,
                 lossy,
                 last_line,
-                file_fault,
+                file_error,
             };
         }
-        // A character cut by the gap is left out, so that it does not look like a fault of the tool.
+        // Drop a character that the gap cuts, so that it does not look like invalid output of the tool.
         self.head.truncate(whole_characters(&self.head));
         let broken = self
             .tail
@@ -165,7 +165,7 @@ impl Kept {
         let dropped = bytes - (self.head.len() + self.tail.len()) as u64;
         let (mut text, head_lossy) = decode(self.head);
         let (tail, tail_lossy) = decode(self.tail.into());
-        // The note between the halves is ours, so the last line is sought in the tail alone.
+        // The note between the halves is not output, so search only the tail for the last line.
         let last_line = last_line(&tail);
         text.push_str(&format!("\n[... {dropped} bytes dropped ...]\n"));
         text.push_str(&tail);
@@ -175,7 +175,7 @@ impl Kept {
             truncated,
             lossy: head_lossy || tail_lossy,
             last_line,
-            file_fault,
+            file_error,
         }
     }
 }
@@ -184,9 +184,9 @@ fn is_continuation(byte: u8) -> bool {
     byte & 0xC0 == 0x80
 }
 
-/// The length of `bytes` without a character that is cut off at the end.
+/// Returns the length of `bytes` without an incomplete character at the end.
 fn whole_characters(bytes: &[u8]) -> usize {
-    for (place, byte) in bytes.iter().rev().take(4).enumerate() {
+    for (position, byte) in bytes.iter().rev().take(4).enumerate() {
         if is_continuation(*byte) {
             continue;
         }
@@ -196,8 +196,8 @@ fn whole_characters(bytes: &[u8]) -> usize {
             0xF0..=0xF7 => 4,
             _ => 1,
         };
-        return if needed > place + 1 {
-            bytes.len() - place - 1
+        return if needed > position + 1 {
+            bytes.len() - position - 1
         } else {
             bytes.len()
         };
@@ -205,15 +205,15 @@ fn whole_characters(bytes: &[u8]) -> usize {
     bytes.len()
 }
 
-/// The text, and whether bytes that are not UTF-8 were replaced.
+/// Returns the text, and whether invalid UTF-8 was replaced.
 fn decode(bytes: Vec<u8>) -> (String, bool) {
     match String::from_utf8(bytes) {
         Ok(text) => (text, false),
-        Err(fault) => (String::from_utf8_lossy(fault.as_bytes()).into_owned(), true),
+        Err(error) => (String::from_utf8_lossy(error.as_bytes()).into_owned(), true),
     }
 }
 
-/// The last line with more than white space, trimmed, at most [`LAST_LINE`] bytes of it.
+/// Returns the last line that is not blank, trimmed and cut to [`LAST_LINE`] bytes.
 fn last_line(text: &str) -> Option<String> {
     let line = text.rsplit('\n').map(str::trim).find(|line| !line.is_empty())?;
     Some(line.get(..line.floor_char_boundary(LAST_LINE))?.to_owned())
@@ -224,7 +224,7 @@ struct OutputFile {
     file: Option<File>,
     limit: u64,
     left: u64,
-    fault: Option<io::Error>,
+    error: Option<io::Error>,
 }
 
 impl OutputFile {
@@ -234,7 +234,7 @@ impl OutputFile {
             file,
             limit,
             left: limit,
-            fault: None,
+            error: None,
         })
     }
 
@@ -251,10 +251,10 @@ impl OutputFile {
                 self.limit
             );
         }
-        // The tool goes on without its file: its result counts, and the fault is reported with it.
+        // The tool continues without its file. Its result counts, and the error is reported with it.
         if full || result.is_err() {
             self.file = None;
-            self.fault = result.err();
+            self.error = result.err();
         }
     }
 }
@@ -262,21 +262,22 @@ impl OutputFile {
 fn open(path: &Path) -> Result<File, ProcessError> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true);
-    // A link planted at this place by an earlier tool must not lead the output elsewhere.
+    // Do not follow a link that an earlier tool may have planted at this path.
     #[cfg(unix)]
     {
         use std::os::unix::fs::OpenOptionsExt as _;
-        // A pipe that nobody reads must not keep it waiting either.
+        // A pipe without a reader must not block either.
         options
             .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
             .mode(0o600);
     }
-    let opened = options
-        .open(path)
-        .and_then(|file| match file.metadata()?.is_file() {
-            true => Ok(file),
-            false => Err(io::Error::other("it is not a regular file")),
-        });
+    let opened = options.open(path).and_then(|file| {
+        if file.metadata()?.is_file() {
+            Ok(file)
+        } else {
+            Err(io::Error::other("it is not a regular file"))
+        }
+    });
     opened.map_err(|source| ProcessError::CreateFile {
         path: path.to_owned(),
         source,

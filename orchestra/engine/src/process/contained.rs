@@ -1,4 +1,4 @@
-//! Programs of the engine itself that may start what others have chosen, such as git with filters of a repository.
+//! Programs of the engine that may start untrusted programs, such as git with the filters of a repository.
 
 use std::ffi::OsStr;
 use std::io;
@@ -6,8 +6,8 @@ use std::process::{Child, Command, ExitStatus};
 
 use crate::ownership::RunOwnership;
 
-/// A program that runs as tools do: with the variables of a tool, in a process group of its own, and so that nothing of it
-/// outlives the engine process.
+/// A program that runs like a tool: with the variables of a tool, in a process group of its own, and such that none of
+/// its processes outlives the engine process.
 ///
 /// Arguments, input and output are those of [`std::process::Command`]. The thread that starts it must also wait for it.
 ///
@@ -35,7 +35,7 @@ type Inner = super::supervise::Leader;
 type Inner = Child;
 
 impl ContainedProgram {
-    /// Prepares a command that has the variables that tools have, and no others.
+    /// Creates a command with the variables of a tool, and no others.
     pub fn command(program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         let variables = std::env::vars_os().filter(|(name, _)| super::is_inherited(name, false));
@@ -43,14 +43,14 @@ impl ContainedProgram {
         command
     }
 
-    /// Starts a command. On Linux it is sent TERM when the thread that starts it ends, as it does with the process.
+    /// Starts a command. On Linux it receives TERM when the thread that starts it ends, and therefore also when the
+    /// process ends.
     ///
-    /// One that is started for a run is not started where that is not this process's any more, and is ended by whoever takes
-    /// the run over.
+    /// If it belongs to a run, it is only started while this process owns the run, and a process that takes over the
+    /// run ends it.
     ///
     /// # Errors
-    ///
-    /// The program, or the watcher that guards it, could not be started, or the run is not this process's.
+    /// Fails if the program, or the watcher that guards it, cannot be started, or if this process does not own the run.
     pub fn start(command: Command, run: Option<&RunOwnership>) -> io::Result<Self> {
         #[cfg(unix)]
         {
@@ -67,7 +67,7 @@ impl ContainedProgram {
         }
     }
 
-    /// Returns the child, for its input and outputs; not to be waited for.
+    /// Returns the child, for its input and outputs. Do not wait for it.
     pub fn child(&mut self) -> &mut Child {
         #[cfg(unix)]
         return &mut self.0.child;
@@ -75,11 +75,11 @@ impl ContainedProgram {
         return &mut self.0;
     }
 
-    /// Waits for the end of the program; with `sweep`, kills what it has left behind, which takes a look at all processes.
+    /// Waits for the end of the program. With `sweep`, also kills the processes that it left behind, which inspects all
+    /// processes of the system.
     ///
     /// # Errors
-    ///
-    /// The system does not tell how it ended.
+    /// Fails if the exit status cannot be determined.
     pub fn wait(mut self, sweep: bool) -> io::Result<ExitStatus> {
         #[cfg(unix)]
         {

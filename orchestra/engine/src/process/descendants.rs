@@ -1,4 +1,4 @@
-//! The processes that a command started, wherever they went.
+//! The search for the processes that a command started.
 
 #[cfg(target_os = "linux")]
 pub(super) use linux::Descendants;
@@ -19,18 +19,19 @@ mod linux {
     use super::super::procfs::{self, Reading, Stat};
     use super::super::{reaper, unix};
 
-    /// The longest way up that is followed from a process to its ancestors.
+    /// Maximum number of ancestors that are followed.
     const GENERATIONS: usize = 10_000;
 
-    /// Reports whether a live process was started by this engine process, directly or by others in between.
+    /// Returns whether a live process was started by this engine process, directly or indirectly.
     ///
-    /// It was if it, or one of its ancestors, bears a mark of this engine, or if its ancestry leads to this process. The
-    /// latter holds for every descendant where this process adopts orphans (see [`super::super::run_as_subreaper`]), also
-    /// for those that removed their marks. A child that is older than the first run of this process was started by what
-    /// this process was before it ran this program, such as a shell. `None` if the process has ended, or cannot be looked
-    /// at.
+    /// This is the case if the process or one of its ancestors has a mark of this engine, or if its ancestry leads to
+    /// this process. If this process adopts orphans (see [`super::super::run_as_subreaper`]), the latter holds for
+    /// every descendant, even one that removed its marks. A child that is older than the first run of this process does
+    /// not count: it was started by the program that this process executed before, such as a shell. Returns `None` if
+    /// the process has ended or cannot be inspected.
     ///
-    /// Numbers of processes are reused: who asks opens a handle of the process first, and afterwards finds it alive.
+    /// Process ids are reused. The caller must open a handle of the process first, and check afterwards that it is
+    /// alive.
     pub fn is_own_process(pid: u32) -> Option<bool> {
         let own = i32::try_from(std::process::id()).ok()?;
         let (pattern, began) = (Engine::this().pattern(), Engine::this().began());
@@ -45,7 +46,7 @@ mod linux {
             }
             match Stat::read(stat.parent).ok()? {
                 Some(next) => (pid, stat) = (stat.parent, next),
-                // It has just ended and left its children to somebody else, of whom they know by now.
+                // The parent has just ended, so the children already have another one.
                 None => stat = Stat::read(pid).ok()??,
             }
         }
@@ -55,26 +56,26 @@ mod linux {
     /// The live processes that descend from one command.
     pub(in super::super) struct Descendants {
         mark: Mark,
-        /// The group, while its leader is not reaped and the number cannot be another's.
+        /// The process group, as long as its leader is not reaped and the id cannot be reused.
         group: Option<i32>,
-        /// Older processes cannot be descendants; in clock ticks since boot.
+        /// The start of the command in clock ticks since boot. Older processes cannot be descendants.
         since: u64,
     }
 
-    /// A process that was found, and its group then.
+    /// A process that was found, and its group at that time.
     struct Found {
         handle: Handle,
         group: i32,
     }
 
-    /// How many handles one search holds; who has started more is found by the next.
+    /// Maximum number of handles in one search. The next search finds further processes.
     const AT_ONCE: usize = 256;
 
-    /// What a search gave.
+    /// The result of a search.
     #[derive(Default)]
     struct Search {
         found: Vec<Found>,
-        /// Whether there may be more: something could not be looked at, or there were too many.
+        /// `true` if there may be more: a process could not be inspected, or there were too many.
         incomplete: bool,
     }
 
@@ -85,7 +86,7 @@ mod linux {
     }
 
     impl Descendants {
-        pub(in super::super) fn of(mark: Mark, leader: i32) -> Self {
+        pub(in super::super) fn new(mark: Mark, leader: i32) -> Self {
             Self {
                 mark,
                 group: Some(leader),
@@ -93,17 +94,17 @@ mod linux {
             }
         }
 
-        /// From now on the number of the group may be another's.
+        /// Drops the group, because its id may be reused from now on.
         pub(in super::super) fn forget_group(&mut self) {
             self.group = None;
         }
 
-        /// Whether none is left.
+        /// Returns `true` if no process is left.
         pub(in super::super) fn are_gone(&self) -> bool {
             self.find().is_empty()
         }
 
-        /// Sends a signal once to those that have left the group.
+        /// Sends a signal once to the processes that have left the group.
         pub(in super::super) fn signal_escaped(&self, signal: i32) {
             for found in self.find().found {
                 if Some(found.group) != self.group {
@@ -112,18 +113,18 @@ mod linux {
             }
         }
 
-        /// Kills until none is left or the time is over; says whether none is left.
+        /// Kills until no process is left or the time limit is reached. Returns whether no process is left.
         pub(in super::super) fn kill_all(&self, limit: Duration) -> bool {
             kill_until_gone(limit, || self.find())
         }
 
-        /// Finds the live processes of the command: those that bear its mark or are in its group, their descendants, and
-        /// orphans that only this command can have left.
+        /// Finds the live processes of the command: those that have its mark or are in its group, their descendants,
+        /// and orphans that only this command can have left.
         ///
-        /// What is found is looked at once more with its handle in hand; see [`Handle`].
+        /// Each process is checked again after its handle was opened; see [`Handle`].
         fn find(&self) -> Search {
             let mut search = Search::default();
-            // By their parents, those of which it is not known yet.
+            // The processes that are not known to belong to the command, by their parents.
             let mut others: HashMap<i32, Vec<i32>> = HashMap::new();
             let mut next = Vec::new();
             let listed = procfs::each_process(|pid| {
@@ -159,7 +160,7 @@ mod linux {
                 for child in others.remove(&parent).unwrap_or_default() {
                     let still = || Ok(self.possible(child)?.filter(|stat| stat.parent == parent));
                     match search.take(child, still) {
-                        // Its parent is still the process that was found.
+                        // The parent must still be the process that was found.
                         Ok(Some(child)) if search.holds(parent) => next.push(child),
                         Ok(Some(_)) => drop(search.found.pop()),
                         Ok(None) => {}
@@ -170,7 +171,7 @@ mod linux {
             search
         }
 
-        /// Reads what is known of a process, unless it has ended or is older than the command.
+        /// Reads the state of a process. Returns `None` if it has ended or is older than the command.
         fn possible(&self, pid: i32) -> Reading<Stat> {
             let possible = |stat: &Stat| !stat.ended && stat.started >= self.since;
             Ok(Stat::read(pid)?.filter(possible))
@@ -181,7 +182,8 @@ mod linux {
         }
     }
 
-    /// Kills what is found until nothing is found any more or the time is over; reports whether nothing is left.
+    /// Kills the processes that `find` returns until it finds none or the time limit is reached. Returns whether none
+    /// is left.
     fn kill_until_gone(limit: Duration, find: impl Fn() -> Search) -> bool {
         let end = Instant::now() + limit;
         let mut pause = Duration::from_micros(250);
@@ -191,7 +193,7 @@ mod linux {
             let search = find();
             clean = if search.is_empty() { clean + 1 } else { 0 };
             found_some |= !search.is_empty();
-            // A process that forks and ends can slip through one pass, hardly through two.
+            // A process that forks and ends can slip through one pass, but hardly through two.
             if clean > usize::from(found_some) {
                 return true;
             }
@@ -201,15 +203,15 @@ mod linux {
             for found in search.found {
                 found.handle.signal(unix::KILL);
             }
-            // A killed process needs a moment to let go of what it holds.
+            // A killed process needs a moment to release its resources.
             std::thread::sleep(pause);
             pause = (pause * 2).min(Duration::from_millis(8));
         }
     }
 
-    /// Kills the commands of a run of another engine process, and what they started; reports whether none is left.
+    /// Kills the commands of a run of another engine process, with all that they started. Returns whether none is left.
     ///
-    /// This process and its ancestors are left alone, so that a tool may take over the run that it belongs to.
+    /// Spares this process and its ancestors, so that a tool can take over the run that it belongs to.
     pub(crate) fn end_tools(mark: &RunMark, limit: Duration) -> bool {
         let Some(pattern) = mark.pattern() else {
             return true;
@@ -232,7 +234,7 @@ mod linux {
         })
     }
 
-    /// This process and those above it.
+    /// Returns the ids of this process and its ancestors.
     fn ancestors() -> Vec<i32> {
         let mut above = Vec::new();
         let mut next = i32::try_from(std::process::id()).ok();
@@ -244,7 +246,8 @@ mod linux {
     }
 
     impl Search {
-        /// Adds a process, if a look at it with its handle in hand says so. Returns its number if it was added.
+        /// Adds a process if it passes the check before and after its handle was opened. Returns its id if it was
+        /// added.
         fn take(&mut self, pid: i32, look: impl FnMut() -> Reading<Stat>) -> Reading<i32> {
             if self.found.len() >= AT_ONCE {
                 return Err(Errno::MFILE);
@@ -258,7 +261,7 @@ mod linux {
             }))
         }
 
-        /// Whether a number still means a process that was found.
+        /// Returns whether a process id still belongs to a process that was found.
         fn holds(&self, pid: i32) -> bool {
             let mut found = self.found.iter().map(|found| &found.handle);
             found.any(|handle| handle.pid() == pid && handle.is_current())
@@ -266,19 +269,19 @@ mod linux {
     }
 }
 
-/// Elsewhere processes cannot be found by their marks.
+/// Other systems cannot find processes by their marks.
 #[cfg(all(unix, not(target_os = "linux")))]
 pub(crate) fn end_tools(_mark: &super::mark::RunMark, _limit: std::time::Duration) -> bool {
     false
 }
 
-/// Where processes cannot be looked at, the group is all there is.
+/// On systems that cannot inspect processes, only the group is killed.
 #[cfg(all(unix, not(target_os = "linux")))]
 pub(super) struct Descendants;
 
 #[cfg(all(unix, not(target_os = "linux")))]
 impl Descendants {
-    pub(super) fn of(_mark: super::mark::Mark, _leader: i32) -> Self {
+    pub(super) fn new(_mark: super::mark::Mark, _leader: i32) -> Self {
         Self
     }
 

@@ -1,4 +1,4 @@
-//! Handles of processes, which never come to mean another process.
+//! Process handles, which never refer to another process than the one they were opened for.
 
 use std::os::fd::{AsFd as _, OwnedFd, RawFd};
 
@@ -8,35 +8,34 @@ use rustix::io::Errno;
 use super::procfs::Reading;
 use super::unix;
 
-/// A process by its handle.
+/// A handle of a process.
 ///
-/// Numbers of processes are reused. So whoever finds a process by what `/proc` says of a number first opens a handle, then
-/// looks, then sends the signal through the handle: what was looked at was the handle's process, or that one is gone and
-/// the signal goes nowhere.
+/// The system reuses process ids. Code that finds a process by `/proc` therefore opens a handle first, checks the
+/// process, and then signals it through the handle. Either the checked process is that of the handle, or the process
+/// has ended and the signal has no effect.
 ///
-/// A system without handles (Linux before 5.3, or a sandbox that denies them) has the number alone.
+/// On a system without handles (Linux before 5.3, or a sandbox that denies them) only the process id is used.
 pub(super) struct Handle {
     pid: i32,
     fd: Option<OwnedFd>,
 }
 
 impl Handle {
-    /// Opens a handle; `None` if there is no such process. Allocates nothing.
+    /// Opens a handle. Returns `None` if there is no such process. Allocates nothing.
     ///
     /// # Errors
-    ///
-    /// Too many open files, or no memory.
+    /// Fails if there are too many open files or not enough memory.
     #[cfg(target_os = "linux")]
     pub(super) fn open(pid: i32) -> Result<Option<Self>, Errno> {
         use rustix::process::{Pid, PidfdFlags, pidfd_open};
-        // 0 would mean our own group, 1 is never ours.
+        // 0 would mean this process group, and 1 is never a tool.
         let Some(raw) = Pid::from_raw(pid).filter(|_| pid > 1) else {
             return Ok(None);
         };
         match pidfd_open(raw, PidfdFlags::empty()) {
             Ok(fd) => Ok(Some(Self { pid, fd: Some(fd) })),
             Err(Errno::SRCH | Errno::INVAL) => Ok(None),
-            Err(fault @ (Errno::MFILE | Errno::NFILE | Errno::NOMEM)) => Err(fault),
+            Err(error @ (Errno::MFILE | Errno::NFILE | Errno::NOMEM)) => Err(error),
             Err(_) => Ok(Some(Self { pid, fd: None })),
         }
     }
@@ -46,8 +45,8 @@ impl Handle {
         Ok((pid > 1).then_some(Self { pid, fd: None }))
     }
 
-    /// Opens a handle of a process that passes a test, which is made before and again with the handle in hand.
-    /// Allocates nothing, unless the test does.
+    /// Opens a handle of a process that passes a check before and after the handle was opened. Allocates nothing,
+    /// unless the check does.
     #[cfg(target_os = "linux")]
     pub(super) fn verified<T>(pid: i32, mut look: impl FnMut() -> Reading<T>) -> Reading<(Self, T)> {
         if look()?.is_none() {
@@ -59,27 +58,27 @@ impl Handle {
         Ok(look()?.map(|seen| (handle, seen)))
     }
 
-    /// The handle of a child that is not reaped; without a descriptor where none can be had.
+    /// Returns the handle of a child that is not reaped. It has no descriptor if the system provides none.
     pub(super) fn of_child(pid: i32) -> Self {
         Self::open(pid).ok().flatten().unwrap_or(Self { pid, fd: None })
     }
 
-    /// The number.
+    /// Returns the process id.
     pub(super) fn pid(&self) -> i32 {
         self.pid
     }
 
-    /// What is readable once the process has ended.
+    /// Returns the descriptor, which becomes readable when the process has ended.
     pub(super) fn fd(&self) -> Option<&OwnedFd> {
         self.fd.as_ref()
     }
 
-    /// As [`fd`](Self::fd), to wait for.
+    /// Returns the raw descriptor, to poll.
     pub(super) fn raw_fd(&self) -> Option<RawFd> {
         self.fd.as_ref().map(std::os::fd::AsRawFd::as_raw_fd)
     }
 
-    /// Sends a signal. A process that is gone is no fault.
+    /// Sends a signal. Does nothing if the process has ended.
     pub(super) fn signal(&self, signal: i32) {
         match &self.fd {
             #[cfg(target_os = "linux")]
@@ -90,7 +89,7 @@ impl Handle {
         }
     }
 
-    /// Reports whether the number still means the handle's process, be it that it only waits to be reaped.
+    /// Returns whether the process id still belongs to the process of the handle, which may be waiting to be reaped.
     pub(super) fn is_current(&self) -> bool {
         match &self.fd {
             #[cfg(target_os = "linux")]
@@ -102,7 +101,7 @@ impl Handle {
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
-    // Which process is waited for depends on the round.
+    // Which process is reaped depends on the iteration.
     #![allow(clippy::unwrap_used, clippy::print_stderr, clippy::zombie_processes)]
 
     use std::fs;
@@ -137,7 +136,7 @@ mod tests {
         );
     }
 
-    /// Starts a process, with this number if one is given. Tries again where another program took it.
+    /// Starts a process, with this process id if one is given. Retries if another program took it.
     fn start(number: Option<i32>) -> Child {
         loop {
             if let Some(number) = number {
@@ -156,14 +155,14 @@ mod tests {
         assert_eq!(child.wait().unwrap().signal(), Some(unix::KILL));
     }
 
-    /// Not a test: a part of the one above.
+    /// The part of the test above that runs in a process namespace.
     #[test]
     #[ignore = "a part of another test"]
     fn helper_namespace() {
         if std::env::var_os(INSIDE).is_none() {
             return;
         }
-        // The number comes to mean another after each of the looks in turn, and once after the handle was given out.
+        // The process id is reused after the first check, after the second check, and after the handle was returned.
         for recycled_at in 1..=3 {
             let mut tool = start(None);
             let pid = i32::try_from(tool.id()).unwrap();

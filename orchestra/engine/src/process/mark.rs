@@ -1,10 +1,10 @@
-//! The marks by which everything that a command started is found again.
+//! The marks by which all processes of a command are found.
 //!
-//! A kill of the process group misses children in sessions of their own. So each command carries two
-//! marks that its descendants inherit: the variable [`super::MARK_VARIABLE`], and on Linux a soft
-//! limit without effect, which also marks a descendant that emptied its environment. Both name the
-//! engine process, the run and the command in it. The variable is a chain, so that an engine that runs as a
-//! tool of another engine stays visible to the outer one, with all of its tools.
+//! Killing the process group misses descendants with a session of their own. Therefore each command carries two marks
+//! that its descendants inherit: the variable [`super::MARK_VARIABLE`], and on Linux a soft limit without effect, which
+//! also marks a descendant that emptied its environment. Both identify the engine process, the run and the command. The
+//! variable is a chain, so that the tools of an engine that is itself a tool of another engine stay visible to the
+//! outer one.
 
 use std::hash::{BuildHasher as _, Hash as _, Hasher as _, RandomState};
 use std::ops::RangeInclusive;
@@ -14,14 +14,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::MARK_VARIABLE;
 
-/// How the soft limit is put together: 30 bits for the engine, 16 for the run in it, 18 for the command. Of two
-/// runs of one engine process with the same bits, who takes one over ends the tools of the other too.
+/// The layout of the soft limit: 30 bits for the engine, 16 for the run, 18 for the command. If two runs of one engine
+/// process have the same bits, a process that takes over one of them ends the tools of the other too.
 const COMMAND_BITS: u32 = 18;
 const RUN_BITS: u32 = 16;
-/// Neither a limit that somebody might set, nor the number that stands for no limit.
+/// The range of engine numbers avoids limits that a user might set, and the value for "no limit".
 const LEAST_ENGINE: u64 = 1 << 26;
 const MOST_ENGINE: u64 = (1 << 30) - 1;
-/// A chain longer than this is not ours, or no use.
+/// Maximum length of a chain in bytes. A longer one was not set by an engine, or is useless.
 const LONGEST_CHAIN: usize = 2048;
 
 /// The marks of this engine process.
@@ -30,16 +30,16 @@ pub(super) struct Engine {
     number: u64,
     outer: String,
     next: AtomicU64,
-    /// When this process first ran a pipeline, in clock ticks since boot; none of its commands is older.
+    /// The time at which this process first ran a pipeline, in clock ticks since boot. All of its commands are younger.
     began: u64,
 }
 
 impl Engine {
-    /// The engine process that we are.
+    /// Returns the marks of this process.
     pub(super) fn this() -> &'static Self {
         static ENGINE: OnceLock<Engine> = OnceLock::new();
         ENGINE.get_or_init(|| {
-            // A hasher of the standard library starts from random keys: that is all we need.
+            // A hasher of the standard library starts with random keys, which is random enough here.
             let random = || RandomState::new().build_hasher().finish();
             let outer = std::env::var(MARK_VARIABLE).unwrap_or_default();
             let valid = |byte: u8| byte.is_ascii_hexdigit() || byte == b':' || byte == b'.';
@@ -57,7 +57,7 @@ impl Engine {
         })
     }
 
-    /// The marks for a new command of a run.
+    /// Returns the marks of a new command of a run.
     pub(super) fn mark(&self, run: u64) -> Mark {
         let command = self.next.fetch_add(1, Ordering::Relaxed);
         let own = format!(":{}.{run:x}.{command:x}:", self.name);
@@ -72,13 +72,13 @@ impl Engine {
         }
     }
 
-    /// When this process first ran a pipeline, in clock ticks since boot.
+    /// Returns the time at which this process first ran a pipeline, in clock ticks since boot.
     #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
     pub(super) fn began(&self) -> u64 {
         self.began
     }
 
-    /// What all commands of this engine bear.
+    /// Returns the pattern of all commands of this engine process.
     pub(super) fn pattern(&self) -> Pattern {
         Pattern {
             part: format!(":{}.", self.name),
@@ -87,7 +87,7 @@ impl Engine {
     }
 }
 
-/// What the commands of one run of one engine process bear, for whoever takes the run over.
+/// The mark of the commands of one run in one engine process, stored for a process that takes over the run.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct RunMark {
     engine: String,
@@ -96,8 +96,8 @@ pub(crate) struct RunMark {
 }
 
 impl RunMark {
-    /// The mark of the commands of a run that this process owns, by the run folder.
-    pub(crate) fn of(folder: &Path) -> Self {
+    /// Returns the mark of the commands of a run of this process, derived from the run folder.
+    pub(crate) fn from_folder(folder: &Path) -> Self {
         let engine = Engine::this();
         Self {
             engine: engine.name.clone(),
@@ -106,7 +106,7 @@ impl RunMark {
         }
     }
 
-    /// Whether it is the mark of commands of this process.
+    /// Returns whether this process created the mark.
     pub(crate) fn is_own(&self) -> bool {
         self.engine == Engine::this().name
     }
@@ -114,7 +114,7 @@ impl RunMark {
     #[cfg(target_os = "linux")]
     pub(super) fn pattern(&self) -> Option<Pattern> {
         let valid = self.engine.len() == 32 && self.engine.bytes().all(|byte| byte.is_ascii_hexdigit());
-        // What a file says is not believed: a number beyond those of engines would mean processes of others.
+        // Do not trust the file: a number outside of the range of engines would match unrelated processes.
         (valid && (LEAST_ENGINE..MOST_ENGINE).contains(&self.number)).then(|| Pattern {
             part: format!(":{}.{:x}.", self.engine, self.run),
             limits: limit(self.number, self.run, 0)..=limit(self.number, self.run, u64::MAX),
@@ -122,7 +122,7 @@ impl RunMark {
     }
 }
 
-/// The number of a run in the marks of its commands, and of those of the runs within it.
+/// Returns the number of a run in the marks of its commands and of those of its child runs.
 pub(crate) fn run_number(folder: &Path) -> u64 {
     let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
     let mut hasher = std::hash::DefaultHasher::new();
@@ -130,13 +130,13 @@ pub(crate) fn run_number(folder: &Path) -> u64 {
     hasher.finish()
 }
 
-/// Puts a limit together; of numbers that are too long, the last bits.
+/// Assembles a soft limit. Keeps the low bits of numbers that are too long.
 fn limit(engine: u64, run: u64, command: u64) -> u64 {
     let low = |number: u64, bits: u32| number & ((1 << bits) - 1);
     engine << (RUN_BITS + COMMAND_BITS) | low(run, RUN_BITS) << COMMAND_BITS | low(command, COMMAND_BITS)
 }
 
-/// The time since boot in the unit of `/proc`, rounded down.
+/// Returns the time since boot in the unit of `/proc`, rounded down.
 #[cfg(target_os = "linux")]
 fn ticks_since_boot() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
@@ -154,15 +154,15 @@ fn ticks_since_boot() -> u64 {
 /// The marks of one command.
 #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
 pub(super) struct Mark {
-    /// The value of the variable, with the marks of the engines around this one.
+    /// The value of the variable, including the marks of outer engines.
     pub(super) variable: String,
     /// The soft limit.
     pub(super) limit: u64,
-    /// What tells the marked processes from others.
+    /// The pattern that matches the marked processes.
     pub(super) pattern: Pattern,
 }
 
-/// What the marks of some commands have in common.
+/// The common part of the marks of some commands.
 #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
 pub(super) struct Pattern {
     part: String,
@@ -171,7 +171,7 @@ pub(super) struct Pattern {
 
 #[cfg(target_os = "linux")]
 impl Pattern {
-    /// Reports whether a process bears a mark that fits; allocates nothing.
+    /// Returns whether a process has a matching mark. Allocates nothing.
     pub(super) fn fits(&self, pid: i32) -> Result<bool, rustix::io::Errno> {
         use super::procfs;
         if procfs::lock_limit(pid)?.is_some_and(|limit| self.limits.contains(&limit)) {

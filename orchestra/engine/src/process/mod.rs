@@ -1,32 +1,32 @@
-//! Runs the shell commands of tool stages, and leaves nothing of them behind.
+//! The runner of the shell commands of tool stages. It leaves no process of a command behind.
 //!
-//! What a tool may do, and what happens:
+//! The cases that it handles:
 //!
 //! | The tool | The runner |
 //! |---|---|
-//! | runs too long, or is no longer wanted | TERM to its process group, KILL after the grace period |
-//! | ignores TERM, forks, opens sessions, forks twice, empties its environment | is found by its marks and killed |
-//! | ends and leaves children behind, perhaps holding its output open | they are killed at once; the result does not wait for them |
-//! | writes without end, or a line of a gigabyte | memory and file stay within their limits; the count is exact |
-//! | writes what is not UTF-8 | the bytes are replaced, and [`ToolOutput::lossy`] says so |
-//! | reads its input | finds what it was [given](ShellCommand::input), then the end |
-//! | does not read its input, or ends before it has read all | is not held up by it |
-//! | still runs when the engine dies, even by signal 9 | is killed by a watcher process |
+//! | runs too long, or is cancelled | sends TERM to its process group, and KILL after the grace period |
+//! | ignores TERM, forks, opens sessions, forks twice, empties its environment | finds it by its marks and kills it |
+//! | ends and leaves child processes behind, perhaps with its output open | kills them without delaying the result |
+//! | writes without end, or a line of a gigabyte | keeps memory and file within their limits; the byte count is exact |
+//! | writes invalid UTF-8 | replaces the bytes and sets [`ToolOutput::lossy`] |
+//! | reads its input | provides the [given](ShellCommand::input) bytes, then the end of the file |
+//! | does not read its input, or ends before it has read all | is not blocked by it |
+//! | still runs when the engine dies, even by signal 9 | a watcher process kills it |
 //!
-//! Each command has one thread, which starts it, reads it and ends it. So the runner needs nothing of
-//! the async runtime but a place to wait, a full disk does not stall other tasks, and the clean-up of
-//! a dropped future goes on even while the runtime is being shut down.
+//! Each command has a thread that starts it, reads its output and ends it. Therefore the runner needs the async runtime
+//! only to wait, a full disk does not stall other tasks, and the clean-up of a dropped future continues even while the
+//! runtime shuts down.
 //!
-//! Nobody else is killed: on Linux a process is killed through a handle that was open when it was found to be one of the
-//! command, so the reuse of its number harms nobody. Linux before 5.3 has no such handles.
+//! No other process is killed: on Linux the runner signals a process through a handle that was open when the process
+//! was found to belong to the command, so a reused process id does no harm. Linux before 5.3 has no such handles.
 //!
-//! What is not covered: a process that changes its user, and one that has emptied its environment,
-//! restored its limits and left its group and session on purpose, unless it still descends from the command or the
-//! program [adopts orphans](run_as_subreaper). On Unix systems other than Linux
-//! only the process group is killed. On Windows a job object ends all processes, without grace.
+//! Not covered: a process that changes its user, and a process that has emptied its environment, restored its limits
+//! and left its group and session on purpose, unless it still descends from the command or the program [adopts
+//! orphans](run_as_subreaper). On Unix systems other than Linux only the process group is killed. On Windows a job
+//! object ends all processes, without a grace period.
 //!
-//! Text of a model or a person must never become a part of the command. It goes into a
-//! [`ShellCommand::variable`], and the command reads it as `"$NAME"`.
+//! Text of a model or a person must never become a part of the command. Pass it in a [`ShellCommand::variable`], which
+//! the command reads as `"$NAME"`.
 
 mod capture;
 mod contained;
@@ -83,14 +83,15 @@ pub use reaper::run_as_subreaper;
 pub use runner::{ProcessFuture, ProcessRunner, SystemProcesses};
 pub(crate) use threads::has_thread;
 
-/// The variable that marks the processes of a command, on Unix. Its value is different for each.
+/// The variable that marks the processes of a command on Unix. Its value is different for each command.
 pub const MARK_VARIABLE: &str = "ORCHESTRA_TOOL_ID";
 
-/// Forbids other processes of the same user to read the environment and the memory of this one, and to trace it.
+/// Prevents other processes of the same user from reading the environment and the memory of this one, and from tracing
+/// it.
 ///
-/// What a tool runs has the same user, so it could read the keys of providers there. On Linux the process is made
-/// non-dumpable (`PR_SET_DUMPABLE`); debuggers and `perf` cannot attach either, and it leaves no core dump. The processes
-/// that it starts are as usual. The administrator can read everything. On other systems this does nothing.
+/// Tools run as the same user and could otherwise read the keys of providers. On Linux the process becomes non-dumpable
+/// (`PR_SET_DUMPABLE`): debuggers and `perf` cannot attach either, and it leaves no core dump. The processes that it
+/// starts are not affected. The administrator can still read everything. On other systems this function does nothing.
 ///
 /// ```
 /// orchestra_engine::process::forbid_inspection();
@@ -100,13 +101,13 @@ pub fn forbid_inspection() {
     {
         use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
-        if let Err(fault) = set_dumpable_behavior(DumpableBehavior::NotDumpable) {
-            tracing::warn!(%fault, "other processes of the user can read the memory of this one");
+        if let Err(error) = set_dumpable_behavior(DumpableBehavior::NotDumpable) {
+            tracing::warn!(%error, "other processes of the user can read the memory of this one");
         }
     }
 }
 
-/// Returns whether the chain of this process's parents leads to another process.
+/// Returns whether this process descends from another process.
 pub(crate) fn descends_from(pid: u32) -> bool {
     #[cfg(unix)]
     return peer::descends_from(pid);
@@ -117,20 +118,20 @@ pub(crate) fn descends_from(pid: u32) -> bool {
     }
 }
 
-/// Notes when this process begins to run pipelines: none of their commands is older.
+/// Records the time at which this process begins to run pipelines. All of its commands are younger.
 pub(crate) fn begin() {
     #[cfg(unix)]
     mark::Engine::this();
 }
 
-/// Named by its path, so that no `PATH` decides which shell reads the commands.
+/// An absolute path, so that `PATH` does not decide which shell reads the commands.
 #[cfg(unix)]
 const SHELL: &str = "/bin/sh";
 #[cfg(windows)]
 const SHELL: &str = "cmd";
 
-/// The variables that a command inherits unless less is [asked for](ShellCommand::minimal_environment); those that start
-/// with `LC_` come on top.
+/// The variables that a command inherits unless its environment is [minimal](ShellCommand::minimal_environment). Those
+/// that start with `LC_` are inherited too.
 const INHERITED: &[&str] = &[
     "PATH",
     "HOME",
@@ -146,7 +147,7 @@ const INHERITED: &[&str] = &[
     "RUSTUP_TOOLCHAIN",
 ];
 
-/// Without these, programs on Windows do not start or do not find their folders.
+/// Without these variables, programs on Windows do not start or do not find their folders.
 const INHERITED_ON_WINDOWS: &[&str] = &[
     "APPDATA",
     "COMSPEC",
@@ -167,8 +168,8 @@ const INHERITED_ON_WINDOWS: &[&str] = &[
     "WINDIR",
 ];
 
-/// Lets writes of this process beyond the limit on the size of files (`ulimit -f`) fail with an error, where they would end
-/// it by a signal. To be called once, by the main function of a program.
+/// Makes writes of this process beyond the limit on the size of files (`ulimit -f`) fail with an error instead of
+/// ending the process by a signal. Call it once, in the main function of a program.
 ///
 /// ```
 /// orchestra_engine::process::survive_file_size_limit();
@@ -178,7 +179,7 @@ pub fn survive_file_size_limit() {
     unix::survive_file_size_limit();
 }
 
-/// One of the two output streams of a tool.
+/// An output stream of a tool.
 ///
 /// ```
 /// use orchestra_engine::process::{OutputStream, ShellCommand};
@@ -198,14 +199,14 @@ pub fn survive_file_size_limit() {
 pub enum OutputStream {
     /// The standard output.
     Stdout,
-    /// The standard error output.
+    /// The standard error.
     Stderr,
 }
 
-/// A shell command that is to be run: by `sh -c`, on Windows by `cmd /C`.
+/// A shell command, run by `sh -c`, on Windows by `cmd /C`.
 ///
-/// The command gets no input unless [some](Self::input) is given, a process group of its own, and of our environment only the
-/// [allowed](Self::inherit) variables.
+/// The command has an empty [input](Self::input) unless one is set, a process group of its own, and only the
+/// [allowed](Self::inherit) variables of the environment of this process.
 ///
 /// ```
 /// use std::time::Duration;
@@ -240,12 +241,12 @@ pub struct ShellCommand {
     on_line: Option<OnLine>,
     input: Option<Vec<u8>>,
     redactor: Option<Redactor>,
-    /// The run that it belongs to: only its owner starts it.
+    /// The run that the command belongs to. Only the owner of the run starts it.
     run: Option<RunOwnership>,
 }
 
 impl ShellCommand {
-    /// A command from the text that the shell reads.
+    /// Creates a command from the text that the shell reads.
     pub fn new(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
@@ -267,101 +268,100 @@ impl ShellCommand {
         }
     }
 
-    /// The working directory; without it, that of our own process.
+    /// Sets the working directory. The default is that of this process.
     pub fn directory(mut self, path: impl Into<PathBuf>) -> Self {
         self.directory = Some(path.into());
         self
     }
 
-    /// Lets the command inherit one more variable of our environment, if it is set.
+    /// Lets the command inherit one more variable of the environment of this process, if it is set.
     ///
-    /// Inherited anyway are `PATH`, `HOME`, `USER`, `LOGNAME`, `SHELL`, `LANG`, `LC_*`, `TERM`,
-    /// `TMPDIR`, `TZ`, `CARGO_HOME`, `RUSTUP_HOME` and `RUSTUP_TOOLCHAIN`, on Windows also what
-    /// programs need there to start.
+    /// A command always inherits `PATH`, `HOME`, `USER`, `LOGNAME`, `SHELL`, `LANG`, `LC_*`, `TERM`, `TMPDIR`, `TZ`,
+    /// `CARGO_HOME`, `RUSTUP_HOME` and `RUSTUP_TOOLCHAIN`, on Windows also the variables that programs need to start.
     pub fn inherit(mut self, name: impl Into<OsString>) -> Self {
         self.inherit.push(name.into());
         self
     }
 
-    /// Lets the command inherit of our environment only `PATH`, on Windows also what programs need there to start, and the
-    /// variables that are named by [`inherit`](Self::inherit).
+    /// Restricts the inherited environment to `PATH`, on Windows also the variables that programs need to start, and
+    /// the variables that are named by [`inherit`](Self::inherit).
     pub fn minimal_environment(mut self) -> Self {
         self.minimal = true;
         self
     }
 
-    /// Sets a variable for the command; the way for text that must not become a part of the command.
+    /// Sets a variable for the command. Use it for text that must not become a part of the command.
     ///
-    /// A variable set here wins over an inherited one. [`MARK_VARIABLE`] cannot be set. Linux takes up
-    /// to 128 KiB for a variable, with more the start fails.
+    /// A variable that is set overrides an inherited one. [`MARK_VARIABLE`] cannot be set. Linux limits a variable to
+    /// 128 KiB; the start fails if it is longer.
     pub fn variable(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.variables.push((name.into(), value.into()));
         self
     }
 
-    /// The time after which the command is ended; `None`, the default, is no limit.
+    /// Sets the time after which the command is ended. `None`, the default, means no limit.
     pub fn timeout(mut self, limit: impl Into<Option<Duration>>) -> Self {
         self.timeout = limit.into();
         self
     }
 
-    /// The time between TERM and KILL when the command is ended early: 2 s unless set.
+    /// Sets the time between TERM and KILL when the command is ended early. The default is 2 s.
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = grace;
         self
     }
 
-    /// The number of bytes of each stream that are kept in memory: 1 MiB unless set.
+    /// Sets the number of bytes of each stream that are kept in memory. The default is 1 MiB.
     ///
-    /// Of a longer stream the first half and the last half of the limit are kept, with a line between
-    /// them that says how many bytes were dropped.
+    /// If a stream is longer, its first and its last bytes are kept, half of the limit each, with a line between them
+    /// that contains the number of dropped bytes.
     pub fn capture_limit(mut self, bytes: usize) -> Self {
         self.capture_limit = bytes;
         self
     }
 
-    /// Writes the standard output, as it comes, into a file that is created or emptied first.
+    /// Writes the standard output, as it arrives, to a file that is created or truncated first.
     pub fn stdout_file(mut self, path: impl Into<PathBuf>) -> Self {
         self.stdout_file = Some(path.into());
         self
     }
 
-    /// Writes the standard error output, as it comes, into a file that is created or emptied first.
+    /// Writes the standard error, as it arrives, to a file that is created or truncated first.
     pub fn stderr_file(mut self, path: impl Into<PathBuf>) -> Self {
         self.stderr_file = Some(path.into());
         self
     }
 
-    /// The number of bytes after which each file is ended by a note: 64 MiB unless set.
+    /// Sets the number of bytes after which each file ends with a note. The default is 64 MiB.
     pub fn file_limit(mut self, bytes: u64) -> Self {
         self.file_limit = bytes;
         self
     }
 
-    /// Takes secrets out of both outputs: of what is kept in memory, of the files and of the lines for display. Numbers of
-    /// bytes are those without secrets.
+    /// Removes secrets from both outputs: from the bytes in memory, the files and the displayed lines. Byte counts are
+    /// those without secrets.
     pub fn redact(mut self, redactor: impl Into<Option<Redactor>>) -> Self {
         self.redactor = redactor.into();
         self
     }
 
-    /// A token that ends the command early.
+    /// Sets a token that ends the command early.
     pub fn cancel(mut self, token: CancellationToken) -> Self {
         self.cancel = Some(token);
         self
     }
 
-    /// A function that gets each line of output as it comes, for display.
+    /// Sets a function that gets each line of output as it arrives, for display.
     ///
-    /// It runs on the thread of the command and should be quick: while it runs, the tool's output waits
-    /// and the time limit is not looked at. Of a line, it gets the first 8 KiB.
+    /// The function runs on the thread of the command and should be fast: while it runs, the output of the tool waits
+    /// and the time limit is not checked. The function gets at most the first 8 KiB of a line.
     pub fn on_line(mut self, show: impl FnMut(OutputStream, &str) + Send + 'static) -> Self {
         self.on_line = Some(Box::new(show));
         self
     }
 
-    /// Says for which stage the command runs, so that whoever takes its run over from this process can end it. From then on
-    /// it is not started any more.
+    /// Assigns the command to a stage, so that a process that takes over the run can end the command. After such a
+    /// takeover the command is not started.
     ///
     /// ```
     /// use orchestra_engine::StageContext;
@@ -372,11 +372,11 @@ impl ShellCommand {
     /// }
     /// ```
     pub fn of_stage(mut self, stage: &StageContext) -> Self {
-        self.run = Some(RunOwnership::of(stage.run()));
+        self.run = Some(RunOwnership::new(stage.run()));
         self
     }
 
-    /// Refuses to start a command of a run that another process has taken over meanwhile.
+    /// Returns an error if another process has taken over the run of the command.
     fn permitted(&self) -> Result<(), ProcessError> {
         match &self.run {
             Some(run) if !run.is_held() => Err(ProcessError::TakenOver),
@@ -384,10 +384,9 @@ impl ShellCommand {
         }
     }
 
-    /// What the command finds on its standard input, which ends behind it; without it, the input is empty.
+    /// Sets the standard input of the command. The default is an empty input.
     ///
-    /// It is written as the command reads it, beside its output. A command that reads only a part of it, or nothing,
-    /// does no wrong.
+    /// The input is written while the command runs and its output is read. The command may ignore any part of it.
     ///
     /// ```
     /// use orchestra_engine::process::ShellCommand;
@@ -404,15 +403,14 @@ impl ShellCommand {
         self
     }
 
-    /// Runs the command until it has ended and nothing of it is left.
+    /// Runs the command until it has ended and none of its processes is left.
     ///
-    /// The result comes at the latest one second after the time limit and the grace period. If the
-    /// future is dropped, the command is ended as by a cancelled token, in the background. A token that
-    /// is cancelled already starts nothing.
+    /// The result arrives at most one second after the time limit and the grace period. If the future is dropped, the
+    /// command is cancelled in the background. If the token is already cancelled, nothing is started.
     ///
     /// # Errors
-    /// If the command cannot be started, an output file cannot be created, or the end of the command
-    /// cannot be learnt. A command that fails is no error here: see [`ToolOutput::exit`].
+    /// Fails if the command cannot be started, if an output file cannot be created, or if the exit status cannot be
+    /// determined. A failing command is not an error: see [`ToolOutput::exit`].
     pub async fn run(mut self) -> Result<ToolOutput, ProcessError> {
         self.check()?;
         if self.cancel.as_ref().is_some_and(CancellationToken::is_cancelled) {
@@ -424,7 +422,7 @@ impl ShellCommand {
         return windows::run(self).await;
     }
 
-    /// Faults that the system would report without naming their cause.
+    /// Checks for errors that the system would report without naming their cause.
     fn check(&self) -> Result<(), ProcessError> {
         for (name, value) in &self.variables {
             let bytes = name.as_encoded_bytes();
@@ -441,18 +439,18 @@ impl ShellCommand {
         let Some(path) = &self.directory else {
             return Ok(());
         };
-        let fault = match std::fs::metadata(path) {
+        let error = match std::fs::metadata(path) {
             Ok(data) if data.is_dir() => return Ok(()),
             Ok(_) => io::ErrorKind::NotADirectory.into(),
-            Err(fault) => fault,
+            Err(error) => error,
         };
         Err(ProcessError::Directory {
             path: path.clone(),
-            source: fault,
+            source: error,
         })
     }
 
-    /// The command of the standard library, without what depends on the system.
+    /// Returns the command of the standard library, without the system-specific parts.
     fn to_std(&self) -> Command {
         let mut command = Command::new(SHELL);
         #[cfg(unix)]
@@ -486,7 +484,7 @@ impl ShellCommand {
         is_inherited(name, self.minimal) || self.inherit.iter().any(|allowed| same_name(allowed, name))
     }
 
-    fn spawn_fault(source: io::Error) -> ProcessError {
+    fn spawn_error(source: io::Error) -> ProcessError {
         let named = SystemError(&source);
         let source = match named.limit() {
             Some(_) => io::Error::new(source.kind(), named.to_string()),
@@ -499,7 +497,7 @@ impl ShellCommand {
     }
 }
 
-/// Whether a variable of our environment is one that commands get without asking for it.
+/// Returns whether commands inherit a variable by default.
 fn is_inherited(name: &OsStr, minimal: bool) -> bool {
     let usual = name.as_encoded_bytes().starts_with(b"LC_")
         || INHERITED.iter().any(|allowed| same_name(allowed.as_ref(), name));
@@ -519,7 +517,7 @@ fn same_name(allowed: &OsStr, name: &OsStr) -> bool {
     }
 }
 
-/// Values of variables may be secret, so only their names are shown.
+/// Shows only the names of variables, because their values may be secret.
 impl fmt::Debug for ShellCommand {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&OsStr> = self.variables.iter().map(|(name, _)| name.as_os_str()).collect();
@@ -534,7 +532,7 @@ impl fmt::Debug for ShellCommand {
     }
 }
 
-/// How a command ended.
+/// The way in which a command ended.
 ///
 /// ```
 /// use orchestra_engine::process::{Exit, ShellCommand};
@@ -552,18 +550,18 @@ impl fmt::Debug for ShellCommand {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Exit {
-    /// By itself, with this exit code; 0 is success.
+    /// It exited with this code; 0 is success.
     Code(i32),
-    /// By a signal that the runner did not send.
+    /// It was killed by a signal that the runner did not send.
     Signal(i32),
-    /// Ended by the runner since its time was over, whatever its exit code was then.
+    /// The runner ended it because of its time limit, whatever its exit code was.
     TimedOut,
-    /// Ended by the runner since it was cancelled, whatever its exit code was then.
+    /// The runner ended it because it was cancelled, whatever its exit code was.
     Cancelled,
 }
 
 impl Exit {
-    fn of(status: std::process::ExitStatus) -> Self {
+    fn from_status(status: std::process::ExitStatus) -> Self {
         #[cfg(unix)]
         if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
             return Self::Signal(signal);
@@ -571,14 +569,14 @@ impl Exit {
         Self::Code(status.code().unwrap_or(-1))
     }
 
-    /// Whether the command ended by itself with the exit code 0.
+    /// Returns whether the command exited with code 0.
     #[must_use]
     pub fn is_success(self) -> bool {
         self == Self::Code(0)
     }
 }
 
-/// What came of a command (Attractor 4.10).
+/// The result of a command (Attractor 4.10).
 ///
 /// ```
 /// use orchestra_engine::process::ShellCommand;
@@ -595,38 +593,39 @@ impl Exit {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct ToolOutput {
-    /// How it ended.
+    /// The way in which it ended.
     pub exit: Exit,
-    /// What is kept of the standard output.
+    /// The standard output, within the capture limit.
     pub stdout: String,
-    /// What is kept of the standard error output.
+    /// The standard error, within the capture limit.
     pub stderr: String,
-    /// How many bytes were written to the standard output.
+    /// The number of bytes written to the standard output.
     pub stdout_bytes: u64,
-    /// How many bytes were written to the standard error output.
+    /// The number of bytes written to the standard error.
     pub stderr_bytes: u64,
-    /// Whether the middle of a stream was dropped: see [`ShellCommand::capture_limit`].
+    /// `true` if the middle of a stream was dropped: see [`ShellCommand::capture_limit`].
     pub truncated: bool,
-    /// Whether bytes that are not UTF-8 were replaced in `stdout` or `stderr`.
+    /// `true` if invalid UTF-8 was replaced in `stdout` or `stderr`.
     pub lossy: bool,
-    /// Why an output file is not complete, other than by its limit; such as a full disk.
-    pub file_fault: Option<io::Error>,
-    /// The time from the start until nothing of the command was left.
+    /// The error because of which an output file is incomplete, such as a full disk. A reached file limit is not an
+    /// error.
+    pub file_error: Option<io::Error>,
+    /// The time from the start until no process of the command was left.
     pub duration: Duration,
     last_line: Option<String>,
 }
 
 impl ToolOutput {
-    /// The last line of the standard output that is more than white space, trimmed; up to 4 KiB of it.
+    /// Returns the last line of the standard output that is not blank, trimmed and cut to 4 KiB.
     ///
-    /// It is looked for in what is kept: if the middle was dropped, behind the gap only.
+    /// If the middle of the output was dropped, only the part after the gap is searched.
     #[must_use]
     pub fn last_line(&self) -> Option<&str> {
         self.last_line.as_deref()
     }
 }
 
-/// Why a command gave no result.
+/// The error of a command without a result.
 ///
 /// ```
 /// use orchestra_engine::process::{ProcessError, ShellCommand};
@@ -658,13 +657,13 @@ pub enum ProcessError {
         /// The reason.
         source: io::Error,
     },
-    /// The name of a variable is empty or holds `=`, or its name or value holds a NUL byte.
+    /// The name of a variable is empty or contains `=`, or its name or value contains a NUL byte.
     #[error("the variable `{name}` cannot be set: its name or value holds a character that is not allowed")]
     Variable {
-        /// The name; the value is left out, since it may be secret.
+        /// The name. The value is omitted, because it may be secret.
         name: String,
     },
-    /// An output file could not be created; nothing was started.
+    /// An output file could not be created. Nothing was started.
     #[error("cannot create the output file {}", path.display())]
     CreateFile {
         /// The file.
@@ -672,16 +671,16 @@ pub enum ProcessError {
         /// The reason.
         source: io::Error,
     },
-    /// How the command ended could not be learnt; what was left of it is killed.
+    /// The exit status could not be determined. The rest of the command was killed.
     #[error("cannot learn how the command ended")]
     Wait {
         /// The reason.
         source: io::Error,
     },
-    /// Another process has taken over the run to which the command belongs; nothing was started, or it was killed at once.
+    /// Another process has taken over the run of the command. Nothing was started, or it was killed at once.
     #[error("another process has taken the run over")]
     TakenOver,
-    /// The thread of the command was lost, as by a panic in the function for lines; the command is killed.
+    /// The thread of the command was lost, for example because the function for lines panicked. The command was killed.
     #[error("the thread that ran the command was lost")]
     ThreadLost,
 }
@@ -694,7 +693,7 @@ struct Streams {
 }
 
 impl Streams {
-    /// The sinks as the command asks for them; its function for lines moves here.
+    /// Creates the sinks with the options of the command, and takes its function for lines.
     fn create(command: &mut ShellCommand) -> Result<Self, ProcessError> {
         let sink = |stream, file: &Option<PathBuf>| {
             let redactor = command.redactor.as_ref();
@@ -732,7 +731,7 @@ impl Streams {
             stderr_bytes: stderr.bytes,
             truncated: stdout.truncated || stderr.truncated,
             lossy: stdout.lossy || stderr.lossy,
-            file_fault: stdout.file_fault.or(stderr.file_fault),
+            file_error: stdout.file_error.or(stderr.file_error),
             duration,
             last_line: stdout.last_line,
         }

@@ -1,27 +1,27 @@
-//! Whether a process that connects to the engine is one of those that the engine started.
+//! The relation of a process that connects to the engine.
 
 use std::os::fd::{AsFd, OwnedFd};
 
 #[cfg(target_os = "linux")]
 use super::unix;
 
-/// How a process is related to this engine process.
+/// The relation of a process to this engine process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Relation {
     /// It is this process.
     Engine,
-    /// This process started it, or what this process started did; or it bears the marks of a command.
+    /// It is a descendant of this process, or has the marks of a command.
     Descendant,
-    /// It is none of them.
+    /// It is unrelated.
     Foreign,
-    /// It is gone, or another process bears its number by now, so nothing is known of it.
+    /// It has ended, or its process id was reused, so nothing is known about it.
     Gone,
 }
 
-/// The process at the other end of a socket, as it was when it connected.
+/// The process at the other end of a socket at the time of the connection.
 pub(crate) struct Peer {
     pid: i32,
-    /// What tells whether the number is still that of this process; not every system has it.
+    /// Detects a reused process id. Not available on every system.
     #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
     handle: Handle,
 }
@@ -29,27 +29,27 @@ pub(crate) struct Peer {
 #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
 enum Handle {
     Process(OwnedFd),
-    /// The system cannot give one.
+    /// The system provides no handle.
     Unknown,
-    /// The process is gone.
+    /// The process has ended.
     Gone,
 }
 
 impl Peer {
-    /// The process at the other end of `socket`, whose number the system says is `pid`.
-    pub(crate) fn of(socket: &impl AsFd, pid: i32) -> Peer {
+    /// Returns the process at the other end of `socket`. `pid` is the process id that the system reported.
+    pub(crate) fn new(socket: &impl AsFd, pid: i32) -> Peer {
         Peer {
             pid,
-            handle: Handle::of(socket, pid),
+            handle: Handle::new(socket, pid),
         }
     }
 
-    /// The number of the process.
+    /// Returns the process id.
     pub(crate) fn pid(&self) -> i32 {
         self.pid
     }
 
-    /// The name of its program, which the process may choose freely.
+    /// Returns the name of its program, which the process can choose freely.
     pub(crate) fn program(&self) -> Option<String> {
         #[cfg(target_os = "linux")]
         return {
@@ -60,11 +60,11 @@ impl Peer {
         return None;
     }
 
-    /// Finds out how the process is related to this one.
+    /// Determines the relation of the process to this one.
     ///
-    /// A process is a descendant if the chain of its parents leads to this process, or if it or one of its parents bears
-    /// the marks of a command. Where this process adopts the orphans among its descendants, no descendant can leave
-    /// the chain; else one that has also removed its marks is foreign.
+    /// A process is a descendant if its ancestry leads to this process, or if it or one of its ancestors has the marks
+    /// of a command. If this process adopts the orphans among its descendants, every descendant is recognised.
+    /// Otherwise a descendant that has left the ancestry and removed its marks counts as foreign.
     pub(crate) fn relation(&self) -> Relation {
         if u32::try_from(self.pid) == Ok(std::process::id()) {
             return Relation::Engine;
@@ -78,15 +78,15 @@ impl Peer {
 
 #[cfg(target_os = "linux")]
 impl Handle {
-    fn of(socket: &impl AsFd, pid: i32) -> Handle {
+    fn new(socket: &impl AsFd, pid: i32) -> Handle {
         match unix::peer_handle(socket.as_fd()) {
             Ok(handle) => Handle::Process(handle),
-            Err(fault) if fault.raw_os_error() == Some(libc::ENOPROTOOPT) => Handle::by_number(pid),
+            Err(error) if error.raw_os_error() == Some(libc::ENOPROTOOPT) => Handle::by_number(pid),
             Err(_) => Handle::Gone,
         }
     }
 
-    /// Before Linux 6.5 a number that was reused since the process connected is not told.
+    /// Opens a handle by process id. Before Linux 6.5, this cannot detect an id that was reused since the connection.
     fn by_number(pid: i32) -> Handle {
         use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
@@ -112,7 +112,7 @@ impl Handle {
 
 #[cfg(not(target_os = "linux"))]
 impl Handle {
-    fn of(_socket: &impl AsFd, _pid: i32) -> Handle {
+    fn new(_socket: &impl AsFd, _pid: i32) -> Handle {
         Handle::Unknown
     }
 }
@@ -121,7 +121,7 @@ impl Handle {
 impl Peer {
     fn look(&self) -> Relation {
         let own = u32::try_from(self.pid).ok().and_then(super::is_own_process);
-        // Asked last: as long as the process lives, what was read under its number was its own.
+        // Check this last: if the process still lives, its id was not reused while its state was read.
         if self.handle.is_over() {
             return Relation::Gone;
         }
@@ -133,7 +133,7 @@ impl Peer {
     }
 }
 
-/// Returns whether the chain of this process's parents leads to another process.
+/// Returns whether this process descends from another process.
 #[cfg(target_os = "linux")]
 pub(super) fn descends_from(pid: u32) -> bool {
     use super::procfs::Stat;
@@ -142,7 +142,7 @@ pub(super) fn descends_from(pid: u32) -> bool {
         return false;
     };
     let mut parent = rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get());
-    // No chain is longer than all processes of a system.
+    // No ancestry is longer than the number of processes of a system.
     for _ in 0..1 << 22 {
         if parent == ancestor {
             return true;
@@ -161,7 +161,7 @@ pub(super) fn descends_from(pid: u32) -> bool {
     by_ps::descends(&parents, number(std::process::id()), number(pid)) == Some(true)
 }
 
-/// Where there is no `/proc`, the program `ps` tells who is whose parent.
+/// The ancestry of processes according to `ps`, for systems without `/proc`.
 #[cfg(any(test, not(target_os = "linux")))]
 mod by_ps {
     use std::collections::HashMap;
@@ -183,7 +183,7 @@ mod by_ps {
         Ok(text.lines().filter_map(pair).collect())
     }
 
-    /// Returns whether the chain of parents of a process leads to another; `None` if the process is not there.
+    /// Returns whether a process descends from another. Returns `None` if the process does not exist.
     pub(super) fn descends(parents: &HashMap<i32, i32>, pid: i32, from: i32) -> Option<bool> {
         let mut parent = *parents.get(&pid)?;
         for _ in 0..parents.len() {
@@ -236,7 +236,7 @@ mod tests {
             .relation()
         };
         let me = number(std::process::id());
-        assert_eq!(Peer::of(&socket, me).relation(), Relation::Engine);
+        assert_eq!(Peer::new(&socket, me).relation(), Relation::Engine);
         assert_eq!(relation(number(parent_id())), Relation::Foreign);
         assert_eq!(relation(0), Relation::Gone);
         let mut child = Command::new("sleep")

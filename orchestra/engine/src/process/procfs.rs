@@ -1,7 +1,7 @@
-//! Reads what `/proc` says about processes.
+//! A reader of the process data in `/proc`.
 //!
-//! Nothing here allocates or takes a lock: the watcher calls these functions in a child that was forked from a program
-//! with several threads, where the allocator's lock may be held by a thread that does not exist in the child.
+//! Nothing here allocates or takes a lock, because the watcher calls these functions in a child that was forked from a
+//! program with several threads. The lock of the allocator may be held by a thread that does not exist in the child.
 
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
@@ -10,35 +10,35 @@ use std::os::fd::OwnedFd;
 use rustix::fs::{CWD, Mode, OFlags, RawDir, openat};
 use rustix::io::{Errno, read, retry_on_intr};
 
-/// What was read; `None` if the process is gone or is not ours to look at. A fault is one of this process, such as too
-/// many open files.
+/// The result of a read. `None` if the process has ended or cannot be inspected. An error is one of this process, such
+/// as too many open files.
 pub(super) type Reading<T> = Result<Option<T>, Errno>;
 
-/// The longest value of a variable that is looked at.
+/// Maximum length in bytes of the value of a variable that is tested.
 pub(super) const LONGEST_VALUE: usize = 4096;
 
-/// What `/proc/PID/stat` says.
+/// The fields of `/proc/PID/stat`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stat {
-    /// Whether the process has ended and only waits to be reaped.
+    /// `true` if the process has ended and only waits to be reaped.
     pub(super) ended: bool,
-    /// The parent.
+    /// The process id of the parent.
     pub(super) parent: i32,
     /// The process group.
     pub(super) group: i32,
-    /// The time of its start, in clock ticks since the boot.
+    /// The start time in clock ticks since boot.
     pub(super) started: u64,
 }
 
 impl Stat {
-    /// Reads the line of one process.
+    /// Reads the fields of a process.
     pub(super) fn read(pid: i32) -> Reading<Self> {
         let mut buffer = [0; 1024];
         Ok(read_start(pid, b"stat", &mut buffer)?.and_then(Self::parse))
     }
 
     fn parse(text: &[u8]) -> Option<Self> {
-        // The program's name, in brackets, may hold anything; the fields start behind the last one.
+        // The program name in parentheses may contain anything, so the fields begin after the last `)`.
         let end = text.iter().rposition(|byte| *byte == b')')?;
         let text = std::str::from_utf8(text.get(end + 1..)?).ok()?;
         let mut fields = text.split_ascii_whitespace();
@@ -55,7 +55,7 @@ impl Stat {
     }
 }
 
-/// Calls a function with the number of each process.
+/// Calls a function with each process id.
 pub(super) fn each_process(mut visit: impl FnMut(i32)) -> Result<(), Errno> {
     let folder = openat(
         CWD,
@@ -83,9 +83,9 @@ pub(super) fn lock_limit(pid: i32) -> Reading<u64> {
     Ok(line.and_then(|line| line.split_ascii_whitespace().next()?.parse().ok()))
 }
 
-/// Reports whether a process was started with a variable of this name with a value that passes the test.
+/// Returns whether a process was started with a variable of this name whose value passes the test.
 ///
-/// Of a longer value the first [`LONGEST_VALUE`] bytes are tested.
+/// If a value is longer, only its first [`LONGEST_VALUE`] bytes are tested.
 pub(super) fn has_variable(pid: i32, name: &[u8], test: impl Fn(&[u8]) -> bool) -> Result<bool, Errno> {
     let Some(file) = open(pid, b"environ")? else {
         return Ok(false);
@@ -134,7 +134,7 @@ fn open(pid: i32, name: &[u8]) -> Reading<OwnedFd> {
     match openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) {
         Ok(file) => Ok(Some(file)),
         Err(Errno::NOENT | Errno::SRCH | Errno::ACCESS | Errno::PERM) => Ok(None),
-        Err(fault) => Err(fault),
+        Err(error) => Err(error),
     }
 }
 
@@ -158,7 +158,7 @@ fn path<'a>(pid: i32, name: &[u8], buffer: &'a mut [u8; 40]) -> Option<&'a CStr>
     CStr::from_bytes_until_nul(buffer).ok()
 }
 
-/// Reads the start of a file of a process, as much as the buffer takes.
+/// Reads the start of a file of a process, up to the size of the buffer.
 fn read_start<'a>(pid: i32, name: &[u8], buffer: &'a mut [u8]) -> Reading<&'a [u8]> {
     let Some(file) = open(pid, name)? else {
         return Ok(None);
@@ -168,7 +168,7 @@ fn read_start<'a>(pid: i32, name: &[u8], buffer: &'a mut [u8]) -> Reading<&'a [u
         match retry_on_intr(|| read(&file, &mut *free)) {
             Ok(0) => break,
             Ok(count) => length += count,
-            // A process that ends while it is looked at.
+            // The process ended during the read.
             Err(_) => return Ok(None),
         }
     }
@@ -200,7 +200,7 @@ mod tests {
         let stat = Stat::read(pid).unwrap().unwrap();
         assert_eq!((stat.parent, stat.ended), (own, false));
         assert_eq!(lock_limit(pid).unwrap(), lock_limit(own).unwrap());
-        // The system shows the environment once the child is itself, which its answer proves.
+        // The system shows the environment only after the exec, which the reply of the child proves.
         std::io::Write::write_all(child.stdin.as_mut().unwrap(), b"x").unwrap();
         std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut [0]).unwrap();
         assert!(has_variable(pid, b"MARK", |value| value == b"one:two:three").unwrap());

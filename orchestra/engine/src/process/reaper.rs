@@ -1,4 +1,4 @@
-//! The adoption of orphans: what a tool leaves behind becomes a child of the program, not of process 1.
+//! The adoption of orphans: processes that a tool leaves behind become children of the program, not of process 1.
 
 use std::fs;
 use std::panic::resume_unwind;
@@ -13,29 +13,29 @@ use rustix::process::{Pid, WaitOptions, set_child_subreaper, wait};
 
 use super::watcher;
 
-/// How often the dead are collected while there may be some.
+/// The interval at which dead processes are collected while there may be some.
 const TICK: Duration = Duration::from_millis(200);
-/// The stack of the thread that the program runs on: as much as a main thread has.
+/// The stack size of the program's thread in bytes: that of a main thread.
 const STACK: usize = 8 << 20;
 
-/// How many commands run.
+/// The number of running commands.
 static RUNNING: AtomicUsize = AtomicUsize::new(0);
-/// Whether orphans without a mark can only come from commands.
+/// `true` if orphans without a mark can only come from commands.
 static STRAYS: AtomicBool = AtomicBool::new(false);
-/// The thread that collects the dead.
+/// The thread that collects dead processes.
 static REAPER: OnceLock<Thread> = OnceLock::new();
 
 /// Runs a program so that all orphans among its descendants become its own children, and collects those that end.
 ///
-/// To be called by the main thread of a program, before it has started anything. On Linux the program then runs on a
-/// thread of its own, while the main thread, to which the system gives orphans, collects the dead among them; so the
-/// program may be process 1 of a container. The exit status of a process that the program itself has started stays with
+/// Call it on the main thread of a program, before the program has started anything. On Linux the program then runs on
+/// a thread of its own. The system assigns orphans to the main thread, which collects those that end, so the program
+/// may be process 1 of a container. The exit status of a process that the program itself has started stays available to
 /// the thread that started it. If that thread ends first, the process counts as an orphan.
 ///
-/// `strays` says that the program starts no processes but commands of the engine. Then an orphan that has removed all
-/// marks is killed as well when no command is left that may have started it.
+/// Set `strays` if the program starts no processes other than commands of the engine. Then an orphan that has removed
+/// all marks is killed too, when no other command is left that may have started it.
 ///
-/// On other systems, and where no thread can be started, the program runs as it would without.
+/// On other systems, and if no thread can be started, the program simply runs.
 ///
 /// ```
 /// use orchestra_engine::process::run_as_subreaper;
@@ -54,7 +54,7 @@ pub fn run_as_subreaper<P: FnOnce() -> ExitCode + Send>(strays: bool, program: P
         main: thread::current(),
     };
     thread::scope(|scope| {
-        // The name that panics of a program are told with.
+        // Panic messages contain this name.
         let thread = thread::Builder::new().name("main".to_owned()).stack_size(STACK);
         let spawned = thread.spawn_scoped(scope, move || {
             let _wake = wake;
@@ -82,7 +82,7 @@ pub fn run_as_subreaper<P: FnOnce() -> ExitCode + Send>(strays: bool, program: P
     })
 }
 
-/// Tells the main thread that the program has ended, be it by a panic.
+/// Notifies the main thread when the program has ended, even by a panic.
 struct Wake<'p> {
     over: &'p AtomicBool,
     main: Thread,
@@ -95,9 +95,9 @@ impl Drop for Wake<'_> {
     }
 }
 
-/// Collects the dead among the children of this thread. Reports whether there are others.
+/// Collects the dead children of this thread. Returns whether there are other children.
 fn collect() -> bool {
-    // Children of other threads are theirs to wait for.
+    // Other threads wait for their own children.
     let options = WaitOptions::NOHANG | WaitOptions::from_bits_retain(libc::__WNOTHREAD.cast_unsigned());
     loop {
         match wait(options) {
@@ -108,7 +108,7 @@ fn collect() -> bool {
     }
 }
 
-/// A command that may leave orphans, as long as this value lives.
+/// A running command, which may leave orphans until this value is dropped.
 pub(super) struct Running(());
 
 impl Running {
@@ -127,7 +127,7 @@ impl Drop for Running {
     }
 }
 
-/// Returns the adopted orphans, if only the one command that runs now can have left them, or one before it.
+/// Returns the adopted orphans, if only the one command that runs now, or an earlier one, can have left them.
 pub(super) fn strays() -> Vec<i32> {
     let alone = || STRAYS.load(Ordering::SeqCst) && RUNNING.load(Ordering::SeqCst) == 1;
     if !alone() {
@@ -136,7 +136,7 @@ pub(super) fn strays() -> Vec<i32> {
     // The children of the main thread.
     let path = format!("/proc/self/task/{}/children", std::process::id());
     let text = fs::read_to_string(path).unwrap_or_default();
-    // A command that has begun meanwhile may have left some of them.
+    // A command that started in the meantime may have left some of them.
     if !alone() {
         return Vec::new();
     }

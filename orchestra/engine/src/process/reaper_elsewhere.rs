@@ -1,4 +1,4 @@
-//! Systems on which no program but process 1 adopts orphans.
+//! The fallback for systems on which only process 1 adopts orphans.
 
 use std::process::ExitCode;
 
@@ -16,7 +16,7 @@ pub fn run_as_subreaper<P: FnOnce() -> ExitCode + Send>(_strays: bool, program: 
     program()
 }
 
-/// A command that runs.
+/// A running command.
 #[cfg(unix)]
 pub(super) struct Running(());
 

@@ -1,4 +1,4 @@
-//! What runs the commands of tool stages, behind a trait so that a test can supply its own.
+//! The runner of tool commands, behind a trait so that tests can supply their own.
 
 use std::ffi::OsStr;
 use std::future::Future;
@@ -9,13 +9,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Exit, ProcessError, ShellCommand, Streams, ToolOutput};
 
-/// A command on its way to its end.
+/// The future of a running command.
 pub type ProcessFuture<'a> = Pin<Box<dyn Future<Output = Result<ToolOutput, ProcessError>> + Send + 'a>>;
 
-/// Runs the commands of tool stages.
+/// A runner of the commands of tool stages.
 ///
-/// [`SystemProcesses`] is the one that starts processes; others serve tests, which say how a command ends without
-/// starting anything.
+/// [`SystemProcesses`] starts processes. Other implementations serve tests and return a result without starting
+/// anything.
 ///
 /// ```
 /// use std::time::Duration;
@@ -34,11 +34,11 @@ pub type ProcessFuture<'a> = Pin<Box<dyn Future<Output = Result<ToolOutput, Proc
 /// # Ok::<(), orchestra_engine::BuildError>(())
 /// ```
 pub trait ProcessRunner: Send + Sync + 'static {
-    /// Runs a command as [`ShellCommand::run`] does: until it has ended and nothing of it is left.
+    /// Runs a command like [`ShellCommand::run`], until it has ended and none of its processes is left.
     fn run<'a>(&'a self, command: ShellCommand) -> ProcessFuture<'a>;
 }
 
-/// Starts processes of the system.
+/// The runner that starts processes of the system.
 ///
 /// ```
 /// use orchestra_engine::process::{Exit, ProcessRunner, ShellCommand, SystemProcesses};
@@ -59,7 +59,7 @@ impl ProcessRunner for SystemProcesses {
     }
 }
 
-/// What a [`ProcessRunner`] of a test needs to know of a command, and how it gives its result.
+/// The accessors that a [`ProcessRunner`] of a test needs.
 impl ShellCommand {
     /// Returns the text that the shell reads.
     #[must_use]
@@ -87,12 +87,12 @@ impl ShellCommand {
         self.cancel.as_ref()
     }
 
-    /// Returns the result of a command that wrote these bytes and ended so, without running anything. The output goes
-    /// the way of real output: through the redactor, to the files, and within the limits.
+    /// Returns the result of a command with this output and exit, without running anything. The output is processed
+    /// like real output: it passes through the redactor, into the files, and within the limits.
     ///
     /// # Errors
-    /// As of [`run`](Self::run) where a command is not started: its variables or its directory cannot be used, or an
-    /// output file cannot be created.
+    /// Fails like [`run`](Self::run) if the command could not be started because its variables or its directory are
+    /// invalid, or if an output file cannot be created.
     pub fn simulate(
         mut self,
         exit: Exit,

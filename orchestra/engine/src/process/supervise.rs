@@ -1,7 +1,7 @@
-//! The thread of one command, on Unix: it starts the command, follows it, ends it and cleans up.
+//! The thread of a command on Unix: it starts the command, reads its output, ends it and cleans up.
 //!
-//! The thread that starts the leader lives until the leader has ended. That is what makes the
-//! parent-death signal safe to use: it is sent when the starting thread ends, not the process.
+//! The thread that starts the leader lives until the leader has ended. This makes the parent-death signal safe to use,
+//! because the signal is sent when the starting thread ends, not when the process ends.
 
 use std::io::{self, PipeReader, PipeWriter, Read, Write as _};
 use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
@@ -21,29 +21,29 @@ use super::unix::{self, Wait};
 use super::{Exit, MARK_VARIABLE, OutputStream, ProcessError, ShellCommand, Streams, ToolOutput, watcher};
 use crate::ownership::RunOwnership;
 
-/// How long the result waits for the leader to die of KILL, then for the others.
+/// Time limit for the leader to die of KILL, and then for the other processes.
 const DEATH: Duration = Duration::from_millis(300);
-/// How long the result waits for the end of the output once all are dead.
+/// Time limit for the end of the output once all processes are dead.
 const DRAIN: Duration = Duration::from_millis(200);
-/// How long the thread goes on killing, after the result, what would not die in time.
+/// The time for which the thread keeps killing the remaining processes after it has returned the result.
 const LINGER: Duration = Duration::from_secs(30);
-/// How often it is asked, in the grace period, whether all have gone.
+/// The interval at which the thread checks in the grace period whether all processes have ended.
 const LOOK: Duration = Duration::from_millis(25);
-/// How often a system without process handles is asked whether the leader has ended.
+/// The interval at which a system without process handles checks whether the leader has ended.
 const TICK: Duration = Duration::from_millis(10);
-/// The longest wait when there is nothing to wait for but events.
+/// The longest wait for an event without a deadline.
 const IDLE: Duration = Duration::from_secs(3600);
 
 /// Runs a command on a thread of its own and waits for its result.
 pub(super) async fn run(mut command: ShellCommand) -> Result<ToolOutput, ProcessError> {
     let cancel = command.cancel.take().unwrap_or_default();
-    // Closing `stop` ends the command: by hand when cancelled, by itself when this future is dropped.
-    let (stopped, stop) = io::pipe().map_err(ShellCommand::spawn_fault)?;
+    // Dropping `stop` ends the command. It is dropped on cancellation, or together with this future.
+    let (stopped, stop) = io::pipe().map_err(ShellCommand::spawn_error)?;
     let (answer, mut result) = oneshot::channel();
     std::thread::Builder::new()
         .name("orchestra-tool".to_owned())
         .spawn(move || supervise(command, stopped, answer))
-        .map_err(ShellCommand::spawn_fault)?;
+        .map_err(ShellCommand::spawn_error)?;
     let result = tokio::select! {
         biased;
         result = &mut result => result,
@@ -62,7 +62,7 @@ fn supervise(
 ) {
     let mut tool = match Tool::start(command, stopped) {
         Ok(tool) => tool,
-        Err(fault) => return drop(answer.send(Err(fault))),
+        Err(error) => return drop(answer.send(Err(error))),
     };
     let ending = tool.follow();
     let clean = tool.leader.destroy();
@@ -74,15 +74,15 @@ fn supervise(
         ..
     } = tool;
     let dead = leader.has_ended().unwrap_or(true);
-    // Not reaped before it is dead: that would block, and the result is due now.
+    // Do not reap it alive: that would block, and the result is due now.
     let status = dead.then(|| leader.reap());
     let exit = match (ending, status) {
         (Ok(Some(exit)), _) => Ok(exit),
-        (Ok(None), Some(status)) => status.map(Exit::of),
+        (Ok(None), Some(status)) => status.map(Exit::from_status),
         (Ok(None), None) => Err(io::ErrorKind::TimedOut.into()),
-        (Err(fault), _) => Err(fault),
+        (Err(error), _) => Err(error),
     };
-    // Nobody listens if the future was dropped.
+    // Nobody receives it if the future was dropped.
     drop(answer.send(match exit {
         Ok(exit) => Ok(streams.finish(exit, started.elapsed())),
         Err(source) => Err(ProcessError::Wait { source }),
@@ -108,20 +108,20 @@ impl Tool {
     fn start(mut command: ShellCommand, stopped: PipeReader) -> Result<Self, ProcessError> {
         command.permitted()?;
         let streams = Streams::create(&mut command)?;
-        // First the watcher: there is no moment in which the command runs unguarded.
-        watcher::ensure().map_err(ShellCommand::spawn_fault)?;
+        // Start the watcher first, so that the command never runs unguarded.
+        watcher::ensure().map_err(ShellCommand::spawn_error)?;
         let started = Instant::now();
-        // A process that was frozen may have lost the run at any of these steps.
+        // If this process was suspended, it may have lost the run at any of these steps.
         let leader = Leader::start(command.to_std(), command.run.as_ref(), unix::KILL);
-        let mut leader = leader.map_err(|fault| {
+        let mut leader = leader.map_err(|error| {
             let lost = command.permitted().err();
-            lost.unwrap_or_else(|| ShellCommand::spawn_fault(fault))
+            lost.unwrap_or_else(|| ShellCommand::spawn_error(error))
         })?;
         let pipe = leader.child.stdin.take().map(OwnedFd::from);
         let input = pipe.zip(command.input.take());
         let input = input.map(|(pipe, bytes)| Input::new(pipe, bytes)).transpose();
         Ok(Self {
-            input: input.map_err(ShellCommand::spawn_fault)?.flatten(),
+            input: input.map_err(ShellCommand::spawn_error)?.flatten(),
             stdout: leader.child.stdout.take().map(OwnedFd::from),
             stderr: leader.child.stderr.take().map(OwnedFd::from),
             leader,
@@ -129,7 +129,7 @@ impl Tool {
             streams,
             buffer: vec![0; CHUNK],
             started,
-            // A limit beyond what the clock can express is none.
+            // A limit beyond the range of the clock means no limit.
             deadline: command.timeout.and_then(|limit| started.checked_add(limit)),
             grace: command.grace,
         })
@@ -137,7 +137,7 @@ impl Tool {
 
     /// Reads output until the leader has ended or the grace period is over.
     ///
-    /// `None` if the leader ended by itself.
+    /// Returns `None` if the leader ended by itself.
     fn follow(&mut self) -> io::Result<Option<Exit>> {
         loop {
             let ended = self.leader.has_ended()?;
@@ -155,7 +155,7 @@ impl Tool {
         }
     }
 
-    /// Asks all to end, and gives them the grace period to do so.
+    /// Sends TERM to all processes and waits for the grace period.
     fn stop(&mut self, why: Exit, now: Instant) -> io::Result<Option<Exit>> {
         self.leader.terminate();
         let end = now.checked_add(self.grace);
@@ -177,7 +177,7 @@ impl Tool {
         }
     }
 
-    /// Waits for an event, and reads what there is to read.
+    /// Waits for an event and reads the available output.
     fn wait(&mut self, limit: Duration, for_leader: bool) -> io::Result<()> {
         let handle = self.leader.handle.raw_fd().filter(|_| for_leader);
         let limit = if for_leader && handle.is_none() {
@@ -218,9 +218,9 @@ impl Tool {
         let Some(pipe) = source.take() else { return };
         let mut pipe = PipeReader::from(pipe);
         match pipe.read(&mut self.buffer) {
-            // The end; a fault of a pipe leaves no more to read either.
+            // The end of the stream. After an error of a pipe there is nothing more to read either.
             Ok(0) => {}
-            Err(fault) if fault.kind() != io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() != io::ErrorKind::Interrupted => {}
             result => {
                 *source = Some(pipe.into());
                 let chunk = result.ok().and_then(|length| self.buffer.get(..length));
@@ -229,14 +229,14 @@ impl Tool {
         }
     }
 
-    /// Reads what the dead have written. One who escaped and still holds the output is not waited for.
+    /// Reads the remaining output. Does not wait for an escaped process that still holds the output open.
     fn drain(&mut self) {
         let end = Instant::now() + DRAIN;
         self.stopped = None;
         self.input = None;
         while self.stdout.is_some() || self.stderr.is_some() {
             let left = end.saturating_duration_since(Instant::now());
-            // The leader is dead: only the two streams are waited for.
+            // The leader is dead, so wait only for the two streams.
             if left.is_zero() || self.wait(left, false).is_err() {
                 return;
             }
@@ -244,7 +244,7 @@ impl Tool {
     }
 }
 
-/// What of the input is not written yet, and where it goes.
+/// The unwritten input of a command, and its pipe.
 struct Input {
     pipe: PipeWriter,
     bytes: Vec<u8>,
@@ -252,11 +252,11 @@ struct Input {
 }
 
 impl Input {
-    /// `None` where there is nothing to write: the pipe is closed then.
+    /// Returns `None` if there is nothing to write. The pipe is closed then.
     fn new(pipe: OwnedFd, bytes: Vec<u8>) -> io::Result<Option<Self>> {
-        // A pipe that takes a little is ready to be written to, and would block for the rest.
+        // A pipe can be writable and still block for a part of the bytes.
         unix::never_block(&pipe)?;
-        // A command that no longer reads must not end the program around this thread.
+        // A command that stops reading must not end this program by SIGPIPE.
         unix::ignore_closed_pipes()?;
         Ok(Some(Self {
             pipe: pipe.into(),
@@ -266,18 +266,19 @@ impl Input {
         .filter(|input| !input.bytes.is_empty()))
     }
 
-    /// Writes what the pipe takes now. Gives back what is left; at the end, or when nobody reads, the pipe is closed.
+    /// Writes as much as the pipe accepts now. Returns the rest. Closes the pipe at the end of the input, or if nobody
+    /// reads.
     fn write(mut self) -> Option<Self> {
         let rest = self.bytes.get(self.written..).unwrap_or_default();
         match self.pipe.write(rest) {
             Ok(length) => self.written += length,
-            Err(fault)
+            Err(error)
                 if matches!(
-                    fault.kind(),
+                    error.kind(),
                     io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
                 ) => {}
-            Err(fault) => {
-                tracing::trace!(%fault, "a command does not read all of its input");
+            Err(error) => {
+                tracing::trace!(%error, "a command does not read all of its input");
                 return None;
             }
         }
@@ -291,24 +292,23 @@ fn number(fd: &Option<OwnedFd>) -> Option<RawFd> {
 
 /// The process that was started, its group and its descendants.
 ///
-/// It stays unreaped until all others are dead, so that its number, which is also the group's, cannot
-/// come to mean another process.
+/// It stays unreaped until all others are dead, so that its process id, which is also the group id, is not reused.
 pub(super) struct Leader {
     pub(super) child: Child,
     pid: i32,
     handle: Arc<Handle>,
     descendants: Descendants,
     reaped: bool,
-    /// For as long as there may be something left of the command.
+    /// Counts the command as running as long as any of its processes may be left.
     _running: Running,
 }
 
 impl Leader {
-    /// Starts a command in a group of its own and with marks; it gets the signal when the engine dies.
+    /// Starts a command in a group of its own, with marks. It receives the signal when the engine dies.
     ///
     /// # Errors
-    /// It cannot be started, or the run that it is for is not this process's any more. The forked child looks at the locks
-    /// too: this process may be frozen between its own look and the start.
+    /// Fails if it cannot be started, or if this process no longer owns its run. The forked child checks the locks too,
+    /// because this process may be suspended between its own check and the start.
     pub(super) fn start(mut command: Command, run: Option<&RunOwnership>, at_death: i32) -> io::Result<Self> {
         let claim = match run.map(RunOwnership::claim) {
             Some(None) => return Err(io::Error::from_raw_os_error(libc::ESTALE)),
@@ -327,7 +327,7 @@ impl Leader {
         let handle = Arc::new(Handle::of_child(pid));
         watcher::add(handle.clone());
         Ok(Self {
-            descendants: Descendants::of(mark, pid),
+            descendants: Descendants::new(mark, pid),
             child,
             pid,
             handle,
@@ -340,26 +340,26 @@ impl Leader {
         unix::has_exited(self.pid)
     }
 
-    /// Asks all processes to end; those that are stopped are woken to hear it.
+    /// Sends TERM to all processes. Wakes stopped processes so that they receive it.
     fn terminate(&self) {
         unix::kill_group(self.pid, unix::TERM);
         unix::kill_group(self.pid, unix::CONT);
         self.descendants.signal_escaped(unix::TERM);
     }
 
-    /// Kills all processes. Says whether none is left.
+    /// Kills all processes. Returns whether none is left.
     pub(super) fn destroy(&self) -> bool {
         unix::kill_group(self.pid, unix::KILL);
         unix::kill(self.pid, unix::KILL);
         self.descendants.kill_all(DEATH) && self.await_death()
     }
 
-    /// Waits until the killed leader is dead; it can hang in the kernel.
+    /// Waits until the killed leader is dead. It can hang in the kernel.
     fn await_death(&self) -> bool {
         self.await_end(DEATH)
     }
 
-    /// Waits for the end of the leader, which is not reaped; reports whether it came in time.
+    /// Waits for the end of the leader without reaping it. Returns whether it ended in time.
     pub(super) fn await_end(&self, limit: Duration) -> bool {
         let end = Instant::now() + limit;
         while let Ok(false) = self.has_ended() {
@@ -374,10 +374,10 @@ impl Leader {
         true
     }
 
-    /// Collects the exit status; blocks while the leader lives.
+    /// Collects the exit status. Blocks while the leader lives.
     pub(super) fn reap(&mut self) -> io::Result<std::process::ExitStatus> {
         if !self.reaped {
-            // Before the number is given back, the watcher must no longer kill it.
+            // The watcher must no longer kill this process id once it is released.
             watcher::remove(self.pid);
             self.descendants.forget_group();
             self.reaped = true;
@@ -385,7 +385,7 @@ impl Leader {
         self.child.wait()
     }
 
-    /// Goes on, without an answer, with what would not die in time.
+    /// Keeps killing the processes that did not die in time.
     fn linger(mut self, clean: bool) {
         if !clean && !self.descendants.kill_all(LINGER) {
             tracing::warn!(leader = self.pid, "processes of a tool cannot be killed");
@@ -396,7 +396,7 @@ impl Leader {
     }
 }
 
-/// Reached with a live leader only if the thread panics, as in the function for lines.
+/// Runs with a live leader only if the thread panics, for example in the function for lines.
 impl Drop for Leader {
     fn drop(&mut self) {
         if !self.reaped {
@@ -407,7 +407,7 @@ impl Drop for Leader {
 }
 
 fn note_unreaped(status: io::Result<std::process::ExitStatus>) {
-    if let Err(fault) = status {
-        tracing::debug!(%fault, "the leader of a command was not reaped");
+    if let Err(error) = status {
+        tracing::debug!(%error, "the leader of a command was not reaped");
     }
 }

@@ -1,4 +1,4 @@
-//! Whether the system gives the runtime another thread.
+//! A check whether the system can start another thread for the runtime.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::{Handle, Id};
 
-/// How long the runtime has surely kept a thread that it had.
+/// The time for which the runtime certainly keeps an idle thread.
 const KEPT: Duration = Duration::from_secs(5);
 
-/// Reports whether the runtime has a thread for a function that blocks, or can start one. Where the system gives no more
-/// threads the function runs in place, which holds up the other stages of the run; the runtime would panic.
+/// Returns whether the runtime has a thread for a blocking function, or can start one. If not, the caller must run the
+/// function in place, which delays the other stages of the run, because the runtime would panic.
 pub(crate) fn has_thread() -> bool {
     static LATEST: Mutex<Option<(Id, Instant)>> = Mutex::new(None);
     let id = Handle::current().id();
@@ -26,8 +26,8 @@ pub(crate) fn has_thread() -> bool {
     true
 }
 
-/// Starts threads and waits for their ends. More than one at a time: the system counts one that has just ended for a
-/// moment longer.
+/// Starts threads and waits until they end. Starts several at once, because the system counts a thread for a moment
+/// after it has ended.
 fn can_start_threads() -> bool {
     const PROBES: usize = 3;
     let go = Arc::new(Mutex::new(()));

@@ -1,6 +1,6 @@
 //! The system calls of the runner that the standard library does not offer.
 //!
-//! The only unsafe code of the process runner; every function here is safe to call.
+//! This is the only unsafe code of the process runner. Every function here is safe to call.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -15,43 +15,43 @@ pub(super) const TERM: i32 = libc::SIGTERM;
 pub(super) const KILL: i32 = libc::SIGKILL;
 pub(super) const CONT: i32 = libc::SIGCONT;
 
-/// Sends a signal to one process. A process that is gone is no fault.
+/// Sends a signal to a process. Does nothing if the process has ended.
 pub(super) fn kill(pid: i32, signal: i32) {
-    // 0 and negative numbers would mean groups, among them our own.
+    // 0 and negative numbers would mean groups, among them that of this process.
     if pid > 1 {
-        // SAFETY: `kill` takes two numbers and touches no memory of ours.
+        // SAFETY: `kill` takes two numbers and accesses no memory of this process.
         unsafe { libc::kill(pid, signal) };
     }
 }
 
-/// Sends a signal to a process group. A group that is gone is no fault.
+/// Sends a signal to a process group. Does nothing if the group has ended.
 pub(super) fn kill_group(group: i32, signal: i32) {
     if group > 1 {
-        // SAFETY: `kill` takes two numbers and touches no memory of ours.
+        // SAFETY: `kill` takes two numbers and accesses no memory of this process.
         unsafe { libc::kill(-group, signal) };
     }
 }
 
-/// Whether a child has ended. It is not reaped, so its number stays taken until `Child::wait`.
+/// Returns whether a child has ended. Does not reap it, so its process id is not reused until `Child::wait`.
 pub(super) fn has_exited(pid: i32) -> io::Result<bool> {
     let id = libc::id_t::try_from(pid).map_err(io::Error::other)?;
     // SAFETY: `siginfo_t` is plain data for which all zeroes is a valid value.
     let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
     let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
-    // SAFETY: `info` is a live, writable `siginfo_t`, all that `waitid` writes to.
+    // SAFETY: `info` is a live, writable `siginfo_t`, the only memory that `waitid` writes to.
     if unsafe { libc::waitid(libc::P_PID, id, &raw mut info, flags) } != 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: `waitid` succeeded, so the child fields of `info` are set, or zero when none has ended.
+    // SAFETY: `waitid` succeeded, so the child fields of `info` are set, or zero if no child has ended.
     Ok(unsafe { info.si_pid() } != 0)
 }
 
-/// Lets a write beyond the limit on the size of files (`ulimit -f`) fail with "file too large", where it would end the
-/// program by a signal. What the program starts has the limit as it was.
+/// Makes a write beyond the limit on the size of files (`ulimit -f`) fail with "file too large" instead of ending the
+/// program by a signal. Does not change the limit for child processes.
 pub(super) fn survive_file_size_limit() {
     extern "C" fn nothing(_signal: libc::c_int) {}
-    // SAFETY: `action` is a live `sigaction`, for which all zeroes is a valid value; the handler does nothing. It is a
-    // handler since an ignored signal would stay ignored in what is executed.
+    // SAFETY: `action` is a live `sigaction`, for which all zeroes is a valid value, and the handler does nothing. A
+    // handler is used because child processes would inherit an ignored signal.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = nothing as extern "C" fn(libc::c_int) as libc::sighandler_t;
@@ -60,11 +60,11 @@ pub(super) fn survive_file_size_limit() {
     }
 }
 
-/// One descriptor to wait for.
+/// A descriptor to wait for.
 pub(super) struct Wait(libc::pollfd);
 
 impl Wait {
-    /// Waits until `fd` is readable or closed; `None` is never ready.
+    /// Waits until `fd` is readable or closed. `None` is never ready.
     pub(super) fn readable(fd: Option<RawFd>) -> Self {
         Self(libc::pollfd {
             fd: fd.unwrap_or(-1),
@@ -73,7 +73,7 @@ impl Wait {
         })
     }
 
-    /// Waits until `fd` takes bytes or nobody reads it any more; `None` is never ready.
+    /// Waits until `fd` accepts bytes or has no reader any longer. `None` is never ready.
     pub(super) fn writable(fd: Option<RawFd>) -> Self {
         Self(libc::pollfd {
             fd: fd.unwrap_or(-1),
@@ -82,22 +82,22 @@ impl Wait {
         })
     }
 
-    /// Whether there is something to do, an end included.
+    /// Returns whether the descriptor is ready or closed.
     pub(super) fn is_ready(&self) -> bool {
         self.0.revents != 0
     }
 }
 
-/// Waits until a descriptor is ready, a signal came or the time is over.
+/// Waits until a descriptor is ready, a signal arrives or the time limit is reached.
 pub(super) fn poll(waits: &mut [Wait; 5], limit: Duration) -> io::Result<()> {
-    // Rounded up: a wait rounded down to zero would spin until the deadline.
+    // Round up: a wait rounded down to zero would spin until the deadline.
     let millis = i32::try_from(limit.as_micros().div_ceil(1000)).unwrap_or(i32::MAX);
     let mut raw = [waits[0].0, waits[1].0, waits[2].0, waits[3].0, waits[4].0];
-    // SAFETY: `raw` is an array of five `pollfd`, as the count says; negative descriptors are ignored.
+    // SAFETY: `raw` is an array of five `pollfd`, which matches the count; negative descriptors are ignored.
     let ready = unsafe { libc::poll(raw.as_mut_ptr(), 5, millis) };
-    let fault = io::Error::last_os_error();
-    if ready < 0 && fault.kind() != io::ErrorKind::Interrupted {
-        return Err(fault);
+    let error = io::Error::last_os_error();
+    if ready < 0 && error.kind() != io::ErrorKind::Interrupted {
+        return Err(error);
     }
     for (wait, raw) in waits.iter_mut().zip(raw) {
         wait.0.revents = if ready > 0 { raw.revents } else { 0 };
@@ -105,10 +105,10 @@ pub(super) fn poll(waits: &mut [Wait; 5], limit: Duration) -> io::Result<()> {
     Ok(())
 }
 
-/// Lets writes to a descriptor fail rather than wait.
+/// Makes writes to a descriptor fail instead of block.
 pub(super) fn never_block(fd: &OwnedFd) -> io::Result<()> {
     let number = fd.as_raw_fd();
-    // SAFETY: the descriptor is open for as long as `fd` lives; both calls take and give numbers only.
+    // SAFETY: the descriptor is open as long as `fd` lives; both calls take and return only numbers.
     let done = unsafe {
         let flags = libc::fcntl(number, libc::F_GETFL);
         flags >= 0 && libc::fcntl(number, libc::F_SETFL, flags | libc::O_NONBLOCK) >= 0
@@ -120,29 +120,29 @@ pub(super) fn never_block(fd: &OwnedFd) -> io::Result<()> {
     }
 }
 
-/// Lets writes of this thread to pipes that nobody reads fail, even where the program dies of them elsewhere.
+/// Makes writes of this thread to pipes without a reader fail, even if SIGPIPE ends the program elsewhere.
 ///
-/// To be called behind the start of a command: the signals that a thread blocks pass to its children.
+/// Call it after the start of a command, because child processes inherit the blocked signals of a thread.
 pub(super) fn ignore_closed_pipes() -> io::Result<()> {
     // SAFETY: `signals` is a live, writable `sigset_t`, for which all zeroes is a valid value.
-    let fault = unsafe {
+    let error = unsafe {
         let mut signals: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&raw mut signals);
         libc::sigaddset(&raw mut signals, libc::SIGPIPE);
         libc::pthread_sigmask(libc::SIG_BLOCK, &raw const signals, std::ptr::null_mut())
     };
-    match fault {
+    match error {
         0 => Ok(()),
         number => Err(io::Error::from_raw_os_error(number)),
     }
 }
 
-/// Sends a signal through a process handle; with 0, only asks. Reports whether the handle's process is still there,
-/// be it that it waits to be reaped.
+/// Sends a signal through a process handle. Signal 0 only tests. Returns whether the process still exists, possibly
+/// waiting to be reaped.
 #[cfg(target_os = "linux")]
 pub(super) fn signal_handle(handle: BorrowedFd<'_>, signal: i32) -> bool {
     let no_info = std::ptr::null::<libc::siginfo_t>();
-    // SAFETY: the descriptor is open for as long as `handle` lives; a null `siginfo_t` is allowed.
+    // SAFETY: the descriptor is open as long as `handle` lives; a null `siginfo_t` is allowed.
     let sent = unsafe {
         libc::syscall(
             libc::SYS_pidfd_send_signal,
@@ -155,14 +155,14 @@ pub(super) fn signal_handle(handle: BorrowedFd<'_>, signal: i32) -> bool {
     sent == 0 || io::Error::last_os_error().raw_os_error() != Some(libc::ESRCH)
 }
 
-/// Kills the process group whose leader a process handle means, even if the leader itself is gone. Reports whether the
-/// system can do so, which Linux can from 6.9 on.
+/// Kills the process group of the leader of a process handle, even if the leader has ended. Returns whether the system
+/// supports this, which Linux does since 6.9.
 #[cfg(target_os = "linux")]
 pub(super) fn kill_group_of_handle(leader: BorrowedFd<'_>) -> bool {
     /// `PIDFD_SIGNAL_PROCESS_GROUP`.
     const GROUP: libc::c_uint = 1 << 2;
     let no_info = std::ptr::null::<libc::siginfo_t>();
-    // SAFETY: the descriptor is open for as long as `leader` lives; a null `siginfo_t` is allowed.
+    // SAFETY: the descriptor is open as long as `leader` lives; a null `siginfo_t` is allowed.
     let sent = unsafe {
         libc::syscall(
             libc::SYS_pidfd_send_signal,
@@ -175,20 +175,21 @@ pub(super) fn kill_group_of_handle(leader: BorrowedFd<'_>) -> bool {
     sent == 0 || io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH)
 }
 
-/// Arranges that the child gets a signal when the thread that starts it ends, and bears a mark in its limits; and that it
-/// executes nothing if a lock has lost its name by then, since somebody took its run over.
+/// Prepares the child to receive a signal when the thread that starts it ends, to have a mark in its limits, and to
+/// execute nothing if one of the locks has lost its name, because then another process has taken over the run.
 ///
-/// The mark comes before the look: who takes a run over first moves the lock away and then kills what bears the mark. So
-/// the child sees that, or it is killed, whenever the engine or the child is frozen.
+/// The mark is set before the check. A process that takes over a run first moves the lock away and then kills all
+/// marked processes. So the child either sees that the lock is gone or is killed, even if the engine or the child was
+/// suspended.
 ///
-/// The limit on file locks has had no effect since Linux 2.4.25, yet it passes to every descendant
-/// and can be read by anybody. So it still marks a process whose environment was emptied.
+/// The limit on file locks has had no effect since Linux 2.4.25, but every descendant inherits it and any process can
+/// read it. So it still marks a process that emptied its environment.
 #[cfg(target_os = "linux")]
 pub(super) fn prepare_tool(command: &mut Command, mark: u64, at_death: i32, locks: Vec<RawFd>) {
     let engine = std::process::id();
     let prepare = move || {
-        // SAFETY: plain system calls with numbers and a live `rlimit` on the stack; no allocation,
-        // no lock, as needed between fork and exec.
+        // SAFETY: plain system calls with numbers and a live `rlimit` on the stack; no allocation and no lock, as
+        // required between fork and exec.
         unsafe {
             libc::prctl(libc::PR_SET_PDEATHSIG, at_death, 0, 0, 0);
             // The engine may have died before the line above took effect.
@@ -210,19 +211,21 @@ pub(super) fn prepare_tool(command: &mut Command, mark: u64, at_death: i32, lock
     unsafe { command.pre_exec(prepare) };
 }
 
-/// Elsewhere there is neither a parent-death signal nor a way to read the limits of others; the locks are looked at.
+/// On other systems there is no parent-death signal and no way to read the limits of other processes. The child only
+/// checks the locks.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn prepare_tool(command: &mut Command, _mark: u64, _at_death: i32, locks: Vec<RawFd>) {
     // SAFETY: `have_names` only makes async-signal-safe calls.
     unsafe { command.pre_exec(move || have_names(&locks)) };
 }
 
-/// Fails if one of these files has no name any more. Allocates nothing and takes no lock, as needed between fork and exec.
+/// Fails if one of these files has no name any longer. Allocates nothing and takes no lock, as required between fork
+/// and exec.
 fn have_names(files: &[RawFd]) -> io::Result<()> {
     for file in files {
         // SAFETY: all zeroes is a valid `stat`, which lives on the stack.
         let mut found: libc::stat = unsafe { std::mem::zeroed() };
-        // SAFETY: as above; a number that is no open file makes the call fail.
+        // SAFETY: as above; a number that is not an open file makes the call fail.
         if unsafe { libc::fstat(*file, &raw mut found) } == 0 && found.st_nlink == 0 {
             return Err(io::Error::from_raw_os_error(libc::ESTALE));
         }
@@ -230,16 +233,17 @@ fn have_names(files: &[RawFd]) -> io::Result<()> {
     Ok(())
 }
 
-/// Forks a child that runs a function and nothing else, with a socket as its only descriptor; returns its number.
+/// Forks a child that only runs a function, with a socket as its only descriptor. Returns its process id.
 ///
-/// The child has a session of its own, no environment, no mark of an engine around ours, and the title as its command
-/// line; all signals that can be blocked are. The program may have other threads, which the child has not, so the function
-/// must neither allocate nor take a lock: system calls and its own stack only.
+/// The child has a session of its own, no environment, no mark of an outer engine, and the title as its command line.
+/// It blocks all signals that can be blocked. The program may have other threads, which do not exist in the child, so
+/// the function must neither allocate nor take a lock: it may only make system calls and use its own stack.
 pub(super) fn fork_child(socket: &OwnedFd, title: &str, body: impl FnOnce(OwnedFd)) -> io::Result<i32> {
     let areas = Areas::find();
-    // SAFETY: the sets are live and writable, all zeroes is a valid value. Between fork and exit the child makes system
-    // calls, writes to its own copy of its arguments and environment, which nobody else reads there, and runs `body`,
-    // see above; it never returns, and a panic ends it. Blocked signals keep handlers of the program from running in it.
+    // SAFETY: the sets are live and writable, and all zeroes is a valid value. Between fork and exit the child makes
+    // system calls, writes to its own copy of its arguments and environment, which nothing else reads there, and runs
+    // `body`, see above. It never returns, and a panic ends it. Blocked signals keep handlers of the program from
+    // running in it.
     unsafe {
         let mut all: libc::sigset_t = std::mem::zeroed();
         let mut before: libc::sigset_t = std::mem::zeroed();
@@ -250,20 +254,20 @@ pub(super) fn fork_child(socket: &OwnedFd, title: &str, body: impl FnOnce(OwnedF
             let _end = ExitOnDrop;
             libc::setsid();
             libc::chdir(c"/".as_ptr());
-            // No lock of ours is held by the child for longer than this takes.
+            // Close all descriptors early, so that the child does not hold any lock of this process for long.
             libc::dup2(socket.as_raw_fd(), 0);
             close_all_from(1);
             become_inconspicuous(&areas, title);
             body(OwnedFd::from_raw_fd(0));
             libc::_exit(0);
         }
-        let fault = io::Error::last_os_error();
+        let error = io::Error::last_os_error();
         libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut());
-        if pid < 0 { Err(fault) } else { Ok(pid) }
+        if pid < 0 { Err(error) } else { Ok(pid) }
     }
 }
 
-/// Ends the process where a panic would unwind into what was the parent's.
+/// Ends the process if a panic would unwind into the frames of the parent.
 struct ExitOnDrop;
 
 impl Drop for ExitOnDrop {
@@ -275,7 +279,7 @@ impl Drop for ExitOnDrop {
 
 /// Closes all descriptors from a number on.
 fn close_all_from(first: libc::c_uint) {
-    // SAFETY: only called in a forked child, whose descriptors nobody else owns; plain system calls with numbers.
+    // SAFETY: only called in a forked child, whose descriptors have no other owner; plain system calls with numbers.
     unsafe {
         #[cfg(target_os = "linux")]
         if libc::syscall(libc::SYS_close_range, first, libc::c_uint::MAX, 0) == 0 {
@@ -292,7 +296,7 @@ fn close_all_from(first: libc::c_uint) {
     }
 }
 
-/// Where the arguments and the environment of this process lie, first bytes and lengths.
+/// The memory areas of the arguments and the environment of this process: start addresses and lengths.
 struct Areas([(usize, usize); 2]);
 
 impl Areas {
@@ -320,15 +324,16 @@ impl Areas {
     }
 }
 
-/// Wipes the environment of a forked child, names it and removes the mark in its limits.
+/// Wipes the environment of a forked child, sets its name and removes the mark in its limits.
 ///
-/// Without this it would bear the mark of an engine around ours, be killed with what that engine ends, and show the
-/// secrets of our environment for as long as it lives; and whoever ends this program by its name would end it as well.
+/// Otherwise the child would keep the mark of an outer engine and be killed with its tools, and would expose the
+/// secrets in the environment of this process as long as it lives. A kill of this program by name would end the child
+/// as well.
 #[cfg(target_os = "linux")]
 fn become_inconspicuous(areas: &Areas, title: &str) {
     let [arguments, environment] = areas.0;
-    // SAFETY: the system says that these ranges are the arguments and the environment that this process was started with,
-    // which are writable and which in a forked child nobody uses any more.
+    // SAFETY: the system reports these ranges as the arguments and the environment that this process was started with.
+    // They are writable, and nothing in a forked child uses them any longer.
     unsafe {
         for (start, length) in [arguments, environment] {
             if start != 0 {
@@ -349,23 +354,23 @@ fn become_inconspicuous(areas: &Areas, title: &str) {
     }
 }
 
-/// Elsewhere no process can look at the environment of another in this way.
+/// On other systems no process can read the environment of another in this way.
 #[cfg(not(target_os = "linux"))]
 fn become_inconspicuous(_areas: &Areas, _title: &str) {}
 
-/// Waits for a moment; allocates nothing.
+/// Waits for a moment. Allocates nothing.
 pub(super) fn pause(millis: u16) {
-    // SAFETY: no descriptors are given, so none are touched.
+    // SAFETY: no descriptors are passed, so none are accessed.
     unsafe { libc::poll(std::ptr::null_mut(), 0, libc::c_int::from(millis)) };
 }
 
-/// The handle of the process that connected a Unix socket.
+/// Returns the handle of the process that connected a Unix socket.
 ///
 /// # Errors
-/// The system knows of no such option (`ENOPROTOOPT`, before Linux 6.5), or the process is gone.
+/// Fails if the system does not support the option (`ENOPROTOOPT`, before Linux 6.5), or if the process has ended.
 #[cfg(target_os = "linux")]
 pub(super) fn peer_handle(socket: BorrowedFd<'_>) -> io::Result<OwnedFd> {
-    // The number of `asm-generic`; the few machines that number their options in their own way have none for us.
+    // The number in `asm-generic`. The few architectures with their own numbers are excluded below.
     const SO_PEERPIDFD: libc::c_int = 77;
     if cfg!(any(
         target_arch = "mips",
@@ -376,7 +381,7 @@ pub(super) fn peer_handle(socket: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     }
     let mut fd: RawFd = -1;
     let mut length = libc::socklen_t::try_from(size_of::<RawFd>()).map_err(io::Error::other)?;
-    // SAFETY: `fd` and `length` are live and writable, and `length` says how large `fd` is.
+    // SAFETY: `fd` and `length` are live and writable, and `length` is the size of `fd`.
     let done = unsafe {
         libc::getsockopt(
             socket.as_raw_fd(),
@@ -389,11 +394,11 @@ pub(super) fn peer_handle(socket: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     if done != 0 || fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the call has just made `fd` (close-on-exec), and nobody else owns it.
+    // SAFETY: the call has just created `fd` (close-on-exec), which has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Whether the process of a handle has ended, reaped or not.
+/// Returns whether the process of a handle has ended, reaped or not.
 #[cfg(target_os = "linux")]
 pub(super) fn has_ended(handle: &OwnedFd) -> bool {
     let mut wait = libc::pollfd {
@@ -401,6 +406,6 @@ pub(super) fn has_ended(handle: &OwnedFd) -> bool {
         events: libc::POLLIN,
         revents: 0,
     };
-    // SAFETY: `wait` is one live, writable `pollfd`, as the count says.
+    // SAFETY: `wait` is one live, writable `pollfd`, which matches the count.
     unsafe { libc::poll(&raw mut wait, 1, 0) != 0 }
 }

@@ -1,15 +1,15 @@
-//! The watcher: one small process per engine process that outlives it and cleans up.
+//! The watcher: a small process per engine process that outlives the engine and cleans up.
 //!
-//! An engine that is killed with signal 9 cannot end its tools. The parent-death signal ends the
-//! leader of each command, but not what the leader started. So with the first command the engine also forks a child,
-//! in a session of its own, that holds one end of a socket whose other end only the engine has. However the engine
-//! ends, the system closes the socket, the child reads the end and kills the groups that were still
-//! running, and then on Linux everything that bears the engine's marks, until nothing is left.
+//! An engine that is killed with signal 9 cannot end its tools. The parent-death signal ends the leader of each
+//! command, but not the processes that the leader started. Therefore the engine forks a child before its first command,
+//! in a session of its own. The child holds one end of a socket whose other end only the engine has. When the engine
+//! ends for any reason, the system closes the socket. The child then kills the groups that are still running, and on
+//! Linux everything with a mark of the engine, until nothing is left.
 //!
-//! It is a fork that executes no program, since it must not kill anybody else: between a look at `/proc` and a kill, the
-//! number of a process may have come to mean another. Only handles of processes rule that out, and no shell has them; nor
-//! can a library start the program that it is a part of anew. What runs in the child makes system calls and uses its
-//! own stack, nothing else: the engine has other threads, and the locks that they held at the fork stay locked.
+//! The child is a fork that executes no other program, because it must never kill an unrelated process: a process id
+//! may be reused between a check of `/proc` and a kill. Only process handles rule that out. A shell has none, and a
+//! library cannot start its own program again. The code in the child only makes system calls and uses its own stack,
+//! because the engine has other threads, and the locks that they held at the fork stay locked.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -21,11 +21,11 @@ use super::handle::Handle;
 use super::mark::{Engine, Pattern};
 use super::unix;
 
-/// How many groups the child knows of at once; of more, it finds the processes by their marks.
+/// Maximum number of groups that the child stores. It finds the processes of further groups by their marks.
 const MOST_GROUPS: usize = 4096;
-/// How many passes must find nothing: a process that keeps starting itself anew can slip through one.
+/// The number of passes that must find nothing. A process that keeps restarting itself can slip through one.
 const CLEAN_PASSES: u32 = 5;
-/// How many passes there are at most; some processes cannot be killed.
+/// Maximum number of passes. Some processes cannot be killed.
 const MOST_PASSES: u32 = 500;
 
 static WATCHER: Mutex<Watcher> = Mutex::new(Watcher {
@@ -48,7 +48,7 @@ fn watcher() -> MutexGuard<'static, Watcher> {
     WATCHER.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Makes sure that the watcher runs; one that somebody killed is replaced.
+/// Starts the watcher unless it runs. Replaces one that was killed.
 pub(super) fn ensure() -> io::Result<()> {
     let mut watcher = watcher();
     if watcher.is_alive() {
@@ -61,20 +61,20 @@ pub(super) fn ensure() -> io::Result<()> {
     Ok(())
 }
 
-/// The number of the watcher's process.
+/// Returns the process id of the watcher.
 #[cfg(target_os = "linux")]
 pub(super) fn number() -> Option<i32> {
     watcher().process.as_ref().map(|process| process.handle.pid())
 }
 
-/// Tells the watcher of a new group, by the handle of its leader.
+/// Registers a new group with the watcher, by the handle of its leader.
 pub(super) fn add(leader: Arc<Handle>) {
     let mut watcher = watcher();
     watcher.tell(Change::Add, leader.pid(), Some(&leader));
     watcher.groups.insert(leader.pid(), leader);
 }
 
-/// Tells the watcher that a group has ended; to be called while its number is still taken.
+/// Unregisters a group that has ended. Call it before the group id can be reused.
 pub(super) fn remove(group: i32) {
     let mut watcher = watcher();
     watcher.groups.remove(&group);
@@ -91,24 +91,24 @@ impl Watcher {
     }
 
     fn tell(&mut self, change: Change, group: i32, leader: Option<&Handle>) {
-        // Asked first: a write to a closed socket can raise a signal that ends the program.
+        // Check first: writing to a closed socket can raise a signal that ends the program.
         if self.is_alive()
             && let Some(process) = &self.process
-            && let Err(fault) = wire::send(&process.socket, change, group, leader.and_then(Handle::fd))
+            && let Err(error) = wire::send(&process.socket, change, group, leader.and_then(Handle::fd))
         {
-            tracing::warn!(%fault, "the watcher of tool processes cannot be reached");
+            tracing::warn!(%error, "the watcher of tool processes cannot be reached");
         }
     }
 }
 
 impl Process {
-    /// Reports whether it runs; one that has ended is reaped.
+    /// Returns whether the watcher runs. Reaps it if it has ended.
     fn is_alive(&self) -> bool {
         use rustix::process::{Pid, WaitOptions, waitpid};
         #[cfg(target_os = "linux")]
         if let Some(fd) = self.handle.fd() {
             use rustix::process::{WaitId, WaitIdOptions, waitid};
-            // By the handle: somebody else may have reaped it, and the number may be that of another child.
+            // Use the handle: the child may have been reaped elsewhere, and its process id may belong to another child.
             let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
             return matches!(waitid(WaitId::PidFd(fd.as_fd()), options), Ok(None));
         }
@@ -121,17 +121,17 @@ impl Process {
 
 fn start() -> io::Result<Process> {
     let (ours, theirs) = UnixStream::pair()?;
-    // A watcher that somebody stopped must not stop the engine.
+    // A stopped watcher must not block the engine.
     ours.set_nonblocking(true)?;
     let pattern = Engine::this().pattern();
     let title = format!("tool-watcher {}", std::process::id());
     let pid = unix::fork_child(&OwnedFd::from(theirs), &title, |socket| watch(&socket, &pattern))?;
-    // Our own child, which is not reaped: the number is its own.
+    // The child is not reaped, so its process id is not reused.
     let handle = Handle::open(pid)?.ok_or(io::ErrorKind::NotFound)?;
     Ok(Process { handle, socket: ours })
 }
 
-/// What the child does: learns of groups for as long as the engine lives, then kills.
+/// Runs in the child: stores groups while the engine lives, then kills them.
 fn watch(socket: &OwnedFd, pattern: &Pattern) {
     let mut groups = [const { None }; MOST_GROUPS];
     while let Some((change, number, leader)) = wire::receive(socket) {
@@ -157,7 +157,7 @@ fn watch(socket: &OwnedFd, pattern: &Pattern) {
     sweep(pattern);
 }
 
-/// A group that runs.
+/// A running group.
 struct Group {
     number: i32,
     /// The handle of its leader.
@@ -167,16 +167,16 @@ struct Group {
 impl Group {
     #[cfg(target_os = "linux")]
     fn kill(&self) {
-        // Without a handle there is no telling whose the number is by now; the marks are left.
+        // Without a handle, the group id may have been reused. The sweep still finds the marked processes.
         let Some(leader) = &self.leader else { return };
-        // An older system: the number is the leader's as long as that one is not reaped, which has just died with the
-        // engine; so this is asked and done at once.
+        // On older systems, the group id is valid until the leader is reaped. The leader has just died with the engine,
+        // so check and kill at once.
         if !unix::kill_group_of_handle(leader.as_fd()) && unix::signal_handle(leader.as_fd(), 0) {
             unix::kill_group(self.number, unix::KILL);
         }
     }
 
-    /// Elsewhere nothing ends the leader, so the number is still its own.
+    /// On other systems nothing ends the leader, so the group id is still valid.
     #[cfg(not(target_os = "linux"))]
     fn kill(&self) {
         let _ = &self.leader;
@@ -184,7 +184,7 @@ impl Group {
     }
 }
 
-/// Kills all that bears a mark.
+/// Kills all processes with a mark.
 #[cfg(target_os = "linux")]
 fn sweep(pattern: &Pattern) {
     let (mut clean, mut passes) = (0, 0_u32);
@@ -208,7 +208,7 @@ fn sweep(_pattern: &Pattern) {
     let _ = (CLEAN_PASSES, MOST_PASSES, unix::pause);
 }
 
-/// Kills a process if it is alive and bears a mark. Reports whether it does.
+/// Kills a process if it is alive and has a mark. Returns whether it was.
 #[cfg(target_os = "linux")]
 fn strike(pid: i32, pattern: &Pattern) -> Result<bool, rustix::io::Errno> {
     let found = Handle::verified(pid, || {
@@ -221,14 +221,14 @@ fn strike(pid: i32, pattern: &Pattern) -> Result<bool, rustix::io::Errno> {
     Ok(found.is_some())
 }
 
-/// What the engine says of a group.
+/// The change of a group.
 #[derive(Clone, Copy)]
 enum Change {
     Add,
     Remove,
 }
 
-/// The messages of the engine: a byte for the change, four for the group, and the handle of its leader.
+/// The messages of the engine: a byte for the change, four bytes for the group id, and the handle of its leader.
 mod wire {
     use std::io::{IoSlice, IoSliceMut};
     use std::mem::MaybeUninit;
@@ -268,11 +268,11 @@ mod wire {
             control.push(SendAncillaryMessage::ScmRights(handles));
         }
         let sent = retry_on_intr(|| sendmsg(socket, &[IoSlice::new(&message)], &mut control, SEND))?;
-        // So few bytes are taken whole or not at all.
+        // So few bytes are sent completely or not at all.
         if sent == LENGTH { Ok(()) } else { Err(Errno::AGAIN) }
     }
 
-    /// Waits for a message; `None` at the end. Allocates nothing.
+    /// Waits for a message. Returns `None` when the socket is closed. Allocates nothing.
     pub(super) fn receive(socket: &OwnedFd) -> Option<(Change, i32, Option<OwnedFd>)> {
         let mut message = [0; LENGTH];
         let (mut length, mut leader) = (0, None);

@@ -1,7 +1,7 @@
-//! One command on Windows: a job object holds all of its processes.
+//! A command on Windows: a job object contains all of its processes.
 //!
-//! The job ends with its last handle, so an engine that dies takes its tools along without a watcher.
-//! Console programs know no signal like TERM, so there is no grace period here.
+//! The job ends with its last handle, so the tools of an engine that dies end without a watcher. Console programs have
+//! no signal like TERM, so there is no grace period.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use super::capture::CHUNK;
 use super::{Exit, OutputStream, ProcessError, ShellCommand, Streams, ToolOutput};
 
-/// How long the result waits for the end of the output once all processes are dead.
+/// Time limit for the end of the output once all processes are dead.
 const DRAIN: Duration = Duration::from_millis(200);
 
 /// Runs a command in a job object.
@@ -24,7 +24,7 @@ pub(super) async fn run(mut command: ShellCommand) -> Result<ToolOutput, Process
     let mut prepared = CommandWrap::from(tokio::process::Command::from(command.to_std()));
     prepared.wrap(KillOnDrop).wrap(JobObject);
     let started = Instant::now();
-    let mut job = prepared.spawn().map_err(ShellCommand::spawn_fault)?;
+    let mut job = prepared.spawn().map_err(ShellCommand::spawn_error)?;
     let input = job.stdin().take().zip(command.input.take());
     let mut output = Output {
         stdout: job.stdout().take(),
@@ -33,14 +33,14 @@ pub(super) async fn run(mut command: ShellCommand) -> Result<ToolOutput, Process
     };
     let status = tokio::select! {
         biased;
-        // The inner child: the job itself would also wait for those left in the background.
-        status = job.inner_mut().wait() => status.map(Exit::of),
+        // Wait for the inner child: the job would also wait for processes in the background.
+        status = job.inner_mut().wait() => status.map(Exit::from_status),
         () = cancel.cancelled() => Ok(Exit::Cancelled),
         () = time_limit(command.timeout) => Ok(Exit::TimedOut),
         never = output.read_on() => match never {},
         never = write(input) => match never {},
     };
-    // A job whose processes have all ended already cannot be killed, which is what is wanted.
+    // Killing fails if all processes of the job have ended, which is fine.
     let killed = job.start_kill();
     tracing::trace!(?killed, "the job of a command is ended");
     let _ended = tokio::time::timeout(DRAIN, output.read()).await;
@@ -48,7 +48,7 @@ pub(super) async fn run(mut command: ShellCommand) -> Result<ToolOutput, Process
     Ok(output.streams.finish(exit, started.elapsed()))
 }
 
-/// Writes the input and closes it, as long as the command runs. A command that does not read it is no fault.
+/// Writes the input while the command runs, then closes it. A command that does not read it is not an error.
 async fn write(input: Option<(ChildStdin, Vec<u8>)>) -> std::convert::Infallible {
     if let Some((mut pipe, bytes)) = input {
         let written = pipe.write_all(&bytes).await;
@@ -94,13 +94,13 @@ impl Output {
     }
 }
 
-/// The next bytes, `None` at the end; a stream that has ended never answers.
+/// Returns the next bytes, or `None` at the end. Never completes for a stream that has ended.
 async fn next<'a>(source: &mut Option<impl AsyncRead + Unpin>, buffer: &'a mut [u8]) -> Option<&'a [u8]> {
     let Some(source) = source else {
         return std::future::pending().await;
     };
     let length = match source.read(buffer).await {
-        Err(fault) if fault.kind() == io::ErrorKind::Interrupted => return Some(&[]),
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => return Some(&[]),
         result => result.ok().filter(|length| *length > 0)?,
     };
     buffer.get(..length)

@@ -1,17 +1,16 @@
-//! Decodes the escapes in which a byte can stand in a text: those of URLs, of JSON and source code, of HTML and of
-//! quoted-printable.
+//! A decoder of escapes: those of URLs, of JSON and source code, of HTML and of quoted-printable.
 
-/// How many times a text may be encoded over itself, such as JSON within JSON.
+/// Maximum number of nested encodings, such as JSON within JSON.
 const NESTED: usize = 8;
-/// A byte that is part of no UTF-8 text, and so of no secret.
+/// A byte that does not occur in UTF-8 and therefore in no secret.
 const NO_TEXT: u8 = 0xFF;
 
-/// What stands at the beginning of some bytes.
+/// The result of decoding the beginning of some bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Decoded {
-    /// More bytes are needed to tell.
+    /// More bytes are needed.
     Wait,
-    /// These many bytes stand for the first `count` of `bytes`.
+    /// The first `length` bytes encode the first `count` of `bytes`.
     Bytes {
         bytes: [u8; 4],
         count: usize,
@@ -46,14 +45,14 @@ impl Decoded {
     }
 }
 
-/// Whether an escape may begin with this byte.
+/// Returns whether an escape may begin with this byte.
 #[inline]
 pub(super) fn begins_escape(byte: u8) -> bool {
     matches!(byte, b'%' | b'\\' | b'&')
 }
 
-/// Decodes the escape at the beginning of `text`, which [begins one](begins_escape). An escape of an escape is decoded at
-/// once; `last` says that no more text follows.
+/// Decodes the escape at the beginning of `text`, whose first byte [may begin one](begins_escape). Decodes nested
+/// escapes at once. `last` is `true` if no text follows.
 pub(super) fn escape(text: &[u8], last: bool) -> Decoded {
     let text = Text { bytes: text, last };
     let decoded = match text.bytes.first() {
@@ -80,10 +79,10 @@ pub(super) fn quoted(text: &[u8], last: bool) -> Decoded {
     text.or_first(quoted())
 }
 
-/// Marks that more bytes are needed.
+/// The signal that more bytes are needed.
 struct Wait;
 
-/// A text of which the rest may not be known yet.
+/// A text whose end may not be known yet.
 struct Text<'t> {
     bytes: &'t [u8],
     last: bool,
@@ -98,28 +97,28 @@ impl Text<'_> {
         }
     }
 
-    fn at(&self, place: usize) -> Result<Option<u8>, Wait> {
-        match self.bytes.get(place) {
+    fn at(&self, position: usize) -> Result<Option<u8>, Wait> {
+        match self.bytes.get(position) {
             None if !self.last => Err(Wait),
             found => Ok(found.copied()),
         }
     }
 
-    fn is_at(&self, place: usize, word: &[u8]) -> Result<bool, Wait> {
+    fn is_at(&self, position: usize, word: &[u8]) -> Result<bool, Wait> {
         for (offset, byte) in word.iter().enumerate() {
-            if self.at(place + offset)? != Some(*byte) {
+            if self.at(position + offset)? != Some(*byte) {
                 return Ok(false);
             }
         }
         Ok(true)
     }
 
-    /// The value of a number in hexadecimal of just so many digits.
-    fn hex(&self, place: usize, digits: usize) -> Result<Option<u32>, Wait> {
+    /// Returns the value of a hexadecimal number with exactly this number of digits.
+    fn hex(&self, position: usize, digits: usize) -> Result<Option<u32>, Wait> {
         let mut value = 0;
         for offset in 0..digits {
             let digit = self
-                .at(place + offset)?
+                .at(position + offset)?
                 .and_then(|byte| char::from(byte).to_digit(16));
             let Some(digit) = digit else { return Ok(None) };
             value = value << 4 | digit;
@@ -127,24 +126,26 @@ impl Text<'_> {
         Ok(Some(value))
     }
 
-    fn byte(&self, place: usize) -> Result<Option<u8>, Wait> {
-        Ok(self.hex(place, 2)?.and_then(|value| u8::try_from(value).ok()))
+    fn byte(&self, position: usize) -> Result<Option<u8>, Wait> {
+        Ok(self.hex(position, 2)?.and_then(|value| u8::try_from(value).ok()))
     }
 
-    /// The value of a number of up to so many digits, and where it ends.
+    /// Returns the value of a number of at most `digits` digits, and the position after it.
     fn number(&self, from: usize, radix: u32, digits: usize) -> Result<Option<(u32, usize)>, Wait> {
-        let (mut value, mut place) = (0u32, from);
-        while place < from + digits {
-            let digit = self.at(place)?.and_then(|byte| char::from(byte).to_digit(radix));
+        let (mut value, mut position) = (0u32, from);
+        while position < from + digits {
+            let digit = self
+                .at(position)?
+                .and_then(|byte| char::from(byte).to_digit(radix));
             let Some(digit) = digit else { break };
             value = value.saturating_mul(radix).saturating_add(digit);
-            place += 1;
+            position += 1;
         }
-        Ok((place > from).then_some((value, place)))
+        Ok((position > from).then_some((value, position)))
     }
 }
 
-/// `%41`, `%2541`, `%u0041`.
+/// Decodes `%41`, `%2541`, `%u0041`.
 fn percent(text: &Text<'_>) -> Result<Option<Decoded>, Wait> {
     let mut from = 1;
     for _ in 0..NESTED {
@@ -160,8 +161,8 @@ fn percent(text: &Text<'_>) -> Result<Option<Decoded>, Wait> {
     Ok(text.byte(from)?.map(|byte| Decoded::one(byte, from + 2)))
 }
 
-/// `\u0041`, `\u{41}`, `\x41`, `\101`, `\n`, `\"`. Any number of backslashes is as good as one, since each further
-/// encoding doubles them; what a secret itself has of them is dropped by the same rule.
+/// Decodes `\u0041`, `\u{41}`, `\x41`, `\101`, `\n`, `\"`. A run of backslashes counts as one, because each further
+/// encoding doubles them. The backslashes of a secret itself are dropped by the same rule.
 fn backslash(text: &Text<'_>) -> Result<Option<Decoded>, Wait> {
     let mut run = 0;
     while run < 2 * NESTED && text.at(run)? == Some(b'\\') {
@@ -195,23 +196,23 @@ fn backslash(text: &Text<'_>) -> Result<Option<Decoded>, Wait> {
     Ok(Some(escaped.unwrap_or(Decoded::nothing(run))))
 }
 
-/// The character of which the first half ends at `end`.
+/// Returns the character whose first surrogate ends at `end`.
 fn surrogates(text: &Text<'_>, high: u32, end: usize) -> Result<Decoded, Wait> {
-    let mut place = end;
-    while place < end + 2 * NESTED && text.at(place)? == Some(b'\\') {
-        place += 1;
+    let mut position = end;
+    while position < end + 2 * NESTED && text.at(position)? == Some(b'\\') {
+        position += 1;
     }
-    if place > end
-        && text.at(place)? == Some(b'u')
-        && let Some(low @ 0xDC00..0xE000) = text.hex(place + 1, 4)?
+    if position > end
+        && text.at(position)? == Some(b'u')
+        && let Some(low @ 0xDC00..0xE000) = text.hex(position + 1, 4)?
     {
         let code = 0x10000 + ((high - 0xD800) << 10 | (low - 0xDC00));
-        return Ok(Decoded::character(code, place + 5));
+        return Ok(Decoded::character(code, position + 5));
     }
     Ok(Decoded::one(NO_TEXT, end))
 }
 
-/// `&#65;`, `&#x41;`, `&quot;`, `&amp;quot;`.
+/// Decodes `&#65;`, `&#x41;`, `&quot;`, `&amp;quot;`.
 fn entity(text: &Text<'_>) -> Result<Option<Decoded>, Wait> {
     const NAMES: [(&[u8], u8); 9] = [
         (b"quot;", b'"'),
@@ -253,9 +254,10 @@ mod tests {
     fn decoded(text: &str) -> String {
         let (mut rest, mut written) = (text.as_bytes(), Vec::new());
         while let Some(first) = rest.first() {
-            let decoded = match begins_escape(*first) {
-                true => escape(rest, true),
-                false => Decoded::one(*first, 1),
+            let decoded = if begins_escape(*first) {
+                escape(rest, true)
+            } else {
+                Decoded::one(*first, 1)
             };
             let Decoded::Bytes { bytes, count, length } = decoded else {
                 panic!("waits at the end of {text}");

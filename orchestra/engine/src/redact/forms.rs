@@ -1,4 +1,4 @@
-//! The forms in which secrets are known to the automata: without what only separates their symbols.
+//! The forms of secrets in the automata, without bytes that only separate symbols.
 
 use std::collections::BTreeSet;
 
@@ -7,31 +7,31 @@ use base64::engine::general_purpose::STANDARD_NO_PAD;
 
 use super::decode::{self, Decoded};
 
-/// Shorter values stand everywhere, and say nothing.
+/// Minimum length of a secret in bytes. Shorter values occur everywhere.
 const SHORTEST: usize = 4;
-/// Words of many formats, which are no secrets whoever says so.
+/// Common words, which never count as secrets.
 const WORDS: [&str; 6] = ["true", "false", "null", "none", "None", "undefined"];
-/// Shorter secrets have no encoded forms: those would stand in texts that have nothing to do with the secret.
+/// Minimum length in bytes of a secret with encoded forms. Shorter forms would match unrelated texts.
 const SHORTEST_ENCODED: usize = 6;
-/// A piece of base64 must be as long as this.
+/// Minimum length of a piece of base64.
 const SHORTEST_BASE64: usize = 6;
-/// Shorter secrets are not looked for backwards.
+/// Minimum length in bytes of a secret that is also searched in reverse.
 const SHORTEST_REVERSED: usize = 8;
-/// Lines of a secret of several lines that are as long as this are secrets themselves.
+/// Minimum length in bytes of a line that counts as a secret of its own.
 const SHORTEST_LINE: usize = 16;
-/// Longer secrets are known by pieces of this length, so that no more of a text is held back than that.
+/// The length in bytes of the pieces of a longer secret. It bounds the text that is held back.
 const PIECE: usize = 128;
 
-/// The forms of some secrets, by the reading of a text in which they are sought.
+/// The forms of some secrets, grouped by the reading in which they are searched.
 #[derive(Default)]
 pub(super) struct Forms {
-    /// In the bytes of a text.
+    /// The forms in the unchanged bytes of a text.
     pub(super) plain: BTreeSet<Vec<u8>>,
-    /// In its bytes with escapes decoded, as [`escaped_symbol`]s.
+    /// The forms in the text with decoded escapes, as [`escaped_symbol`]s.
     pub(super) escaped: BTreeSet<Vec<u8>>,
-    /// In base64, as [`base64_symbol`]s.
+    /// The forms in base64, as [`base64_symbol`]s.
     pub(super) base64: BTreeSet<Vec<u8>>,
-    /// In hexadecimal digits, in lower case.
+    /// The forms in hexadecimal digits, in lower case.
     pub(super) hex: BTreeSet<Vec<u8>>,
 }
 
@@ -40,7 +40,7 @@ impl Forms {
         self.plain.is_empty()
     }
 
-    /// Adds a secret, and each of its longer lines.
+    /// Adds a secret and each of its longer lines.
     pub(super) fn add(&mut self, secret: &str) {
         let secret = secret.trim();
         if secret.len() < SHORTEST || WORDS.contains(&secret) {
@@ -70,7 +70,7 @@ impl Forms {
         if piece.len() >= SHORTEST_ENCODED {
             self.add_base64(piece);
             insert(&mut self.hex, hex(piece.iter()));
-            // In words of two bytes, as `hexdump` and `od -x` write them on most machines: the lower byte first.
+            // In words of two bytes with the lower byte first, as `hexdump` and `od -x` write them on most machines.
             for from in [0, 1] {
                 let words = piece.get(from..).unwrap_or_default().chunks_exact(2);
                 if words.len() * 2 >= SHORTEST_ENCODED {
@@ -84,12 +84,13 @@ impl Forms {
         insert(&mut self.plain, plain);
     }
 
-    /// Adds what the base64 of any text around a secret shows of it, for each place of the secret in three bytes.
+    /// Adds the part of the base64 of any surrounding text that depends only on the secret, for each alignment to three
+    /// bytes.
     fn add_base64(&mut self, secret: &[u8]) {
         for shift in 0..3 {
             let mut shifted = vec![0; shift];
             shifted.extend_from_slice(secret);
-            // The first and the last characters also depend on what stands beside the secret.
+            // The first and the last characters also depend on the adjacent text.
             let first = (shift * 8).div_ceil(6);
             let whole = shifted.len() * 8 / 6;
             let encoded = STANDARD_NO_PAD.encode(&shifted);
@@ -114,14 +115,14 @@ impl Forms {
     }
 }
 
-/// Whether a byte of a text is no symbol: where lines are wrapped, and the second byte of a letter in UTF-16.
+/// Returns whether a byte is skipped: the end of a wrapped line, or the second byte of a letter in UTF-16.
 #[inline]
 pub(super) fn is_dropped(byte: u8) -> bool {
     matches!(byte, b'\n' | b'\r' | 0)
 }
 
-/// The symbol of a decoded byte; `None` where it is none. In forms of the web a blank is a plus, and how many backslashes
-/// stand before something tells how often it is encoded.
+/// Returns the symbol of a decoded byte, or `None` if it is skipped. A plus means a blank in web forms. Backslashes are
+/// skipped because their number depends on how often the text is encoded.
 #[inline]
 pub(super) fn escaped_symbol(byte: u8) -> Option<u8> {
     match byte {
@@ -131,7 +132,7 @@ pub(super) fn escaped_symbol(byte: u8) -> Option<u8> {
     }
 }
 
-/// The letter of the usual alphabet for one of that of URLs.
+/// Maps a letter of the URL alphabet of base64 to that of the standard alphabet.
 #[inline]
 pub(super) fn base64_symbol(byte: u8) -> u8 {
     match byte {

@@ -1,4 +1,4 @@
-//! Takes secrets out of everything that leaves a run.
+//! The redaction of secrets in everything that leaves a run.
 
 mod decode;
 mod forms;
@@ -14,21 +14,22 @@ use serde_json::Value;
 use self::forms::Forms;
 use self::scan::{Automata, Scan};
 
-/// What stands in the place of a secret.
+/// The replacement of a secret.
 const REDACTED: &str = "[redacted]";
 
-/// Replaces secrets in texts, as they are and in the encodings in which programs write them.
+/// A redactor that replaces secrets in texts, both as they are and in the encodings in which programs write them.
 ///
-/// Found are, also where lines are wrapped:
-/// - escapes of all or some characters: those of JSON (`\u0041`, also JSON within JSON), of source code and shells (`\x41`,
-///   `\101`, `\"`), of URLs (`%41`, also twice), of HTML (`&#65;`, `&quot;`), and of quoted-printable;
+/// It finds, even across wrapped lines:
+/// - escapes of all or some characters: those of JSON (`\u0041`, also JSON within JSON), of source code and shells
+///   (`\x41`, `\101`, `\"`), of URLs (`%41`, also twice), of HTML (`&#65;`, `&quot;`), and of quoted-printable;
 /// - base64 of both alphabets, of the secret alone or within a longer text;
-/// - hexadecimal digits, with or without separators (`41:42`, `0x41, 0x42`), and the dumps of `xxd`, `hexdump` and `od -x`;
-/// - UTF-16, and the secret backwards.
+/// - hexadecimal digits, with or without separators (`41:42`, `0x41, 0x42`), and the dumps of `xxd`, `hexdump` and
+///   `od -x`;
+/// - UTF-16, and the reversed secret.
 ///
-/// What is compressed, encrypted or otherwise computed from a secret is not found. Values of fewer than 4 bytes, and words
-/// such as `true` are no secrets here; encoded forms are known of secrets of at least 6 bytes. A secret of several lines,
-/// such as a key file, is known by each of its longer lines, too.
+/// It does not find text that is compressed, encrypted or otherwise computed from a secret. Values of fewer than 4
+/// bytes, and words such as `true`, do not count as secrets. Encoded forms are only found for secrets of at least 6
+/// bytes. The longer lines of a secret with several lines, such as a key file, count as secrets of their own.
 ///
 /// ```
 /// use orchestra_engine::Redactor;
@@ -47,12 +48,12 @@ pub struct Redactor {
 enum Secrets {
     None,
     Some(Arc<Automata>),
-    /// There are more of them than can be told apart, so nothing passes.
+    /// There are too many secrets to search for, so all text is redacted.
     Everything,
 }
 
 impl Redactor {
-    /// A redactor of these values.
+    /// Creates a redactor of these values.
     pub fn new(secrets: impl IntoIterator<Item = impl AsRef<str>>) -> Redactor {
         let mut forms = Forms::default();
         for secret in secrets {
@@ -66,17 +67,17 @@ impl Redactor {
         Redactor { secrets }
     }
 
-    /// Whether there is nothing to replace.
+    /// Returns `true` if there is nothing to replace.
     pub fn is_empty(&self) -> bool {
         matches!(self.secrets, Secrets::None)
     }
 
-    /// Whether a secret stands in these bytes.
+    /// Returns whether the bytes contain a secret.
     pub(crate) fn finds(&self, bytes: &[u8]) -> bool {
         matches!(self.bytes(bytes), Cow::Owned(_))
     }
 
-    /// The text without secrets.
+    /// Returns the text without secrets.
     pub fn text<'t>(&self, text: &'t str) -> Cow<'t, str> {
         match self.bytes(text.as_bytes()) {
             Cow::Borrowed(_) => Cow::Borrowed(text),
@@ -84,7 +85,7 @@ impl Redactor {
         }
     }
 
-    /// The bytes without secrets.
+    /// Returns the bytes without secrets.
     pub fn bytes<'b>(&self, bytes: &'b [u8]) -> Cow<'b, [u8]> {
         let automata = match &self.secrets {
             Secrets::Some(automata) if bytes.len() >= automata.shortest() => automata,
@@ -101,7 +102,7 @@ impl Redactor {
         Cow::Owned(clean.written)
     }
 
-    /// Takes secrets out of all texts of a value, names of fields included.
+    /// Removes secrets from all texts of a value, including the names of fields.
     pub fn value(&self, value: &mut Value) {
         match value {
             Value::String(text) => self.string(text),
@@ -116,7 +117,7 @@ impl Redactor {
                         .collect();
                 }
             }
-            // A number may be a secret, too.
+            // A number can be a secret too.
             Value::Number(number) => {
                 if let Cow::Owned(clean) = self.text(&number.to_string()) {
                     *value = Value::String(clean);
@@ -136,7 +137,7 @@ impl Redactor {
         text.iter_mut().for_each(|text| self.string(text));
     }
 
-    /// A redactor of a text that comes in pieces.
+    /// Returns a redactor of a text that arrives in pieces.
     pub fn stream(&self) -> RedactedStream {
         RedactedStream {
             secrets: self.secrets.clone(),
@@ -150,7 +151,7 @@ impl Redactor {
         }
     }
 
-    /// Takes secrets out of the values that a run starts with.
+    /// Removes secrets from the initial context of a run.
     pub(crate) fn context(&self, context: &mut Context) {
         let before: Vec<(String, Value)> = context
             .iter()
@@ -209,7 +210,7 @@ impl Redactor {
         question.metadata.values_mut().for_each(|value| self.value(value));
     }
 
-    /// Takes secrets out of what the machine is told, and the journal with it.
+    /// Removes secrets from an event of the machine, before the machine applies it and the journal records it.
     pub(crate) fn event(&self, event: &mut Event) {
         match event {
             Event::NodeFinished { outcome, .. } => self.outcome(outcome),
@@ -229,7 +230,7 @@ impl fmt::Debug for Redactor {
     }
 }
 
-/// A text that comes in pieces, without its secrets, also those that lie across the pieces' borders.
+/// A redactor of a text that arrives in pieces. It also finds secrets that span several pieces.
 ///
 /// ```
 /// use orchestra_engine::Redactor;
@@ -243,19 +244,19 @@ impl fmt::Debug for Redactor {
 pub struct RedactedStream {
     secrets: Secrets,
     scan: Option<Scan>,
-    /// What may be part of a secret, and where in the whole text it begins.
+    /// The bytes that may be part of a secret, and their offset in the whole text.
     held: Vec<u8>,
     base: usize,
     clean: Cleaning,
 }
 
 impl RedactedStream {
-    /// Takes a piece, and gives what can be shown by now.
+    /// Processes a piece. Returns the text that can be shown so far.
     pub fn push(&mut self, piece: &str) -> String {
         String::from_utf8_lossy(&self.push_bytes(piece.as_bytes())).into_owned()
     }
 
-    /// As [`push`](RedactedStream::push), of bytes. What is given may end within a character where the pieces do.
+    /// Like [`push`](RedactedStream::push), for bytes. If a piece ends within a character, the returned bytes may too.
     pub fn push_bytes(&mut self, piece: &[u8]) -> Vec<u8> {
         match (&self.secrets, &mut self.scan) {
             (Secrets::Some(_), Some(scan)) => {
@@ -268,7 +269,7 @@ impl RedactedStream {
                 std::mem::take(&mut self.clean.written)
             }
             (Secrets::None, _) => piece.to_vec(),
-            // One byte tells at the end that there was something.
+            // Keep one byte, to know at the end that the text was not empty.
             _ => {
                 self.held.extend(piece.first());
                 self.held.truncate(1);
@@ -277,12 +278,12 @@ impl RedactedStream {
         }
     }
 
-    /// Gives what was held back.
+    /// Returns the remaining text.
     pub fn finish(&mut self) -> String {
         String::from_utf8_lossy(&self.finish_bytes()).into_owned()
     }
 
-    /// As [`finish`](RedactedStream::finish), of bytes.
+    /// Like [`finish`](RedactedStream::finish), for bytes.
     pub fn finish_bytes(&mut self) -> Vec<u8> {
         let redactor = Redactor {
             secrets: self.secrets.clone(),
@@ -308,13 +309,13 @@ impl fmt::Debug for RedactedStream {
 #[derive(Clone, Default)]
 struct Cleaning {
     written: Vec<u8>,
-    /// Where the last secret ends.
+    /// The end of the last secret.
     secret_upto: usize,
 }
 
 impl Cleaning {
-    /// Writes the text from the position `base` up to `upto`. Secrets that lie over each other are replaced as one; those
-    /// that begin behind `upto` stay in `found`.
+    /// Writes the text from position `base` up to `upto`. Overlapping secrets are replaced as one. Secrets that begin
+    /// at or after `upto` stay in `found`.
     fn write(&mut self, text: &[u8], base: usize, upto: usize, found: &mut Vec<std::ops::Range<usize>>) {
         found.sort_unstable_by_key(|secret| secret.start);
         let settled = found.partition_point(|secret| secret.start < upto);

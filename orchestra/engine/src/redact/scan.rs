@@ -1,9 +1,9 @@
-//! Finds secrets in a text that comes in pieces, in whatever form they stand there.
+//! The search for secrets, in all their forms, in a text that arrives in pieces.
 //!
-//! A text is read in four ways at once: as it is, with its escapes decoded, as quoted-printable, and as the columns of a
-//! hexadecimal dump. What is decoded is read as base64 and as hexadecimal, too. Each reading gives canonical symbols
-//! without what only separates them, such as the ends of wrapped lines, to an automaton of all secrets. So the time is
-//! linear in the text whatever its form, and no more of it is kept than what may be the beginning of a secret.
+//! A text is decoded in four ways at once: unchanged, with its escapes decoded, as quoted-printable, and as the columns
+//! of a hexadecimal dump. The text with decoded escapes is also read as base64 and as hexadecimal digits. Each reading
+//! feeds an automaton of all secrets with canonical symbols and skips separators, such as the ends of wrapped lines. So
+//! the time is linear in the length of the text in any form, and only a possible beginning of a secret is held back.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -16,11 +16,11 @@ use aho_corasick::{Anchored, BuildError};
 use super::decode::{self, Decoded};
 use super::forms::{self, Forms};
 
-/// How many bytes in a row may separate two symbols of one secret.
+/// Maximum number of consecutive bytes that separate two symbols of one secret.
 const LONGEST_GAP: usize = 128;
-/// How many characters of a secret may be shown where a line ends behind them.
+/// Maximum number of characters of a secret that may be shown if a line ends after them.
 const FEW: usize = 3;
-/// How many bytes may follow the columns of a dump on their line.
+/// Maximum number of bytes after the columns of a dump on the same line.
 const LONGEST_TAIL: usize = 256;
 
 /// The automata of all secrets.
@@ -45,20 +45,20 @@ impl Automata {
         })
     }
 
-    /// Returns how long a text must be to hold a secret.
+    /// Returns the length of the shortest text that can contain a secret.
     pub(super) fn shortest(&self) -> usize {
         self.shortest
     }
 }
 
-/// One automaton, whose states know how far into a secret they are.
+/// An automaton that maps its states to the number of matched symbols.
 struct Automaton {
     transitions: NFA,
     start: StateID,
     depths: HashMap<StateID, usize>,
-    /// The length of the longest secret, as a power of two.
+    /// The length of the longest secret, rounded up to a power of two.
     window: usize,
-    /// With which symbols a secret begins.
+    /// The symbols with which a secret begins.
     first: [bool; 256],
 }
 
@@ -69,9 +69,9 @@ impl Automaton {
         let mut depths = HashMap::new();
         for pattern in patterns {
             let mut state = start;
-            for (place, byte) in pattern.iter().enumerate() {
+            for (position, byte) in pattern.iter().enumerate() {
                 state = transitions.next_state(Anchored::No, state, *byte);
-                depths.insert(state, place + 1);
+                depths.insert(state, position + 1);
             }
         }
         let mut first = [false; 256];
@@ -93,7 +93,7 @@ impl Automaton {
 #[derive(Clone, Debug)]
 struct Track {
     state: StateID,
-    /// Where the last symbols begin.
+    /// The positions of the last symbols, as a ring buffer.
     begins: Vec<usize>,
     count: usize,
     gap: usize,
@@ -109,7 +109,7 @@ impl Track {
         }
     }
 
-    /// Takes a symbol that begins at `begin`, and returns where the longest secret begins that ends with it.
+    /// Processes a symbol at position `begin`. Returns the position of the longest secret that ends with it.
     #[inline]
     fn step(&mut self, automaton: &Automaton, symbol: u8, begin: usize) -> Option<usize> {
         self.gap = 0;
@@ -124,8 +124,8 @@ impl Track {
         if self.begins.is_empty() {
             self.begins.resize(automaton.window, 0);
         }
-        if let Some(place) = self.begins.get_mut(self.count & (automaton.window - 1)) {
-            *place = begin;
+        if let Some(position) = self.begins.get_mut(self.count & (automaton.window - 1)) {
+            *position = begin;
         }
         self.count += 1;
         if !transitions.is_match(self.state) {
@@ -136,7 +136,7 @@ impl Track {
         self.begin_of(automaton, ending.max()?)
     }
 
-    /// Takes a byte that only separates symbols, and ends at `end`.
+    /// Processes a byte that only separates symbols. `end` is the position after it.
     #[inline]
     fn separate(&mut self, automaton: &Automaton, byte: u8, end: usize) {
         self.gap += 1;
@@ -147,8 +147,8 @@ impl Track {
         }
     }
 
-    /// Ends a line. Its last characters are not held back when they are few, since they would be in most lines; a secret of
-    /// which they are the beginning is found from the next line on.
+    /// Processes the end of a line. If only a few characters of a possible secret have been matched, they are not held
+    /// back, because that would happen in most lines. The secret is still found from the next line on.
     fn end_line(&mut self, automaton: &Automaton, end: usize) {
         let depth = automaton.depths.get(&self.state).copied().unwrap_or_default();
         if depth > FEW {
@@ -161,7 +161,7 @@ impl Track {
         }
     }
 
-    /// Takes a byte that is part of no secret.
+    /// Processes a byte that is not part of any secret.
     #[inline]
     fn reset(&mut self, automaton: &Automaton) {
         self.state = automaton.start;
@@ -169,37 +169,37 @@ impl Track {
     }
 
     fn begin_of(&self, automaton: &Automaton, symbols: usize) -> Option<usize> {
-        let place = self.count.checked_sub(symbols)?;
-        self.begins.get(place & (automaton.window - 1)).copied()
+        let position = self.count.checked_sub(symbols)?;
+        self.begins.get(position & (automaton.window - 1)).copied()
     }
 
-    /// Returns where a secret may begin of which the end is not known yet.
+    /// Returns the position of a possible secret that is not complete yet.
     fn held(&self, automaton: &Automaton) -> Option<usize> {
         self.held_in(automaton, (self.state, self.count))
     }
 
     fn held_in(&self, automaton: &Automaton, (state, count): (StateID, usize)) -> Option<usize> {
-        let place = count.checked_sub(*automaton.depths.get(&state)?)?;
-        self.begins.get(place & (automaton.window - 1)).copied()
+        let position = count.checked_sub(*automaton.depths.get(&state)?)?;
+        self.begins.get(position & (automaton.window - 1)).copied()
     }
 }
 
-/// Where a line of a dump is read.
+/// The state within a line of a dump.
 #[derive(Clone, Debug)]
 enum Dump {
-    /// In the number at its beginning, of so many digits by now.
+    /// In the offset at its beginning, after this number of digits.
     Offset(usize),
-    /// In its columns; the number was followed by a colon, and so many blanks come before this.
+    /// In its columns. `colon` says whether a colon follows the offset, `blanks` counts the preceding blanks.
     Columns { colon: bool, blanks: usize },
-    /// Behind its columns, by so many bytes.
+    /// After its columns, by this number of bytes.
     Tail(usize),
 }
 
-/// A text in which secrets are sought. Positions count from its beginning, whatever pieces it comes in.
+/// The search for secrets in a text. All positions are offsets in the whole text.
 #[derive(Clone)]
 pub(super) struct Scan {
     automata: Arc<Automata>,
-    /// How far each reading has come.
+    /// The position of each reading.
     plain_at: usize,
     escaped_at: usize,
     quoted_at: usize,
@@ -209,13 +209,13 @@ pub(super) struct Scan {
     escaped: Track,
     base64: Track,
     hex: Track,
-    /// The state before a zero which may begin the prefix `0x`.
+    /// The state before a zero that may begin the prefix `0x`.
     before_zero: Option<(StateID, usize)>,
     dumped: Track,
     dump: Dump,
-    /// Where a secret begins whose last line in a dump is not over yet.
+    /// The position of a secret in a dump whose last line has not ended yet.
     dump_begin: Option<usize>,
-    /// Where secrets were found, in no order.
+    /// The ranges of found secrets, in no particular order.
     pub(super) found: Vec<Range<usize>>,
 }
 
@@ -240,7 +240,7 @@ impl Scan {
         }
     }
 
-    /// Reads on in `text`, which begins at the position `base`; `last` says that nothing follows.
+    /// Continues the search in `text`, which begins at position `base`. `last` is `true` if no text follows.
     pub(super) fn read(&mut self, text: &[u8], base: usize, last: bool) {
         let automata = self.automata.clone();
         self.read_plain(&automata, text, base);
@@ -249,7 +249,7 @@ impl Scan {
         self.read_dump(&automata, text, base, last);
     }
 
-    /// Returns the position before which nothing can be part of a secret that is not found yet.
+    /// Returns the position before which no undetected secret can begin.
     pub(super) fn settled(&self) -> usize {
         let automata = &*self.automata;
         let held = [
@@ -268,8 +268,8 @@ impl Scan {
     }
 
     fn read_plain(&mut self, automata: &Automata, text: &[u8], base: usize) {
-        for (place, byte) in text.iter().enumerate().skip(self.plain_at - base) {
-            let at = base + place;
+        for (position, byte) in text.iter().enumerate().skip(self.plain_at - base) {
+            let at = base + position;
             if forms::is_dropped(*byte) {
                 self.plain.separate(&automata.plain, *byte, at + 1);
             } else if let Some(begin) = self.plain.step(&automata.plain, *byte, at) {
@@ -280,10 +280,10 @@ impl Scan {
     }
 
     fn read_quoted(&mut self, automata: &Automata, text: &[u8], base: usize, last: bool) {
-        let mut place = self.quoted_at - base;
-        while let Some(byte) = text.get(place) {
+        let mut position = self.quoted_at - base;
+        while let Some(byte) = text.get(position) {
             let (byte, length) = match byte {
-                b'=' => match decode::quoted(text.get(place..).unwrap_or_default(), last) {
+                b'=' => match decode::quoted(text.get(position..).unwrap_or_default(), last) {
                     Decoded::Wait => break,
                     Decoded::Bytes { count: 0, length, .. } => (b'\n', length),
                     Decoded::Bytes {
@@ -295,37 +295,38 @@ impl Scan {
                 byte => (*byte, 1),
             };
             if forms::is_dropped(byte) {
-                self.quoted.separate(&automata.plain, byte, base + place + length);
-            } else if let Some(begin) = self.quoted.step(&automata.plain, byte, base + place) {
-                self.found.push(begin..base + place + length);
+                self.quoted
+                    .separate(&automata.plain, byte, base + position + length);
+            } else if let Some(begin) = self.quoted.step(&automata.plain, byte, base + position) {
+                self.found.push(begin..base + position + length);
             }
-            place += length;
+            position += length;
         }
-        self.quoted_at = base + place;
+        self.quoted_at = base + position;
     }
 
     fn read_escaped(&mut self, automata: &Automata, text: &[u8], base: usize, last: bool) {
-        let mut place = self.escaped_at - base;
-        while let Some(byte) = text.get(place) {
+        let mut position = self.escaped_at - base;
+        while let Some(byte) = text.get(position) {
             if !decode::begins_escape(*byte) {
-                self.decoded(automata, *byte, base + place..base + place + 1);
-                place += 1;
+                self.decoded(automata, *byte, base + position..base + position + 1);
+                position += 1;
                 continue;
             }
-            match decode::escape(text.get(place..).unwrap_or_default(), last) {
+            match decode::escape(text.get(position..).unwrap_or_default(), last) {
                 Decoded::Wait => break,
                 Decoded::Bytes { bytes, count, length } => {
                     for byte in bytes.into_iter().take(count) {
-                        self.decoded(automata, byte, base + place..base + place + length);
+                        self.decoded(automata, byte, base + position..base + position + length);
                     }
-                    place += length;
+                    position += length;
                 }
             }
         }
-        self.escaped_at = base + place;
+        self.escaped_at = base + position;
     }
 
-    /// Takes a byte that stands at these positions, decoded.
+    /// Processes a decoded byte and its range in the text.
     #[inline]
     fn decoded(&mut self, automata: &Automata, byte: u8, at: Range<usize>) {
         match forms::escaped_symbol(byte) {
@@ -386,8 +387,8 @@ impl Scan {
     }
 
     fn read_dump(&mut self, automata: &Automata, text: &[u8], base: usize, last: bool) {
-        for (place, byte) in text.iter().enumerate().skip(self.dump_at - base) {
-            let at = base + place;
+        for (position, byte) in text.iter().enumerate().skip(self.dump_at - base) {
+            let at = base + position;
             if *byte == b'\n' {
                 self.end_of_dump(at);
                 self.dump = Dump::Offset(0);
@@ -406,7 +407,7 @@ impl Scan {
                     self.dumped.reset(&automata.hex);
                     Dump::Tail(0)
                 }
-                // Two blanks end the columns of `xxd`; those of `hexdump` and `od` end with another byte.
+                // Two blanks end the columns of `xxd`. Those of `hexdump` and `od` end with another byte.
                 (Dump::Columns { colon, blanks }, b' ') => match colon {
                     true if *blanks > 0 => Dump::Tail(0),
                     colon => Dump::Columns {
@@ -438,7 +439,7 @@ impl Scan {
         }
     }
 
-    /// Ends a line of a dump: what stands behind its columns tells the same as they do.
+    /// Ends a line of a dump. Extends a secret to the end of the line, because the text after the columns repeats them.
     fn end_of_dump(&mut self, at: usize) {
         self.found.extend(self.dump_begin.take().map(|begin| begin..at));
     }

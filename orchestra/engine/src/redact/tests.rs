@@ -32,7 +32,7 @@ fn separated(text: &str, before: &str, between: &str) -> String {
     bytes.join(between)
 }
 
-/// The columns of a dump: the number of a line, the bytes, and what stands behind them.
+/// Returns a text as a dump. `row` formats the offset of a line, its bytes, and their printable form.
 fn dump(text: &str, row: impl Fn(usize, &[u8], &str) -> String) -> String {
     let rows = text.as_bytes().chunks(16).enumerate().map(|(number, bytes)| {
         let shown: String = bytes
@@ -85,9 +85,12 @@ fn octal_dump(text: &str, swapped: bool) -> String {
 }
 
 fn quoted_printable(text: &str, all: bool) -> String {
-    each(text, |byte| match all || special(byte) {
-        true => format!("={byte:02X}"),
-        false => char::from(byte).to_string(),
+    each(text, |byte| {
+        if all || special(byte) {
+            format!("={byte:02X}")
+        } else {
+            char::from(byte).to_string()
+        }
     })
 }
 
@@ -108,7 +111,7 @@ fn unicode_escapes(text: &str) -> String {
     text.encode_utf16().map(|unit| format!("\\u{unit:04x}")).collect()
 }
 
-/// Every encoding by its name.
+/// Returns the text in every encoding, with the name of the encoding.
 fn encodings(text: &str) -> Vec<(&'static str, String)> {
     let utf16 = |big: bool| {
         let units = text.encode_utf16();
@@ -205,7 +208,7 @@ fn encodings(text: &str) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// A text in lines of so many bytes.
+/// Wraps a text into lines of `width` bytes.
 fn wrapped(text: &str, width: usize, end: &str) -> String {
     let lines: Vec<Cow<'_, str>> = text
         .as_bytes()
@@ -225,7 +228,8 @@ fn in_pieces(redactor: &Redactor, text: &str, length: usize) -> String {
     String::from_utf8_lossy(&shown).into_owned()
 }
 
-/// How much of an encoding may be shown: the ends of base64 and of two bytes depend on what stands beside them.
+/// Returns whether too much of an encoding is shown. The ends of base64 and of two-byte words depend on the adjacent
+/// text.
 fn shows(clean: &str, encoded: &str) -> bool {
     let encoded: Vec<char> = encoded.chars().filter(|letter| !letter.is_whitespace()).collect();
     let clean: String = clean.chars().filter(|letter| !letter.is_whitespace()).collect();
@@ -236,7 +240,7 @@ fn shows(clean: &str, encoded: &str) -> bool {
 
 #[test]
 fn every_encoding_is_found_wrapped_and_cut_anywhere() {
-    // Of ASCII alone all encodings are text.
+    // All encodings of an ASCII secret are valid text.
     let ascii = SECRET.replace('é', "e");
     let redactor = Redactor::new([SECRET, &ascii]);
     let mut found = 0;
@@ -245,7 +249,7 @@ fn every_encoding_is_found_wrapped_and_cut_anywhere() {
             let alone = encodings(secret);
             let around = encodings(&format!("{before}{secret}; and behind"));
             for ((name, alone), (_, around)) in alone.into_iter().zip(around) {
-                // A replaced byte is that of another text.
+                // The lossy conversion replaces bytes, so the secret is no longer there.
                 let lossy = secret == SECRET && (name.contains("UTF-16") || name == "backwards");
                 if lossy && name != "base64 of UTF-16" {
                     continue;
@@ -257,7 +261,7 @@ fn every_encoding_is_found_wrapped_and_cut_anywhere() {
                     .map(|width| (*width, if *width == 76 { "\r\n" } else { "\n" }))
                 {
                     let soft = if name.starts_with("quoted") { "=" } else { "" };
-                    // What is wrapped within an escape is no escape any more.
+                    // An escape that is wrapped in the middle is no longer an escape.
                     let text = match name {
                         _ if around.is_ascii() && !around.contains(['\\', '%', '&', '='])
                             || lines
@@ -323,10 +327,10 @@ fn values_that_say_nothing_and_other_texts_stay() {
     let mut value = json!({"a": [1, "b", {"c": SECRET}], SECRET: 7});
     redactor.value(&mut value);
     assert_eq!(value, json!({"a": [1, "b", {"c": REDACTED}], REDACTED: 7}));
-    // Parts of it, and texts in the forms in which it is sought.
+    // Parts of the secret, and texts in the forms that are searched.
     let parts = "sk-Live_ 0123456789 /ab+cd= %7E \\n\\u0041 &amp; =3D 00000010: 736b 2d4c 6976  sk-Liv\n";
     assert_eq!(redactor.text(parts), parts);
-    // A short one has no encoded forms, which stand in other texts.
+    // A short secret has no encoded forms, because they would match unrelated texts.
     let short = Redactor::new(["1234"]);
     assert_eq!(short.text("31 32 33 34, pin 1234"), "31 32 33 34, pin [redacted]");
 }

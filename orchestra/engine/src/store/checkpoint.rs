@@ -14,15 +14,15 @@ use super::{RunIdentity, StoreError, sealed};
 use crate::clock::Timestamp;
 use crate::result::{Path as Nodes, RunStatus};
 
-/// The form in which checkpoints are written.
+/// The schema of checkpoint files.
 const SCHEMA: &str = "orchestra.checkpoint/1";
 
-/// The name of the checkpoint after a record (rule D4).
+/// Returns the name of the checkpoint after a record (rule D4).
 pub(crate) fn checkpoint_name(record: u64) -> String {
     format!("cp_{record:06}")
 }
 
-/// The number of the record before the checkpoint of a name.
+/// Returns the number of the record before a named checkpoint. Returns `None` if the name is invalid.
 pub(crate) fn checkpoint_number(name: &str) -> Option<u64> {
     let number = name.strip_prefix("cp_")?.parse().ok()?;
     (checkpoint_name(number) == name).then_some(number)
@@ -48,47 +48,47 @@ pub(crate) fn checkpoint_number(name: &str) -> Option<u64> {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Checkpoint {
-    /// The form of the file.
+    /// The schema of the file.
     pub schema: String,
-    /// The run.
+    /// The id of the run.
     pub run: String,
-    /// When this was so.
+    /// The time of the checkpoint.
     pub timestamp: Timestamp,
-    /// `running`, or how the run ended: `success`, `fail`, `paused`, `cancelled`.
+    /// `running`, or the status in which the run ended: `success`, `fail`, `paused`, `cancelled`.
     pub status: String,
-    /// Why the run failed.
+    /// The reason of a failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<RunFailure>,
     /// The node at which the run failed (rule D9).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed_at: Option<String>,
-    /// The node that ended last; empty before the first.
+    /// The node that ended last. Empty before the first has ended.
     pub current_node: String,
     /// The nodes that ended, in order.
     pub completed_nodes: Nodes,
-    /// How often each node was run again.
+    /// The number of retries of each node.
     pub node_retries: BTreeMap<String, u32>,
-    /// How often each node was visited.
+    /// The number of visits of each node.
     pub node_visits: BTreeMap<String, u32>,
     /// The latest outcome of each node.
     pub node_outcomes: BTreeMap<String, RecordedOutcome>,
-    /// How often the run was restarted.
+    /// The number of restarts of the run.
     pub restarts: u32,
-    /// The files of the main line, as its workspace names them; of git repositories `{name: {git_sha, branch}}`. `None`
-    /// where nothing was changed since the run began.
+    /// The files of the main path, in the format of the workspace; for git repositories `{name: {git_sha, branch}}`.
+    /// `None` if nothing has changed since the start of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace_snapshot: Option<Value>,
-    /// The named values.
+    /// The values of the context.
     pub context: Context,
-    /// The seed of every chance in the run.
+    /// The seed of all random decisions of the run.
     pub seed: u64,
-    /// The state of the machine, from which the run goes on; as JSON, which only the engine understands.
+    /// The state of the machine, from which the run resumes. JSON that only the engine understands.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) state: Option<Box<RawValue>>,
-    /// Up to where the journal has led to that state.
+    /// The position in the journal that corresponds to the state.
     #[serde(default)]
     pub(crate) journal: Position,
-    /// The run and the pipeline that the state is of.
+    /// The run and the pipeline that the state belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) identity: Option<RunIdentity>,
 }
@@ -105,7 +105,7 @@ pub struct Checkpoint {
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RecordedOutcome {
-    /// How it ended.
+    /// The status.
     pub status: Status,
     /// A summary, or the reason of a failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -122,8 +122,8 @@ impl From<&NodeOutcome> for RecordedOutcome {
 }
 
 impl Checkpoint {
-    /// The checkpoint of a state.
-    pub(crate) fn of(
+    /// Creates the checkpoint of a state.
+    pub(crate) fn new(
         run: &str,
         timestamp: Timestamp,
         pipeline: &SharedPipeline,
@@ -146,12 +146,15 @@ impl Checkpoint {
             timestamp,
             status: status.to_owned(),
             failed_at: failure
-                .filter(|failure| RunStatus::of(Some(*failure)) == RunStatus::Fail)
+                .filter(|failure| RunStatus::from_failure(Some(*failure)) == RunStatus::Fail)
                 .and_then(RunFailure::node)
                 .map(str::to_owned),
             failure: failure.cloned(),
-            current_node: main.path.last().map_or_else(String::new, |node| id(node.at())),
-            completed_nodes: Nodes::new(pipeline.clone(), main.path.clone()),
+            current_node: main
+                .completed
+                .last()
+                .map_or_else(String::new, |node| id(node.at())),
+            completed_nodes: Nodes::new(pipeline.clone(), main.completed.clone()),
             node_retries: retries
                 .map(|(at, retries)| (id(*at as usize), *retries))
                 .collect(),
@@ -174,7 +177,7 @@ impl Checkpoint {
         }
     }
 
-    /// The same, for a run to go on from: with the state of its machine, and up to where the journal has led to it.
+    /// Adds the state of the machine and the corresponding position in the journal, so that a run can resume from it.
     #[must_use]
     pub(crate) fn with_state(
         mut self,
@@ -188,10 +191,10 @@ impl Checkpoint {
         self
     }
 
-    /// Reads a checkpoint.
+    /// Parses a checkpoint.
     ///
     /// # Errors
-    /// It is damaged, or of a form that this version does not know.
+    /// Fails if it is damaged or has an unknown schema.
     pub(crate) fn read(path: &Path, text: &[u8]) -> Result<Checkpoint, StoreError> {
         sealed::unseal(path, text, SCHEMA, true)
     }

@@ -1,8 +1,8 @@
-//! Syncs that the runs of one process share (rule D1).
+//! Group commit: the runs of one process share their syncs (rule D1).
 //!
-//! One run alone waits for the disk where it is: that is the fastest way. Of several each hands its lines to one thread,
-//! which writes all that have come meanwhile to one log and waits for the disk once. Nothing waits for a time to pass:
-//! the more runs there are, the more lines come while the disk is busy.
+//! A run that is alone syncs its own journal, because that is fastest. If there are several runs, each passes its lines
+//! to one thread, which writes all lines that have arrived to one log and syncs it once. The thread never waits for
+//! time to pass: the more runs there are, the more lines arrive while the disk is busy.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
@@ -16,26 +16,26 @@ use super::files::FileSystem;
 use super::journal::Journal;
 use super::{StoreError, Synced};
 
-/// How many journals of a log that was given up are synced after each commit.
+/// The number of journals of a retired log that are synced after each commit.
 const SYNCED_AT_ONCE: usize = 8;
-/// How much of a log each run may have taken up before it is given up.
+/// The size in bytes per run that a log may reach before it is retired.
 const SHARE: u64 = 64 << 10;
 
-/// The runs that use one file system; they share one thread.
+/// The runs that use the same file system and therefore share one thread.
 struct Group {
     files: Arc<dyn FileSystem>,
-    /// The runs whose records must survive a loss of power.
+    /// The number of runs whose records must survive a loss of power.
     members: AtomicUsize,
     inner: Mutex<Queue>,
     wake: Condvar,
-    /// The logs of files that exist in this process alone: they need no thread.
+    /// The logs of files that exist only in this process. They need no thread.
     here: Mutex<Logs>,
 }
 
 #[derive(Default)]
 struct Queue {
     requests: Vec<Request>,
-    /// Whether there is a thread.
+    /// `true` if the thread is running.
     served: bool,
 }
 
@@ -44,14 +44,14 @@ struct Request {
     reply: oneshot::Sender<Result<(), StoreError>>,
 }
 
-/// A run among those that share their syncs.
+/// A run that shares its syncs.
 struct Run {
-    /// Tells it from the others of this process, in the order in which they joined.
+    /// The number of the run in this process, in the order of joining.
     number: u64,
     journal: Mutex<Option<Arc<Journal>>>,
-    /// The folder of runs that it is kept in; `None` where it is kept elsewhere.
+    /// The folder of runs that contains it. `None` if it is stored elsewhere.
     among: Option<PathBuf>,
-    /// What tells it from others there.
+    /// The identity of the run in that folder.
     whose: OnceLock<Whose>,
 }
 
@@ -61,7 +61,7 @@ impl Run {
     }
 }
 
-/// A run's part in the syncs that are shared. It leaves when this is dropped.
+/// The membership of a run in a group. Dropping it leaves the group.
 pub(super) struct Member {
     group: Arc<Group>,
     run: Arc<Run>,
@@ -72,7 +72,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Member {
-    /// Adds a run; `among_runs` says that its folder is in a folder of runs.
+    /// Adds a run. `among_runs` says whether its folder is in a folder of runs.
     pub(super) fn join(
         files: &Arc<dyn FileSystem>,
         journal: Arc<Journal>,
@@ -80,10 +80,10 @@ impl Member {
         among_runs: bool,
     ) -> Member {
         static NUMBER: AtomicU64 = AtomicU64::new(1);
-        // By its name lines are brought back to it.
+        // The recovery needs the name to find the run folder.
         let named = folder.file_name().is_some_and(|name| name.to_str().is_some());
         let among = folder.parent().filter(|_| among_runs && named);
-        let group = Group::of(files);
+        let group = Group::shared(files);
         group.members.fetch_add(1, Ordering::SeqCst);
         Member {
             group,
@@ -96,12 +96,12 @@ impl Member {
         }
     }
 
-    /// Says which run it is; before that it syncs by itself.
+    /// Sets the identity of the run. Without it the run syncs by itself.
     pub(super) fn identify(&self, whose: Whose) {
         let _ = self.run.whose.set(whose);
     }
 
-    /// Makes durable what is written.
+    /// Makes all written records durable.
     pub(super) fn sync(&self) -> Result<Synced, StoreError> {
         let Some(journal) = self.run.journal() else {
             return Ok(Synced::Done);
@@ -121,13 +121,13 @@ impl Member {
         Ok(Synced::Later(Box::pin(async move {
             match done.await {
                 Ok(done) => done,
-                // The thread is gone, and nobody knows what it did.
+                // The thread has ended, and its last action is unknown.
                 Err(_) => journal.sync_file(),
             }
         })))
     }
 
-    /// The journal itself is durable, so nothing needs to be kept of it elsewhere.
+    /// Records that the journal itself is durable, so its lines need not be stored elsewhere.
     pub(super) fn closed(&self) {
         *lock(&self.run.journal) = None;
     }
@@ -139,15 +139,15 @@ impl Drop for Member {
         if left == 0 && self.group.files.in_process() {
             std::mem::take(&mut *lock(&self.group.here)).finish(&*self.group.files);
         }
-        // The last one leaves no thread behind.
+        // Wake the thread, so that it ends after the last member has left.
         drop(lock(&self.group.inner));
         self.group.wake.notify_all();
     }
 }
 
 impl Group {
-    /// The group of a file system.
-    fn of(files: &Arc<dyn FileSystem>) -> Arc<Group> {
+    /// Returns the group of a file system.
+    fn shared(files: &Arc<dyn FileSystem>) -> Arc<Group> {
         static GROUPS: Mutex<Vec<Weak<Group>>> = Mutex::new(Vec::new());
         let mut groups = lock(&GROUPS);
         groups.retain(|group| group.strong_count() > 0);
@@ -166,7 +166,7 @@ impl Group {
         group
     }
 
-    /// Hands a request to the thread; gives whether there is one.
+    /// Passes a request to the thread. Returns `false` if there is no thread.
     fn ask(self: &Arc<Group>, request: Request) -> bool {
         if self.files.in_process() {
             let mut logs = lock(&self.here);
@@ -189,7 +189,7 @@ impl Group {
         true
     }
 
-    /// Commits what comes, until nobody is left.
+    /// Serves requests until the last member has left.
     fn serve(&self) {
         let mut logs = Logs::default();
         loop {
@@ -224,20 +224,21 @@ struct Logs {
     old: VecDeque<Shared>,
 }
 
-/// A log, with the runs whose journals may not have all that it holds.
+/// A log, and the runs whose journals may lack some of its lines.
 struct Shared {
     log: Log,
     runs: BTreeMap<u64, Arc<Run>>,
 }
 
 impl Shared {
-    /// Each of its journals must be synced once before it goes, so that with many it may grow more.
+    /// Returns whether the log must be retired. Each of its journals must be synced once before that, so the limit
+    /// grows with their number.
     fn is_full(&self) -> bool {
         self.log.length >= commit_log::SIZE.max(self.runs.len() as u64 * SHARE)
     }
 }
 
-/// Lines on their way to a log.
+/// Lines that are about to be written to a log.
 #[derive(Default)]
 struct Batch {
     entries: Vec<u8>,
@@ -271,7 +272,7 @@ impl Logs {
                     journal.give_back(lines.bytes);
                     batch.requests.push((request, journal, end));
                 }
-                // Somebody was faster.
+                // Another request was faster.
                 Ok(None) => reply(request, journal.sync_file()),
                 Err(error) => reply(request, Err(error)),
             }
@@ -285,12 +286,14 @@ impl Logs {
         let Batch { entries, requests } = batch;
         let shared = match self.present.entry(runs.clone()) {
             std::collections::btree_map::Entry::Occupied(present) => Some(present.into_mut()),
-            std::collections::btree_map::Entry::Vacant(place) => Log::create(files, &runs).ok().map(|log| {
-                place.insert(Shared {
-                    log,
-                    runs: BTreeMap::new(),
+            std::collections::btree_map::Entry::Vacant(stage_folder) => {
+                Log::create(files, &runs).ok().map(|log| {
+                    stage_folder.insert(Shared {
+                        log,
+                        runs: BTreeMap::new(),
+                    })
                 })
-            }),
+            }
         };
         let written = shared.is_some_and(|shared| {
             let written = shared.log.append(files, &entries).is_ok();
@@ -305,13 +308,13 @@ impl Logs {
                     journal.is_durable_to(end);
                     Ok(())
                 }
-                // Each for itself, then: that costs time, but nothing else.
+                // Let each run sync its own journal. That is slower, but has no other effect.
                 false => journal.sync_file(),
             };
             reply(request, done);
         }
         if !written || self.present.get(&runs).is_some_and(Shared::is_full) {
-            // What one log holds is in the journals before the next but one begins.
+            // Finish the older logs first, so that there is at most one retired log per folder.
             while self.has_old() {
                 self.sync_old(files);
             }
@@ -319,7 +322,7 @@ impl Logs {
         }
     }
 
-    /// Syncs some journals of which a log that was given up holds lines; when it holds none that is needed, it goes.
+    /// Syncs some journals of the oldest retired log. Removes the log when all of them are synced.
     fn sync_old(&mut self, files: &dyn FileSystem) {
         let Some(oldest) = self.old.front_mut() else {
             return;
@@ -328,7 +331,8 @@ impl Logs {
         for run in some {
             let journal = oldest.runs.remove(&run).and_then(|run| run.journal());
             if journal.is_some_and(|journal| journal.sync_file().is_err()) {
-                // The run finds out, and stops. What it has lost is in the log, which stays for whoever opens it next.
+                // The run notices the error and stops. Its lines stay in the log, from which the next owner recovers
+                // them.
                 self.old.pop_front();
                 return;
             }
@@ -340,7 +344,7 @@ impl Logs {
         }
     }
 
-    /// Gives up all logs.
+    /// Retires and finishes all logs.
     fn finish(mut self, files: &dyn FileSystem) {
         self.old.extend(std::mem::take(&mut self.present).into_values());
         while self.has_old() {
@@ -349,7 +353,7 @@ impl Logs {
     }
 }
 
-/// Tells whoever waits; one who does not any more needs no answer.
+/// Answers a request. The receiver may be gone.
 fn reply(request: Request, done: Result<(), StoreError>) {
     let _ = request.reply.send(done);
 }

@@ -1,8 +1,8 @@
-//! The log by which the runs of one process share their syncs, and what is read from it after a loss of power.
+//! The log by which the runs of one process share their syncs, and its recovery after a loss of power.
 //!
-//! It lies in `.commits` beside the run folders. Each entry holds lines of one journal, and where in it they belong; the
-//! journal has them too, but perhaps not on the disk yet. A process keeps its log locked, so that one without a lock is
-//! known to be of a process that is gone.
+//! It is stored in `.commits` beside the run folders. Each entry contains lines of one journal and their offset. The
+//! journal contains them too, but perhaps not yet durably. A process keeps its log locked, so a log without a lock
+//! belongs to a process that has ended.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -18,29 +18,29 @@ use super::{JOURNAL, StoreError};
 
 /// The folder of the logs.
 const FOLDER: &str = ".commits";
-/// What each entry begins with.
+/// The mark at the beginning of each entry.
 const MARK: &[u8; 4] = b"OCL1";
-/// Mark, length and checksum.
+/// The length in bytes of mark, length and checksum.
 const HEAD: usize = 12;
-/// The space that a log reserves. One that has grown beyond it is given up for a new one.
+/// The preallocated size of a log in bytes. A log that has grown larger is replaced.
 pub(super) const SIZE: u64 = 8 << 20;
-/// How often the others are waited for, a few seconds each time, who may have much to restore.
+/// The number of times, a few seconds each, to wait for other processes that are recovering runs.
 const PATIENCE: u32 = 30;
 
-/// Which run lines belong to: its folder's name, what tells it from others of that name, and its owner.
+/// The run that lines belong to: the name of its folder, its identity among runs of that name, and its owner.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Whose {
     pub(super) folder: String,
     pub(super) identity: u64,
-    pub(super) epoch: u64,
+    pub(super) fencing_token: u64,
 }
 
-/// Adds an entry.
+/// Appends an entry.
 pub(super) fn write(out: &mut Vec<u8>, whose: &Whose, offset: u64, lines: &[u8]) {
     let start = out.len();
     out.extend_from_slice(&[0; HEAD]);
     out.extend_from_slice(&whose.identity.to_le_bytes());
-    out.extend_from_slice(&whose.epoch.to_le_bytes());
+    out.extend_from_slice(&whose.fencing_token.to_le_bytes());
     out.extend_from_slice(&offset.to_le_bytes());
     out.extend_from_slice(&(whose.folder.len() as u32).to_le_bytes());
     out.extend_from_slice(whose.folder.as_bytes());
@@ -58,7 +58,7 @@ pub(super) fn write(out: &mut Vec<u8>, whose: &Whose, offset: u64, lines: &[u8])
     }
 }
 
-/// An entry, and its length.
+/// Parses an entry. Returns its parts and its length.
 fn parse(bytes: &[u8]) -> Option<(Whose, u64, &[u8], usize)> {
     let number = |at: usize| Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
     if !bytes.starts_with(MARK) {
@@ -69,14 +69,14 @@ fn parse(bytes: &[u8]) -> Option<(Whose, u64, &[u8], usize)> {
         return None;
     }
     let (identity, rest) = body.split_first_chunk()?;
-    let (epoch, rest) = rest.split_first_chunk()?;
+    let (fencing_token, rest) = rest.split_first_chunk()?;
     let (offset, rest) = rest.split_first_chunk()?;
     let (name, rest) = rest.split_first_chunk()?;
     let (folder, lines) = rest.split_at_checked(u32::from_le_bytes(*name) as usize)?;
     let whose = Whose {
         folder: std::str::from_utf8(folder).ok()?.to_owned(),
         identity: u64::from_le_bytes(*identity),
-        epoch: u64::from_le_bytes(*epoch),
+        fencing_token: u64::from_le_bytes(*fencing_token),
     };
     Some((whose, u64::from_le_bytes(*offset), lines, HEAD + body.len()))
 }
@@ -84,12 +84,12 @@ fn parse(bytes: &[u8]) -> Option<(Whose, u64, &[u8], usize)> {
 /// A log that this process writes.
 pub(super) struct Log {
     file: OpenFile,
-    /// Up to where it is written and synced.
+    /// The number of bytes that are written and synced.
     pub(super) length: u64,
 }
 
 impl Log {
-    /// Makes a new log beside the run folders.
+    /// Creates a log beside the run folders.
     pub(super) fn create(files: &dyn FileSystem, runs: &Path) -> Result<Log, StoreError> {
         static NUMBER: AtomicU64 = AtomicU64::new(1);
         let folder = runs.join(FOLDER);
@@ -98,7 +98,7 @@ impl Log {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             Err(error) => return Err(StoreError::io("make", &folder, error)),
         }
-        // Others must not take it for one that nobody writes.
+        // The guard keeps other processes from taking the unlocked log for an abandoned one.
         let guard = guard(files, &folder)?;
         if guard.is_none() {
             return Err(StoreError::io("lock", &folder, ErrorKind::WouldBlock.into()));
@@ -112,7 +112,7 @@ impl Log {
             }
         };
         let made = lock(files, &file).and_then(|()| {
-            // Without reserved space it is only slower.
+            // Without reserved space the log is only slower.
             let _ = files.reserve(&file, 0, SIZE);
             sync_folder(files, &folder)
         });
@@ -124,7 +124,7 @@ impl Log {
         Ok(Log { file, length: 0 })
     }
 
-    /// Writes entries behind those that are there, and waits for the disk.
+    /// Appends entries and syncs the log.
     pub(super) fn append(&mut self, files: &dyn FileSystem, entries: &[u8]) -> io::Result<()> {
         if files.links(&self.file)? == 0 {
             return Err(io::Error::new(ErrorKind::NotFound, "the commit log was removed"));
@@ -135,7 +135,7 @@ impl Log {
         Ok(())
     }
 
-    /// Removes the log, when the journals have all that it holds.
+    /// Removes the log, once the journals contain all of its lines.
     pub(super) fn remove(self, files: &dyn FileSystem) -> Result<(), StoreError> {
         remove_if_there(files, self.file.path())
     }
@@ -143,9 +143,10 @@ impl Log {
 
 fn lock(files: &dyn FileSystem, file: &OpenFile) -> Result<(), StoreError> {
     let failed = |error| StoreError::io("lock", file.path(), error);
-    match files.try_lock(file).map_err(failed)? {
-        true => Ok(()),
-        false => Err(failed(ErrorKind::WouldBlock.into())),
+    if files.try_lock(file).map_err(failed)? {
+        Ok(())
+    } else {
+        Err(failed(ErrorKind::WouldBlock.into()))
     }
 }
 
@@ -159,11 +160,11 @@ fn patient_guard(files: &dyn FileSystem, folder: &Path) -> Result<Guard, StoreEr
     Err(StoreError::io("lock", folder, error))
 }
 
-/// Gives journals back what processes that are gone have left of them only in their logs. Gives how many bytes the run
-/// in a folder was missing.
+/// Restores lines that ended processes have left only in their logs. Returns the number of bytes that the journal of
+/// the run in a folder was missing.
 ///
 /// # Errors
-/// The logs cannot be read, or that run's journal not be written.
+/// Fails if the logs cannot be read or the journal of that run cannot be written.
 pub(super) fn recover(files: &dyn FileSystem, run: &Path) -> Result<u64, StoreError> {
     let (Some(runs), Some(name)) = (run.parent(), run.file_name()) else {
         return Ok(0);
@@ -199,7 +200,7 @@ fn logs(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {
 
 fn recover_from(files: &dyn FileSystem, runs: &Path, run: &OsStr, path: &Path) -> Result<u64, StoreError> {
     let log = match files.open(path, Access::Change) {
-        // Its process removed it just now.
+        // Its process has just removed it.
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(0),
         opened => opened.map_err(|error| StoreError::io("open", path, error))?,
     };
@@ -218,7 +219,7 @@ fn recover_from(files: &dyn FileSystem, runs: &Path, run: &OsStr, path: &Path) -
                 entries.entry(whose).or_default().push((offset, lines));
                 at += length;
             }
-            // The last entry may be torn; others are looked for all the same.
+            // The last entry may be torn. Search for further entries all the same.
             None => {
                 let next = rest.iter().skip(1).position(|byte| *byte == MARK[0]);
                 at = next.map_or(bytes.len(), |next| at + 1 + next);
@@ -231,7 +232,7 @@ fn recover_from(files: &dyn FileSystem, runs: &Path, run: &OsStr, path: &Path) -
             Ok(bytes) if *whose.folder == *run => missing += bytes,
             Ok(_) => {}
             Err(error) if *whose.folder == *run => return Err(error),
-            // It is told to whoever opens that run.
+            // The error is reported to the process that opens that run.
             Err(_) => all = false,
         }
     }
@@ -241,7 +242,7 @@ fn recover_from(files: &dyn FileSystem, runs: &Path, run: &OsStr, path: &Path) -
     Ok(missing)
 }
 
-/// Writes lines to a journal where it has nothing; gives how many bytes that were.
+/// Writes lines to a journal where it has none. Returns the number of missing bytes.
 fn restore(
     files: &dyn FileSystem,
     runs: &Path,
@@ -257,8 +258,8 @@ fn restore(
         Err(StoreError::NoRun { .. }) => return Ok(0),
         manifest => manifest?,
     };
-    // Another run of the same name, or one that others have gone on with, has nothing to do with it.
-    if run.identity() != whose.identity || owner::epoch(files, &folder) > whose.epoch {
+    // Skip another run of the same name, and a run that another process has resumed.
+    if run.identity() != whose.identity || owner::fencing_token(files, &folder) > whose.fencing_token {
         return Ok(0);
     }
     let path = folder.join(JOURNAL);
@@ -277,7 +278,7 @@ fn restore(
             .zip(*lines)
             .filter(|(found, line)| found == line)
             .count();
-        // What is there and differs was damaged; that is for the journal to tell.
+        // Existing bytes that differ are damage, which the journal reports.
         if same < lines.len() && pairs.all(|(found, line)| found == line || *found == 0) {
             files
                 .write_at(&journal, lines, *offset)

@@ -1,4 +1,4 @@
-//! Why a run folder cannot be written, read, or owned.
+//! The errors of reading, writing and owning a run folder.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use super::files::{MAX_WHOLE, NotAFile};
 use super::owner::Owner;
 use crate::limit::SystemError;
 
-/// A run folder that cannot be written or read.
+/// The error of a run folder that cannot be written, read or owned.
 ///
 /// ```
 /// use orchestra_engine::{Engine, StartError};
@@ -26,28 +26,28 @@ use crate::limit::SystemError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// The system refuses.
+    /// An I/O error.
     #[error("cannot {action} `{}`: {}", .path.display(), SystemError(.source))]
     Io {
-        /// What was to be done, such as "write".
+        /// The failed action, such as "write".
         action: &'static str,
         /// The file or folder.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         source: io::Error,
     },
-    /// The folder of a new run holds something already.
+    /// The folder of a new run is not empty.
     #[error("the run folder `{}` exists and is not empty", .path.display())]
     Occupied {
         /// The folder.
         path: PathBuf,
     },
-    /// Something stands where a plain file or folder should; a link is never followed.
+    /// The path is not a plain file or folder. Links are never followed.
     #[error("`{}` is not a plain {expected}; the engine follows no links inside a run folder", .path.display())]
     NotPlain {
-        /// What stands there.
+        /// The path.
         path: PathBuf,
-        /// What should.
+        /// The expected kind.
         expected: &'static str,
     },
     /// A file is larger than the engine reads, or would be larger than it writes.
@@ -55,32 +55,32 @@ pub enum StoreError {
     TooLarge {
         /// The file.
         path: PathBuf,
-        /// The bound.
+        /// The limit in bytes.
         limit: u64,
     },
-    /// A name that would lead out of the run folder, or that not every file system can hold.
+    /// A name would lead out of the run folder, or is invalid on some file systems.
     #[error("`{}` cannot name a file of a run", .name.escape_debug())]
     BadName {
         /// The name.
         name: String,
     },
-    /// A value that has no JSON form.
+    /// A value has no JSON form.
     #[error("cannot write `{}` as JSON: {source}", .path.display())]
     Json {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         source: serde_json::Error,
     },
-    /// The folder holds no run that could go on.
+    /// The folder does not contain a run.
     #[error("`{}` holds no run: it has no `{missing}`{}", .path.display(), unborn(.missing))]
     NoRun {
         /// The folder.
         path: PathBuf,
-        /// The file that is not there.
+        /// The missing file.
         missing: &'static str,
     },
-    /// A file is not as it was written, so what it says is not to be trusted (rule D3).
+    /// The content of a file differs from what was written and cannot be trusted (rule D3).
     #[error(
         "`{}` is damaged at line {line} (byte {offset}): expected {expected}, found {found}; {}",
         .path.display(), mend(.path, *.line)
@@ -90,14 +90,14 @@ pub enum StoreError {
         path: PathBuf,
         /// The line, from 1.
         line: u64,
-        /// Where in the file the line begins, in bytes from 0.
+        /// The offset of the line in bytes.
         offset: u64,
-        /// What should be there.
+        /// The expected content.
         expected: String,
-        /// What is.
+        /// The actual content.
         found: String,
     },
-    /// The journal ends before a record that another file names: records were lost (rule D3).
+    /// The journal ends before a record that another file refers to: records were lost (rule D3).
     #[error(
         "`{}` ends behind record {records}, but `{}` was written behind record {proven}: records were cut off; \
          restore the file from a copy, or accept the loss when the run is resumed: it then goes on from the latest state \
@@ -106,14 +106,14 @@ pub enum StoreError {
     JournalCut {
         /// The journal.
         path: PathBuf,
-        /// How many records it has.
+        /// The number of its records.
         records: u64,
-        /// How many it had at least.
+        /// The least number of records that it had.
         proven: u64,
         /// The file that proves it.
         by: PathBuf,
     },
-    /// A file in the run folder belongs to something else (rule D3).
+    /// A file in the run folder belongs to another run or pipeline (rule D3).
     #[error(
         "`{}` belongs to {found}, and the run folder to {expected}; restore the file from a copy of this run folder",
         .path.display()
@@ -121,12 +121,12 @@ pub enum StoreError {
     Foreign {
         /// The file.
         path: PathBuf,
-        /// What it belongs to.
+        /// The actual owner of the file.
         found: String,
-        /// What it should belong to.
+        /// The expected owner of the file.
         expected: String,
     },
-    /// Somebody else changed a file of a run that this process owns (rule D5); this one writes nothing more.
+    /// Another process changed a file of a run that this process owns (rule D5). This process writes nothing more.
     #[error(
         "`{}` was changed while the run was going: expected {expected}, found {found}; nothing more was written. No tool \
          may change the files that the engine keeps in a run folder", .path.display()
@@ -134,18 +134,18 @@ pub enum StoreError {
     Tampered {
         /// The file.
         path: PathBuf,
-        /// What it was when it was written last.
+        /// Its state after the last write.
         expected: String,
-        /// What it is.
+        /// Its current state.
         found: String,
     },
-    /// The run folder was removed while the run was going; this process makes nothing of it anew.
+    /// The run folder was removed while the run was in progress. This process does not create it again.
     #[error("the run folder `{}` was removed while the run was going; the run cannot be resumed", .path.display())]
     FolderGone {
         /// The folder.
         path: PathBuf,
     },
-    /// A file was written in a form that this version does not know.
+    /// A file has an unknown schema version.
     #[error(
         "`{}` has the form `{found}`, and this version reads `{supported}`; \
          use the version of the program that wrote it", .path.display()
@@ -153,9 +153,9 @@ pub enum StoreError {
     Version {
         /// The file.
         path: PathBuf,
-        /// Its form.
+        /// Its schema.
         found: String,
-        /// The form that is known.
+        /// The supported schema.
         supported: &'static str,
     },
     /// The run has no checkpoint of that name (rule D4).
@@ -168,7 +168,7 @@ pub enum StoreError {
         path: PathBuf,
         /// The name.
         name: String,
-        /// The last that it has.
+        /// The last checkpoint.
         last: String,
     },
     /// The run belongs to another process (rule D5).
@@ -179,10 +179,10 @@ pub enum StoreError {
     Owned {
         /// The run folder.
         path: PathBuf,
-        /// Who owns it; `None` where it has not said so yet.
+        /// The owner. `None` if it has not recorded itself yet.
         by: Option<Box<Owner>>,
     },
-    /// Another process keeps the run folder locked, as one does for a moment that takes the run up or looks at it.
+    /// Another process has locked the run folder, as a process does for a moment when it recovers or inspects the run.
     #[error(
         "the run folder `{}` stays locked by {}, which is about to take the run up or looks at it; try again, or end \
          that process if it is frozen", .path.display(), numbered(*.pid)
@@ -190,10 +190,10 @@ pub enum StoreError {
     Busy {
         /// The run folder.
         path: PathBuf,
-        /// The process, where the system tells.
+        /// The process id, if the system reports it.
         pid: Option<u32>,
     },
-    /// This process was started by the owner of the run, such as by a tool of a stage, and cannot take the run from it.
+    /// The owner of the run started this process, for example as a tool of a stage, so it cannot take over the run.
     #[error(
         "the run in `{}` is owned by {by}, which has started this process; only others can take the run over",
         .path.display()
@@ -201,10 +201,10 @@ pub enum StoreError {
     OwnProcess {
         /// The run folder.
         path: PathBuf,
-        /// Who owns it.
+        /// The owner.
         by: Box<Owner>,
     },
-    /// Another process has taken the run over (rule D5); this one writes nothing more.
+    /// Another process has taken over the run (rule D5). This process writes nothing more.
     #[error(
         "the run in `{}` was taken over by {}; this process writes nothing more to it",
         .path.display(), named(.by)
@@ -212,12 +212,12 @@ pub enum StoreError {
     OwnershipLost {
         /// The run folder.
         path: PathBuf,
-        /// Who owns it now; `None` where that cannot be read.
+        /// The new owner. `None` if it cannot be read.
         by: Option<Box<Owner>>,
     },
 }
 
-/// What to do about a folder without a file that each run has.
+/// Returns the advice for a folder without a required file.
 fn unborn(missing: &str) -> &'static str {
     match missing {
         "manifest.json" => "; a run that ended before it began leaves such a folder, which can be removed",
@@ -235,7 +235,7 @@ fn numbered(pid: Option<u32>) -> String {
     pid.map_or_else(|| "another process".to_owned(), |pid| format!("process {pid}"))
 }
 
-/// What to do about a damaged file.
+/// Returns the advice for a damaged file.
 fn mend(path: &Path, line: u64) -> String {
     let journal = path.file_name().is_some_and(|name| name == super::JOURNAL);
     match line.checked_sub(2) {
@@ -267,29 +267,30 @@ impl StoreError {
         }
     }
 
-    /// A checkpoint whose state is none, although its checksum is right.
-    pub(crate) fn damaged_state(folder: &Path, fault: &impl std::fmt::Display) -> StoreError {
+    /// Creates the error of a checkpoint whose checksum is right but whose state is invalid.
+    pub(crate) fn damaged_state(folder: &Path, error: &impl std::fmt::Display) -> StoreError {
         StoreError::Damaged {
             path: folder.join(super::CHECKPOINT),
             line: 1,
             offset: 0,
             expected: "a state that fits the pipeline".to_owned(),
-            found: fault.to_string(),
+            found: error.to_string(),
         }
     }
 
-    /// A record that is none, although its checksum is right.
-    pub(crate) fn damaged_record(folder: &Path, number: u64, fault: &impl std::fmt::Display) -> StoreError {
+    /// Creates the error of a record whose checksum is right but whose content is invalid.
+    pub(crate) fn damaged_record(folder: &Path, number: u64, error: &impl std::fmt::Display) -> StoreError {
         StoreError::Damaged {
             path: folder.join(super::JOURNAL),
             line: number + 1,
             offset: 0,
             expected: "a record that can be understood".to_owned(),
-            found: fault.to_string(),
+            found: error.to_string(),
         }
     }
 
-    /// The same once more, where it is a failure of the disk or another owner's doing: it concerns the whole run.
+    /// Returns a copy of an error that concerns the whole run: a failure of the disk, or an action of another process.
+    /// Returns `None` for other errors.
     pub(crate) fn of_all(&self) -> Option<StoreError> {
         match self {
             StoreError::Io { action, path, source } => {
@@ -317,7 +318,7 @@ impl StoreError {
         }
     }
 
-    /// The error as one word, for machines.
+    /// Returns the machine-readable error code.
     pub fn code(&self) -> &'static str {
         match self {
             StoreError::Io { .. } => "store_io",

@@ -1,4 +1,4 @@
-//! What the store asks of a file system, behind a trait so that a test can make any single call fail or be the last.
+//! The file system of the store, behind a trait so that a test can make any single call fail or be the last.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -9,10 +9,10 @@ use super::Durability;
 
 use super::StoreError;
 
-/// Everything that the engine does to the files of runs goes through one of these calls.
+/// The file operations of the engine. All accesses to the files of runs use these calls.
 ///
-/// [`SystemFiles`] is the one that does it; others serve tests, which count the calls, make one fail, write half of
-/// what is to be written, or end the process before or after any of them.
+/// [`SystemFiles`] is the implementation for the operating system. Other implementations serve tests: they count calls,
+/// make one fail, write half of the bytes, or end the process before or after a call.
 ///
 /// ```
 /// use std::io;
@@ -53,95 +53,94 @@ use super::StoreError;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait FileSystem: Send + Sync + 'static {
-    /// Makes a folder; those above it must be there.
+    /// Creates a folder. Its parent must exist.
     ///
     /// # Errors
-    /// As of [`fs::create_dir`].
+    /// Like [`fs::create_dir`].
     fn make_folder(&self, path: &Path) -> io::Result<()>;
 
-    /// Makes a folder around those of the engine, which other users may look into as they may into any that the user
-    /// makes.
+    /// Creates a parent folder of the run folders, with the default permissions of the user.
     ///
     /// # Errors
-    /// As of [`fs::create_dir`].
+    /// Like [`fs::create_dir`].
     fn make_parent_folder(&self, path: &Path) -> io::Result<()> {
         self.make_folder(path)
     }
 
-    /// Opens a file or folder; a link is never followed, and a pipe, a device or a socket is no file.
+    /// Opens a file or folder. Does not follow links, and fails for pipes, devices and sockets.
     ///
     /// # Errors
-    /// As of [`OpenOptions::open`].
+    /// Like [`OpenOptions::open`].
     fn open(&self, path: &Path, access: Access) -> io::Result<OpenFile>;
 
-    /// Writes all of some bytes at an offset.
+    /// Writes all bytes at an offset.
     ///
     /// # Errors
-    /// The system refuses; a part may have been written.
+    /// Returns the error of the system. A part of the bytes may have been written.
     fn write_at(&self, file: &OpenFile, bytes: &[u8], offset: u64) -> io::Result<()>;
 
-    /// Reserves space, so that later writes need no new: the file grows by zeros.
+    /// Preallocates space, so that later writes need none. The file grows by zeros.
     ///
     /// # Errors
-    /// There is no space, or the file system cannot.
+    /// Fails if there is no space or the file system does not support it.
     fn reserve(&self, file: &OpenFile, offset: u64, length: u64) -> io::Result<()>;
 
-    /// Cuts off what is behind a length, or adds zeros up to it.
+    /// Truncates a file to a length, or extends it with zeros.
     ///
     /// # Errors
-    /// As of [`File::set_len`].
+    /// Like [`File::set_len`].
     fn set_length(&self, file: &OpenFile, length: u64) -> io::Result<()>;
 
-    /// Waits until the bytes of a file survive a loss of power.
+    /// Waits until the content of a file survives a loss of power.
     ///
     /// # Errors
-    /// As of [`File::sync_data`].
+    /// Like [`File::sync_data`].
     fn sync_data(&self, file: &OpenFile) -> io::Result<()>;
 
-    /// Waits until a file, with all that is known about it, survives a loss of power.
+    /// Waits until the content and the metadata of a file survive a loss of power.
     ///
     /// # Errors
-    /// As of [`File::sync_all`].
+    /// Like [`File::sync_all`].
     fn sync_all(&self, file: &OpenFile) -> io::Result<()>;
 
     /// Waits until the names in a folder survive a loss of power.
     ///
     /// # Errors
-    /// As of [`File::sync_all`].
+    /// Like [`File::sync_all`].
     fn sync_folder(&self, path: &Path) -> io::Result<()>;
 
-    /// Moves a file; what was in its new place is gone.
+    /// Renames a file. Replaces an existing file.
     ///
     /// # Errors
-    /// As of [`fs::rename`].
+    /// Like [`fs::rename`].
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
     /// Removes a file.
     ///
     /// # Errors
-    /// As of [`fs::remove_file`].
+    /// Like [`fs::remove_file`].
     fn remove(&self, path: &Path) -> io::Result<()>;
 
-    /// Locks a file or folder for as long as it is open, unless somebody else has.
+    /// Locks a file or folder as long as it is open. Returns `false` if it is already locked.
     ///
     /// # Errors
-    /// As of [`File::try_lock`]; that it is locked is no error.
+    /// Like [`File::try_lock`], except that a locked file is not an error.
     fn try_lock(&self, file: &OpenFile) -> io::Result<bool>;
 
-    /// How many names an open file still has.
+    /// Returns the number of names of an open file.
     ///
     /// # Errors
-    /// As of [`File::metadata`].
+    /// Like [`File::metadata`].
     fn links(&self, file: &OpenFile) -> io::Result<u64>;
 
-    /// Returns whether the files exist in this process alone, as those of a simulation do: then no call waits for a
-    /// device and no other process sees them, so the engine starts no threads for their sake.
+    /// Returns whether the files exist only in this process, like those of a simulation. Then no call waits for a
+    /// device and no other process sees the files, so the engine starts no threads for them.
     fn in_process(&self) -> bool {
         false
     }
 }
 
-/// What a file is opened for.
+/// The purpose for which a file is opened.
 ///
 /// ```
 /// use orchestra_engine::{Access, FileSystem, SystemFiles};
@@ -151,20 +150,20 @@ pub trait FileSystem: Send + Sync + 'static {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Access {
-    /// To write a file that must not be there yet.
+    /// Create and write a new file, which must not exist.
     New,
-    /// To read and write a file that is there.
+    /// Read and write an existing file.
     Change,
-    /// To read a file that is there.
+    /// Read an existing file.
     Read,
-    /// To lock a folder.
+    /// Lock a folder.
     Folder,
 }
 
-/// The most that is read of a file at once, in bytes.
+/// Maximum number of bytes of a file that are read at once.
 pub(crate) const MAX_WHOLE: u64 = 1 << 30;
 
-/// An open file, and what it was called when it was opened.
+/// An open file, and its path at the time of opening.
 ///
 /// ```
 /// use orchestra_engine::{Access, FileSystem, SystemFiles};
@@ -180,23 +179,23 @@ pub struct OpenFile {
     mark: Mark,
 }
 
-/// What tells a file from others that are put in its place: its device and its number there.
+/// The identity of a file, which detects a replaced file: its device and inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mark(Option<(u64, u64)>);
 
 impl Mark {
     #[cfg(unix)]
-    fn of(found: &fs::Metadata) -> Mark {
+    fn from_metadata(found: &fs::Metadata) -> Mark {
         use std::os::unix::fs::MetadataExt;
         Mark(Some((found.dev(), found.ino())))
     }
 
     #[cfg(not(unix))]
-    fn of(_: &fs::Metadata) -> Mark {
+    fn from_metadata(_: &fs::Metadata) -> Mark {
         Mark(None)
     }
 
-    /// Returns an error if another file stands at a path, or if it has another length.
+    /// Returns an error if the path refers to another file, or if the file has another length.
     pub(crate) fn check(self, path: &Path, length: u64) -> Result<(), StoreError> {
         let tampered = |found: String| StoreError::Tampered {
             path: path.to_owned(),
@@ -204,7 +203,7 @@ impl Mark {
             found,
         };
         match fs::symlink_metadata(path) {
-            Ok(found) if !found.is_file() || Mark::of(&found) != self => {
+            Ok(found) if !found.is_file() || Mark::from_metadata(&found) != self => {
                 Err(tampered("another in its place".to_owned()))
             }
             Ok(found) if found.len() != length => Err(tampered(format!("{} bytes", found.len()))),
@@ -216,20 +215,20 @@ impl Mark {
 }
 
 impl OpenFile {
-    /// What it was called when it was opened.
+    /// Returns the path at the time of opening.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Returns what the system knows of the open file, whatever it is called by now.
+    /// Returns the metadata of the open file, whatever its current path is.
     ///
     /// # Errors
-    /// As of [`File::metadata`].
+    /// Like [`File::metadata`].
     pub fn metadata(&self) -> io::Result<fs::Metadata> {
         self.file.metadata()
     }
 
-    /// The number of the open file, as long as this lives.
+    /// Returns the file descriptor, which is valid as long as this value lives.
     #[cfg(unix)]
     pub(crate) fn descriptor(&self) -> std::os::fd::RawFd {
         std::os::fd::AsRawFd::as_raw_fd(&self.file)
@@ -247,15 +246,15 @@ impl OpenFile {
         Ok(self.file.metadata()?.len())
     }
 
-    /// Returns what tells the file from others.
+    /// Returns the identity of the file.
     pub(crate) fn mark(&self) -> Mark {
         self.mark
     }
 
-    /// Everything from an offset to the end, or to a limit.
+    /// Reads everything from an offset to the end, or to a limit.
     ///
     /// # Errors
-    /// It cannot be read, or is larger than is held in memory at all: somebody else made it so.
+    /// Fails if the file cannot be read or is larger than [`MAX_WHOLE`], which means that another process changed it.
     pub(crate) fn read_from(&self, offset: u64, limit: u64) -> io::Result<Vec<u8>> {
         let length = self.length()?.saturating_sub(offset).min(limit);
         if length > MAX_WHOLE {
@@ -285,15 +284,16 @@ pub(crate) fn write_new(
             .write_at(&file, bytes, 0)
             .map_err(|error| StoreError::io("write", path, error))?;
     }
-    match sync {
-        true => files
+    if sync {
+        files
             .sync_all(&file)
-            .map_err(|error| StoreError::io("sync", path, error)),
-        false => Ok(()),
+            .map_err(|error| StoreError::io("sync", path, error))
+    } else {
+        Ok(())
     }
 }
 
-/// What stands in the place of a regular file: a link, a folder, a pipe, a device, a socket.
+/// The error of a path that is not a regular file but a link, a folder, a pipe, a device or a socket.
 #[derive(Debug)]
 pub(crate) struct NotAFile;
 
@@ -306,20 +306,20 @@ impl std::fmt::Display for NotAFile {
 impl std::error::Error for NotAFile {}
 
 impl From<NotAFile> for io::Error {
-    fn from(fault: NotAFile) -> io::Error {
-        io::Error::other(fault)
+    fn from(error: NotAFile) -> io::Error {
+        io::Error::other(error)
     }
 }
 
-/// Whether a file could not be opened because something else stands there. That there is anything at all is error enough
-/// for a new one.
+/// Returns whether a file could not be opened because the path is not a regular file. Always returns `false` for new
+/// files, because any existing path is an error for them.
 fn is_no_file(path: &Path, access: Access, error: &io::Error) -> bool {
     access != Access::New
         && error.kind() != io::ErrorKind::NotFound
         && fs::symlink_metadata(path).is_ok_and(|found| !found.is_file())
 }
 
-/// The file system as it is.
+/// The file system of the operating system.
 ///
 /// ```
 /// use orchestra_engine::{Access, FileSystem, SystemFiles};
@@ -334,7 +334,7 @@ fn is_no_file(path: &Path, access: Access, error: &io::Error) -> bool {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemFiles;
 
-/// The one that all runs of this program share, so that they share their syncs too.
+/// Returns the instance that all runs of this program share, so that they also share their syncs.
 pub(crate) fn system() -> Arc<dyn FileSystem> {
     static SYSTEM: LazyLock<Arc<SystemFiles>> = LazyLock::new(Arc::default);
     SYSTEM.clone()
@@ -362,9 +362,9 @@ impl FileSystem for SystemFiles {
         #[cfg(unix)]
         {
             use std::os::unix::fs::OpenOptionsExt;
-            // What runs say and do is their user's own business.
+            // The files of runs are private to their user.
             options.mode(0o600);
-            // Without waiting: what stands there may be a pipe.
+            // Do not block: the path may be a pipe.
             let only = if access == Access::Folder {
                 libc::O_DIRECTORY
             } else {
@@ -373,7 +373,7 @@ impl FileSystem for SystemFiles {
             options.custom_flags(libc::O_NOFOLLOW | only);
         }
         let file = match options.open(path) {
-            // A link, a folder and a socket are refused by errors of their own.
+            // The system refuses links, folders and sockets with errors of its own.
             Err(error) if access != Access::Folder && is_no_file(path, access, &error) => {
                 return Err(NotAFile.into());
             }
@@ -384,7 +384,7 @@ impl FileSystem for SystemFiles {
             return Err(NotAFile.into());
         }
         Ok(OpenFile {
-            mark: Mark::of(&found),
+            mark: Mark::from_metadata(&found),
             file,
             path: path.to_owned(),
         })
@@ -404,7 +404,7 @@ impl FileSystem for SystemFiles {
 
     #[cfg(any(target_os = "linux", target_os = "android"))]
     fn reserve(&self, file: &OpenFile, offset: u64, length: u64) -> io::Result<()> {
-        // The file grows with it: a sync of data alone then need not write its new length.
+        // The file grows as well, so that a later sync of data does not need to write a new length.
         let flags = rustix::fs::FallocateFlags::empty();
         Ok(rustix::fs::fallocate(&file.file, flags, offset, length)?)
     }
@@ -427,7 +427,7 @@ impl FileSystem for SystemFiles {
     }
 
     fn sync_folder(&self, path: &Path) -> io::Result<()> {
-        // Systems that cannot open a folder have no need of it.
+        // Systems that cannot open a folder do not need it.
         if !cfg!(unix) {
             return Ok(());
         }
@@ -461,10 +461,10 @@ impl FileSystem for SystemFiles {
     }
 }
 
-/// A file system whose runs survive the process alone: nobody waits for the disk.
+/// A file system that never syncs, for runs that only need to survive the process.
 struct Unsynced(Arc<dyn FileSystem>);
 
-/// The file system as runs of a level need it.
+/// Returns the file system for a durability level.
 pub(super) fn of_level(files: Arc<dyn FileSystem>, level: Durability) -> Arc<dyn FileSystem> {
     match level {
         Durability::Full => files,

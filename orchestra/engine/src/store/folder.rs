@@ -21,76 +21,77 @@ use super::owner::{Ownership, draft, remove_if_there, sync_folder};
 use super::stages::StageFolders;
 use super::{
     CHECKPOINT, Checkpoint, Durability, EVENTS, JOURNAL, MANIFEST, RunIdentity, RunStore, StageFile,
-    StagePlace, StoreError, Synced, obstacle, sealed,
+    StageFolder, StoreError, Synced, obstacle, sealed,
 };
 use crate::event::RunEvent;
 
-/// The journal grows by so much at least before a checkpoint is worth its while.
+/// Minimum growth of the journal in bytes before a checkpoint is worthwhile.
 const CHECKPOINT_AFTER: u64 = 64 << 10;
 
-/// How a run is kept.
+/// The options of a run folder.
 #[derive(Clone, Default)]
 pub(crate) struct StoreOptions {
-    /// What its records survive.
+    /// The kind of crash that the records survive.
     pub(crate) durability: Durability,
-    /// Whether the folder is one of a folder of runs, so that they may share their syncs by what is kept there.
+    /// `true` if the folder is in a folder of runs. Then the runs may share their syncs by a log in that folder.
     pub(crate) among_runs: bool,
-    /// The run whose stage runs this one: who takes that over has this one too.
+    /// The store of the parent run. A process that takes over the parent also owns this run.
     pub(crate) around: Option<Arc<dyn RunStore>>,
 }
 
-/// Keeps a run in a folder: `manifest.json`, `checkpoint.json`, `journal.jsonl`, `events.jsonl`, `owner.lock`, and a
-/// folder for each stage.
+/// A store that persists a run in a folder: `manifest.json`, `checkpoint.json`, `journal.jsonl`, `events.jsonl`,
+/// `owner.lock`, and a folder for each stage.
 pub(crate) struct FolderStore {
     files: Arc<dyn FileSystem>,
     stages: StageFolders,
     ownership: Arc<Ownership>,
-    /// `None` where no journal is kept.
+    /// `None` if the run has no journal.
     journal: Option<Arc<Journal>>,
-    /// Its part in the syncs that runs share; `None` where nothing waits for the disk.
+    /// The membership in the shared syncs. `None` if the run does not sync.
     member: Option<Member>,
     events: EventFile,
     latest: Mutex<Latest>,
-    /// What the files of the run name it by, once the manifest is written.
+    /// The identity of the run in its files. `None` until the manifest is written.
     identity: Mutex<Option<RunIdentity>>,
 }
 
 /// The latest checkpoint.
 #[derive(Clone, Copy, Default)]
 struct Latest {
-    /// Where in the journal it is.
+    /// Its offset in the journal.
     offset: u64,
-    /// The bytes of its file.
+    /// The size of its file in bytes.
     size: u64,
-    /// What tells its file from others; `None` where this process knows none.
+    /// The identity of its file. `None` if this process knows none.
     mark: Option<Mark>,
 }
 
-/// A run that goes on.
+/// An existing run that was opened to be resumed.
 pub(crate) struct Opened {
     pub(crate) store: FolderStore,
     pub(crate) manifest: Manifest,
-    /// The latest checkpoint; `None` where there is none that can be used.
+    /// The latest checkpoint. `None` if there is no usable one.
     pub(crate) checkpoint: Option<Checkpoint>,
-    /// Whether the checkpoint holds what the journal has lost: a record must say so before anything else is written.
+    /// `true` if the checkpoint contains records that the journal has lost. A record must say so before anything else
+    /// is written.
     pub(crate) restored: bool,
-    /// The records behind the checkpoint, or all.
+    /// The records after the checkpoint, or all records.
     pub(crate) records: Scan,
-    /// What was cut off or passed over, in words.
+    /// Human-readable messages about what was cut off or ignored.
     pub(crate) repaired: Vec<String>,
-    /// How many events have been written.
+    /// The number of written events.
     pub(crate) events: u64,
-    /// Whether the last of them says how the run ended.
-    pub(crate) end_told: bool,
-    /// How many owners the run has had, with this one.
-    pub(crate) epoch: u64,
+    /// `true` if the last event reports the end of the run.
+    pub(crate) end_emitted: bool,
+    /// The fencing token of this owner: the number of owners of the run so far.
+    pub(crate) fencing_token: u64,
 }
 
 impl FolderStore {
-    /// Makes the folder of a new run, and those above it; a folder that is there must be empty.
+    /// Creates the folder of a new run, and missing parents. An existing folder must be empty.
     ///
     /// # Errors
-    /// The folder cannot be made, is a link, or holds something.
+    /// Fails if the folder cannot be created, is a link, or is not empty.
     pub(crate) fn create(
         files: Arc<dyn FileSystem>,
         folder: &Path,
@@ -99,7 +100,7 @@ impl FolderStore {
         let files = of_level(files, options.durability);
         let root = absolute(folder)?;
         if let Some(around) = &options.around {
-            around.still_mine()?;
+            around.check_ownership()?;
         }
         if let Some(parent) = root.parent() {
             make_folders(&*files, parent)?;
@@ -119,7 +120,7 @@ impl FolderStore {
             )?)),
         };
         let events = EventFile::create(files.clone(), &root.join(EVENTS))?;
-        // The manifest makes it a run: its name must never survive without that of the journal.
+        // The manifest makes the folder a run, so its name must never survive without that of the journal.
         sync_folder(&*files, &root)?;
         if let Some(parent) = root.parent() {
             sync_folder(&*files, parent)?;
@@ -137,11 +138,11 @@ impl FolderStore {
         })
     }
 
-    /// Opens the folder of a run that goes on.
+    /// Opens the folder of an existing run.
     ///
     /// # Errors
-    /// There is no run, somebody else owns it, or what it holds is damaged, cut off, of another run, or of a form that is
-    /// not known.
+    /// Fails if there is no run, if another process owns it, or if its files are damaged, cut off, of another run, or
+    /// of an unknown schema.
     pub(crate) fn open(
         files: Arc<dyn FileSystem>,
         folder: &Path,
@@ -159,7 +160,7 @@ impl FolderStore {
             how.take_over,
             options.around,
         )?);
-        // Whoever began the run may have died before its name was durable.
+        // The process that began the run may have died before the names in the folder were durable.
         sync_folder(&*files, &root)?;
         if bytes > 0 {
             repaired.push(format!(
@@ -183,7 +184,7 @@ impl FolderStore {
             Some(read) => (Some(read.checkpoint), read.size, Some(read.mark)),
             None => (None, 0, None),
         };
-        // Whether there is a journal was decided when the run began.
+        // The manifest records whether the run has a journal.
         let level = match (manifest.durability, options.durability) {
             (Durability::None, _) => None,
             (level, Durability::None) | (_, level) => Some(level),
@@ -200,7 +201,7 @@ impl FolderStore {
             identity: &identity,
             proof: lines::proof(&*files, &events)?,
             accept_loss: how.accept_loss,
-            epoch: ownership.epoch(),
+            fencing_token: ownership.fencing_token(),
             repaired: &mut repaired,
         };
         opening.check_belonging(&mut checkpoint)?;
@@ -229,11 +230,11 @@ impl FolderStore {
             size: if checkpoint.is_some() { size } else { 0 },
             mark: mark.filter(|_| checkpoint.is_some() && !restored),
         };
-        let epoch = ownership.epoch();
+        let fencing_token = ownership.fencing_token();
         let full = journal.clone().filter(|_| level == Some(Durability::Full));
         let member = full.map(|journal| Member::join(&files, journal, &root, options.among_runs));
         if let Some(member) = &member {
-            member.identify(whose(&root, &manifest, epoch));
+            member.identify(whose(&root, &manifest, fencing_token));
         }
         let store = FolderStore {
             member,
@@ -253,53 +254,54 @@ impl FolderStore {
             records,
             repaired,
             events: found.events,
-            end_told: found.ended,
-            epoch,
+            end_emitted: found.ended,
+            fencing_token,
         })
     }
 
-    /// How many of the events behind a number follow from what the journal holds.
+    /// Returns the number of events after a sequence number that follow from the journal.
     pub(crate) fn caused_behind(&self, seq: u64) -> Result<u64, StoreError> {
         self.events.caused_behind(seq)
     }
 
-    /// Does something by the names of files. That somebody else owns the run is the reason behind whatever fails.
+    /// Runs an operation on file names. If this process no longer owns the run, that is reported as the reason of any
+    /// failure.
     fn as_owner<T>(&self, act: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
-        self.ownership.still_mine()?;
+        self.ownership.check_ownership()?;
         self.or_lost(act())
     }
 
-    /// That somebody else owns the run, or that its folder is gone, is the reason behind whatever failed.
+    /// Replaces an error by the loss of the ownership or of the folder, if that is its reason.
     fn or_lost<T>(&self, done: Result<T, StoreError>) -> Result<T, StoreError> {
-        done.map_err(|error| self.ownership.still_mine().err().unwrap_or(error))
+        done.map_err(|error| self.ownership.check_ownership().err().unwrap_or(error))
     }
 
     fn latest(&self) -> MutexGuard<'_, Latest> {
         self.latest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Replaces a file so that it survives a loss of power: written, synced, moved, and the folder synced.
+    /// Replaces a file durably: writes and syncs a draft, renames it, and syncs the folder.
     fn replace_durably(&self, name: &str, value: &impl Serialize) -> Result<(u64, Mark), StoreError> {
         let root = self.stages.root();
         let path = root.join(name);
-        let draft = draft(&path, self.ownership.epoch());
+        let draft = draft(&path, self.ownership.fencing_token());
         remove_if_there(&*self.files, &draft)?;
         let replaced = write_sealed(&*self.files, &draft, value).and_then(|written| {
-            // Whoever takes the run over from here on removes the draft.
-            self.ownership.still_mine()?;
+            // A process that takes over the run from here on removes the draft.
+            self.ownership.check_ownership()?;
             obstacle::replace(&*self.files, &draft, &path)?;
             Ok(written)
         });
         let written = replaced.map_err(|error| {
             let _ = self.files.remove(&draft);
-            // That somebody else owns the run is the reason behind whatever failed.
-            self.ownership.still_mine().err().unwrap_or(error)
+            // If this process no longer owns the run, that is the reason of the failure.
+            self.ownership.check_ownership().err().unwrap_or(error)
         })?;
         sync_folder(&*self.files, root)?;
         Ok(written)
     }
 
-    /// Returns an error if somebody else changed the files that the run would go on from.
+    /// Returns an error if another process changed the files from which the run would resume.
     fn check_unchanged(&self) -> Result<(), StoreError> {
         if let Some(journal) = &self.journal {
             journal.check_unchanged()?;
@@ -312,16 +314,16 @@ impl FolderStore {
     }
 }
 
-fn whose(root: &Path, manifest: &Manifest, epoch: u64) -> Whose {
+fn whose(root: &Path, manifest: &Manifest, fencing_token: u64) -> Whose {
     let name = root.file_name().unwrap_or_default();
     Whose {
         folder: name.to_string_lossy().into_owned(),
         identity: manifest.identity(),
-        epoch,
+        fencing_token,
     }
 }
 
-/// Writes a new file that ends with its checksum, and waits for the disk.
+/// Writes a new file that ends with its checksum, and syncs it.
 fn write_sealed(
     files: &dyn FileSystem,
     path: &Path,
@@ -343,7 +345,7 @@ fn absolute(folder: &Path) -> Result<PathBuf, StoreError> {
     std::path::absolute(folder).map_err(|error| StoreError::io("find", folder, error))
 }
 
-/// Makes a folder and those above it, where they are missing.
+/// Creates a folder and its missing parents.
 fn make_folders(files: &dyn FileSystem, folder: &Path) -> Result<(), StoreError> {
     match files.make_parent_folder(folder) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -380,7 +382,7 @@ fn require_empty(root: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// Reads a whole file; `None` if it is missing.
+/// Reads a whole file. Returns `None` if it is missing.
 fn read_whole(files: &dyn FileSystem, path: &Path) -> Result<Option<(Vec<u8>, Mark)>, StoreError> {
     match files.open(path, Access::Read) {
         Ok(file) => {
@@ -404,14 +406,14 @@ pub(super) fn read_manifest(files: &dyn FileSystem, root: &Path) -> Result<Manif
     }
 }
 
-/// A checkpoint, and its file.
+/// A checkpoint and its file.
 pub(super) struct ReadCheckpoint {
     pub(super) checkpoint: Checkpoint,
     size: u64,
     mark: Mark,
 }
 
-/// Reads a checkpoint; `None` if there is none.
+/// Reads a checkpoint. Returns `None` if it is missing.
 pub(super) fn read_checkpoint(
     files: &dyn FileSystem,
     path: &Path,
@@ -426,13 +428,13 @@ pub(super) fn read_checkpoint(
     }))
 }
 
-/// The epoch that a record names; 0 if it names none.
+/// Returns the fencing token in a record, or 0 if it has none.
 fn epoch_of(record: &[u8]) -> u64 {
     #[derive(serde::Deserialize)]
-    struct Epoch {
-        epoch: u64,
+    struct FencingToken {
+        fencing_token: u64,
     }
-    serde_json::from_slice(record).map_or(0, |Epoch { epoch }| epoch)
+    serde_json::from_slice(record).map_or(0, |FencingToken { fencing_token }| fencing_token)
 }
 
 impl RunStore for FolderStore {
@@ -441,14 +443,14 @@ impl RunStore for FolderStore {
     }
 
     fn manifest(&self, manifest: &Manifest) -> Result<(), StoreError> {
-        // The manifest names a pipeline that a record may have to explain.
+        // The manifest may name a pipeline that a record explains.
         if let Some(journal) = &self.journal {
             journal.sync_always()?;
         }
         self.replace_durably(MANIFEST, manifest)?;
         *self.identity.lock().unwrap_or_else(PoisonError::into_inner) = Some(manifest.belonging());
         if let Some(member) = &self.member {
-            member.identify(whose(self.folder(), manifest, self.ownership.epoch()));
+            member.identify(whose(self.folder(), manifest, self.ownership.fencing_token()));
         }
         Ok(())
     }
@@ -493,19 +495,19 @@ impl RunStore for FolderStore {
             (None, None) => Synced::Done,
         };
         match synced {
-            Synced::Done => self.ownership.still_mine().map(|()| Synced::Done),
+            Synced::Done => self.ownership.check_ownership().map(|()| Synced::Done),
             Synced::Later(commit) => {
                 let ownership = self.ownership.clone();
                 Ok(Synced::Later(Box::pin(async move {
                     commit.await?;
-                    ownership.still_mine()
+                    ownership.check_ownership()
                 })))
             }
         }
     }
 
-    fn still_mine(&self) -> Result<(), StoreError> {
-        self.ownership.still_mine()
+    fn check_ownership(&self) -> Result<(), StoreError> {
+        self.ownership.check_ownership()
     }
 
     #[cfg(unix)]
@@ -533,11 +535,11 @@ impl RunStore for FolderStore {
 
     fn checkpoint(&self, checkpoint: &Checkpoint) -> Result<(), StoreError> {
         self.or_lost(self.check_unchanged())?;
-        // A checkpoint must not name what a loss of power could take away.
+        // A checkpoint must not refer to records that a loss of power could remove.
         if let Some(journal) = &self.journal {
             journal.sync_always()?;
         }
-        // Events that tell of what came before it are not told again either.
+        // Events that precede the checkpoint are not emitted again, so they must be written.
         self.events.release();
         self.or_lost(self.events.close())?;
         let (size, mark) = self.replace_durably(CHECKPOINT, checkpoint)?;
@@ -553,56 +555,56 @@ impl RunStore for FolderStore {
         self.as_owner(|| self.stages.restarted(restart))
     }
 
-    fn stage(&self, place: StagePlace<'_>, visit: u32) -> Result<PathBuf, StoreError> {
-        self.as_owner(|| self.stages.stage(place, visit))
+    fn stage(&self, stage_folder: StageFolder<'_>, visit: u32) -> Result<PathBuf, StoreError> {
+        self.as_owner(|| self.stages.stage(stage_folder, visit))
     }
 
-    fn is_aside(&self, place: StagePlace<'_>, visit: u32) -> bool {
-        self.stages.is_aside(place, visit)
+    fn is_aside(&self, stage_folder: StageFolder<'_>, visit: u32) -> bool {
+        self.stages.is_aside(stage_folder, visit)
     }
 
-    fn has_status(&self, place: StagePlace<'_>, visit: u32) -> bool {
-        self.stages.has_status(place, visit)
+    fn has_status(&self, stage_folder: StageFolder<'_>, visit: u32) -> bool {
+        self.stages.has_status(stage_folder, visit)
     }
 
-    fn has_folder(&self, place: StagePlace<'_>) -> bool {
-        self.stages.has_folder(place)
+    fn has_folder(&self, stage_folder: StageFolder<'_>) -> bool {
+        self.stages.has_folder(stage_folder)
     }
 
-    fn is_open(&self, place: StagePlace<'_>, visit: u32) -> bool {
-        self.stages.is_open(place, visit)
+    fn is_open(&self, stage_folder: StageFolder<'_>, visit: u32) -> bool {
+        self.stages.is_open(stage_folder, visit)
     }
 
-    fn write(&self, place: StagePlace<'_>, file: StageFile, bytes: &[u8]) -> Result<(), StoreError> {
-        self.as_owner(|| self.stages.write(place, file, bytes))
+    fn write(&self, stage_folder: StageFolder<'_>, file: StageFile, bytes: &[u8]) -> Result<(), StoreError> {
+        self.as_owner(|| self.stages.write(stage_folder, file, bytes))
     }
 
-    fn read(&self, place: StagePlace<'_>, file: StageFile) -> Result<Option<Vec<u8>>, StoreError> {
-        self.stages.read(place, file)
+    fn read(&self, stage_folder: StageFolder<'_>, file: StageFile) -> Result<Option<Vec<u8>>, StoreError> {
+        self.stages.read(stage_folder, file)
     }
 
     fn recall(
         &self,
-        place: StagePlace<'_>,
+        stage_folder: StageFolder<'_>,
         visit: u32,
         file: StageFile,
         most: usize,
     ) -> Option<super::FileEnds> {
-        self.stages.recall(place, visit, file, most)
+        self.stages.recall(stage_folder, visit, file, most)
     }
 
     fn take_moved(&self) -> Vec<PathBuf> {
         self.stages.take_moved()
     }
 
-    fn remove(&self, place: StagePlace<'_>, file: StageFile) -> Result<(), StoreError> {
-        self.as_owner(|| self.stages.remove(place, file))
+    fn remove(&self, stage_folder: StageFolder<'_>, file: StageFile) -> Result<(), StoreError> {
+        self.as_owner(|| self.stages.remove(stage_folder, file))
     }
 
     fn close(&self) -> Result<(), StoreError> {
         let closed = self
             .ownership
-            .still_mine()
+            .check_ownership()
             .and_then(|()| self.journal.as_ref().map_or(Ok(()), |journal| journal.close()))
             .and_then(|()| self.or_lost(self.events.close()));
         if let Some(member) = self.member.as_ref().filter(|_| closed.is_ok()) {

@@ -1,4 +1,4 @@
-//! One run's journal: a file of records that only grows (rule D3).
+//! The journal of a run: a file of records that only grows (rule D3).
 
 use std::io;
 use std::path::Path;
@@ -9,12 +9,12 @@ use super::files::{Access, FileSystem, OpenFile};
 use super::line::{self, Position, Scan};
 use super::{Durability, StoreError};
 
-/// How much space is reserved at first, and at most at once.
+/// The first and the maximum size in bytes of a preallocation.
 const RESERVE: u64 = 64 << 10;
 const RESERVE_MOST: u64 = 1 << 20;
-/// Room for lines that is kept from one to the next.
+/// The capacity in bytes of the line buffer that is kept between records.
 const KEEP: usize = 64 << 10;
-/// How often a journal that seems damaged is read again, while its owner may be writing.
+/// The number of times that a seemingly damaged journal is read, because its owner may be writing.
 const READS: u32 = 4;
 
 pub(crate) struct Journal {
@@ -26,19 +26,19 @@ pub(crate) struct Journal {
 
 struct Inner {
     position: Position,
-    /// Up to where the bytes are known to survive a loss of power.
+    /// The offset up to which the bytes are known to survive a loss of power.
     durable: u64,
-    /// At [`Durability::Full`] the last lines: those that nobody was asked to sync yet.
+    /// At [`Durability::Full`], the last lines, for which no sync was requested yet.
     lines: Vec<u8>,
-    /// The length of the file, with the space that is reserved.
+    /// The length of the file, including preallocated space.
     length: u64,
-    /// How much to reserve next; 0 where the file system cannot.
+    /// The size of the next preallocation. 0 if the file system does not support it.
     reserve: u64,
-    /// Why nothing can be written any more.
+    /// The reason for which nothing can be written any longer.
     failure: Option<Failure>,
 }
 
-/// A failure that can be told again and again.
+/// A failure that can be returned repeatedly.
 #[derive(Clone)]
 struct Failure {
     action: &'static str,
@@ -66,14 +66,14 @@ impl Failure {
     }
 }
 
-/// Lines that are to be made durable, and where in the journal they are.
+/// Lines that must become durable, and their offset in the journal.
 pub(crate) struct Unsynced {
     pub(crate) offset: u64,
     pub(crate) bytes: Vec<u8>,
 }
 
 impl Journal {
-    /// A new journal.
+    /// Creates a journal.
     pub(crate) fn create(
         files: Arc<dyn FileSystem>,
         path: &Path,
@@ -85,8 +85,8 @@ impl Journal {
         Ok(Journal::new(files, file, level, Position::default(), 0))
     }
 
-    /// Opens a journal for writing behind `from`, the position that a checkpoint names, or behind what it holds at all.
-    /// A line at the end that was not written whole is cut off, once what was read has been approved.
+    /// Opens a journal for appending. Reads the records after `from`, the position of a checkpoint, or all records.
+    /// Cuts off an incomplete last line after `approve` has accepted what was read.
     pub(crate) fn open(
         files: Arc<dyn FileSystem>,
         path: &Path,
@@ -108,8 +108,8 @@ impl Journal {
                 .map_err(|error| StoreError::io("cut", path, error))?;
         }
         if level == Durability::Full {
-            // What is acted on from here must not be lost, whoever wrote it. Where a sync failed before, the system may
-            // take what it could not write for written: only what is written again is synced for certain.
+            // Records that are acted on from here must not be lost, whoever wrote them. After a failed sync, the system
+            // may consider unwritten data as written. Only data that is written again is certain to be synced.
             if let Some((offset, bytes)) = scan.unsynced() {
                 files
                     .write_at(&file, bytes, offset)
@@ -153,7 +153,7 @@ impl Journal {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What to return where nothing can be written any more.
+    /// Returns the failure because of which nothing can be written any longer.
     fn check(&self, inner: &Inner) -> Result<(), StoreError> {
         match &inner.failure {
             Some(failure) => Err(failure.error(self.file.path())),
@@ -161,21 +161,22 @@ impl Journal {
         }
     }
 
-    /// Keeps the first failure, and gives it.
+    /// Stores the first failure and returns it.
     fn fail(&self, inner: &mut Inner, action: &'static str, error: &io::Error) -> StoreError {
         let failure = inner.failure.get_or_insert_with(|| Failure::new(action, error));
         failure.error(self.file.path())
     }
 
-    /// Where the next record will be.
+    /// Returns the position of the next record.
     pub(crate) fn position(&self) -> Position {
         self.lock().position
     }
 
-    /// Writes a record in one call, but does not wait for the disk; gives the position behind it.
+    /// Writes a record in one call, without waiting for the disk. Returns the position after it.
     ///
     /// # Errors
-    /// It could not be written; then the journal takes no more, and ends with the record before, for others to open.
+    /// Fails if the record could not be written. Then the journal accepts no more records and ends with the previous
+    /// one.
     pub(crate) fn append(&self, record: &[u8]) -> Result<Position, StoreError> {
         let path = self.file.path();
         if record.len() as u64 > line::MOST {
@@ -201,7 +202,7 @@ impl Journal {
         let bytes = inner.lines.get(start..).unwrap_or_default();
         if let Err(error) = self.files.write_at(&self.file, bytes, position.offset) {
             inner.lines.truncate(start);
-            // Whatever stays of the line is a torn tail; it is better gone.
+            // Whatever remains of the line is a torn tail, so remove it.
             let _ = self.files.set_length(&self.file, position.offset);
             return Err(self.fail(inner, "write", &error));
         }
@@ -210,7 +211,7 @@ impl Journal {
         Ok(next)
     }
 
-    /// Reserves space up to some offset, and more for what follows. Where that fails, writing may still succeed.
+    /// Preallocates space up to an offset, and more for later records. If this fails, writing may still succeed.
     fn reserve(&self, inner: &mut Inner, end: u64) {
         if end <= inner.length || inner.reserve == 0 {
             return;
@@ -225,22 +226,23 @@ impl Journal {
         }
     }
 
-    /// Returns an error if the file is not the one that was written to, or has another length: somebody else changed it.
+    /// Returns an error if another process replaced the file or changed its length.
     pub(crate) fn check_unchanged(&self) -> Result<(), StoreError> {
         let length = self.lock().length;
         self.file.mark().check(self.file.path(), length)
     }
 
-    /// Whether something was written that is not known to survive a loss of power, and should.
+    /// Returns whether something was written that should survive a loss of power but may not yet.
     pub(crate) fn is_unsynced(&self) -> bool {
         let inner = self.lock();
         self.level == Durability::Full && inner.durable < inner.position.offset
     }
 
-    /// Waits for the disk, at [`Durability::Full`] and where something is not synced.
+    /// Syncs the journal at [`Durability::Full`], if there are unsynced records.
     ///
     /// # Errors
-    /// It could not be synced; what was written since the last time may be lost, so the journal takes no more.
+    /// Fails if the journal could not be synced. Records since the last sync may be lost, so the journal accepts no
+    /// more.
     pub(crate) fn sync(&self) -> Result<(), StoreError> {
         let mut inner = self.lock();
         self.check(&inner)?;
@@ -250,7 +252,7 @@ impl Journal {
         self.force(&mut inner)
     }
 
-    /// Waits for the disk at every level.
+    /// Syncs the journal at every level.
     pub(crate) fn sync_always(&self) -> Result<(), StoreError> {
         let mut inner = self.lock();
         self.check(&inner)?;
@@ -269,7 +271,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Takes the lines that are to be made durable elsewhere; `None` if there are none.
+    /// Takes the lines that are to become durable elsewhere. Returns `None` if there are none.
     pub(crate) fn take_unsynced(&self) -> Result<Option<Unsynced>, StoreError> {
         let mut inner = self.lock();
         self.check(&inner)?;
@@ -278,7 +280,7 @@ impl Journal {
         Ok((!bytes.is_empty() && self.level == Durability::Full).then_some(Unsynced { offset, bytes }))
     }
 
-    /// Gives back the room of lines that were taken.
+    /// Returns the buffer of lines that were taken, for reuse.
     pub(crate) fn give_back(&self, mut room: Vec<u8>) {
         let mut inner = self.lock();
         if inner.lines.capacity() == 0 {
@@ -287,15 +289,15 @@ impl Journal {
         }
     }
 
-    /// What is before an offset was made durable elsewhere.
+    /// Records that everything before an offset was made durable elsewhere.
     pub(crate) fn is_durable_to(&self, offset: u64) {
         let mut inner = self.lock();
         inner.durable = inner.durable.max(offset);
     }
 
-    /// Waits until the file itself is durable, whatever was made so elsewhere.
+    /// Syncs the file itself, even if its lines are durable elsewhere.
     pub(crate) fn sync_file(&self) -> Result<(), StoreError> {
-        // The owner may go on meanwhile.
+        // The owner may write further records in the meantime.
         let end = self.lock().position.offset;
         let synced = self.files.sync_data(&self.file);
         let mut inner = self.lock();
@@ -312,7 +314,7 @@ impl Journal {
         }
     }
 
-    /// Cuts off the space that is reserved, and waits for the disk. Nothing can be written afterwards.
+    /// Cuts off the preallocated space and syncs the journal. Nothing can be written afterwards.
     pub(crate) fn close(&self) -> Result<(), StoreError> {
         let mut inner = self.lock();
         self.check(&inner)?;
@@ -335,14 +337,14 @@ impl Journal {
     }
 }
 
-/// Empties a list of bytes; one that has become large gives its room back.
+/// Clears a buffer. Releases the memory of a large one.
 pub(super) fn forget(bytes: &mut Vec<u8>) {
     bytes.clear();
     bytes.shrink_to(KEEP);
 }
 
-/// Reads a journal behind a position, or from its beginning, but not more than its first records: those are sound, even
-/// if it is damaged behind them. Its owner may be writing meanwhile.
+/// Reads at most the first `records` records of a journal, after a position or from its beginning. They are valid even
+/// if the journal is damaged after them. The owner may be writing at the same time.
 pub(crate) fn read(
     files: &dyn FileSystem,
     path: &Path,
@@ -355,7 +357,7 @@ pub(crate) fn read(
             .open(path, Access::Read)
             .map_err(|error| StoreError::io("open", path, error))?;
         match scan(&file, from.unwrap_or_default(), records) {
-            // What was read in the middle of a write looks otherwise a moment later.
+            // A read during a write differs from one a moment later.
             Err(StoreError::Damaged { .. }) if reads < READS => reads += 1,
             scanned => return scanned,
         }
@@ -363,7 +365,7 @@ pub(crate) fn read(
     }
 }
 
-/// Whether a position that a checkpoint names is one of this journal.
+/// Returns whether the position of a checkpoint exists in this journal.
 pub(crate) fn has(files: &dyn FileSystem, path: &Path, position: Position) -> Result<bool, StoreError> {
     let failed = |error| StoreError::io("read", path, error);
     let file = files

@@ -1,10 +1,11 @@
-//! The lines of a journal: how one is written, and what a file of them holds (rule D3).
+//! The lines of a journal: their format, writer and parser (rule D3).
 //!
-//! Each is JSON by itself: `{"length":"00000123","unsynced":"00000000","crc":"89abcdef","record":{...}}`. The head has
-//! a fixed width. `length` counts the bytes of the record. `crc` is the CRC-32 of the crc of the line before (four
-//! bytes, big endian; 0 before the first), the digits of `unsynced` and the record, so that a line left out, doubled
-//! or moved is found. `unsynced` counts the bytes right before the line that were not known to survive a loss of power
-//! when it was written: so a hole that such a loss tore into the end of a journal can be told from damage.
+//! Each line is a JSON object: `{"length":"00000123","unsynced":"00000000","crc":"89abcdef","record":{...}}`. The head
+//! has a fixed width. `length` is the length of the record in bytes. `crc` is the CRC-32 of the crc of the previous
+//! line (four bytes, big endian; 0 before the first), the digits of `unsynced` and the record, so that a missing,
+//! duplicate or moved line is detected. `unsynced` is the number of bytes directly before the line that were not known
+//! to survive a loss of power when the line was written. It distinguishes a hole that such a loss left at the end of a
+//! journal from damage.
 
 use std::ops::Range;
 use std::path::Path;
@@ -18,45 +19,45 @@ const UNSYNCED: &[u8] = b"\",\"unsynced\":\"";
 const CRC: &[u8] = b"\",\"crc\":\"";
 const RECORD: &[u8] = b"\",\"record\":";
 const END: &[u8] = b"}\n";
-/// The digits of each number in the head.
+/// The number of digits of each number in the head.
 const DIGITS: usize = 8;
-/// The largest number of that many decimal digits. A record may be that long, and `unsynced` says no more than it.
+/// The largest number with that many decimal digits. It limits the length of a record, and `unsynced` is capped at it.
 pub(super) const MOST: u64 = 99_999_999;
 const AT_LENGTH: usize = LENGTH.len();
 const AT_UNSYNCED: usize = AT_LENGTH + DIGITS + UNSYNCED.len();
 const AT_CRC: usize = AT_UNSYNCED + DIGITS + CRC.len();
 const AT_RECORD: usize = AT_CRC + DIGITS + RECORD.len();
-/// The bytes of a line beside its record.
+/// The number of bytes of a line beside its record.
 pub(crate) const AROUND: usize = AT_RECORD + END.len();
-/// What a disk writes whole; space that a loss of power left unwritten ends at a multiple of it.
+/// The unit in bytes that a disk writes atomically. Unwritten space after a loss of power ends at a multiple of it.
 const SECTOR: u64 = 512;
 
-/// A place between two records of a journal.
+/// A position between two records of a journal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Position {
-    /// How many records are before it.
+    /// The number of records before it.
     pub(crate) records: u64,
-    /// How many bytes are before it.
+    /// The number of bytes before it.
     pub(crate) offset: u64,
     /// The crc of the line before it.
     pub(crate) chain: u32,
 }
 
-/// Records of a journal, read and found sound.
+/// Valid records of a journal.
 #[derive(Debug, Default)]
 pub(crate) struct Scan {
     bytes: Vec<u8>,
     pub(crate) records: Vec<Range<usize>>,
-    /// Where they begin.
+    /// The position before the first record.
     pub(crate) from: Position,
-    /// Where they end.
+    /// The position after the last record.
     pub(crate) end: Position,
-    /// What is left of a line behind them that was not written to its end.
+    /// The incomplete line after the last record.
     pub(crate) torn: Option<Torn>,
 }
 
 impl Scan {
-    /// Nothing, from a place on.
+    /// Returns an empty scan at a position.
     pub(super) fn nothing(from: Position) -> Scan {
         Scan {
             from,
@@ -69,8 +70,8 @@ impl Scan {
         self.records.len()
     }
 
-    /// Returns the bytes at the end that were not known to survive a loss of power when the last line was written, that
-    /// line included, and their place in the file.
+    /// Returns the bytes at the end that were not known to survive a loss of power when the last line was written,
+    /// including that line, and their offset in the file.
     pub(super) fn unsynced(&self) -> Option<(u64, &[u8])> {
         let record = self.records.last()?;
         let line = record.start.checked_sub(AT_RECORD)?;
@@ -86,18 +87,18 @@ impl Scan {
     }
 }
 
-/// A line that was not written to its end.
+/// An incomplete line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Torn {
     /// Its number, from 1.
     pub(crate) line: u64,
-    /// Where in the file it begins.
+    /// Its offset in the file.
     pub(crate) offset: u64,
-    /// How many bytes of it there are.
+    /// The number of its bytes.
     pub(crate) bytes: u64,
 }
 
-/// Adds the line of a record; gives the position behind it. The record's length must be within [`MOST`].
+/// Appends the line of a record. Returns the position after it. The record must not be longer than [`MOST`] bytes.
 pub(super) fn write(out: &mut Vec<u8>, at: Position, durable: u64, record: &[u8]) -> Position {
     let unsynced = decimal(at.offset.saturating_sub(durable).min(MOST));
     let chain = crc(at.chain, &unsynced, record);
@@ -150,13 +151,13 @@ fn crc(chain: u32, unsynced: &[u8], record: &[u8]) -> u32 {
 
 /// The head of a line.
 struct Head {
-    /// The bytes of the record.
+    /// The length of the record in bytes.
     length: usize,
-    /// The bytes before the line that were not synced; `None` where there were too many to say.
+    /// The number of unsynced bytes before the line. `None` if there were too many to record.
     unsynced: Option<u64>,
 }
 
-/// What a line should say, and does not.
+/// The expected and the actual content of an invalid line.
 struct Wrong {
     expected: String,
     found: String,
@@ -168,9 +169,10 @@ impl Wrong {
         let dots = if shown.len() < found.len() { "..." } else { "" };
         Wrong {
             expected: expected.into(),
-            found: match found.is_empty() {
-                true => "the end of the file".to_owned(),
-                false => format!("`{}{dots}`", shown.escape_ascii()),
+            found: if found.is_empty() {
+                "the end of the file".to_owned()
+            } else {
+                format!("`{}{dots}`", shown.escape_ascii())
             },
         }
     }
@@ -179,18 +181,20 @@ impl Wrong {
 fn head(bytes: &[u8]) -> Result<Head, Wrong> {
     let fixed = |at: usize, text: &[u8]| {
         let found = bytes.get(at..).unwrap_or_default();
-        match found.starts_with(text) {
-            true => Ok(()),
-            false => Err(Wrong::new(format!("`{}`", text.escape_ascii()), found)),
+        if found.starts_with(text) {
+            Ok(())
+        } else {
+            Err(Wrong::new(format!("`{}`", text.escape_ascii()), found))
         }
     };
     let number = |at: usize| {
         let digits = bytes.get(at..at + DIGITS).unwrap_or_default();
-        match digits.len() == DIGITS && digits.iter().all(u8::is_ascii_digit) {
-            true => Ok(digits
+        if digits.len() == DIGITS && digits.iter().all(u8::is_ascii_digit) {
+            Ok(digits
                 .iter()
-                .fold(0, |number: u64, digit| number * 10 + u64::from(digit - b'0'))),
-            false => Err(Wrong::new("eight digits", bytes.get(at..).unwrap_or_default())),
+                .fold(0, |number: u64, digit| number * 10 + u64::from(digit - b'0')))
+        } else {
+            Err(Wrong::new("eight digits", bytes.get(at..).unwrap_or_default()))
         }
     };
     fixed(0, LENGTH)?;
@@ -205,7 +209,7 @@ fn head(bytes: &[u8]) -> Result<Head, Wrong> {
     })
 }
 
-/// The record at the beginning of some bytes, and the crc of its line.
+/// Returns the record at the beginning of some bytes, and the crc of its line.
 fn parse(bytes: &[u8], chain: u32) -> Result<(Range<usize>, u32), Wrong> {
     let Head { length, .. } = head(bytes)?;
     let end = AT_RECORD + length;
@@ -228,10 +232,10 @@ fn parse(bytes: &[u8], chain: u32) -> Result<(Range<usize>, u32), Wrong> {
     Ok((AT_RECORD..end, sum))
 }
 
-/// Reads what a journal holds behind a position.
+/// Parses the lines of a journal after a position.
 ///
 /// # Errors
-/// Something there is neither a sound line nor one that was not written to its end.
+/// Fails if the journal is damaged: something is neither a valid line nor an incomplete one at the end.
 pub(crate) fn scan(path: &Path, bytes: Vec<u8>, from: Position, most: u64) -> Result<Scan, StoreError> {
     let mut scan = Scan::nothing(from);
     let mut at = 0;
@@ -253,7 +257,7 @@ pub(crate) fn scan(path: &Path, bytes: Vec<u8>, from: Position, most: u64) -> Re
                     .rposition(|byte| *byte != 0)
                     .map_or(0, |last| last + 1);
                 let rest = rest.get(..written).unwrap_or_default();
-                // Zeros are reserved space.
+                // Zeros are preallocated space.
                 if !rest.is_empty() {
                     if !is_torn(rest, offset) {
                         return Err(StoreError::Damaged {
@@ -278,17 +282,17 @@ pub(crate) fn scan(path: &Path, bytes: Vec<u8>, from: Position, most: u64) -> Re
     Ok(scan)
 }
 
-/// Whether what follows the last sound line was left by a process or a machine that stopped while it wrote: one line
-/// that is incomplete, or several that were never synced and have a hole. Anything else is damage.
+/// Returns whether a process or a machine that stopped during a write left the bytes after the last valid line: an
+/// incomplete line, or several lines that were never synced and have a hole. Anything else is damage.
 fn is_torn(rest: &[u8], offset: u64) -> bool {
     let mut start = 0;
     for (at, line) in rest.split_inclusive(|byte| *byte == b'\n').enumerate() {
         let (complete, whole) = (line.ends_with(b"\n"), !line.contains(&0));
-        // What was synced when a line was written was not lost to a hole.
+        // Bytes that were synced when a line was written cannot have become a hole.
         let open = head(line).map(|head| {
-            let place = offset + start as u64;
+            let start_at = offset + start as u64;
             head.unsynced
-                .is_none_or(|unsynced| place.saturating_sub(unsynced) <= offset)
+                .is_none_or(|unsynced| start_at.saturating_sub(unsynced) <= offset)
         });
         let may_be = match (at, complete, whole) {
             (0, true, true) => false,
@@ -314,8 +318,8 @@ fn holes_end_at_sectors(rest: &[u8], offset: u64) -> bool {
         .all(|(at, (here, next))| *here != 0 || *next == 0 || (offset + at as u64 + 1).is_multiple_of(SECTOR))
 }
 
-/// Whether the bytes before a position end with the line that it follows; `bytes` must reach back to that line's
-/// beginning. `None` if they do not.
+/// Returns whether some bytes end with the line that precedes a position. `bytes` must contain the whole line. Returns
+/// `None` if it does not.
 pub(super) fn ends_with_line(bytes: &[u8], chain: u32) -> Option<bool> {
     let Some(before) = bytes.strip_suffix(b"\n") else {
         return Some(false);
@@ -324,7 +328,7 @@ pub(super) fn ends_with_line(bytes: &[u8], chain: u32) -> Option<bool> {
     Some(is_line(bytes.get(start..).unwrap_or_default(), chain))
 }
 
-/// Whether some bytes are one line with this crc.
+/// Returns whether some bytes are exactly one line with this crc.
 pub(super) fn is_line(bytes: &[u8], chain: u32) -> bool {
     let length = head(bytes).map(|head| head.length + AROUND);
     length.is_ok_and(|length| length == bytes.len())

@@ -1,4 +1,4 @@
-//! The file of a run's events: lines for people and indices, written behind the journal.
+//! The event file of a run: lines for people and indices, written after the journal.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,17 +8,17 @@ use super::journal::forget;
 use super::{StoreError, checkpoint_number};
 use crate::event::{EventKind, RunEvent};
 
-/// So many bytes of events are handed over even before somebody asks.
+/// The number of waiting bytes after which events are written without a request.
 const FULL: usize = 64 << 10;
-/// How much is read at least, from the end on, to find lines.
+/// Minimum number of bytes that are read at once when lines are searched from the end.
 const TAIL: u64 = 4 << 10;
-/// A longer line is none of an event.
+/// Maximum length of an event line in bytes.
 const LONGEST: u64 = 64 << 20;
-/// The events that name a record of the journal which was durable before them.
+/// The events that name a journal record that was durable before them.
 const NAMES_A_RECORD: [&str; 2] = ["CheckpointSaved", "PipelineResumed"];
-/// The events behind which none follows.
+/// The events that end a run.
 const ENDS: [&str; 3] = ["PipelineCompleted", "PipelineFailed", "PipelineCancelled"];
-/// The others that do not follow from what the journal holds.
+/// The other events that do not follow from the journal.
 const UNCAUSED: [&str; 7] = [
     "PipelinePaused",
     "PipelineResumed",
@@ -36,26 +36,26 @@ pub(super) struct EventFile {
 }
 
 struct Inner {
-    /// The bytes that the file has.
+    /// The length of the file in bytes.
     length: u64,
-    /// Lines that nobody can see yet.
+    /// Events that are not written yet.
     waiting: Vec<u8>,
-    /// After a failure nothing more is written: a file with a gap would lie.
+    /// `true` after a failure. Nothing more is written, so that the file never has a gap.
     broken: bool,
-    /// Nothing is written yet: what an earlier process lost is told anew, and counts only with a record by which the
-    /// next process knows that it was.
+    /// `true` as long as nothing may be written. Events that an earlier process lost are emitted again, and count only
+    /// with a record from which the next process knows that they were emitted.
     held: bool,
-    /// Whether events wait that nobody causes again, though they are counted.
+    /// `true` if counted events wait that will not be emitted again.
     uncaused: bool,
 }
 
-/// What an event file held when it was opened.
+/// The content of an event file when it was opened.
 pub(super) struct Found {
-    /// How many events.
+    /// The number of events.
     pub(super) events: u64,
-    /// Whether the last of them says how the run ended.
+    /// `true` if the last event reports the end of the run.
     pub(super) ended: bool,
-    /// How many bytes of a last line that was not written to its end; they are cut off.
+    /// The length of an incomplete last line in bytes, which is cut off.
     pub(super) torn: u64,
 }
 
@@ -67,7 +67,7 @@ impl EventFile {
         Ok(EventFile::new(files, file, 0))
     }
 
-    /// Opens a file to go on behind its last line; one that is missing is made.
+    /// Opens a file for appending after its last complete line. Creates it if it is missing.
     pub(super) fn open(files: Arc<dyn FileSystem>, path: &Path) -> Result<(EventFile, Found), StoreError> {
         let file = match files.open(path, Access::Change) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
@@ -88,7 +88,7 @@ impl EventFile {
             files
                 .set_length(&file, end)
                 .map_err(|error| StoreError::io("cut", path, error))?;
-            // Else a loss of power could leave a part of what was cut behind a part of what comes next.
+            // Otherwise a loss of power could leave a part of the old bytes after a part of the new ones.
             files
                 .sync_all(&file)
                 .map_err(|error| StoreError::io("sync", path, error))?;
@@ -119,7 +119,7 @@ impl EventFile {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds an event to those that wait.
+    /// Adds an event to the waiting ones.
     pub(super) fn add(&self, event: &RunEvent) -> Result<(), StoreError> {
         let mut inner = self.lock();
         let before = inner.waiting.len();
@@ -133,28 +133,30 @@ impl EventFile {
         inner.waiting.push(b'\n');
         let repeat = matches!(event.kind, EventKind::StageStarted { repeat: true, .. });
         inner.uncaused |= !is_caused(event.kind.name(), repeat);
-        match inner.waiting.len() >= FULL {
-            true => self.hand_over(&mut inner),
-            false => Ok(()),
+        if inner.waiting.len() >= FULL {
+            self.hand_over(&mut inner)
+        } else {
+            Ok(())
         }
     }
 
-    /// Lets what is told anew be written.
+    /// Allows waiting events to be written.
     pub(super) fn release(&self) {
         self.lock().held = false;
     }
 
-    /// Hands over what waits if a part of it would be lost for good with this process: a record counts the events before it,
-    /// and those that are told anew must come to the same number.
+    /// Writes the waiting events if some of them would be lost for good with this process. A record counts the events
+    /// before it, and the events that are emitted again must arrive at the same number.
     pub(super) fn flush_uncaused(&self) -> Result<(), StoreError> {
         let mut inner = self.lock();
-        match inner.uncaused {
-            true => self.hand_over(&mut inner),
-            false => Ok(()),
+        if inner.uncaused {
+            self.hand_over(&mut inner)
+        } else {
+            Ok(())
         }
     }
 
-    /// Hands what waits to the system, in one write.
+    /// Writes the waiting events to the file, in one call.
     pub(super) fn flush(&self) -> Result<(), StoreError> {
         self.hand_over(&mut self.lock())
     }
@@ -170,7 +172,7 @@ impl EventFile {
         }
         if let Err(error) = self.files.write_at(&self.file, &inner.waiting, inner.length) {
             inner.broken = true;
-            // A part of a line may be there; it is better gone.
+            // Remove a partially written line.
             let _ = self.files.set_length(&self.file, inner.length);
             return Err(StoreError::io("write", self.file.path(), error));
         }
@@ -180,7 +182,8 @@ impl EventFile {
         Ok(())
     }
 
-    /// How many of the events behind a number follow from what the journal holds: whoever reads it causes them again.
+    /// Returns the number of events after a sequence number that follow from the journal. Reading the journal emits
+    /// them again.
     pub(super) fn caused_behind(&self, seq: u64) -> Result<u64, StoreError> {
         let failed = |error| StoreError::io("read", self.file.path(), error);
         let length = self.lock().length;
@@ -196,7 +199,7 @@ impl EventFile {
         Ok(caused)
     }
 
-    /// Hands over what waits, and waits for the disk.
+    /// Writes the waiting events and syncs the file.
     pub(super) fn close(&self) -> Result<(), StoreError> {
         self.flush()?;
         self.files
@@ -205,7 +208,7 @@ impl EventFile {
     }
 }
 
-/// What counts of an event's line.
+/// The relevant fields of an event line.
 #[derive(Default, serde::Deserialize)]
 struct Told {
     seq: u64,
@@ -225,21 +228,21 @@ impl Told {
     }
 }
 
-/// Returns whether an event follows from what the journal holds: whoever reads the journal causes it again.
+/// Returns whether an event follows from the journal, so that reading the journal emits it again.
 fn is_caused(event: &str, repeat: bool) -> bool {
     !(repeat || ENDS.contains(&event) || UNCAUSED.contains(&event))
 }
 
-/// What a file of events says of the run, and of its journal.
+/// The evidence in an event file about the run and its journal.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Proof {
-    /// The run that the last event is of.
+    /// The run of the last event.
     pub(super) run: Option<String>,
-    /// The number of the last record that an event stands behind: records up to it were durable when it was written.
+    /// The number of the last record that an event names. All records up to it were durable when the event was written.
     pub(super) record: Option<u64>,
 }
 
-/// Reads what the events say of the journal. A file that is missing says nothing.
+/// Reads the evidence in an event file. Returns an empty proof if the file is missing.
 pub(super) fn proof(files: &dyn FileSystem, path: &Path) -> Result<Proof, StoreError> {
     let file = match files.open(path, Access::Read) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Proof::default()),
@@ -265,8 +268,8 @@ pub(super) fn proof(files: &dyn FileSystem, path: &Path) -> Result<Proof, StoreE
     Ok(proof)
 }
 
-/// Returns how much of a file comes before its first line with a zero. No event has one: nobody waits for the disk after
-/// each event, so a loss of power may leave a hole with later events behind it, and all of them are told again.
+/// Returns the length of a file before its first line with a zero byte. No event contains one. Events are not synced
+/// one by one, so a loss of power may leave a hole with later events after it. All of them are emitted again.
 fn without_holes(file: &OpenFile, length: u64) -> std::io::Result<u64> {
     let (mut at, mut line) = (0, 0);
     while at < length {
@@ -284,10 +287,10 @@ fn without_holes(file: &OpenFile, length: u64) -> std::io::Result<u64> {
     Ok(length)
 }
 
-/// The last event whose line is complete, and where that line ends.
+/// Returns the last event with a complete line, and the position after that line.
 fn last_event(file: &OpenFile, length: u64) -> std::io::Result<(Told, u64)> {
     let mut lines = LinesFromEnd::new(file, length);
-    // Lines that are none, such as of zeros, are no events either.
+    // Skip invalid lines, such as lines of zeros.
     while let Some((line, end)) = lines.next()? {
         if let Ok(last) = serde_json::from_slice(line) {
             return Ok((last, end));
@@ -296,14 +299,14 @@ fn last_event(file: &OpenFile, length: u64) -> std::io::Result<(Told, u64)> {
     Ok((Told::default(), 0))
 }
 
-/// The complete lines of a file, from the last to the first; what is behind the last line feed is none. It holds no more
-/// of the file than a line and a chunk.
+/// The complete lines of a file, from the last to the first. Text after the last line feed is ignored. Holds at most a
+/// line and a chunk of the file.
 struct LinesFromEnd<'f> {
     file: &'f OpenFile,
-    /// Where in the file the bytes begin.
+    /// The offset of `bytes` in the file.
     start: u64,
     bytes: Vec<u8>,
-    /// How many bytes of the file are before those that are known to be of no line, or of one that was given.
+    /// The offset before which lines remain to be returned.
     end: u64,
 }
 
@@ -317,7 +320,7 @@ impl<'f> LinesFromEnd<'f> {
         }
     }
 
-    /// Returns the line before, without its line feed, and where the next one begins.
+    /// Returns the previous line without its line feed, and the position after it.
     fn next(&mut self) -> std::io::Result<Option<(&[u8], u64)>> {
         let Some(feed) = self.feed_before(self.end)? else {
             return Ok(None);
@@ -329,7 +332,7 @@ impl<'f> LinesFromEnd<'f> {
         Ok(Some((text, feed + 1)))
     }
 
-    /// Returns where the last line feed before an offset is; reads what is missing.
+    /// Returns the position of the last line feed before an offset. Reads further bytes as needed.
     fn feed_before(&mut self, end: u64) -> std::io::Result<Option<u64>> {
         let mut searched = end;
         loop {
@@ -342,7 +345,7 @@ impl<'f> LinesFromEnd<'f> {
                 return Ok(None);
             }
             searched = self.start;
-            // What lies behind was given already.
+            // Drop the bytes of lines that were returned.
             let kept = self.end.saturating_sub(self.start) as usize;
             self.bytes.truncate(kept);
             if self.bytes.len() as u64 > LONGEST {

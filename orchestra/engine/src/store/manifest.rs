@@ -1,4 +1,4 @@
-//! What a run is (Attractor 5.6, rule D2).
+//! The manifest of a run (Attractor 5.6, rule D2).
 
 use std::fmt;
 use std::path::Path;
@@ -14,12 +14,13 @@ use super::{Durability, StoreError, sealed};
 use crate::clock::Timestamp;
 use crate::id::fingerprint;
 
-/// The form in which manifests are written.
+/// The schema of manifest files.
 pub(crate) const SCHEMA: &str = "orchestra.manifest/1";
-/// The version of what journals say and of how it is acted on.
+/// The version of the journal's content and of its interpretation.
 pub(crate) const PROTOCOL: u32 = 1;
 
-/// What a run is: `manifest.json` (Attractor 5.6, rule D2). It never changes.
+/// The description of a run: `manifest.json` (Attractor 5.6, rule D2). A resume replaces it if a changed pipeline is
+/// accepted or the workspace returns new data.
 ///
 /// ```
 /// use orchestra_engine::{Engine, RunFolder};
@@ -40,29 +41,29 @@ pub(crate) const PROTOCOL: u32 = 1;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Manifest {
-    /// The form of the file.
+    /// The schema of the file.
     pub schema: String,
-    /// The run.
+    /// The id of the run.
     pub run: String,
     /// The name of the pipeline.
     pub name: String,
-    /// Its goal; may be empty.
+    /// The goal of the pipeline; may be empty.
     pub goal: String,
-    /// The pipeline's file.
+    /// The file of the pipeline.
     pub file: String,
-    /// When the run began.
+    /// The time at which the run started.
     pub started: Timestamp,
-    /// The seed of every chance in the run.
+    /// The seed of all random decisions of the run.
     pub seed: u64,
-    /// Whether no stage is really run.
+    /// `true` if stages are simulated.
     pub simulated: bool,
     /// The version of the engine.
     pub engine: String,
-    /// The version of what the journal says and of how it is acted on.
+    /// The version of the journal's content and of its interpretation.
     pub protocol: u32,
-    /// What the run's records survive.
+    /// The kind of crash that the records survive.
     pub durability: Durability,
-    /// How long the run may take; written as `max_time_ms`.
+    /// The time limit of the run; serialized as `max_time_ms`.
     #[serde(
         rename = "max_time_ms",
         with = "limit",
@@ -70,32 +71,32 @@ pub struct Manifest {
         skip_serializing_if = "Option::is_none"
     )]
     pub max_time: Option<Duration>,
-    /// The run and the checkpoint whose state it began with.
+    /// The run and the checkpoint whose state the run started with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replayed_from: Option<ReplayedFrom>,
-    /// What the workspace of the run needs to find its files again.
+    /// The data that the workspace of the run needs to find its files again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace: Option<Value>,
-    /// The named values at its beginning.
+    /// The initial values of the context.
     pub params: Context,
-    /// What a simulated run's stages do.
+    /// The script of a simulated run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub script: Option<Value>,
-    /// The pipeline as it was at the beginning.
-    pub pipeline: PinnedPipeline,
-    /// The pipelines that its stages run, each once, and the files that hold prompts.
+    /// The pipeline at the start of the run.
+    pub pipeline: PinnedSource,
+    /// The child pipelines, without duplicates, and the files that contain prompts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub children: Vec<PinnedPipeline>,
+    pub children: Vec<PinnedSource>,
 }
 
-/// A pipeline as it was when a run began (rule D6).
+/// A pipeline as it was when a run started (rule D6).
 ///
 /// ```
-/// use orchestra_engine::PinnedPipeline;
+/// use orchestra_engine::PinnedSource;
 /// # use orchestra_graph::{Source, load};
 /// let pin = |text: &str| {
 ///     let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
-///     PinnedPipeline::of(&pipeline)
+///     PinnedSource::from_pipeline(&pipeline)
 /// };
 /// let (one, other) = (pin("digraph { start -> exit }"), pin("digraph { start->exit // done\n }"));
 /// assert_eq!(one.source, "digraph { start -> exit }");
@@ -104,16 +105,16 @@ pub struct Manifest {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct PinnedPipeline {
-    /// Its file.
+pub struct PinnedSource {
+    /// The file.
     pub file: String,
-    /// The hash of what counts in it, [`Pipeline::canonical`].
+    /// The hash of the relevant content, [`Pipeline::canonical`].
     pub hash: String,
     /// The text of the file.
     pub source: String,
 }
 
-/// Where the state came from with which a run began (rule D4).
+/// The origin of the state with which a run started (rule D4).
 ///
 /// ```
 /// use orchestra_engine::ReplayedFrom;
@@ -123,9 +124,9 @@ pub struct PinnedPipeline {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReplayedFrom {
-    /// The run.
+    /// The id of the run.
     pub run: String,
-    /// Its checkpoint, such as `cp_000012`.
+    /// The name of the checkpoint, such as `cp_000012`.
     pub checkpoint: String,
 }
 
@@ -135,19 +136,19 @@ impl fmt::Display for ReplayedFrom {
     }
 }
 
-impl PinnedPipeline {
+impl PinnedSource {
     /// Pins a pipeline.
-    pub fn of(pipeline: &Pipeline) -> PinnedPipeline {
-        PinnedPipeline {
+    pub fn from_pipeline(pipeline: &Pipeline) -> PinnedSource {
+        PinnedSource {
             file: pipeline.file.to_string(),
             hash: hash_of(&pipeline.canonical()),
             source: pipeline.source.to_string(),
         }
     }
 
-    /// Pins a file that a pipeline takes a text from.
-    pub(crate) fn of_text(file: String, text: &str) -> PinnedPipeline {
-        PinnedPipeline {
+    /// Pins a file that a pipeline reads a text from.
+    pub(crate) fn of_text(file: String, text: &str) -> PinnedSource {
+        PinnedSource {
             file,
             hash: hash_of(text),
             source: text.to_owned(),
@@ -165,7 +166,7 @@ fn hash_of(text: &str) -> String {
 }
 
 impl Manifest {
-    /// What the other files of the run name it by.
+    /// Returns the identity that the other files of the run refer to.
     pub(crate) fn belonging(&self) -> RunIdentity {
         RunIdentity {
             run: self.run.clone(),
@@ -174,16 +175,17 @@ impl Manifest {
         }
     }
 
-    /// A number that tells the run from others, even of its name; it stays when the pipeline changes.
+    /// Returns a number that distinguishes the run from others, even of the same name. It does not depend on the
+    /// pipeline.
     pub(super) fn identity(&self) -> u64 {
         let numbers = [self.started.as_millis().to_le_bytes(), self.seed.to_le_bytes()];
         fingerprint(&[self.run.as_bytes(), numbers.as_flattened()])
     }
 
-    /// Reads a manifest.
+    /// Parses a manifest.
     ///
     /// # Errors
-    /// It is damaged, or of a form or protocol that this version does not know.
+    /// Fails if it is damaged or has an unknown schema or protocol.
     pub(crate) fn read(path: &Path, text: &[u8]) -> Result<Manifest, StoreError> {
         let manifest: Manifest = sealed::unseal(path, text, SCHEMA, false)?;
         match manifest.protocol {
@@ -197,25 +199,25 @@ impl Manifest {
     }
 }
 
-/// Which run a journal or a checkpoint belongs to, and the pipeline that it was written with.
+/// The run that a journal or a checkpoint belongs to, and the pipeline that it was written with.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RunIdentity {
     /// The name of the run.
     pub(crate) run: String,
-    /// A number that tells it from other runs of that name.
+    /// A number that distinguishes it from other runs of that name.
     pub(crate) number: String,
     /// The hash of the pipeline.
     pub(crate) pipeline: String,
 }
 
 impl RunIdentity {
-    /// Returns whether both name the same run, whatever its pipeline was at the time.
+    /// Returns whether both identify the same run, whatever its pipeline was at the time.
     pub(crate) fn is_of(&self, other: &RunIdentity) -> bool {
         (&self.run, &self.number) == (&other.run, &other.number)
     }
 }
 
-/// Whole milliseconds, or nothing.
+/// An optional duration in whole milliseconds.
 mod limit {
     use std::time::Duration;
 

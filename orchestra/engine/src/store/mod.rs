@@ -1,4 +1,4 @@
-//! Where a run is kept.
+//! The persistence of runs.
 
 mod checkpoint;
 mod commit;
@@ -36,7 +36,7 @@ pub use files::{Access, FileSystem, OpenFile, SystemFiles};
 pub(crate) use folder::{FolderStore, Opened, StoreOptions};
 pub(crate) use journal::Journal;
 pub(crate) use line::{AROUND, Position, scan};
-pub use manifest::{Manifest, PinnedPipeline, ReplayedFrom};
+pub use manifest::{Manifest, PinnedSource, ReplayedFrom};
 pub(crate) use manifest::{PROTOCOL, RunIdentity, SCHEMA};
 pub(crate) use opening::OpenOptions;
 pub use owner::Owner;
@@ -48,19 +48,19 @@ pub use view::{EventLine, RunFolder};
 
 use crate::event::RunEvent;
 
-/// What the run is.
+/// The description of the run.
 pub(crate) const MANIFEST: &str = "manifest.json";
-/// Its latest state.
+/// The latest state of the run.
 pub(crate) const CHECKPOINT: &str = "checkpoint.json";
-/// Its records.
+/// The records of the run.
 pub(crate) const JOURNAL: &str = "journal.jsonl";
-/// The folder of its artifacts, and what names them.
+/// The folder of the artifacts, and their index.
 pub(crate) const ARTIFACTS: &str = "artifacts";
 pub(crate) const ARTIFACT_INDEX: &str = "index.jsonl";
-/// Its events.
+/// The events of the run.
 pub(crate) const EVENTS: &str = "events.jsonl";
 
-/// What a run's records survive (rules D1, D3).
+/// The kind of crash that the records of a run survive (rules D1, D3).
 ///
 /// ```
 /// use orchestra_engine::Durability;
@@ -72,74 +72,75 @@ pub(crate) const EVENTS: &str = "events.jsonl";
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Durability {
-    /// A loss of power: a stage counts as done when the disk has its record.
+    /// A loss of power: a stage counts as done when its record is on the disk.
     #[default]
     Full,
-    /// The end of the process, but not a loss of power: a stage counts as done when the system has its record.
+    /// The end of the process, but not a loss of power: a stage counts as done when the operating system has its
+    /// record.
     Process,
-    /// Nothing: there is no journal. A run can go on only from a pause or an end.
+    /// No crash: there is no journal. A run can only be resumed after a pause or its end.
     None,
 }
 
-/// Keeps one run (Attractor 5.6, rule D2). Calls come one at a time from the run, and from its stages.
+/// The persistence of one run (Attractor 5.6, rule D2). The run and its stages make one call at a time.
 pub(crate) trait RunStore: Send + Sync + 'static {
-    /// The folder of the run.
+    /// Returns the folder of the run.
     fn folder(&self) -> &Path;
 
-    /// Keeps what the run is: from here on it is one.
+    /// Stores the manifest, which makes the folder a run.
     fn manifest(&self, manifest: &Manifest) -> Result<(), StoreError>;
 
-    /// Returns what the files of the run name it by; `None` where nothing says which run they are of.
+    /// Returns the identity that the files of the run refer to. Returns `None` if they have no identity.
     fn identity(&self) -> Option<RunIdentity> {
         None
     }
 
-    /// Whether there is a journal; where not, records go nowhere.
+    /// Returns whether there is a journal. Without one, records are discarded.
     fn keeps_journal(&self) -> bool;
 
-    /// Writes a record to the journal, but does not wait for the disk; gives the position behind it.
+    /// Writes a record to the journal without waiting for the disk. Returns the position after it.
     fn append(&self, record: &[u8]) -> Result<Position, StoreError>;
 
-    /// Makes the records so far as durable as they are to be. Not before this has succeeded may anything be done that
-    /// follows from them.
+    /// Makes the records so far durable as required. The caller must not act on them before this has succeeded.
     fn sync(&self) -> Result<Synced, StoreError>;
 
-    /// Whether nobody has taken the run over (rule D5).
-    fn still_mine(&self) -> Result<(), StoreError> {
+    /// Checks that no other process has taken over the run (rule D5).
+    fn check_ownership(&self) -> Result<(), StoreError> {
         Ok(())
     }
 
-    /// The files whose names are moved away when somebody takes the run over, or one around it; open as long as this lives.
+    /// Returns the lock files whose names are removed when another process takes over the run or a parent run. They are
+    /// open as long as this value lives.
     #[cfg(unix)]
     fn locks(&self) -> Vec<RawFd> {
         Vec::new()
     }
 
-    /// Writes the record of a state that the journal had lost, makes it durable, and removes the checkpoint that knew it,
-    /// whose place is not in the journal.
+    /// Writes the record of a state that the journal had lost, makes it durable, and removes the checkpoint that
+    /// contained the state, because its position is not in the journal.
     fn restored(&self, record: &[u8]) -> Result<Position, StoreError> {
         self.append(record)
     }
 
-    /// Where the next record will be.
+    /// Returns the position of the next record.
     fn position(&self) -> Position;
 
-    /// Whether the journal has outgrown the latest checkpoint.
+    /// Returns whether the journal has outgrown the latest checkpoint.
     fn wants_checkpoint(&self) -> bool;
 
-    /// Keeps an event; others see it after [`flush`](RunStore::flush).
+    /// Stores an event. Others see it after [`flush`](RunStore::flush).
     fn event(&self, event: &RunEvent) -> Result<(), StoreError>;
 
-    /// Hands the events that are kept to the system.
+    /// Writes the stored events to the operating system.
     fn flush(&self) -> Result<(), StoreError>;
 
-    /// Replaces the checkpoint: when this returns, the new one is durable; when it fails, the old one is intact.
+    /// Replaces the checkpoint. If this succeeds, the new one is durable. If it fails, the old one is intact.
     fn checkpoint(&self, checkpoint: &Checkpoint) -> Result<(), StoreError>;
 
-    /// The run begins anew (rule R9): what follows is kept in `restart-N`.
+    /// Restarts the run (rule R9): the following stages are stored in `restart-N`.
     fn restarted(&self, restart: u32) -> Result<(), StoreError>;
 
-    /// The run goes on, after so many restarts.
+    /// Prepares the store of a resumed run after this number of restarts.
     fn resumed(&self, restarts: u32) -> Result<(), StoreError> {
         match restarts {
             0 => Ok(()),
@@ -147,57 +148,65 @@ pub(crate) trait RunStore: Send + Sync + 'static {
         }
     }
 
-    /// The folder of a stage, made where it is missing; what an earlier visit left is moved to `visits/N`.
-    fn stage(&self, place: StagePlace<'_>, visit: u32) -> Result<PathBuf, StoreError>;
+    /// Returns the folder of a stage. Creates it if it is missing, and moves the files of an earlier visit to
+    /// `visits/N`.
+    fn stage(&self, stage_folder: StageFolder<'_>, visit: u32) -> Result<PathBuf, StoreError>;
 
-    /// Whether what a visit left was moved to `visits/N`: a later one has begun.
-    fn is_aside(&self, place: StagePlace<'_>, visit: u32) -> bool;
+    /// Returns whether the files of a visit were moved to `visits/N`, because a later visit has begun.
+    fn is_aside(&self, stage_folder: StageFolder<'_>, visit: u32) -> bool;
 
-    /// Whether a visit has left its outcome in the folder of the stage.
-    fn has_status(&self, place: StagePlace<'_>, visit: u32) -> bool;
+    /// Returns whether a visit has left its outcome in the folder of the stage.
+    fn has_status(&self, stage_folder: StageFolder<'_>, visit: u32) -> bool;
 
-    /// Whether a stage has a folder, of whatever visit.
-    fn has_folder(&self, place: StagePlace<'_>) -> bool;
+    /// Returns whether a stage has a folder, of any visit.
+    fn has_folder(&self, stage_folder: StageFolder<'_>) -> bool;
 
-    /// Whether the folder of a stage was opened for this visit.
-    fn is_open(&self, place: StagePlace<'_>, visit: u32) -> bool;
+    /// Returns whether the folder of a stage was opened for this visit.
+    fn is_open(&self, stage_folder: StageFolder<'_>, visit: u32) -> bool;
 
     /// Writes a file of a stage.
-    fn write(&self, place: StagePlace<'_>, file: StageFile, bytes: &[u8]) -> Result<(), StoreError>;
+    fn write(&self, stage_folder: StageFolder<'_>, file: StageFile, bytes: &[u8]) -> Result<(), StoreError>;
 
-    /// Reads a file of a stage; `None` where there is none.
-    fn read(&self, place: StagePlace<'_>, file: StageFile) -> Result<Option<Vec<u8>>, StoreError>;
+    /// Reads a file of a stage. Returns `None` if it is missing.
+    fn read(&self, stage_folder: StageFolder<'_>, file: StageFile) -> Result<Option<Vec<u8>>, StoreError>;
 
-    /// Reads the two ends of a file that a visit left, `most` bytes in all; `None` where there is none.
-    fn recall(&self, place: StagePlace<'_>, visit: u32, file: StageFile, most: usize) -> Option<FileEnds>;
+    /// Reads the two ends of a file of a visit, `most` bytes in total. Returns `None` if it is missing.
+    fn recall(
+        &self,
+        stage_folder: StageFolder<'_>,
+        visit: u32,
+        file: StageFile,
+        most: usize,
+    ) -> Option<FileEnds>;
 
-    /// Takes the paths of what stood in the way of files and folders of stages, and was moved aside since the last call.
+    /// Takes the paths of conflicting files and folders that were moved aside since the last call.
     fn take_moved(&self) -> Vec<PathBuf> {
         Vec::new()
     }
 
-    /// Removes a file of a stage, if it is there.
-    fn remove(&self, place: StagePlace<'_>, file: StageFile) -> Result<(), StoreError>;
+    /// Removes a file of a stage if it exists.
+    fn remove(&self, stage_folder: StageFolder<'_>, file: StageFile) -> Result<(), StoreError>;
 
-    /// Nothing more will be written in this process: what is kept is made durable, and others may own the run.
+    /// Makes the stored data durable and releases the ownership. This process writes nothing more.
     fn close(&self) -> Result<(), StoreError>;
 }
 
-/// The two ends of a file; the head is all of it where nothing is missing.
+/// The two ends of a file. The head is the whole file if no bytes are missing.
 pub(crate) struct FileEnds {
     pub(crate) path: PathBuf,
     pub(crate) head: Vec<u8>,
     pub(crate) tail: Vec<u8>,
-    /// How many bytes are between them.
+    /// The number of bytes between the ends.
     pub(crate) missing: u64,
 }
 
 impl FileEnds {
-    /// The ends of a text in memory.
+    /// Returns the ends of a text in memory.
     pub(crate) fn of_bytes(bytes: &[u8], most: usize) -> FileEnds {
-        let (head, rest) = match bytes.len() > most {
-            true => bytes.split_at(most / 2),
-            false => (bytes, &[][..]),
+        let (head, rest) = if bytes.len() > most {
+            bytes.split_at(most / 2)
+        } else {
+            (bytes, &[][..])
         };
         let missing = rest.len().saturating_sub(most - most / 2);
         FileEnds {
@@ -209,34 +218,33 @@ impl FileEnds {
     }
 }
 
-/// What came of the wish that records be durable.
+/// The result of a request to make records durable.
 pub(crate) enum Synced {
-    /// They are.
+    /// They are durable.
     Done,
-    /// They will be when this is.
+    /// They are durable when this future completes.
     Later(Commit),
 }
 
-/// Records on their way to the disk.
+/// A future that completes when records are durable.
 pub(crate) type Commit = Pin<Box<dyn Future<Output = Result<(), StoreError>> + Send>>;
 
-/// Which stage files belong to: a node, and the branch where several branches run the same node.
-///
+/// The owner of stage files: a node, and its branch if several branches run the same node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct StagePlace<'a> {
+pub(crate) struct StageFolder<'a> {
     /// The node.
     pub(crate) node: &'a str,
-    /// The branch; empty where the node is run by one alone.
+    /// The branch. Empty if only one path runs the node.
     pub(crate) branch: &'a str,
 }
 
-impl<'a> From<&'a str> for StagePlace<'a> {
-    fn from(node: &'a str) -> StagePlace<'a> {
-        StagePlace { node, branch: "" }
+impl<'a> From<&'a str> for StageFolder<'a> {
+    fn from(node: &'a str) -> StageFolder<'a> {
+        StageFolder { node, branch: "" }
     }
 }
 
-/// A file that the engine keeps for a stage (rule D2).
+/// A file that the engine stores for a stage (rule D2).
 ///
 /// ```
 /// assert_eq!(orchestra_engine::StageFile::Status.name(), "status.json");
@@ -250,16 +258,16 @@ pub enum StageFile {
     Prompt,
     /// The response of a model, or the answer of a person.
     Response,
-    /// What a tool wrote to its standard output.
+    /// The standard output of a tool.
     ToolOutput,
-    /// What a tool wrote to its standard error.
+    /// The standard error of a tool.
     ToolError,
-    /// The conversation with a model, in the form of its backend.
+    /// The conversation with a model, in the format of its backend.
     Conversation,
 }
 
 impl StageFile {
-    /// The file's name.
+    /// Returns the name of the file.
     pub const fn name(self) -> &'static str {
         match self {
             StageFile::Status => "status.json",

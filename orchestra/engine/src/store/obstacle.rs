@@ -1,5 +1,5 @@
-//! What stands where the engine keeps a file or a folder of a run, and is none: a tool may have put it there. The run
-//! folder is the engine's own, so that it moves such things aside, and never writes through them.
+//! Obstacles: files of the wrong kind at a path of the engine, which a tool may have planted. The run folder belongs to
+//! the engine, so the engine moves them aside and never writes through them.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 use super::StoreError;
 use super::files::FileSystem;
 
-/// How the names of what is moved aside begin and end; no file of the engine has such a name.
+/// The prefix and suffix of the names of obstacles that were moved aside. No file of the engine has such a name.
 const PREFIX: &str = ".planted-";
 const SUFFIX: &str = ".aside";
-/// So many things of one name are kept.
+/// Maximum number of obstacles with one name.
 const MOST: u32 = 10_000;
 
-/// Moves aside what stands at a path, within its folder; gives where it is now.
+/// Moves an obstacle aside within its folder. Returns its new path.
 pub(super) fn move_aside(files: &dyn FileSystem, path: &Path) -> Result<PathBuf, StoreError> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     for number in 1..=MOST {
@@ -35,7 +35,7 @@ pub(super) fn move_aside(files: &dyn FileSystem, path: &Path) -> Result<PathBuf,
     Err(StoreError::io("move", path, ErrorKind::AlreadyExists.into()))
 }
 
-/// Makes a folder, unless it is there. What else stands there is moved aside. Gives whether the folder is new.
+/// Creates a folder unless it exists. Moves an obstacle aside. Returns whether the folder is new.
 pub(super) fn make_folder(files: &dyn FileSystem, path: &Path) -> Result<bool, StoreError> {
     let failed = |error| StoreError::io("make", path, error);
     match files.make_folder(path) {
@@ -51,7 +51,7 @@ pub(super) fn make_folder(files: &dyn FileSystem, path: &Path) -> Result<bool, S
     }
 }
 
-/// Removes a file, if it is there; a folder in its place is moved aside.
+/// Removes a file if it exists. Moves a folder at its path aside.
 pub(super) fn remove_file(files: &dyn FileSystem, path: &Path) -> Result<(), StoreError> {
     match files.remove(path) {
         Ok(()) => Ok(()),
@@ -61,8 +61,7 @@ pub(super) fn remove_file(files: &dyn FileSystem, path: &Path) -> Result<(), Sto
     }
 }
 
-/// Moves a file or folder into its place; a folder that stands there is moved aside, and so is whatever stands in the place
-/// of a folder.
+/// Renames a file or folder to `to`. Moves a folder at that path aside, and for a folder any other obstacle too.
 pub(super) fn replace(files: &dyn FileSystem, from: &Path, to: &Path) -> Result<(), StoreError> {
     let failed = |error| StoreError::io("replace", to, error);
     match files.rename(from, to) {
@@ -77,12 +76,12 @@ pub(super) fn replace(files: &dyn FileSystem, from: &Path, to: &Path) -> Result<
     }
 }
 
-/// Whether a path is a folder, and no link to one.
+/// Returns whether a path is a folder, and not a link to one.
 pub(super) fn is_folder(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|found| found.is_dir())
 }
 
-/// Whether something stands at a path that is no regular file.
+/// Returns whether a path exists but is not a regular file.
 pub(super) fn is_no_file(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|found| !found.is_file())
 }

@@ -1,19 +1,19 @@
-//! What a run folder must prove before its run goes on (rule D3): its files belong to one run, and the journal holds all
-//! that any other file says was in it.
+//! The consistency checks before a run is resumed (rule D3): the files of its folder must belong to one run, and the
+//! journal must contain all records that other files refer to.
 //!
-//! These orders of writes hold, at [`Durability::Full`] with a sync of the disk, else as far as the system keeps what a
-//! process wrote:
+//! Writes happen in the following orders, at [`Durability::Full`] with a sync of the disk, otherwise as far as the
+//! operating system preserves the writes of a process:
 //!
-//! - A record is written, then synced; only then is the machine told of it, and only then are events written that follow
-//!   from it. So a record that an event names was in the journal before the event was.
-//! - The journal and the events are synced before a checkpoint is written; the checkpoint is written beside the old one,
-//!   synced, moved into its place, and the folder is synced. So a checkpoint names no record that was not in the journal.
-//! - The journal is synced before the manifest is replaced, which happens where a changed pipeline is accepted.
-//! - Who takes a run over puts a new lock in place, then copies the journal, and then the events. An owner looks at its lock
-//!   behind each sync, so the copy has every record that an event follows from.
+//! - A record is written, then synced. Only then does the machine apply it, and only then are events written that
+//!   follow from it. So a record that an event names was in the journal before the event was written.
+//! - The journal and the events are synced before a checkpoint is written. The checkpoint is written to a draft,
+//!   synced, renamed, and the folder is synced. So a checkpoint refers to no record that was not in the journal.
+//! - The journal is synced before the manifest is replaced, for example because a changed pipeline was accepted.
+//! - A process that takes over a run replaces the lock, then copies the journal, and then the events. An owner checks
+//!   its lock after each sync, so the copy contains every record that an event follows from.
 //!
-//! A process that is killed, or a machine that loses power, can therefore leave a last record that is not whole, and events
-//! or a checkpoint that are behind the journal. It leaves no journal that is behind them.
+//! Therefore a killed process or a loss of power can leave an incomplete last record, and events or a checkpoint that
+//! are older than the journal. It cannot leave a journal that is older than they are.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -25,41 +25,41 @@ use super::line::{Position, Scan};
 use super::lines::Proof;
 use super::{CHECKPOINT, Checkpoint, Durability, EVENTS, JOURNAL, RunIdentity, StoreError};
 
-/// How a run folder is opened.
+/// The options for opening a run folder.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct OpenOptions {
-    /// Even of a run that has an owner.
+    /// `true` to take over a run from its owner.
     pub(crate) take_over: bool,
-    /// Even if records of the journal are lost.
+    /// `true` to accept that records of the journal are lost.
     pub(crate) accept_loss: bool,
 }
 
-/// A run folder on its way to being opened.
+/// A run folder that is being opened.
 pub(super) struct Opening<'a> {
     pub(super) files: &'a Arc<dyn FileSystem>,
     pub(super) root: &'a Path,
-    /// The run, as the manifest has it.
+    /// The identity of the run according to the manifest.
     pub(super) identity: &'a RunIdentity,
-    /// What the events prove.
+    /// The evidence of the events.
     pub(super) proof: Proof,
     pub(super) accept_loss: bool,
-    /// The epoch of the owner, which names what is set aside.
-    pub(super) epoch: u64,
-    /// What was repaired, in words.
+    /// The fencing token of the owner, which is part of the names of files that are set aside.
+    pub(super) fencing_token: u64,
+    /// Human-readable messages about repairs.
     pub(super) repaired: &'a mut Vec<String>,
 }
 
-/// A journal, and where the run goes on.
+/// A journal, and the state from which the run resumes.
 pub(super) struct Found {
     pub(super) journal: Journal,
     pub(super) records: Scan,
     pub(super) checkpoint: Option<Checkpoint>,
-    /// Whether the checkpoint holds what the journal has lost.
+    /// `true` if the checkpoint contains records that the journal has lost.
     pub(super) restored: bool,
 }
 
 impl Opening<'_> {
-    /// Refuses a checkpoint and events of another run.
+    /// Rejects a checkpoint and events of another run.
     pub(super) fn check_belonging(&mut self, checkpoint: &mut Option<Checkpoint>) -> Result<(), StoreError> {
         if let Some(found) = checkpoint
             .as_ref()
@@ -100,7 +100,7 @@ impl Opening<'_> {
         }
     }
 
-    /// Opens the journal behind a checkpoint, or from its beginning where there is none.
+    /// Opens the journal after a checkpoint, or from its beginning if there is none.
     pub(super) fn journal(
         &mut self,
         level: Durability,
@@ -150,7 +150,7 @@ impl Opening<'_> {
             self.approve(&scan)?;
             return Err(match scan.end.records < position.records {
                 true => self.cut(scan.end.records, position.records, CHECKPOINT),
-                // Each line is sound, and the checkpoint is of this run: they went different ways.
+                // Every line is valid, and the checkpoint belongs to this run, so their histories diverged.
                 false => self.foreign(JOURNAL, "a copy of the run that went on otherwise".to_owned()),
             });
         }
@@ -167,7 +167,7 @@ impl Opening<'_> {
         Ok((journal, records))
     }
 
-    /// Refuses records of another run, and fewer than the events prove.
+    /// Rejects records of another run, and a journal with fewer records than the events prove.
     fn approve(&self, scan: &Scan) -> Result<(), StoreError> {
         if scan.from == Position::default()
             && let Some(found) = scan.iter().next().and_then(|first| self.foreign_record(first))
@@ -175,7 +175,7 @@ impl Opening<'_> {
             return Err(self.foreign(JOURNAL, found));
         }
         match self.proof.record {
-            // A run whose first record is lost with the power begins anew: nothing of it had ended.
+            // If a loss of power removed the first record, the run starts again: no stage of it had ended.
             Some(record) if record > 0 && scan.end.records <= record => {
                 Err(self.cut(scan.end.records, record + 1, EVENTS))
             }
@@ -199,7 +199,7 @@ impl Opening<'_> {
             run: Option<String>,
             identity: Option<RunIdentity>,
         }
-        // What is no such record is refused where it is read.
+        // Anything else is rejected later, when the record is parsed.
         let Record {
             entry: Entry::Begin(first) | Entry::Restored(first),
         } = serde_json::from_slice(first).ok()?;
@@ -219,7 +219,7 @@ impl Opening<'_> {
         }
     }
 
-    /// Opens what is left of a journal. Where the checkpoint knows more than it, the run goes on from that state.
+    /// Opens the remains of a journal. If the checkpoint is newer than they are, the run resumes from the checkpoint.
     fn rest_of_journal(
         &mut self,
         level: Durability,
@@ -264,12 +264,12 @@ impl Opening<'_> {
         })
     }
 
-    /// Where a file is kept that is not used any more.
+    /// Returns the path under which an unusable file is preserved.
     fn aside(&self, name: &str) -> PathBuf {
-        self.root.join(format!("{name}.lost-{}", self.epoch))
+        self.root.join(format!("{name}.lost-{}", self.fencing_token))
     }
 
-    /// Keeps a file under another name, so that nothing is lost for good.
+    /// Renames a file to preserve it.
     fn set_aside(&mut self, name: &str) -> Result<(), StoreError> {
         let (path, aside) = (self.root.join(name), self.aside(name));
         let moved = self.files.rename(&path, &aside);
@@ -277,12 +277,14 @@ impl Opening<'_> {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
             moved => moved.map_err(|error| StoreError::io("move", &path, error))?,
         }
-        self.repaired
-            .push(format!("`{name}` was kept as `{name}.lost-{}`", self.epoch));
+        self.repaired.push(format!(
+            "`{name}` was kept as `{name}.lost-{}`",
+            self.fencing_token
+        ));
         Ok(())
     }
 
-    /// Copies a file back whose beginning is used.
+    /// Copies a file back whose beginning is still used.
     fn copy_back(&self, name: &str) -> Result<(), StoreError> {
         let aside = self.aside(name);
         let failed = |error| StoreError::io("copy", &aside, error);
@@ -292,7 +294,7 @@ impl Opening<'_> {
     }
 }
 
-/// Whether the run can go on from what is left after an error.
+/// Returns whether the run can be resumed from the remains after an error.
 fn is_loss(error: &StoreError, has_checkpoint: bool) -> bool {
     let is_journal = |path: &Path| path.file_name().is_some_and(|name| name == JOURNAL);
     match error {
@@ -300,7 +302,7 @@ fn is_loss(error: &StoreError, has_checkpoint: bool) -> bool {
         StoreError::Damaged { path, .. }
         | StoreError::NotPlain { path, .. }
         | StoreError::TooLarge { path, .. } => is_journal(path),
-        // Without a checkpoint nothing of this run is left.
+        // Without a checkpoint nothing of this run remains.
         StoreError::Foreign { path, .. } => has_checkpoint && is_journal(path),
         _ => false,
     }

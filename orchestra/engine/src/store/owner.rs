@@ -1,4 +1,4 @@
-//! Who owns a run: a lock that dies with its process (rule D5).
+//! The ownership of a run: a lock that ends with its process (rule D5).
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -20,27 +20,27 @@ use crate::clock::{Clock, SystemClock, Timestamp};
 #[cfg(unix)]
 use crate::process::{RunMark, end_tools};
 
-/// The file that is locked, and says by whom.
+/// The lock file, which describes the owner.
 const LOCK: &str = "owner.lock";
-/// How often, and with which pauses, somebody else's short business is waited for.
+/// The number and the interval of attempts to get the short lock of a folder.
 const TRIES: u32 = 1_000;
 const PAUSE: Duration = Duration::from_millis(2);
-/// How often the lock of an owner is tried that is gone. What it was about to start lets go of the lock within
-/// milliseconds, on a machine without free processors within seconds.
+/// The number of attempts to get the lock of an owner that has ended. A process that the owner was about to start
+/// releases the lock within milliseconds, or within seconds on an overloaded machine.
 const GHOST_TRIES: u32 = 2_500;
-/// How much of a file is copied at once.
+/// The number of bytes of a file that are copied at once.
 const COPIED: u64 = 4 << 20;
-/// How long the tools of an earlier owner may take to die.
+/// Time limit for the tools of an earlier owner to die.
 #[cfg(unix)]
 const TOOLS_END: Duration = Duration::from_secs(10);
-/// The largest lock file that is read.
+/// Maximum size in bytes of a lock file.
 const MOST: u64 = 64 << 10;
 
-/// The process that owns a run: what `owner.lock` says.
+/// The process that owns a run, as described in `owner.lock`.
 ///
 /// ```
 /// use orchestra_engine::Owner;
-/// let said = r#"{"pid":4242,"host":"build-7","program":"orchestra","epoch":3,"since":"2026-11-21T15:30:00.042Z"}"#;
+/// let said = r#"{"pid":4242,"host":"build-7","program":"orchestra","fencing_token":3,"since":"2026-11-21T15:30:00.042Z"}"#;
 /// let owner: Owner = serde_json::from_str(said)?;
 /// assert_eq!(
 ///     owner.to_string(),
@@ -50,15 +50,15 @@ const MOST: u64 = 64 << 10;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Owner {
-    /// The process.
+    /// The process id.
     pub pid: u32,
-    /// The machine.
+    /// The name of the machine.
     pub host: String,
-    /// The program.
+    /// The name of the program.
     pub program: String,
-    /// How many owners the run has had, with this one.
-    pub epoch: u64,
-    /// Since when.
+    /// The fencing token: the number of owners of the run so far, including this one.
+    pub fencing_token: u64,
+    /// The time at which the ownership began.
     pub since: Timestamp,
 }
 
@@ -75,36 +75,36 @@ impl fmt::Display for Owner {
     }
 }
 
-/// What the lock file holds.
+/// The content of the lock file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Content {
     #[serde(flatten)]
     owner: Owner,
-    /// Whether files that an earlier owner may still write to have yet to be replaced.
+    /// `true` if files that an earlier owner may still write to have yet to be replaced.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     replacing: bool,
-    /// The mark of the commands that the owner runs.
+    /// The mark of the owner's commands.
     #[cfg(unix)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     tools: Option<RunMark>,
 }
 
-/// The ownership of a run; it ends with this value, or with the process.
+/// The ownership of a run. It ends when this value is dropped or the process ends.
 ///
-/// Whoever looks for the owner, or wants to become it, first locks the folder for a moment. So nobody is seen between
-/// having the lock and having written so: a new owner writes a new lock file, locks it, and moves it into place.
+/// A process that looks for the owner, or wants to become the owner, first locks the folder for a moment. A new owner
+/// writes a new lock file, locks it, and renames it. So no process sees a lock whose content is not written yet.
 pub(crate) struct Ownership {
     files: Arc<dyn FileSystem>,
     folder: PathBuf,
     lock: OpenFile,
     content: Mutex<Content>,
-    /// The run whose stage runs this one. Who takes that over has this one too, and ends the tools of both before it takes
-    /// this one over itself; what became of these must not be recorded here.
+    /// The store of the parent run. A process that takes over the parent also owns this run. It ends the tools of both
+    /// runs before it takes over this one, so the results of these tools must not be recorded here.
     around: Option<Arc<dyn RunStore>>,
 }
 
 impl Ownership {
-    /// Becomes the first owner of a new run, which nobody else can open yet.
+    /// Acquires the ownership of a new run, which no other process can open yet.
     pub(crate) fn create(
         files: Arc<dyn FileSystem>,
         folder: &Path,
@@ -133,10 +133,11 @@ impl Ownership {
         })
     }
 
-    /// Becomes the next owner of a run; with `take_over` even of one that has an owner, who finds out and stops.
+    /// Acquires the ownership of an existing run. With `take_over`, takes it from a current owner, which notices and
+    /// stops.
     ///
     /// # Errors
-    /// Somebody else owns it or the run around it, or does not let go of the folder.
+    /// Fails if another process owns the run or its parent run, or keeps the folder locked.
     pub(crate) fn acquire(
         files: Arc<dyn FileSystem>,
         folder: &Path,
@@ -150,12 +151,12 @@ impl Ownership {
             });
         };
         if let Some(around) = &around {
-            around.still_mine()?;
+            around.check_ownership()?;
         }
         let path = folder.join(LOCK);
         let held = match files.open(&path, Access::Change) {
             Ok(held) => Some(held),
-            // Nobody can have locked what is no file; it is moved aside when the new one is moved there.
+            // Nobody can have locked an obstacle. It is moved aside when the new lock file is renamed.
             Err(error) if error.kind() == ErrorKind::NotFound || obstacle::is_no_file(&path) => None,
             Err(error) => return Err(StoreError::io("open", &path, error)),
         };
@@ -177,9 +178,9 @@ impl Ownership {
                 by: Box::new(owner.clone()),
             });
         }
-        let epoch = previous.as_ref().map_or(0, |content| content.owner.epoch) + 1;
-        let mut content = Content::new(epoch, folder);
-        // Also where the lock file was removed: its owner may be alive.
+        let fencing_token = previous.as_ref().map_or(0, |content| content.owner.fencing_token) + 1;
+        let mut content = Content::new(fencing_token, folder);
+        // Also replace the files if the lock file is missing, because its owner may be alive.
         content.replacing = !free || previous.as_ref().is_some_and(|content| content.replacing);
         let lock = publish(&*files, &path, held, &content)?;
         let ownership = Ownership {
@@ -189,8 +190,8 @@ impl Ownership {
             content: Mutex::new(content),
             around,
         };
-        // From here on an earlier owner finds out before it moves anything into place; what it had found out too late
-        // to stop is not there any more.
+        // From here on an earlier owner notices the loss before it renames any draft. Drafts that it may still rename
+        // are removed below.
         if let Some(previous) = &previous {
             end_tools_of(previous, folder, !free)?;
         }
@@ -199,13 +200,13 @@ impl Ownership {
         Ok(ownership)
     }
 
-    /// Gives the files that are written to in place new inodes, so that what an earlier owner still writes goes nowhere.
+    /// Gives the files that are written in place new inodes, so that further writes of an earlier owner have no effect.
     fn replace_files(&self) -> Result<(), StoreError> {
         let mut content = self.content();
         if !content.replacing {
             return Ok(());
         }
-        // The epoch must not be lost: by it records are known that the earlier owner may still hand in.
+        // The fencing token must not be lost, because it identifies lines that the earlier owner may still commit.
         self.sync_lock()?;
         for name in [JOURNAL, EVENTS] {
             copy(&*self.files, &self.folder, name)?;
@@ -228,7 +229,7 @@ impl Ownership {
         sync_folder(&*self.files, &self.folder)
     }
 
-    /// Writes the content anew; only while others are kept from reading it.
+    /// Rewrites the content. The caller must keep other processes from reading it.
     fn rewrite(&self, content: &Content) -> Result<(), StoreError> {
         let path = self.folder.join(LOCK);
         let text = content.text(&path)?;
@@ -245,38 +246,42 @@ impl Ownership {
             .clone()
     }
 
-    /// How many owners the run has had, with this one.
-    pub(crate) fn epoch(&self) -> u64 {
-        self.content().owner.epoch
+    /// Returns the fencing token: the number of owners of the run so far.
+    pub(crate) fn fencing_token(&self) -> u64 {
+        self.content().owner.fencing_token
     }
 
-    /// Raises the epoch, where records know of owners of whom the lock file does not.
-    pub(crate) fn raise(&self, epoch: u64) -> Result<(), StoreError> {
+    /// Raises the fencing token, if records have a higher one than the lock file.
+    pub(crate) fn raise(&self, fencing_token: u64) -> Result<(), StoreError> {
         let mut content = self.content();
-        if epoch <= content.owner.epoch {
+        if fencing_token <= content.owner.fencing_token {
             return Ok(());
         }
-        content.owner.epoch = epoch;
+        content.owner.fencing_token = fencing_token;
         let _guard = guard(&*self.files, &self.folder)?;
         self.rewrite(&content)?;
         *self.content.lock().unwrap_or_else(PoisonError::into_inner) = content;
         Ok(())
     }
 
-    /// Whether nobody has taken the run over, or one around it: the lock file is still the one that the owner wrote.
+    /// Checks that no other process has taken over the run or a parent run: the lock file is still the one that this
+    /// process wrote.
     ///
     /// # Errors
-    /// Somebody has; nothing more may be written.
-    pub(crate) fn still_mine(&self) -> Result<(), StoreError> {
+    /// Fails if another process has. Nothing more may be written then.
+    pub(crate) fn check_ownership(&self) -> Result<(), StoreError> {
         match self.files.links(&self.lock) {
             Ok(0) => Err(self.reason_of_loss()),
-            Ok(_) => self.around.as_ref().map_or(Ok(()), |around| around.still_mine()),
+            Ok(_) => self
+                .around
+                .as_ref()
+                .map_or(Ok(()), |around| around.check_ownership()),
             Err(error) => Err(StoreError::io("read", self.lock.path(), error)),
         }
     }
 
-    /// The lock files of the run and of those around it. A file without a name, as a file system within the process may
-    /// have it, is none.
+    /// Returns the lock files of the run and of its parent runs. Skips files without a name, which an in-process file
+    /// system may have.
     #[cfg(unix)]
     pub(crate) fn locks(&self) -> Vec<RawFd> {
         let mut locks = self
@@ -290,7 +295,7 @@ impl Ownership {
         locks
     }
 
-    /// Says why the lock file has no name any more: whoever takes a run over puts another in its place.
+    /// Returns the reason for which the lock file has no name any longer. A process that takes over a run replaces it.
     fn reason_of_loss(&self) -> StoreError {
         let path = self.folder.join(LOCK);
         let present = self.files.open(&path, Access::Read);
@@ -322,8 +327,8 @@ impl Ownership {
 
     /// Ends the ownership.
     pub(crate) fn release(&self) {
-        // It ends with the process at the latest. To close the file is not enough while a program is being started that
-        // has not let go of it yet.
+        // Unlock explicitly: closing the file is not enough while a program that is being started still holds it open.
+        // Otherwise the lock ends with the process at the latest.
         let _ = self.lock.unlock();
     }
 }
@@ -336,18 +341,18 @@ impl Drop for Ownership {
 
 impl Content {
     #[cfg_attr(not(unix), allow(unused_variables))]
-    fn new(epoch: u64, folder: &Path) -> Content {
+    fn new(fencing_token: u64, folder: &Path) -> Content {
         Content {
             owner: Owner {
                 pid: std::process::id(),
                 host: host(),
                 program: program(),
-                epoch,
+                fencing_token,
                 since: SystemClock::new().now(),
             },
             replacing: false,
             #[cfg(unix)]
-            tools: Some(RunMark::of(folder)),
+            tools: Some(RunMark::from_folder(folder)),
         }
     }
 
@@ -361,8 +366,8 @@ impl Content {
     }
 }
 
-/// Ends what an earlier owner has left running, before the new one runs anything. An owner that ended in order, or whose
-/// watcher ended its tools, has left nothing.
+/// Ends the processes that an earlier owner has left running, before the new owner runs anything. An owner that ended
+/// normally, or whose watcher ended its tools, has left none.
 #[cfg(unix)]
 fn end_tools_of(previous: &Content, folder: &Path, taken_over: bool) -> Result<(), StoreError> {
     let Some(mark) = previous
@@ -385,7 +390,7 @@ fn end_tools_of(previous: &Content, folder: &Path, taken_over: bool) -> Result<(
         return Ok(());
     }
     let reason = "tools of the earlier owner of the run cannot be ended";
-    // A look at a process takes a few files; where these cannot be had, that is why.
+    // The search for processes opens a few files. If that fails, report it as the reason.
     let looks: io::Result<Vec<_>> = (0..4).map(|_| std::fs::File::open("/proc/self/stat")).collect();
     let error = looks
         .err()
@@ -398,10 +403,10 @@ fn end_tools_of(_: &Content, _: &Path, _: bool) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Who owns a run now; `None` if nobody does.
+/// Returns the current owner of a run. Returns `None` if it has none.
 pub(crate) fn present(files: &dyn FileSystem, folder: &Path) -> Result<Option<Owner>, StoreError> {
     let path = folder.join(LOCK);
-    // Without the guard, who looks could be taken for an owner by one who is about to become it.
+    // Without the guard, a process that wants to own the run could take this one for its owner.
     let guard = guard(files, folder)?;
     let held = match files.open(&path, Access::Read) {
         Ok(held) => held,
@@ -419,14 +424,14 @@ pub(crate) fn present(files: &dyn FileSystem, folder: &Path) -> Result<Option<Ow
     Ok(read(&held).map(|content| content.owner))
 }
 
-/// Takes the lock, unless somebody has it.
+/// Takes the lock unless another process has it. Returns whether it was taken.
 fn is_free(files: &dyn FileSystem, lock: &OpenFile) -> Result<bool, StoreError> {
     let failed = |error| StoreError::io("lock", lock.path(), error);
     for _ in 0..GHOST_TRIES {
         if files.try_lock(lock).map_err(failed)? {
             return Ok(true);
         }
-        // A process that was killed while it started another leaves its lock to that one, until that one is itself.
+        // An owner that was killed while it started a program leaves its lock to that program until the exec.
         if !read(lock).is_some_and(|content| is_gone(&content.owner)) {
             return Ok(false);
         }
@@ -435,7 +440,7 @@ fn is_free(files: &dyn FileSystem, lock: &OpenFile) -> Result<bool, StoreError> 
     files.try_lock(lock).map_err(failed)
 }
 
-/// Whether an owner is a process of this machine that is not there any more.
+/// Returns whether an owner was a process of this machine that has ended.
 #[cfg(unix)]
 fn is_gone(owner: &Owner) -> bool {
     let pid = i32::try_from(owner.pid)
@@ -450,12 +455,12 @@ fn is_gone(_: &Owner) -> bool {
     false
 }
 
-/// The epoch of a run's latest owner; 0 where it is not known.
-pub(super) fn epoch(files: &dyn FileSystem, folder: &Path) -> u64 {
+/// Returns the fencing token of the latest owner of a run, or 0 if it is unknown.
+pub(super) fn fencing_token(files: &dyn FileSystem, folder: &Path) -> u64 {
     let lock = files.open(&folder.join(LOCK), Access::Read).ok();
     lock.as_ref()
         .and_then(read)
-        .map_or(0, |content| content.owner.epoch)
+        .map_or(0, |content| content.owner.fencing_token)
 }
 
 fn owned(folder: &Path, by: Option<Owner>) -> StoreError {
@@ -470,18 +475,18 @@ fn read(lock: &OpenFile) -> Option<Content> {
     serde_json::from_slice(&text).ok()
 }
 
-/// A lock on a folder, for short business with what is in it.
+/// A lock on a folder for a short time.
 pub(super) struct Guard(Option<OpenFile>);
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        // To close it is not enough while a program is being started that has not let go of it yet.
+        // Closing it is not enough while a program that is being started still holds it open.
         let _ = self.0.as_ref().map(OpenFile::unlock);
     }
 }
 
-/// Keeps others out of a folder for a moment; `None` if somebody else does for long. Where the system cannot lock a
-/// folder nobody is kept out.
+/// Locks a folder for a short time. Returns `None` if another process keeps it locked. If the system cannot lock
+/// folders, the guard has no effect.
 pub(super) fn guard(files: &dyn FileSystem, folder: &Path) -> Result<Option<Guard>, StoreError> {
     if !cfg!(unix) {
         return Ok(Some(Guard(None)));
@@ -499,18 +504,18 @@ pub(super) fn guard(files: &dyn FileSystem, folder: &Path) -> Result<Option<Guar
     Ok(None)
 }
 
-/// The process that has locked a folder, where the system tells.
+/// Returns the process that has locked a folder, if the system reports it.
 #[cfg(target_os = "linux")]
 fn locked_by(folder: &Path) -> Option<u32> {
     use std::os::unix::fs::MetadataExt as _;
     let inode = std::fs::metadata(folder).ok()?.ino().to_string();
-    // A line is `1: FLOCK  ADVISORY  WRITE 4242 fe:00:1234 0 EOF`.
+    // A line has the form `1: FLOCK  ADVISORY  WRITE 4242 fe:00:1234 0 EOF`.
     let locks = std::fs::read_to_string("/proc/locks").ok()?;
     locks.lines().find_map(|line| {
         let mut words = line.split_ascii_whitespace().skip(1);
         let is_lock = words.next() == Some("FLOCK");
-        let (pid, place) = (words.nth(2)?, words.next()?);
-        let (_, locked) = place.rsplit_once(':')?;
+        let (pid, file) = (words.nth(2)?, words.next()?);
+        let (_, locked) = file.rsplit_once(':')?;
         (is_lock && locked == inode).then(|| pid.parse().ok())?
     })
 }
@@ -520,7 +525,8 @@ fn locked_by(_: &Path) -> Option<u32> {
     None
 }
 
-/// Puts a lock file into place that is complete and locked; `held` is the one before, which nobody else has locked.
+/// Publishes a complete and locked lock file by a rename. `held` is the previous one, which no other process has
+/// locked.
 fn publish(
     files: &dyn FileSystem,
     path: &Path,
@@ -534,7 +540,7 @@ fn publish(
         files.set_length(&held, text.len() as u64).map_err(failed)?;
         return Ok(held);
     }
-    let draft = draft(path, content.owner.epoch);
+    let draft = draft(path, content.owner.fencing_token);
     remove_if_there(files, &draft)?;
     let made = files.open(&draft, Access::New).map_err(failed)?;
     let done = files.write_at(&made, &text, 0).and_then(|()| {
@@ -553,18 +559,18 @@ fn publish(
     }
 }
 
-/// Where a file is written before it is moved to its place. No two owners of a run have the same drafts.
-pub(super) fn draft(path: &Path, epoch: u64) -> PathBuf {
+/// Returns the path of the draft of a file. No two owners of a run use the same drafts.
+pub(super) fn draft(path: &Path, fencing_token: u64) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    path.with_file_name(format!(".{name}.{epoch}.tmp"))
+    path.with_file_name(format!(".{name}.{fencing_token}.tmp"))
 }
 
-/// Removes a file, if it is there.
+/// Removes a file if it exists.
 pub(super) fn remove_if_there(files: &dyn FileSystem, path: &Path) -> Result<(), StoreError> {
     obstacle::remove_file(files, path)
 }
 
-/// Removes what earlier owners have not moved to its place, so that they never will.
+/// Removes the drafts of earlier owners, so that they can never be renamed.
 fn remove_drafts(files: &dyn FileSystem, folder: &Path) -> Result<(), StoreError> {
     let failed = |error| StoreError::io("read", folder, error);
     for entry in std::fs::read_dir(folder).map_err(failed)? {
@@ -578,7 +584,7 @@ fn remove_drafts(files: &dyn FileSystem, folder: &Path) -> Result<(), StoreError
     Ok(())
 }
 
-/// Replaces a file by a copy of itself, without the zeros at its end.
+/// Replaces a file by a copy without its trailing zeros.
 fn copy(files: &dyn FileSystem, folder: &Path, name: &str) -> Result<(), StoreError> {
     let path = folder.join(name);
     let old = match files.open(&path, Access::Read) {
@@ -617,7 +623,7 @@ pub(super) fn sync_folder(files: &dyn FileSystem, folder: &Path) -> Result<(), S
         .map_err(|error| StoreError::io("sync", folder, error))
 }
 
-/// The name of this machine.
+/// Returns the name of this machine.
 pub(crate) fn host() -> String {
     static HOST: LazyLock<String> = LazyLock::new(|| {
         #[cfg(unix)]
@@ -629,7 +635,7 @@ pub(crate) fn host() -> String {
     HOST.clone()
 }
 
-/// The name of this program.
+/// Returns the name of this program.
 fn program() -> String {
     static PROGRAM: LazyLock<String> = LazyLock::new(|| {
         let path = std::env::current_exe().ok();

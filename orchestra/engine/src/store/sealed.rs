@@ -9,14 +9,14 @@ use serde::de::DeserializeOwned;
 use super::StoreError;
 use super::line::hexadecimal;
 
-/// What the last line says before the checksum.
+/// The beginning of the last line, before the checksum.
 const KEY: &str = "\"checksum\":";
 
-/// So much text is held at most: a state may be long.
+/// Maximum number of buffered bytes, because a state may be long.
 const CHUNK: usize = 64 << 10;
 
-/// Writes the text of an object part by part, with a last line that holds the checksum of all that is before it; gives
-/// its length.
+/// Writes the text of an object in parts. The last line contains the checksum of everything before it. Returns the
+/// length.
 pub(super) fn seal(
     path: &Path,
     value: &impl Serialize,
@@ -37,7 +37,7 @@ pub(super) fn seal(
         path: path.to_owned(),
         source,
     })?;
-    // An object ends with a line of its own.
+    // The closing brace of an object is on a line of its own.
     out.text.truncate(out.text.len().saturating_sub(END.len()));
     out.text.extend_from_slice(b",\n");
     out.sum.update(&out.text);
@@ -47,13 +47,13 @@ pub(super) fn seal(
     Ok(out.length + out.text.len() as u64)
 }
 
-/// How a pretty object ends.
+/// The end of a pretty-printed object.
 const END: &[u8] = b"\n}";
 
 struct Sealing<'s> {
     text: Vec<u8>,
     sum: crc32fast::Hasher,
-    /// The bytes that are not held any more.
+    /// The number of bytes that were passed to the sink.
     length: u64,
     sink: &'s mut dyn FnMut(&[u8]) -> Result<(), StoreError>,
     failure: Option<StoreError>,
@@ -63,7 +63,7 @@ impl io::Write for Sealing<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.text.extend_from_slice(bytes);
         if self.text.len() >= CHUNK {
-            // The end may have to be taken back.
+            // Keep the end, because it may have to be removed.
             let end = self.text.len() - END.len();
             self.sum.update(&self.text[..end]);
             if let Err(failure) = (self.sink)(&self.text[..end]) {
@@ -85,10 +85,10 @@ fn last_line(sum: u32) -> String {
     format!("{KEY}\"crc32:{}\"}}\n", hexadecimal(sum).escape_ascii())
 }
 
-/// Reads an object that was sealed; `strict` refuses one that says no checksum.
+/// Parses a sealed object. With `strict`, rejects one without a checksum.
 ///
 /// # Errors
-/// It is not as it was written, or of a form that this version does not know.
+/// Fails if it differs from what was written or has an unknown schema.
 pub(super) fn unseal<T: DeserializeOwned>(
     path: &Path,
     text: &[u8],
@@ -108,7 +108,7 @@ pub(super) fn unseal<T: DeserializeOwned>(
         .rposition(|byte| *byte == b'\n')
         .map_or(0, |at| at + 1);
     let (before, last) = text.split_at(start);
-    // A checksum that something was added behind is one that does not fit.
+    // A checksum that is not on the last line does not match.
     let mut lines = text.split(|byte| *byte == b'\n');
     if strict || lines.any(|line| line.starts_with(KEY.as_bytes())) {
         let expected = last_line(crc32fast::hash(before));

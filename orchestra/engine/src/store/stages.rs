@@ -1,4 +1,4 @@
-//! The folders of stages below one root. No name leads out of the root, and no link inside it is followed.
+//! The stage folders below one root. No name leads out of the root, and no link inside it is followed.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -13,41 +13,41 @@ use sha2::{Digest as _, Sha256};
 
 use super::files::{Access, FileSystem, write_new};
 use super::owner::{Ownership, remove_if_there};
-use super::{FileEnds, StageFile, StagePlace, StoreError, obstacle};
+use super::{FileEnds, StageFile, StageFolder, StoreError, obstacle};
 
-/// The longest name of a folder on every file system, with room for what is put behind it.
+/// Maximum length of a folder name on every file system, with space for a suffix.
 const MAX_NAME: usize = 200;
-/// How much of a longer name stands before its digest.
+/// The length of the prefix of a longer name before its digest.
 const SHOWN_NAME: usize = 150;
-/// The largest stage file that is read: a status, not a data set.
+/// Maximum size in bytes of a stage file that is read.
 const MAX_READ: u64 = 1 << 20;
-/// The folder of earlier visits; no stage file has this name.
+/// The folder of earlier visits. No stage file has this name.
 const VISITS: &str = "visits";
-/// The folder of the branches that run the stage; no stage file has this name either.
+/// The folder of the branches that run the stage. No stage file has this name.
 const BRANCHES: &str = "branches";
 
 pub(super) struct StageFolders {
     files: Arc<dyn FileSystem>,
     root: PathBuf,
-    /// Whoever is not the owner any more moves nothing.
+    /// The ownership of the run. A process that has lost it moves nothing.
     ownership: Option<Arc<Ownership>>,
     inner: Mutex<Inner>,
 }
 
 struct Inner {
-    /// Where stages are now: the root, or the folder of the latest restart.
+    /// The folder of the current stages: the root, or the folder of the latest restart.
     base: PathBuf,
     opened: HashMap<PathBuf, Opened>,
-    /// What stood in the way and was moved aside, by its old path.
+    /// The former paths of obstacles that were moved aside.
     moved: Vec<PathBuf>,
 }
 
-/// What is known of a stage's folder.
+/// The state of a stage's folder.
 #[derive(Clone, Copy)]
 struct Opened {
-    /// The visit whose files it holds.
+    /// The visit whose files it contains.
     visit: u32,
-    /// Whether it was empty when the visit began, so that a file most likely has no forerunner.
+    /// `true` if it was empty when the visit began, so that its files most likely do not exist yet.
     fresh: bool,
 }
 
@@ -66,7 +66,7 @@ impl StageFolders {
         }
     }
 
-    /// The same, for as long as the run is this process's.
+    /// Returns the same folders, writable only as long as this process owns the run.
     pub(super) fn owned(self, ownership: Arc<Ownership>) -> StageFolders {
         StageFolders {
             ownership: Some(ownership),
@@ -74,17 +74,17 @@ impl StageFolders {
         }
     }
 
-    fn still_mine(&self) -> Result<(), StoreError> {
+    fn check_ownership(&self) -> Result<(), StoreError> {
         self.ownership
             .as_ref()
-            .map_or(Ok(()), |ownership| ownership.still_mine())
+            .map_or(Ok(()), |ownership| ownership.check_ownership())
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Goes on in a new folder (rule R9); that of an earlier process may be there.
+    /// Continues in a new folder (rule R9). An earlier process may have created it.
     pub(super) fn restarted(&self, restart: u32) -> Result<(), StoreError> {
         let base = self.root.join(format!("restart-{restart}"));
         self.make_folder(&base)?;
@@ -98,10 +98,10 @@ impl StageFolders {
         &self.root
     }
 
-    /// The folder of a place; those above it are made.
-    fn path(&self, place: StagePlace<'_>) -> Result<PathBuf, StoreError> {
-        checked(place)?;
-        let StagePlace { node, branch } = place;
+    /// Returns the folder of a stage and creates its parents.
+    fn path(&self, stage_folder: StageFolder<'_>) -> Result<PathBuf, StoreError> {
+        checked(stage_folder)?;
+        let StageFolder { node, branch } = stage_folder;
         let base = self.lock().base.clone();
         if base != self.root {
             self.require_folder(&base)?;
@@ -116,8 +116,8 @@ impl StageFolders {
         Ok(branches.join(&*stage_folder_name(branch)))
     }
 
-    pub(super) fn stage(&self, place: StagePlace<'_>, visit: u32) -> Result<PathBuf, StoreError> {
-        let path = self.path(place)?;
+    pub(super) fn stage(&self, stage_folder: StageFolder<'_>, visit: u32) -> Result<PathBuf, StoreError> {
+        let path = self.path(stage_folder)?;
         let made = self.make_folder(&path)?;
         let known = self.lock().opened.get(&path).copied();
         let fresh = match known {
@@ -132,46 +132,46 @@ impl StageFolders {
         Ok(path)
     }
 
-    /// Where the folder of a place is, if it is there.
-    fn present(&self, place: StagePlace<'_>) -> PathBuf {
-        let mut path = self.lock().base.join(&*stage_folder_name(place.node));
-        if !place.branch.is_empty() {
-            path.extend([BRANCHES, &*stage_folder_name(place.branch)]);
+    /// Returns the path of a stage's folder, which may be missing.
+    fn present(&self, stage_folder: StageFolder<'_>) -> PathBuf {
+        let mut path = self.lock().base.join(&*stage_folder_name(stage_folder.node));
+        if !stage_folder.branch.is_empty() {
+            path.extend([BRANCHES, &*stage_folder_name(stage_folder.branch)]);
         }
         path
     }
 
-    pub(super) fn is_aside(&self, place: StagePlace<'_>, visit: u32) -> bool {
-        let path = self.present(place).join(VISITS).join(visit.to_string());
+    pub(super) fn is_aside(&self, stage_folder: StageFolder<'_>, visit: u32) -> bool {
+        let path = self.present(stage_folder).join(VISITS).join(visit.to_string());
         is_folder(&path).unwrap_or(false)
     }
 
-    pub(super) fn has_status(&self, place: StagePlace<'_>, visit: u32) -> bool {
-        // The visit before has a name among the visits as soon as this one has begun.
-        if visit > 1 && !self.is_aside(place, visit - 1) {
+    pub(super) fn has_status(&self, stage_folder: StageFolder<'_>, visit: u32) -> bool {
+        // The previous visit is among the visits as soon as this one has begun.
+        if visit > 1 && !self.is_aside(stage_folder, visit - 1) {
             return false;
         }
-        let folder = self.present(place);
+        let folder = self.present(stage_folder);
         if !obstacle::is_folder(&folder) {
             return false;
         }
-        // Whoever began the next visit may have moved it already.
+        // A process that began the next visit may have moved it already.
         if obstacle::is_folder(&folder.join(VISITS).join(format!(".{visit}.tmp"))) {
             return true;
         }
         let path = folder.join(StageFile::Status.name());
         let read = self.files.open(&path, Access::Read);
         let bytes = read.and_then(|file| file.read_from(0, MAX_READ));
-        // One that was not written to its end is none.
+        // An incompletely written file does not count.
         bytes.is_ok_and(|bytes| bytes.ends_with(b"\n}\n"))
     }
 
-    pub(super) fn has_folder(&self, place: StagePlace<'_>) -> bool {
-        fs::symlink_metadata(self.present(place)).is_ok()
+    pub(super) fn has_folder(&self, stage_folder: StageFolder<'_>) -> bool {
+        fs::symlink_metadata(self.present(stage_folder)).is_ok()
     }
 
-    pub(super) fn is_open(&self, place: StagePlace<'_>, visit: u32) -> bool {
-        let path = self.present(place);
+    pub(super) fn is_open(&self, stage_folder: StageFolder<'_>, visit: u32) -> bool {
+        let path = self.present(stage_folder);
         let inner = self.lock();
         inner
             .opened
@@ -181,11 +181,11 @@ impl StageFolders {
 
     pub(super) fn write(
         &self,
-        place: StagePlace<'_>,
+        stage_folder: StageFolder<'_>,
         file: StageFile,
         bytes: &[u8],
     ) -> Result<(), StoreError> {
-        let folder = self.path(place)?;
+        let folder = self.path(stage_folder)?;
         self.require_folder(&folder)?;
         let path = folder.join(file.name());
         let fresh = self.lock().opened.get(&folder).is_some_and(|opened| opened.fresh);
@@ -206,7 +206,7 @@ impl StageFolders {
         let draft = folder.join(format!(".{}.tmp", file.name()));
         remove_if_there(&*self.files, &draft)?;
         let replaced = write_new(&*self.files, &draft, bytes, false).and_then(|()| {
-            self.still_mine()?;
+            self.check_ownership()?;
             let stands = obstacle::is_folder(&path);
             obstacle::replace(&*self.files, &draft, &path)?;
             if stands {
@@ -220,8 +220,12 @@ impl StageFolders {
         replaced
     }
 
-    pub(super) fn read(&self, place: StagePlace<'_>, file: StageFile) -> Result<Option<Vec<u8>>, StoreError> {
-        let folder = self.path(place)?;
+    pub(super) fn read(
+        &self,
+        stage_folder: StageFolder<'_>,
+        file: StageFile,
+    ) -> Result<Option<Vec<u8>>, StoreError> {
+        let folder = self.path(stage_folder)?;
         match fs::symlink_metadata(&folder) {
             Ok(found) if found.is_dir() => {}
             Ok(_) => return Err(not_plain(&folder, "folder")),
@@ -250,19 +254,19 @@ impl StageFolders {
         Ok(Some(bytes))
     }
 
-    /// Reads the ends of what a visit left; what cannot be read is not there.
+    /// Reads the two ends of a file of a visit. Returns `None` if it is missing or unreadable.
     pub(super) fn recall(
         &self,
-        place: StagePlace<'_>,
+        stage_folder: StageFolder<'_>,
         visit: u32,
         file: StageFile,
         most: usize,
     ) -> Option<FileEnds> {
-        checked(place).ok()?;
-        let present = self.present(place);
+        checked(stage_folder).ok()?;
+        let present = self.present(stage_folder);
         let parents = present
             .ancestors()
-            .take(if place.branch.is_empty() { 1 } else { 3 });
+            .take(if stage_folder.branch.is_empty() { 1 } else { 3 });
         if !parents
             .into_iter()
             .all(|folder| is_folder(folder).unwrap_or(false))
@@ -280,9 +284,10 @@ impl StageFolders {
             .read_from(0, if whole { length } else { most as u64 / 2 })
             .ok()?;
         let rest = (most - most / 2) as u64;
-        let tail = match whole {
-            true => Vec::new(),
-            false => opened.read_from(length - rest, rest).ok()?,
+        let tail = if whole {
+            Vec::new()
+        } else {
+            opened.read_from(length - rest, rest).ok()?
         };
         let missing = length.saturating_sub((head.len() + tail.len()) as u64);
         Some(FileEnds {
@@ -293,7 +298,7 @@ impl StageFolders {
         })
     }
 
-    /// The folder that holds the files of a visit: that among the earlier visits, else the stage's own.
+    /// Returns the folder with the files of a visit: the one among the earlier visits, else the folder of the stage.
     fn left_by(&self, present: &Path, visit: u32) -> Option<PathBuf> {
         let visits = present.join(VISITS);
         let aside = visits.join(visit.to_string());
@@ -304,7 +309,7 @@ impl StageFolders {
             Some(opened) if opened.visit != visit => {}
             _ => return Some(present.to_owned()),
         }
-        // Where several branches run a node, its visits are not counted one by one.
+        // If several branches run a node, its visits are not consecutive.
         let left = fs::read_dir(&visits).ok()?;
         let left = left
             .flatten()
@@ -313,8 +318,8 @@ impl StageFolders {
         Some(visits.join(nearest.to_string()))
     }
 
-    pub(super) fn remove(&self, place: StagePlace<'_>, file: StageFile) -> Result<(), StoreError> {
-        let folder = self.path(place)?;
+    pub(super) fn remove(&self, stage_folder: StageFolder<'_>, file: StageFile) -> Result<(), StoreError> {
+        let folder = self.path(stage_folder)?;
         match is_folder(&folder) {
             Ok(true) => {}
             // Nothing is removed through a link.
@@ -335,8 +340,8 @@ impl StageFolders {
         std::mem::take(&mut self.lock().moved)
     }
 
-    /// Makes a folder, unless it is there; a link to a folder is none, and whatever is none is moved aside. Gives whether it
-    /// is new.
+    /// Creates a folder unless it exists. Moves an obstacle, such as a link to a folder, aside. Returns whether the
+    /// folder is new.
     fn make_folder(&self, path: &Path) -> Result<bool, StoreError> {
         if obstacle::is_folder(path) {
             return Ok(false);
@@ -349,22 +354,23 @@ impl StageFolders {
         Ok(made)
     }
 
-    /// The same, where nobody wants to know whether it is new.
+    /// Creates a folder unless it exists.
     fn require_folder(&self, path: &Path) -> Result<(), StoreError> {
         self.make_folder(path).map(drop)
     }
 
-    /// Moves what an earlier visit left in a stage's folder to `visits/N`. Only when all of it is there does it get that
-    /// name, so that what a process could not finish is gone on with by the next. After a loss of power the name may be
-    /// there without the files: then they are moved below it.
+    /// Moves the files of an earlier visit from a stage's folder to `visits/N`. The target gets that name only when it
+    /// is complete, so that the next process can finish an interrupted move. After a loss of power the name may exist
+    /// without the files, which are then moved below it.
     fn set_aside(&self, folder: &Path, visit: u32) -> Result<(), StoreError> {
         let visits = folder.join(VISITS);
         self.make_folder(&visits)?;
         let target = visits.join(visit.to_string());
         let is_named = is_folder(&target).unwrap_or(false);
-        let draft = match is_named {
-            true => target.clone(),
-            false => visits.join(format!(".{visit}.tmp")),
+        let draft = if is_named {
+            target.clone()
+        } else {
+            visits.join(format!(".{visit}.tmp"))
         };
         self.make_folder(&draft)?;
         let failed = |error| StoreError::io("read", folder, error);
@@ -374,14 +380,15 @@ impl StageFolders {
                 self.rename(&folder.join(&name), &draft.join(&name))?;
             }
         }
-        match is_named {
-            true => Ok(()),
-            false => self.rename(&draft, &target),
+        if is_named {
+            Ok(())
+        } else {
+            self.rename(&draft, &target)
         }
     }
 
-    /// Sets aside what lies in a folder that this process has not opened yet, where it is an earlier visit's; gives
-    /// whether it did. The visit before has a name among the visits as soon as this one has begun.
+    /// Sets aside the files of an earlier visit in a folder that this process has not opened yet. Returns whether it
+    /// did. The previous visit is among the visits as soon as this one has begun.
     fn set_aside_left(&self, folder: &Path, visit: u32) -> Result<bool, StoreError> {
         let Some(earlier) = visit.checked_sub(1).filter(|earlier| *earlier > 0) else {
             return Ok(false);
@@ -397,12 +404,12 @@ impl StageFolders {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<(), StoreError> {
-        self.still_mine()?;
+        self.check_ownership()?;
         match obstacle::replace(&*self.files, from, to) {
             Err(StoreError::Io { source, .. })
                 if source.kind() == ErrorKind::PermissionDenied && obstacle::is_folder(from) =>
             {
-                // A folder that a tool made read-only can be moved to another one only by who may write to it.
+                // A folder that a tool made read-only can only be moved by a user who can write to it.
                 let failed = |error| StoreError::io("move", from, error);
                 let permissions = fs::symlink_metadata(from).map_err(failed)?.permissions();
                 fs::set_permissions(from, writable(&permissions)).map_err(failed)?;
@@ -414,8 +421,8 @@ impl StageFolders {
     }
 }
 
-/// Returns the name of the folder in which a run keeps the files of a node: its id, or the beginning of a long id and a
-/// digest of it, which no other id has.
+/// Returns the name of the folder in which a run stores the files of a node: its id, or for a long id its beginning and
+/// a digest. Names of different ids are different.
 ///
 /// ```
 /// use orchestra_engine::stage_folder_name;
@@ -428,7 +435,7 @@ pub fn stage_folder_name(id: &str) -> Cow<'_, str> {
     if id.len() <= MAX_NAME {
         return Cow::Borrowed(id);
     }
-    // No id holds a hyphen, so this is the name of no other one.
+    // No id contains a hyphen, so this is not the name of another id.
     let mut name = id
         .get(..id.floor_char_boundary(SHOWN_NAME))
         .unwrap_or_default()
@@ -451,9 +458,9 @@ fn writable(permissions: &fs::Permissions) -> fs::Permissions {
     permissions.clone()
 }
 
-/// Refuses names that are none of a stage or a branch.
-fn checked(place: StagePlace<'_>) -> Result<(), StoreError> {
-    let StagePlace { node, branch } = place;
+/// Rejects invalid names of a stage or a branch.
+fn checked(stage_folder: StageFolder<'_>) -> Result<(), StoreError> {
+    let StageFolder { node, branch } = stage_folder;
     let is_branch = |name: &str| {
         let parts = name.split(['.', '~']);
         parts

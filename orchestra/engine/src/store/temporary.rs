@@ -1,4 +1,4 @@
-//! The stage folders of a run that keeps no run folder; they are gone when the run has ended.
+//! The stage folders of a run without a run folder. They are removed when the run has ended.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use super::files::system;
 use super::line::Position;
 use super::manifest::Manifest;
 use super::stages::StageFolders;
-use super::{Checkpoint, FileEnds, RunStore, StageFile, StagePlace, StoreError, Synced};
+use super::{Checkpoint, FileEnds, RunStore, StageFile, StageFolder, StoreError, Synced};
 use crate::event::RunEvent;
 
 pub(crate) struct TemporaryFolder {
@@ -15,7 +15,7 @@ pub(crate) struct TemporaryFolder {
 }
 
 impl TemporaryFolder {
-    /// Makes a new folder that only its owner may enter.
+    /// Creates a new folder that only its owner may enter.
     pub(crate) fn create(run: &str) -> Result<TemporaryFolder, StoreError> {
         let unique = format!("orchestra-{run}-{:08x}", crate::id::random() as u32);
         let root = std::env::temp_dir().join(unique);
@@ -79,44 +79,50 @@ impl RunStore for TemporaryFolder {
         self.stages.restarted(restart)
     }
 
-    fn stage(&self, place: StagePlace<'_>, visit: u32) -> Result<PathBuf, StoreError> {
-        self.stages.stage(place, visit)
+    fn stage(&self, stage_folder: StageFolder<'_>, visit: u32) -> Result<PathBuf, StoreError> {
+        self.stages.stage(stage_folder, visit)
     }
 
-    fn is_aside(&self, place: StagePlace<'_>, visit: u32) -> bool {
-        self.stages.is_aside(place, visit)
+    fn is_aside(&self, stage_folder: StageFolder<'_>, visit: u32) -> bool {
+        self.stages.is_aside(stage_folder, visit)
     }
 
-    fn has_status(&self, place: StagePlace<'_>, visit: u32) -> bool {
-        self.stages.has_status(place, visit)
+    fn has_status(&self, stage_folder: StageFolder<'_>, visit: u32) -> bool {
+        self.stages.has_status(stage_folder, visit)
     }
 
-    fn has_folder(&self, place: StagePlace<'_>) -> bool {
-        self.stages.has_folder(place)
+    fn has_folder(&self, stage_folder: StageFolder<'_>) -> bool {
+        self.stages.has_folder(stage_folder)
     }
 
-    fn is_open(&self, place: StagePlace<'_>, visit: u32) -> bool {
-        self.stages.is_open(place, visit)
+    fn is_open(&self, stage_folder: StageFolder<'_>, visit: u32) -> bool {
+        self.stages.is_open(stage_folder, visit)
     }
 
-    fn write(&self, place: StagePlace<'_>, file: StageFile, bytes: &[u8]) -> Result<(), StoreError> {
-        self.stages.write(place, file, bytes)
+    fn write(&self, stage_folder: StageFolder<'_>, file: StageFile, bytes: &[u8]) -> Result<(), StoreError> {
+        self.stages.write(stage_folder, file, bytes)
     }
 
-    fn read(&self, place: StagePlace<'_>, file: StageFile) -> Result<Option<Vec<u8>>, StoreError> {
-        self.stages.read(place, file)
+    fn read(&self, stage_folder: StageFolder<'_>, file: StageFile) -> Result<Option<Vec<u8>>, StoreError> {
+        self.stages.read(stage_folder, file)
     }
 
-    fn recall(&self, place: StagePlace<'_>, visit: u32, file: StageFile, most: usize) -> Option<FileEnds> {
-        self.stages.recall(place, visit, file, most)
+    fn recall(
+        &self,
+        stage_folder: StageFolder<'_>,
+        visit: u32,
+        file: StageFile,
+        most: usize,
+    ) -> Option<FileEnds> {
+        self.stages.recall(stage_folder, visit, file, most)
     }
 
     fn take_moved(&self) -> Vec<PathBuf> {
         self.stages.take_moved()
     }
 
-    fn remove(&self, place: StagePlace<'_>, file: StageFile) -> Result<(), StoreError> {
-        self.stages.remove(place, file)
+    fn remove(&self, stage_folder: StageFolder<'_>, file: StageFile) -> Result<(), StoreError> {
+        self.stages.remove(stage_folder, file)
     }
 
     fn close(&self) -> Result<(), StoreError> {
@@ -126,7 +132,7 @@ impl RunStore for TemporaryFolder {
 
 impl Drop for TemporaryFolder {
     fn drop(&mut self) {
-        // Nobody is left who could act on a failure; the system clears its temporary folder itself.
+        // A failure has no consequence: the system clears its temporary folder itself.
         let _ = fs::remove_dir_all(self.stages.root());
     }
 }

@@ -1,4 +1,4 @@
-//! A run folder, read by those who do not own the run.
+//! A read-only view of a run folder, for processes that do not own the run.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -15,7 +15,8 @@ use super::owner::{self, Owner};
 use super::{CHECKPOINT, Checkpoint, EVENTS, JOURNAL, MANIFEST, StoreError, journal};
 use crate::event::RunEvent;
 
-/// A run folder, to look at: it writes nothing, and the run's owner may be writing meanwhile (rule D2).
+/// A read-only view of a run folder. It writes nothing, and the owner of the run may be writing at the same time (rule
+/// D2).
 ///
 /// ```
 /// use orchestra_engine::{Engine, RunFolder};
@@ -43,10 +44,10 @@ pub struct RunFolder {
 }
 
 impl RunFolder {
-    /// Looks at a run.
+    /// Opens the view of a run.
     ///
     /// # Errors
-    /// The folder holds none, or one of a form that this version does not know.
+    /// Fails if the folder does not contain a run, or contains one with an unknown schema.
     pub fn open(path: impl AsRef<Path>) -> Result<RunFolder, StoreError> {
         let files = system();
         let path = path.as_ref().to_owned();
@@ -58,16 +59,16 @@ impl RunFolder {
         })
     }
 
-    /// Whether a folder holds a run: one that began.
+    /// Returns whether a folder contains a run that has begun.
     pub fn is_one(path: impl AsRef<Path>) -> bool {
         let found = fs::symlink_metadata(path.as_ref().join(MANIFEST));
         found.is_ok_and(|found| found.is_file())
     }
 
-    /// The folders of the runs in a folder of runs, by their names. Folders that hold no run are left out.
+    /// Returns the folders of the runs in a folder of runs, sorted by name. Skips folders that do not contain a run.
     ///
     /// # Errors
-    /// The folder cannot be read; one that is not there has no runs.
+    /// Fails if the folder cannot be read. A missing folder has no runs.
     pub fn list(runs: impl AsRef<Path>) -> Result<Vec<PathBuf>, StoreError> {
         let runs = runs.as_ref();
         let failed = |error| StoreError::io("read", runs, error);
@@ -86,38 +87,38 @@ impl RunFolder {
         Ok(found)
     }
 
-    /// The folder.
+    /// Returns the path of the folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What the run is.
+    /// Returns the manifest of the run.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
 
-    /// Its latest checkpoint; `None` before the first.
+    /// Returns the latest checkpoint. Returns `None` before the first.
     ///
     /// # Errors
-    /// It cannot be read, or is damaged.
+    /// Fails if it cannot be read or is damaged.
     pub fn checkpoint(&self) -> Result<Option<Checkpoint>, StoreError> {
         let found = read_checkpoint(&*self.files, &self.path.join(CHECKPOINT))?;
         Ok(found.map(|found| found.checkpoint))
     }
 
-    /// The process that owns the run now; `None` if none does.
+    /// Returns the process that owns the run. Returns `None` if it has no owner.
     ///
     /// # Errors
-    /// The lock cannot be looked at.
+    /// Fails if the lock cannot be inspected.
     pub fn owner(&self) -> Result<Option<Owner>, StoreError> {
         owner::present(&*self.files, &self.path)
     }
 
-    /// The records of the journal with their numbers, from 0. A last one that is only being written is left out. A run
-    /// that keeps no journal has none.
+    /// Returns the records of the journal with their numbers, from 0. Ignores a last record that is still being
+    /// written. A run without a journal has no records.
     ///
     /// # Errors
-    /// The journal cannot be read, or is damaged.
+    /// Fails if the journal cannot be read or is damaged.
     pub fn records(&self) -> Result<Vec<(u64, Value)>, StoreError> {
         let path = self.path.join(JOURNAL);
         let scan = self.scan(u64::MAX)?;
@@ -134,7 +135,8 @@ impl RunFolder {
             .collect()
     }
 
-    /// The first records of the journal, as they are written: sound even where the journal is damaged behind them.
+    /// Returns the first records of the journal in their serialized form. They are valid even if the journal is damaged
+    /// after them.
     pub(crate) fn scan(&self, records: u64) -> Result<Scan, StoreError> {
         let path = self.path.join(JOURNAL);
         match journal::read(&*self.files, &path, None, records) {
@@ -143,16 +145,16 @@ impl RunFolder {
         }
     }
 
-    /// All records of the journal, as they are written.
+    /// Returns all records of the journal in their serialized form.
     pub(crate) fn raw_records(&self) -> Result<Vec<Vec<u8>>, StoreError> {
         Ok(self.scan(u64::MAX)?.iter().map(<[u8]>::to_vec).collect())
     }
 
-    /// The events from a number on, the first of which is 1, as the JSON objects that they were written as. A last one
-    /// that is only being written is left out.
+    /// Returns the events from a sequence number on (the first is 1) as JSON objects. Ignores a last event that is
+    /// still being written.
     ///
     /// # Errors
-    /// They cannot be read, or a line is none.
+    /// Fails if the events cannot be read, or if a line is invalid.
     pub fn events(&self, from: u64) -> Result<Vec<Value>, StoreError> {
         let path = self.path.join(EVENTS);
         let bytes = match self.files.open(&path, Access::Read) {
@@ -164,7 +166,7 @@ impl RunFolder {
         };
         let (mut events, mut offset) = (Vec::new(), 0);
         for (line, text) in (1..).zip(bytes.split_inclusive(|byte| *byte == b'\n')) {
-            // Behind a hole that a loss of power left, nothing counts: it is told again when the run goes on.
+            // Ignore everything after a hole that a loss of power left. It is emitted again when the run is resumed.
             if !text.ends_with(b"\n") || text.contains(&0) {
                 break;
             }
@@ -183,11 +185,11 @@ impl RunFolder {
         Ok(events)
     }
 
-    /// Reads the events one after the other, in constant memory; each is parsed only where it is asked for. A last one that
-    /// is only being written is left out.
+    /// Calls a function for each event, in constant memory. An event is only parsed on request. Ignores a last event
+    /// that is still being written.
     ///
     /// # Errors
-    /// They cannot be read.
+    /// Fails if the events cannot be read.
     pub fn each_event(&self, mut visit: impl FnMut(EventLine<'_>)) -> Result<(), StoreError> {
         let path = self.path.join(EVENTS);
         let file = match self.files.open(&path, Access::Read) {
@@ -215,16 +217,16 @@ impl RunFolder {
                 return Ok(());
             }
             offset += whole as u64;
-            // A line that does not fit is read with more room.
+            // A line that does not fit is read again with a larger chunk.
             room = if whole == 0 { room.saturating_mul(2) } else { CHUNK };
         }
     }
 }
 
-/// How much of the events is read at once.
+/// The number of bytes of the events that are read at once.
 const CHUNK: u64 = 256 << 10;
 
-/// An event as it stands in `events.jsonl`; see [`RunFolder::each_event`].
+/// A serialized event in `events.jsonl`; see [`RunFolder::each_event`].
 ///
 /// ```
 /// use orchestra_engine::{Engine, RunFolder};
@@ -254,7 +256,7 @@ pub struct EventLine<'l> {
 impl EventLine<'_> {
     /// Returns the name of the event, such as `StageStarted`.
     pub fn name(&self) -> Option<&str> {
-        // It stands before all text of others, in which quotes are escaped.
+        // The field comes before any free text, in which quotes are escaped.
         const KEY: &[u8] = b"\"event\":\"";
         let begin = self.line.windows(KEY.len()).position(|part| part == KEY)? + KEY.len();
         let rest = self.line.get(begin..)?;
@@ -262,7 +264,7 @@ impl EventLine<'_> {
         std::str::from_utf8(rest.get(..end)?).ok()
     }
 
-    /// Parses the event; `None` where only a newer version knows it, or where it is none.
+    /// Parses the event. Returns `None` if it is invalid or only a newer version knows it.
     pub fn event(&self) -> Option<RunEvent> {
         RunEvent::from_json(self.line).ok()
     }

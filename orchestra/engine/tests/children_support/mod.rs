@@ -1,4 +1,4 @@
-//! What the tests of runs within runs share: parents with children, and a clock that tokio's tests can turn.
+//! Shared parts of the tests of child runs: parents with children, and a clock that tokio's tests can control.
 #![allow(dead_code, clippy::unwrap_used, clippy::panic)]
 
 use std::sync::{Arc, Mutex};
@@ -8,7 +8,7 @@ use orchestra_engine::{Clock, Durability, Engine, EngineBuilder, RunEvent, Sleep
 use orchestra_graph::table::Child;
 use orchestra_graph::{Pipeline, SharedPipeline};
 
-/// The clock of tokio, which a test with `start_paused` turns as fast as nothing else happens.
+/// The clock of tokio, which a test with `start_paused` advances whenever nothing else happens.
 pub(crate) struct TokioClock(tokio::time::Instant);
 
 impl TokioClock {
@@ -31,7 +31,7 @@ impl Clock for TokioClock {
     }
 }
 
-/// A parent one node of which runs a child.
+/// Adds a child pipeline to a node of a parent.
 pub(crate) fn with_child(mut parent: Pipeline, node: &str, child: impl Into<SharedPipeline>) -> Pipeline {
     let at = parent.find(node).unwrap().at();
     let index = parent.children.len() as u32;
@@ -43,10 +43,10 @@ pub(crate) fn with_child(mut parent: Pipeline, node: &str, child: impl Into<Shar
     parent
 }
 
-/// The events that all runs of an engine told, with the names of the runs.
+/// The events of all runs of an engine.
 pub(crate) type Heard = Arc<Mutex<Vec<RunEvent>>>;
 
-/// An engine on tokio's clock that keeps the events of all runs.
+/// Builds an engine on tokio's clock that collects the events of all runs.
 pub(crate) fn engine(builder: EngineBuilder) -> (Engine, Heard) {
     let heard = Heard::default();
     let list = heard.clone();
@@ -56,7 +56,7 @@ pub(crate) fn engine(builder: EngineBuilder) -> (Engine, Heard) {
     (builder.build().unwrap(), heard)
 }
 
-/// What was heard of one run, as short lines.
+/// Returns the events of one run as short lines.
 pub(crate) fn lines(heard: &Heard, run: &str, short: impl Fn(&RunEvent) -> String) -> Vec<String> {
     let heard = heard.lock().unwrap();
     heard
@@ -66,7 +66,8 @@ pub(crate) fn lines(heard: &Heard, run: &str, short: impl Fn(&RunEvent) -> Strin
         .collect()
 }
 
-/// An engine that keeps its runs, and waits for no thread but its own: tokio's clock would go on meanwhile.
+/// Returns an engine that persists its runs without waiting for other threads, during which tokio's clock would
+/// advance.
 pub(crate) fn kept_in(folder: &std::path::Path) -> EngineBuilder {
     let builder = Engine::builder().runs_dir(folder);
     builder.durability(Durability::Process)

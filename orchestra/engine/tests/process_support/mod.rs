@@ -1,4 +1,4 @@
-//! What the tests of the process runner share.
+//! Shared parts of the tests of the process runner.
 #![allow(dead_code)]
 
 use std::fs;
@@ -6,10 +6,10 @@ use std::future::Future;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// The time after the grace period in which the last process must be gone.
+/// Time limit after the grace period in which the last process must have ended.
 pub(crate) const GONE: Duration = Duration::from_secs(25);
 
-/// Digits that no other process on this machine has in its arguments.
+/// Returns digits that no other process on this machine has in its arguments.
 pub(crate) fn token() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(1);
     format!(
@@ -19,7 +19,7 @@ pub(crate) fn token() -> String {
     )
 }
 
-/// The processes, zombies not counted, with a text in the given file of `/proc`.
+/// Returns the processes, except zombies, with a text in the given file of `/proc`.
 pub(crate) fn processes_with(file: &str, text: &str) -> Vec<i32> {
     let own = i32::try_from(std::process::id()).unwrap();
     let pids = fs::read_dir("/proc").unwrap().flatten();
@@ -32,7 +32,7 @@ pub(crate) fn processes_with(file: &str, text: &str) -> Vec<i32> {
         .collect()
 }
 
-/// Waits until a condition holds; fails at the deadline.
+/// Waits until a condition holds. Panics at the deadline.
 pub(crate) fn eventually(limit: Duration, what: &str, mut holds: impl FnMut() -> bool) {
     let end = Instant::now() + limit;
     while !holds() {
@@ -41,7 +41,7 @@ pub(crate) fn eventually(limit: Duration, what: &str, mut holds: impl FnMut() ->
     }
 }
 
-/// Fails unless all processes with the token in their arguments are gone in time.
+/// Asserts that all processes with the token in their arguments end in time.
 pub(crate) fn assert_gone(token: &str) {
     let end = Instant::now() + GONE;
     loop {
@@ -54,7 +54,7 @@ pub(crate) fn assert_gone(token: &str) {
     }
 }
 
-/// Runs a test on the runtime with one thread, then on the one with several.
+/// Runs a test on a runtime with one thread, then on one with several.
 pub(crate) fn on_both_runtimes<F: Future<Output = ()>>(test: impl Fn() -> F) {
     tokio::runtime::Builder::new_current_thread()
         .enable_time()
@@ -69,10 +69,10 @@ pub(crate) fn on_both_runtimes<F: Future<Output = ()>>(test: impl Fn() -> F) {
         .block_on(test());
 }
 
-/// A tool that does not want to end. The script says `ready` when it is as bad as it gets.
+/// A tool that resists its end. The script prints `ready` when it is set up.
 pub(crate) struct Hostile {
     pub(crate) name: &'static str,
-    /// `@` stands for a sleep of half an hour with the token in its arguments.
+    /// The script. `@` is replaced by a sleep of half an hour with the token in its arguments.
     script: &'static str,
 }
 
@@ -82,7 +82,7 @@ impl Hostile {
     }
 }
 
-/// All of them, each with a leader that hangs.
+/// All hostile tools, each with a leader that hangs.
 pub(crate) const HOSTILE: &[Hostile] = &[
     Hostile {
         name: "sleeps",

@@ -1,4 +1,4 @@
-//! What the tests of the engine share: pipelines from text, and stages that do what a test says.
+//! Shared parts of the engine's tests: pipelines from text, and stages with scripted behaviour.
 #![allow(dead_code, clippy::unwrap_used, clippy::panic)]
 
 use std::collections::HashMap;
@@ -15,7 +15,7 @@ use orchestra_engine::{
 use orchestra_graph::{LoadOptions, Pipeline, Source, load};
 use serde_json::Value;
 
-/// A pipeline from a whole text.
+/// Parses a whole pipeline.
 pub(crate) fn pipeline(text: &str) -> Pipeline {
     let loaded = load(Source::new("t.dot", text), &LoadOptions::default());
     loaded.pipeline().unwrap_or_else(|| {
@@ -28,7 +28,7 @@ pub(crate) fn pipeline(text: &str) -> Pipeline {
     })
 }
 
-/// A pipeline of stages of kind `act`, with the edges that a test gives.
+/// Returns a pipeline of stages of kind `act` with these edges.
 pub(crate) fn acts(edges: &str) -> Pipeline {
     pipeline(&format!(
         "digraph t {{\n    node [type=act]\n    start [shape=Mdiamond, type=start]\n    \
@@ -38,7 +38,7 @@ pub(crate) fn acts(edges: &str) -> Pipeline {
 
 type Act = Arc<dyn Fn(StageContext) -> HandlerFuture<'static> + Send + Sync>;
 
-/// Handlers of kind `act`: each node does what the test says, else succeeds.
+/// Handlers of kind `act`. Each node does what the test configured, or succeeds.
 #[derive(Clone, Default)]
 pub(crate) struct Acts {
     acts: HashMap<String, Act>,
@@ -59,7 +59,7 @@ impl Acts {
         })
     }
 
-    /// As [`on`](Acts::on), for what may hand on a suspension.
+    /// Like [`on`](Acts::on), for a stage that may return a suspension.
     pub(crate) fn ends<F>(
         mut self,
         node: &str,
@@ -73,7 +73,7 @@ impl Acts {
         self
     }
 
-    /// The outcomes of a node, one a visit; the last again and again.
+    /// Sets the outcomes of a node, one per visit. The last one repeats.
     pub(crate) fn gives(self, node: &str, outcomes: impl IntoIterator<Item = Outcome>) -> Acts {
         let outcomes: Vec<Outcome> = outcomes.into_iter().collect();
         self.on(node, move |stage| {
@@ -126,14 +126,14 @@ pub(crate) async fn run(pipeline: Pipeline, acts: Acts) -> RunResult {
     start(pipeline, acts).await.wait().await.unwrap()
 }
 
-/// Runs to the end in a folder.
+/// Runs a pipeline to its end in a folder.
 pub(crate) async fn run_in(folder: &Path, pipeline: Pipeline, acts: Acts) -> RunResult {
     let engine = Engine::builder().runs_dir(folder).build().unwrap();
     let run = engine.start_loaded(pipeline, acts).run_id("one").await.unwrap();
     run.wait().await.unwrap()
 }
 
-/// An engine that keeps all events in a list.
+/// Returns an engine that collects all events.
 pub(crate) fn listening() -> (Engine, Arc<Mutex<Vec<RunEvent>>>) {
     let heard = Arc::new(Mutex::new(Vec::new()));
     let list = heard.clone();
@@ -144,7 +144,7 @@ pub(crate) fn listening() -> (Engine, Arc<Mutex<Vec<RunEvent>>>) {
     (engine, heard)
 }
 
-/// An event as one short line.
+/// Returns an event as a short line.
 pub(crate) fn short(event: &RunEvent) -> String {
     let name = event.kind.name();
     match &event.kind {
@@ -161,7 +161,7 @@ pub(crate) fn short(event: &RunEvent) -> String {
     }
 }
 
-/// The files below a folder, in order, with `/` between folders.
+/// Returns the files below a folder, in order, with `/` between folders.
 pub(crate) fn files(folder: &Path) -> Vec<String> {
     fn walk(root: &Path, folder: PathBuf, found: &mut Vec<String>) {
         for entry in std::fs::read_dir(folder).unwrap() {
@@ -189,7 +189,7 @@ pub(crate) fn json(path: impl AsRef<Path>) -> Value {
     serde_json::from_str(&text(path)).unwrap()
 }
 
-/// The lines of the event file.
+/// Returns the lines of the event file.
 pub(crate) fn event_lines(run_dir: &Path) -> Vec<Value> {
     let lines = text(run_dir.join("events.jsonl"));
     lines
@@ -198,7 +198,7 @@ pub(crate) fn event_lines(run_dir: &Path) -> Vec<Value> {
         .collect()
 }
 
-/// A clock that goes with tokio's, whose time a test may hold.
+/// A clock that follows tokio's, whose time a test may pause.
 #[derive(Clone)]
 pub(crate) struct TestClock(tokio::time::Instant);
 
@@ -221,19 +221,19 @@ impl orchestra_engine::Clock for TestClock {
     }
 }
 
-/// What a test is told of the files of an engine.
+/// A file system call that a test is notified of.
 pub(crate) enum FileCall<'a> {
-    /// It has looked whether a file has a name.
+    /// The engine has checked whether a file has a name.
     Looked,
-    /// It is about to write to a file.
+    /// The engine is about to write to a file.
     Writes(&'a Path),
-    /// It is about to make a file durable. Nobody waits for that, since no test takes the power away.
+    /// The engine is about to sync a file. The sync itself is skipped, because no test simulates a loss of power.
     Syncs(&'a Path),
 }
 
 type FileHook = dyn Fn(FileCall<'_>) -> io::Result<()> + Send + Sync;
 
-/// The files of the system, with a test that looks on and may fail a call.
+/// The files of the system, with a test hook that may fail a call.
 pub(crate) struct HookedFiles(Box<FileHook>);
 
 impl HookedFiles {

@@ -7,10 +7,10 @@ use crate::text::Span;
 
 pub(crate) const CODE: &str = "attribute_type";
 
-pub(crate) fn fault(known: Known, written: &str, span: Span) -> Diagnostic {
+pub(crate) fn diagnostic(known: Known, written: &str, span: Span) -> Diagnostic {
     let spec = known.spec();
     let shown: String = written.chars().take(60).collect();
-    let mut fault = Diagnostic::error(
+    let mut diagnostic = Diagnostic::error(
         CODE,
         format!("`{}` must be {}, but `{shown}` is not", spec.name, short(known)),
         span,
@@ -20,11 +20,11 @@ pub(crate) fn fault(known: Known, written: &str, span: Span) -> Diagnostic {
     if let crate::AttributeType::Word(words) = spec.ty
         && let Some(word) = crate::did_you_mean(&shown, words.iter().copied())
     {
-        fault = fault.help(format!("did you mean `{word}`?")).fix(span, word);
+        diagnostic = diagnostic.help(format!("did you mean `{word}`?")).fix(span, word);
     } else if is_key(spec.name) {
-        fault = fault.help(format!("write `{}=..` with {}", spec.name, spec.ty.describe()));
+        diagnostic = diagnostic.help(format!("write `{}=..` with {}", spec.name, spec.ty.describe()));
     }
-    fault
+    diagnostic
 }
 
 fn short(known: Known) -> String {

@@ -1,4 +1,4 @@
-//! `attribute_without_effect`: an attribute stands where nothing reads it (rule R4).
+//! `attribute_without_effect`: an attribute is set where nothing reads it (rule R4).
 
 use std::collections::HashMap;
 
@@ -22,7 +22,7 @@ pub(crate) static CHECK: Check = Check {
     run,
 };
 
-/// What a stage that runs a handler reads.
+/// The attributes that only a stage with a handler reads.
 const OF_STAGES: &[Known] = &[
     Known::MaxRetries,
     Known::RetryPolicy,
@@ -31,7 +31,7 @@ const OF_STAGES: &[Known] = &[
     Known::AllowPartial,
 ];
 
-/// What only one kind of node reads.
+/// The attributes that only one kind of node reads.
 const OF_ONE_KIND: &[(&str, &[Known])] = &[
     (kind::WAIT_HUMAN, &[Known::DefaultChoice]),
     (
@@ -69,7 +69,7 @@ const OF_ONE_KIND: &[(&str, &[Known])] = &[
     ),
 ];
 
-fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
+fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
     for (at, node) in input.nodes_with(OF_STAGES) {
         let what = match input.kind(at) {
             kind::CONDITIONAL => "routing node",
@@ -77,25 +77,25 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
             kind::EXIT => "exit",
             _ => continue,
         };
-        // A condition on the exit is asked before the run ends.
+        // A condition on the exit is evaluated before the run ends.
         let gates_end = |attribute: &Attribute| {
             what == "exit"
                 && attribute.key == Key::Known(Known::GoalGate)
                 && attribute.value.as_str().is_some()
         };
         for attribute in written(node, OF_STAGES).filter(|attribute| !gates_end(attribute)) {
-            faults.push(of_stages(attribute, node, what));
+            diagnostics.push(of_stages(attribute, node, what));
         }
     }
     for (of, attributes) in OF_ONE_KIND {
         for (at, node) in input.nodes_with(attributes) {
             let kind = input.kind(at);
-            // Handlers of other kinds may read what they like.
+            // Handlers of other kinds may read any attribute.
             if kind == *of || !kind::BUILT_IN.contains(&kind) || is_misspelt(node) {
                 continue;
             }
             for attribute in written(node, attributes) {
-                faults.push(of_one_kind(attribute, node, of));
+                diagnostics.push(of_one_kind(attribute, node, of));
             }
         }
     }
@@ -107,17 +107,17 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
         let with_prompt = node.attributes.filled(Known::Prompt).is_some();
         let asks_model = kind == kind::CODERGEN || kind == kind::FAN_IN && with_prompt;
         if !asks_model && kind != kind::TOOL {
-            faults.extend(written(node, &[Known::Repo]).map(|attribute| of_files(attribute, node)));
+            diagnostics.extend(written(node, &[Known::Repo]).map(|attribute| of_files(attribute, node)));
         }
         if !asks_model {
             let hooks = written(node, &[Known::HookPre, Known::HookPost]);
-            faults.extend(hooks.map(|attribute| of_models(attribute, node)));
+            diagnostics.extend(hooks.map(|attribute| of_models(attribute, node)));
         }
     }
-    freeform(input, faults);
+    freeform(input, diagnostics);
 }
 
-/// The attributes among some that stand on the node itself and ask for something.
+/// Returns those of some attributes that are set on the node itself, to a value other than the neutral one.
 fn written<'n>(node: &'n Node, among: &[Known]) -> impl Iterator<Item = &'n Attribute> {
     node.attributes.iter().filter(|attribute| {
         let Key::Known(known) = attribute.key else {
@@ -133,7 +133,7 @@ fn written<'n>(node: &'n Node, among: &[Known]) -> impl Iterator<Item = &'n Attr
     })
 }
 
-/// Whether the shape is spoken of as a misspelling of one that might read the attribute.
+/// Returns whether the shape is reported as a misspelling of one that might read the attribute.
 fn is_misspelt(node: &Node) -> bool {
     node.attributes.filled(Known::Type).is_none()
         && kind::of_shape(node.shape()).is_none()
@@ -142,15 +142,15 @@ fn is_misspelt(node: &Node) -> bool {
 
 fn of_stages(attribute: &Attribute, node: &Node, what: &str) -> Diagnostic {
     let name = attribute.key.name();
-    let fault = fault(
+    let diagnostic = diagnostic(
         format!("`{name}` has no effect on the {what} `{}`", node.id),
         attribute,
     );
-    let fault = match what {
-        "routing node" => fault.note("a `diamond` only decides, by the outcome of the stage before it: it never runs, fails or is tried again"),
-        _ => fault.note("nothing runs there that could fail or take long"),
+    let diagnostic = match what {
+        "routing node" => diagnostic.note("a `diamond` only decides, by the outcome of the stage before it: it never runs, fails or is tried again"),
+        _ => diagnostic.note("nothing runs there that could fail or take long"),
     };
-    fault
+    diagnostic
         .help(format!(
             "write it on the stage that it is meant for, or remove `{name}`"
         ))
@@ -159,7 +159,7 @@ fn of_stages(attribute: &Attribute, node: &Node, what: &str) -> Diagnostic {
 
 fn of_files(attribute: &Attribute, node: &Node) -> Diagnostic {
     let name = attribute.key.name();
-    fault(
+    diagnostic(
         format!("`{name}` has no effect on `{}`, which works on no files", node.id),
         attribute,
     )
@@ -172,7 +172,7 @@ fn of_files(attribute: &Attribute, node: &Node) -> Diagnostic {
 
 fn of_models(attribute: &Attribute, node: &Node) -> Diagnostic {
     let name = attribute.key.name();
-    fault(
+    diagnostic(
         format!("`{name}` has no effect on `{}`, which asks no model", node.id),
         attribute,
     )
@@ -186,8 +186,8 @@ fn of_models(attribute: &Attribute, node: &Node) -> Diagnostic {
 fn of_one_kind(attribute: &Attribute, node: &Node, of: &str) -> Diagnostic {
     let name = attribute.key.name();
     let (what, shape) = described(of);
-    fault(
-        format!("`{name}` has no effect on `{}`, which is no {what}", node.id),
+    diagnostic(
+        format!("`{name}` has no effect on `{}`, which is not a {what}", node.id),
         attribute,
     )
     .note(format!("only a {what} reads it"))
@@ -195,7 +195,7 @@ fn of_one_kind(attribute: &Attribute, node: &Node, of: &str) -> Diagnostic {
     .node(&*node.id)
 }
 
-/// What a kind of node is called, and the shape that stands for it.
+/// Returns the name of a kind of node, and a shape that selects it.
 fn described(of: &str) -> (&'static str, &'static str) {
     let what = match of {
         kind::WAIT_HUMAN => "human gate",
@@ -207,10 +207,10 @@ fn described(of: &str) -> (&'static str, &'static str) {
     (what, kind::shapes_of(of).next().unwrap_or_default())
 }
 
-/// Edges that take text where nobody is asked.
-fn freeform(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
-    // A chain writes one attribute on many edges, and is of use as soon as one of them leaves a gate.
-    let mut places: Vec<(&Attribute, &Edge, bool)> = Vec::new();
+/// Reports `freeform` on edges that do not leave a human gate.
+fn freeform(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
+    // A chain sets one attribute on many edges. It has an effect if at least one of them leaves a gate.
+    let mut positions: Vec<(&Attribute, &Edge, bool)> = Vec::new();
     let mut known: HashMap<Span, usize> = HashMap::new();
     for (_, edge) in input.edges_with(&[Known::Freeform]) {
         let Some(attribute) = edge.attributes.get(Known::Freeform) else {
@@ -222,18 +222,18 @@ fn freeform(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
             || attribute.origin != Origin::Explicit
             || attribute.value != Value::Boolean(true)
             || is_misspelt(input.node(edge.from));
-        let place = *known.entry(attribute.value_span).or_insert(places.len());
-        match places.get_mut(place) {
+        let position = *known.entry(attribute.value_span).or_insert(positions.len());
+        match positions.get_mut(position) {
             Some((_, _, known)) => *known |= used,
-            None => places.push((attribute, edge, used)),
+            None => positions.push((attribute, edge, used)),
         }
     }
-    for (attribute, edge, _) in places.iter().filter(|(_, _, used)| !used) {
+    for (attribute, edge, _) in positions.iter().filter(|(_, _, used)| !used) {
         let (from, to) = (input.id(edge.from), input.id(edge.to));
         let (what, shape) = described(kind::WAIT_HUMAN);
-        faults.push(
-            fault(
-                format!("`freeform` has no effect on an edge of `{from}`, which is no {what}"),
+        diagnostics.push(
+            diagnostic(
+                format!("`freeform` has no effect on an edge of `{from}`, which is not a {what}"),
                 attribute,
             )
             .note(format!("only the edges of a {what} take a text"))
@@ -243,6 +243,6 @@ fn freeform(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
     }
 }
 
-fn fault(message: String, attribute: &Attribute) -> Diagnostic {
+fn diagnostic(message: String, attribute: &Attribute) -> Diagnostic {
     Diagnostic::warning(CHECK.code, message, attribute.key_span.to(attribute.value_span)).label("never read")
 }

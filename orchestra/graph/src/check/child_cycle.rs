@@ -1,4 +1,4 @@
-//! `child_cycle`: a pipeline runs itself, by way of its children (Attractor 9.4).
+//! `child_cycle`: a pipeline runs itself through its children (Attractor 9.4).
 
 use crate::diagnostic::Diagnostic;
 use crate::syntax::shorten;
@@ -6,11 +6,11 @@ use crate::text::Span;
 
 pub(crate) const CODE: &str = "child_cycle";
 
-/// The most files of a circle that are named.
+/// Maximum number of files of a cycle that are shown.
 const SHOWN: usize = 6;
 
-/// The fault of a file that names the first of some files, which lead to it.
-pub(crate) fn fault(circle: &[String], span: Span) -> Diagnostic {
+/// Returns the diagnostic for a file that names the first of some files, which in turn lead to it.
+pub(crate) fn diagnostic(circle: &[String], span: Span) -> Diagnostic {
     let first = circle.first().map(|file| format!("`{}`", shorten(file)));
     let first = first.unwrap_or_default();
     let mut way: Vec<String> = circle.iter().map(|file| format!("`{}`", shorten(file))).collect();

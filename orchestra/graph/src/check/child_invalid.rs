@@ -6,7 +6,7 @@ use crate::text::Span;
 
 pub(crate) const CODE: &str = "child_invalid";
 
-pub(crate) fn fault(file: &str, report: &Report, span: Span) -> Diagnostic {
+pub(crate) fn diagnostic(file: &str, report: &Report, span: Span) -> Diagnostic {
     let count = report.errors().count();
     let errors = if count == 1 { "error" } else { "errors" };
     Diagnostic::error(

@@ -1,4 +1,4 @@
-//! `child_missing`: a stage runs a pipeline, but does not say which (Attractor 4.11, 9.4).
+//! `child_missing`: a stage runs a pipeline, but does not name it (Attractor 4.11, 9.4).
 
 use crate::check::Check;
 use crate::check::input::Input;
@@ -15,12 +15,12 @@ pub(crate) static CHECK: Check = Check {
     run,
 };
 
-fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
+fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
     for (at, node) in input.nodes() {
         if !matches!(named(input.analysis, at), Some(Named::Nothing)) {
             continue;
         }
-        let fault = match input.kind(at) {
+        let diagnostic = match input.kind(at) {
             kind::MANAGER_LOOP => Diagnostic::error(
                 CHECK.code,
                 format!("manager loop `{}` does not say which pipeline it starts", node.id),
@@ -40,6 +40,6 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
                  the program registers",
             ),
         };
-        faults.push(fault.label("runs nothing").node(&*node.id));
+        diagnostics.push(diagnostic.label("runs nothing").node(&*node.id));
     }
 }

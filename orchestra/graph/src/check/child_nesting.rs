@@ -1,4 +1,4 @@
-//! `child_nesting`: child pipelines nest too deep, or there are too many of them (rule L10).
+//! `child_nesting`: child pipelines are nested too deeply, or there are too many of them (rule L10).
 
 use crate::children::{MAX_DEPTH, MAX_FILES};
 use crate::diagnostic::Diagnostic;

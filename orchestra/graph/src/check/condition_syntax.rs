@@ -1,11 +1,11 @@
-//! `condition_syntax`: a condition is not one (Attractor 7.2 and 10, rules C1, C2, C5).
+//! `condition_syntax`: an invalid condition (Attractor 7.2 and 10, rules C1, C2, C5).
 
 use crate::analysis::EdgeCondition;
 use crate::attribute::{Key, Known};
 use crate::attributes::Attribute;
 use crate::check::Check;
 use crate::check::input::{Input, Once};
-use crate::condition::{ConditionFault, Expression, STAGES, VISITS, parse_condition, stage_outcome};
+use crate::condition::{ConditionError, Expression, STAGES, VISITS, parse_condition, stage_outcome};
 use crate::diagnostic::{Diagnostic, Severity};
 
 pub(crate) static CHECK: Check = Check {
@@ -17,24 +17,24 @@ pub(crate) static CHECK: Check = Check {
     run,
 };
 
-/// The conditions that a manager loop asks in each cycle (Attractor 4.11).
+/// The conditions that a manager loop evaluates in each cycle (Attractor 4.11).
 const OF_MANAGERS: &[Known] = &[Known::StopCondition, Known::GuardIntervene, Known::GuardEscalate];
 
-/// The key that a goal gate cannot ask for: the label that a stage preferred is not kept until the run ends.
+/// The key that a goal gate cannot read, because the preferred label of a stage is not stored until the run ends.
 const LABEL: &str = "preferred_label";
 
-fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
+fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
     let mut once = Once::default();
     for (at, edge) in input.edges_with(&[Known::Condition, Known::ConditionType]) {
-        let EdgeCondition::Faulty(known, fault) = input.analysis.condition(at) else {
+        let EdgeCondition::Faulty(known, error) = input.analysis.condition(at) else {
             continue;
         };
-        // A `conditional` edge may lack the value that it waits for.
+        // A `conditional` edge may lack the value that it tests.
         let own = edge.attributes.get(*known);
         let attribute = own.or_else(|| edge.attributes.get(Known::ConditionType));
         if let Some(attribute) = attribute.filter(|attribute| once.first(attribute)) {
-            let found = diagnostic(input, attribute, fault);
-            faults.push(found.edge(input.id(edge.from), input.id(edge.to)));
+            let found = diagnostic(input, attribute, error);
+            diagnostics.push(found.edge(input.id(edge.from), input.id(edge.to)));
         }
     }
     let mut once = Once::default();
@@ -44,8 +44,8 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
             && expression.keys().iter().any(|key| is_of_stages(key))
             && once.first(attribute)
         {
-            for fault in of_stages(input, attribute, expression) {
-                faults.push(fault.edge(input.id(edge.from), input.id(edge.to)));
+            for diagnostic in of_stages(input, attribute, expression) {
+                diagnostics.push(diagnostic.edge(input.id(edge.from), input.id(edge.to)));
             }
         }
     }
@@ -56,11 +56,11 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
                 && once.first(attribute)
             {
                 match parse_condition(text) {
-                    Err(fault) => faults.push(diagnostic(input, attribute, &fault).node(&*node.id)),
+                    Err(error) => diagnostics.push(diagnostic(input, attribute, &error).node(&*node.id)),
                     Ok(expression) => {
                         let keys = expression.keys().into_iter().filter(|key| is_of_stages(key));
                         let faulty = keys.map(|key| in_manager(input, attribute, key).node(&*node.id));
-                        faults.extend(faulty);
+                        diagnostics.extend(faulty);
                     }
                 }
             }
@@ -74,26 +74,26 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
         else {
             continue;
         };
-        let fault = match parse_condition(text) {
+        let error = match parse_condition(text) {
             Ok(condition) if !input.is_exit(at) && condition.keys().contains(&LABEL) => label_of_gate(text),
             Ok(condition) => {
                 if once.first(attribute) {
                     let found = of_stages(input, attribute, &condition).into_iter();
-                    faults.extend(found.map(|fault| fault.node(&*node.id)));
+                    diagnostics.extend(found.map(|diagnostic| diagnostic.node(&*node.id)));
                 }
                 continue;
             }
-            Err(fault) => fault,
+            Err(error) => error,
         };
         if once.first(attribute) {
-            faults.push(diagnostic(input, attribute, &fault).node(&*node.id));
+            diagnostics.push(diagnostic(input, attribute, &error).node(&*node.id));
         }
     }
 }
 
-fn label_of_gate(text: &str) -> ConditionFault {
+fn label_of_gate(text: &str) -> ConditionError {
     let start = text.find(LABEL).unwrap_or_default();
-    ConditionFault {
+    ConditionError {
         message: format!("a goal gate cannot read `{LABEL}`"),
         range: start..start + LABEL.len(),
         help: "gates are checked when the run is about to end, and only outcomes are kept until then; read \
@@ -103,22 +103,22 @@ fn label_of_gate(text: &str) -> ConditionFault {
     }
 }
 
-/// Whether a key reads the record of a stage (rules F1, R13).
+/// Returns whether a key reads the record of a stage (rules F1, R13).
 fn is_of_stages(key: &str) -> bool {
     key.starts_with(VISITS) || key.starts_with(STAGES)
 }
 
-/// What is wrong with the keys that read the records of stages: a node that is not there, or a record that is none.
+/// Returns diagnostics for the keys that read the records of stages: an unknown node or an unknown record.
 fn of_stages(input: &Input<'_>, attribute: &Attribute, expression: &Expression) -> Vec<Diagnostic> {
-    let mut faults = Vec::new();
+    let mut diagnostics = Vec::new();
     for key in expression.keys().into_iter().filter(|key| is_of_stages(key)) {
         let node = key.strip_prefix(VISITS).or_else(|| stage_outcome(key));
         let Some(id) = node else {
             let node = key.split('.').nth(1).unwrap_or_default();
             let wanted = format!("{STAGES}{node}.outcome");
-            let fault = key_fault(input, attribute, key, format!("conditions cannot read `{key}`"));
-            faults.push(
-                fault
+            let diagnostic = key_diagnostic(input, attribute, key, format!("conditions cannot read `{key}`"));
+            diagnostics.push(
+                diagnostic
                     .note("of another stage a condition reads `stages.ID.outcome` and `visits.ID`")
                     .help(format!("did you mean `{wanted}`?")),
             );
@@ -127,18 +127,18 @@ fn of_stages(input: &Input<'_>, attribute: &Attribute, expression: &Expression) 
         if input.graph().find(id).is_some() {
             continue;
         }
-        let fault = key_fault(input, attribute, key, format!("the pipeline has no node `{id}`"));
-        faults.push(match input.near(id) {
-            Some(near) => fault.help(format!("did you mean `{}`?", key.replacen(id, input.id(near), 1))),
-            None => fault.help("name a node of this pipeline, as in `visits.work >= 3`"),
+        let diagnostic = key_diagnostic(input, attribute, key, format!("the pipeline has no node `{id}`"));
+        diagnostics.push(match input.near(id) {
+            Some(near) => diagnostic.help(format!("did you mean `{}`?", key.replacen(id, input.id(near), 1))),
+            None => diagnostic.help("name a node of this pipeline, as in `visits.work >= 3`"),
         });
     }
-    faults
+    diagnostics
 }
 
-/// A key of a manager's condition that reads the record of a stage.
+/// Returns the diagnostic for a key of a manager's condition that reads the record of a stage.
 fn in_manager(input: &Input<'_>, attribute: &Attribute, key: &str) -> Diagnostic {
-    key_fault(
+    key_diagnostic(
         input,
         attribute,
         key,
@@ -148,7 +148,7 @@ fn in_manager(input: &Input<'_>, attribute: &Attribute, key: &str) -> Diagnostic
     .help("read `stack.child.*` or `context.*` instead")
 }
 
-fn key_fault(input: &Input<'_>, attribute: &Attribute, key: &str, message: String) -> Diagnostic {
+fn key_diagnostic(input: &Input<'_>, attribute: &Attribute, key: &str, message: String) -> Diagnostic {
     let text = attribute.value.as_str().unwrap_or_default();
     let span = text.find(key).map_or(attribute.value_span, |at| {
         input.analysis.inside(attribute.value_span, at..at + key.len())
@@ -156,12 +156,13 @@ fn key_fault(input: &Input<'_>, attribute: &Attribute, key: &str, message: Strin
     Diagnostic::error(CHECK.code, message, span).label("here in the condition")
 }
 
-fn diagnostic(input: &Input<'_>, attribute: &Attribute, fault: &ConditionFault) -> Diagnostic {
-    let span = match fault.range.is_empty() {
-        true => attribute.value_span,
-        false => input.analysis.inside(attribute.value_span, fault.range.clone()),
+fn diagnostic(input: &Input<'_>, attribute: &Attribute, error: &ConditionError) -> Diagnostic {
+    let span = if error.range.is_empty() {
+        attribute.value_span
+    } else {
+        input.analysis.inside(attribute.value_span, error.range.clone())
     };
-    let mut diagnostic = Diagnostic::error(CHECK.code, fault.message.clone(), span)
+    let mut diagnostic = Diagnostic::error(CHECK.code, error.message.clone(), span)
         .label("here in the condition")
         .note("clauses are `key=value` or `key!=value`, joined by `&&`; also `||`, `!`, `( )`, `<`, `<=`, `>`, `>=`, `contains`, `matches`");
     if matches!(
@@ -171,10 +172,10 @@ fn diagnostic(input: &Input<'_>, attribute: &Attribute, fault: &ConditionFault) 
         diagnostic.notes.clear();
         diagnostic.label.clear();
     }
-    if !fault.help.is_empty() {
-        diagnostic = diagnostic.help(fault.help.clone());
+    if !error.help.is_empty() {
+        diagnostic = diagnostic.help(error.help.clone());
     }
-    match &fault.replacement {
+    match &error.replacement {
         Some(replacement) => diagnostic.fix(span, replacement.clone()),
         None => diagnostic,
     }

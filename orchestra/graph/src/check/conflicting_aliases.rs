@@ -5,7 +5,7 @@ use crate::text::Span;
 
 pub(crate) const CODE: &str = "conflicting_aliases";
 
-pub(crate) fn fault(name: &str, first: (&str, Span), second: (&str, Span)) -> Diagnostic {
+pub(crate) fn diagnostic(name: &str, first: (&str, Span), second: (&str, Span)) -> Diagnostic {
     let message = format!(
         "`{}` and `{}` are two spellings of one attribute",
         first.0, second.0

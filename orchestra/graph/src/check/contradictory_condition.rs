@@ -1,4 +1,4 @@
-//! `contradictory_condition`: a condition that can never hold.
+//! `contradictory_condition`: a condition that can never be true.
 
 use std::collections::HashMap;
 
@@ -18,7 +18,7 @@ pub(crate) static CHECK: Check = Check {
     run,
 };
 
-fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
+fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
     let mut once = Once::default();
     let mut known: HashMap<usize, bool> = HashMap::new();
     for (at, edge) in input.edges_with(&[Known::Condition]) {
@@ -37,7 +37,7 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
         }
         let text = crate::syntax::shorten(attribute.value.as_str().unwrap_or_default());
         let (from, to) = (input.id(edge.from), input.id(edge.to));
-        faults.push(
+        diagnostics.push(
             Diagnostic::warning(
                 CHECK.code,
                 format!("the condition `{text}` can never hold"),
@@ -60,7 +60,7 @@ fn is_contradictory(input: &Input<'_>, expression: &Expression) -> bool {
         .is_some_and(|space| space.find(|point| point.holds(expression)).is_none())
 }
 
-/// Whether the condition is one clause, or clauses about different keys.
+/// Returns whether the condition is a single clause, or a few clauses about different keys.
 fn is_plainly_possible(expression: &Expression) -> bool {
     let parts = match expression {
         Expression::All(parts) => parts.as_slice(),

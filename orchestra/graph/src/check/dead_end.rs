@@ -1,4 +1,4 @@
-//! `dead_end`: a node other than the exit leads nowhere, and does not say so (rule R6).
+//! `dead_end`: a node other than the exit has no outgoing edge and does not set `end` (rule R6).
 
 use crate::attribute::Known;
 use crate::check::Check;
@@ -15,7 +15,7 @@ pub(crate) static CHECK: Check = Check {
     run,
 };
 
-fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
+fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
     // Under first-match routing such a node completes the run (rule R11).
     if input.first_match() || input.analysis.exits().is_empty() {
         return;
@@ -27,7 +27,7 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
         if input.is_exit(at) || input.is_start(at) || input.is_ghost(at) || input.has(at, &[Known::End]) {
             continue;
         }
-        // A branch that leads nowhere is reported as a branch that meets no join.
+        // `parallel_no_join` reports a branch without a next step.
         let is_branch = input.analysis.incoming(at).iter().any(|edge| {
             let from = input.edge(*edge).from;
             input.kind(from) == kind::PARALLEL && input.analysis.outgoing(from).len() > 1
@@ -35,7 +35,7 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
         if is_branch {
             continue;
         }
-        faults.push(
+        diagnostics.push(
             Diagnostic::warning(
                 CHECK.code,
                 format!("`{}` has no outgoing edge and is not the exit", node.id),

@@ -1,4 +1,4 @@
-//! `duplicate_choice_key`: two choices of a human gate cannot be told apart (Attractor 4.6, rule H1).
+//! `duplicate_choice_key`: two choices of a human gate cannot be distinguished (Attractor 4.6, rule H1).
 
 use std::collections::HashMap;
 
@@ -20,26 +20,26 @@ pub(crate) static CHECK: Check = Check {
     run,
 };
 
-/// The most faults of one gate that are worked out.
+/// Maximum number of diagnostics of each kind for one gate.
 const MAX_FAULTS: usize = 100;
 
-fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
+fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
     for (at, _) in input
         .nodes()
         .filter(|(at, _)| input.kind(*at) == kind::WAIT_HUMAN)
     {
         let edges = graph_choice_edges(input.analysis, at);
         let choices: Vec<&Choice> = edges.iter().map(|(choice, _)| choice).collect();
-        same_key(input, &choices, faults);
-        same_label(input, &edges, faults);
+        same_key(input, &choices, diagnostics);
+        same_label(input, &edges, diagnostics);
     }
 }
 
-/// Choices that are written with one key. A key that nobody wrote is derived so that it is free.
-fn same_key(input: &Input<'_>, choices: &[&Choice], faults: &mut Vec<Diagnostic>) {
+/// Reports choices that are written with the same key. A derived key is never a duplicate.
+fn same_key(input: &Input<'_>, choices: &[&Choice], diagnostics: &mut Vec<Diagnostic>) {
     let mut keys: HashMap<String, &Choice> = HashMap::new();
     let mut found = 0;
-    // Whatever is no key of another choice is a text for one that takes text.
+    // A choice that takes text accepts every answer that is not the key of another choice.
     let written = choices.iter().copied().filter(|choice| !choice.freeform);
     for choice in written.filter(|choice| accelerator_key(&choice.label).is_some()) {
         let first = *keys.entry(choice.key.to_lowercase()).or_insert(choice);
@@ -52,22 +52,22 @@ fn same_key(input: &Input<'_>, choices: &[&Choice], faults: &mut Vec<Diagnostic>
             Some(key) => format!("give one of them a key of its own, as in `[{key}] {text}`"),
             None => "give one of them a key of its own, as in `[X] label`".to_owned(),
         };
-        let fault = fault(
+        let diagnostic = diagnostic(
             input,
             first.edge,
             choice.edge,
             format!("are written with the key `{}`", choice.key),
         );
-        faults.push(
-            fault
+        diagnostics.push(
+            diagnostic
                 .note("a key is written as in `[K] label`, `K) label` or `K - label`")
                 .help(help),
         );
     }
 }
 
-/// Edges of one label that lead to different nodes, and no condition says which.
-fn same_label(input: &Input<'_>, choices: &[(Choice, Vec<EdgeIndex>)], faults: &mut Vec<Diagnostic>) {
+/// Reports edges with the same label that lead to different nodes without conditions that decide between them.
+fn same_label(input: &Input<'_>, choices: &[(Choice, Vec<EdgeIndex>)], diagnostics: &mut Vec<Diagnostic>) {
     let mut found = 0;
     for (choice, edges) in choices {
         let mut first: HashMap<usize, EdgeIndex> = HashMap::new();
@@ -78,8 +78,8 @@ fn same_label(input: &Input<'_>, choices: &[(Choice, Vec<EdgeIndex>)], faults: &
             }
             found += 1;
             let shown = crate::syntax::shorten(label_text(&choice.label));
-            faults.push(
-                fault(input, earlier, edge, format!("have the label `{shown}`"))
+            diagnostics.push(
+                diagnostic(input, earlier, edge, format!("have the label `{shown}`"))
                     .note("labels are compared without case, outer blanks and key")
                     .help("give each choice a label of its own, or conditions that say which edge is meant"),
             );
@@ -87,8 +87,8 @@ fn same_label(input: &Input<'_>, choices: &[(Choice, Vec<EdgeIndex>)], faults: &
     }
 }
 
-fn fault(input: &Input<'_>, first: EdgeIndex, second: EdgeIndex, what: String) -> Diagnostic {
-    let place = |edge: EdgeIndex| {
+fn diagnostic(input: &Input<'_>, first: EdgeIndex, second: EdgeIndex, what: String) -> Diagnostic {
+    let position = |edge: EdgeIndex| {
         let edge = input.edge(edge);
         let label = edge.attributes.get(Known::Label);
         label.map_or(edge.to_span, |label| label.value_span)
@@ -98,15 +98,15 @@ fn fault(input: &Input<'_>, first: EdgeIndex, second: EdgeIndex, what: String) -
     Diagnostic::error(
         CHECK.code,
         format!("two choices of the gate `{gate}` {what}"),
-        place(second),
+        position(second),
     )
     .label("this choice")
-    .related(place(first), "and this one")
+    .related(position(first), "and this one")
     .node(gate)
     .edge(gate, input.id(edge.to))
 }
 
-/// A letter of a label that no choice of the gate answers to.
+/// Returns a letter of a label that is not the key of any choice of the gate.
 fn free_key(label: &str, choices: &[&Choice]) -> Option<char> {
     const MAX: usize = 64;
     let taken: Vec<String> = choices

@@ -5,7 +5,7 @@ use crate::text::Span;
 
 pub(crate) const CODE: &str = "duplicate_node_attribute";
 
-pub(crate) fn fault(name: &str, first: Span, second: Span) -> Diagnostic {
+pub(crate) fn diagnostic(name: &str, first: Span, second: Span) -> Diagnostic {
     Diagnostic::warning(CODE, format!("`{name}` is set twice"), second)
         .label("this one holds")
         .related(first, "this one is lost")

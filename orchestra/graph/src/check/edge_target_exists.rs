@@ -13,10 +13,10 @@ pub(crate) static CHECK: Check = Check {
     run,
 };
 
-fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
+fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
     let exit = input.exit_candidate();
     for (at, node) in input.nodes() {
-        // Where the exit is missing, the only end of the pipeline is spoken of there.
+        // If the exit is missing, `terminal_node` reports the only end of the pipeline.
         if !input.is_ghost(at) || exit == Some(at) {
             continue;
         }
@@ -27,7 +27,7 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
         for edge in input.analysis.incoming(at) {
             let edge = input.edge(*edge);
             let from = input.id(edge.from);
-            let fault = Diagnostic::error(
+            let diagnostic = Diagnostic::error(
                 CHECK.code,
                 format!("edge points to unknown node `{}`", node.id),
                 edge.to_span,
@@ -37,7 +37,12 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
             .node(&*node.id)
             .edge(from, &*node.id);
             let help = format!("declare it, as in `{} [label=\"..\"]`", node.id);
-            faults.push(meant(fault, edge.to_span, near.map(|near| input.id(near)), help));
+            diagnostics.push(meant(
+                diagnostic,
+                edge.to_span,
+                near.map(|near| input.id(near)),
+                help,
+            ));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `exit_no_outgoing`: an edge leads on from the exit (Attractor 7.2).
+//! `exit_no_outgoing`: the exit has an outgoing edge (Attractor 7.2).
 
 use crate::check::Check;
 use crate::check::input::Input;
@@ -7,23 +7,23 @@ use crate::diagnostic::{Diagnostic, Severity};
 pub(crate) static CHECK: Check = Check {
     code: "exit_no_outgoing",
     severity: Severity::Error,
-    summary: "an edge leads on from the exit",
+    summary: "the exit has an outgoing edge",
     source: "Attractor 7.2",
     whole: false,
     run,
 };
 
-fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
+fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
     let Some(exit) = input.analysis.exit() else {
         return;
     };
     let id = input.id(exit);
     for edge in input.analysis.outgoing(exit) {
         let edge = input.edge(*edge);
-        faults.push(
+        diagnostics.push(
             Diagnostic::error(
                 CHECK.code,
-                format!("an edge leads on from the exit `{id}`"),
+                format!("the exit `{id}` has an outgoing edge"),
                 edge.from_span,
             )
             .label("the run ends here")

@@ -1,6 +1,7 @@
-//! `failure_routed_as_success`: a routing node leads on after a tool's failure as after its success (rules R3, R4).
+//! `failure_routed_as_success`: a routing node takes the same edge after a tool's failure as after its success (rules
+//! R3, R4).
 //!
-//! A tool gives an outcome, but no label. Where a routing node has only plain edges for it, one of them is always taken.
+//! A tool returns an outcome, but no label. If a routing node has only plain edges for it, one of them is always taken.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -21,7 +22,7 @@ pub(crate) static CHECK: Check = Check {
     run,
 };
 
-fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
+fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
     for (at, node) in input.nodes() {
         let Some((tool, edge)) = find(input, at) else {
             continue;
@@ -33,7 +34,7 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
         } else {
             "a tool chooses no label, so among edges without a condition the highest `weight` is taken, then the lowest target id"
         };
-        let mut fault = Diagnostic::warning(
+        let mut diagnostic = Diagnostic::warning(
             CHECK.code,
             format!("`{id}` leads to `{to_id}` whether `{tool_id}` succeeds or fails"),
             input.edge(edge).span(),
@@ -42,12 +43,12 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
         .related(input.node(tool).span, "its outcome decides nothing")
         .note(order);
         if let Some(way) = to_exit(input, tool, at, to) {
-            fault = fault.note(format!(
+            diagnostic = diagnostic.note(format!(
                 "a run in which `{tool_id}` failed can end as a success: {way}"
             ));
         }
-        faults.push(
-            fault
+        diagnostics.push(
+            diagnostic
                 .help(format!(
                     "write `condition=\"outcome=success\"` and `condition=\"outcome=fail\"` on the edges of `{id}`"
                 ))
@@ -57,7 +58,8 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
     }
 }
 
-/// The tool whose failure comes to a routing node that does not tell it from a success, with the edge that is taken.
+/// Returns a tool whose failure reaches a routing node that does not distinguish it from a success, with the edge
+/// taken.
 pub(crate) fn find(input: &Input<'_>, at: NodeIndex) -> Option<(NodeIndex, EdgeIndex)> {
     let is_open = input.kind(at) == kind::CONDITIONAL
         && input.reached[at.at()]
@@ -86,7 +88,7 @@ pub(crate) fn find(input: &Input<'_>, at: NodeIndex) -> Option<(NodeIndex, EdgeI
     Some((failing_tool(input, at)?, taken))
 }
 
-/// A tool whose failure comes to a routing node, perhaps through others.
+/// Returns a tool whose failure reaches a routing node, possibly through other routing nodes.
 fn failing_tool(input: &Input<'_>, at: NodeIndex) -> Option<NodeIndex> {
     let mut seen = HashSet::from([at]);
     let mut open = vec![at];
@@ -106,7 +108,7 @@ fn failing_tool(input: &Input<'_>, at: NodeIndex) -> Option<NodeIndex> {
     None
 }
 
-/// Whether an edge may be taken after a failure.
+/// Returns whether an edge may be taken after a failure.
 fn passes_failure(input: &Input<'_>, from: NodeIndex, edge: EdgeIndex) -> bool {
     let effect = |edge: EdgeIndex| match input.analysis.condition_id(edge) {
         0 => None,
@@ -119,7 +121,7 @@ fn passes_failure(input: &Input<'_>, from: NodeIndex, edge: EdgeIndex) -> bool {
     !edges.filter_map(effect).any(|effect| effect.must & FAIL != 0)
 }
 
-/// A shortest way from a tool through a routing node to the exit that does not come to the tool again.
+/// Returns a shortest path from a tool through a routing node to the exit that does not return to the tool.
 fn to_exit(input: &Input<'_>, tool: NodeIndex, through: NodeIndex, first: NodeIndex) -> Option<String> {
     let exit = input.analysis.exit()?;
     let mut before: HashMap<NodeIndex, NodeIndex> = HashMap::from([(first, through)]);

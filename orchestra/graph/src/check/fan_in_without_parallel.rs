@@ -14,7 +14,7 @@ pub(crate) static CHECK: Check = Check {
     run,
 };
 
-fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
+fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
     if !input.kinds.contains(&kind::FAN_IN) {
         return;
     }
@@ -27,7 +27,7 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
         if input.kind(at) != kind::FAN_IN || behind[at.at()] || !input.reached[at.at()] {
             continue;
         }
-        faults.push(
+        diagnostics.push(
             Diagnostic::warning(
                 CHECK.code,
                 format!("no fan-out leads to the fan-in `{}`", node.id),

@@ -1,4 +1,4 @@
-//! `fidelity_valid`: a fidelity mode does not exist (Attractor 5.4 and 7.2).
+//! `fidelity_valid`: an unknown fidelity mode (Attractor 5.4 and 7.2).
 
 use crate::attribute::Known;
 use crate::attributes::Attribute;
@@ -24,7 +24,7 @@ const MODES: &[&str] = &[
     "summary:high",
 ];
 
-fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
+fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
     let mut once = Once::default();
     let graph = input.graph();
     let of_graph = graph.attributes.get(Known::DefaultFidelity);
@@ -38,14 +38,14 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
     for attribute in of_graph.into_iter().chain(nodes).chain(edges) {
         let mode = attribute.value.as_str().unwrap_or_default().trim();
         if !mode.is_empty() && !MODES.contains(&mode) && once.first(attribute) {
-            faults.push(fault(mode, attribute));
+            diagnostics.push(diagnostic(mode, attribute));
         }
     }
 }
 
-fn fault(mode: &str, attribute: &Attribute) -> Diagnostic {
+fn diagnostic(mode: &str, attribute: &Attribute) -> Diagnostic {
     let shown = crate::syntax::shorten(mode);
-    let fault = Diagnostic::warning(
+    let diagnostic = Diagnostic::warning(
         CHECK.code,
         format!("unknown fidelity `{shown}`"),
         attribute.value_span,
@@ -61,9 +61,9 @@ fn fault(mode: &str, attribute: &Attribute) -> Diagnostic {
         did_you_mean(mode, MODES.iter().copied())
     };
     match near {
-        Some(near) => fault
+        Some(near) => diagnostic
             .help(format!("did you mean `{near}`?"))
             .fix(attribute.value_span, format!("\"{near}\"")),
-        None => fault.help("write one of the modes"),
+        None => diagnostic.help("write one of the modes"),
     }
 }

@@ -1,4 +1,4 @@
-//! `foreign_context_key`: a condition reads a key under which only other tools keep it (rules C1, C2).
+//! `foreign_context_key`: a condition reads a key that only other tools set (rules C1, C2).
 
 use crate::analysis::EdgeCondition;
 use crate::attribute::Known;
@@ -18,18 +18,18 @@ pub(crate) static CHECK: Check = Check {
     run,
 };
 
-/// What some tools write in place of `context.`.
+/// The prefix that some tools use instead of `context.`.
 const FOREIGN_PREFIX: &str = "ctx.";
 
-fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
+fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
     let mut once = Once::default();
     for (at, edge) in input.edges_with(&[Known::Condition]) {
         if let EdgeCondition::Parsed(condition) = input.analysis.condition(at)
             && let Some(attribute) = edge.attributes.get(Known::Condition)
         {
             let mut found = of_condition(input, attribute, condition, &mut once);
-            found = found.map(|fault| fault.edge(input.id(edge.from), input.id(edge.to)));
-            faults.extend(found);
+            found = found.map(|diagnostic| diagnostic.edge(input.id(edge.from), input.id(edge.to)));
+            diagnostics.extend(found);
         }
     }
     for (_, node) in input.nodes_with(&[Known::GoalGate]) {
@@ -37,7 +37,7 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
             && let Some(Ok(condition)) = node.attributes.text(Known::GoalGate).map(parse_condition)
         {
             let found = of_condition(input, attribute, &condition, &mut once);
-            faults.extend(found.map(|fault| fault.node(&*node.id)));
+            diagnostics.extend(found.map(|diagnostic| diagnostic.node(&*node.id)));
         }
     }
 }
@@ -76,7 +76,7 @@ fn of_condition(
     )
 }
 
-/// What a key of other tools is called here.
+/// Returns a key of other tools with its equivalent here and a note. Returns `None` for any other key.
 fn meant<'k>(
     input: &Input<'_>,
     key: &'k str,
@@ -94,7 +94,7 @@ fn meant<'k>(
             "keys of the context are written `context.NAME`".to_owned(),
         ));
     }
-    // A stage may well keep a `status` of its own; what begins with `tool_` is another engine's.
+    // A stage may set a `status` key of its own, but keys that begin with `tool_` belong to another engine.
     let name = key
         .strip_prefix("context.")
         .filter(|name| name.starts_with("tool_"))?;
@@ -102,7 +102,7 @@ fn meant<'k>(
     Some((key, foreign.meant(comparison).to_owned(), foreign.help.to_owned()))
 }
 
-/// Whether a stage declares that it sets the key.
+/// Returns whether a stage declares that it sets the key.
 fn is_set(input: &Input<'_>, name: &str) -> bool {
     let outputs = [Known::OutputKeys, Known::SubpipelineOutputs];
     input.nodes_with(&outputs).any(|(_, node)| {

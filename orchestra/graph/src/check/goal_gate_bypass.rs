@@ -1,7 +1,7 @@
-//! `goal_gate_bypass`: a way from start to exit avoids a goal gate (rule R7).
+//! `goal_gate_bypass`: a path from start to exit avoids a goal gate (rule R7).
 //!
-//! Gates are checked only where they were visited, so one that lies beside a way proves nothing about it. One walk
-//! finds all gates that every way passes. Gates inside a parallel block are left out: all its branches run.
+//! Gates are checked only if they were visited, so a gate beside a path proves nothing about that path. One walk finds
+//! all gates that every path passes. Gates inside a parallel block are ignored, because all its branches run.
 
 use std::collections::VecDeque;
 
@@ -20,7 +20,7 @@ pub(crate) static CHECK: Check = Check {
     run,
 };
 
-fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
+fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
     let (Some(start), Some(exit)) = (input.analysis.start(), input.analysis.exit()) else {
         return;
     };
@@ -36,13 +36,13 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
         return;
     };
     let passes = Passes::new(input, &path);
-    // All branches run, so a way through one of them does not lead past the others.
+    // All branches run, so a path through one of them does not bypass the others.
     let parallel = input.joins().in_branches();
     for gate in gates {
-        let place = passes.place[gate.at()];
-        let way = if place == OFF {
+        let position = passes.position[gate.at()];
+        let way = if position == OFF {
             format!("the way {} leads past it", show(input, &path))
-        } else if let Some((from, through, to)) = passes.around[place as usize] {
+        } else if let Some((from, through, to)) = passes.around[position as usize] {
             let [from_id, through_id, to_id] = [from, through, to].map(|at| input.id(NodeIndex(at as u32)));
             if from == through {
                 format!("the step from `{from_id}` to `{to_id}` leads past it")
@@ -56,7 +56,7 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
             continue;
         }
         let node = input.node(gate);
-        faults.push(
+        diagnostics.push(
             Diagnostic::warning(
                 CHECK.code,
                 format!(
@@ -73,7 +73,7 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
     }
 }
 
-/// A shortest way, with both ends.
+/// Returns a shortest path, including both ends.
 fn shortest(input: &Input<'_>, start: NodeIndex, exit: NodeIndex) -> Option<Vec<usize>> {
     let mut before = vec![OFF; input.kinds.len()];
     before[start.at()] = start.0;
@@ -101,42 +101,43 @@ fn shortest(input: &Input<'_>, start: NodeIndex, exit: NodeIndex) -> Option<Vec<
 
 const OFF: u32 = u32::MAX;
 
-/// For a path, which of its nodes can be gone around.
+/// The nodes of a path that can be bypassed.
 struct Passes {
-    /// The place of each node on the path.
-    place: Vec<u32>,
-    /// For each place, a way around: where it leaves the path, its last node, where it comes back.
+    /// The index of each node on the path; `OFF` for other nodes.
+    position: Vec<u32>,
+    /// For each index a detour around it: the node where it leaves the path, its last node, and the node where it
+    /// returns.
     around: Vec<Option<(usize, usize, usize)>>,
 }
 
 impl Passes {
     fn new(input: &Input<'_>, path: &[usize]) -> Passes {
-        let mut place = vec![OFF; input.kinds.len()];
+        let mut position = vec![OFF; input.kinds.len()];
         for (at, node) in path.iter().enumerate() {
-            place[*node] = at as u32;
+            position[*node] = at as u32;
         }
         let mut around = Vec::with_capacity(path.len());
         let mut seen = vec![false; input.kinds.len()];
         let (mut farthest, mut detour) = (0, None);
         let mut stack = Vec::new();
         for (at, node) in path.iter().enumerate() {
-            // What was reached beyond this place, from before it and beside the path, goes around it.
+            // A detour that starts before this index and returns after it bypasses the node.
             around.push(detour.filter(|_| farthest > at as u32));
             stack.push(*node);
             while let Some(through) = stack.pop() {
                 for to in input.forward.of(through).iter().map(|to| *to as usize) {
-                    if place[to] == OFF {
+                    if position[to] == OFF {
                         if !std::mem::replace(&mut seen[to], true) {
                             stack.push(to);
                         }
-                    } else if place[to] > farthest {
-                        farthest = place[to];
+                    } else if position[to] > farthest {
+                        farthest = position[to];
                         detour = Some((*node, through, to));
                     }
                 }
             }
         }
-        Passes { place, around }
+        Passes { position, around }
     }
 }
 

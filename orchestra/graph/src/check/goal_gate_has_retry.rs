@@ -1,4 +1,4 @@
-//! `goal_gate_has_retry`: an unsatisfied goal gate has nowhere to go (Attractor 7.2, rule R7).
+//! `goal_gate_has_retry`: an unsatisfied goal gate has no retry target (Attractor 7.2, rule R7).
 
 use crate::attribute::Known;
 use crate::check::Check;
@@ -14,10 +14,10 @@ pub(crate) static CHECK: Check = Check {
     run,
 };
 
-fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
+fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
     let targets = [Known::RetryTarget, Known::FallbackRetryTarget];
     let of_graph = &input.graph().attributes;
-    // A target that does not exist is reported as that.
+    // `retry_target_exists` reports a target that does not exist.
     if targets.iter().any(|known| of_graph.filled(*known).is_some()) {
         return;
     }
@@ -32,7 +32,7 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
         if named || !node.attributes.is_goal_gate() || !once.first(gate) {
             continue;
         }
-        faults.push(
+        diagnostics.push(
             Diagnostic::warning(
                 CHECK.code,
                 format!("goal gate `{}` has no `retry_target`", node.id),

@@ -1,4 +1,4 @@
-//! `ignored_condition`: an edge states a condition that is not read (rule R11).
+//! `ignored_condition`: an edge has a condition that is not read (rule R11).
 
 use crate::attribute::Known;
 use crate::attributes::{Attribute, Origin};
@@ -17,19 +17,19 @@ pub(crate) static CHECK: Check = Check {
     run,
 };
 
-fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
+fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
     let mut once = Once::default();
     for (_, edge) in input.edges_with(&[Known::ConditionType, Known::ConditionValue]) {
-        let Some((attribute, fault)) = beside_condition(edge).or_else(|| value_alone(edge)) else {
+        let Some((attribute, diagnostic)) = beside_condition(edge).or_else(|| value_alone(edge)) else {
             continue;
         };
         if once.first(attribute) {
-            faults.push(fault.edge(input.id(edge.from), input.id(edge.to)));
+            diagnostics.push(diagnostic.edge(input.id(edge.from), input.id(edge.to)));
         }
     }
 }
 
-/// A `condition_type` or `condition_value` on an edge whose `condition` is read in its place.
+/// Reports a `condition_type` or `condition_value` on an edge with a `condition`, which is read instead.
 fn beside_condition(edge: &Edge) -> Option<(&Attribute, Diagnostic)> {
     edge.attributes.filled(Known::Condition)?;
     let condition = edge.attributes.get(Known::Condition)?;
@@ -39,7 +39,7 @@ fn beside_condition(edge: &Edge) -> Option<(&Attribute, Diagnostic)> {
         .get(Known::ConditionValue)
         .filter(|value| asks(value));
     let lost = ty.or(value)?;
-    // An edge may overrule a default.
+    // An edge may override a default.
     if lost.origin != Origin::Explicit && condition.origin == Origin::Explicit {
         return None;
     }
@@ -47,7 +47,7 @@ fn beside_condition(edge: &Edge) -> Option<(&Attribute, Diagnostic)> {
     let message = format!("`{name}` is not read beside `condition`");
     let span = lost.key_span.to(lost.value_span);
     let unconditional = value.is_none() && ty.is_some_and(is_unconditional);
-    let fault = if unconditional {
+    let diagnostic = if unconditional {
         Diagnostic::warning(CHECK.code, message, span)
             .note("the edge is taken only where its `condition` holds")
             .help(format!("remove `{name}`"))
@@ -58,13 +58,13 @@ fn beside_condition(edge: &Edge) -> Option<(&Attribute, Diagnostic)> {
     };
     Some((
         lost,
-        fault
+        diagnostic
             .label("not read")
             .related(condition.value_span, "only this is read"),
     ))
 }
 
-/// A `condition_value` that no `condition_type=conditional` reads.
+/// Reports a `condition_value` that no `condition_type=conditional` reads.
 fn value_alone(edge: &Edge) -> Option<(&Attribute, Diagnostic)> {
     let value = edge
         .attributes
@@ -72,7 +72,7 @@ fn value_alone(edge: &Edge) -> Option<(&Attribute, Diagnostic)> {
         .filter(|value| asks(value))?;
     let span = value.key_span.to(value.value_span);
     let Some(ty) = edge.attributes.get(Known::ConditionType) else {
-        let fault = Diagnostic::error(
+        let diagnostic = Diagnostic::error(
             CHECK.code,
             "`condition_value` is not read without a `condition_type`",
             span,
@@ -84,9 +84,9 @@ fn value_alone(edge: &Edge) -> Option<(&Attribute, Diagnostic)> {
             Span::new(value.key_span.start, value.key_span.start),
             "condition_type=conditional, ",
         );
-        return Some((value, fault));
+        return Some((value, diagnostic));
     };
-    // An edge may overrule a default.
+    // An edge may override a default.
     if ty.value.as_str() == Some("conditional") || value.origin != Origin::Explicit {
         return None;
     }
@@ -94,14 +94,14 @@ fn value_alone(edge: &Edge) -> Option<(&Attribute, Diagnostic)> {
         "`condition_value` is not read beside `condition_type={}`",
         ty.value
     );
-    let fault = Diagnostic::error(CHECK.code, message, span)
+    let diagnostic = Diagnostic::error(CHECK.code, message, span)
         .label("not read")
         .note("only `condition_type=conditional` reads it")
         .help("write `condition_type=conditional`, or remove `condition_value`");
-    Some((value, fault))
+    Some((value, diagnostic))
 }
 
-/// Whether an attribute holds more than white space.
+/// Returns whether an attribute contains more than white space.
 fn asks(attribute: &Attribute) -> bool {
     attribute
         .value

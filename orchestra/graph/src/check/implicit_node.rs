@@ -1,4 +1,4 @@
-//! `implicit_node`: a node is named by edges but never declared (rule L8).
+//! `implicit_node`: a node is mentioned by edges but never declared (rule L8).
 
 use crate::check::Check;
 use crate::check::input::{Input, meant};
@@ -13,9 +13,9 @@ pub(crate) static CHECK: Check = Check {
     run,
 };
 
-fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
+fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
     for (at, node) in input.nodes() {
-        // A name that nothing leads to is reported as unreachable, with the same suggestion.
+        // `reachability` reports a name without incoming edges, with the same suggestion.
         let unled = input.analysis.incoming(at).is_empty() && !input.reached[at.at()];
         if !input.is_implicit(at) || input.is_ghost(at) || unled || input.is_twin[at.at()] {
             continue;
@@ -24,7 +24,7 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
         if !input.is_surely_undeclared(at) {
             continue;
         }
-        let fault = Diagnostic::warning(
+        let diagnostic = Diagnostic::warning(
             CHECK.code,
             format!("node `{}` is never declared", node.id),
             node.span,
@@ -33,6 +33,11 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
         .note("as in plain Graphviz it becomes a node with the defaults of this place, here a stage that is told nothing")
         .node(&*node.id);
         let help = format!("declare it, as in `{} [label=\"..\"]`", node.id);
-        faults.push(meant(fault, node.span, near.map(|near| input.id(near)), help));
+        diagnostics.push(meant(
+            diagnostic,
+            node.span,
+            near.map(|near| input.id(near)),
+            help,
+        ));
     }
 }

@@ -1,4 +1,4 @@
-//! What several checks need to know of a pipeline, computed once.
+//! The properties of a pipeline that several checks need, computed once.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{HashMap, HashSet};
@@ -17,34 +17,35 @@ use crate::model::{Edge, EdgeIndex, Graph, Node, NodeIndex};
 use crate::text::Span;
 use crate::ways::Ways;
 
-/// How many misspelt names are compared with all nodes, and how many comparisons there are in all.
+/// Maximum number of misspelt names that are compared with all nodes. `MAX_COMPARISONS` limits the comparisons in all.
 const MAX_SUGGESTIONS: usize = 32;
 const MAX_COMPARISONS: usize = 200_000;
 
-/// How many points all checks together look at; a pipeline with more is checked less closely.
+/// Maximum number of points that all checks together examine. A pipeline with more is checked less closely.
 const MAX_POINTS: usize = 500_000;
 
-/// What the checks read.
+/// The input of the checks.
 pub(crate) struct Input<'c> {
     pub(crate) analysis: &'c Analysis<'c>,
     pub(crate) options: &'c LoadOptions<'c>,
-    /// Whether no statement of the text was lost.
+    /// `true` if no statement of the text was lost.
     pub(crate) whole: bool,
     /// The handler kind of each node.
     pub(crate) kinds: Vec<&'c str>,
-    /// Which known attributes each node has.
+    /// The known attributes of each node.
     nodes: Vec<Present>,
-    /// Which known attributes each edge has.
+    /// The known attributes of each edge.
     edges: Vec<Present>,
-    /// Where a run can get from each node: edges, jumps, and what a misspelt name was meant to be.
+    /// The nodes that a run can reach next from each node: by edges, by jumps, and through the probable meaning of a
+    /// misspelt name.
     pub(crate) forward: Ways,
-    /// The same, backwards.
+    /// The same, in reverse.
     pub(crate) backward: Ways,
-    /// Whether a run can get to each node.
+    /// `true` for each node that a run can reach.
     pub(crate) reached: Vec<bool>,
     /// Pairs of nodes whose ids differ only in case, the later one first.
     pub(crate) twins: Vec<(NodeIndex, NodeIndex)>,
-    /// Whether each node is one of such a pair.
+    /// `true` for each node of such a pair.
     pub(crate) is_twin: Vec<bool>,
     near: RefCell<HashMap<String, Option<NodeIndex>>>,
     points: Cell<usize>,
@@ -63,12 +64,12 @@ impl<'c> Input<'c> {
             nodes: graph
                 .nodes
                 .iter()
-                .map(|node| Present::of(&node.attributes))
+                .map(|node| Present::from_attributes(&node.attributes))
                 .collect(),
             edges: graph
                 .edges
                 .iter()
-                .map(|edge| Present::of(&edge.attributes))
+                .map(|edge| Present::from_attributes(&edge.attributes))
                 .collect(),
             forward: Ways::default(),
             backward: Ways::default(),
@@ -121,7 +122,7 @@ impl<'c> Input<'c> {
         self.kinds.get(at.at()).copied().unwrap_or(kind::CODERGEN)
     }
 
-    /// Where the branches of each fan-out meet.
+    /// Returns the joins of the fan-outs.
     pub(crate) fn joins(&self) -> &Joins {
         self.joins.get_or_init(|| Joins::new(self.analysis))
     }
@@ -130,21 +131,21 @@ impl<'c> Input<'c> {
         self.graph().indexed_nodes()
     }
 
-    /// The nodes that have any of some attributes.
+    /// Returns the nodes that have at least one of some attributes.
     pub(crate) fn nodes_with(&self, wanted: &[Known]) -> impl Iterator<Item = (NodeIndex, &'c Node)> {
         let wanted = Present::all(wanted);
         let hit = move |at: usize| self.nodes.get(at).is_some_and(|present| present.meets(wanted));
         self.graph().indexed_nodes().filter(move |(at, _)| hit(at.at()))
     }
 
-    /// The edges that have any of some attributes.
+    /// Returns the edges that have at least one of some attributes.
     pub(crate) fn edges_with(&self, wanted: &[Known]) -> impl Iterator<Item = (EdgeIndex, &'c Edge)> {
         let wanted = Present::all(wanted);
         let hit = move |at: usize| self.edges.get(at).is_some_and(|present| present.meets(wanted));
         self.graph().indexed_edges().filter(move |(at, _)| hit(at.at()))
     }
 
-    /// Whether a node has any of some attributes.
+    /// Returns whether a node has at least one of some attributes.
     pub(crate) fn has(&self, at: NodeIndex, wanted: &[Known]) -> bool {
         let wanted = Present::all(wanted);
         self.nodes
@@ -152,7 +153,7 @@ impl<'c> Input<'c> {
             .is_some_and(|present| present.meets(wanted))
     }
 
-    /// Whether an edge has any of some attributes.
+    /// Returns whether an edge has at least one of some attributes.
     pub(crate) fn edge_has(&self, at: EdgeIndex, wanted: &[Known]) -> bool {
         let wanted = Present::all(wanted);
         self.edges
@@ -160,7 +161,7 @@ impl<'c> Input<'c> {
             .is_some_and(|present| present.meets(wanted))
     }
 
-    /// The weight of an edge.
+    /// Returns the weight of an edge.
     pub(crate) fn weight(&self, at: EdgeIndex) -> i64 {
         if !self.edge_has(at, &[Known::Weight]) {
             return 0;
@@ -168,7 +169,7 @@ impl<'c> Input<'c> {
         self.edge(at).attributes.integer(Known::Weight).unwrap_or(0)
     }
 
-    /// Whether edges are chosen in the order of the file (rule R11).
+    /// Returns whether edges are chosen in the order of the file (rule R11).
     pub(crate) fn first_match(&self) -> bool {
         self.graph().attributes.text(Known::Routing) == Some("first_match")
     }
@@ -181,17 +182,17 @@ impl<'c> Input<'c> {
         self.analysis.is_exit(at)
     }
 
-    /// Whether a node was made up from the ends of edges, and its id alone gives it no part.
+    /// Returns whether a node is mentioned only by edges, and its id alone does not make it the start or exit.
     pub(crate) fn is_implicit(&self, at: NodeIndex) -> bool {
         !self.node(at).declared && !self.is_start(at) && !self.is_exit(at)
     }
 
-    /// Whether a node is a mistake rather than a node: never declared, and leading nowhere (rule L8).
+    /// Returns whether a node is probably a misspelt name: never declared, and without outgoing edges (rule L8).
     pub(crate) fn is_ghost(&self, at: NodeIndex) -> bool {
         self.is_implicit(at) && self.analysis.outgoing(at).is_empty()
     }
 
-    /// The node that most likely is the exit of a pipeline that has none.
+    /// Returns the node that is probably the exit of a pipeline without one.
     pub(crate) fn exit_candidate(&self) -> Option<NodeIndex> {
         if !self.analysis.exits().is_empty() {
             return None;
@@ -203,7 +204,8 @@ impl<'c> Input<'c> {
         ends.next().filter(|_| ends.next().is_none())
     }
 
-    /// The points of some conditions, while there are any left to look at.
+    /// Returns the points of some conditions. Returns `None` if they are too many, or if the limit of all checks is
+    /// used up.
     pub(crate) fn space<'e>(
         &self,
         expressions: &[&'e Expression],
@@ -214,7 +216,7 @@ impl<'c> Input<'c> {
         Some(space)
     }
 
-    /// The declared node whose id is nearest to a word.
+    /// Returns the declared node whose id is nearest to a word.
     pub(crate) fn near(&self, word: &str) -> Option<NodeIndex> {
         let mut known = self.near.borrow_mut();
         if let Some(found) = known.get(word) {
@@ -230,7 +232,7 @@ impl<'c> Input<'c> {
         found
     }
 
-    /// Whether an undeclared name is one for certain: where statements were lost, its declaration may be among them.
+    /// Returns whether a name is certainly undeclared. If statements were lost, its declaration may be among them.
     pub(crate) fn is_surely_undeclared(&self, at: NodeIndex) -> bool {
         if self.whole {
             return true;
@@ -254,9 +256,9 @@ impl<'c> Input<'c> {
         words.count() <= mentions.len()
     }
 
-    /// Jumps to retry targets, and from misspelt names to what they were probably meant to be.
+    /// Returns the jumps to retry targets, and from misspelt names to the nodes that were probably meant.
     ///
-    /// With the latter a misspelling is reported once, not also as the loss of what lies behind it.
+    /// Because of the latter, a misspelling is reported only once, and not also as unreachable nodes after it.
     fn jumps(&self) -> Vec<(u32, u32)> {
         let mut jumps = Vec::new();
         for (at, node) in self.nodes_with(&[Known::RetryTarget, Known::FallbackRetryTarget]) {
@@ -280,7 +282,7 @@ impl<'c> Input<'c> {
     }
 }
 
-/// Ids that differ only in case. Ids without capitals are found by the graph's own index.
+/// Returns the pairs of ids that differ only in case. Ids without capitals are looked up in the index of the graph.
 fn twins(graph: &Graph) -> Vec<(NodeIndex, NodeIndex)> {
     let mut twins = Vec::new();
     let mut lowered: HashMap<String, NodeIndex> = HashMap::new();
@@ -312,7 +314,7 @@ fn twins(graph: &Graph) -> Vec<(NodeIndex, NodeIndex)> {
 struct Present(u128);
 
 impl Present {
-    fn of(attributes: &Attributes) -> Present {
+    fn from_attributes(attributes: &Attributes) -> Present {
         attributes
             .iter()
             .fold(Present(0), |set, attribute| match attribute.key {
@@ -330,7 +332,8 @@ impl Present {
     }
 }
 
-/// Reports each place of the text once: a default or a chain puts one text on many owners.
+/// A filter that passes each attribute of the text once. A block of defaults or a chain puts one attribute on many
+/// owners.
 #[derive(Default)]
 pub(crate) struct Once(HashSet<Span>);
 
@@ -340,15 +343,15 @@ impl Once {
     }
 }
 
-/// Adds "did you mean" with its fix.
+/// Adds the hint "did you mean" with its fix, or another hint if there is no suggestion.
 pub(crate) fn meant(
-    fault: Diagnostic,
+    diagnostic: Diagnostic,
     span: Span,
     word: Option<&str>,
     otherwise: impl Into<String>,
 ) -> Diagnostic {
     match word {
-        Some(word) => fault.help(format!("did you mean `{word}`?")).fix(span, word),
-        None => fault.help(otherwise),
+        Some(word) => diagnostic.help(format!("did you mean `{word}`?")).fix(span, word),
+        None => diagnostic.help(otherwise),
     }
 }

@@ -1,4 +1,4 @@
-//! `join_policy_unsatisfiable`: what a join policy asks for is missing, or can never come about (rule P4).
+//! `join_policy_unsatisfiable`: a join policy lacks its number, or can never be satisfied (rule P4).
 
 use crate::attribute::Known;
 use crate::check::Check;
@@ -17,24 +17,24 @@ pub(crate) static CHECK: Check = Check {
     run,
 };
 
-fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
+fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
     for (at, node) in input.nodes_with(&[Known::JoinPolicy]) {
         if input.kind(at) != kind::PARALLEL {
             continue;
         }
-        let fault = match node.attributes.text(Known::JoinPolicy) {
+        let diagnostic = match node.attributes.text(Known::JoinPolicy) {
             Some("k_of_n") => k_of_n(input, at, node),
             Some("quorum") => quorum(node),
             _ => None,
         };
-        faults.extend(fault.map(|fault| fault.node(&*node.id)));
+        diagnostics.extend(diagnostic.map(|diagnostic| diagnostic.node(&*node.id)));
     }
 }
 
 fn k_of_n(input: &Input<'_>, at: NodeIndex, node: &Node) -> Option<Diagnostic> {
     let branches = input.analysis.outgoing(at).len();
     let Some(count) = node.attributes.get(Known::JoinK) else {
-        // A value of the wrong type is left out and reported as that.
+        // Lowering drops a value of the wrong type, and `attribute_type` reports it.
         return Some(
             error(
                 format!("`{}` waits for `k_of_n` branches without a `join_k`", node.id),
@@ -49,7 +49,7 @@ fn k_of_n(input: &Input<'_>, at: NodeIndex, node: &Node) -> Option<Diagnostic> {
         );
     };
     let wanted = node.attributes.integer(Known::JoinK)?;
-    // Without branches there is no fan-out to speak of; edges that were lost may have been branches.
+    // Without branches there is no real fan-out, and edges that were lost may have been branches.
     if branches == 0 || !input.whole || usize::try_from(wanted).is_ok_and(|wanted| wanted <= branches) {
         return None;
     }

@@ -16,7 +16,7 @@ pub(crate) static CHECK: Check = Check {
     run,
 };
 
-fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
+fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
     for (at, node) in input.nodes_with(&[Known::JoinK, Known::JoinQuorum]) {
         if input.kind(at) != kind::PARALLEL {
             continue;
@@ -30,7 +30,7 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
                 continue;
             }
             let name = known.name();
-            faults.push(
+            diagnostics.push(
                 Diagnostic::warning(
                     CHECK.code,
                     format!("`{name}` has no effect under the join policy `{policy}`"),

@@ -1,7 +1,7 @@
-//! The checks: one file a rule (Attractor 7.2 and Orchestra's own).
+//! The checks, one file per rule (Attractor 7.2 and Orchestra's own).
 //!
-//! Each file holds its rule as a [`Check`]; [`CHECKS`] lists them. The rules of parsing and lowering, whose faults
-//! are found on the way, are constructors that those call.
+//! Each file defines its rule as a [`Check`]; [`CHECKS`] lists them. Rules that are checked during parsing and lowering
+//! are functions that create the diagnostic.
 
 pub(crate) mod attribute_type;
 pub(crate) mod attribute_without_effect;
@@ -61,7 +61,7 @@ use crate::diagnostic::{Diagnostic, Severity};
 use crate::load::LoadOptions;
 use input::Input;
 
-/// A check of a pipeline (Attractor 7.4). Users' own run after the built-in ones.
+/// A custom check of a pipeline (Attractor 7.4). Custom checks run after the built-in ones.
 ///
 /// ```
 /// use orchestra_graph::{Analysis, Diagnostic, LintRule, LoadOptions, Source, load};
@@ -83,26 +83,26 @@ use input::Input;
 /// assert!(loaded.report.diagnostics.iter().any(|fault| fault.code == "named"));
 /// ```
 pub trait LintRule: Send + Sync {
-    /// The stable identifier of the rule.
+    /// Returns the stable identifier of the rule.
     fn code(&self) -> &'static str;
 
-    /// Reports what the rule finds.
-    fn check(&self, analysis: &Analysis<'_>, faults: &mut Vec<Diagnostic>);
+    /// Adds a diagnostic for each problem that the rule finds.
+    fn check(&self, analysis: &Analysis<'_>, diagnostics: &mut Vec<Diagnostic>);
 }
 
-/// A built-in check. Its time is linear in nodes and edges.
+/// A built-in check. Its time is linear in the number of nodes and edges.
 pub(crate) struct Check {
     /// The stable identifier.
     pub(crate) code: &'static str,
-    /// The gravest severity of its faults.
+    /// The highest severity of its diagnostics.
     pub(crate) severity: Severity,
-    /// What it finds, in one line.
+    /// The problem that it finds, in one line.
     pub(crate) summary: &'static str,
-    /// Where the rule comes from.
+    /// The origin of the rule, such as a section of the specification.
     pub(crate) source: &'static str,
-    /// Whether something missing is the fault, so that a text that lost statements says nothing.
+    /// `true` if the check reports something missing. Such a check is skipped if parsing may have lost statements.
     pub(crate) whole: bool,
-    /// Reports what it finds.
+    /// Adds a diagnostic for each problem found.
     pub(crate) run: fn(&Input<'_>, &mut Vec<Diagnostic>),
 }
 
@@ -149,7 +149,7 @@ pub(crate) static CHECKS: &[&Check] = &[
     &child_missing::CHECK,
 ];
 
-/// Faults of parsing behind which statements may be lost.
+/// Parse errors after which statements may be lost.
 const LOSSY: &[&str] = &[
     "syntax_error",
     "unterminated_string",
@@ -161,29 +161,31 @@ const LOSSY: &[&str] = &[
     "nesting_limit",
 ];
 
-/// The most faults of one rule that are listed.
+/// Maximum number of diagnostics listed per rule.
 const MAX_FAULTS: usize = 1_000;
 
 /// Runs all checks.
-pub(crate) fn run(analysis: &Analysis<'_>, options: &LoadOptions<'_>, faults: &mut Vec<Diagnostic>) {
-    let whole = !faults.iter().any(|fault| LOSSY.contains(&fault.code));
+pub(crate) fn run(analysis: &Analysis<'_>, options: &LoadOptions<'_>, diagnostics: &mut Vec<Diagnostic>) {
+    let whole = !diagnostics
+        .iter()
+        .any(|diagnostic| LOSSY.contains(&diagnostic.code));
     let input = Input::new(analysis, options, whole);
     for check in CHECKS {
         if check.whole && !whole {
             continue;
         }
-        let before = faults.len();
-        (check.run)(&input, faults);
-        if faults.len() > before + MAX_FAULTS {
-            let more = faults.len() - before - MAX_FAULTS;
-            faults.truncate(before + MAX_FAULTS);
-            if let Some(last) = faults.last_mut() {
+        let before = diagnostics.len();
+        (check.run)(&input, diagnostics);
+        if diagnostics.len() > before + MAX_FAULTS {
+            let more = diagnostics.len() - before - MAX_FAULTS;
+            diagnostics.truncate(before + MAX_FAULTS);
+            if let Some(last) = diagnostics.last_mut() {
                 last.notes
                     .push(format!("{more} more of this kind are not listed"));
             }
         }
     }
     for rule in &options.rules {
-        rule.check(analysis, faults);
+        rule.check(analysis, diagnostics);
     }
 }

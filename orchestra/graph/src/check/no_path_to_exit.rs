@@ -1,4 +1,4 @@
-//! `no_path_to_exit`: from a node a run can neither reach the exit nor end otherwise (rule R6).
+//! `no_path_to_exit`: a node from which a run can neither reach the exit nor end otherwise (rule R6).
 
 use crate::check::Check;
 use crate::check::input::Input;
@@ -14,11 +14,11 @@ pub(crate) static CHECK: Check = Check {
     run,
 };
 
-fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
+fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
     let Some(exit) = input.analysis.exit() else {
         return;
     };
-    // An exit that cannot be reached at all is an error of its own.
+    // `reachability` reports an exit that cannot be reached at all.
     if !input.reached[exit.at()] {
         return;
     }
@@ -33,11 +33,11 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
     if !trapped.contains(&true) {
         return;
     }
-    // Of what hangs together only the innermost loop is named: the ways into it are sound but for it.
+    // Report only the innermost loop of connected nodes: the nodes that lead into it are trapped because of it.
     for at in input.backward.sources(&trapped) {
         let index = NodeIndex(at as u32);
         let node = input.node(index);
-        faults.push(
+        diagnostics.push(
             Diagnostic::warning(
                 CHECK.code,
                 format!("no way leads from `{}` to the exit", node.id),

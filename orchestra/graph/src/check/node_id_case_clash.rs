@@ -13,14 +13,14 @@ pub(crate) static CHECK: Check = Check {
     run,
 };
 
-fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
+fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
     for (later, first) in &input.twins {
-        // A name that leads nowhere is reported as the misspelling that it is.
+        // A name without outgoing edges is reported as a misspelling.
         if input.is_ghost(*later) || input.is_ghost(*first) {
             continue;
         }
         let (later, first) = (input.node(*later), input.node(*first));
-        let mut fault = Diagnostic::error(
+        let mut diagnostic = Diagnostic::error(
             CHECK.code,
             format!("`{}` and `{}` differ only in case", first.id, later.id),
             later.span,
@@ -29,13 +29,13 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
         .related(first.span, "and this one")
         .note("each stage has a folder named by its id, and many file systems do not tell case apart")
         .node(&*later.id);
-        fault = if first.declared && !later.declared {
-            fault
+        diagnostic = if first.declared && !later.declared {
+            diagnostic
                 .help(format!("did you mean `{}`?", first.id))
                 .fix(later.span, &*first.id)
         } else {
-            fault.help("rename one of them, or spell it the same everywhere")
+            diagnostic.help("rename one of them, or spell it the same everywhere")
         };
-        faults.push(fault);
+        diagnostics.push(diagnostic);
     }
 }

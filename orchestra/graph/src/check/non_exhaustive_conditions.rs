@@ -1,7 +1,7 @@
-//! `non_exhaustive_conditions`: a node has only conditional edges, and none may hold (rule R5).
+//! `non_exhaustive_conditions`: a node has only conditional edges, and all conditions may be false (rule R5).
 //!
-//! A work stage's failure needs no edge, since rule R3 handles it; a routing node must decide every outcome that
-//! reaches it. What a person answers is one of the choices, so labels of a gate are taken to be complete.
+//! The failure of a work stage needs no edge, because rule R3 handles it. A routing node must handle every outcome that
+//! reaches it. A person always answers with one of the choices, so the labels of a gate are assumed to be complete.
 
 use crate::analysis::EdgeCondition;
 use crate::check::Check;
@@ -22,7 +22,7 @@ pub(crate) static CHECK: Check = Check {
     run,
 };
 
-fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
+fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
     if input.outcomes.too_many {
         return;
     }
@@ -36,7 +36,7 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
         let Some(gap) = gap(input, at) else {
             continue;
         };
-        faults.push(
+        diagnostics.push(
             Diagnostic::warning(
                 CHECK.code,
                 format!("no edge of `{}` is taken when {gap}", node.id),
@@ -50,7 +50,7 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
     }
 }
 
-/// A case in which no edge of a node may be taken, in words.
+/// Returns a description of a case in which no edge of a node may be taken.
 fn gap(input: &Input<'_>, at: NodeIndex) -> Option<String> {
     let seen = input.outcomes.seen(at);
     let (mut words, mut covered, mut mentioned) = (seen.words, 0, 0);
@@ -65,7 +65,7 @@ fn gap(input: &Input<'_>, at: NodeIndex) -> Option<String> {
         expressions.push(expression);
     }
     let built_in = (1 << OUTCOME_WORDS.len()) - 1;
-    // A word that nobody declares is reported as that.
+    // `unknown_outcome` reports an outcome that no stage declares.
     if words == 0 || mentioned & !built_in & !seen.declared != 0 {
         return None;
     }
@@ -73,7 +73,7 @@ fn gap(input: &Input<'_>, at: NodeIndex) -> Option<String> {
     if input.kind(at) != kind::CONDITIONAL {
         words &= !FAIL;
     }
-    // What takes every success takes a partial one, too (rule R12).
+    // An edge that takes every success also takes a partial one (rule R12).
     if covered & SUCCESS != 0 {
         covered |= PARTIAL_SUCCESS;
     }

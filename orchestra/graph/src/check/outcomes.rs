@@ -1,4 +1,4 @@
-//! Outcome words: which of them a stage gives, which reach a routing node, and what conditions say of them.
+//! Outcomes: those that a stage may return, those that reach a routing node, and those that conditions test.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -10,38 +10,38 @@ use crate::condition::{Comparison, Expression, OUTCOME_WORDS};
 use crate::kind;
 use crate::model::{Node, NodeIndex};
 
-/// A set of outcome words, by their place in [`Outcomes::words`].
+/// A set of outcomes, as bits at their index in [`Outcomes::words`].
 pub(crate) type WordSet = u64;
 
-/// The places of the built-in words.
+/// The bits of built-in outcomes.
 pub(crate) const SUCCESS: WordSet = 1;
 pub(crate) const PARTIAL_SUCCESS: WordSet = 1 << 1;
 pub(crate) const FAIL: WordSet = 1 << 3;
 
-/// What is known of a node's outcomes.
+/// The outcomes that are visible at a node.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Seen {
-    /// The words that the conditions on its edges may see.
+    /// The outcomes that the conditions on its edges may see.
     pub(crate) words: WordSet,
-    /// The words that a stage before it, or it itself, declares.
+    /// The outcomes that the node or a stage before it declares.
     pub(crate) declared: WordSet,
-    /// Whether a person's answer is what it routes by.
+    /// `true` if the node routes by the answer of a person.
     pub(crate) human: bool,
 }
 
-/// For each condition, the words under which it can hold, and under which it always holds.
+/// The outcomes under which a condition can be true (`can`), and those under which it always is (`must`).
 #[derive(Clone, Copy)]
 pub(crate) struct Effect {
     pub(crate) can: WordSet,
     pub(crate) must: WordSet,
 }
 
-/// The outcome words of a pipeline.
+/// The outcomes of a pipeline.
 #[derive(Default)]
 pub(crate) struct Outcomes<'c> {
-    /// The built-in words, then those that the file declares or names.
+    /// The built-in outcomes, then those that the file declares or names.
     pub(crate) words: Vec<&'c str>,
-    /// Whether there are more words than a set can hold; then nothing is claimed.
+    /// `true` if there are more outcomes than a set can hold. The checks then report nothing about them.
     pub(crate) too_many: bool,
     seen: Vec<Seen>,
     mentioned: Vec<WordSet>,
@@ -54,7 +54,7 @@ impl<'c> Outcomes<'c> {
             words: OUTCOME_WORDS.to_vec(),
             ..Outcomes::default()
         };
-        let mut places: HashMap<&str, usize> = OUTCOME_WORDS.iter().copied().zip(0..).collect();
+        let mut slots: HashMap<&str, usize> = OUTCOME_WORDS.iter().copied().zip(0..).collect();
         for condition in input.analysis.conditions() {
             let mut set = 0;
             if let EdgeCondition::Parsed(expression) = condition {
@@ -66,7 +66,7 @@ impl<'c> Outcomes<'c> {
                     } = part
                         && key == "outcome"
                     {
-                        set |= outcomes.place(literal, &mut places);
+                        set |= outcomes.slot(literal, &mut slots);
                     }
                 });
             }
@@ -75,7 +75,7 @@ impl<'c> Outcomes<'c> {
         let mut declared = vec![0; input.graph().nodes.len()];
         for (at, node) in input.nodes_with(&[Known::Outcomes]) {
             let words = node.attributes.words(Known::Outcomes);
-            declared[at.at()] = words.fold(0, |set, word| set | outcomes.place(word, &mut places));
+            declared[at.at()] = words.fold(0, |set, word| set | outcomes.slot(word, &mut slots));
         }
         if !outcomes.too_many {
             outcomes.spread(input, &declared);
@@ -83,17 +83,18 @@ impl<'c> Outcomes<'c> {
         outcomes
     }
 
-    fn place(&mut self, word: &'c str, places: &mut HashMap<&'c str, usize>) -> WordSet {
+    fn slot(&mut self, word: &'c str, slots: &mut HashMap<&'c str, usize>) -> WordSet {
         let next = self.words.len();
-        let place = *places.entry(word).or_insert(next);
-        if place == next {
+        let slot = *slots.entry(word).or_insert(next);
+        if slot == next {
             self.words.push(word);
         }
-        self.too_many |= place >= WordSet::BITS as usize;
-        1u64.checked_shl(place as u32).unwrap_or(0)
+        self.too_many |= slot >= WordSet::BITS as usize;
+        1u64.checked_shl(slot as u32).unwrap_or(0)
     }
 
-    /// What is known at each node; routing nodes pass on what stages before them give (rule R4).
+    /// Computes the outcomes visible at each node. Routing nodes pass on the outcomes of the stages before them (rule
+    /// R4).
     fn spread(&mut self, input: &Input<'c>, declared: &[WordSet]) {
         let nodes = input.graph().nodes.len();
         let routes = |at: NodeIndex| input.kind(at) == kind::CONDITIONAL;
@@ -115,7 +116,7 @@ impl<'c> Outcomes<'c> {
                 }
             })
             .collect();
-        // A routing node that is a join sees how the block as a whole has ended.
+        // A routing node that is a join sees the outcome of the block as a whole.
         for fan_out in input.joins().fan_outs() {
             if let Some(join) = input.joins().of(fan_out).filter(|join| routes(*join)) {
                 seen[join.at()].words |= of_block(input.node(fan_out));
@@ -147,12 +148,12 @@ impl<'c> Outcomes<'c> {
                     continue;
                 }
                 let passed = match input.analysis.condition_id(*edge) {
-                    // A gate that failed has no answer, and its plain edges are answers (rule H3).
+                    // A failed gate has no answer, and its plain edges are answers (rule H3).
                     0 if input.kind(from) == kind::WAIT_HUMAN => given.words & !FAIL,
                     0 => given.words & !taken,
                     id => {
                         let can = self.effect(input, id).can;
-                        // A partial success may be taken as a success (rule R12).
+                        // A partial success may be routed as a success (rule R12).
                         let partial = if can & SUCCESS == 0 { 0 } else { PARTIAL_SUCCESS };
                         given.words & (can | partial)
                     }
@@ -170,17 +171,17 @@ impl<'c> Outcomes<'c> {
         self.seen = seen;
     }
 
-    /// What is known at a node.
+    /// Returns the outcomes that are visible at a node.
     pub(crate) fn seen(&self, at: NodeIndex) -> Seen {
         self.seen.get(at.at()).copied().unwrap_or_default()
     }
 
-    /// The words that a condition compares the outcome with.
+    /// Returns the outcomes that a condition compares with.
     pub(crate) fn mentioned(&self, condition: usize) -> WordSet {
         self.mentioned.get(condition).copied().unwrap_or(0)
     }
 
-    /// The words of a set.
+    /// Returns the outcomes of a set.
     pub(crate) fn list(&self, set: WordSet) -> Vec<&'c str> {
         let words = self.words.iter().enumerate();
         words
@@ -189,7 +190,7 @@ impl<'c> Outcomes<'c> {
             .collect()
     }
 
-    /// Under which words a condition can and must hold.
+    /// Returns the outcomes under which a condition can be true and always is true.
     pub(crate) fn effect(&self, input: &Input<'c>, condition: usize) -> Effect {
         if let Some(known) = self.effects.borrow().get(&condition) {
             return *known;
@@ -223,8 +224,8 @@ impl<'c> Outcomes<'c> {
             return Effect { can: !0, must: 0 };
         };
         space.find(|point| {
-            let place = self.words.iter().position(|word| *word == point.outcome());
-            let bit = place.map_or(0, |place| 1 << place);
+            let slot = self.words.iter().position(|word| *word == point.outcome());
+            let bit = slot.map_or(0, |slot| 1 << slot);
             if point.holds(expression) {
                 effect.can |= bit;
             } else {
@@ -236,8 +237,8 @@ impl<'c> Outcomes<'c> {
     }
 }
 
-/// Whether a stage of its kind may succeed in part: a model says so itself (rule R12), others where retries that are
-/// spent count as that. A human gate never does (rule H3).
+/// Returns whether a stage may succeed in part. A model stage may report that itself (rule R12). For other kinds,
+/// `allow_partial` turns exhausted retries into it. A human gate never succeeds in part (rule H3).
 fn partial(input: &Input<'_>, at: NodeIndex) -> bool {
     match input.kind(at) {
         kind::CODERGEN => true,
@@ -246,7 +247,8 @@ fn partial(input: &Input<'_>, at: NodeIndex) -> bool {
     }
 }
 
-/// How a block of branches may end (rule P4): some succeed and some fail only where all are waited for and counted.
+/// Returns the possible outcomes of a block of branches (rule P4). Without `allow_partial`, a partial success is
+/// possible only if the block waits for all branches and counts their failures.
 fn of_block(fan_out: &Node) -> WordSet {
     let says = |known, default| fan_out.attributes.text(known).unwrap_or(default);
     let counts_all = says(Known::JoinPolicy, "wait_all") == "wait_all"

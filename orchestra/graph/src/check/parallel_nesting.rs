@@ -1,4 +1,4 @@
-//! `parallel_nesting`: too many fan-outs stand inside one another (rule P1).
+//! `parallel_nesting`: fan-outs are nested too deeply (rule P1).
 
 use crate::check::Check;
 use crate::check::input::Input;
@@ -13,16 +13,16 @@ pub(crate) static CHECK: Check = Check {
     run,
 };
 
-/// The most fan-outs that may stand inside one another.
+/// Maximum nesting depth of fan-outs.
 const MAX_DEPTH: u32 = 32;
 
-fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
-    // What stands around a block that is too deep is too deep only because of it.
+fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
+    // Report only the innermost block that is too deep: the blocks around it are too deep because of it.
     let first_too_deep = MAX_DEPTH + 1;
     let depths = input.joins().depths(first_too_deep + 1);
     for (at, _) in depths.into_iter().filter(|(_, depth)| *depth == first_too_deep) {
         let node = input.node(at);
-        faults.push(
+        diagnostics.push(
             Diagnostic::error(
                 CHECK.code,
                 format!("more than {MAX_DEPTH} fan-outs stand inside one another, from `{}` inwards", node.id),

@@ -13,10 +13,10 @@ pub(crate) static CHECK: Check = Check {
     run,
 };
 
-/// The most faults whose branches are looked at one by one.
+/// Maximum number of diagnostics for which the branches are examined one by one.
 const MAX_CLOSE_LOOKS: usize = 20;
 
-fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
+fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
     let Some(exit) = input.analysis.exit() else {
         return;
     };
@@ -30,7 +30,7 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
             continue;
         }
         let node = input.node(at);
-        let mut fault = Diagnostic::error(
+        let mut diagnostic = Diagnostic::error(
             CHECK.code,
             format!("the branches of `{}` never meet", node.id),
             node.span,
@@ -49,8 +49,8 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
         let lost = edges.iter().map(|edge| input.edge(*edge));
         for edge in lost.filter(|edge| !to_exit[edge.to.at()]).take(4) {
             let label = format!("the branch `{}` leads nowhere near the others", input.id(edge.to));
-            fault = fault.related(edge.to_span, label);
+            diagnostic = diagnostic.related(edge.to_span, label);
         }
-        faults.push(fault);
+        diagnostics.push(diagnostic);
     }
 }

@@ -13,34 +13,35 @@ pub(crate) static CHECK: Check = Check {
     run,
 };
 
-fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
+fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
     for back in input.joins().reentries(input.analysis) {
         let edge = input.edge(back.edge);
         if !input.reached[back.fan_out.at()] {
             continue;
         }
         let [from, to, fan_out] = [edge.from, edge.to, back.fan_out].map(|at| input.id(at));
-        let (message, label) = match to == fan_out {
-            true => (
+        let (message, label) = if to == fan_out {
+            (
                 format!("a branch of `{fan_out}` leads back to `{fan_out}`"),
                 "the branch fails here",
-            ),
-            false => (
+            )
+        } else {
+            (
                 format!("a branch of `{fan_out}` leads back to `{to}`, and from there to `{fan_out}` again"),
                 "the branch fails behind this",
-            ),
+            )
         };
-        let mut fault = Diagnostic::warning(CHECK.code, message, edge.to_span)
+        let mut diagnostic = Diagnostic::warning(CHECK.code, message, edge.to_span)
             .label(label)
             .related(input.node(back.fan_out).span, "the branches begin here")
             .note("a branch that comes to its own fan-out before the join fails; it would start the whole block inside of itself")
             .edge(from, to);
         if let Some(join) = input.joins().of(back.fan_out) {
             let join = input.id(join);
-            fault = fault.help(format!(
+            diagnostic = diagnostic.help(format!(
                 "lead the branch on to the join `{join}`, and go back from behind it"
             ));
         }
-        faults.push(fault);
+        diagnostics.push(diagnostic);
     }
 }

@@ -1,29 +1,35 @@
 //! `prompt_file`: the file of a prompt cannot be read (rule F3).
 
-use crate::children::ReadFault;
+use crate::children::ReadError;
 use crate::diagnostic::Diagnostic;
 use crate::syntax::shorten;
 use crate::text::Span;
 
 pub(crate) const CODE: &str = "prompt_file";
 
-pub(crate) fn fault(file: &str, path: &str, fault: &ReadFault, limit: usize, span: Span) -> Diagnostic {
+pub(crate) fn diagnostic(
+    file: &str,
+    path: &str,
+    diagnostic: &ReadError,
+    limit: usize,
+    span: Span,
+) -> Diagnostic {
     let shown = shorten(file);
-    match fault {
-        ReadFault::Missing => Diagnostic::error(CODE, format!("no prompt file `{shown}`"), span)
+    match diagnostic {
+        ReadError::Missing => Diagnostic::error(CODE, format!("no prompt file `{shown}`"), span)
             .label("no such file")
             .note(format!("looked for `{}`", shorten(path)))
             .help(
                 "the path is relative to the folder of the file that names it; correct it, or add the file",
             ),
-        ReadFault::TooLong(length) => Diagnostic::error(
+        ReadError::TooLong(length) => Diagnostic::error(
             CODE,
             format!("prompt file `{shown}` has {length} bytes; the limit is {limit}"),
             span,
         )
         .label("too long")
         .help("write a shorter prompt, and let the model read the rest with its tools"),
-        ReadFault::Other(words) => Diagnostic::error(
+        ReadError::Other(words) => Diagnostic::error(
             CODE,
             format!("prompt file `{shown}` cannot be read: {}", shorten(words)),
             span,

@@ -17,7 +17,7 @@ pub(crate) static CHECK: Check = Check {
     run,
 };
 
-fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
+fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
     let sources = [
         Known::Prompt,
         Known::Label,
@@ -36,7 +36,7 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
         if told || node.attributes.iter().any(is_misspelt_prompt) {
             continue;
         }
-        faults.push(
+        diagnostics.push(
             Diagnostic::warning(
                 CHECK.code,
                 format!("model stage `{}` has no prompt", node.id),
@@ -45,7 +45,7 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
             .label("the model would be told only this id")
             .note("a model stage is told its `prompt`, else its `label`")
             .help(format!(
-                "add `prompt=\"..\"` to `{}`, or a shape if it is no model stage",
+                "add `prompt=\"..\"` to `{}`, or a shape if it is not a model stage",
                 node.id
             ))
             .node(&*node.id),
@@ -53,7 +53,7 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
     }
 }
 
-/// Whether an unknown attribute was meant to be the prompt, which is reported as that.
+/// Returns whether an unknown attribute was probably meant to be the prompt, which `unknown_attribute` reports.
 fn is_misspelt_prompt(attribute: &Attribute) -> bool {
     let Key::Other(name) = &attribute.key else {
         return false;
@@ -65,7 +65,7 @@ fn is_misspelt_prompt(attribute: &Attribute) -> bool {
     )
 }
 
-/// Whether the node's part in the pipeline is itself in doubt.
+/// Returns whether the node may be the missing start or exit of the pipeline.
 fn unsound(input: &Input<'_>, at: crate::model::NodeIndex) -> bool {
     input.exit_candidate() == Some(at)
         || (input.analysis.starts().is_empty() && input.analysis.incoming(at).is_empty())

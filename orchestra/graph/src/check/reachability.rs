@@ -1,4 +1,4 @@
-//! `reachability`: no way leads from the start to a node (Attractor 7.2, rule L14).
+//! `reachability`: no path leads from the start to a node (Attractor 7.2, rule L14).
 
 use crate::check::Check;
 use crate::check::input::{Input, meant};
@@ -14,7 +14,7 @@ pub(crate) static CHECK: Check = Check {
     run,
 };
 
-fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
+fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
     let Some(start) = input.analysis.starts().first().copied() else {
         return;
     };
@@ -24,10 +24,10 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
     }
     if input.analysis.starts().len() == 1 && input.analysis.outgoing(start).is_empty() {
         let id = input.id(start);
-        faults.push(
+        diagnostics.push(
             Diagnostic::error(
                 CHECK.code,
-                format!("nothing leads on from the start `{id}`"),
+                format!("the start `{id}` has no outgoing edge"),
                 input.node(start).span,
             )
             .note("so no other node can be reached")
@@ -36,11 +36,11 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
         );
         return;
     }
-    // Of what hangs together only the beginning is named: the rest follows from it.
+    // Report only the first nodes of an unreachable part: the rest is unreachable because of them.
     for at in input.forward.sources(&unreached) {
         let index = NodeIndex(at as u32);
         let node = input.node(index);
-        let mut fault = Diagnostic::error(
+        let mut diagnostic = Diagnostic::error(
             CHECK.code,
             format!("`{}` can never be reached", node.id),
             node.span,
@@ -53,13 +53,18 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
             None
         };
         if input.is_implicit(index) {
-            fault = fault.note("it is never declared: edges only lead away from it");
+            diagnostic = diagnostic.note("it is never declared: edges only lead away from it");
         } else if !input.analysis.incoming(index).is_empty() {
-            fault = fault.note("the nodes that lead to it cannot be reached either");
+            diagnostic = diagnostic.note("the nodes that lead to it cannot be reached either");
         } else {
-            fault = fault.note("edges, `retry_target` and `fallback_retry_target` count as ways");
+            diagnostic = diagnostic.note("edges, `retry_target` and `fallback_retry_target` count as ways");
         }
         let help = format!("add an edge to `{}`, or remove it", node.id);
-        faults.push(meant(fault, node.span, near.map(|near| input.id(near)), help));
+        diagnostics.push(meant(
+            diagnostic,
+            node.span,
+            near.map(|near| input.id(near)),
+            help,
+        ));
     }
 }

@@ -1,4 +1,4 @@
-//! `reserved_node_id`: an id that cannot name a folder of a run (rule D2).
+//! `reserved_node_id`: an id that cannot be the name of a directory in a run (rule D2).
 
 use crate::check::Check;
 use crate::check::input::Input;
@@ -13,14 +13,14 @@ pub(crate) static CHECK: Check = Check {
     run,
 };
 
-fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
+fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
     for (at, node) in input.nodes() {
-        // Ids are seldom this short or this one; the rest need no closer look.
+        // Only ids of these lengths can be reserved.
         if node.id.len() > 4 && node.id.len() != 9 || input.is_ghost(at) {
             continue;
         }
         let id = &node.id;
-        let fault = if id.eq_ignore_ascii_case("artifacts") {
+        let diagnostic = if id.eq_ignore_ascii_case("artifacts") {
             Diagnostic::error(CHECK.code, format!("the id `{id}` is reserved"), node.span).note(
                 "the folder of a run keeps its artifacts under that name, beside one folder for each node",
             )
@@ -34,8 +34,8 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
         } else {
             continue;
         };
-        faults.push(
-            fault
+        diagnostics.push(
+            diagnostic
                 .label("choose another id")
                 .help(format!("rename it, for instance to `{id}_stage`"))
                 .node(&**id),

@@ -17,11 +17,11 @@ pub(crate) static CHECK: Check = Check {
 
 const JUMPS: [Known; 2] = [Known::RetryTarget, Known::FallbackRetryTarget];
 
-fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
+fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
     let mut once = Once::default();
-    check(input, &input.graph().attributes, None, &mut once, faults);
+    check(input, &input.graph().attributes, None, &mut once, diagnostics);
     for (_, node) in input.nodes_with(&JUMPS) {
-        check(input, &node.attributes, Some(&node.id), &mut once, faults);
+        check(input, &node.attributes, Some(&node.id), &mut once, diagnostics);
     }
 }
 
@@ -30,7 +30,7 @@ fn check(
     attributes: &Attributes,
     node: Option<&str>,
     once: &mut Once,
-    faults: &mut Vec<Diagnostic>,
+    diagnostics: &mut Vec<Diagnostic>,
 ) {
     for known in JUMPS {
         let Some(attribute) = attributes.get(known) else {
@@ -41,7 +41,7 @@ fn check(
             continue;
         }
         let shown = crate::syntax::shorten(target);
-        let mut fault = Diagnostic::warning(
+        let mut diagnostic = Diagnostic::warning(
             CHECK.code,
             format!("`{}` names unknown node `{shown}`", known.name()),
             attribute.value_span,
@@ -49,13 +49,13 @@ fn check(
         .label("no such node")
         .note("the run would fail instead of going there");
         if let Some(node) = node {
-            fault = fault.node(node);
+            diagnostic = diagnostic.node(node);
         }
-        faults.push(match input.near(target).map(|near| input.id(near)) {
-            Some(near) => fault
+        diagnostics.push(match input.near(target).map(|near| input.id(near)) {
+            Some(near) => diagnostic
                 .help(format!("did you mean `{near}`?"))
                 .fix(attribute.value_span, format!("\"{near}\"")),
-            None => fault.help("name a node of this pipeline"),
+            None => diagnostic.help("name a node of this pipeline"),
         });
     }
 }

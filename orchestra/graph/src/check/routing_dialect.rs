@@ -1,4 +1,4 @@
-//! `routing_dialect`: an edge has an attribute of the other way of routing (rule R11).
+//! `routing_dialect`: an edge has an attribute of the other routing dialect (rule R11).
 
 use crate::attribute::Known;
 use crate::attributes::Attribute;
@@ -17,24 +17,24 @@ pub(crate) static CHECK: Check = Check {
     run,
 };
 
-fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
+fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
     if input.first_match() {
-        of_five_steps(input, faults);
+        of_five_steps(input, diagnostics);
     } else {
-        of_first_match(input, faults);
+        of_first_match(input, diagnostics);
     }
 }
 
-/// Attributes that do nothing where edges are tried in the order of the file.
-fn of_five_steps(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
+/// Reports attributes that have no effect if edges are tried in the order of the file.
+fn of_five_steps(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
     let mut once = Once::default();
     for (_, edge) in input.edges_with(&[Known::Weight, Known::MaxRevisits]) {
         let mut say = |attribute: &Attribute, message: &str, note: &str, help: &str| {
             if once.first(attribute) {
-                let fault =
+                let diagnostic =
                     Diagnostic::warning(CHECK.code, message, attribute.key_span.to(attribute.value_span));
-                let fault = fault.label("never read").note(note).help(help);
-                faults.push(fault.edge(input.id(edge.from), input.id(edge.to)));
+                let diagnostic = diagnostic.label("never read").note(note).help(help);
+                diagnostics.push(diagnostic.edge(input.id(edge.from), input.id(edge.to)));
             }
         };
         if let Some(weight) = edge
@@ -62,9 +62,9 @@ fn of_five_steps(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
     }
 }
 
-/// Attributes of first-match routing on the edges of a pipeline that does not choose it. They are one mistake: the
-/// graph lacks the attribute that chooses.
-fn of_first_match(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
+/// Reports attributes of first-match routing in a pipeline that does not use it. All of them result in one diagnostic,
+/// because the only mistake is that the graph lacks the attribute that selects it.
+fn of_first_match(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
     let known = [Known::AllowRevisit, Known::MaxRevisits, Known::ConditionType];
     let mut found = input
         .edges_with(&known)
@@ -84,7 +84,7 @@ fn of_first_match(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
             "write `routing=first_match` on the graph, or bound the loop with `max_visits` on a node and remove it",
         )
     };
-    let mut fault = Diagnostic::warning(CHECK.code, message, attribute.key_span.to(attribute.value_span))
+    let mut diagnostic = Diagnostic::warning(CHECK.code, message, attribute.key_span.to(attribute.value_span))
         .label("of first-match routing")
         .note("edges are chosen by condition, preferred label, suggestion, weight and target id, not by their order in the file; a visited node may always be visited again")
         .help(help)
@@ -94,12 +94,12 @@ fn of_first_match(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
         .count();
     if more > 0 {
         let edges = if more == 1 { "edge has" } else { "edges have" };
-        fault = fault.note(format!("{more} more {edges} attributes of first-match routing"));
+        diagnostic = diagnostic.note(format!("{more} more {edges} attributes of first-match routing"));
     }
-    faults.push(fault);
+    diagnostics.push(diagnostic);
 }
 
-/// An attribute that asks for something.
+/// Returns an attribute that is set to a value with an effect.
 fn chosen(edge: &Edge, known: Known) -> Option<&Attribute> {
     let attribute = edge.attributes.get(known)?;
     let asks = match &attribute.value {
@@ -107,7 +107,7 @@ fn chosen(edge: &Edge, known: Known) -> Option<&Attribute> {
         Value::String(word) => !matches!(&**word, "always" | "unconditional"),
         _ => true,
     };
-    // A `condition` is read in place of the type, which is reported as that.
+    // `ignored_condition` reports a type that is not read because of a `condition`.
     let read = known != Known::ConditionType || edge.attributes.filled(Known::Condition).is_none();
     (asks && read).then_some(attribute)
 }

@@ -1,7 +1,7 @@
 //! `shadowed_edge`: an edge that can never be chosen, because another always wins (rules R1, R11).
 //!
-//! Only what is certain is reported. An edge without a condition may still be chosen by its label or target, so it
-//! is shadowed only by an earlier one to the same target, or where the conditions beside it cover every case.
+//! Only certain cases are reported. An edge without a condition may still be chosen by its label or target, so it is
+//! shadowed only by an earlier edge to the same target, or if the conditions beside it cover every case.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -26,10 +26,11 @@ pub(crate) static CHECK: Check = Check {
     run,
 };
 
-/// With more conditional edges on one node, only equal conditions are compared.
+/// Maximum number of conditional edges of a node that are compared in pairs. If there are more, only equal conditions
+/// are compared.
 const MAX_COMPARED: usize = 16;
 
-fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
+fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
     let mut memory = Memory {
         input,
         implied: HashMap::new(),
@@ -37,27 +38,27 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
     let first_match = input.first_match();
     for (at, _) in input.nodes() {
         let edges = input.analysis.outgoing(at);
-        // Every edge of a fan-out is a branch: nothing is chosen there.
+        // Every edge of a fan-out is a branch, so none of them is chosen.
         if edges.len() < 2 || input.kind(at) == kind::PARALLEL || input.is_exit(at) {
             continue;
         }
         for edges in rivals(input, at, edges) {
             if first_match {
-                in_order(&mut memory, &edges, faults);
+                in_order(&mut memory, &edges, diagnostics);
                 continue;
             }
             let is_plain = |edge: &EdgeIndex| input.analysis.condition_id(*edge) == 0;
             let (plain, conditional): (Vec<EdgeIndex>, Vec<EdgeIndex>) =
                 edges.iter().partition(|edge| is_plain(edge));
-            among_conditional(&mut memory, &conditional, faults);
-            among_plain(input, &plain, faults);
-            behind_all(&mut memory, &plain, &conditional, faults);
+            among_conditional(&mut memory, &conditional, diagnostics);
+            among_plain(input, &plain, diagnostics);
+            behind_all(&mut memory, &plain, &conditional, diagnostics);
         }
     }
 }
 
-/// The edges of a node among which one is chosen: all of them, or at a human gate those of each choice, and those that
-/// lead on after a failure (rule H5).
+/// Returns groups of edges of a node of which one is chosen: all edges, or at a human gate those of each choice and
+/// those for a failed gate (rule H5).
 fn rivals<'e>(input: &Input<'_>, at: NodeIndex, edges: &'e [EdgeIndex]) -> Vec<Cow<'e, [EdgeIndex]>> {
     if input.kind(at) != kind::WAIT_HUMAN {
         return vec![Cow::Borrowed(edges)];
@@ -81,7 +82,7 @@ struct Memory<'i, 'c> {
 }
 
 impl Memory<'_, '_> {
-    /// Whether the one edge's condition can hold, and the other's holds whenever it does.
+    /// Returns whether the condition of `edge` can be true, and that of `other` is true whenever it is.
     fn implies(&mut self, edge: EdgeIndex, other: EdgeIndex) -> bool {
         let analysis = self.input.analysis;
         let ids = (analysis.condition_id(edge), analysis.condition_id(other));
@@ -115,7 +116,7 @@ fn implies(input: &Input<'_>, first: &Expression, second: &Expression) -> bool {
             .is_none()
 }
 
-/// Whether an edge comes before another of the same node in every choice by weight, target and place.
+/// Returns whether an edge precedes another of the same node in every choice by weight, target and position.
 fn beats(input: &Input<'_>, winner: EdgeIndex, edge: EdgeIndex) -> bool {
     let rank = |edge: EdgeIndex| {
         let weight = std::cmp::Reverse(input.weight(edge));
@@ -124,7 +125,7 @@ fn beats(input: &Input<'_>, winner: EdgeIndex, edge: EdgeIndex) -> bool {
     rank(winner) < rank(edge)
 }
 
-fn among_conditional(memory: &mut Memory<'_, '_>, edges: &[EdgeIndex], faults: &mut Vec<Diagnostic>) {
+fn among_conditional(memory: &mut Memory<'_, '_>, edges: &[EdgeIndex], diagnostics: &mut Vec<Diagnostic>) {
     let input = memory.input;
     if edges.len() > MAX_COMPARED {
         let mut best: HashMap<usize, EdgeIndex> = HashMap::new();
@@ -139,7 +140,7 @@ fn among_conditional(memory: &mut Memory<'_, '_>, edges: &[EdgeIndex], faults: &
                 && winner != edge
                 && memory.implies(*edge, *winner)
             {
-                faults.push(fault(input, *edge, *winner, why(input, *edge, *winner)));
+                diagnostics.push(diagnostic(input, *edge, *winner, why(input, *edge, *winner)));
             }
         }
         return;
@@ -149,7 +150,7 @@ fn among_conditional(memory: &mut Memory<'_, '_>, edges: &[EdgeIndex], faults: &
             *winner != edge && beats(input, **winner, *edge) && memory.implies(*edge, **winner)
         });
         if let Some(winner) = winner {
-            faults.push(fault(input, *edge, *winner, why(input, *edge, *winner)));
+            diagnostics.push(diagnostic(input, *edge, *winner, why(input, *edge, *winner)));
         }
     }
 }
@@ -171,7 +172,7 @@ fn why(input: &Input<'_>, edge: EdgeIndex, winner: EdgeIndex) -> String {
     format!("{holds}, and {wins}")
 }
 
-fn among_plain(input: &Input<'_>, edges: &[EdgeIndex], faults: &mut Vec<Diagnostic>) {
+fn among_plain(input: &Input<'_>, edges: &[EdgeIndex], diagnostics: &mut Vec<Diagnostic>) {
     if edges.len() < 2 {
         return;
     }
@@ -188,17 +189,17 @@ fn among_plain(input: &Input<'_>, edges: &[EdgeIndex], faults: &mut Vec<Diagnost
         let own = label(*edge);
         if own.is_empty() || own == label(earlier) {
             let why = "both lead to the same node without a condition, and the first wins by weight, label and place";
-            faults.push(fault(input, *edge, earlier, why.to_owned()));
+            diagnostics.push(diagnostic(input, *edge, earlier, why.to_owned()));
         }
     }
 }
 
-/// Edges without a condition beside conditions that cover every case.
+/// Reports edges without a condition if the conditions beside them cover every case.
 fn behind_all(
     memory: &mut Memory<'_, '_>,
     plain: &[EdgeIndex],
     conditional: &[EdgeIndex],
-    faults: &mut Vec<Diagnostic>,
+    diagnostics: &mut Vec<Diagnostic>,
 ) {
     let input = memory.input;
     if plain.is_empty() || conditional.is_empty() || conditional.len() > MAX_COMPARED {
@@ -211,7 +212,7 @@ fn behind_all(
         };
         expressions.push(expression);
     }
-    // Most often nothing holds where nothing is known, and that is a case left open.
+    // A cheap test first: usually no condition is true if nothing is known, which is a case that is not covered.
     let unknown = Facts {
         outcome: "\u{0}",
         ..Facts::default()
@@ -232,12 +233,12 @@ fn behind_all(
     }
     for edge in plain {
         let why = "in every case one of the conditions beside it holds, and those come first";
-        faults.push(fault(input, *edge, conditional[winner], why.to_owned()));
+        diagnostics.push(diagnostic(input, *edge, conditional[winner], why.to_owned()));
     }
 }
 
-/// First-match routing: an edge behind one that holds whenever it does.
-fn in_order(memory: &mut Memory<'_, '_>, edges: &[EdgeIndex], faults: &mut Vec<Diagnostic>) {
+/// First-match routing: reports an edge after one whose condition is true whenever its own is.
+fn in_order(memory: &mut Memory<'_, '_>, edges: &[EdgeIndex], diagnostics: &mut Vec<Diagnostic>) {
     let input = memory.input;
     let always = edges
         .iter()
@@ -260,12 +261,12 @@ fn in_order(memory: &mut Memory<'_, '_>, edges: &[EdgeIndex], faults: &mut Vec<D
             _ => None,
         };
         if let Some((winner, why)) = winner {
-            faults.push(fault(input, *edge, winner, why.to_owned()));
+            diagnostics.push(diagnostic(input, *edge, winner, why.to_owned()));
         }
     }
 }
 
-fn fault(input: &Input<'_>, edge: EdgeIndex, winner: EdgeIndex, why: String) -> Diagnostic {
+fn diagnostic(input: &Input<'_>, edge: EdgeIndex, winner: EdgeIndex, why: String) -> Diagnostic {
     let (edge, winner) = (input.edge(edge), input.edge(winner));
     let (from, to) = (input.id(edge.from), input.id(edge.to));
     Diagnostic::warning(

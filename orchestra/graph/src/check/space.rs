@@ -1,32 +1,33 @@
-//! All that some conditions can tell apart, as finitely many points.
+//! The finitely many cases that some conditions can distinguish, as points.
 //!
-//! Each key gets the values that stand for all others: the literals it is compared with, numbers at and between
-//! its bounds, the empty text, and a text that no literal equals. What cannot be enumerated so (`contains`,
-//! `matches`, keys of a stage's output) holds or not, freely. A claim about all points is then a claim about all runs,
-//! except that free parts may make a point that no run can reach: checks use this only where that is safe.
+//! Each key gets values that represent all others: the literals it is compared with, numbers at and between its bounds,
+//! the empty text, and a text that equals no literal. Clauses that cannot be enumerated like this (`contains`,
+//! `matches`, keys of a stage's output) are free: each may be true or false at any point. A statement about all points
+//! is thus a statement about all runs. However, free clauses may create points that no run can reach, so checks use a
+//! space only if that is safe.
 
 use crate::condition::{
     Comparison, Expression, OUTCOME_WORDS, VISITS, equal, is_label, number, stage_outcome,
 };
 use crate::label::normalize_label;
 
-/// The most points that are looked at; with more, a check stays silent.
+/// Maximum number of points. If there are more, a check reports nothing.
 const MAX_POINTS: usize = 4_096;
-/// The most clauses; building the points looks at each pair of them.
+/// Maximum number of clauses, because building the points compares each pair of them.
 const MAX_CLAUSES: usize = 64;
 
-/// A text that no literal of a file equals: it holds a character that a value cannot.
+/// A text that equals no literal of a file, because it contains a character that a value cannot contain.
 const OTHER: &str = "\u{0}";
 
 /// The points of some conditions.
 pub(crate) struct Space<'e> {
     keys: Vec<(&'e str, Vec<String>)>,
     free: Vec<&'e Expression>,
-    /// Whether the outcome is one of the given words.
+    /// `true` if the set of possible outcomes is given.
     closed: bool,
 }
 
-/// One point: a value for each key, and whether each free part holds.
+/// A point: a value for each key, and the truth of each free clause.
 #[derive(Clone)]
 pub(crate) struct Point<'s, 'e> {
     space: &'s Space<'e>,
@@ -35,7 +36,8 @@ pub(crate) struct Point<'s, 'e> {
 }
 
 impl<'e> Space<'e> {
-    /// The points of some conditions; with words, the outcome is one of them.
+    /// Creates the points of some conditions. If `words` are given, they are the possible outcomes. Returns `None` if
+    /// there are too many clauses or points.
     pub(crate) fn new(expressions: &[&'e Expression], words: Option<&[&str]>) -> Option<Space<'e>> {
         let mut leaves = Vec::new();
         for expression in expressions {
@@ -71,7 +73,7 @@ impl<'e> Space<'e> {
         (space.size() <= MAX_POINTS).then_some(space)
     }
 
-    /// How many points there are.
+    /// Returns the number of points.
     pub(crate) fn size(&self) -> usize {
         let choices = self.keys.iter().map(|(_, values)| values.len());
         let choices = choices.chain(std::iter::once(1 << self.free.len().min(20)));
@@ -85,7 +87,7 @@ impl<'e> Space<'e> {
             .map(|(_, values)| values.as_slice())
     }
 
-    /// The key whose value decides a part; `None` for a free one.
+    /// Returns the key whose value decides a clause, or `None` for a free clause.
     fn key_of(&self, leaf: &'e Expression) -> Option<&'e str> {
         match leaf {
             Expression::Failed(_) => Some("outcome"),
@@ -101,7 +103,7 @@ impl<'e> Space<'e> {
         }
     }
 
-    /// The first point that passes a test.
+    /// Returns the first point that passes a test.
     pub(crate) fn find(&self, mut test: impl FnMut(&Point<'_, 'e>) -> bool) -> Option<Point<'_, 'e>> {
         let mut point = Point {
             space: self,
@@ -118,7 +120,7 @@ impl<'e> Space<'e> {
             }
             point.free = 0;
             let mut carried = true;
-            // The first key, the outcome, changes last: what is found first has the plainest outcome.
+            // The first key, the outcome, changes last, so the first match has the simplest outcome.
             for (value, (_, values)) in point.values.iter_mut().zip(&self.keys).rev() {
                 *value += 1;
                 if *value < values.len() {
@@ -135,12 +137,12 @@ impl<'e> Space<'e> {
 }
 
 impl<'s, 'e> Point<'s, 'e> {
-    /// The outcome at this point.
+    /// Returns the outcome at this point.
     pub(crate) fn outcome(&self) -> &str {
         self.text("outcome")
     }
 
-    /// The same point with a full success; `None` where the outcome is no partial success (rule R12).
+    /// Returns the same point with a full success. Returns `None` unless the outcome is a partial success (rule R12).
     pub(crate) fn as_success(&self) -> Option<Point<'s, 'e>> {
         if self.outcome() != "partial_success" {
             return None;
@@ -159,7 +161,7 @@ impl<'s, 'e> Point<'s, 'e> {
             .map_or("", String::as_str)
     }
 
-    /// Whether a condition holds here.
+    /// Returns whether a condition is true at this point.
     pub(crate) fn holds(&self, expression: &Expression) -> bool {
         match expression {
             Expression::All(parts) => parts.iter().all(|part| self.holds(part)),
@@ -193,7 +195,7 @@ impl<'s, 'e> Point<'s, 'e> {
         self.space.closed && key == "outcome"
     }
 
-    /// The point in words.
+    /// Returns a human-readable description of the point.
     pub(crate) fn describe(&self) -> String {
         const MAX: usize = 4;
         let keys = self.space.keys.iter().zip(&self.values);
@@ -225,7 +227,7 @@ impl<'s, 'e> Point<'s, 'e> {
     }
 }
 
-/// A single clause as written.
+/// Returns a single clause as written.
 fn show(part: &Expression) -> String {
     let text = match part {
         Expression::Compare {
@@ -260,7 +262,7 @@ fn compare(key: &str, value: &str, comparison: Comparison, literal: &str) -> boo
     }
 }
 
-/// The counts that stand for all counts of visits: those at and beside the bounds.
+/// Returns numbers of visits that represent all numbers: those at and next to the bounds.
 fn counts(key: &str, leaves: &[&Expression]) -> Vec<String> {
     let mut counts: std::collections::BTreeSet<u64> = [0, 1].into();
     for leaf in leaves {
@@ -270,7 +272,7 @@ fn counts(key: &str, leaves: &[&Expression]) -> Vec<String> {
             && own == key
             && let Some(bound) = number(literal)
         {
-            // Negative bounds become 0, and what no count reaches the largest: neither tells counts apart.
+            // A bound outside the range of `u64` saturates; such a bound does not distinguish any counts.
             let bound = bound.floor() as u64;
             counts.extend([bound.saturating_sub(1), bound, bound.saturating_add(1)]);
         }
@@ -278,7 +280,7 @@ fn counts(key: &str, leaves: &[&Expression]) -> Vec<String> {
     counts.into_iter().map(|count| count.to_string()).collect()
 }
 
-/// The values that stand for all values of a key.
+/// Returns values that represent all values of a key.
 fn values(key: &str, leaves: &[&Expression]) -> Vec<String> {
     if key.starts_with(VISITS) {
         return counts(key, leaves);
@@ -327,7 +329,7 @@ fn values(key: &str, leaves: &[&Expression]) -> Vec<String> {
             .chain(ends.into_iter().flatten())
             .collect();
         for number in numbers {
-            // Two spellings: one of them may be excluded as text while the number itself is allowed.
+            // Two spellings, because one may be excluded as text while the number itself is allowed.
             values.push(number.to_string());
             values.push(format!("{number:e}"));
         }

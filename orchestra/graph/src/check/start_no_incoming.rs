@@ -13,7 +13,7 @@ pub(crate) static CHECK: Check = Check {
     run,
 };
 
-fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
+fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
     let Some(start) = input.analysis.start() else {
         return;
     };
@@ -24,7 +24,7 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
         .filter(|first| *first != start);
     for edge in input.analysis.incoming(start) {
         let edge = input.edge(*edge);
-        let fault = Diagnostic::error(
+        let diagnostic = Diagnostic::error(
             CHECK.code,
             format!("an edge leads back to the start `{id}`"),
             edge.to_span,
@@ -33,9 +33,11 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
         .note("the start only marks where a run begins; it does no work that could be repeated")
         .node(id)
         .edge(input.id(edge.from), id);
-        faults.push(match first {
-            Some(first) => fault.help(format!("lead the edge to `{}`, the first stage", input.id(first))),
-            None => fault.help("lead the edge to the first stage"),
+        diagnostics.push(match first {
+            Some(first) => {
+                diagnostic.help(format!("lead the edge to `{}`, the first stage", input.id(first)))
+            }
+            None => diagnostic.help("lead the edge to the first stage"),
         });
     }
 }

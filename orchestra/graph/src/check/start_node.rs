@@ -14,17 +14,17 @@ pub(crate) static CHECK: Check = Check {
     run,
 };
 
-fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
+fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
     match input.analysis.starts() {
         [_] => {}
-        [] => faults.push(missing(input)),
-        // Two ids that differ only in case are reported as that.
+        [] => diagnostics.push(missing(input)),
+        // `node_id_case_clash` reports two ids that differ only in case.
         [first, second] if input.twins.contains(&(*second, *first)) => {}
         [first, others @ ..] => {
             let Some(second) = others.first() else {
                 return;
             };
-            let mut fault = Diagnostic::error(
+            let mut diagnostic = Diagnostic::error(
                 CHECK.code,
                 format!("`{}` is a second start", input.id(*second)),
                 input.node(*second).span,
@@ -39,16 +39,16 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
             .node(input.id(*second));
             for other in others.iter().skip(1).take(8) {
                 let label = format!("`{}` is one more", input.id(*other));
-                fault = fault.related(input.node(*other).span, label);
+                diagnostic = diagnostic.related(input.node(*other).span, label);
             }
-            faults.push(fault);
+            diagnostics.push(diagnostic);
         }
     }
 }
 
 fn missing(input: &Input<'_>) -> Diagnostic {
     let graph = input.graph();
-    let fault = Diagnostic::error(CHECK.code, "the pipeline has no start", graph.span)
+    let diagnostic = Diagnostic::error(CHECK.code, "the pipeline has no start", graph.span)
         .note("a run begins at the one node with shape `Mdiamond`; without one, at a node named `start`");
     let shaped = input.nodes_with(&[Known::Shape]).find_map(|(_, node)| {
         let shape = node.attributes.get(Known::Shape)?;
@@ -57,7 +57,7 @@ fn missing(input: &Input<'_>) -> Diagnostic {
             .then_some((node, shape, text))
     });
     if let Some((node, shape, text)) = shaped {
-        return fault
+        return diagnostic
             .related(shape.value_span, format!("`{text}` is not a shape"))
             .help(format!(
                 "shapes are case-sensitive: `{}` needs `shape=Mdiamond`",
@@ -69,9 +69,9 @@ fn missing(input: &Input<'_>) -> Diagnostic {
         input.analysis.incoming(*at).is_empty() && !input.analysis.outgoing(*at).is_empty()
     });
     match (first.next(), first.next()) {
-        (Some((_, node)), None) => fault
+        (Some((_, node)), None) => diagnostic
             .related(node.span, "nothing leads to this node")
             .help(format!("add `start [shape=Mdiamond]` and `start -> {}`", node.id)),
-        _ => fault.help("add `start [shape=Mdiamond]` and an edge from it to the first stage"),
+        _ => diagnostic.help("add `start [shape=Mdiamond]` and an edge from it to the first stage"),
     }
 }

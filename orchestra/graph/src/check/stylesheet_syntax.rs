@@ -1,4 +1,4 @@
-//! `stylesheet_syntax`: the model stylesheet is not one (Attractor 7.2 and 8, rule L12).
+//! `stylesheet_syntax`: an invalid model stylesheet (Attractor 7.2 and 8, rule L12).
 
 use crate::attribute::Known;
 use crate::check::Check;
@@ -6,7 +6,7 @@ use crate::check::input::{Input, meant};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::stylesheet::{Selector, parse_stylesheet};
 
-/// The most faults that are shown of one stylesheet.
+/// Maximum number of errors shown of one stylesheet.
 const MAX_FAULTS: usize = 50;
 
 pub(crate) static CHECK: Check = Check {
@@ -18,27 +18,29 @@ pub(crate) static CHECK: Check = Check {
     run,
 };
 
-fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
+fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
     let Some(attribute) = input.graph().attributes.get(Known::ModelStylesheet) else {
         return;
     };
     let (rules, wrong) = parse_stylesheet(attribute.value.as_str().unwrap_or_default());
-    for (at, fault) in wrong.iter().take(MAX_FAULTS).enumerate() {
-        let span = input.analysis.inside(attribute.value_span, fault.range.clone());
-        let mut shown = Diagnostic::error(CHECK.code, fault.message.clone(), span)
+    for (at, diagnostic) in wrong.iter().take(MAX_FAULTS).enumerate() {
+        let span = input
+            .analysis
+            .inside(attribute.value_span, diagnostic.range.clone());
+        let mut shown = Diagnostic::error(CHECK.code, diagnostic.message.clone(), span)
             .label("here in the stylesheet")
-            .help(fault.help.clone());
+            .help(diagnostic.help.clone());
         if at + 1 == MAX_FAULTS && wrong.len() > MAX_FAULTS {
             let rest = wrong.len() - MAX_FAULTS;
             shown = shown.note(format!("{rest} more faults of the stylesheet are not shown"));
         }
-        faults.push(shown);
+        diagnostics.push(shown);
     }
     if !wrong.is_empty() || !input.whole {
         return;
     }
     for rule in &rules {
-        // A class may be used by another pipeline that shares the sheet; an id names one node of this one.
+        // Another pipeline that shares the stylesheet may use a class, but an id names one node of this pipeline.
         let Selector::Id(id) = &rule.selector else {
             continue;
         };
@@ -46,7 +48,7 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
             continue;
         }
         let span = input.analysis.inside(attribute.value_span, rule.range.clone());
-        let fault = Diagnostic::info(
+        let diagnostic = Diagnostic::info(
             CHECK.code,
             format!("`#{id}` in the stylesheet matches no node"),
             span,
@@ -54,8 +56,8 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
         .label("this rule has no effect")
         .note("`#` and a name select the one node of that id");
         let near = input.near(id).map(|near| format!("#{}", input.id(near)));
-        faults.push(meant(
-            fault,
+        diagnostics.push(meant(
+            diagnostic,
             span,
             near.as_deref(),
             "remove the rule, or name a node",

@@ -1,7 +1,7 @@
-//! `success_only_into_exit`: a failure that ends the run as a success (rules R3, R4).
+//! `success_only_into_exit`: a failure would end the run as a success (rules R3, R4).
 //!
-//! A plain edge is not followed after a failure, so a stage before the exit fails visibly by itself. That is not so
-//! where the node says otherwise, nor at a routing node, whose plain edge is taken after a failure too.
+//! A plain edge is not followed after a failure, so the failure of a stage before the exit is visible. This is not so
+//! if the node is configured otherwise, or at a routing node, whose plain edge is taken after a failure too.
 
 use crate::analysis::EdgeCondition;
 use crate::attribute::Known;
@@ -23,7 +23,7 @@ pub(crate) static CHECK: Check = Check {
     run,
 };
 
-fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
+fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
     let Some(exit) = input.analysis.exit() else {
         return;
     };
@@ -37,7 +37,7 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
         let attributes = &input.node(from).attributes;
         let why = match input.kind(from) {
             kind::START | kind::WAIT_HUMAN | kind::PARALLEL => continue,
-            // Reported as a failure that is not told from a success.
+            // `failure_routed_as_success` reports this case.
             kind::CONDITIONAL if failure_routed_as_success::find(input, from).is_some() => continue,
             kind::CONDITIONAL if input.outcomes.seen(from).words & FAIL == 0 => continue,
             kind::CONDITIONAL => "a routing node takes its plain edge after a failure as after a success",
@@ -55,7 +55,7 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
             continue;
         }
         let (id, end) = (input.id(from), input.id(exit));
-        faults.push(
+        diagnostics.push(
             Diagnostic::info(
                 CHECK.code,
                 format!("a failure before `{id} -> {end}` would end the run as a success"),
@@ -72,7 +72,7 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
     }
 }
 
-/// Whether after a failure there is a case in which no condition on the node's edges holds.
+/// Returns whether there is a case after a failure in which no condition on the node's edges is true.
 pub(crate) fn failure_gets_past(input: &Input<'_>, node: NodeIndex) -> bool {
     let mut expressions: Vec<&Expression> = Vec::new();
     for edge in input.analysis.outgoing(node) {

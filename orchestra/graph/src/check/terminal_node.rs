@@ -14,15 +14,15 @@ pub(crate) static CHECK: Check = Check {
     run,
 };
 
-fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
+fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
     match input.analysis.exits() {
         [_] => {}
-        [] => faults.push(missing(input)),
+        [] => diagnostics.push(missing(input)),
         [first, others @ ..] => {
             let Some(second) = others.first() else {
                 return;
             };
-            let mut fault = Diagnostic::error(
+            let mut diagnostic = Diagnostic::error(
                 CHECK.code,
                 format!("`{}` is a second exit", input.id(*second)),
                 input.node(*second).span,
@@ -34,16 +34,16 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
             .node(input.id(*second));
             for other in others.iter().skip(1).take(8) {
                 let label = format!("`{}` is one more", input.id(*other));
-                fault = fault.related(input.node(*other).span, label);
+                diagnostic = diagnostic.related(input.node(*other).span, label);
             }
-            faults.push(fault);
+            diagnostics.push(diagnostic);
         }
     }
 }
 
 fn missing(input: &Input<'_>) -> Diagnostic {
     let graph = input.graph();
-    let fault = Diagnostic::error(CHECK.code, "the pipeline has no exit", graph.span).note(
+    let diagnostic = Diagnostic::error(CHECK.code, "the pipeline has no exit", graph.span).note(
         "a run succeeds at the one node with shape `Msquare`; without one, at a node named `exit` or `end`",
     );
     let shaped = input.nodes_with(&[Known::Shape]).find_map(|(_, node)| {
@@ -53,7 +53,7 @@ fn missing(input: &Input<'_>) -> Diagnostic {
             .then_some((node, shape, text))
     });
     if let Some((node, shape, text)) = shaped {
-        return fault
+        return diagnostic
             .related(shape.value_span, format!("`{text}` is not a shape"))
             .help(format!(
                 "shapes are case-sensitive: `{}` needs `shape=Msquare`",
@@ -62,12 +62,12 @@ fn missing(input: &Input<'_>) -> Diagnostic {
             .fix(shape.value_span, "Msquare");
     }
     match input.exit_candidate() {
-        Some(at) => fault
-            .related(input.node(at).span, "nothing leads on from this node")
+        Some(at) => diagnostic
+            .related(input.node(at).span, "this node has no outgoing edge")
             .help(format!(
                 "if the run ends there, declare `{} [shape=Msquare]`",
                 input.id(at)
             )),
-        None => fault.help("add `exit [shape=Msquare]` and an edge to it from the last stage"),
+        None => diagnostic.help("add `exit [shape=Msquare]` and an edge to it from the last stage"),
     }
 }

@@ -21,7 +21,7 @@ pub(crate) static CHECK: Check = Check {
 
 const FULL: Option<&str> = Some("full");
 
-fn run<'c>(input: &Input<'c>, faults: &mut Vec<Diagnostic>) {
+fn run<'c>(input: &Input<'c>, diagnostics: &mut Vec<Diagnostic>) {
     let of_graph = &input.graph().attributes;
     let by_default = of_graph.filled(Known::DefaultFidelity) == FULL;
     let mut full_edge_into = vec![false; input.kinds.len()];
@@ -39,14 +39,14 @@ fn run<'c>(input: &Input<'c>, faults: &mut Vec<Diagnostic>) {
             None => by_default,
         }
     };
-    // A block of defaults sets one key on many nodes, and is of use as soon as one of them uses it.
-    let mut places: Vec<(&'c Attribute, NodeIndex, bool)> = Vec::new();
+    // A block of defaults sets one key on many nodes. It has an effect if at least one of them uses it.
+    let mut positions: Vec<(&'c Attribute, NodeIndex, bool)> = Vec::new();
     let mut known: HashMap<Span, usize> = HashMap::new();
     let mut add = |attribute: &'c Attribute, at, used| {
-        let place = *known.entry(attribute.value_span).or_insert(places.len());
-        match places.get_mut(place) {
+        let position = *known.entry(attribute.value_span).or_insert(positions.len());
+        match positions.get_mut(position) {
             Some((_, _, known)) => *known |= used,
-            None => places.push((attribute, at, used)),
+            None => positions.push((attribute, at, used)),
         }
     };
     for (at, node) in input.nodes_with(&[Known::ThreadId]) {
@@ -63,20 +63,20 @@ fn run<'c>(input: &Input<'c>, faults: &mut Vec<Diagnostic>) {
             add(attribute, edge.to, used);
         }
     }
-    for (attribute, at, _) in places.iter().filter(|(_, _, used)| !used) {
+    for (attribute, at, _) in positions.iter().filter(|(_, _, used)| !used) {
         let message = "`thread_id` has no effect without `full` fidelity";
-        faults.push(fault(message, attribute).node(input.id(*at)));
+        diagnostics.push(diagnostic(message, attribute).node(input.id(*at)));
     }
     any_full = any_full || input.nodes_with(&[Known::Fidelity]).any(|(at, _)| is_full(at));
     if let Some(attribute) = of_graph.get(Known::DefaultThreadId).filter(|_| !any_full) {
-        faults.push(fault(
+        diagnostics.push(diagnostic(
             "`default_thread_id` has no effect without `full` fidelity",
             attribute,
         ));
     }
 }
 
-fn fault(message: &str, attribute: &Attribute) -> Diagnostic {
+fn diagnostic(message: &str, attribute: &Attribute) -> Diagnostic {
     Diagnostic::warning(CHECK.code, message, attribute.key_span.to(attribute.value_span))
         .label("never used")
         .note("only `fidelity=\"full\"` continues a model session; every other mode starts a fresh one")

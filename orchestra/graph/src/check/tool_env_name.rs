@@ -6,11 +6,11 @@ use crate::text::Span;
 
 pub(crate) const CODE: &str = "tool_env_name";
 
-/// How the names of the engine's variables begin.
+/// The prefix of the names of the engine's variables.
 const RESERVED: &str = "ORCHESTRA_";
 
-/// Returns the fault of a name behind `tool_env.`. That it is an identifier is a matter of the syntax.
-pub(crate) fn fault(name: &str, span: Span) -> Option<Diagnostic> {
+/// Returns the error for a reserved name after `tool_env.`. The syntax already ensures that the name is an identifier.
+pub(crate) fn diagnostic(name: &str, span: Span) -> Option<Diagnostic> {
     let is_reserved = name.to_ascii_uppercase().starts_with(RESERVED);
     is_reserved.then(|| {
         let shown = crate::syntax::shorten(name);

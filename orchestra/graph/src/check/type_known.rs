@@ -1,4 +1,4 @@
-//! `type_known`: a node's handler kind is not known (Attractor 7.2).
+//! `type_known`: a node has an unknown handler kind (Attractor 7.2).
 
 use std::collections::HashMap;
 
@@ -18,7 +18,7 @@ pub(crate) static CHECK: Check = Check {
     run,
 };
 
-/// Shapes that stand for a handler and are easily misspelt; others are drawings.
+/// Shapes that select a handler and are easily misspelt. Other unknown shapes count as drawings.
 const SHAPES: &[&str] = &[
     "Mdiamond",
     "Msquare",
@@ -29,7 +29,7 @@ const SHAPES: &[&str] = &[
     "tripleoctagon",
 ];
 
-/// Graphviz' own shapes that look like one of those.
+/// Shapes of Graphviz that look like one of those.
 const DRAWN: &[&str] = &[
     "Mcircle",
     "square",
@@ -39,7 +39,7 @@ const DRAWN: &[&str] = &[
     "doubleoctagon",
 ];
 
-fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
+fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
     let mut once = Once::default();
     let mut known: HashMap<&str, Option<&str>> = HashMap::new();
     for (_, node) in input.nodes_with(&[Known::Type]) {
@@ -60,7 +60,7 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
             None => near.is_some(),
         };
         if certain && once.first(attribute) {
-            faults.push(fault(kind, attribute, near, others).node(&*node.id));
+            diagnostics.push(diagnostic(kind, attribute, near, others).node(&*node.id));
         }
     }
     for (at, node) in input.nodes_with(&[Known::Shape]) {
@@ -73,12 +73,12 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
         }
         let near = *known.entry(shape).or_insert_with(|| meant_shape(shape));
         let taken = [input.analysis.starts(), input.analysis.exits()];
-        // Without a start or exit, its misspelt shape is spoken of there.
+        // If there is no start or exit, `start_node` or `terminal_node` reports its misspelt shape.
         let told = (near == Some("Mdiamond") && taken[0].is_empty())
             || (near == Some("Msquare") && taken[1].is_empty());
         if let Some(near) = near.filter(|_| !told && once.first(attribute)) {
             let stands = kind::of_shape(near).unwrap_or_default();
-            faults.push(
+            diagnostics.push(
                 Diagnostic::warning(
                     CHECK.code,
                     format!("unknown shape `{shape}`"),
@@ -96,24 +96,30 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
     }
 }
 
-/// The shape that an unknown one was probably meant to be.
+/// Returns the shape that an unknown one was probably meant to be.
 pub(crate) fn meant_shape(shape: &str) -> Option<&'static str> {
-    match DRAWN.contains(&shape) {
-        true => None,
-        false => did_you_mean(shape, SHAPES.iter().copied()),
+    if DRAWN.contains(&shape) {
+        None
+    } else {
+        did_you_mean(shape, SHAPES.iter().copied())
     }
 }
 
-fn fault(kind: &str, attribute: &Attribute, near: Option<&str>, others: Option<&[String]>) -> Diagnostic {
-    let fault = Diagnostic::warning(
+fn diagnostic(
+    kind: &str,
+    attribute: &Attribute,
+    near: Option<&str>,
+    others: Option<&[String]>,
+) -> Diagnostic {
+    let diagnostic = Diagnostic::warning(
         CHECK.code,
         format!("unknown handler type `{kind}`"),
         attribute.value_span,
     )
     .label("no such handler");
-    let fault = match others {
-        Some([]) | None => fault.note(format!("built in are {}", kind::BUILT_IN.join(", "))),
-        Some(kinds) => fault.note(format!(
+    let diagnostic = match others {
+        Some([]) | None => diagnostic.note(format!("built in are {}", kind::BUILT_IN.join(", "))),
+        Some(kinds) => diagnostic.note(format!(
             "built in are {}; registered are {}",
             kind::BUILT_IN.join(", "),
             kinds.join(", ")
@@ -121,11 +127,11 @@ fn fault(kind: &str, attribute: &Attribute, near: Option<&str>, others: Option<&
     };
     let quoted = near.map(|near| format!("\"{near}\""));
     match (near, quoted) {
-        (Some(near), Some(quoted)) => fault
+        (Some(near), Some(quoted)) => diagnostic
             .help(format!("did you mean `{near}`?"))
             .fix(attribute.value_span, quoted),
         _ => meant(
-            fault,
+            diagnostic,
             attribute.value_span,
             None,
             "register a handler of that name, or correct it",

@@ -7,16 +7,16 @@ use crate::text::Span;
 
 pub(crate) const CODE: &str = "unknown_attribute";
 
-/// What an unknown attribute was probably meant to be.
+/// The probable meaning of an unknown attribute.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Suggestion {
-    /// A misspelling of this one.
+    /// A misspelling of this attribute.
     Spelling(&'static str),
-    /// Another tool's name for this one.
+    /// Another tool's name for this attribute.
     Foreign(&'static str),
-    /// A known one in the wrong place.
+    /// A known attribute on the wrong kind of owner.
     Misplaced(Known),
-    /// A member of a known family in the wrong place.
+    /// A member of a known family on the wrong kind of owner.
     MisplacedMember(&'static AttributeFamily),
 }
 
@@ -25,7 +25,7 @@ pub(crate) fn suggest(name: &str, scope: Scope) -> Option<Suggestion> {
         return None;
     }
     if name == FOREIGN_CHILD {
-        // On a node its kind decides, which is known only when the whole node is.
+        // On a node the kind decides, which is known only once the whole node is lowered.
         return (scope == Scope::Graph).then(|| Suggestion::Foreign(Known::ChildDotfile.name()));
     }
     if let Some(known) = Known::find(name) {
@@ -48,7 +48,7 @@ pub(crate) fn suggest(name: &str, scope: Scope) -> Option<Suggestion> {
     did_you_mean(name, names).map(Suggestion::Spelling)
 }
 
-/// Reports the file of a child pipeline on a node that runs none.
+/// Returns the diagnostic for the file of a child pipeline on a node that runs none.
 pub(crate) fn child_elsewhere(span: Span) -> Diagnostic {
     let [manager, child] = [Known::ChildDotfile, Known::SubpipelineFile].map(Known::name);
     Diagnostic::warning(CODE, format!("unknown node attribute `{FOREIGN_CHILD}`"), span)
@@ -58,15 +58,15 @@ pub(crate) fn child_elsewhere(span: Span) -> Diagnostic {
         ))
 }
 
-pub(crate) fn fault(name: &str, span: Span, scope: Scope, suggestion: &Suggestion) -> Diagnostic {
+pub(crate) fn diagnostic(name: &str, span: Span, scope: Scope, suggestion: &Suggestion) -> Diagnostic {
     let message = format!("unknown {} attribute `{name}`", scope.word());
-    let fault = |message: String| Diagnostic::warning(CODE, message, span);
+    let diagnostic = |message: String| Diagnostic::warning(CODE, message, span);
     match suggestion {
-        Suggestion::Spelling(known) => fault(message)
+        Suggestion::Spelling(known) => diagnostic(message)
             .note("unknown attributes are kept for custom handlers, but the engine does not read them")
             .help(format!("did you mean `{known}`?"))
             .fix(span, *known),
-        Suggestion::Foreign(known) => fault(message)
+        Suggestion::Foreign(known) => diagnostic(message)
             .note("unknown attributes are kept for custom handlers, but the engine does not read them")
             .help(format!("other tools say `{name}`; here it is `{known}`"))
             .fix(span, *known),
@@ -82,20 +82,20 @@ pub(crate) fn fault(name: &str, span: Span, scope: Scope, suggestion: &Suggestio
 }
 
 fn misplaced(name: &str, span: Span, scope: Scope, scopes: Scopes) -> Diagnostic {
-    let places: Vec<&str> = [
+    let positions: Vec<&str> = [
         (scopes.graph, "the graph"),
         (scopes.node, "a node"),
         (scopes.edge, "an edge"),
     ]
     .iter()
-    .filter_map(|(holds, place)| holds.then_some(*place))
+    .filter_map(|(holds, position)| holds.then_some(*position))
     .collect();
-    let places = places.join(" or ");
+    let positions = positions.join(" or ");
     let article = match scope {
         Scope::Edge => "an edge",
         Scope::Node => "a node",
         Scope::Graph => "the graph",
     };
     Diagnostic::warning(CODE, format!("`{name}` has no meaning on {article}"), span)
-        .help(format!("put it on {places}"))
+        .help(format!("put it on {positions}"))
 }

@@ -1,4 +1,4 @@
-//! `unknown_default_choice`: a human gate's default is none of its choices (rule H3).
+//! `unknown_default_choice`: the default of a human gate is not one of its choices (rule H3).
 
 use crate::attribute::Known;
 use crate::check::Check;
@@ -10,13 +10,13 @@ use crate::kind;
 pub(crate) static CHECK: Check = Check {
     code: "unknown_default_choice",
     severity: Severity::Error,
-    summary: "a human gate's default is none of its choices",
+    summary: "the default of a human gate is not one of its choices",
     source: "Attractor 6.5, rule H3",
     whole: true,
     run,
 };
 
-fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
+fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
     for (at, node) in input.nodes_with(&[Known::DefaultChoice]) {
         let Some(attribute) = node.attributes.get(Known::DefaultChoice) else {
             continue;
@@ -29,7 +29,7 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
         let names = choices
             .iter()
             .map(|choice| [&*choice.key, &*choice.label, input.id(choice.to)]);
-        // Where any text is an answer, the default may be one.
+        // If any text is an answer, the default may be any text.
         if choices.iter().any(|choice| choice.freeform) || choice_named(names.clone(), wanted).is_some() {
             continue;
         }
@@ -43,7 +43,7 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
             [] => "it has no choices".to_owned(),
             listed => format!("its choices are {}", listed.join(", ")),
         };
-        let fault = Diagnostic::error(
+        let diagnostic = Diagnostic::error(
             CHECK.code,
             format!("the gate `{}` has no choice `{shown}`", node.id),
             attribute.value_span,
@@ -55,12 +55,12 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
         .node(&*node.id);
         let labels = names.clone().map(|[_, label, _]| label);
         let near = did_you_mean(wanted, labels.chain(names.map(|[.., target]| target)));
-        faults.push(match near {
-            Some(near) => fault
+        diagnostics.push(match near {
+            Some(near) => diagnostic
                 .help(format!("did you mean `{near}`?"))
                 .fix(attribute.value_span, format!("\"{near}\"")),
             None => meant(
-                fault,
+                diagnostic,
                 attribute.value_span,
                 None,
                 "name the key or label of a choice, or the node that it leads to",

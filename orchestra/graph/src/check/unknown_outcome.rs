@@ -1,4 +1,4 @@
-//! `unknown_outcome`: a condition waits for an outcome that no stage declares (rule C4).
+//! `unknown_outcome`: a condition tests for an outcome that no stage declares (rule C4).
 
 use crate::attribute::Known;
 use crate::attributes::Attribute;
@@ -19,7 +19,7 @@ pub(crate) static CHECK: Check = Check {
     run,
 };
 
-/// What other tools say.
+/// The outcomes of other tools with their equivalents here.
 const FOREIGN: &[(&str, &str)] = &[
     ("failure", "fail"),
     ("failed", "fail"),
@@ -31,7 +31,7 @@ const FOREIGN: &[(&str, &str)] = &[
     ("partial", "partial_success"),
 ];
 
-fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
+fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
     if input.outcomes.too_many {
         return;
     }
@@ -52,7 +52,7 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
         let known = input.outcomes.list(declared | built_in);
         for word in input.outcomes.list(mentioned & !declared) {
             let (from, to) = (input.id(edge.from), input.id(edge.to));
-            faults.push(fault(input, edge.from, attribute, word, &known).edge(from, to));
+            diagnostics.push(diagnostic(input, edge.from, attribute, word, &known).edge(from, to));
         }
     }
     for (at, node) in input.nodes_with(&[Known::GoalGate]) {
@@ -64,14 +64,14 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
             let words = outcomes_of(&condition).into_iter();
             for word in words.filter(|word| !known.contains(word) && !input.is_exit(at)) {
                 if once.first(attribute) {
-                    faults.push(fault(input, at, attribute, word, &known).node(&*node.id));
+                    diagnostics.push(diagnostic(input, at, attribute, word, &known).node(&*node.id));
                 }
             }
         }
     }
 }
 
-/// The words with which a condition compares the outcome.
+/// Returns the outcomes that a condition compares with.
 fn outcomes_of(condition: &Expression) -> Vec<&str> {
     let mut words = Vec::new();
     condition.visit(&mut |part| {
@@ -88,16 +88,16 @@ fn outcomes_of(condition: &Expression) -> Vec<&str> {
     words
 }
 
-fn fault(
+fn diagnostic(
     input: &Input<'_>,
     from: NodeIndex,
     attribute: &Attribute,
     word: &str,
     known: &[&str],
 ) -> Diagnostic {
-    let span = place(input, attribute, word);
+    let span = position(input, attribute, word);
     let shown = crate::syntax::shorten(word);
-    let fault = Diagnostic::warning(
+    let diagnostic = Diagnostic::warning(
         CHECK.code,
         format!("no stage declares the outcome `{shown}`"),
         span,
@@ -112,18 +112,18 @@ fn fault(
         .map(|(_, ours)| *ours)
         .or_else(|| did_you_mean(word, known.iter().copied()));
     match near {
-        Some(near) => fault.help(format!("did you mean `{near}`?")).fix(span, near),
-        None if kind == kind::CONDITIONAL => fault.help(format!(
+        Some(near) => diagnostic.help(format!("did you mean `{near}`?")).fix(span, near),
+        None if kind == kind::CONDITIONAL => diagnostic.help(format!(
             "if a stage before `{from}` gives it, declare it there: `outcomes=\"{shown}\"`"
         )),
-        None => fault.help(format!(
+        None => diagnostic.help(format!(
             "if `{from}` gives it, declare it: `outcomes=\"{shown}\"`"
         )),
     }
 }
 
-/// Where the word stands in the condition.
-fn place(input: &Input<'_>, attribute: &Attribute, word: &str) -> Span {
+/// Returns the span of the outcome in the condition.
+fn position(input: &Input<'_>, attribute: &Attribute, word: &str) -> Span {
     let text = attribute.value.as_str().unwrap_or_default();
     let literal = |(at, _): &(usize, &str)| {
         let before = text[..*at].trim_end_matches(|c: char| c.is_whitespace() || c == '"' || c == '\'');

@@ -1,4 +1,4 @@
-//! What a condition may ask, and the primitives that both forms of a condition call.
+//! The facts that a condition reads, and the primitives that both forms of a condition call.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -25,10 +25,10 @@ use crate::label::{label_text, normalize_label};
 ///
 /// let facts = Facts { context: &Always(3.into()), ..Facts::default() };
 /// assert!(parse_condition("context.tries >= 3")?.holds(&facts));
-/// # Ok::<(), orchestra_graph::condition::ConditionFault>(())
+/// # Ok::<(), orchestra_graph::condition::ConditionError>(())
 /// ```
 pub trait Lookup {
-    /// The value of a key.
+    /// Returns the value of a key; `None` if there is none.
     fn lookup(&self, key: &str) -> Option<&Value>;
 }
 
@@ -56,7 +56,7 @@ impl Lookup for serde_json::Map<String, Value> {
     }
 }
 
-/// What a run knows of its stages by their ids: the keys `visits.ID` and `stages.ID.outcome` (rules F1, R13).
+/// The records of a run about its stages, by their ids: the keys `visits.ID` and `stages.ID.outcome` (rules F1, R13).
 ///
 /// ```
 /// use orchestra_graph::condition::{Facts, StageRecords, parse_condition};
@@ -75,13 +75,13 @@ impl Lookup for serde_json::Map<String, Value> {
 /// let facts = Facts { stages: &Twice, ..Facts::default() };
 /// assert!(parse_condition("visits.work >= 2 && stages.work.outcome=fail")?.holds(&facts));
 /// assert!(!parse_condition("visits.work >= 3")?.holds(&facts));
-/// # Ok::<(), orchestra_graph::condition::ConditionFault>(())
+/// # Ok::<(), orchestra_graph::condition::ConditionError>(())
 /// ```
 pub trait StageRecords {
-    /// Returns how often a node was entered in this life of the run.
+    /// Returns the number of visits of a node since the last restart of the run.
     fn visits(&self, node: &str) -> u32;
 
-    /// Returns the outcome word of the latest visit of a node; `None` where it has none.
+    /// Returns the name of the status with which a node last ended; `None` if it has none.
     fn outcome(&self, node: &str) -> Option<&str>;
 }
 
@@ -95,9 +95,9 @@ impl StageRecords for () {
     }
 }
 
-/// What is known when an edge is chosen: the stage's outcome and the run's context.
+/// The facts on which the choice of an edge depends: the outcome of the stage and the context of the run.
 ///
-/// At a `diamond` the outcome is that of the stage before it (rule R4). Keys are looked up as Attractor 10.4 says.
+/// At a `diamond` the outcome is that of the stage before it (rule R4). Keys are looked up as in Attractor 10.4.
 ///
 /// ```
 /// use orchestra_graph::condition::{Facts, parse_condition};
@@ -105,27 +105,27 @@ impl StageRecords for () {
 /// let facts = Facts { outcome: "success", context: &context, ..Facts::default() };
 /// assert!(parse_condition("outcome=success && context.tests_passed")?.holds(&facts));
 /// assert_eq!(facts.text("context.missing"), "");
-/// # Ok::<(), orchestra_graph::condition::ConditionFault>(())
+/// # Ok::<(), orchestra_graph::condition::ConditionError>(())
 /// ```
 #[derive(Clone, Copy)]
 pub struct Facts<'a> {
-    /// The outcome word.
+    /// The name of the stage's status.
     pub outcome: &'a str,
-    /// The label that the stage prefers; empty for none.
+    /// The label that the stage prefers; empty if there is none.
     pub preferred_label: &'a str,
-    /// Why the stage failed; empty if it did not.
+    /// The reason for the failure; empty if the stage did not fail.
     pub failure_reason: &'a str,
-    /// The nodes that the stage suggests, best first.
+    /// The ids of the nodes that the stage suggests, best first.
     pub suggested_next_ids: &'a [String],
     /// The node whose edges are chosen from.
     pub current_node: &'a str,
     /// The stage that ran last.
     pub last_stage: &'a str,
-    /// The run's context.
+    /// The context of the run.
     pub context: &'a (dyn Lookup + Sync),
-    /// What the stage itself gave, for first-match routing (rule R11).
+    /// The output of the stage itself, for first-match routing (rule R11).
     pub output: &'a (dyn Lookup + Sync),
-    /// The visits and outcomes of the run's stages (rule R13).
+    /// The visits and outcomes of the stages of the run (rule R13).
     pub stages: &'a (dyn StageRecords + Sync),
 }
 
@@ -146,12 +146,12 @@ impl Default for Facts<'_> {
 }
 
 impl<'a> Facts<'a> {
-    /// Whether the stage failed.
+    /// Returns `true` if the stage failed.
     pub fn failed(&self) -> bool {
         self.outcome == "fail"
     }
 
-    /// The value of a key in the context: `context.x` as `context.x`, then as `x` (rule C3).
+    /// Returns the value of a key in the context: looks up `context.x` as `context.x`, then as `x` (rule C3).
     fn value(&self, key: &str) -> Option<&'a Value> {
         let short = || {
             key.strip_prefix("context.")
@@ -160,7 +160,8 @@ impl<'a> Facts<'a> {
         self.context.lookup(key).or_else(short)
     }
 
-    /// A key that the context does not hold: a fact of the stage itself, or a record of another one.
+    /// Returns the value of a key that the context does not hold: a fact of the stage itself, or a record of another
+    /// stage.
     fn own(&self, key: &str) -> Option<Cow<'a, str>> {
         Some(Cow::Borrowed(match key {
             "outcome" => self.outcome,
@@ -177,7 +178,7 @@ impl<'a> Facts<'a> {
         }))
     }
 
-    /// The plain text of a key; a missing one is empty (rule C3).
+    /// Returns the plain text of a key; empty for a missing key (rule C3).
     ///
     /// ```
     /// use orchestra_graph::condition::Facts;
@@ -189,14 +190,15 @@ impl<'a> Facts<'a> {
             .unwrap_or_else(|| self.value(key).map_or(Cow::Borrowed(""), plain_text))
     }
 
-    /// Whether a key is present and says yes: not empty, not `false`, not `0`.
+    /// Returns `true` if the text of a key is not empty, not `false` and not `0`.
     pub fn truthy(&self, key: &str) -> bool {
         !matches!(&*self.text(key), "" | "false" | "0")
     }
 
-    /// Whether a comparison holds (rules C3, C5); an order between texts that are no numbers never does.
+    /// Returns `true` if a comparison holds (rules C3, C5). An ordering comparison of texts that are not numbers never
+    /// holds.
     ///
-    /// A label is compared in the form in which labels are, on both sides (rule H6).
+    /// A label is compared in its normal form, on both sides (rule H6).
     ///
     /// ```
     /// use orchestra_graph::condition::{Comparison, Facts};
@@ -235,19 +237,20 @@ impl<'a> Facts<'a> {
         text.contains(literal)
     }
 
-    /// Whether a regular expression matches somewhere in a key's text; a label is seen without its accelerator.
+    /// Returns `true` if a regular expression matches anywhere in the text of a key. A label is matched without its
+    /// accelerator.
     pub fn matches(&self, key: &str, pattern: &Pattern) -> bool {
         let text = self.text(key);
         let seen = if is_label(key) { label_text(&text) } else { &text };
         pattern.regex.is_match(seen)
     }
 
-    /// Whether the stage's own output holds a key (rule R11).
+    /// Returns `true` if the output of the stage itself contains a key (rule R11).
     pub fn has_output(&self, key: &str) -> bool {
         self.output.lookup(key).is_some()
     }
 
-    /// Whether the stage's own output holds a key with this value, type included (rule R11).
+    /// Returns `true` if the output of the stage itself contains a key with this value, type included (rule R11).
     pub fn output_is(&self, key: &str, expected: &Value) -> bool {
         match (self.output.lookup(key), expected) {
             (Some(Value::Number(found)), Value::Number(expected)) => found.as_f64() == expected.as_f64(),
@@ -257,7 +260,7 @@ impl<'a> Facts<'a> {
     }
 }
 
-/// Whether the text of a key equals a literal (rules C3, H6).
+/// Returns `true` if the text of a key equals a literal (rules C3, H6).
 pub(crate) fn equal(key: &str, text: &str, literal: &str) -> bool {
     if is_label(key) {
         return normalize_label(text) == normalize_label(literal);
@@ -265,7 +268,7 @@ pub(crate) fn equal(key: &str, text: &str, literal: &str) -> bool {
     text == literal
 }
 
-/// The plain text of a value: `true`, `3`, `0.5`; lists and objects as JSON.
+/// Converts a value to plain text: `true`, `3`, `0.5`; lists and objects become JSON.
 pub(crate) fn plain_text(value: &Value) -> Cow<'_, str> {
     match value {
         Value::Null => Cow::Borrowed(""),
@@ -280,7 +283,7 @@ pub(crate) fn plain_text(value: &Value) -> Cow<'_, str> {
     }
 }
 
-/// A number written in digits; words such as `inf` are not numbers here.
+/// Parses a number that is written in digits; words such as `inf` are not numbers here.
 pub(crate) fn number(text: &str) -> Option<f64> {
     let text = text.trim();
     let digits = text.bytes().any(|byte| byte.is_ascii_digit());
@@ -293,7 +296,8 @@ pub(crate) fn number(text: &str) -> Option<f64> {
         .filter(|number| number.is_finite())
 }
 
-/// A checked regular expression, the right side of `matches` (rule C5); time to match is linear in the text.
+/// A compiled regular expression, the right side of `matches` (rule C5). Matching takes time linear in the length of
+/// the text.
 ///
 /// ```
 /// use orchestra_graph::condition::{Facts, Pattern};
@@ -311,7 +315,7 @@ impl Pattern {
     /// Compiles an expression.
     ///
     /// # Errors
-    /// Says what is wrong with the expression.
+    /// Returns a message that describes the error in the expression.
     ///
     /// ```
     /// use orchestra_graph::condition::Pattern;
@@ -324,7 +328,7 @@ impl Pattern {
             .map_err(|error| error.to_string())
     }
 
-    /// The expression as written.
+    /// Returns the expression as written.
     pub fn as_str(&self) -> &str {
         self.regex.as_str()
     }

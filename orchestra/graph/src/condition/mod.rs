@@ -1,18 +1,18 @@
 //! The condition language of edges (Attractor 10, rules C1-C6).
 //!
-//! A condition is parsed once into an [`Expression`]. A loaded pipeline evaluates that tree; a compiled one holds
-//! a closure that calls the same primitives of [`Facts`], so the two cannot differ.
+//! A condition is parsed once into an [`Expression`]. A loaded pipeline evaluates this tree; a compiled pipeline
+//! contains a closure that calls the same primitives of [`Facts`], so that both always agree.
 
 mod facts;
 mod parser;
 
 pub use facts::{Facts, Lookup, Pattern, StageRecords};
 pub(crate) use facts::{equal, number};
-pub use parser::{ConditionFault, parse_condition};
+pub use parser::{ConditionError, parse_condition};
 
 use serde_json::Value;
 
-/// How a clause compares (rules C1, C3, C5).
+/// The operator of a comparison (rules C1, C3, C5).
 ///
 /// ```
 /// use orchestra_graph::condition::{Comparison, Facts};
@@ -40,7 +40,7 @@ pub enum Comparison {
 }
 
 impl Comparison {
-    /// The operator as written.
+    /// Returns the operator as written.
     pub const fn sign(self) -> &'static str {
         match self {
             Comparison::Equal => "=",
@@ -62,57 +62,57 @@ impl Comparison {
 /// let Expression::Any(parts) = &parsed else { panic!("two parts are joined by `||`") };
 /// assert_eq!(parts.len(), 2);
 /// assert_eq!(parsed.keys(), ["outcome", "context.dry_run"]);
-/// # Ok::<(), orchestra_graph::condition::ConditionFault>(())
+/// # Ok::<(), orchestra_graph::condition::ConditionError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Expression {
-    /// Holds when every part holds; with no part, always.
+    /// Holds if every part holds; without parts, always.
     All(Vec<Expression>),
-    /// Holds when any part holds.
+    /// Holds if any part holds.
     Any(Vec<Expression>),
-    /// Holds when the part does not.
+    /// Holds if the part does not.
     Not(Box<Expression>),
-    /// A bare key: present, not empty, not `false`, not `0`.
+    /// A bare key. Holds if the key is present, not empty, not `false` and not `0`.
     Truthy(String),
     /// A key compared with a literal.
     Compare {
         /// The key.
         key: String,
-        /// How.
+        /// The operator.
         comparison: Comparison,
-        /// The literal's text.
+        /// The text of the literal.
         literal: String,
     },
-    /// A key that a regular expression matches somewhere.
+    /// A key whose text a regular expression matches anywhere.
     Matches {
         /// The key.
         key: String,
-        /// The expression.
+        /// The regular expression.
         pattern: Pattern,
     },
-    /// The stage's own output holds the key (rule R11).
+    /// Holds if the output of the stage itself contains the key (rule R11).
     HasOutput(String),
-    /// The stage's own output holds the key with exactly this value, type included (rule R11).
+    /// Holds if the output of the stage itself contains the key with exactly this value, type included (rule R11).
     OutputIs {
         /// The key.
         key: String,
         /// The value.
         value: Value,
     },
-    /// The stage failed, or did not (`condition_type`, rule R11).
+    /// For `true`, holds if the stage failed; for `false`, if it did not (`condition_type`, rule R11).
     Failed(bool),
 }
 
 impl Expression {
-    /// Whether the condition holds.
+    /// Returns `true` if the condition holds.
     ///
     /// ```
     /// use orchestra_graph::condition::{Facts, parse_condition};
     /// let condition = parse_condition("outcome=success && context.tries<3")?;
     /// let context = std::collections::BTreeMap::from([("tries".to_owned(), 2.into())]);
     /// assert!(condition.holds(&Facts { outcome: "success", context: &context, ..Facts::default() }));
-    /// # Ok::<(), orchestra_graph::condition::ConditionFault>(())
+    /// # Ok::<(), orchestra_graph::condition::ConditionError>(())
     /// ```
     pub fn holds(&self, facts: &Facts<'_>) -> bool {
         match self {
@@ -132,7 +132,7 @@ impl Expression {
         }
     }
 
-    /// The keys that the condition reads, in order, without repeats.
+    /// Returns the keys that the condition reads, in order, without duplicates.
     pub fn keys(&self) -> Vec<&str> {
         let mut keys = Vec::new();
         self.visit(&mut |part| {
@@ -152,21 +152,21 @@ impl Expression {
         keys
     }
 
-    /// Whether the condition can hold only after a failure.
+    /// Returns `true` if the condition can hold only after a failure.
     ///
-    /// An edge of a human gate with such a condition is a route for a gate that failed and no choice (rule H5).
+    /// An edge of a human gate with such a condition is a route for a failed gate, not a choice (rule H5).
     ///
     /// ```
     /// use orchestra_graph::condition::parse_condition;
     /// assert!(parse_condition("outcome=fail && context.tries<3")?.needs_failure());
     /// assert!(!parse_condition("outcome=fail || context.forced")?.needs_failure());
-    /// # Ok::<(), orchestra_graph::condition::ConditionFault>(())
+    /// # Ok::<(), orchestra_graph::condition::ConditionError>(())
     /// ```
     pub fn needs_failure(&self) -> bool {
         self.after_success() == Some(false)
     }
 
-    /// Whether the condition holds after a success, where that does not depend on anything else.
+    /// Returns whether the condition holds after a success; `None` if that depends on anything else.
     fn after_success(&self) -> Option<bool> {
         let known = Facts {
             outcome: "success",
@@ -184,7 +184,7 @@ impl Expression {
         }
     }
 
-    /// Calls a function with every part, outer ones first.
+    /// Calls a function with every part, outer parts first.
     pub fn visit<'e>(&'e self, call: &mut impl FnMut(&'e Expression)) {
         call(self);
         match self {
@@ -195,7 +195,7 @@ impl Expression {
     }
 }
 
-/// What parts that are joined amount to after a success: one that gives the deciding value settles all of them.
+/// Combines joined parts after a success: a single part with the deciding value determines the result.
 fn three_valued(parts: &[Expression], deciding: bool) -> Option<bool> {
     let mut all = Some(!deciding);
     for part in parts {
@@ -208,25 +208,25 @@ fn three_valued(parts: &[Expression], deciding: bool) -> Option<bool> {
     all
 }
 
-/// What a key begins with that counts how often a node was entered (rule R13).
+/// The prefix of keys that read the number of visits of a node (rule R13).
 pub(crate) const VISITS: &str = "visits.";
-/// What a key begins with that reads the record of another stage (rule F1).
+/// The prefix of keys that read the record of another stage (rule F1).
 pub(crate) const STAGES: &str = "stages.";
 
-/// The node of a key `stages.ID.outcome`.
+/// Returns the node of a key `stages.ID.outcome`; `None` for any other key.
 pub(crate) fn stage_outcome(key: &str) -> Option<&str> {
     key.strip_prefix(STAGES)?.strip_suffix(".outcome")
 }
 
-/// Whether the value of a key is a label, which is compared as labels are (rule H6).
+/// Returns `true` if the value of a key is a label, which is compared in its normal form (rule H6).
 pub(crate) fn is_label(key: &str) -> bool {
     matches!(key, "preferred_label" | "human.gate.label")
 }
 
-/// Outcome words that the language itself defines (rule C4).
+/// The status names that the language itself defines (rule C4).
 pub const OUTCOME_WORDS: &[&str] = &["success", "partial_success", "retry", "fail", "skipped"];
 
-/// Keys without a dot that a condition may read (rules C1, C2, R4).
+/// The keys without a dot that a condition may read (rules C1, C2, R4).
 pub const PLAIN_KEYS: &[&str] = &[
     "outcome",
     "preferred_label",
@@ -236,15 +236,15 @@ pub const PLAIN_KEYS: &[&str] = &[
     "current_node",
 ];
 
-/// A key of other tools, and what it is called here.
+/// A key of other tools, with its equivalent here.
 pub(crate) struct ForeignKey {
     /// The name in other tools, without `context.`.
     name: &'static str,
-    /// The key here.
+    /// The equivalent key.
     key: &'static str,
-    /// The key here where the whole value is compared.
+    /// The equivalent key for a comparison of the whole value.
     equal: &'static str,
-    /// What the key here holds.
+    /// A description of the equivalent key, for messages.
     pub(crate) help: &'static str,
 }
 
@@ -276,7 +276,7 @@ const FOREIGN_KEYS: &[ForeignKey] = &[
 ];
 
 impl ForeignKey {
-    /// The key here, as this comparison needs it.
+    /// Returns the equivalent key for this comparison.
     pub(crate) fn meant(&self, comparison: Option<Comparison>) -> &'static str {
         match comparison {
             Some(Comparison::Equal | Comparison::NotEqual) => self.equal,
@@ -285,7 +285,7 @@ impl ForeignKey {
     }
 }
 
-/// What a key of other tools is called here.
+/// Returns the equivalent of a key of other tools; `None` if the key is unknown.
 pub(crate) fn foreign_key(name: &str) -> Option<&'static ForeignKey> {
     FOREIGN_KEYS.iter().find(|foreign| foreign.name == name)
 }

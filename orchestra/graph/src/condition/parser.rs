@@ -1,4 +1,4 @@
-//! Text to [`Expression`], with the place of the first fault.
+//! The parser of conditions, from text to [`Expression`]. It reports the first error with its position.
 
 use std::fmt;
 use std::ops::Range;
@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::{Comparison, Expression, PLAIN_KEYS, Pattern, foreign_key};
 use crate::diagnostic::did_you_mean;
 
-/// Why a text is no condition (Attractor 10.2).
+/// An error in the text of a condition (Attractor 10.2).
 ///
 /// ```
 /// use orchestra_graph::condition::parse_condition;
@@ -16,38 +16,38 @@ use crate::diagnostic::did_you_mean;
 /// assert_eq!(fault.replacement.as_deref(), Some("outcome"));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConditionFault {
-    /// What is wrong, in one line.
+pub struct ConditionError {
+    /// The description of the error, in one line.
     pub message: String,
-    /// The bytes of the condition's text at fault.
+    /// The byte range of the error in the text of the condition.
     pub range: Range<usize>,
-    /// How to mend it; may be empty.
+    /// A hint on how to fix the error; may be empty.
     pub help: String,
-    /// What to put in place of the range, where that mends it.
+    /// The replacement for the range, if it fixes the error.
     pub replacement: Option<String>,
 }
 
-impl fmt::Display for ConditionFault {
+impl fmt::Display for ConditionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
     }
 }
 
-impl std::error::Error for ConditionFault {}
+impl std::error::Error for ConditionError {}
 
 const MAX_DEPTH: usize = 64;
 
-/// Parses a condition; blank text is the condition that always holds.
+/// Parses a condition. Blank text is the condition that always holds.
 ///
 /// # Errors
-/// The first fault, with its place in the text.
+/// Returns the first error with its position in the text.
 ///
 /// ```
 /// use orchestra_graph::condition::parse_condition;
 /// assert!(parse_condition("outcome=success && !(context.mode=dry)").is_ok());
 /// assert_eq!(parse_condition("outcme=fail").unwrap_err().range, 0..6);
 /// ```
-pub fn parse_condition(text: &str) -> Result<Expression, ConditionFault> {
+pub fn parse_condition(text: &str) -> Result<Expression, ConditionError> {
     let tokens = tokens(text)?;
     let mut parser = Parser {
         text,
@@ -83,8 +83,8 @@ struct Token {
     range: Range<usize>,
 }
 
-fn fault(message: impl Into<String>, range: Range<usize>, help: impl Into<String>) -> ConditionFault {
-    ConditionFault {
+fn diagnostic(message: impl Into<String>, range: Range<usize>, help: impl Into<String>) -> ConditionError {
+    ConditionError {
         message: message.into(),
         range,
         help: help.into(),
@@ -92,12 +92,12 @@ fn fault(message: impl Into<String>, range: Range<usize>, help: impl Into<String
     }
 }
 
-fn tokens(text: &str) -> Result<Vec<Token>, ConditionFault> {
+fn tokens(text: &str) -> Result<Vec<Token>, ConditionError> {
     let bytes = text.as_bytes();
     let mut tokens = Vec::new();
     let mut at = 0;
     while let Some(byte) = bytes.get(at).copied() {
-        // Blanks of every script separate: a no-break space is easily pasted and not seen.
+        // Whitespace of every script separates tokens: a no-break space is easily pasted and hard to see.
         if let Some(blank) = text[at..].chars().next().filter(|c| c.is_whitespace()) {
             at += blank.len_utf8();
             continue;
@@ -108,9 +108,9 @@ fn tokens(text: &str) -> Result<Vec<Token>, ConditionFault> {
             (b'|', b'|') => (Kind::Or, 2),
             (b'&' | b'|', _) => {
                 let double = text[at..=at].repeat(2);
-                return Err(ConditionFault {
+                return Err(ConditionError {
                     replacement: Some(double.clone()),
-                    ..fault(
+                    ..diagnostic(
                         format!("`{}` is not an operator", &text[at..=at]),
                         at..at + 1,
                         format!("write `{double}`"),
@@ -119,9 +119,9 @@ fn tokens(text: &str) -> Result<Vec<Token>, ConditionFault> {
             }
             (b'!', b'=') => (Kind::Compare(Comparison::NotEqual), 2),
             (b'=', b'=') => {
-                return Err(ConditionFault {
+                return Err(ConditionError {
                     replacement: Some("=".to_owned()),
-                    ..fault("`==` is not an operator", at..at + 2, "equality is written `=`")
+                    ..diagnostic("`==` is not an operator", at..at + 2, "equality is written `=`")
                 });
             }
             (b'<', b'=') => (Kind::Compare(Comparison::LessOrEqual), 2),
@@ -135,7 +135,7 @@ fn tokens(text: &str) -> Result<Vec<Token>, ConditionFault> {
             (b'"' | b'\'', _) => {
                 let rest = &text[at + 1..];
                 let Some(end) = rest.find(byte as char) else {
-                    return Err(fault(
+                    return Err(diagnostic(
                         "this quoted text is never closed",
                         at..text.len(),
                         "add the closing quote",
@@ -184,7 +184,7 @@ impl Parser<'_> {
         end.saturating_sub(1)..end
     }
 
-    fn unexpected(&self, token: &Token) -> ConditionFault {
+    fn unexpected(&self, token: &Token) -> ConditionError {
         let word = self.word(token);
         let shown = crate::syntax::shorten(word);
         let (help, replacement) = match word.to_ascii_lowercase().as_str() {
@@ -203,13 +203,13 @@ impl Parser<'_> {
                 None,
             ),
         };
-        ConditionFault {
+        ConditionError {
             replacement: replacement.map(str::to_owned),
-            ..fault(format!("unexpected `{shown}`"), token.range.clone(), help)
+            ..diagnostic(format!("unexpected `{shown}`"), token.range.clone(), help)
         }
     }
 
-    fn any(&mut self) -> Result<Expression, ConditionFault> {
+    fn any(&mut self) -> Result<Expression, ConditionError> {
         let mut parts = vec![self.all()?];
         while self.eat(&Kind::Or) {
             parts.push(self.all()?);
@@ -217,10 +217,10 @@ impl Parser<'_> {
         Ok(one_or(parts, Expression::Any))
     }
 
-    fn all(&mut self) -> Result<Expression, ConditionFault> {
+    fn all(&mut self) -> Result<Expression, ConditionError> {
         let mut parts = vec![self.unary()?];
         while self.eat(&Kind::And) {
-            // An empty clause, as after a trailing `&&`, says nothing (Attractor 10.5).
+            // An empty clause, such as after a trailing `&&`, has no effect (Attractor 10.5).
             if self.peek().is_none() {
                 break;
             }
@@ -229,9 +229,9 @@ impl Parser<'_> {
         Ok(one_or(parts, Expression::All))
     }
 
-    fn unary(&mut self) -> Result<Expression, ConditionFault> {
+    fn unary(&mut self) -> Result<Expression, ConditionError> {
         let Some(token) = self.peek().cloned() else {
-            return Err(fault(
+            return Err(diagnostic(
                 "a clause is missing at the end",
                 self.end(),
                 "write a clause such as `outcome=success`",
@@ -240,7 +240,7 @@ impl Parser<'_> {
         match token.kind {
             Kind::Not | Kind::Open => {
                 if self.depth >= MAX_DEPTH {
-                    return Err(fault(
+                    return Err(diagnostic(
                         format!("the condition nests deeper than {MAX_DEPTH}"),
                         token.range,
                         "simplify it",
@@ -256,7 +256,7 @@ impl Parser<'_> {
                         let found = self.peek().cloned();
                         return Err(match found {
                             Some(found) => self.unexpected(&found),
-                            None => fault("this parenthesis is never closed", token.range, "add `)`"),
+                            None => diagnostic("this parenthesis is never closed", token.range, "add `)`"),
                         });
                     }
                     inner
@@ -268,7 +268,7 @@ impl Parser<'_> {
                 self.at += 1;
                 self.clause(&token)
             }
-            _ => Err(fault(
+            _ => Err(diagnostic(
                 format!(
                     "expected a key, found `{}`",
                     crate::syntax::shorten(self.word(&token))
@@ -279,7 +279,7 @@ impl Parser<'_> {
         }
     }
 
-    fn clause(&mut self, token: &Token) -> Result<Expression, ConditionFault> {
+    fn clause(&mut self, token: &Token) -> Result<Expression, ConditionError> {
         let key = self.key(token)?;
         let (comparison, operator) = match self.peek() {
             Some(Token {
@@ -311,7 +311,7 @@ impl Parser<'_> {
                         .unwrap_or_default()
                         .trim_start_matches("error: ")
                         .to_owned();
-                    Err(fault(
+                    Err(diagnostic(
                         format!("the regular expression is invalid: {first}"),
                         range,
                         "mend the expression",
@@ -321,7 +321,7 @@ impl Parser<'_> {
         }
     }
 
-    fn key(&self, token: &Token) -> Result<String, ConditionFault> {
+    fn key(&self, token: &Token) -> Result<String, ConditionError> {
         let word = self.word(token);
         let shaped = word.split('.').all(|part| {
             !part.is_empty()
@@ -338,9 +338,9 @@ impl Parser<'_> {
                 Some(Kind::Compare(comparison)) => Some(*comparison),
                 _ => None,
             };
-            return Err(ConditionFault {
+            return Err(ConditionError {
                 replacement: Some(foreign.meant(comparison).to_owned()),
-                ..fault(
+                ..diagnostic(
                     format!("unknown key `{shown}`"),
                     token.range.clone(),
                     foreign.help,
@@ -348,7 +348,7 @@ impl Parser<'_> {
             });
         }
         if word == "not" {
-            return Err(fault(
+            return Err(diagnostic(
                 "`not` is not an operator",
                 token.range.clone(),
                 "write `!` before the clause, such as `!outcome=fail`",
@@ -363,16 +363,16 @@ impl Parser<'_> {
             ),
             None => "a key is made of words joined by dots, such as `context.tests_passed`".to_owned(),
         };
-        Err(ConditionFault {
+        Err(ConditionError {
             replacement: near.map(str::to_owned),
-            ..fault(format!("unknown key `{shown}`"), token.range.clone(), help)
+            ..diagnostic(format!("unknown key `{shown}`"), token.range.clone(), help)
         })
     }
 
-    /// A literal: quoted text, or bare words up to the next operator.
-    fn literal(&mut self, operator: &Range<usize>) -> Result<(String, Range<usize>), ConditionFault> {
+    /// Parses a literal: quoted text, or bare words up to the next operator.
+    fn literal(&mut self, operator: &Range<usize>) -> Result<(String, Range<usize>), ConditionError> {
         let missing = || {
-            fault(
+            diagnostic(
                 format!("a value is missing after `{}`", &self.text[operator.clone()]),
                 operator.clone(),
                 "write a value; an empty one is written `\"\"`",

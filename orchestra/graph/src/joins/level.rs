@@ -1,18 +1,18 @@
-//! One level of a graph: each settled fan-out leads to its join at once.
+//! A level of a graph, in which each resolved fan-out leads directly to its join.
 
 use crate::ways::Ways;
 
-/// For a node without a join of its own: its steps are its edges.
+/// Marks a node without a join: its steps are its edges.
 const PLAIN: u32 = u32::MAX;
-/// For a fan-out that is not settled: a branch that comes to it is inside of it.
+/// Marks an unresolved fan-out: a branch that reaches it lies inside its block.
 const OPEN: u32 = u32::MAX - 1;
 
 pub(super) struct Level {
     forward: Ways,
     backward: Ways,
-    /// The join of each fan-out.
+    /// The join of each resolved fan-out; `PLAIN` or `OPEN` for all other nodes.
     join: Vec<u32>,
-    /// The fan-outs that each node joins, or once did.
+    /// The fan-outs that each node joins, including those that it joined earlier.
     joined: Vec<Vec<u32>>,
 }
 
@@ -33,12 +33,12 @@ impl Level {
         self.join.len()
     }
 
-    /// The targets of a node's edges.
+    /// Returns the targets of a node's edges.
     pub(super) fn edges(&self, at: u32) -> &[u32] {
         self.forward.of(at as usize)
     }
 
-    /// Gives a fan-out its join; without one its branches are like other ways.
+    /// Sets the join of a fan-out. Without a join, its branches are treated like ordinary paths.
     pub(super) fn settle(&mut self, at: u32, join: Option<u32>) {
         self.join[at as usize] = join.unwrap_or(PLAIN);
         if let Some(join) = join {
@@ -46,7 +46,7 @@ impl Level {
         }
     }
 
-    /// The join of a fan-out, where it has one.
+    /// Returns the join of a fan-out, if it has one.
     pub(super) fn join(&self, at: u32) -> Option<u32> {
         match self.join[at as usize] {
             PLAIN | OPEN => None,
@@ -54,12 +54,12 @@ impl Level {
         }
     }
 
-    /// Whether a node leads on by its edges.
+    /// Returns whether the steps of a node are its edges.
     pub(super) fn is_plain(&self, at: u32) -> bool {
         self.join[at as usize] == PLAIN
     }
 
-    /// Where one can get from a node in one step; nowhere from an open fan-out.
+    /// Returns the nodes one step after a node; none for an unresolved fan-out.
     pub(super) fn steps(&self, at: u32) -> &[u32] {
         match &self.join[at as usize] {
             &PLAIN => self.edges(at),
@@ -68,7 +68,7 @@ impl Level {
         }
     }
 
-    /// The same, with an open fan-out's edges.
+    /// Like `steps`, but includes the edges of an unresolved fan-out.
     pub(super) fn all_steps(&self, at: u32) -> &[u32] {
         match self.join[at as usize] {
             OPEN => self.edges(at),
@@ -76,31 +76,31 @@ impl Level {
         }
     }
 
-    /// From where one gets to a node by an edge.
+    /// Returns the nodes that lead to a node by an edge.
     pub(super) fn edges_into(&self, at: u32) -> impl Iterator<Item = u32> {
         let into = self.backward.of(at as usize).iter().copied();
         into.filter(|from| self.is_plain(*from))
     }
 
-    /// From where one gets to a node in one step.
+    /// Returns the nodes one step before a node.
     pub(super) fn steps_into(&self, at: u32) -> impl Iterator<Item = u32> {
         self.edges_into(at).chain(self.fan_outs_into(at))
     }
 
-    /// The same, with the edges of open fan-outs.
+    /// Like `steps_into`, but includes the edges of unresolved fan-outs.
     pub(super) fn all_steps_into(&self, at: u32) -> impl Iterator<Item = u32> {
         let into = self.backward.of(at as usize).iter().copied();
         into.filter(|from| matches!(self.join[*from as usize], PLAIN | OPEN))
             .chain(self.fan_outs_into(at))
     }
 
-    /// The fan-outs that a node joins.
+    /// Returns the fan-outs whose join is this node.
     pub(super) fn fan_outs_into(&self, at: u32) -> impl Iterator<Item = u32> {
         let joined = self.joined[at as usize].iter().copied();
         joined.filter(move |fan_out| self.join[*fan_out as usize] == at)
     }
 
-    /// The nodes that lead to some others, but not to one more.
+    /// Marks the nodes that lead to one of `some`, but not to `not`.
     pub(super) fn lead_to(&self, some: impl Iterator<Item = u32>, not: Option<u32>) -> Vec<bool> {
         let mut found = self.backward.walk(some.map(|at| at as usize));
         if found.contains(&true) {
@@ -113,7 +113,7 @@ impl Level {
         found
     }
 
-    /// All nodes in the order in which a depth-first walk along the edges leaves them, from some roots first.
+    /// Returns all nodes in depth-first postorder along the edges, starting with the roots.
     pub(super) fn finished(&self, roots: impl Iterator<Item = usize>) -> Vec<u32> {
         let mut seen = vec![false; self.len()];
         let mut finished = Vec::with_capacity(self.len());

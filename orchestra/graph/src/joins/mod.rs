@@ -1,19 +1,19 @@
-//! Where the branches of a fan-out meet (rule P1).
+//! Joins: the nodes at which the branches of fan-outs meet (rule P1).
 //!
-//! Pairs nest like brackets: what runs on one level is the graph in which each fan-out leads to its own join at once.
-//! So inner fan-outs are settled before outer ones, and a branch of an outer one steps over the inner blocks.
-//! A branch ends at the latest where it would come back to its fan-out, so what leads there is no way to a join. Nor is
-//! an edge that restarts the run, and a branch that can do nothing else has no say.
+//! Fan-outs and joins nest like brackets. A level is the graph in which each resolved fan-out leads directly to its own
+//! join. Inner fan-outs are therefore resolved before outer ones, and a branch of an outer one steps over the inner
+//! blocks. A branch ends at the latest where it would return to its fan-out, so a path through the fan-out does not
+//! lead to a join. Neither does an edge that restarts the run, and a branch that can only restart the run is ignored.
 //!
-//! In this order the join is
-//! 1. the nearest fan-in that every branch reaches by an edge, inner blocks stepped over;
-//! 2. the nearest fan-in that closes an inner block and is met before 3; it then closes both, unless the branches of
-//!    the inner one must all pass some node before it, which then is their join;
-//! 3. the nearest node that every branch must pass on all of its ways to the exit; where all branches begin with one
-//!    node, it is behind that;
-//! 4. where a branch has no way to the exit, the nearest node that every branch reaches.
+//! The join is the first of these that exists:
+//! 1. the nearest fan-in that every branch reaches by an edge, stepping over inner blocks;
+//! 2. the nearest fan-in that closes an inner block and is reached before 3. It then closes both blocks, unless the
+//!    branches of the inner block must all pass some node before it; that node is then the join of the inner block;
+//! 3. the nearest node that every branch must pass on all of its paths to the exit. If all branches begin with the
+//!    same node, it is the next such node after that;
+//! 4. if a branch has no path to the exit, the nearest node that every branch reaches.
 //!
-//! The nearest is the one to which the farthest branch has the fewest steps; of two such the first in the file.
+//! The nearest node is the one to which the farthest branch has the fewest steps; among equals, the first in the file.
 
 mod level;
 mod nesting;
@@ -35,16 +35,17 @@ use settle::Settling;
 /// The joins of a graph's fan-outs.
 pub(crate) struct Joins {
     join: Vec<Option<NodeIndex>>,
-    /// The fan-outs, inner ones before those around them.
+    /// The fan-outs, inner ones before outer ones.
     order: Vec<NodeIndex>,
-    /// The place of each node in the order in which walks from the start leave it for good.
+    /// The position of each node in depth-first postorder from the start.
     left: Vec<u32>,
     /// The graph without the edges that restart the run.
     level: Level,
 }
 
 impl Joins {
-    /// Finds the join of each fan-out. The time is nearly linear, except where a hostile graph uses up its steps.
+    /// Finds the join of each fan-out. The time is nearly linear, except for a hostile graph that uses up the step
+    /// limit.
     pub(crate) fn new(analysis: &Analysis<'_>) -> Joins {
         let graph = analysis.graph();
         let nodes = graph.nodes.len();
@@ -54,7 +55,7 @@ impl Joins {
             nodes.map(|(at, _)| analysis.kind(at) == kind).collect()
         };
         let fan_outs = of_kind(kind::PARALLEL);
-        // An edge of a fan-out is a branch, and never restarts the run.
+        // An edge out of a fan-out is a branch and never restarts the run.
         let restarts = |edge: &&Edge| !fan_outs[edge.from.at()] && edge.attributes.flag(Known::LoopRestart);
         let edges = || {
             graph
@@ -84,8 +85,8 @@ impl Joins {
             .level
             .finished(analysis.starts().iter().map(|start| start.at()));
         joins.left = vec![0; nodes];
-        for (place, at) in finished.iter().enumerate() {
-            joins.left[*at as usize] = place as u32;
+        for (position, at) in finished.iter().enumerate() {
+            joins.left[*at as usize] = position as u32;
         }
         let fan_outs = finished.into_iter().filter(|at| fan_outs[*at as usize]);
         joins.order = fan_outs.map(NodeIndex).collect();
@@ -109,12 +110,12 @@ impl Joins {
         joins
     }
 
-    /// The fan-outs, inner ones before those around them.
+    /// Returns the fan-outs, inner ones before outer ones.
     pub(crate) fn fan_outs(&self) -> impl Iterator<Item = NodeIndex> {
         self.order.iter().copied()
     }
 
-    /// The join of a node that fans out; `None` for other nodes, and where branches never meet.
+    /// Returns the join of a fan-out. Returns `None` for other nodes, and if the branches never meet.
     pub(crate) fn of(&self, node: NodeIndex) -> Option<NodeIndex> {
         self.join.get(node.at()).copied().flatten()
     }

@@ -1,4 +1,4 @@
-//! How deep fan-outs stand inside one another, and which edges lead back to theirs.
+//! The nesting depth of fan-outs, and the edges that lead back to their own fan-out.
 
 use std::collections::BTreeMap;
 
@@ -8,16 +8,16 @@ use crate::analysis::Analysis;
 use crate::attribute::Known;
 use crate::model::{EdgeIndex, NodeIndex};
 
-/// An edge by which a branch comes to its own fan-out again.
+/// An edge by which a branch re-enters its own fan-out.
 pub(crate) struct Reentry {
     pub(crate) edge: EdgeIndex,
     pub(crate) fan_out: NodeIndex,
 }
 
 impl Joins {
-    /// For each fan-out, inner ones first, how many stand inside one another from it inwards, counted up to a limit.
+    /// Returns the nesting depth of each fan-out, counted from the innermost one and up to a limit, inner ones first.
     ///
-    /// A graph in which this takes too many steps is looked at in part.
+    /// If the graph needs too many steps, the result is incomplete.
     pub(crate) fn depths(&self, limit: u32) -> Vec<(NodeIndex, u32)> {
         let mut depths = vec![0u32; self.join.len()];
         let mut found = Vec::new();
@@ -26,7 +26,7 @@ impl Joins {
             let mut deepest = 0;
             let whole = walk.block(*fan_out, |at| {
                 deepest = deepest.max(depths[at as usize]);
-                // Sooner or later a branch that only comes to deep blocks is deep enough.
+                // Stop as soon as the limit is reached.
                 deepest + 1 < limit
             });
             if !whole {
@@ -38,9 +38,9 @@ impl Joins {
         found
     }
 
-    /// Whether each node runs in a branch.
+    /// Returns for each node whether it runs in a branch.
     ///
-    /// A graph in which this takes too many steps is looked at in part.
+    /// If the graph needs too many steps, the result is incomplete.
     pub(crate) fn in_branches(&self) -> Vec<bool> {
         let mut inside = vec![false; self.join.len()];
         let mut walk = Walk::new(self);
@@ -56,9 +56,10 @@ impl Joins {
         inside
     }
 
-    /// The edges inside of branches that lead to the branch's own fan-out, or to where the run came through before it.
+    /// Returns the edges inside branches that lead to the branch's own fan-out, or to a node that the run passed before
+    /// it.
     ///
-    /// A graph in which this takes too many steps is looked at in part.
+    /// If the graph needs too many steps, the result is incomplete.
     pub(crate) fn reentries(&self, analysis: &Analysis<'_>) -> Vec<Reentry> {
         let graph = analysis.graph();
         let mut found: BTreeMap<EdgeIndex, NodeIndex> = BTreeMap::new();
@@ -68,7 +69,7 @@ impl Joins {
             let Some(join) = self.of(*fan_out) else {
                 continue;
             };
-            // The way back to a join before the fan-out is the way on.
+            // If the join is before the fan-out, an edge to an earlier node is on the regular path.
             let direct_only = self.leads_to(join.0, *fan_out);
             seen.clear();
             let mut stack = vec![*fan_out];
@@ -89,7 +90,7 @@ impl Joins {
                             stack.push(row.to);
                         }
                     } else if !direct_only {
-                        // The innermost block names it, unless it leads straight to an outer fan-out.
+                        // Report the innermost block, unless the edge leads directly to an outer fan-out.
                         found.entry(*edge).or_insert(*fan_out);
                     }
                 }
@@ -98,7 +99,7 @@ impl Joins {
         listed(found)
     }
 
-    /// Whether a walk from the start came through a node before a fan-out, or is there.
+    /// Returns whether a node is the fan-out, or was on the path by which a walk from the start came to it.
     fn leads_to(&self, node: u32, fan_out: NodeIndex) -> bool {
         self.left[node as usize] >= self.left[fan_out.at()]
     }
@@ -108,7 +109,7 @@ impl Joins {
     }
 }
 
-/// Walks through blocks.
+/// Walks through blocks, with a limit on the total number of steps.
 struct Walk<'j> {
     joins: &'j Joins,
     seen: Marks,
@@ -124,8 +125,8 @@ impl Walk<'_> {
         }
     }
 
-    /// Visits the nodes between a fan-out and its join on its own level, as long as the visitor wants more; `false`
-    /// where no steps are left.
+    /// Visits the nodes between a fan-out and its join on its own level until the visitor returns `false`. Returns
+    /// `false` if no steps are left.
     fn block(&mut self, fan_out: NodeIndex, mut visit: impl FnMut(u32) -> bool) -> bool {
         let joins = self.joins;
         let Some(join) = joins.of(fan_out) else {

@@ -1,20 +1,20 @@
-//! The nearest node that every branch of a fan-out reaches.
+//! The search for the nearest node that every branch of a fan-out reaches.
 
 use super::level::Level;
 
-/// No step.
+/// Marks the absence of a step.
 const NONE: u32 = u32::MAX;
 
-/// Which nodes are looked for.
+/// The fan-ins that a search looks for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wanted {
-    /// Fan-ins to which an edge leads.
+    /// Fan-ins that are reached by an edge.
     Own,
-    /// Fan-ins, also those to which only the end of an inner block leads.
+    /// All fan-ins, including those that are reached only from the end of an inner block.
     Shared,
 }
 
-/// Marks of nodes that are taken away all at once.
+/// Marks of nodes that can be cleared all at once.
 pub(super) struct Marks {
     marks: Vec<u32>,
     present: u32,
@@ -32,17 +32,17 @@ impl Marks {
         self.present += 1;
     }
 
-    /// Marks a node; `false` where it is marked already.
+    /// Marks a node. Returns `false` if it is already marked.
     pub(super) fn mark(&mut self, at: u32) -> bool {
         std::mem::replace(&mut self.marks[at as usize], self.present) != self.present
     }
 }
 
-/// What a walk from the branches met, beside the steps by which it did.
+/// The nodes that a walk from the branches reached, with the steps that it took.
 #[derive(Default)]
 struct Walk {
     nodes: Vec<Met>,
-    /// The steps into nodes of the walk, each beside the one found before it.
+    /// The steps into nodes of the walk, each with the index of the previous step into the same node.
     steps: Vec<(Step, u32)>,
     candidates: Vec<u32>,
     walks_back: u32,
@@ -52,9 +52,9 @@ struct Met {
     at: u32,
     is_branch: bool,
     by_edge: bool,
-    /// The last of the steps that lead to it.
+    /// The index of the last step that leads to it.
     last_step: u32,
-    /// The walk back in which it was met.
+    /// The number of the backward walk that last reached it.
     back: u32,
 }
 
@@ -65,16 +65,17 @@ struct Step {
 
 pub(super) struct Search {
     fan_in: Vec<bool>,
-    /// Whether a way leads from a node to a fan-in, its last step being an edge; and whatever its last step is.
+    /// `true` for each node with a path to a fan-in whose last step is an edge. `to_shared` accepts any last step.
     to_own: Vec<bool>,
     to_shared: Vec<bool>,
-    /// The steps that are left for all searches together, and for those of any node.
+    /// The steps left for all searches together. `left_meeting` is the separate limit of `meeting`.
     left: usize,
     left_meeting: usize,
     seen: Marks,
-    /// The place of each node that was seen in the walk.
-    place: Vec<u32>,
-    /// How many of the branches met at each node, over a base that grows, and the longest way of one.
+    /// The index in the walk of each node that was seen.
+    position: Vec<u32>,
+    /// The number of branches that reached each node, counted from `base`. `farthest` is the longest distance of a
+    /// branch.
     met: Vec<u32>,
     farthest: Vec<u32>,
     base: u32,
@@ -90,7 +91,7 @@ impl Search {
             left: 32 * (nodes + edges) + 10_000_000,
             left_meeting: 32 * (nodes + edges),
             seen: Marks::new(nodes),
-            place: vec![0; nodes],
+            position: vec![0; nodes],
             met: vec![0; nodes],
             farthest: vec![0; nodes],
             base: 0,
@@ -106,13 +107,13 @@ impl Search {
         self.fan_in[at as usize]
     }
 
-    /// Takes some steps; `false` where no more are left.
+    /// Uses up some steps. Returns `false` if none are left.
     pub(super) fn spend(&mut self, steps: usize) -> bool {
         self.left = self.left.saturating_sub(steps);
         self.left > 0
     }
 
-    /// Notes what the steps from a node lead to, once they are known.
+    /// Records whether a node leads to a fan-in, once its steps are known.
     pub(super) fn settled(&mut self, level: &Level, at: u32) {
         let steps = level.steps(at);
         let fan_in = |to: &u32| self.fan_in[*to as usize];
@@ -128,7 +129,8 @@ impl Search {
         }
     }
 
-    /// The nearest wanted node that every branch reaches through nodes that pass a test, none of them behind `last`.
+    /// Returns the nearest wanted node that every branch reaches through nodes that pass the test `inside`, not going
+    /// beyond `last`.
     pub(super) fn nearest(
         &mut self,
         level: &Level,
@@ -148,18 +150,18 @@ impl Search {
         self.seen.clear();
         let mut walk = Walk::default();
         for branch in branches {
-            let place = self.meet(&mut walk, *branch, wanted, true);
-            walk.nodes[place as usize].is_branch = true;
+            let position = self.meet(&mut walk, *branch, wanted, true);
+            walk.nodes[position as usize].is_branch = true;
         }
-        // A node to which all ways are shorter than the walk so far is found for certain; so the walk grows by
-        // doubling, and what lies far behind the block costs nothing.
+        // A candidate is certain once its distance from every branch is within the walk so far. So the walk grows by
+        // doubling, and nodes far after the block cost nothing.
         let (mut next, mut walked, mut limit) = (0, 0, 2);
         loop {
             while walked < limit && next < walk.nodes.len() {
                 walked += 1;
                 let end = walk.nodes.len();
-                for place in std::mem::replace(&mut next, end)..end {
-                    let at = walk.nodes[place].at;
+                for position in std::mem::replace(&mut next, end)..end {
+                    let at = walk.nodes[position].at;
                     if Some(at) == last {
                         continue;
                     }
@@ -167,7 +169,7 @@ impl Search {
                     for to in level.steps(at).iter().copied().filter(|to| inside(*to)) {
                         let to = self.meet(&mut walk, to, wanted, is_edge) as usize;
                         let step = Step {
-                            from: place as u32,
+                            from: position as u32,
                             is_edge,
                         };
                         let earlier =
@@ -182,9 +184,9 @@ impl Search {
             let ended = next == walk.nodes.len();
             let limit_back = if ended { usize::MAX } else { walked };
             let mut nearest = None;
-            for place in walk.candidates.clone() {
-                let steps = self.farthest(&mut walk, place, branches.len(), wanted, limit_back);
-                let found = steps.map(|steps| (steps, walk.nodes[place as usize].at));
+            for position in walk.candidates.clone() {
+                let steps = self.farthest(&mut walk, position, branches.len(), wanted, limit_back);
+                let found = steps.map(|steps| (steps, walk.nodes[position as usize].at));
                 nearest = nearest.into_iter().chain(found).min();
             }
             if nearest.is_some() || ended || self.left == 0 {
@@ -194,11 +196,11 @@ impl Search {
         }
     }
 
-    /// The place of a node in a walk that comes to it.
+    /// Returns the index of a node in the walk. Adds the node if the walk has not reached it before.
     fn meet(&mut self, walk: &mut Walk, at: u32, wanted: Wanted, by_edge: bool) -> u32 {
         let new = self.seen.mark(at);
         if new {
-            self.place[at as usize] = walk.nodes.len() as u32;
+            self.position[at as usize] = walk.nodes.len() as u32;
             walk.nodes.push(Met {
                 at,
                 is_branch: false,
@@ -207,20 +209,20 @@ impl Search {
                 back: 0,
             });
         }
-        let place = self.place[at as usize];
-        let newly_by_edge = by_edge && !std::mem::replace(&mut walk.nodes[place as usize].by_edge, true);
+        let position = self.position[at as usize];
+        let newly_by_edge = by_edge && !std::mem::replace(&mut walk.nodes[position as usize].by_edge, true);
         let counts = match wanted {
             Wanted::Own => newly_by_edge,
             Wanted::Shared => new,
         };
         if counts && self.fan_in[at as usize] {
-            walk.candidates.push(place);
+            walk.candidates.push(position);
         }
-        place
+        position
     }
 
-    /// How many steps the farthest of some branches has to a node of a walk; `None` where one has more than the limit
-    /// or no way.
+    /// Returns the number of steps from the farthest branch to a node of the walk. Returns `None` if a branch needs
+    /// more steps than the limit, or has no path.
     fn farthest(
         &mut self,
         walk: &mut Walk,
@@ -235,7 +237,7 @@ impl Search {
         let mut frontier = vec![to];
         let mut walked = 0;
         loop {
-            // A walk around the node comes to it again.
+            // A cycle can lead back to the node itself, which must be counted only once.
             let counts = |at: &&u32| walk.nodes[**at as usize].is_branch && (walked == 0 || **at != to);
             missing -= frontier.iter().filter(counts).count();
             if missing == 0 {
@@ -264,7 +266,7 @@ impl Search {
         }
     }
 
-    /// The fan-outs in the branches of another that have its join, too, in the order of the file.
+    /// Returns the fan-outs inside the branches of another that have the same join, in the order of the file.
     pub(super) fn sharing(
         &mut self,
         level: &Level,
@@ -293,13 +295,13 @@ impl Search {
         sharing
     }
 
-    /// The nearest node of any kind that every branch reaches without its fan-out.
+    /// Returns the nearest node of any kind that every branch reaches without passing its fan-out.
     pub(super) fn meeting(&mut self, level: &Level, fan_out: u32, branches: &[u32]) -> Option<u32> {
         let base = self.base;
         self.base += branches.len() as u32;
         let mut meeting = Vec::new();
-        for (place, branch) in branches.iter().enumerate() {
-            let before = base + place as u32;
+        for (position, branch) in branches.iter().enumerate() {
+            let before = base + position as u32;
             meeting.clear();
             self.seen.clear();
             self.seen.mark(fan_out);
@@ -310,8 +312,8 @@ impl Search {
                         continue;
                     }
                     let node = at as usize;
-                    if place == 0 || self.met[node] == before {
-                        let farther = if place == 0 { 0 } else { self.farthest[node] };
+                    if position == 0 || self.met[node] == before {
+                        let farther = if position == 0 { 0 } else { self.farthest[node] };
                         self.met[node] = before + 1;
                         self.farthest[node] = walked.max(farther);
                         meeting.push(at);
@@ -332,7 +334,7 @@ impl Search {
     }
 }
 
-/// Marks a node and all nodes from which one gets to it.
+/// Marks a node and all nodes that lead to it.
 fn spread(level: &Level, marked: &mut [bool], at: u32) {
     let mut stack = vec![at];
     while let Some(at) = stack.pop() {

@@ -1,4 +1,4 @@
-//! Each fan-out gets its join, inner ones before those around them.
+//! Resolves the join of each fan-out, inner fan-outs before outer ones.
 
 use super::level::Level;
 use super::search::{Search, Wanted};
@@ -6,10 +6,10 @@ use super::tree::Tree;
 
 pub(super) struct Settling<'j> {
     level: &'j mut Level,
-    /// The place of each node in the order in which walks from the start leave it for good.
+    /// The position of each node in depth-first postorder from the start.
     left: &'j [u32],
     exit: Option<u32>,
-    /// The nodes from which a run can only be restarted.
+    /// The nodes from which a run can only restart.
     only_restarts: Vec<bool>,
     search: Search,
     tree: Option<Tree>,
@@ -33,15 +33,15 @@ impl<'j> Settling<'j> {
         }
     }
 
-    /// Finds the join of a fan-out; those inside of its branches have theirs.
+    /// Finds the join of a fan-out. The fan-outs inside its branches must already be resolved.
     pub(super) fn settle(&mut self, at: u32) {
         let branches = self.branches(at);
         let found = self.find(at, &branches);
         self.give(at, found);
-        // What gives a fan-in up may take one from a block inside of it.
+        // A block that gets a nearer join may share it with a block inside it, which then needs a nearer one as well.
         let mut changed: Vec<(u32, u32)> = found.map(|join| (at, join)).into_iter().collect();
         while let Some((at, join)) = changed.pop() {
-            // All are looked at before any is changed, so that their order does not count.
+            // Find all of them before changing any, so that their order does not matter.
             let nearer = self.nearer(at, join);
             for (inner, before) in &nearer {
                 self.give(*inner, Some(*before));
@@ -50,7 +50,8 @@ impl<'j> Settling<'j> {
         }
     }
 
-    /// The nodes with which the branches begin that have a say, each once.
+    /// Returns the first nodes of the branches, each once. Branches that can only restart the run are ignored, unless
+    /// all of them do.
     fn branches(&self, at: u32) -> Vec<u32> {
         let mut branches = self.level.edges(at).to_vec();
         if branches
@@ -81,7 +82,7 @@ impl<'j> Settling<'j> {
         self.search.nearest(self.level, branches, wanted, last, inside)
     }
 
-    /// The tree as the present joins make it, as long as there are steps for that.
+    /// Returns the tree, rebuilt for the current joins if it is stale and enough steps are left.
     fn refresh(&mut self) -> Option<&Tree> {
         let exit = self.exit?;
         let stale = self.tree.as_ref().is_none_or(|tree| tree.stale);
@@ -93,15 +94,15 @@ impl<'j> Settling<'j> {
 
     fn give(&mut self, at: u32, join: Option<u32>) {
         if let Some(tree) = &mut self.tree {
-            // A join that the tree did not foresee changes it.
+            // A join that the tree did not predict changes the tree.
             tree.stale |= join.is_some() && tree.above(at) != join;
         }
         self.level.settle(at, join);
         self.search.settled(self.level, at);
     }
 
-    /// The blocks inside of another that share its fan-in although their branches must all pass some node before it;
-    /// the fan-in is kept for the outer one.
+    /// Returns the inner blocks that share the fan-in of an outer block although their branches must all pass some node
+    /// before it, each with that node. The fan-in remains the join of the outer block.
     fn nearer(&mut self, at: u32, join: u32) -> Vec<(u32, u32)> {
         let shared = self.level.fan_outs_into(join).any(|other| other != at);
         if !shared || !self.search.is_fan_in(join) {
@@ -127,7 +128,8 @@ impl<'j> Settling<'j> {
     }
 }
 
-/// What was left after a fan-out leads to it: a walk came through there, and would come through again.
+/// Returns a test for nodes that finish before a fan-out in postorder. Any other node that a branch reaches leads back
+/// to the fan-out: the run passed it before and would pass it again.
 fn inside(left: &[u32], fan_out: u32) -> impl Fn(u32) -> bool + use<'_> {
     let before = left[fan_out as usize];
     move |node| left[node as usize] < before

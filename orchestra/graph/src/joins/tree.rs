@@ -1,26 +1,26 @@
-//! Which nodes every way to the exit passes: the tree of postdominators (Lengauer and Tarjan, 1979).
+//! The tree of postdominators: the nodes that every path to the exit passes (Lengauer and Tarjan, 1979).
 
 use super::level::Level;
 
-/// For a node that no way leads from to the exit.
+/// Marks a node without a path to the exit.
 const NONE: u32 = u32::MAX;
 
 pub(super) struct Tree {
-    /// The nearest node that every way from a node to the exit passes.
+    /// The immediate postdominator of each node: the nearest node that every path to the exit passes.
     above: Vec<u32>,
-    /// The place of each node in a walk through the tree, and behind the last one under it.
+    /// The position of each node in a walk of the tree. `leave` is the position after the last node below it.
     enter: Vec<u32>,
     leave: Vec<u32>,
-    /// Whether a fan-out was settled since, with another join than the tree says.
+    /// `true` if a fan-out was resolved later, with a join that differs from the tree.
     pub(super) stale: bool,
 }
 
 impl Tree {
     pub(super) fn new(level: &Level, exit: u32) -> Tree {
-        let (order, parent, place) = walk(level, exit);
+        let (order, parent, position) = walk(level, exit);
         let above = Eval::new(parent).dominators(|at| {
             let steps = level.all_steps(order[at as usize]).iter();
-            steps.map(|to| place[*to as usize]).filter(|to| *to != NONE)
+            steps.map(|to| position[*to as usize]).filter(|to| *to != NONE)
         });
         let mut tree = Tree {
             above: vec![NONE; level.len()],
@@ -28,7 +28,7 @@ impl Tree {
             leave: vec![0; level.len()],
             stale: false,
         };
-        // Places are those of the walk, in which a node stands behind the one above it.
+        // Indices are positions of the walk, in which a node comes after its postdominator.
         let count = order.len();
         let mut size = vec![1u32; count];
         for at in (1..count).rev() {
@@ -48,27 +48,27 @@ impl Tree {
         tree
     }
 
-    /// The nearest node that every way from a node to the exit passes; `None` at the exit and where no way leads to it.
+    /// Returns the immediate postdominator of a node. Returns `None` for the exit, and if no path leads to the exit.
     pub(super) fn above(&self, at: u32) -> Option<u32> {
         let above = self.above[at as usize];
         (above != NONE).then_some(above)
     }
 
-    /// Whether every way to the exit from a node passes another; also for the node itself.
+    /// Returns whether every path from a node to the exit passes `above`. A node passes itself.
     fn is_under(&self, at: u32, above: u32) -> bool {
         let [at, above] = [at as usize, above as usize];
         (self.enter[above]..self.leave[above]).contains(&self.enter[at])
     }
 
-    /// The nearest node that every branch of an open fan-out must pass; `None` where a branch gets to the exit only
-    /// through the fan-out, or not at all.
+    /// Returns the nearest node that every branch of an unresolved fan-out must pass. Returns `None` if a branch
+    /// reaches the exit only through the fan-out, or not at all.
     pub(super) fn must_pass(&self, fan_out: u32, branches: &[u32]) -> Option<u32> {
-        // Its own ways begin with its branches.
+        // Every path of an unresolved fan-out begins with one of its branches.
         let above = self.above(fan_out)?;
         self.behind_first(fan_out, branches, above)
     }
 
-    /// The same for a fan-out that has a join, whose own way leads there.
+    /// Like `must_pass`, for a fan-out that has a join and therefore leads directly there.
     pub(super) fn common(&self, fan_out: u32, branches: &[u32]) -> Option<u32> {
         let mut common = *branches.first()?;
         for branch in branches {
@@ -79,7 +79,8 @@ impl Tree {
         self.behind_first(fan_out, branches, common)
     }
 
-    /// Where all branches begin with one node, the next one: they run that, and do not end before it.
+    /// Returns `common`, or the next node if all branches begin with the same node: they run that node and do not end
+    /// before it. Returns `None` if a branch reaches the exit only through the fan-out, or not at all.
     fn behind_first(&self, fan_out: u32, branches: &[u32], common: u32) -> Option<u32> {
         let gets_through = |at: &u32| self.leave[*at as usize] > 0 && !self.is_under(*at, fan_out);
         if !branches.iter().all(gets_through) {
@@ -92,25 +93,26 @@ impl Tree {
     }
 }
 
-/// The nodes that a depth-first walk back from the exit meets, the place from which it met each, and all places.
+/// Walks depth first backwards from the exit. Returns the visited nodes in order, the position of each one's parent,
+/// and the position of every node.
 fn walk(level: &Level, exit: u32) -> (Vec<u32>, Vec<u32>, Vec<u32>) {
-    let mut place = vec![NONE; level.len()];
+    let mut position = vec![NONE; level.len()];
     let (mut order, mut parent) = (Vec::new(), Vec::new());
     let mut stack = vec![(exit, 0)];
     while let Some((at, from)) = stack.pop() {
-        if place[at as usize] != NONE {
+        if position[at as usize] != NONE {
             continue;
         }
         let here = order.len() as u32;
-        place[at as usize] = here;
+        position[at as usize] = here;
         order.push(at);
         parent.push(from);
         stack.extend(level.all_steps_into(at).map(|before| (before, here)));
     }
-    (order, parent, place)
+    (order, parent, position)
 }
 
-/// The forest of Lengauer and Tarjan, over the places of a depth-first walk.
+/// The forest of Lengauer and Tarjan, indexed by the positions of a depth-first walk.
 struct Eval {
     parent: Vec<u32>,
     semi: Vec<u32>,
@@ -121,21 +123,22 @@ struct Eval {
 
 impl Eval {
     fn new(parent: Vec<u32>) -> Eval {
-        let places = 0..parent.len() as u32;
+        let positions = 0..parent.len() as u32;
         Eval {
-            semi: places.clone().collect(),
+            semi: positions.clone().collect(),
             ancestor: vec![NONE; parent.len()],
-            best: places.collect(),
+            best: positions.collect(),
             path: Vec::new(),
             parent,
         }
     }
 
-    /// The immediate dominator of each place; `next` are the places from which the walk could come to one.
+    /// Returns the immediate dominator of each position. `next` returns the positions from which the walk could reach a
+    /// position.
     fn dominators<N: Iterator<Item = u32>>(mut self, next: impl Fn(u32) -> N) -> Vec<u32> {
         let count = self.parent.len();
         let mut dominator = vec![0u32; count];
-        // The places that wait for a semidominator, in lists.
+        // The positions that have the same semidominator, as linked lists.
         let (mut waiting, mut following) = (vec![NONE; count], vec![NONE; count]);
         for at in (1..count as u32).rev() {
             for from in next(at) {
@@ -163,24 +166,25 @@ impl Eval {
         dominator
     }
 
-    /// The place of least semidominator between a place and the root of its tree, with the path compressed.
+    /// Returns the position with the least semidominator between a position and the root of its tree. Compresses the
+    /// path.
     fn eval(&mut self, at: u32) -> u32 {
         let mut top = at;
         while self.ancestor[top as usize] != NONE {
             self.path.push(top);
             top = self.ancestor[top as usize];
         }
-        // The root itself is not compared, as in the original.
+        // As in the original algorithm, the root itself is not compared.
         let mut above = None;
-        while let Some(place) = self.path.pop() {
+        while let Some(position) = self.path.pop() {
             if let Some(above) = above {
-                let (mine, other) = (self.best[place as usize], self.best[above as usize]);
+                let (mine, other) = (self.best[position as usize], self.best[above as usize]);
                 if self.semi[other as usize] < self.semi[mine as usize] {
-                    self.best[place as usize] = other;
+                    self.best[position as usize] = other;
                 }
-                self.ancestor[place as usize] = top;
+                self.ancestor[position as usize] = top;
             }
-            above = Some(place);
+            above = Some(position);
         }
         self.best[at as usize]
     }

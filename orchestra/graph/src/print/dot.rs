@@ -1,4 +1,4 @@
-//! DOT for pictures: what Graphviz itself reads.
+//! Pictures as DOT, the language that Graphviz reads.
 
 use std::fmt::Write;
 
@@ -7,10 +7,10 @@ use crate::attribute::Known;
 use crate::attributes::Attributes;
 use crate::model::{Edge, Graph};
 
-/// Prints a graph as DOT that Graphviz accepts and draws well.
+/// Prints a graph as DOT that Graphviz accepts and lays out well.
 ///
-/// A pipeline file itself may hold keys and values that Graphviz refuses, such as `human.default_choice` or
-/// `15m`; this prints only what a picture needs, all of it quoted.
+/// A pipeline file may contain keys and values that Graphviz rejects, such as `human.default_choice` or `15m`. This
+/// function prints only what a picture needs, all of it quoted.
 ///
 /// ```
 /// use orchestra_graph::{PictureOptions, Source, load, print_dot};
@@ -22,7 +22,7 @@ pub fn print_dot(graph: &Graph, options: &PictureOptions) -> String {
     let mut printer = Printer {
         graph,
         faces: faces(graph, options),
-        clusters: Clusters::of(graph),
+        clusters: Clusters::new(graph),
         wrap: options.wrap,
         out: String::new(),
     };
@@ -32,7 +32,7 @@ pub fn print_dot(graph: &Graph, options: &PictureOptions) -> String {
 
 const FONT: &str = "Helvetica,Arial,sans-serif";
 
-/// Drawing attributes of the file that reach the picture; those that name files or addresses do not.
+/// The drawing attributes that are copied from the file to the picture. Those that name files or addresses are not.
 const OF_GRAPH: &[&str] = &[
     "bgcolor",
     "concentrate",
@@ -73,7 +73,7 @@ const OF_EDGE: &[&str] = &[
     "tailport",
     "tooltip",
 ];
-/// Those that would hide the state of a run.
+/// The drawing attributes that would hide the state of a run.
 const HIDES_STATE: &[&str] = &["color", "fillcolor", "fontcolor", "penwidth", "style"];
 
 struct Printer<'g> {
@@ -124,7 +124,7 @@ impl Printer<'_> {
         self.out.push_str("}\n");
     }
 
-    /// The nodes and boxes directly inside a box.
+    /// Prints the nodes and boxes directly inside a box.
     fn block(&mut self, cluster: Option<u32>, level: usize) {
         let pad = "    ".repeat(level);
         for node in self.clusters.nodes.remove(&cluster).unwrap_or_default() {
@@ -174,7 +174,7 @@ impl Printer<'_> {
         let mut own = Vec::new();
         let caption = caption(edge, self.wrap);
         if !caption.is_empty() {
-            // Spaces keep the text off the line.
+            // Spaces separate the text from the line of the edge.
             let lines: Vec<String> = caption.iter().map(|line| format!(" {line} ")).collect();
             own.push(("label", label_text(&lines)));
         }
@@ -227,7 +227,7 @@ fn owned<'k>(attributes: &[(&'k str, &str)]) -> Vec<(&'k str, String)> {
         .collect()
 }
 
-/// Our attributes, with those of the file that are kept in their place or behind.
+/// Merges attributes of the file into our own. Those listed in `kept` replace ours or are appended.
 fn merged<'k>(
     mut own: Vec<(&'k str, String)>,
     attributes: &Attributes,
@@ -239,7 +239,7 @@ fn merged<'k>(
         };
         let value = escaped(&found.value.to_string());
         match own.iter_mut().find(|(name, _)| name == key) {
-            // A style of the file must not make filled nodes empty.
+            // A style from the file must not make filled nodes empty.
             Some((_, present)) if *key == "style" && present.contains("filled") => {
                 if !value.trim().is_empty() {
                     *present = format!("filled,{value}");
@@ -256,7 +256,7 @@ fn quoted(text: &str) -> String {
     format!("\"{}\"", escaped(text))
 }
 
-/// A text inside of quotes, without line ends and without Graphviz' own escapes.
+/// Returns a text escaped for use in quotes, without line ends and without Graphviz escapes.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
@@ -270,7 +270,7 @@ fn escaped(text: &str) -> String {
     out
 }
 
-/// The lines of a label; Graphviz reads character references in labels, so `&` is one itself.
+/// Joins the lines of a label. Graphviz interprets character references in labels, so `&` is written as one.
 fn label_text(lines: &[String]) -> String {
     let lines: Vec<String> = lines
         .iter()

@@ -1,11 +1,11 @@
-//! Mermaid: pictures in Markdown.
+//! Pictures as Mermaid, for Markdown.
 
 use std::fmt::Write;
 
 use super::{Clusters, NodeState, PictureOptions, caption, cluster_label, faces, is_restart, wrap};
 use crate::model::Graph;
 
-/// Prints a graph as a Mermaid flow chart.
+/// Prints a graph as a Mermaid flowchart.
 ///
 /// ```
 /// use orchestra_graph::{PictureOptions, Source, load, print_mermaid};
@@ -24,8 +24,8 @@ pub fn print_mermaid(graph: &Graph, options: &PictureOptions) -> String {
         .unwrap_or("TD");
     let mut out = format!("flowchart {direction}\n");
     let faces = faces(graph, options);
-    let mut clusters = Clusters::of(graph);
-    // Boxes that are open, innermost last; Mermaid closes them with `end`.
+    let mut clusters = Clusters::new(graph);
+    // The open boxes, innermost last. Mermaid closes each with `end`.
     let mut open: Vec<std::vec::IntoIter<u32>> = Vec::new();
     let mut inside = None;
     loop {
@@ -60,15 +60,16 @@ pub fn print_mermaid(graph: &Graph, options: &PictureOptions) -> String {
     for edge in &graph.edges {
         let arrow = if is_restart(edge) { "-.->" } else { "-->" };
         let caption = caption(edge, options.wrap);
-        let _ = match caption.is_empty() {
-            true => writeln!(out, "    n{} {arrow} n{}", edge.from.0, edge.to.0),
-            false => writeln!(
+        let _ = if caption.is_empty() {
+            writeln!(out, "    n{} {arrow} n{}", edge.from.0, edge.to.0)
+        } else {
+            writeln!(
                 out,
                 "    n{} {arrow}|\"{}\"| n{}",
                 edge.from.0,
                 text(&caption),
                 edge.to.0
-            ),
+            )
         };
     }
     for state in NodeState::ALL {
@@ -108,7 +109,7 @@ fn brackets(shape: &str) -> (&'static str, &'static str) {
     }
 }
 
-/// Lines as Mermaid shows them: its own marks, and those of HTML and Markdown, are written as references.
+/// Joins lines for Mermaid. Characters that are special in Mermaid, HTML or Markdown are written as references.
 fn text(lines: &[String]) -> String {
     let mut out = String::new();
     for (at, line) in lines.iter().enumerate() {

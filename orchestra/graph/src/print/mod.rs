@@ -1,4 +1,4 @@
-//! A graph as text that other programs draw, and what all pictures of a graph have in common.
+//! Pictures: a graph as text that other programs draw, and the parts that all formats share.
 
 mod dot;
 mod mermaid;
@@ -17,7 +17,7 @@ use crate::kind;
 use crate::model::{Edge, Graph, NodeIndex};
 use crate::text::Source;
 
-/// What a picture should show beside the graph itself.
+/// Options for a picture of a graph.
 ///
 /// ```
 /// use orchestra_graph::{NodeState, PictureOptions};
@@ -26,9 +26,9 @@ use crate::text::Source;
 /// ```
 #[derive(Clone, Debug)]
 pub struct PictureOptions {
-    /// How far nodes have come in a run, by id; nodes without a state are drawn as pending if any has one.
+    /// The states of nodes in a run, by id. If any node has a state, nodes without one are drawn as pending.
     pub states: BTreeMap<String, NodeState>,
-    /// After how many characters labels are broken into lines.
+    /// The number of characters after which labels are broken into lines.
     pub wrap: usize,
 }
 
@@ -41,7 +41,7 @@ impl Default for PictureOptions {
     }
 }
 
-/// How far a node has come in a run.
+/// The state of a node in a run.
 ///
 /// ```
 /// use orchestra_graph::{NodeState, PictureOptions, Source, load, print_dot};
@@ -56,15 +56,15 @@ pub enum NodeState {
     /// Not reached yet.
     #[default]
     Pending,
-    /// At work.
+    /// In progress.
     Running,
     /// Succeeded.
     Done,
     /// Failed.
     Failed,
-    /// Passed by.
+    /// Skipped by the run.
     Skipped,
-    /// Failed, and about to be tried again.
+    /// Failed, with another attempt to come.
     Retrying,
 }
 
@@ -79,7 +79,7 @@ impl NodeState {
         NodeState::Retrying,
     ];
 
-    /// The word for it, such as `running`.
+    /// Returns the name, such as `running`.
     pub const fn word(self) -> &'static str {
         match self {
             NodeState::Pending => "pending",
@@ -91,7 +91,7 @@ impl NodeState {
         }
     }
 
-    /// The colours that pictures use for it.
+    /// Returns the colours of the state in pictures.
     pub const fn paint(self) -> Paint {
         match self {
             NodeState::Pending => Paint::new("#ffffff", "#9aa4b2", "#374151"),
@@ -110,7 +110,7 @@ impl fmt::Display for NodeState {
     }
 }
 
-/// A word that names no [`NodeState`].
+/// The error for a text that is not the name of a [`NodeState`].
 ///
 /// ```
 /// let error = "finished".parse::<orchestra_graph::NodeState>().unwrap_err();
@@ -131,14 +131,14 @@ impl FromStr for NodeState {
     type Err = UnknownState;
 
     /// # Errors
-    /// The word names no state.
+    /// Fails if no state has this name.
     fn from_str(word: &str) -> Result<NodeState, UnknownState> {
         let found = NodeState::ALL.into_iter().find(|state| state.word() == word);
         found.ok_or_else(|| UnknownState(word.to_owned()))
     }
 }
 
-/// The colours of a node, `#rrggbb`; the text can be read on the fill whatever lies around the node.
+/// The colours of a node, as `#rrggbb`. The text is readable on the fill, whatever the background of the picture.
 ///
 /// ```
 /// use orchestra_graph::NodeState;
@@ -148,11 +148,11 @@ impl FromStr for NodeState {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Paint {
-    /// Inside.
+    /// The fill colour.
     pub fill: &'static str,
-    /// Outline.
+    /// The colour of the outline.
     pub line: &'static str,
-    /// Text.
+    /// The colour of the text.
     pub text: &'static str,
 }
 
@@ -162,7 +162,7 @@ impl Paint {
     }
 }
 
-/// What a picture shows of a node.
+/// The appearance of a node in a picture.
 ///
 /// ```
 /// use orchestra_graph::{PictureOptions, Source, load, print};
@@ -174,17 +174,17 @@ impl Paint {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Face<'g> {
-    /// The shape: one that Graphviz knows.
+    /// The shape, which is one that Graphviz supports.
     pub shape: &'g str,
-    /// The lines of its label.
+    /// The lines of the label.
     pub lines: Vec<String>,
-    /// Its colours.
+    /// The colours.
     pub paint: Paint,
-    /// Its state, where the picture shows a run.
+    /// The state, if the picture shows a run.
     pub state: Option<NodeState>,
 }
 
-/// What a picture shows of each node, in the order of the graph.
+/// Returns the appearance of each node, in the order of the graph.
 ///
 /// ```
 /// use orchestra_graph::{PictureOptions, Source, load, print};
@@ -193,14 +193,15 @@ pub struct Face<'g> {
 /// assert_eq!(faces[0].shape, "Mdiamond");
 /// ```
 pub fn faces<'g>(graph: &'g Graph, options: &PictureOptions) -> Vec<Face<'g>> {
-    // Start and exit may be known by their ids alone; the text is not needed to find them.
+    // The analysis finds start and exit even if only their ids identify them. It does not need the text for that.
     let nothing = Source::new("", "");
     let analysis = Analysis::new(graph, &nothing);
     let face = |(at, node): (NodeIndex, &'g crate::model::Node)| {
         let kind = analysis.kind(at);
-        let state = match options.states.is_empty() {
-            true => None,
-            false => Some(options.states.get(&*node.id).copied().unwrap_or_default()),
+        let state = if options.states.is_empty() {
+            None
+        } else {
+            Some(options.states.get(&*node.id).copied().unwrap_or_default())
         };
         let written = node.attributes.filled(Known::Shape);
         let of_kind = || kind::shapes_of(kind).next().unwrap_or("box");
@@ -230,7 +231,7 @@ fn paint_of(kind: &str) -> Paint {
     }
 }
 
-/// What stands at an edge: its label, and the condition under which it is taken.
+/// Returns the text at an edge: its label, and the condition under which it is taken.
 ///
 /// ```
 /// use orchestra_graph::{Source, load, print};
@@ -253,7 +254,7 @@ pub fn caption(edge: &Edge, width: usize) -> Vec<String> {
         .collect()
 }
 
-/// Whether taking the edge is out of the ordinary: it restarts the run.
+/// Returns whether taking the edge restarts the run.
 ///
 /// ```
 /// use orchestra_graph::{Source, load, print};
@@ -266,7 +267,7 @@ pub fn is_restart(edge: &Edge) -> bool {
 
 const MAX_LINES: usize = 8;
 
-/// Breaks a text into lines of about this many characters, at spaces where there are any, and at most eight.
+/// Breaks a text into at most eight lines of about this many characters, at spaces if possible.
 ///
 /// ```
 /// use orchestra_graph::print::wrap;
@@ -285,7 +286,7 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
                 lines.push(std::mem::take(&mut line));
                 length = 0;
             }
-            // A word that is only a little too long is better whole.
+            // A word that is only a little too long is not broken.
             while rest.len() > width.saturating_add(width / 2) {
                 let tail = rest.split_off(width);
                 lines.push(rest.into_iter().collect());
@@ -313,7 +314,8 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// The innermost subgraph that is drawn as a box: one that has a label, or a name that begins with `cluster`.
+/// Returns the innermost enclosing subgraph that is drawn as a box: one with a label, or with a name that begins with
+/// `cluster`.
 ///
 /// ```
 /// use orchestra_graph::{Source, load, print};
@@ -329,12 +331,12 @@ pub fn cluster_around(graph: &Graph, subgraph: Option<u32>) -> Option<u32> {
         if cluster_label(graph, at).is_some() {
             return Some(at);
         }
-        // Outer ones stand before inner ones, so this ends.
+        // Outer subgraphs come before inner ones, so the loop ends.
         at = found.parent.filter(|parent| *parent < at)?;
     }
 }
 
-/// What is written on the box of a subgraph; `None` where it is not drawn.
+/// Returns the label on the box of a subgraph, or `None` if the subgraph is not drawn.
 ///
 /// ```
 /// use orchestra_graph::{Source, load, print};
@@ -353,16 +355,16 @@ pub fn cluster_label(graph: &Graph, subgraph: u32) -> Option<&str> {
     }
 }
 
-/// The boxes of subgraphs with their nodes, outer ones before inner ones.
+/// The boxes of the drawn subgraphs with their nodes, outer ones before inner ones.
 pub(crate) struct Clusters {
-    /// Box and its direct nodes, for the top (`None`) and each drawn subgraph.
+    /// The direct nodes of the top level (`None`) and of each box.
     pub(crate) nodes: BTreeMap<Option<u32>, Vec<NodeIndex>>,
-    /// Boxes directly inside a box.
+    /// The boxes directly inside the top level (`None`) and each box.
     pub(crate) children: BTreeMap<Option<u32>, Vec<u32>>,
 }
 
 impl Clusters {
-    pub(crate) fn of(graph: &Graph) -> Clusters {
+    pub(crate) fn new(graph: &Graph) -> Clusters {
         let mut clusters = Clusters {
             nodes: BTreeMap::new(),
             children: BTreeMap::new(),
@@ -386,7 +388,7 @@ fn is_shape(shape: &str) -> bool {
     SHAPES.binary_search(&shape).is_ok()
 }
 
-/// The polygon shapes of Graphviz whose labels stand inside.
+/// The polygon shapes of Graphviz that have the label inside.
 const SHAPES: &[&str] = &[
     "Mcircle",
     "Mdiamond",

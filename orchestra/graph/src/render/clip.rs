@@ -1,85 +1,86 @@
-//! Lines cut to what fits a message: windows around the places of interest, tabs and control characters replaced.
+//! Cuts lines to a length that fits a message: windows around the marked ranges, with control characters replaced.
 
 use std::ops::Range;
 
 use super::visible;
 
-/// Lines up to this many characters are shown whole.
+/// Maximum length in characters of a line that is shown whole.
 const WHOLE: usize = 160;
-/// Characters shown before and behind a place in a longer line.
+/// The number of characters shown before and after a marked range in a longer line.
 const AROUND: usize = 60;
-/// Characters shown of a long place.
+/// The number of characters shown of a long marked range.
 const PLACE: usize = 100;
 const CUT: &str = "...";
 
-/// A line as it is shown, with the places of interest in its bytes.
+/// A line as it is shown, with the marked ranges as bytes of the shown text.
 pub(super) struct Clipped {
     pub(super) text: String,
-    pub(super) places: Vec<Range<usize>>,
+    pub(super) positions: Vec<Range<usize>>,
 }
 
-/// Cuts a line to windows around places, which are byte ranges of the line.
-pub(super) fn clip(line: &str, places: &[Range<usize>]) -> Clipped {
-    let windows = windows(line, places);
+/// Cuts a line to windows around the marked ranges, which are byte ranges of the line.
+pub(super) fn clip(line: &str, positions: &[Range<usize>]) -> Clipped {
+    let windows = windows(line, positions);
     let mut shown = String::new();
-    let mut mapped: Vec<Range<usize>> = places.iter().map(|_| 0..0).collect();
+    let mut mapped: Vec<Range<usize>> = positions.iter().map(|_| 0..0).collect();
     let mut end = 0;
     for window in &windows {
         if window.start > end {
             shown.push_str(CUT);
         }
         for (at, character) in line[window.clone()].char_indices() {
-            mark(places, &mut mapped, window.start + at, shown.len());
+            mark(positions, &mut mapped, window.start + at, shown.len());
             match character {
                 '\t' => shown.push_str("    "),
                 _ => shown.push(visible(character).unwrap_or(character)),
             }
         }
-        mark(places, &mut mapped, window.end, shown.len());
+        mark(positions, &mut mapped, window.end, shown.len());
         end = window.end;
     }
     if end < line.len() {
         shown.push_str(CUT);
     }
-    for (place, range) in places.iter().zip(&mut mapped) {
-        // The end of a long place lies outside of its window, or in the window of another.
+    for (index, range) in positions.iter().zip(&mut mapped) {
+        // The end of a long range is outside its window, or in another window.
         let window = windows
             .iter()
-            .find(|window| window.contains(&place.start) || window.end == place.start);
-        if window.is_some_and(|window| place.end > window.end) {
+            .find(|window| window.contains(&index.start) || window.end == index.start);
+        if window.is_some_and(|window| index.end > window.end) {
             range.end = range.end.max(range.start + 1);
         }
         range.end = range.end.clamp(range.start, shown.len());
     }
     Clipped {
         text: shown,
-        places: mapped,
+        positions: mapped,
     }
 }
 
-/// Notes where the bounds of places that lie at an offset of the line are shown.
-fn mark(places: &[Range<usize>], mapped: &mut [Range<usize>], offset: usize, shown: usize) {
-    for (place, range) in places.iter().zip(mapped) {
-        if place.start == offset {
+/// Records the shown offset of the bounds of ranges that are at an offset of the line.
+fn mark(positions: &[Range<usize>], mapped: &mut [Range<usize>], offset: usize, shown: usize) {
+    for (index, range) in positions.iter().zip(mapped) {
+        if index.start == offset {
             *range = shown..shown;
         }
-        // Until the end is met, the place reaches as far as the text that is shown.
-        if place.start < offset && offset <= place.end {
+        // Until its end is reached, the range extends to the end of the shown text.
+        if index.start < offset && offset <= index.end {
             range.end = shown;
         }
     }
 }
 
-/// The parts of a line that are shown: whole where it is short, else around each place; apart and in order.
-fn windows(line: &str, places: &[Range<usize>]) -> Vec<Range<usize>> {
+/// Returns the parts of a line that are shown, separate and in order: the whole line if it is short, else a window
+/// around each range.
+fn windows(line: &str, positions: &[Range<usize>]) -> Vec<Range<usize>> {
     if line.len() <= WHOLE || line.char_indices().nth(WHOLE).is_none() {
         return std::iter::once(0..line.len()).collect();
     }
-    let mut windows: Vec<Range<usize>> = places
+    let mut windows: Vec<Range<usize>> = positions
         .iter()
-        .map(|place| {
-            let start = back(line, place.start, AROUND);
-            let end = ahead(line, place.end.min(ahead(line, place.start, PLACE)), AROUND);
+        .map(|index| {
+            let start = back(line, index.start, AROUND);
+            let end = ahead(line, index.end.min(ahead(line, index.start, PLACE)), AROUND);
             start..end
         })
         .collect();
@@ -120,8 +121,8 @@ mod tests {
     fn a_short_line_is_shown_whole() {
         let clipped = clip("a\tb\0c", &[2..3, 5..5]);
         assert_eq!(clipped.text, "a    b\u{2400}c");
-        assert_eq!(&clipped.text[clipped.places[0].clone()], "b");
-        assert_eq!(clipped.places[1], clipped.text.len()..clipped.text.len());
+        assert_eq!(&clipped.text[clipped.positions[0].clone()], "b");
+        assert_eq!(clipped.positions[1], clipped.text.len()..clipped.text.len());
     }
 
     #[test]
@@ -130,8 +131,8 @@ mod tests {
         line.replace_range(5_000..5_003, "foo");
         line.replace_range(9_000..9_003, "bar");
         let clipped = clip(&line, &[9_000..9_003, 5_000..5_003]);
-        assert_eq!(&clipped.text[clipped.places[0].clone()], "bar");
-        assert_eq!(&clipped.text[clipped.places[1].clone()], "foo");
+        assert_eq!(&clipped.text[clipped.positions[0].clone()], "bar");
+        assert_eq!(&clipped.text[clipped.positions[1].clone()], "foo");
         assert!(clipped.text.len() < 300, "{}", clipped.text.len());
         assert!(clipped.text.starts_with("...x") && clipped.text.ends_with("x..."));
     }
@@ -141,6 +142,6 @@ mod tests {
         let line = "é".repeat(10_000);
         let clipped = clip(&line, &[0..line.len(), 0..0]);
         assert!(clipped.text.chars().count() < 200);
-        assert!(clipped.places[0].len() > 150);
+        assert!(clipped.positions[0].len() > 150);
     }
 }

@@ -2,11 +2,11 @@
 
 use serde::Serialize;
 
-use super::Places;
+use super::Positions;
 use crate::diagnostic::{Diagnostic, Report};
 use crate::text::Span;
 
-/// A diagnostic as machines read it; `line` and `column` count from 1, columns in characters.
+/// A diagnostic for machines. `line` and `column` count from 1, columns in characters.
 ///
 /// ```
 /// use orchestra_graph::{Source, load, render};
@@ -17,7 +17,7 @@ use crate::text::Span;
 /// ```
 #[derive(Clone, Debug, Serialize)]
 pub struct DiagnosticObject<'d> {
-    /// `orchestra.diagnostic/1`.
+    /// The schema, always `orchestra.diagnostic/1`.
     pub schema: &'static str,
     /// The stable identifier of the rule.
     pub code: &'static str,
@@ -27,28 +27,28 @@ pub struct DiagnosticObject<'d> {
     pub message: &'d str,
     /// The name of the text.
     pub file: &'d str,
-    /// First line.
+    /// The first line.
     pub line: u32,
-    /// First column.
+    /// The first column.
     pub column: u32,
-    /// Line of the end.
+    /// The line of the end.
     pub end_line: u32,
-    /// Column behind the end.
+    /// The column after the end.
     pub end_column: u32,
-    /// The node it concerns.
+    /// The id of the node concerned.
     pub node: Option<&'d str>,
-    /// The edge it concerns, as source and target.
+    /// The edge concerned, as the ids of source and target.
     pub edge: Option<[&'d str; 2]>,
-    /// A few words for the caret; may be empty.
+    /// A short text beside the caret; may be empty.
     pub label: &'d str,
-    /// Why it is a fault.
+    /// The reasons why this is a problem.
     pub notes: &'d [String],
-    /// How to mend it.
+    /// A hint on how to fix the problem.
     pub help: Option<&'d str>,
-    /// A change of the text that mends it.
+    /// A change of the text that fixes the problem.
     pub fix: Option<FixObject<'d>>,
-    /// Further places.
-    pub related: Vec<PlaceObject<'d>>,
+    /// Further locations.
+    pub related: Vec<LocationObject<'d>>,
 }
 
 /// A change of the text.
@@ -62,19 +62,19 @@ pub struct DiagnosticObject<'d> {
 /// ```
 #[derive(Clone, Debug, Serialize)]
 pub struct FixObject<'d> {
-    /// First line to replace.
+    /// The first line to replace.
     pub line: u32,
-    /// First column to replace.
+    /// The first column to replace.
     pub column: u32,
-    /// Line of the end.
+    /// The line of the end.
     pub end_line: u32,
-    /// Column behind the end.
+    /// The column after the end.
     pub end_column: u32,
-    /// What to put there.
+    /// The text that replaces it.
     pub replacement: &'d str,
 }
 
-/// A further place.
+/// A further location.
 ///
 /// ```
 /// use orchestra_graph::{Source, load, render};
@@ -85,20 +85,20 @@ pub struct FixObject<'d> {
 /// assert_eq!(twice.expect("the goal is set twice").related[0].column, 11);
 /// ```
 #[derive(Clone, Debug, Serialize)]
-pub struct PlaceObject<'d> {
-    /// First line.
+pub struct LocationObject<'d> {
+    /// The first line.
     pub line: u32,
-    /// First column.
+    /// The first column.
     pub column: u32,
-    /// Line of the end.
+    /// The line of the end.
     pub end_line: u32,
-    /// Column behind the end.
+    /// The column after the end.
     pub end_column: u32,
-    /// What is there, in a few words.
+    /// A short label for the location.
     pub label: &'d str,
 }
 
-/// The diagnostics of a report as objects, to be put into whatever JSON the caller writes.
+/// Returns the diagnostics of a report as objects that the caller can embed in any JSON.
 ///
 /// ```
 /// use orchestra_graph::{LoadOptions, Source, load, render};
@@ -107,15 +107,15 @@ pub struct PlaceObject<'d> {
 /// assert_eq!((objects[0].line, objects[0].column), (1, 11));
 /// ```
 pub fn objects(report: &Report) -> Vec<DiagnosticObject<'_>> {
-    let mut places = Places::new(&report.source);
+    let mut positions = Positions::new(&report.source);
     report
         .diagnostics
         .iter()
-        .map(|diagnostic| object(&mut places, diagnostic))
+        .map(|diagnostic| object(&mut positions, diagnostic))
         .collect()
 }
 
-/// The diagnostics of a report as JSON lines, one object a line.
+/// Returns the diagnostics of a report as JSON lines, one object per line.
 ///
 /// ```
 /// use orchestra_graph::{LoadOptions, Source, load, render};
@@ -125,17 +125,17 @@ pub fn objects(report: &Report) -> Vec<DiagnosticObject<'_>> {
 pub fn json(report: &Report) -> String {
     let mut text = String::new();
     for object in objects(report) {
-        // Text and numbers alone cannot fail to be written.
+        // Objects of text and numbers cannot fail to serialize.
         text.push_str(&serde_json::to_string(&object).unwrap_or_default());
         text.push('\n');
     }
     text
 }
 
-fn object<'d>(places: &mut Places<'d>, diagnostic: &'d Diagnostic) -> DiagnosticObject<'d> {
-    let [line, column, end_line, end_column] = bounds(places, diagnostic.span);
+fn object<'d>(positions: &mut Positions<'d>, diagnostic: &'d Diagnostic) -> DiagnosticObject<'d> {
+    let [line, column, end_line, end_column] = bounds(positions, diagnostic.span);
     let fix = diagnostic.fix.as_ref().map(|fix| {
-        let [line, column, end_line, end_column] = bounds(places, fix.span);
+        let [line, column, end_line, end_column] = bounds(positions, fix.span);
         FixObject {
             line,
             column,
@@ -145,8 +145,8 @@ fn object<'d>(places: &mut Places<'d>, diagnostic: &'d Diagnostic) -> Diagnostic
         }
     });
     let related = diagnostic.related.iter().map(|related| {
-        let [line, column, end_line, end_column] = bounds(places, related.span);
-        PlaceObject {
+        let [line, column, end_line, end_column] = bounds(positions, related.span);
+        LocationObject {
             line,
             column,
             end_line,
@@ -160,7 +160,7 @@ fn object<'d>(places: &mut Places<'d>, diagnostic: &'d Diagnostic) -> Diagnostic
         code: diagnostic.code,
         severity: diagnostic.severity.word(),
         message: &diagnostic.message,
-        file: places.source.name(),
+        file: positions.source.name(),
         line,
         column,
         end_line,
@@ -178,8 +178,8 @@ fn object<'d>(places: &mut Places<'d>, diagnostic: &'d Diagnostic) -> Diagnostic
     }
 }
 
-fn bounds(places: &mut Places<'_>, span: Span) -> [u32; 4] {
-    let start = places.position(span.start);
-    let end = places.position(span.end.max(span.start));
+fn bounds(positions: &mut Positions<'_>, span: Span) -> [u32; 4] {
+    let start = positions.position(span.start);
+    let end = positions.position(span.end.max(span.start));
     [start.line, start.column, end.line, end.column]
 }

@@ -1,4 +1,4 @@
-//! Diagnostics as text for people, as one line each, and as JSON objects.
+//! Rendering of diagnostics: as text for people, as one line each, and as JSON objects.
 
 mod clip;
 #[cfg(feature = "serde")]
@@ -6,21 +6,21 @@ mod json;
 mod text;
 
 #[cfg(feature = "serde")]
-pub use json::{DiagnosticObject, FixObject, PlaceObject, json, objects};
+pub use json::{DiagnosticObject, FixObject, LocationObject, json, objects};
 pub use text::{Style, concise, concise_one, text, text_one};
 
 use crate::text::{Position, Source};
 
-/// Turns offsets into positions and counts the characters of a long line only once, if asked in rising order.
-struct Places<'s> {
+/// Converts offsets to positions. Counts the characters of a long line only once if the offsets are ascending.
+struct Positions<'s> {
     source: &'s Source,
-    /// Line, offset and column of the last answer.
+    /// Line, offset and column of the cached result.
     last: (u32, usize, u32),
 }
 
-impl<'s> Places<'s> {
-    fn new(source: &'s Source) -> Places<'s> {
-        Places {
+impl<'s> Positions<'s> {
+    fn new(source: &'s Source) -> Positions<'s> {
+        Positions {
             source,
             last: (0, 0, 0),
         }
@@ -38,7 +38,7 @@ impl<'s> Places<'s> {
             _ => (range.start, 1),
         };
         let column = before + text.get(from..end).map_or(0, |text| text.chars().count()) as u32;
-        // A place before the last one must not make those behind it be counted anew.
+        // A smaller offset must not replace the cached result, or larger ones would be counted from the start again.
         if self.last.0 != line || self.last.1 < end {
             self.last = (line, end, column);
         }
@@ -46,13 +46,14 @@ impl<'s> Places<'s> {
     }
 }
 
-/// Marks a stand-in in rendered text; it is not shown as itself, so no other text can hold it.
+/// Marks a placeholder in rendered text. `visible` replaces this character, so no other text can contain it.
 const SLOT: char = '\u{e000}';
 
-/// Returns what is shown instead of a character that would move, hide or reorder text; `None` where it is shown as it is.
+/// Returns the replacement for a character that would move, hide or reorder text, or `None` if it is shown unchanged.
 ///
-/// Control characters have a picture (`␛`); others, such as those of the C1 block, of bidirectional text and those without
-/// a width, are shown as U+FFFD. Each takes one column, so that what is aligned stays so.
+/// Control characters are replaced by their picture (`␛`). Others, such as those of the C1 block, those of
+/// bidirectional text and those without a width, are replaced by U+FFFD. Each takes one column, so that aligned text
+/// stays aligned.
 ///
 /// ```
 /// use orchestra_graph::render::visible;
@@ -81,7 +82,7 @@ pub fn visible(character: char) -> Option<char> {
     }
 }
 
-/// A message with control characters made visible; line ends stay where the caller can show several lines.
+/// Returns a message with control characters made visible. Line ends are preserved only if `lines` is `true`.
 fn readable(text: &str, lines: bool) -> String {
     text.chars()
         .map(|character| match character {

@@ -1,14 +1,14 @@
-//! Diagnostics as text, in the manner of rustc.
+//! Diagnostics as text in the style of rustc.
 
 use annotate_snippets::renderer::{DecorStyle, Renderer};
 use annotate_snippets::{Annotation, AnnotationKind, Group, Level, Snippet};
 
 use super::clip::clip;
-use super::{Places, SLOT, readable};
+use super::{Positions, SLOT, readable};
 use crate::diagnostic::{Diagnostic, Report, Severity};
 use crate::text::{Position, Source, Span};
 
-/// How the text of a diagnostic looks.
+/// The style of a rendered diagnostic.
 ///
 /// ```
 /// use orchestra_graph::render::{Style, text};
@@ -26,7 +26,7 @@ pub enum Style {
     Coloured,
 }
 
-/// All diagnostics of a report, each followed by an empty line.
+/// Returns all diagnostics of a report as text, each followed by an empty line.
 ///
 /// ```
 /// use orchestra_graph::{LoadOptions, Source, load, render};
@@ -36,16 +36,16 @@ pub enum Style {
 /// assert!(text.contains("--> a.dot:1:11"));
 /// ```
 pub fn text(report: &Report, style: Style) -> String {
-    let mut places = Places::new(&report.source);
+    let mut positions = Positions::new(&report.source);
     let mut text = String::new();
     for diagnostic in &report.diagnostics {
-        text.push_str(&rendered(&mut places, diagnostic, style));
+        text.push_str(&rendered(&mut positions, diagnostic, style));
         text.push_str("\n\n");
     }
     text
 }
 
-/// One diagnostic, without a line end behind it.
+/// Returns one diagnostic as text, without a line end.
 ///
 /// ```
 /// use orchestra_graph::{Diagnostic, Source, Span, render};
@@ -55,10 +55,10 @@ pub fn text(report: &Report, style: Style) -> String {
 /// assert!(text.contains("^ here"));
 /// ```
 pub fn text_one(source: &Source, diagnostic: &Diagnostic, style: Style) -> String {
-    rendered(&mut Places::new(source), diagnostic, style)
+    rendered(&mut Positions::new(source), diagnostic, style)
 }
 
-/// All diagnostics of a report, `file:line:column: severity[code]: message`, a line each.
+/// Returns all diagnostics of a report, one per line, as `file:line:column: severity[code]: message`.
 ///
 /// ```
 /// use orchestra_graph::{LoadOptions, Source, load, render};
@@ -66,16 +66,16 @@ pub fn text_one(source: &Source, diagnostic: &Diagnostic, style: Style) -> Strin
 /// assert!(render::concise(&loaded.report).starts_with("a.dot:1:11: error[unterminated_block]: "));
 /// ```
 pub fn concise(report: &Report) -> String {
-    let mut places = Places::new(&report.source);
+    let mut positions = Positions::new(&report.source);
     let mut text = String::new();
     for diagnostic in &report.diagnostics {
-        text.push_str(&concise_line(&mut places, diagnostic));
+        text.push_str(&concise_line(&mut positions, diagnostic));
         text.push('\n');
     }
     text
 }
 
-/// One diagnostic as [`concise`] shows it, without a line end.
+/// Returns one diagnostic in the format of [`concise`], without a line end.
 ///
 /// ```
 /// use orchestra_graph::{Diagnostic, Source, Span, render};
@@ -84,14 +84,14 @@ pub fn concise(report: &Report) -> String {
 /// assert_eq!(line, "a.dot:1:9: warning[demo]: this is odd");
 /// ```
 pub fn concise_one(source: &Source, diagnostic: &Diagnostic) -> String {
-    concise_line(&mut Places::new(source), diagnostic)
+    concise_line(&mut Positions::new(source), diagnostic)
 }
 
-fn concise_line(places: &mut Places<'_>, diagnostic: &Diagnostic) -> String {
-    let position = places.position(diagnostic.span.start);
+fn concise_line(positions: &mut Positions<'_>, diagnostic: &Diagnostic) -> String {
+    let position = positions.position(diagnostic.span.start);
     format!(
         "{}:{}:{}: {}[{}]: {}",
-        readable(places.source.name(), false),
+        readable(positions.source.name(), false),
         position.line,
         position.column,
         diagnostic.severity.word(),
@@ -100,22 +100,22 @@ fn concise_line(places: &mut Places<'_>, diagnostic: &Diagnostic) -> String {
     )
 }
 
-/// Places of one line: bytes of the line, kind, label.
+/// A marked range of one line with its label.
 struct Mark {
     line: u32,
-    /// The bytes of the line in the source.
+    /// The byte range of the line in the source.
     bytes: std::ops::Range<usize>,
-    /// The place in the line.
-    place: std::ops::Range<usize>,
+    /// The marked byte range in the line.
+    range: std::ops::Range<usize>,
     kind: AnnotationKind,
     label: String,
 }
 
-/// Places this many lines apart share one picture of the source, whose lines between are left out.
+/// Maximum distance in lines of locations that share one snippet of the source, in which the lines between are omitted.
 const NEAR: u32 = 100;
 
-fn rendered(places: &mut Places<'_>, diagnostic: &Diagnostic, style: Style) -> String {
-    let source = places.source;
+fn rendered(positions: &mut Positions<'_>, diagnostic: &Diagnostic, style: Style) -> String {
+    let source = positions.source;
     let level = match diagnostic.severity {
         Severity::Error => Level::ERROR,
         Severity::Warning => Level::WARNING,
@@ -130,12 +130,13 @@ fn rendered(places: &mut Places<'_>, diagnostic: &Diagnostic, style: Style) -> S
     let (mut near, mut far) = (Vec::new(), Vec::new());
     for related in &diagnostic.related {
         let mark = mark(source, related.span, AnnotationKind::Context, &related.label);
-        match mark.line.abs_diff(primary.line) <= NEAR {
-            true => near.push(mark),
-            false => far.push((mark, related.span)),
+        if mark.line.abs_diff(primary.line) <= NEAR {
+            near.push(mark)
+        } else {
+            far.push((mark, related.span))
         }
     }
-    let start = places.position(diagnostic.span.start);
+    let start = positions.position(diagnostic.span.start);
     near.push(primary);
     let mut group: Group<'_> = level
         .primary_title(readable(&diagnostic.message, true))
@@ -143,10 +144,10 @@ fn rendered(places: &mut Places<'_>, diagnostic: &Diagnostic, style: Style) -> S
         .element(snippet(source, near).path(slot(0)));
     let mut locations = vec![start];
     for (mut mark, span) in far {
-        // In a picture of its own the place needs a caret, and its label.
+        // In a snippet of its own the location needs a caret and its label.
         mark.kind = AnnotationKind::Primary;
         group = group.element(snippet(source, vec![mark]).path(slot(locations.len())));
-        locations.push(places.position(span.start));
+        locations.push(positions.position(span.start));
     }
     for note in &diagnostic.notes {
         group = group.element(Level::NOTE.message(readable(note, true)));
@@ -165,12 +166,12 @@ fn rendered(places: &mut Places<'_>, diagnostic: &Diagnostic, style: Style) -> S
     located(&text, &readable(source.name(), false), &locations)
 }
 
-/// A stand-in for a location: the columns of a clipped line are not those of the file.
+/// Returns the placeholder for a location. The columns of a clipped line are not those of the file.
 fn slot(index: usize) -> String {
     format!("{SLOT}{index}")
 }
 
-/// Puts the locations where their stand-ins are.
+/// Replaces the placeholders with the locations.
 fn located(text: &str, name: &str, locations: &[Position]) -> String {
     let mut parts = text.split(SLOT);
     let mut located = parts.next().unwrap_or_default().to_owned();
@@ -179,8 +180,8 @@ fn located(text: &str, name: &str, locations: &[Position]) -> String {
             .bytes()
             .take_while(|byte| byte.is_ascii_digit() || *byte == b':')
             .count();
-        let (place, rest) = part.split_at(length);
-        let index = place.split(':').next().and_then(|index| index.parse().ok());
+        let (range, rest) = part.split_at(length);
+        let index = range.split(':').next().and_then(|index| index.parse().ok());
         if let Some(position) = index.and_then(|index: usize| locations.get(index)) {
             located.push_str(&format!("{name}:{}:{}", position.line, position.column));
         }
@@ -189,7 +190,7 @@ fn located(text: &str, name: &str, locations: &[Position]) -> String {
     located
 }
 
-/// Puts a span on its first line.
+/// Maps a span to its first line.
 fn mark(source: &Source, span: Span, kind: AnnotationKind, label: &str) -> Mark {
     let text = source.text();
     let start = span.start.min(text.len() as u32);
@@ -204,14 +205,14 @@ fn mark(source: &Source, span: Span, kind: AnnotationKind, label: &str) -> Mark 
     let from = inside(start);
     Mark {
         line,
-        place: from..inside(span.end).max(from),
+        range: from..inside(span.end).max(from),
         bytes,
         kind,
         label: readable(label.trim_end(), false),
     }
 }
 
-/// The lines that marks stand on; those between are empty and folded away.
+/// Builds the snippet of the marked lines. The lines between are empty and get folded.
 fn snippet(source: &Source, mut marks: Vec<Mark>) -> Snippet<'static, Annotation<'static>> {
     marks.sort_by_key(|mark| mark.line);
     let first = marks.first().map_or(1, |mark| mark.line);
@@ -221,21 +222,25 @@ fn snippet(source: &Source, mut marks: Vec<Mark>) -> Snippet<'static, Annotation
     let mut rest = marks.as_slice();
     while let Some(next) = rest.first() {
         while line < next.line {
-            // A gap of one line is shown rather than folded, and must then show its text.
+            // A gap of one line is not folded, so it needs its text.
             text.push_str(&clip(source.line(line), &[]).text);
             text.push('\n');
             line += 1;
         }
         let count = rest.iter().take_while(|mark| mark.line == line).count();
         let (here, later) = rest.split_at(count);
-        let places: Vec<_> = here.iter().map(|mark| mark.place.clone()).collect();
-        let clipped = clip(source.text().get(next.bytes.clone()).unwrap_or_default(), &places);
-        for (mark, place) in here.iter().zip(clipped.places) {
-            let span = text.len() + place.start..text.len() + place.end;
+        let positions: Vec<_> = here.iter().map(|mark| mark.range.clone()).collect();
+        let clipped = clip(
+            source.text().get(next.bytes.clone()).unwrap_or_default(),
+            &positions,
+        );
+        for (mark, range) in here.iter().zip(clipped.positions) {
+            let span = text.len() + range.start..text.len() + range.end;
             let annotation = mark.kind.span(span);
-            annotations.push(match mark.label.is_empty() {
-                true => annotation,
-                false => annotation.label(mark.label.clone()),
+            annotations.push(if mark.label.is_empty() {
+                annotation
+            } else {
+                annotation.label(mark.label.clone())
             });
         }
         text.push_str(&clipped.text);

@@ -1,4 +1,4 @@
-//! Names, strings and attribute lists (rules L2, L4, L5).
+//! The part of the parser for names, strings and attribute lists (rules L2, L4, L5).
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ use crate::text::Span;
 use crate::value::Value;
 
 impl<'s> Parser<'s> {
-    /// A word or string as a name; the caller has seen that it is one.
+    /// Parses a word or string as a name. The current token must be one of these.
     pub(super) fn identifier(&mut self) -> Identifier {
         let token = self.bump();
         let text = match token.kind {
@@ -30,10 +30,11 @@ impl<'s> Parser<'s> {
         let (text, unknown) = decode(self.slice(token.span), token.span.start);
         for span in unknown {
             let escape = shorten(self.slice(span));
-            let fault = Diagnostic::warning("unknown_escape", format!("`{escape}` is not an escape"), span)
-                .note("the escapes are `\\\"`, `\\n`, `\\t` and `\\\\`; anything else stands as written")
-                .help("write `\\\\` where a backslash is meant");
-            self.fault(fault);
+            let diagnostic =
+                Diagnostic::warning("unknown_escape", format!("`{escape}` is not an escape"), span)
+                    .note("the escapes are `\\\"`, `\\n`, `\\t` and `\\\\`; anything else stands as written")
+                    .help("write `\\\\` where a backslash is meant");
+            self.diagnostic(diagnostic);
         }
         text
     }
@@ -45,7 +46,7 @@ impl<'s> Parser<'s> {
                 self.bump();
             }
             let span = Span::new(start.start, self.behind);
-            self.fault(
+            self.diagnostic(
                 Diagnostic::error("string_concatenation", "`+` does not join strings here", span)
                     .note("strings may run over several lines as they are")
                     .help("write one string"),
@@ -101,7 +102,7 @@ impl<'s> Parser<'s> {
         }
     }
 
-    /// Rule L2: `,` is canonical, `;` and white space are accepted with a warning for each list.
+    /// Parses a separator (rule L2): `,` is canonical; `;` and white space are accepted with one warning per list.
     pub(super) fn separator(&mut self, warned: &mut bool) {
         let token = self.token;
         let (span, replacement, found) = match token.kind {
@@ -125,7 +126,7 @@ impl<'s> Parser<'s> {
         };
         if !std::mem::replace(warned, true) {
             let shown = if span.is_empty() { token.span } else { span };
-            self.fault(
+            self.diagnostic(
                 Diagnostic::warning(
                     "attr_separator",
                     format!("attributes are separated by {found} instead of `,`"),
@@ -141,13 +142,13 @@ impl<'s> Parser<'s> {
     pub(super) fn unclosed_list(&mut self, opening: Span) {
         if self
             .lexer
-            .faults
+            .diagnostics
             .iter()
-            .any(|fault| fault.code == "unterminated_string")
+            .any(|diagnostic| diagnostic.code == "unterminated_string")
         {
             return;
         }
-        self.fault(
+        self.diagnostic(
             Diagnostic::error(
                 "unterminated_block",
                 "the `[` of this attribute list is never closed",
@@ -158,7 +159,7 @@ impl<'s> Parser<'s> {
         );
     }
 
-    /// Skips to the next place in a list where an attribute may begin.
+    /// Skips to the next position in a list where an attribute may begin.
     pub(super) fn skip_in_list(&mut self) {
         loop {
             match self.token.kind {
@@ -177,9 +178,9 @@ impl<'s> Parser<'s> {
     pub(super) fn attribute(&mut self, in_list: bool) -> Option<Attribute> {
         let key = self.identifier();
         if !is_key(&key.text) {
-            let fault = Diagnostic::error("syntax_error", format!("`{}` is not an attribute key", shorten(&key.text)), key.span)
+            let diagnostic = Diagnostic::error("syntax_error", format!("`{}` is not an attribute key", shorten(&key.text)), key.span)
                 .help("a key is made of letters, digits and `_`, in parts joined by dots, such as `human.default_choice`");
-            self.fault(fault);
+            self.diagnostic(diagnostic);
             if !self.at(Kind::Equals) {
                 return None;
             }
@@ -208,8 +209,8 @@ impl<'s> Parser<'s> {
                 Value::String(text.into())
             }
             Kind::Html => {
-                let fault = self.html_label(token);
-                self.fault(fault);
+                let diagnostic = self.html_label(token);
+                self.diagnostic(diagnostic);
                 self.bump();
                 Value::String("".into())
             }

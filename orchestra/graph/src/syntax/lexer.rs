@@ -1,4 +1,4 @@
-//! Text to tokens. A token is a kind and a span; nothing is copied.
+//! The lexer: text to tokens. A token is a kind and a span; nothing is copied.
 
 use std::borrow::Cow;
 
@@ -27,27 +27,27 @@ pub(crate) enum Kind {
     End,
 }
 
-/// A token.
+/// A token with its span.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Token {
     pub(crate) kind: Kind,
     pub(crate) span: Span,
-    /// Whether it is the first of its line, where recovery may start a statement.
+    /// `true` for the first token of a line, where recovery may start a statement.
     pub(crate) first: bool,
 }
 
-/// The lexer; it never fails, faults go to a list.
+/// The lexer. It never fails; errors are added to a list.
 pub(crate) struct Lexer<'s> {
     bytes: &'s [u8],
     text: &'s str,
     at: usize,
     fresh_line: bool,
-    /// A closed string that a letter follows at once: the usual trace of a missing quote.
+    /// The opening quote of a string that is directly followed by a letter, which usually indicates a missing quote.
     suspect: Option<Span>,
-    /// How many HTML labels were never closed.
+    /// The number of HTML labels that are not closed.
     unclosed_html: usize,
     pub(crate) comments: Vec<Comment>,
-    pub(crate) faults: Vec<Diagnostic>,
+    pub(crate) diagnostics: Vec<Diagnostic>,
 }
 
 const MAX_UNCLOSED_HTML: usize = 16;
@@ -63,7 +63,7 @@ impl<'s> Lexer<'s> {
             suspect: None,
             unclosed_html: 0,
             comments: Vec::new(),
-            faults: Vec::new(),
+            diagnostics: Vec::new(),
         }
     }
 
@@ -71,7 +71,7 @@ impl<'s> Lexer<'s> {
         self.bytes.get(self.at + ahead).copied().unwrap_or(0)
     }
 
-    /// The next token.
+    /// Returns the next token.
     pub(crate) fn next(&mut self) -> Token {
         self.skip_blank();
         let first = std::mem::take(&mut self.fresh_line);
@@ -79,7 +79,7 @@ impl<'s> Lexer<'s> {
         let Some(byte) = self.bytes.get(start).copied() else {
             return Token {
                 kind: Kind::End,
-                span: Span::of(start, start),
+                span: Span::from_offsets(start, start),
                 first: true,
             };
         };
@@ -115,7 +115,7 @@ impl<'s> Lexer<'s> {
         };
         Token {
             kind,
-            span: Span::of(start, self.at),
+            span: Span::from_offsets(start, self.at),
             first,
         }
     }
@@ -145,7 +145,7 @@ impl<'s> Lexer<'s> {
             end -= 1;
         }
         self.comments.push(Comment {
-            span: Span::of(start, end),
+            span: Span::from_offsets(start, end),
         });
     }
 
@@ -156,8 +156,8 @@ impl<'s> Lexer<'s> {
             Some(close) => self.at = start + 2 + close + 2,
             None => {
                 self.at = self.bytes.len();
-                let opening = Span::of(start, start + 2);
-                self.faults.push(
+                let opening = Span::from_offsets(start, start + 2);
+                self.diagnostics.push(
                     Diagnostic::error("unterminated_comment", "this comment is never closed", opening)
                         .label("opened here")
                         .help("close it with `*/`"),
@@ -165,7 +165,7 @@ impl<'s> Lexer<'s> {
             }
         }
         self.comments.push(Comment {
-            span: Span::of(start, self.at),
+            span: Span::from_offsets(start, self.at),
         });
     }
 
@@ -185,7 +185,7 @@ impl<'s> Lexer<'s> {
                 Some(b'"') => {
                     self.at += 1;
                     if self.suspect.is_none() && is_word_start(self.byte(0)) {
-                        self.suspect = Some(Span::of(start, start + 1));
+                        self.suspect = Some(Span::from_offsets(start, start + 1));
                     }
                     return Kind::String;
                 }
@@ -196,19 +196,20 @@ impl<'s> Lexer<'s> {
 
     fn unterminated(&mut self, start: usize) {
         self.at = self.bytes.len();
-        let opening = Span::of(start, start + 1);
-        let mut fault = Diagnostic::error("unterminated_string", "this string is never closed", opening)
+        let opening = Span::from_offsets(start, start + 1);
+        let mut diagnostic = Diagnostic::error("unterminated_string", "this string is never closed", opening)
             .label("opened here")
             .help("close it with `\"`; a quote inside a string is written `\\\"`");
         if let Some(suspect) = self.suspect {
-            fault = fault.related(suspect, "perhaps the closing quote of this string is missing");
+            diagnostic = diagnostic.related(suspect, "perhaps the closing quote of this string is missing");
         }
-        self.faults.push(fault);
+        self.diagnostics.push(diagnostic);
     }
 
-    /// An HTML label, skipped to its balanced end so that parsing can go on behind it.
+    /// Skips an HTML label to its balanced end, so that parsing can continue after it.
     fn html(&mut self) -> Kind {
-        // Each unclosed one is looked for to the end of the text, which must not be done without end.
+        // The search for the end of an unclosed label runs to the end of the text, so the number of searches is
+        // limited.
         if self.unclosed_html >= MAX_UNCLOSED_HTML {
             return Kind::Html;
         }
@@ -250,7 +251,8 @@ impl<'s> Lexer<'s> {
     }
 }
 
-/// Letters, digits, the underscore, and every byte of a non-ASCII character: a wrong id is then one token.
+/// Returns whether a byte is a letter, a digit, the underscore or part of a non-ASCII character. An invalid id with
+/// such characters is thus one token.
 pub(crate) fn is_word_start(byte: u8) -> bool {
     WORD_BYTES[byte as usize]
 }
@@ -265,7 +267,7 @@ const WORD_BYTES: [bool; 256] = {
     table
 };
 
-/// Whether a text is an identifier of the language (Attractor 2.2).
+/// Returns whether a text is an identifier of the language (Attractor 2.2).
 pub fn is_identifier(text: &str) -> bool {
     !text.is_empty()
         && !text.as_bytes()[0].is_ascii_digit()
@@ -274,12 +276,12 @@ pub fn is_identifier(text: &str) -> bool {
             .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-/// Whether a text is an attribute key: identifiers joined by dots.
+/// Returns whether a text is an attribute key: identifiers joined by dots.
 pub(crate) fn is_key(text: &str) -> bool {
     text.split('.').all(is_identifier)
 }
 
-/// The text of a string literal with its quotes, and the spans of escapes that mean nothing (rule L5).
+/// Decodes a string literal with its quotes. Returns the text and the spans of unknown escapes (rule L5).
 pub(crate) fn decode(literal: &str, start: u32) -> (Cow<'_, str>, Vec<Span>) {
     let inner = literal.strip_prefix('"').unwrap_or(literal);
     let inner = inner.strip_suffix('"').unwrap_or(inner);
@@ -310,7 +312,7 @@ pub(crate) fn decode(literal: &str, start: u32) -> (Cow<'_, str>, Vec<Span>) {
     (Cow::Owned(text), unknown)
 }
 
-/// The place in the file of a range of a string's decoded text, given the literal's own span.
+/// Returns the span in the file of a range of a string's decoded text, given the span of the literal.
 pub(crate) fn inside(source: &str, literal: Span, range: std::ops::Range<usize>) -> Span {
     let Some(text) = source.get(literal.start as usize..literal.end as usize) else {
         return literal;
@@ -320,7 +322,7 @@ pub(crate) fn inside(source: &str, literal: Span, range: std::ops::Range<usize>)
         return Span::new(at(range.start), at(range.end));
     }
     let mut decoded = 0;
-    // One that is not closed ends with its last character.
+    // A literal that is not closed ends with its last character.
     let is_closed = text.len() > 1 && text.ends_with('"');
     let mut bounds = [literal.end.saturating_sub(u32::from(is_closed)); 2];
     let mut found = [false; 2];

@@ -1,4 +1,4 @@
-//! The pipeline language: text to tokens to a syntax tree, with every fault on the way.
+//! The parser of the pipeline language: text to tokens to a syntax tree, with diagnostics for all errors.
 
 mod attributes;
 pub(crate) mod lexer;

@@ -1,11 +1,11 @@
-//! Tokens to a syntax tree. Parsing always gives a tree, together with a list of faults (rules L1-L5, L10).
+//! The parser: tokens to a syntax tree. Parsing always returns a tree and a list of diagnostics (rules L1-L5, L10).
 
 use crate::ast::File;
 use crate::diagnostic::Diagnostic;
 use crate::syntax::lexer::{Kind, Lexer, Token};
 use crate::text::{Source, Span};
 
-/// How large a pipeline may be (rule L10).
+/// The limits on the size of a pipeline (rule L10).
 ///
 /// ```
 /// use orchestra_graph::{Limits, LoadOptions, Source, load};
@@ -16,9 +16,9 @@ use crate::text::{Source, Span};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// The longest text, in bytes; 16 MiB unless set.
+    /// Maximum length of a text in bytes; 16 MiB by default.
     pub bytes: usize,
-    /// The deepest nesting of subgraphs; 256 unless set, and never more than 1,000.
+    /// Maximum nesting depth of subgraphs; 256 by default, and never more than 1,000.
     pub nesting: usize,
 }
 
@@ -31,22 +31,22 @@ impl Default for Limits {
     }
 }
 
-/// What parsing gives: the text, the tree and the faults.
+/// The result of parsing: the text, the tree and the diagnostics.
 ///
 /// ```
 /// use orchestra_graph::{Limits, Source, parse};
 /// let parsed = parse(&Source::new("a.dot", "digraph a { start -- work; work -> exit }"), &Limits::default());
-/// assert_eq!(parsed.faults[0].code, "undirected_edge");
+/// assert_eq!(parsed.diagnostics[0].code, "undirected_edge");
 /// assert_eq!(parsed.file.statements.len(), 2, "what was understood is there all the same");
 /// ```
 #[derive(Clone, Debug)]
 pub struct Parsed {
     /// The text that the spans refer to.
     pub source: Source,
-    /// The tree of what was understood.
+    /// The tree of everything that was understood.
     pub file: File,
-    /// The faults, in no particular order.
-    pub faults: Vec<Diagnostic>,
+    /// The diagnostics, in no particular order.
+    pub diagnostics: Vec<Diagnostic>,
 }
 
 const MAX_FAULTS: usize = 1_000;
@@ -59,13 +59,13 @@ pub(super) const DOT_SUBSET: &str =
 /// ```
 /// use orchestra_graph::{Limits, Source, parse};
 /// let parsed = parse(&Source::new("a.dot", "digraph a { start -> exit }"), &Limits::default());
-/// assert!(parsed.faults.is_empty());
+/// assert!(parsed.diagnostics.is_empty());
 /// assert_eq!(parsed.file.statements.len(), 1);
 /// ```
 pub fn parse(source: &Source, limits: &Limits) -> Parsed {
     let length = source.text().len();
     if length > limits.bytes.min(u32::MAX as usize - 1) {
-        let fault = Diagnostic::error(
+        let diagnostic = Diagnostic::error(
             "size_limit",
             format!("the file has {length} bytes; the limit is {}", limits.bytes),
             Span::default(),
@@ -75,37 +75,37 @@ pub fn parse(source: &Source, limits: &Limits) -> Parsed {
         return Parsed {
             source: source.clone(),
             file: File::default(),
-            faults: vec![fault],
+            diagnostics: vec![diagnostic],
         };
     }
     let mut parser = Parser::new(source.text(), limits.nesting.min(MAX_NESTING));
     let mut file = parser.file();
     file.comments = std::mem::take(&mut parser.lexer.comments);
-    let mut faults = parser.faults;
-    // Behind a string that is never closed, or where its quote was lost, nothing is what it seems.
+    let mut diagnostics = parser.diagnostics;
+    // After an unclosed string, or after the position where its quote was probably lost, no other error is reliable.
     if let Some(open) = parser
         .lexer
-        .faults
+        .diagnostics
         .iter()
-        .find(|fault| fault.code == "unterminated_string")
+        .find(|diagnostic| diagnostic.code == "unterminated_string")
     {
         let lost = open.related.first().map_or(open.span, |suspect| suspect.span);
-        faults.retain(|fault| fault.span.start < lost.start);
+        diagnostics.retain(|diagnostic| diagnostic.span.start < lost.start);
     }
-    faults.append(&mut parser.lexer.faults);
+    diagnostics.append(&mut parser.lexer.diagnostics);
     Parsed {
         source: source.clone(),
         file,
-        faults,
+        diagnostics,
     }
 }
 
-/// Parses bytes that may not be text; faults say where they are not UTF-8.
+/// Parses bytes that may not be text. An error reports the first byte that is not UTF-8.
 ///
 /// ```
 /// use orchestra_graph::{Limits, parse_bytes};
 /// let parsed = parse_bytes("a.dot", b"digraph a { \xff }", &Limits::default());
-/// assert_eq!(parsed.faults[0].code, "invalid_utf8");
+/// assert_eq!(parsed.diagnostics[0].code, "invalid_utf8");
 /// ```
 pub fn parse_bytes(name: &str, bytes: &[u8], limits: &Limits) -> Parsed {
     match std::str::from_utf8(bytes) {
@@ -113,17 +113,17 @@ pub fn parse_bytes(name: &str, bytes: &[u8], limits: &Limits) -> Parsed {
         Err(error) => {
             let at = error.valid_up_to();
             let source = Source::new(name, String::from_utf8_lossy(bytes));
-            let fault = Diagnostic::error(
+            let diagnostic = Diagnostic::error(
                 "invalid_utf8",
                 "the file is not valid UTF-8",
-                Span::of(at, at + 3),
+                Span::from_offsets(at, at + 3),
             )
             .label(format!("byte {at} does not belong to any character"))
             .help("save the file as UTF-8");
             Parsed {
                 source,
                 file: File::default(),
-                faults: vec![fault],
+                diagnostics: vec![diagnostic],
             }
         }
     }
@@ -134,19 +134,19 @@ pub(super) struct Parser<'s> {
     pub(super) lexer: Lexer<'s>,
     pub(super) token: Token,
     pub(super) ahead: Option<Token>,
-    /// End of the token before, where something missing is reported.
+    /// The end of the previous token, where a missing token is reported.
     pub(super) behind: u32,
     pub(super) depth: usize,
     pub(super) nesting: usize,
     pub(super) undirected: bool,
-    pub(super) faults: Vec<Diagnostic>,
+    pub(super) diagnostics: Vec<Diagnostic>,
 }
 
 impl<'s> Parser<'s> {
     pub(super) fn new(text: &'s str, nesting: usize) -> Parser<'s> {
         let mut lexer = Lexer::new(text);
         let token = lexer.next();
-        let faults = Vec::new();
+        let diagnostics = Vec::new();
         Parser {
             text,
             lexer,
@@ -156,7 +156,7 @@ impl<'s> Parser<'s> {
             depth: 0,
             nesting,
             undirected: false,
-            faults,
+            diagnostics,
         }
     }
 
@@ -194,22 +194,22 @@ impl<'s> Parser<'s> {
         self.at(Kind::Word) && self.slice(self.token.span).eq_ignore_ascii_case(word)
     }
 
-    pub(super) fn fault(&mut self, fault: Diagnostic) {
-        match self.faults.len() {
-            0..MAX_FAULTS => self.faults.push(fault),
-            MAX_FAULTS => self.faults.push(Diagnostic::error(
+    pub(super) fn diagnostic(&mut self, diagnostic: Diagnostic) {
+        match self.diagnostics.len() {
+            0..MAX_FAULTS => self.diagnostics.push(diagnostic),
+            MAX_FAULTS => self.diagnostics.push(Diagnostic::error(
                 "syntax_error",
                 format!("more than {MAX_FAULTS} faults; those behind this place are not listed"),
-                fault.span,
+                diagnostic.span,
             )),
             _ => {}
         }
     }
 
-    /// Says that something was expected where the current token stands.
+    /// Reports that something else was expected at the current token.
     pub(super) fn expected(&mut self, what: &str, help: &str) {
         let token = self.token;
-        let fault = match token.kind {
+        let diagnostic = match token.kind {
             Kind::End => Diagnostic::error(
                 "syntax_error",
                 format!("expected {what}, found the end of the file"),
@@ -227,12 +227,12 @@ impl<'s> Parser<'s> {
                 .label(format!("expected {what}"))
             }
         };
-        let fault = if fault.help.is_none() && !help.is_empty() {
-            fault.help(help)
+        let diagnostic = if diagnostic.help.is_none() && !help.is_empty() {
+            diagnostic.help(help)
         } else {
-            fault
+            diagnostic
         };
-        self.fault(fault);
+        self.diagnostic(diagnostic);
     }
 
     pub(super) fn html_label(&self, token: Token) -> Diagnostic {
@@ -254,7 +254,7 @@ impl<'s> Parser<'s> {
             format!("`{character}`")
         };
         if character == '>' {
-            return Diagnostic::error("invalid_character", "`>` alone is no edge", token.span)
+            return Diagnostic::error("invalid_character", "`>` alone is not an edge", token.span)
                 .help("write `->`")
                 .fix(token.span, "->");
         }
@@ -270,7 +270,7 @@ impl<'s> Parser<'s> {
         let mut file = File::default();
         if self.at_word("strict") {
             let span = self.bump().span;
-            let fault = Diagnostic::error(
+            let diagnostic = Diagnostic::error(
                 "strict_graph",
                 "`strict` graphs are not part of the pipeline language",
                 span,
@@ -278,7 +278,7 @@ impl<'s> Parser<'s> {
             .note("a pipeline may well have two edges between the same nodes, with different conditions")
             .help("remove `strict`")
             .fix(Span::new(span.start, self.token.span.start), "");
-            self.fault(fault);
+            self.diagnostic(diagnostic);
         }
         if self.at_word("digraph") {
             file.keyword = self.bump().span;
@@ -286,11 +286,12 @@ impl<'s> Parser<'s> {
             let span = self.bump().span;
             file.keyword = span;
             self.undirected = true;
-            let fault = Diagnostic::error("undirected_graph", "undirected graphs are not pipelines", span)
-                .note(DOT_SUBSET)
-                .help("write `digraph`")
-                .fix(span, "digraph");
-            self.fault(fault);
+            let diagnostic =
+                Diagnostic::error("undirected_graph", "undirected graphs are not pipelines", span)
+                    .note(DOT_SUBSET)
+                    .help("write `digraph`")
+                    .fix(span, "digraph");
+            self.diagnostic(diagnostic);
         } else {
             self.expected("`digraph`", DOT_SUBSET);
             self.skip_to_graph();
@@ -331,7 +332,7 @@ impl<'s> Parser<'s> {
             .iter()
             .any(|word| self.at_word(word))
         {
-            self.fault(
+            self.diagnostic(
                 Diagnostic::error(
                     "second_graph",
                     "a file holds one graph, but a second one begins here",
@@ -353,32 +354,32 @@ impl<'s> Parser<'s> {
         }
     }
 
-    /// The closing brace of a block, or the fault that it is missing.
+    /// Parses the closing brace of a block, or reports that it is missing. Returns the span of the block.
     pub(super) fn close(&mut self, opening: Span, what: &str) -> Span {
         if let Some(token) = self.eat(Kind::RightBrace) {
             return opening.to(token.span);
         }
-        // An unterminated string swallows the brace; saying it twice would not help.
+        // An unterminated string or comment swallows the brace; a second report would not help.
         if !self
             .lexer
-            .faults
+            .diagnostics
             .iter()
-            .any(|fault| fault.code.starts_with("unterminated"))
+            .any(|diagnostic| diagnostic.code.starts_with("unterminated"))
         {
-            let fault = Diagnostic::error(
+            let diagnostic = Diagnostic::error(
                 "unterminated_block",
                 format!("the `{{` of this {what} is never closed"),
                 opening,
             )
             .label("opened here")
             .help("add a `}`");
-            self.fault(fault);
+            self.diagnostic(diagnostic);
         }
         opening.to(Span::new(opening.start, self.behind))
     }
 }
 
-/// A text short enough for one line of a message.
+/// Returns a text shortened to fit into one line of a message.
 pub(crate) fn shorten(text: &str) -> String {
     const MAX: usize = 60;
     let mut shown: String = text
@@ -392,7 +393,7 @@ pub(crate) fn shorten(text: &str) -> String {
     shown
 }
 
-/// An identifier made from any text; empty where nothing of it can stay.
+/// Derives an identifier from any text. The result is empty if no character can be used.
 pub(crate) fn suggest_identifier(text: &str) -> String {
     let mut id = String::new();
     for character in text.chars().take(60) {

@@ -1,4 +1,4 @@
-//! Statements: nodes, edges, defaults, subgraphs (Attractor 2.2, rules L1, L3, L10).
+//! The part of the parser for statements: nodes, edges, defaults, subgraphs (Attractor 2.2, rules L1, L3, L10).
 
 use crate::ast::{Defaults, DefaultsTarget, EdgeStatement, Identifier, NodeStatement, Statement, Subgraph};
 use crate::diagnostic::Diagnostic;
@@ -28,7 +28,8 @@ impl Parser<'_> {
         }
     }
 
-    /// Skips to where a statement may begin: behind a semicolon, at a brace, or at the first word of a line.
+    /// Skips to a position where a statement may begin or end: a semicolon, a closing brace, or the first word of a
+    /// line.
     pub(super) fn recover(&mut self, before: u32) {
         if self.token.span.start == before {
             self.bump();
@@ -51,7 +52,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Skips a balanced block, without recursion, so that depth costs nothing.
+    /// Skips a balanced block without recursion, so that deep nesting cannot exhaust the stack.
     pub(super) fn skip_block(&mut self) {
         let mut depth = 0usize;
         loop {
@@ -130,14 +131,14 @@ impl Parser<'_> {
             return None;
         }
         if self.depth >= self.nesting {
-            let fault = Diagnostic::error(
+            let diagnostic = Diagnostic::error(
                 "nesting_limit",
                 format!("subgraphs nest deeper than {}", self.nesting),
                 opening,
             )
             .note("the limit keeps a damaged or hostile file from exhausting the stack")
             .help("flatten the subgraphs; they only scope defaults and give classes");
-            self.fault(fault);
+            self.diagnostic(diagnostic);
             self.skip_block();
             return None;
         }
@@ -159,7 +160,7 @@ impl Parser<'_> {
     }
 
     pub(super) fn edge_group(&mut self, span: Span) {
-        self.fault(
+        self.diagnostic(
             Diagnostic::error(
                 "edge_group",
                 "a group in braces cannot be the end of an edge",
@@ -213,7 +214,7 @@ impl Parser<'_> {
         // In an undirected graph the keyword has been reported already.
         if !self.undirected {
             let span = self.token.span;
-            let fault = Diagnostic::error(
+            let diagnostic = Diagnostic::error(
                 "undirected_edge",
                 "edges are directed: `--` is not part of the pipeline language",
                 span,
@@ -221,11 +222,11 @@ impl Parser<'_> {
             .note(DOT_SUBSET)
             .help("write `->`")
             .fix(span, "->");
-            self.fault(fault);
+            self.diagnostic(diagnostic);
         }
     }
 
-    /// A node id, checked to be an identifier (rule L3), without a port.
+    /// Parses a node id, which must be an identifier (rule L3). A port is reported and dropped.
     pub(super) fn node_id(&mut self) -> Option<Identifier> {
         let id = self.identifier();
         if self.at(Kind::Colon) {
@@ -250,7 +251,7 @@ impl Parser<'_> {
             });
         }
         let suggestion = suggest_identifier(&id.text);
-        let mut fault = Diagnostic::error(
+        let mut diagnostic = Diagnostic::error(
             "node_id_syntax",
             format!("`{}` is not a node id", shorten(&id.text)),
             id.span,
@@ -263,17 +264,18 @@ impl Parser<'_> {
             } else {
                 String::new()
             };
-            fault = fault.help(format!("rename it, for instance to `{suggestion}`; put text for people in a label: `{suggestion}{label}`"));
+            diagnostic = diagnostic.help(format!("rename it, for instance to `{suggestion}`; put text for people in a label: `{suggestion}{label}`"));
         } else {
-            fault = fault.help("give it an id of letters and digits, and put text for people in its `label`");
+            diagnostic = diagnostic
+                .help("give it an id of letters and digits, and put text for people in its `label`");
         }
-        self.fault(fault);
-        // The node is kept under its odd name, so that edges to it are not reported as well.
+        self.diagnostic(diagnostic);
+        // The node keeps its invalid id, so that edges to it are not reported as well.
         Some(id)
     }
 
     pub(super) fn port(&mut self, span: Span) {
-        self.fault(
+        self.diagnostic(
             Diagnostic::error("port", "ports are not part of the pipeline language", span)
                 .help("remove the port")
                 .fix(span, ""),

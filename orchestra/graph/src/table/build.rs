@@ -1,4 +1,4 @@
-//! From a checked graph to its table.
+//! The construction of a table from a checked graph.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::label::normalize_label;
 use crate::lower::class_of;
 use crate::model::{Graph, Node};
 
-/// The attribute of the table that holds the class of the subgraph around a node.
+/// The attribute of the table that holds the class of the subgraph that contains a node.
 const SUBGRAPH: &str = "subgraph";
 
 pub(super) struct Builder<'a, 'g> {
@@ -89,7 +89,8 @@ impl<'a, 'g> Builder<'a, 'g> {
                 }
                 None => None,
             };
-            // The plain edges of a human gate are its answers, and silence gives none, not even in part (rule H3).
+            // The plain edges of a human gate are its answers. A missing answer must not take one, not even as a
+            // partial success (rule H3).
             let may_go_on = kind != kind::WAIT_HUMAN;
             nodes.push(NodeRow {
                 id: owned(&node.id),
@@ -117,10 +118,10 @@ impl<'a, 'g> Builder<'a, 'g> {
                 goal_gate: node.attributes.is_goal_gate(),
                 goal_condition,
                 allow_partial: may_go_on && node.attributes.flag(Known::AllowPartial),
-                retry: Retry::of(kind, &node.attributes, attributes),
+                retry: Retry::new(kind, &node.attributes, attributes),
                 fan_out: joins
                     .of(index)
-                    .map(|join| FanOut::of(&node.attributes, join, self.analysis.outgoing(index).len())),
+                    .map(|join| FanOut::new(&node.attributes, join, self.analysis.outgoing(index).len())),
                 child: None,
                 position: source.position(node.span.start),
             });
@@ -156,8 +157,8 @@ impl<'a, 'g> Builder<'a, 'g> {
         })
     }
 
-    /// The attributes of a node, with the class that the subgraph around it gives, where sessions go by it
-    /// (Attractor 5.4).
+    /// Adds the attributes of a node. If sessions depend on it, the class of the subgraph that contains the node is one
+    /// of them (Attractor 5.4).
     fn node_attributes(&mut self, graph: &Graph, node: &Node, keeps_threads: bool) -> Rows {
         let mut rows = self.attributes(&node.attributes, &[]);
         let class = class_around(graph, node).filter(|_| keeps_threads);
@@ -190,7 +191,7 @@ impl<'a, 'g> Builder<'a, 'g> {
         });
         self.rows.extend(rows);
         let end = self.rows.len() as u32;
-        // One form for none, so that equal tables are equal.
+        // Use one representation of an empty range, so that equal tables compare equal.
         if start == end {
             Rows::default()
         } else {
@@ -216,7 +217,7 @@ impl<'a, 'g> Builder<'a, 'g> {
     }
 }
 
-/// The text by which the condition of an edge is known.
+/// Returns the text that identifies the condition of an edge.
 fn condition_text(attributes: &Attributes) -> String {
     if let Some(text) = attributes.filled(Known::Condition) {
         return text.to_owned();
@@ -231,7 +232,7 @@ fn condition_text(attributes: &Attributes) -> String {
     )
 }
 
-/// Edge attributes that are columns of [`EdgeRow`].
+/// The edge attributes that are columns of [`EdgeRow`].
 const EDGE_COLUMNS: &[Known] = &[
     Known::Label,
     Known::Condition,
@@ -251,7 +252,7 @@ fn count(number: Option<i64>) -> Option<u32> {
     number.map(|number| u32::try_from(number).unwrap_or(u32::MAX))
 }
 
-/// Whether any stage may carry on with the conversation of an earlier one (Attractor 5.4).
+/// Returns `true` if any stage may continue the conversation of an earlier one (Attractor 5.4).
 fn keeps_threads(graph: &Graph) -> bool {
     let full =
         |attributes: &Attributes, known| attributes.text(known).is_some_and(|word| word.trim() == "full");
@@ -266,7 +267,7 @@ fn keeps_threads(graph: &Graph) -> bool {
             .any(|edge| full(&edge.attributes, Known::Fidelity))
 }
 
-/// The class that the innermost subgraph with a label gives to a node.
+/// Returns the class that a node gets from the innermost subgraph with a label.
 fn class_around(graph: &Graph, node: &Node) -> Option<String> {
     let mut at = node.subgraph;
     while let Some(subgraph) = at.and_then(|at| graph.subgraphs.get(at as usize)) {

@@ -1,4 +1,4 @@
-//! The one text of a pipeline: what a run depends on, and nothing else.
+//! The canonical text of a pipeline: everything that a run depends on, and nothing else.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -8,23 +8,25 @@ use super::Pipeline;
 use super::content::{Content, Entry, quote};
 use crate::model::{EdgeIndex, NodeIndex};
 
-/// The version of the form. A column that is added to the table is written only where it differs from what held before
-/// it, so that the texts of older pipelines stay; anything else makes a new version.
+/// The version of the form. A column that is added to the table is written only if it differs from the earlier
+/// behaviour, so that the texts of older pipelines stay the same. Any other change requires a new version.
 const VERSION: &str = "orchestra.pipeline/1";
 
 impl Pipeline {
-    /// All that can change what a run of the pipeline does or says, as one text; a run is pinned to its hash (rule D6).
+    /// Returns everything that can change the behaviour or the messages of a run of the pipeline, as one text. A run is
+    /// pinned to the hash of this text (rule D6).
     ///
-    /// It is the same for a compiled and a loaded form of one file. Not in it are places and the name of the file,
-    /// comments, the spaces of conditions, the order of attributes, Graphviz' drawing attributes (except on nodes of
-    /// custom kinds, whose handlers may read them), and attributes whose effect is in the table anyway: `shape`,
-    /// `type`, `class` and `model_stylesheet`. What is written counts, also where it says what holds anyway.
+    /// The text is the same for the compiled and the loaded form of a file. It does not contain source positions, the
+    /// name of the file, comments, the spaces of conditions, the order of attributes, Graphviz' drawing attributes
+    /// (except on nodes of custom kinds, whose handlers may read them), or attributes whose effect is in the table
+    /// anyway: `shape`, `type`, `class` and `model_stylesheet`. It contains attributes that are set explicitly, even if
+    /// they equal the default.
     ///
-    /// Two orders are in it. The order of nodes decides which of several unsatisfied goal gates leads back, how long
-    /// each retry waits, and what the indices of a saved state mean. The order of the edges of one node decides among
-    /// equals, and is the order of branches and answers. How edges of different nodes are interleaved is not in it.
+    /// It contains two orders. The order of nodes decides which of several unsatisfied goal gates leads back, how long
+    /// each retry waits, and what the indices of a saved state mean. The order of the edges of a node breaks ties, and
+    /// is the order of branches and answers. It does not contain how the edges of different nodes are interleaved.
     ///
-    /// The pipelines that stages run are in it, each once; those that no stage runs are not.
+    /// It contains each pipeline that stages run once, and no pipeline that no stage runs.
     ///
     /// ```
     /// use orchestra_graph::{Source, load};
@@ -51,18 +53,18 @@ impl Pipeline {
     }
 }
 
-/// The texts of a pipeline and all that it runs, children before their parents.
+/// The texts of a pipeline and of all pipelines that it runs, children before their parents.
 #[derive(Default)]
 struct Family {
     texts: Vec<Rc<str>>,
     by_text: HashMap<Rc<str>, usize>,
-    /// The number of each; `None` while its own children are written.
+    /// The number of each pipeline; `None` while its own children are written.
     seen: HashMap<*const Pipeline, Option<usize>>,
 }
 
 impl Family {
-    /// The number of a pipeline: equal ones have one, whether they are shared or not. `None` for one that runs itself,
-    /// which loading refuses.
+    /// Returns the number of a pipeline. Equal pipelines have the same number, whether they are shared or not. Returns
+    /// `None` for a pipeline that runs itself, which loading rejects.
     fn number(&mut self, pipeline: &Pipeline) -> Option<usize> {
         if let Some(known) = self.seen.get(&std::ptr::from_ref(pipeline)) {
             return *known;
@@ -82,7 +84,7 @@ impl Family {
     }
 
     fn text(&mut self, pipeline: &Pipeline) -> String {
-        let content = Content::of(pipeline);
+        let content = Content::new(pipeline);
         let mut out = String::with_capacity(pipeline.source.len() * 2);
         let all = |entries: &[Entry<'_>], out: &mut String| {
             for entry in entries {

@@ -1,4 +1,4 @@
-//! What the graph, its nodes and its edges say, as lists of named values: what is compared and fingerprinted.
+//! The content of the graph, its nodes and its edges as lists of named values, for comparisons and fingerprints.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -11,19 +11,21 @@ use crate::kind;
 use crate::model::{EdgeIndex, NodeIndex};
 use crate::value::format_duration;
 
-/// Attributes whose whole effect is in other values of the table: kind, role, and what the stylesheet set.
+/// The attributes whose whole effect is in other values of the table: the kind, the role, and the values from the
+/// stylesheet.
 const SPENT: &[&str] = &["class", "model_stylesheet", "shape", "type"];
 
-/// One thing that the graph, a node or an edge says.
+/// A named value of the graph, a node or an edge.
 #[derive(Clone, Debug)]
 pub(super) struct Entry<'p> {
     pub(super) name: &'p str,
     pub(super) value: Cow<'p, Constant>,
-    /// What is compared in place of the value: the form of a condition without its spaces and needless quotes.
+    /// The text to compare instead of the value: the normal form of a condition, without spaces and needless quotes.
     normal: Option<String>,
-    /// Whether it is a column of the row, and no attribute as written.
+    /// `true` for a column of the row, `false` for an attribute as written.
     column: bool,
-    /// The entries that a column follows from, of its owner or of the graph. A change of theirs tells of its change.
+    /// The entries from which a column follows, of its owner or of the graph. If one of them changed, the change of the
+    /// column is not reported separately.
     pub(super) from: &'static [&'static str],
 }
 
@@ -37,7 +39,7 @@ impl PartialEq for Entry<'_> {
     }
 }
 
-/// Whether two values are written alike.
+/// Returns `true` if two values have the same written form.
 fn same(one: &Constant, other: &Constant) -> bool {
     match (one, other) {
         (Constant::Float(one), Constant::Float(other)) => one.to_bits() == other.to_bits(),
@@ -56,12 +58,12 @@ impl<'p> Entry<'p> {
         }
     }
 
-    /// What no other entry of its owner has.
+    /// Returns the key of the entry, which is unique within its owner.
     pub(super) fn key(&self) -> (&'p str, bool) {
         (self.name, self.column)
     }
 
-    /// Writes one line.
+    /// Writes the entry as one line.
     pub(super) fn write(&self, out: &mut String) {
         out.push_str("  ");
         if self.column {
@@ -77,7 +79,7 @@ impl<'p> Entry<'p> {
                 None => quote(text, out),
             },
             Constant::Integer(number) => drop(write!(out, "{number}")),
-            // With a point, so that it is never a whole number.
+            // Written with a decimal point, so that it differs from every whole number.
             Constant::Float(number) => drop(write!(out, "{number:?}")),
             Constant::Boolean(value) => drop(write!(out, "{value}")),
             Constant::Duration(duration) if duration.subsec_nanos() % 1_000_000 == 0 => {
@@ -89,7 +91,7 @@ impl<'p> Entry<'p> {
     }
 }
 
-/// Writes a text so that it ends where it ends, whatever is in it.
+/// Writes a text in quotes with escapes, so that its end is unambiguous.
 pub(super) fn quote(text: &str, out: &mut String) {
     out.push('"');
     for character in text.chars() {
@@ -103,14 +105,14 @@ pub(super) fn quote(text: &str, out: &mut String) {
     out.push('"');
 }
 
-/// A pipeline with its conditions in the form in which they are compared.
+/// A pipeline with its conditions in normal form.
 pub(super) struct Content<'p> {
     pipeline: &'p Pipeline,
     conditions: Vec<String>,
 }
 
 impl<'p> Content<'p> {
-    pub(super) fn of(pipeline: &'p Pipeline) -> Content<'p> {
+    pub(super) fn new(pipeline: &'p Pipeline) -> Content<'p> {
         let conditions = pipeline.conditions.iter();
         Content {
             pipeline,
@@ -122,13 +124,13 @@ impl<'p> Content<'p> {
         self.pipeline
     }
 
-    /// The form of an edge's condition in which it is compared; empty for none.
+    /// Returns the normal form of an edge's condition; empty if the edge has none.
     pub(super) fn condition(&self, row: &EdgeRow) -> &str {
         let condition = row.condition.and_then(|at| self.conditions.get(at as usize));
         condition.map_or("", String::as_str)
     }
 
-    /// What the graph says.
+    /// Returns the entries of the graph.
     pub(super) fn graph(&self) -> Vec<Entry<'p>> {
         let pipeline = self.pipeline;
         let settings = &pipeline.settings;
@@ -168,7 +170,7 @@ impl<'p> Content<'p> {
         entries
     }
 
-    /// What a node says, beside its id and the pipeline that it runs.
+    /// Returns the entries of a node, except its id and the pipeline that it runs.
     pub(super) fn node(&self, at: NodeIndex) -> Vec<Entry<'p>> {
         let stage = self.pipeline.stage(at);
         let row = stage.row();
@@ -183,7 +185,7 @@ impl<'p> Content<'p> {
             Entry::column("kind", text(kind), &[]),
             Entry::column("role", text(role), &["kind"]),
         ];
-        // A handler of another kind may read an attribute that happens to be one of Graphviz' too, such as `target`.
+        // The handler of a custom kind may read an attribute that is also a Graphviz attribute, such as `target`.
         self.attributes(stage.attributes(), kind::BUILT_IN.contains(&kind), &mut entries);
         self.flow(row, &mut entries);
         if let Some(fan_out) = &row.fan_out {
@@ -282,7 +284,7 @@ impl<'p> Content<'p> {
         ]);
     }
 
-    /// What an edge says, beside its ends.
+    /// Returns the entries of an edge, except its ends.
     pub(super) fn edge(&self, at: EdgeIndex) -> Vec<Entry<'p>> {
         let row = self.pipeline.edge(at);
         let mut entries = Vec::new();
@@ -317,7 +319,8 @@ impl<'p> Content<'p> {
         entries
     }
 
-    /// Attributes as written, by their names; an attribute that only draws is left out where nothing can read it.
+    /// Adds the attributes as written, sorted by name. Leaves drawing attributes out if `drawn` is `true`, because then
+    /// nothing can read them.
     fn attributes(&self, rows: &'p [AttributeRow], drawn: bool, entries: &mut Vec<Entry<'p>>) {
         let says =
             |row: &&AttributeRow| !(SPENT.contains(&&*row.key) || drawn && is_drawing_attribute(&row.key));
@@ -357,8 +360,9 @@ fn text(text: &str) -> Constant {
     Constant::String(Cow::Owned(text.to_owned()))
 }
 
-/// A condition without its spaces and needless quotes and parentheses. It is made from the text, which compiled and
-/// loaded tables both have; first-match routing has conditions of its own, which stand as they are.
+/// Returns the normal form of a condition, without spaces and needless quotes and parentheses. It is derived from the
+/// text, which compiled and loaded tables both have. A condition that does not parse, as in first-match routing, is
+/// quoted as it is.
 fn normal(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 8);
     match parse_condition(text) {

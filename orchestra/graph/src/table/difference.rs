@@ -1,4 +1,4 @@
-//! What changed from one pipeline to another, for a person who would resume a run under it (rule D6).
+//! The changes from one pipeline to another, for a person who wants to resume a run under the new one (rule D6).
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,10 +9,10 @@ use super::{Pipeline, Rows};
 use crate::model::{EdgeIndex, NodeIndex};
 use crate::value::Value;
 
-/// What changed from one pipeline to another (rule D6). It is empty exactly where their
+/// The changes from one pipeline to another (rule D6). It is empty if and only if their
 /// [canonical](Pipeline::canonical) texts are equal.
 ///
-/// It is shown as the change of a file is; `{:.20}` shows at most twenty changes and counts the others.
+/// It is displayed like the diff of a file; `{:.20}` shows at most twenty changes and counts the others.
 ///
 /// ```
 /// use orchestra_graph::{Difference, Source, load};
@@ -27,14 +27,14 @@ use crate::value::Value;
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[cfg_attr(feature = "serde", serde(tag = "schema", rename = "orchestra.difference/1"))]
 pub struct Difference {
-    /// The changes of the pipeline itself: of the graph, of nodes and of edges, each in the order of the files.
+    /// The changes of the pipeline itself: of the graph, of nodes and of edges, each group in file order.
     pub changes: Vec<Change>,
-    /// Those of the pipelines that its stages run, and that these run in turn.
+    /// The changes of the pipelines that its stages run, directly or indirectly.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub children: Vec<ChildDifference>,
 }
 
-/// What changed in a pipeline that a stage runs.
+/// The changes of a pipeline that a stage runs.
 ///
 /// ```
 /// use orchestra_graph::{Difference, LoadOptions, Pipeline, Source, load};
@@ -51,13 +51,13 @@ pub struct Difference {
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct ChildDifference {
-    /// Its file as the new parent writes it.
+    /// The file of the pipeline, as the new parent writes it.
     pub file: String,
     /// The changes.
     pub changes: Vec<Change>,
 }
 
-/// One change.
+/// A single change.
 ///
 /// ```
 /// use orchestra_graph::{Difference, Source, Subject, What, load};
@@ -73,21 +73,21 @@ pub struct ChildDifference {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Change {
-    /// What sort of change it is.
+    /// The kind of the change.
     pub what: What,
-    /// What changed.
+    /// The changed part of the pipeline.
     #[cfg_attr(feature = "serde", serde(flatten))]
     pub subject: Subject,
-    /// What it says now, and what it said. All of it for something added or removed.
+    /// The changed values, old and new. For an added or removed part, all of its values.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub attributes: Vec<AttributeChange>,
-    /// For an added node the removed one, for a removed node the added one, that says and is tied to the same: perhaps
-    /// the node has a new name. A run does not follow it there.
+    /// For an added node the removed node, for a removed node the added node, that has the same values and neighbours:
+    /// the node may have been renamed. A run does not follow the rename.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub renamed: Option<String>,
 }
 
-/// What sort of change something saw; what a run makes of it depends on where it stands.
+/// The kind of a change. Its consequences for a run depend on the position of the run.
 ///
 /// ```
 /// use orchestra_graph::{Difference, Source, What, load};
@@ -103,20 +103,20 @@ pub struct Change {
 #[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum What {
-    /// It is new.
+    /// The part was added.
     Added,
-    /// It is gone.
+    /// The part was removed.
     Removed,
-    /// It says something else.
+    /// The values of the part changed.
     Changed,
-    /// The node is something else to the flow: its role changed, or it became or ceased to be a fan-out or a human
-    /// gate. A run must not go on in the middle of it (see [`Mapping::same_shape`]).
+    /// The function of the node in the flow changed: its role changed, or it became or ceased to be a fan-out or a
+    /// human gate. A run must not be resumed in the middle of it (see [`Mapping::same_shape`]).
     Reshaped,
-    /// It says the same at another place among the nodes, or among the edges of its node.
+    /// Only the position changed, among the nodes or among the edges of a node.
     Moved,
 }
 
-/// What changed.
+/// The changed part of a pipeline.
 ///
 /// ```
 /// use orchestra_graph::{Difference, Source, Subject, load};
@@ -136,25 +136,25 @@ pub enum Subject {
     Node {
         /// The id.
         id: String,
-        /// The handler kind; that of the new one, where there is one.
+        /// The handler kind; that of the new node if there is one.
         kind: String,
     },
     /// An edge.
     Edge {
-        /// The id of the node that it comes from.
+        /// The id of the source node.
         from: String,
-        /// The id of the node that it leads to.
+        /// The id of the target node.
         to: String,
-        /// Its label; that of the old one, where there is one.
+        /// The label; that of the old edge if there is one.
         #[cfg_attr(feature = "serde", serde(skip_serializing_if = "String::is_empty"))]
         label: String,
-        /// Its condition; that of the old one, where there is one.
+        /// The condition; that of the old edge if there is one.
         #[cfg_attr(feature = "serde", serde(skip_serializing_if = "String::is_empty"))]
         condition: String,
     },
 }
 
-/// A value that is new, gone or another. As JSON it has its own type; a duration is text such as `15m`.
+/// A value that was added, removed or changed. In JSON it has its own type; a duration is text such as `15m`.
 ///
 /// ```
 /// use orchestra_graph::{Difference, Source, Value, load};
@@ -168,15 +168,16 @@ pub enum Subject {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct AttributeChange {
-    /// The attribute, or what else the table knows: `kind`, `role`, `attempts`, `join`, `child`, `place` and the like.
+    /// The name of the attribute or of another value of the table: `kind`, `role`, `attempts`, `join`, `child`, `place`
+    /// and the like.
     pub name: String,
-    /// What it was; `None` where it is new.
+    /// The old value; `None` if the value was added.
     #[cfg_attr(
         feature = "serde",
         serde(serialize_with = "json", skip_serializing_if = "Option::is_none")
     )]
     pub old: Option<Value>,
-    /// What it is; `None` where it is gone.
+    /// The new value; `None` if the value was removed.
     #[cfg_attr(
         feature = "serde",
         serde(serialize_with = "json", skip_serializing_if = "Option::is_none")
@@ -197,7 +198,7 @@ fn json<S: serde::Serializer>(value: &Option<Value>, serializer: S) -> Result<S:
 }
 
 impl Difference {
-    /// What changed from an old pipeline to a new one.
+    /// Returns the changes from an old pipeline to a new one.
     pub fn between(old: &Pipeline, new: &Pipeline) -> Difference {
         let mut difference = Difference::default();
         let mut pairs = vec![(None, old, new)];
@@ -208,7 +209,7 @@ impl Difference {
             if !seen.insert((std::ptr::from_ref(old), std::ptr::from_ref(new))) || std::ptr::eq(old, new) {
                 continue;
             }
-            let pair = Pair::of(old, new);
+            let pair = Pair::new(old, new);
             let changes = pair.changes();
             match file {
                 None => difference.changes = changes,
@@ -229,27 +230,27 @@ impl Difference {
         difference
     }
 
-    /// Whether nothing changed that a run depends on.
+    /// Returns `true` if nothing changed that a run depends on.
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty() && self.children.is_empty()
     }
 }
 
-/// Two pipelines that are compared.
+/// Two pipelines in a comparison.
 struct Pair<'p> {
     old: Content<'p>,
     new: Content<'p>,
     mapping: Mapping,
 }
 
-/// The ids of nodes that may only have a new name, each with the other one.
+/// The ids of nodes that may have been renamed, each with the id of its counterpart.
 type Renames = HashMap<String, String>;
 
 impl<'p> Pair<'p> {
-    fn of(old: &'p Pipeline, new: &'p Pipeline) -> Pair<'p> {
-        let (old, new) = (Content::of(old), Content::of(new));
+    fn new(old: &'p Pipeline, new: &'p Pipeline) -> Pair<'p> {
+        let (old, new) = (Content::new(old), Content::new(new));
         Pair {
-            mapping: Mapping::of(&old, &new),
+            mapping: Mapping::new(&old, &new),
             old,
             new,
         }
@@ -259,8 +260,8 @@ impl<'p> Pair<'p> {
         let (old, new) = (self.old.pipeline(), self.new.pipeline());
         let of_graph = compare(&self.old.graph(), &self.new.graph(), &HashSet::new());
         let told: HashSet<&str> = of_graph.iter().map(|change| change.name.as_str()).collect();
-        let places = indices(old.nodes.len()).map(|at| Some(self.mapping.node(NodeIndex(at))?.at()));
-        let steps = merged(&places.collect::<Vec<_>>(), new.nodes.len());
+        let positions = indices(old.nodes.len()).map(|at| Some(self.mapping.node(NodeIndex(at))?.at()));
+        let steps = merged(&positions.collect::<Vec<_>>(), new.nodes.len());
         let renames = self.renames(&steps);
         let of_nodes = steps.iter().filter_map(|step| self.node(*step, &told, &renames));
         let of_edges = steps.iter().flat_map(|step| self.edges(*step));
@@ -317,7 +318,7 @@ impl<'p> Pair<'p> {
         let says_the_same = attributes.is_empty();
         if let Some(behind) = moved {
             let id = |content: &Content<'p>, at| content.pipeline().stage(node_at(at)).id();
-            attributes.push(place(
+            attributes.push(position(
                 behind.old.map(|at| id(&self.old, at)),
                 behind.new.map(|at| id(&self.new, at)),
             ));
@@ -337,7 +338,7 @@ impl<'p> Pair<'p> {
         })
     }
 
-    /// The changes of the edges of a node.
+    /// Returns the changes of the edges of a node.
     fn edges(&self, step: Step) -> Vec<Change> {
         let rows = |content: &Content<'_>, at| content.pipeline().stage(node_at(at)).row().edges;
         let (before, after) = match step {
@@ -345,11 +346,11 @@ impl<'p> Pair<'p> {
             Step::Added(new) => (Rows::default(), rows(&self.new, new)),
             Step::Kept { old, new, .. } => (rows(&self.old, old), rows(&self.new, new)),
         };
-        let places = before.range().map(|at| {
+        let positions = before.range().map(|at| {
             let new = self.mapping.edge(edge_at(at))?.at();
             new.checked_sub(after.range().start)
         });
-        let steps = merged(&places.collect::<Vec<_>>(), after.range().len());
+        let steps = merged(&positions.collect::<Vec<_>>(), after.range().len());
         let old = |at: usize| edge_at(before.range().start + at);
         let new = |at: usize| edge_at(after.range().start + at);
         let changes = steps.into_iter().filter_map(|step| match step {
@@ -362,12 +363,13 @@ impl<'p> Pair<'p> {
             } => {
                 let (at, now) = (old(at), new(now));
                 let mut attributes = compare(&self.old.edge(at), &self.new.edge(now), &HashSet::new());
-                let what = match attributes.is_empty() {
-                    true => What::Moved,
-                    false => What::Changed,
+                let what = if attributes.is_empty() {
+                    What::Moved
+                } else {
+                    What::Changed
                 };
                 if let Some(behind) = moved {
-                    attributes.push(place(
+                    attributes.push(position(
                         behind.old.map(|at| way(&self.old, old(at))).as_deref(),
                         behind.new.map(|at| way(&self.new, new(at))).as_deref(),
                     ));
@@ -381,7 +383,7 @@ impl<'p> Pair<'p> {
         changes.collect()
     }
 
-    /// Removed and added nodes that say the same and have the same neighbours, where there is just one of each.
+    /// Pairs removed and added nodes that have the same values and neighbours, if there is exactly one of each.
     fn renames(&self, steps: &[Step]) -> Renames {
         let mut removed: HashMap<NodeIndex, Vec<String>> = HashMap::new();
         let mut added: HashMap<NodeIndex, Vec<String>> = HashMap::new();
@@ -416,7 +418,7 @@ impl<'p> Pair<'p> {
     }
 }
 
-/// What some nodes say and where their edges lead, beside their ids.
+/// Returns the values and the neighbours of some nodes as text, with the ids of the nodes.
 fn signatures<'p>(
     content: &Content<'p>,
     mut nodes: HashMap<NodeIndex, Vec<String>>,
@@ -431,7 +433,7 @@ fn signatures<'p>(
             let other = match pipeline.stage(other).id() {
                 _ if own == other => "=",
                 id if kept.contains(id) => id,
-                // It may have a new name too.
+                // The neighbour may have been renamed too.
                 _ => "?",
             };
             let mut tie = format!("{sign}{other}\n");
@@ -452,7 +454,7 @@ fn signatures<'p>(
     signed.collect()
 }
 
-/// Which of the two pipelines something is in.
+/// One of the two pipelines in a comparison.
 #[derive(Clone, Copy)]
 enum Side {
     Old,
@@ -489,7 +491,7 @@ fn edge(content: &Content<'_>, at: EdgeIndex, what: What, side: Side) -> Change 
     }
 }
 
-/// An edge as its siblings tell it apart.
+/// Describes an edge so that it can be distinguished from its siblings.
 fn way(content: &Content<'_>, at: EdgeIndex) -> String {
     let pipeline = content.pipeline();
     let row = pipeline.edge(at);
@@ -499,8 +501,8 @@ fn way(content: &Content<'_>, at: EdgeIndex) -> String {
     said.map_or_else(|| format!("-> {to}"), |said| format!("-> {to} [{said}]"))
 }
 
-/// What a list of entries says otherwise than another. A column is left out where a change of what it follows from is
-/// told, of its owner or of the graph.
+/// Returns the differences between two lists of entries. Leaves a column out if a change of an entry from which it
+/// follows is reported, of its owner or of the graph.
 fn compare(old: &[Entry<'_>], new: &[Entry<'_>], told: &HashSet<&str>) -> Vec<AttributeChange> {
     if old == new {
         return Vec::new();
@@ -542,9 +544,14 @@ fn change(name: &str, old: Option<Value>, new: Option<Value>) -> AttributeChange
     }
 }
 
-fn place(old: Option<&str>, new: Option<&str>) -> AttributeChange {
-    let place = |behind: Option<&str>| behind.map_or("first".to_owned(), |other| format!("behind {other}"));
-    change("place", Some(string(&place(old))), Some(string(&place(new))))
+fn position(old: Option<&str>, new: Option<&str>) -> AttributeChange {
+    let position =
+        |behind: Option<&str>| behind.map_or("first".to_owned(), |other| format!("behind {other}"));
+    change(
+        "place",
+        Some(string(&position(old))),
+        Some(string(&position(new))),
+    )
 }
 
 fn string(text: &str) -> Value {

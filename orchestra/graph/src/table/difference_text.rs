@@ -1,4 +1,4 @@
-//! A difference as text for people.
+//! The human-readable text of a difference.
 
 use std::fmt;
 
@@ -6,9 +6,9 @@ use super::difference::{AttributeChange, Change, Difference, Subject, What};
 use crate::render::visible;
 use crate::value::Value;
 
-/// The longest value that is shown whole, in characters.
+/// Maximum length of a value that is shown in full, in characters.
 const WHOLE: usize = 72;
-/// How many characters are shown before the first difference of a longer one.
+/// The number of characters that are shown before the first difference of a longer value.
 const LEAD: usize = 24;
 const CUT: &str = "...";
 
@@ -58,9 +58,10 @@ impl Change {
             Subject::Edge { from, to, .. } => {
                 write!(f, "{indent}{mark} edge {} -> {}", printable(from), printable(to))?;
                 let says = self.of_edge();
-                match says.is_empty() {
-                    true => writeln!(f)?,
-                    false => writeln!(f, " [{}]", says.join(", "))?,
+                if says.is_empty() {
+                    writeln!(f)?
+                } else {
+                    writeln!(f, " [{}]", says.join(", "))?
                 }
             }
         }
@@ -72,8 +73,8 @@ impl Change {
             .try_for_each(|attribute| attribute.show(indent, f))
     }
 
-    /// What tells an edge from others: all that it says where it is added or removed, else what stayed of its label
-    /// and its condition.
+    /// Returns the values that identify an edge: all values of an added or removed edge, else the label and the
+    /// condition as far as they are unchanged.
     fn of_edge(&self) -> Vec<String> {
         let said = |name: &str, text: &str| format!("{name}: {}", bare(text));
         match (&self.subject, self.what) {
@@ -117,7 +118,7 @@ impl AttributeChange {
     }
 }
 
-/// From which character on two values are shown, so that their first difference is.
+/// Returns the index of the first character to show of two values, chosen so that their first difference is visible.
 fn first_difference(old: &Value, new: &Value) -> usize {
     let (Some(old), Some(new)) = (old.as_str(), new.as_str()) else {
         return 0;
@@ -130,7 +131,7 @@ fn first_difference(old: &Value, new: &Value) -> usize {
     common.count().saturating_sub(LEAD)
 }
 
-/// A value in one line, from some character on.
+/// Returns a value in one line, starting at a character index.
 fn shown(value: &Value, start: usize) -> String {
     let Value::String(text) = value else {
         return value.to_string();
@@ -142,16 +143,17 @@ fn shown(value: &Value, start: usize) -> String {
     format!("{before}{}{after}", quoted(&part))
 }
 
-/// A text within brackets, without quotes where none are needed.
+/// Returns a text for use within brackets, without quotes if none are needed.
 fn bare(text: &str) -> String {
     let needs_quotes = |c: char| matches!(c, '"' | '\\' | ',' | '[' | ']') || visible(c).is_some();
-    match text.contains(needs_quotes) || text.trim() != text || text.chars().nth(WHOLE).is_some() {
-        true => shown(&Value::String(text.into()), 0),
-        false => text.to_owned(),
+    if text.contains(needs_quotes) || text.trim() != text || text.chars().nth(WHOLE).is_some() {
+        shown(&Value::String(text.into()), 0)
+    } else {
+        text.to_owned()
     }
 }
 
-/// A text in quotes and in one line.
+/// Returns a text in quotes and in one line.
 fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
@@ -168,7 +170,7 @@ fn quoted(text: &str) -> String {
     out
 }
 
-/// A name in one line.
+/// Returns a name in one line.
 fn printable(name: &str) -> String {
     name.chars()
         .map(|character| visible(character).unwrap_or(character))

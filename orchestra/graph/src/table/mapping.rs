@@ -1,4 +1,5 @@
-//! From the nodes and edges of one pipeline to those of another, so that a run can go on under a changed graph.
+//! The mapping from the nodes and edges of one pipeline to those of another, with which a run can be resumed under a
+//! changed graph.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
@@ -8,10 +9,10 @@ use super::{EdgeRow, Pipeline};
 use crate::kind;
 use crate::model::{EdgeIndex, NodeIndex};
 
-/// Where the nodes and edges of an old pipeline are in a new one (rule D6).
+/// The mapping from the nodes and edges of an old pipeline to those of a new one (rule D6).
 ///
-/// Nodes are known by their ids. Edges are known by the ids of their ends; among parallel edges by label and condition,
-/// by one of the two, and at last by their order.
+/// Nodes are identified by their ids. Edges are identified by the ids of their ends; parallel edges by label and
+/// condition, then by label, then by condition, and finally by their order.
 ///
 /// ```
 /// use orchestra_graph::{Mapping, Source, load};
@@ -28,27 +29,28 @@ use crate::model::{EdgeIndex, NodeIndex};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mapping {
-    places: Vec<Place>,
+    nodes_by_old: Vec<NodeMapping>,
     edges: Vec<Option<EdgeIndex>>,
     new_nodes: usize,
     new_edges: usize,
 }
 
-/// Where a node is, and whether a run that stands there can go on.
+/// The new index of a node, and whether a run at this node can be resumed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Place {
+struct NodeMapping {
     node: Option<NodeIndex>,
     same_shape: bool,
     same_join: bool,
 }
 
 impl Mapping {
-    /// Finds what two pipelines share. The pipelines that their stages run have mappings of their own.
+    /// Finds the common nodes and edges of two pipelines. The pipelines that their stages run have mappings of their
+    /// own.
     pub fn between(old: &Pipeline, new: &Pipeline) -> Mapping {
-        Mapping::of(&Content::of(old), &Content::of(new))
+        Mapping::new(&Content::new(old), &Content::new(new))
     }
 
-    pub(super) fn of(old: &Content<'_>, new: &Content<'_>) -> Mapping {
+    pub(super) fn new(old: &Content<'_>, new: &Content<'_>) -> Mapping {
         let (before, after) = (old.pipeline(), new.pipeline());
         let nodes = after.nodes.iter().zip(0..);
         let by_id: HashMap<&str, NodeIndex> = nodes.map(|(row, at)| (&*row.id, NodeIndex(at))).collect();
@@ -59,14 +61,14 @@ impl Mapping {
             .collect();
         let find = |node: NodeIndex| found.get(node.at()).copied().flatten();
         let indices = (0..).map(NodeIndex);
-        let places = found.iter().zip(indices).map(|(node, at)| {
+        let nodes_by_old = found.iter().zip(indices).map(|(node, at)| {
             let Some(node) = *node else {
-                return Place::default();
+                return NodeMapping::default();
             };
             let (old, new) = (before.stage(at), after.stage(node));
             let is_gate = |stage: super::Stage<'_>| stage.kind() == kind::WAIT_HUMAN;
             let joins = [old.row(), new.row()].map(|row| row.fan_out.as_ref().map(|fan_out| fan_out.join));
-            Place {
+            NodeMapping {
                 node: Some(node),
                 same_shape: old.row().role == new.row().role
                     && joins[0].is_some() == joins[1].is_some()
@@ -78,58 +80,62 @@ impl Mapping {
             }
         });
         Mapping {
-            places: places.collect(),
+            nodes_by_old: nodes_by_old.collect(),
             edges: edges(old, new, find),
             new_nodes: after.nodes.len(),
             new_edges: after.edges.len(),
         }
     }
 
-    /// The new index of an old node; `None` where the new pipeline has no node of that id.
+    /// Returns the new index of an old node; `None` if the new pipeline has no node with its id.
     pub fn node(&self, old: NodeIndex) -> Option<NodeIndex> {
-        self.places.get(old.at())?.node
+        self.nodes_by_old.get(old.at())?.node
     }
 
-    /// The new index of an old edge; `None` where the new pipeline has none like it.
+    /// Returns the new index of an old edge; `None` if the new pipeline has no such edge.
     pub fn edge(&self, old: EdgeIndex) -> Option<EdgeIndex> {
         *self.edges.get(old.at())?
     }
 
-    /// Whether an old node is still there and is still the same to the flow: of the same role, a fan-out or none, a
-    /// human gate or none. A run must not go on in the middle of a node that is not.
+    /// Returns `true` if an old node still exists and has the same function in the flow: the same role, a fan-out or
+    /// not, a human gate or not. Otherwise a run must not be resumed in the middle of the node.
     pub fn same_shape(&self, old: NodeIndex) -> bool {
-        self.places.get(old.at()).is_some_and(|place| place.same_shape)
+        self.nodes_by_old
+            .get(old.at())
+            .is_some_and(|mapped| mapped.same_shape)
     }
 
-    /// Whether an old fan-out is still there and its branches still end at the same node; also `true` for a node that
-    /// neither was nor is a fan-out. In an open block whose join has moved, branches may already be behind it.
+    /// Returns `true` if an old fan-out still exists and its branches still end at the same node, and for a node that
+    /// neither was nor is a fan-out. If the join of an open block has moved, branches may already have passed it.
     pub fn same_join(&self, old: NodeIndex) -> bool {
-        self.places.get(old.at()).is_some_and(|place| place.same_join)
+        self.nodes_by_old
+            .get(old.at())
+            .is_some_and(|mapped| mapped.same_join)
     }
 
-    /// How many nodes the new pipeline has.
+    /// Returns the number of nodes of the new pipeline.
     pub fn nodes(&self) -> usize {
         self.new_nodes
     }
 
-    /// How many edges the new pipeline has.
+    /// Returns the number of edges of the new pipeline.
     pub fn edges(&self) -> usize {
         self.new_edges
     }
 
-    /// Whether each node and each edge has the index that it had, and there are no others.
+    /// Returns `true` if each node and each edge has the same index as before, and there are no others.
     pub fn is_identity(&self) -> bool {
-        let nodes = self.places.iter().zip(0..);
+        let nodes = self.nodes_by_old.iter().zip(0..);
         let edges = self.edges.iter().zip(0..);
-        (self.places.len(), self.edges.len()) == (self.new_nodes, self.new_edges)
+        (self.nodes_by_old.len(), self.edges.len()) == (self.new_nodes, self.new_edges)
             && nodes
                 .into_iter()
-                .all(|(place, at)| place.node == Some(NodeIndex(at)))
+                .all(|(mapped, at)| mapped.node == Some(NodeIndex(at)))
             && edges.into_iter().all(|(edge, at)| *edge == Some(EdgeIndex(at)))
     }
 }
 
-/// The edges of one pair of nodes, in their order.
+/// The edges between one pair of nodes, in order.
 #[derive(Default)]
 struct Parallel {
     old: Vec<EdgeIndex>,
@@ -156,14 +162,14 @@ fn edges(
     let mut found = vec![None; before.edges.len()];
     let mut pair = |pairs: Vec<(EdgeIndex, EdgeIndex)>| {
         for (old, new) in pairs {
-            if let Some(place) = found.get_mut(old.at()) {
-                *place = Some(new);
+            if let Some(mapped) = found.get_mut(old.at()) {
+                *mapped = Some(new);
             }
         }
     };
     for mut group in groups.into_values() {
         if group.old.len() > 1 || group.new.len() > 1 {
-            // The same to people and to the router, then to one of them.
+            // Pair equal labels and conditions first, then equal labels, then equal conditions.
             pair(group.alike(
                 |at| Some(both(old, before.edge(at))),
                 |at| Some(both(new, after.edge(at))),
@@ -180,7 +186,7 @@ fn edges(
 }
 
 impl Parallel {
-    /// Takes the pairs out that have equal keys; among equals the first goes with the first.
+    /// Removes and returns the pairs with equal keys; edges with the same key are paired in order.
     fn alike<K: Hash + Eq>(
         &mut self,
         old: impl Fn(EdgeIndex) -> Option<K>,

@@ -1,6 +1,6 @@
-//! Two lists that are shown as one, in the order of the newer.
+//! The merge of an old and a new list into one, in the order of the new list.
 
-/// A place in two lists that are shown as one.
+/// An element of the merged list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// Only in the old list.
@@ -9,39 +9,41 @@ pub(super) enum Step {
     Added(usize),
     /// In both.
     Kept {
-        /// Its place in the old list.
+        /// The index in the old list.
         old: usize,
-        /// Its place in the new list.
+        /// The index in the new list.
         new: usize,
-        /// Where it stood and stands, if it is one of the fewest whose move explains the new order.
+        /// The old and the new predecessor, if the element is one of the fewest whose move explains the new order.
         moved: Option<Behind>,
     },
 }
 
-/// The nearest element before one that is in both lists, in each of them.
+/// The indices of the predecessor in the old and in the new list, among the elements that are in both lists; `None` at
+/// the beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Behind {
     pub(super) old: Option<usize>,
     pub(super) new: Option<usize>,
 }
 
-/// Merges a list whose elements have these places in a new list of some length. What is gone follows what it followed.
-pub(super) fn merged(places: &[Option<usize>], length: usize) -> Vec<Step> {
+/// Merges an old list with a new list of the given length. `places` contains the index of each old element in the new
+/// list. A removed element follows its old predecessor.
+pub(super) fn merged(positions: &[Option<usize>], length: usize) -> Vec<Step> {
     let mut before = vec![None; length];
-    let mut behind = Vec::with_capacity(places.len());
+    let mut behind = Vec::with_capacity(positions.len());
     let mut last = None;
-    for (old, place) in places.iter().enumerate() {
+    for (old, position) in positions.iter().enumerate() {
         behind.push(last);
-        if let Some(from) = place.and_then(|new| before.get_mut(new)) {
+        if let Some(from) = position.and_then(|new| before.get_mut(new)) {
             *from = Some(old);
             last = Some(old);
         }
     }
     let kept: Vec<usize> = before.iter().flatten().copied().collect();
-    let stays = longest_rising(&kept, places.len());
-    let mut steps = Vec::with_capacity(places.len() + length);
-    let is_gone = |at: &usize| places.get(*at).is_some_and(Option::is_none);
-    let gone = |from: usize| (from..places.len()).take_while(is_gone).map(Step::Removed);
+    let stays = longest_rising(&kept, positions.len());
+    let mut steps = Vec::with_capacity(positions.len() + length);
+    let is_gone = |at: &usize| positions.get(*at).is_some_and(Option::is_none);
+    let gone = |from: usize| (from..positions.len()).take_while(is_gone).map(Step::Removed);
     steps.extend(gone(0));
     let mut last = None;
     for (new, old) in before.iter().enumerate() {
@@ -64,15 +66,15 @@ pub(super) fn merged(places: &[Option<usize>], length: usize) -> Vec<Step> {
     steps
 }
 
-/// Marks the numbers of a longest rising part of a list of different numbers below a limit.
+/// Marks the numbers of a longest increasing subsequence of a list of distinct numbers below a limit.
 fn longest_rising(list: &[usize], limit: usize) -> Vec<bool> {
-    // The smallest number at which a rising part of each length ends, and what stands before each number in its part.
+    // `ends`: the smallest last number of a subsequence of each length. `before`: the predecessor of each number.
     let mut ends: Vec<usize> = Vec::new();
     let mut before = vec![None; limit];
     for number in list {
         let length = ends.partition_point(|end| end < number);
-        if let Some(place) = before.get_mut(*number) {
-            *place = length.checked_sub(1).and_then(|at| ends.get(at)).copied();
+        if let Some(position) = before.get_mut(*number) {
+            *position = length.checked_sub(1).and_then(|at| ends.get(at)).copied();
         }
         match ends.get_mut(length) {
             Some(end) => *end = *number,
@@ -94,11 +96,12 @@ fn longest_rising(list: &[usize], limit: usize) -> Vec<bool> {
 mod tests {
     use super::*;
 
-    /// `-c` is gone, `+d` is new, `a!` has moved; elements are shown by their letters.
+    /// Merges two lists of letters: `-c` was removed, `+d` is new, `a!xy` has moved from behind `x` to behind `y`,
+    /// where `^` is the beginning.
     fn shown(old: &str, new: &str) -> String {
-        let places: Vec<Option<usize>> = old.chars().map(|letter| new.find(letter)).collect();
+        let positions: Vec<Option<usize>> = old.chars().map(|letter| new.find(letter)).collect();
         let letter = |list: &str, at: usize| list.chars().nth(at).expect("inside");
-        let steps = merged(&places, new.len()).into_iter().map(|step| match step {
+        let steps = merged(&positions, new.len()).into_iter().map(|step| match step {
             Step::Removed(at) => format!("-{}", letter(old, at)),
             Step::Added(at) => format!("+{}", letter(new, at)),
             Step::Kept {

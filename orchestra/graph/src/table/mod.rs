@@ -1,4 +1,5 @@
-//! The table: what the engine runs. A compiled pipeline is one in constant data, a loaded one is made from a graph.
+//! The table: the form of a pipeline that the engine runs. The table of a compiled pipeline is constant data, that of a
+//! loaded pipeline is built from a graph.
 
 mod build;
 mod canonical;
@@ -31,7 +32,7 @@ pub type Text = Cow<'static, str>;
 /// A list that is constant in a compiled pipeline and owned in a loaded one.
 pub type List<T> = Cow<'static, [T]>;
 
-/// A range of rows of another list, by their indices.
+/// A range of rows of another list.
 ///
 /// ```
 /// use orchestra_graph::{Source, load};
@@ -42,14 +43,14 @@ pub type List<T> = Cow<'static, [T]>;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rows {
-    /// The first.
+    /// The index of the first row.
     pub start: u32,
-    /// Behind the last.
+    /// The index after the last row.
     pub end: u32,
 }
 
 impl Rows {
-    /// As a range of indices.
+    /// Returns the range of indices.
     pub const fn range(self) -> std::ops::Range<usize> {
         self.start as usize..self.end as usize
     }
@@ -80,7 +81,7 @@ pub enum Constant {
 }
 
 impl Constant {
-    /// The value in the model's form.
+    /// Converts the value to the form of the model.
     pub fn to_value(&self) -> Value {
         match self {
             Constant::String(text) => Value::String(text.as_ref().into()),
@@ -122,7 +123,7 @@ pub struct AttributeRow {
     pub value: Constant,
 }
 
-/// What a node is to the flow of a run (Attractor 2.8, rule L13).
+/// The function of a node in the flow of a run (Attractor 2.8, rule L13).
 ///
 /// ```
 /// use orchestra_graph::{Role, Source, load};
@@ -144,7 +145,7 @@ pub enum Role {
     Work,
 }
 
-/// How a run ends at a node without outgoing edges (rule R6).
+/// The result of a run that ends at a node without outgoing edges (rule R6).
 ///
 /// ```
 /// use orchestra_graph::table::End;
@@ -156,7 +157,7 @@ pub enum Role {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// Nothing is said: the run fails, because the exit was not reached.
+    /// Not specified: the run fails, because it did not reach the exit.
     Unstated,
     /// The run fails, as intended.
     Fail,
@@ -177,41 +178,42 @@ pub enum End {
 pub struct NodeRow {
     /// The id.
     pub id: Text,
-    /// The handler kind, an index of [`Pipeline::kinds`].
+    /// The handler kind, an index into [`Pipeline::kinds`].
     pub kind: u32,
-    /// What it is to the flow.
+    /// The function in the flow.
     pub role: Role,
-    /// How a run ends there.
+    /// The result of a run that ends at this node.
     pub end: End,
-    /// Whether plain edges are followed after a failure (`on_failure="route"`).
+    /// `true` if plain edges are followed after a failure (`on_failure="route"`).
     pub on_failure_route: bool,
-    /// The outgoing edges, in the order of the file.
+    /// The outgoing edges, in file order.
     pub edges: Rows,
     /// The attributes, rows of [`Pipeline::attributes`].
     pub attributes: Rows,
-    /// Where to go after a failure.
+    /// The node to go to after a failure.
     pub retry_target: Option<NodeIndex>,
-    /// Where to go after a failure when there is no `retry_target`.
+    /// The node to go to after a failure if there is no `retry_target`.
     pub fallback_retry_target: Option<NodeIndex>,
-    /// How often it may be visited in a run (rule R10).
+    /// The maximum number of visits in a run (rule R10); `None` for the limit of the pipeline.
     pub max_visits: Option<u32>,
-    /// Whether it must have succeeded before the run may end (rule R7).
+    /// `true` if the node must have succeeded before the run may end (rule R7).
     pub goal_gate: bool,
-    /// What must hold before the run may end, an index of [`Pipeline::conditions`], where the goal gate says it itself.
+    /// The condition that must hold before the run may end, an index into [`Pipeline::conditions`]; `None` if the goal
+    /// gate has no condition of its own.
     pub goal_condition: Option<u32>,
-    /// Whether exhausted retries count as a partial success (rule Y5).
+    /// `true` if exhausted retries count as a partial success (rule Y5).
     pub allow_partial: bool,
-    /// How often it is tried.
+    /// The retry policy.
     pub retry: Retry,
-    /// How it runs its branches, where it fans out.
+    /// The settings of a fan-out; `None` for any other node.
     pub fan_out: Option<FanOut>,
-    /// The pipeline that it runs, an index of [`Pipeline::children`].
+    /// The pipeline that the node runs, an index into [`Pipeline::children`].
     pub child: Option<u32>,
-    /// Where it is declared.
+    /// The position of the declaration.
     pub position: Position,
 }
 
-/// How a condition is tested.
+/// The executable form of a condition.
 ///
 /// ```
 /// use orchestra_graph::table::Test;
@@ -223,13 +225,13 @@ pub struct NodeRow {
 /// ```
 #[derive(Clone, Debug)]
 pub enum Test {
-    /// By a closure: the pipeline is compiled.
+    /// A closure, in a compiled pipeline.
     Closure(fn(&Facts<'_>) -> bool),
-    /// By evaluating the tree: the pipeline is loaded.
+    /// An expression tree, in a loaded pipeline.
     Tree(Arc<Expression>),
 }
 
-/// A condition; edges that write the same one share it.
+/// A condition; edges with the same condition share it.
 ///
 /// ```
 /// use orchestra_graph::condition::Facts;
@@ -244,16 +246,16 @@ pub enum Test {
 pub struct ConditionRow {
     /// The text as written.
     pub text: Text,
-    /// The keys that it reads.
+    /// The keys that the condition reads.
     pub keys: List<Text>,
-    /// Whether it can hold only after a failure.
+    /// `true` if the condition can hold only after a failure.
     pub needs_failure: bool,
-    /// How it is tested.
+    /// The executable form.
     pub test: Test,
 }
 
 impl ConditionRow {
-    /// Whether the condition holds.
+    /// Returns `true` if the condition holds.
     pub fn holds(&self, facts: &Facts<'_>) -> bool {
         match &self.test {
             Test::Closure(test) => test(facts),
@@ -274,31 +276,31 @@ impl ConditionRow {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct EdgeRow {
-    /// Where it comes from.
+    /// The source node.
     pub from: NodeIndex,
-    /// Where it leads.
+    /// The target node.
     pub to: NodeIndex,
-    /// The label as written; empty for none.
+    /// The label as written; empty if there is none.
     pub label: Text,
-    /// The label in the form in which labels are compared.
+    /// The label in the normal form, in which labels are compared.
     pub normalized_label: Text,
-    /// The condition, an index of [`Pipeline::conditions`].
+    /// The condition, an index into [`Pipeline::conditions`].
     pub condition: Option<u32>,
     /// The priority; the highest wins.
     pub weight: i64,
-    /// Whether taking it restarts the run (rule R9).
+    /// `true` if the edge restarts the run (rule R9).
     pub loop_restart: bool,
-    /// Whether it may lead back in first-match routing (rule R11).
+    /// `true` if the edge may lead back in first-match routing (rule R11).
     pub allow_revisit: bool,
-    /// How often it may lead back.
+    /// The maximum number of times that the edge may lead back.
     pub max_revisits: Option<u32>,
     /// The attributes, rows of [`Pipeline::attributes`].
     pub attributes: Rows,
-    /// Where it is written.
+    /// The position in the file.
     pub position: Position,
 }
 
-/// How edges are chosen.
+/// The algorithm that chooses edges.
 ///
 /// ```
 /// use orchestra_graph::table::Routing;
@@ -309,13 +311,13 @@ pub struct EdgeRow {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Routing {
-    /// By the five steps (rule R1).
+    /// The five steps (rule R1).
     FiveStep,
-    /// The first that matches, in the order of the file (rule R11).
+    /// The first edge that matches, in file order (rule R11).
     FirstMatch,
 }
 
-/// What holds for the whole pipeline (Attractor 2.5).
+/// The settings of the whole pipeline (Attractor 2.5).
 ///
 /// ```
 /// use orchestra_graph::{Source, load};
@@ -325,24 +327,24 @@ pub enum Routing {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
-    /// How edges are chosen.
+    /// The algorithm that chooses edges.
     pub routing: Routing,
-    /// How often any node may be visited in a run (rule R10).
+    /// The maximum number of visits of any node in a run (rule R10).
     pub max_node_visits: u32,
-    /// How often running the same failure may repeat; 0 is never (rule R10).
+    /// The number of consecutive equal failures that ends the run; 0 for no limit (rule R10).
     pub failure_breaker: u32,
-    /// How often an unsatisfied goal gate may send the run back (rule R7).
+    /// The maximum number of times that an unsatisfied goal gate sends the run back (rule R7).
     pub max_goal_gate_reroutes: u32,
-    /// How often the run may be restarted (rule R9).
+    /// The maximum number of restarts of the run (rule R9).
     pub max_restarts: u32,
-    /// Where to go from the exit when a goal gate is unsatisfied that names no target of its own.
+    /// The node to go to if a goal gate without a target of its own is unsatisfied.
     pub retry_target: Option<NodeIndex>,
-    /// Where to go then when there is no `retry_target`.
+    /// The node to go to in this case if there is no `retry_target`.
     pub fallback_retry_target: Option<NodeIndex>,
 }
 
 impl Settings {
-    /// What holds for a pipeline that says nothing.
+    /// The settings of a pipeline that sets none.
     pub const DEFAULT: Settings = Settings {
         routing: Routing::FiveStep,
         max_node_visits: 1_000,
@@ -354,7 +356,7 @@ impl Settings {
     };
 }
 
-/// A checked pipeline in the form that runs. Compiled and loaded pipelines are both of this type.
+/// A checked pipeline in executable form. Compiled and loaded pipelines both have this type.
 ///
 /// ```
 /// use orchestra_graph::{Source, load};
@@ -371,32 +373,32 @@ pub struct Pipeline {
     pub file: Text,
     /// The text of the file.
     pub source: Text,
-    /// What the whole pipeline says.
+    /// The settings of the whole pipeline.
     pub settings: Settings,
     /// The entry point.
     pub start: NodeIndex,
     /// The exit point.
     pub exit: NodeIndex,
-    /// The handler kinds in use, each once.
+    /// The handler kinds in use, without duplicates.
     pub kinds: List<Text>,
     /// The nodes.
     pub nodes: List<NodeRow>,
-    /// The edges, those of one node together, in the order of the file.
+    /// The edges, grouped by source node, in file order.
     pub edges: List<EdgeRow>,
-    /// The conditions, each once.
+    /// The conditions, without duplicates.
     pub conditions: List<ConditionRow>,
-    /// The attributes of everything.
+    /// The attributes of the graph, the nodes and the edges.
     pub attributes: List<AttributeRow>,
-    /// The rows that are the graph's own attributes.
+    /// The rows with the attributes of the graph.
     pub graph_attributes: Rows,
-    /// The pipelines that its stages run, each once.
+    /// The pipelines that its stages run, without duplicates.
     pub children: List<Child>,
 }
 
 const NO_ROWS: Rows = Rows { start: 0, end: 0 };
 const NO_PLACE: Position = Position { line: 0, column: 0 };
 
-/// What an index of another pipeline leads to.
+/// The row that an unknown node index refers to.
 static NO_NODE: NodeRow = NodeRow {
     id: Cow::Borrowed(""),
     kind: u32::MAX,
@@ -417,7 +419,7 @@ static NO_NODE: NodeRow = NodeRow {
     position: NO_PLACE,
 };
 
-/// The same for an edge.
+/// The row that an unknown edge index refers to.
 static NO_EDGE: EdgeRow = EdgeRow {
     from: NodeIndex(u32::MAX),
     to: NodeIndex(u32::MAX),
@@ -433,8 +435,8 @@ static NO_EDGE: EdgeRow = EdgeRow {
 };
 
 impl Pipeline {
-    /// Makes the table of a checked graph, without children; `None` where it has no single start and exit, or a faulty condition,
-    /// all of which the checks report as errors.
+    /// Builds the table of a checked graph, without children. Returns `None` if the graph does not have exactly one
+    /// start and one exit, or has an invalid condition; the checks report all of these as errors.
     ///
     /// ```
     /// use orchestra_graph::{LoadOptions, Source, load};
@@ -442,12 +444,11 @@ impl Pipeline {
     /// let pipeline = loaded.pipeline().expect("the graph is sound");
     /// assert_eq!(pipeline.stage(pipeline.start).id(), "start");
     /// ```
-    pub fn of(analysis: &Analysis<'_>) -> Option<Pipeline> {
+    pub fn from_analysis(analysis: &Analysis<'_>) -> Option<Pipeline> {
         build::Builder::new(analysis).build()
     }
 
-    /// A node with what belongs to it; for an index that this pipeline does not have, a node without id,
-    /// attributes and edges.
+    /// Returns a node. If the pipeline does not have the index, returns a node without id, attributes and edges.
     pub fn stage(&self, index: NodeIndex) -> Stage<'_> {
         Stage {
             pipeline: self,
@@ -456,7 +457,7 @@ impl Pipeline {
         }
     }
 
-    /// The node of an id.
+    /// Returns the node with this id; `None` if there is none.
     pub fn find(&self, id: &str) -> Option<NodeIndex> {
         self.nodes
             .iter()
@@ -464,38 +465,38 @@ impl Pipeline {
             .map(|at| NodeIndex(at as u32))
     }
 
-    /// An edge by its index; for an index that this pipeline does not have, an edge without label, condition and
-    /// attributes, whose ends are nodes of no pipeline.
+    /// Returns an edge. If the pipeline does not have the index, returns an edge without label, condition and
+    /// attributes, whose ends do not exist in any pipeline.
     pub fn edge(&self, index: EdgeIndex) -> &EdgeRow {
         self.edges.get(index.at()).unwrap_or(&NO_EDGE)
     }
 
-    /// The pipeline that a stage runs; `None` where it runs none.
+    /// Returns the pipeline that a stage runs; `None` if it runs none.
     pub fn child(&self, row: &NodeRow) -> Option<&Child> {
         self.children.get(row.child? as usize)
     }
 
-    /// The condition of an edge; `None` where it has none.
+    /// Returns the condition of an edge; `None` if it has none.
     pub fn condition(&self, edge: &EdgeRow) -> Option<&ConditionRow> {
         self.conditions.get(edge.condition? as usize)
     }
 
-    /// The attributes of some rows; none where this pipeline does not have all of them.
+    /// Returns the attributes in a range of rows; empty if the pipeline does not have all of the rows.
     pub fn attributes(&self, rows: Rows) -> &[AttributeRow] {
         self.attributes.get(rows.range()).unwrap_or_default()
     }
 
-    /// An attribute of the graph.
+    /// Returns an attribute of the graph; `None` if it is not set.
     pub fn attribute(&self, name: &str) -> Option<&Constant> {
         find(self.attributes(self.graph_attributes), name)
     }
 
-    /// The goal; empty where none is given.
+    /// Returns the goal; empty if there is none.
     pub fn goal(&self) -> &str {
         text(self.attribute("goal")).unwrap_or_default()
     }
 
-    /// The label, else the name.
+    /// Returns the label of the graph, or its name if there is no label.
     pub fn title(&self) -> &str {
         text(self.attribute("label"))
             .filter(|label| !label.is_empty())
@@ -514,7 +515,7 @@ fn text(constant: Option<&Constant>) -> Option<&str> {
     }
 }
 
-/// A node of a [`Pipeline`] with what belongs to it.
+/// A node of a [`Pipeline`], with access to its attributes and edges.
 ///
 /// ```
 /// use orchestra_graph::{Source, load};
@@ -532,27 +533,27 @@ pub struct Stage<'p> {
 }
 
 impl<'p> Stage<'p> {
-    /// The pipeline to which it belongs.
+    /// Returns the pipeline that contains the node.
     pub fn pipeline(&self) -> &'p Pipeline {
         self.pipeline
     }
 
-    /// The index.
+    /// Returns the index.
     pub fn index(&self) -> NodeIndex {
         self.index
     }
 
-    /// The row.
+    /// Returns the row.
     pub fn row(&self) -> &'p NodeRow {
         self.row
     }
 
-    /// The id.
+    /// Returns the id.
     pub fn id(&self) -> &'p str {
         &self.row.id
     }
 
-    /// The handler kind.
+    /// Returns the handler kind.
     pub fn kind(&self) -> &'p str {
         self.pipeline
             .kinds
@@ -560,46 +561,48 @@ impl<'p> Stage<'p> {
             .map_or(kind::CODERGEN, |kind| kind)
     }
 
-    /// The label; the id where none is given.
+    /// Returns the label, or the id if there is no label.
     pub fn label(&self) -> &'p str {
         self.text("label")
             .filter(|label| !label.is_empty())
             .unwrap_or(&self.row.id)
     }
 
-    /// The prompt; the label where none is given (Attractor 4.5), with the goal in the place of `$goal`.
+    /// Returns the prompt, or the label if there is no prompt (Attractor 4.5). In the label, `$goal` is replaced by the
+    /// goal.
     pub fn prompt(&self) -> Cow<'p, str> {
         if let Some(prompt) = self.text("prompt").filter(|prompt| !prompt.is_empty()) {
             return Cow::Borrowed(prompt);
         }
         let label = self.label();
-        match label.contains("$goal") {
-            true => Cow::Owned(label.replace("$goal", self.pipeline.goal())),
-            false => Cow::Borrowed(label),
+        if label.contains("$goal") {
+            Cow::Owned(label.replace("$goal", self.pipeline.goal()))
+        } else {
+            Cow::Borrowed(label)
         }
     }
 
-    /// An attribute.
+    /// Returns an attribute; `None` if it is not set.
     pub fn attribute(&self, name: &str) -> Option<&'p Constant> {
         find(self.attributes(), name)
     }
 
-    /// All attributes.
+    /// Returns all attributes.
     pub fn attributes(&self) -> &'p [AttributeRow] {
         self.pipeline.attributes(self.row.attributes)
     }
 
-    /// The text of an attribute.
+    /// Returns the text of an attribute; `None` if it is not set or not a text.
     pub fn text(&self, name: &str) -> Option<&'p str> {
         text(self.attribute(name))
     }
 
-    /// Whether an attribute is `true`.
+    /// Returns `true` if an attribute is `true`.
     pub fn flag(&self, name: &str) -> bool {
         matches!(self.attribute(name), Some(Constant::Boolean(true)))
     }
 
-    /// The duration of an attribute.
+    /// Returns the duration of an attribute; `None` if it is not set or not a duration.
     pub fn duration(&self, name: &str) -> Option<Duration> {
         match self.attribute(name) {
             Some(Constant::Duration(duration)) => Some(*duration),
@@ -607,7 +610,7 @@ impl<'p> Stage<'p> {
         }
     }
 
-    /// The outgoing edges with their indices, in the order of the file.
+    /// Iterates over the outgoing edges with their indices, in file order.
     pub fn edges(&self) -> impl Iterator<Item = (EdgeIndex, &'p EdgeRow)> + use<'p> {
         let rows = self.row.edges;
         let edges = self.pipeline.edges.get(rows.range()).unwrap_or_default();
@@ -619,12 +622,12 @@ impl<'p> Stage<'p> {
 }
 
 impl crate::load::Loaded {
-    /// The table of the pipeline, with the tables of its children; `None` where the report has errors.
+    /// Returns the table of the pipeline with the tables of its children; `None` if the report has errors.
     pub fn pipeline(&self) -> Option<Pipeline> {
         if self.report.has_errors() {
             return None;
         }
-        let mut pipeline = Pipeline::of(&Analysis::new(&self.graph, &self.source))?;
+        let mut pipeline = Pipeline::from_analysis(&Analysis::new(&self.graph, &self.source))?;
         crate::children::attach(&self.children, &mut pipeline);
         Some(pipeline)
     }

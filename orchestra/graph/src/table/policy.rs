@@ -1,4 +1,4 @@
-//! What a node says about attempts and branches, as columns of its row (rules Y1, Y3, P4).
+//! The retry and fan-out settings of a node, as columns of its row (rules Y1, Y3, P4).
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::attributes::Attributes;
 use crate::kind;
 use crate::model::NodeIndex;
 
-/// How often a stage is tried, and how long is waited before each further attempt (rules Y1 to Y4).
+/// The number of attempts at a stage, and the delays between them (rules Y1 to Y4).
 ///
 /// ```
 /// use std::time::Duration;
@@ -22,20 +22,21 @@ use crate::model::NodeIndex;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Retry {
-    /// The most attempts of a visit, the first included.
+    /// The maximum number of attempts in a visit, including the first.
     pub attempts: u32,
     /// The delay before the second attempt.
     pub initial_delay: Duration,
     /// The factor from one delay to the next.
     pub backoff_factor: f64,
-    /// The longest delay before jitter.
+    /// The maximum delay before jitter.
     pub max_delay: Duration,
-    /// Whether each delay is multiplied by a number between 0.5 and 1.5.
+    /// `true` if each delay is multiplied by a number between 0.5 and 1.5.
     pub jitter: bool,
 }
 
 impl Retry {
-    /// One attempt, with the delays of the `standard` policy where a handler asks for more.
+    /// One attempt. The delays are those of the `standard` policy; they apply if more attempts are configured without a
+    /// policy.
     pub const ONCE: Retry = Retry::preset(1, 200, 2.0);
 
     const fn preset(attempts: u32, initial_millis: u64, backoff_factor: f64) -> Retry {
@@ -48,7 +49,7 @@ impl Retry {
         }
     }
 
-    /// A policy by its name (Attractor 3.6); `standard` for an unknown one.
+    /// Returns a policy by its name (Attractor 3.6); `standard` for an unknown name.
     pub fn policy(name: &str) -> Retry {
         match name {
             "none" => Retry::preset(1, 0, 1.0),
@@ -59,11 +60,11 @@ impl Retry {
         }
     }
 
-    /// The delay after an attempt, counted from 1, before jitter (rule Y4).
+    /// Returns the delay after an attempt, counted from 1, before jitter (rule Y4).
     pub fn delay(&self, attempt: u32) -> Duration {
         let exponent = f64::from(attempt.saturating_sub(1));
         let seconds = self.initial_delay.as_secs_f64() * self.backoff_factor.powf(exponent);
-        // Not a number only where zero meets infinity: a zero delay stays zero.
+        // NaN results only from zero times infinity: a zero delay stays zero.
         if seconds.is_nan() || seconds <= 0.0 {
             return Duration::ZERO;
         }
@@ -73,8 +74,9 @@ impl Retry {
         Duration::from_secs_f64(seconds)
     }
 
-    /// What a node and its graph say. A fan-out repeats all of its branches, so only its own attributes count there.
-    pub(super) fn of(kind: &str, node: &Attributes, graph: &Attributes) -> Retry {
+    /// Reads the policy from the attributes of a node and its graph. A fan-out repeats all of its branches, so only its
+    /// own attributes apply.
+    pub(super) fn new(kind: &str, node: &Attributes, graph: &Attributes) -> Retry {
         let none = Attributes::default();
         let graph = if kind == kind::PARALLEL { &none } else { graph };
         let named = node.text(Known::RetryPolicy).map(Retry::policy);
@@ -83,7 +85,7 @@ impl Retry {
             retries.map(|retries| u32::try_from(retries).unwrap_or(u32::MAX).saturating_add(1))
         };
         let own = |policy: Option<Retry>| policy.map(|policy| policy.attempts);
-        // The nearer word counts: a node's number, a node's policy, the graph's number, the graph's policy.
+        // The most specific setting applies: a node's number, a node's policy, the graph's number, the graph's policy.
         let attempts = retries(node.integer(Known::MaxRetries))
             .or(own(named))
             .or(retries(graph.integer(Known::DefaultMaxRetries)))
@@ -105,7 +107,7 @@ impl Retry {
     }
 }
 
-/// When a parallel block is satisfied (rule P4).
+/// The condition under which a parallel block is complete (rule P4).
 ///
 /// ```
 /// use orchestra_graph::table::JoinPolicy;
@@ -115,30 +117,30 @@ impl Retry {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum JoinPolicy {
-    /// When all branches have ended.
+    /// All branches have ended.
     WaitAll,
-    /// When so many branches have succeeded.
+    /// This number of branches has succeeded.
     KOfN(u32),
-    /// When one branch has succeeded.
+    /// One branch has succeeded.
     FirstSuccess,
-    /// When this fraction of the branches has succeeded.
+    /// This fraction of the branches has succeeded.
     Quorum(f64),
 }
 
 impl JoinPolicy {
-    /// How many of some branches must succeed; `None` where all are waited for, however they end.
+    /// Returns the number of branches that must succeed; `None` if the block waits for all branches, however they end.
     pub fn needed(self, branches: u32) -> Option<u32> {
         match self {
             JoinPolicy::WaitAll => None,
             JoinPolicy::KOfN(count) => Some(count),
             JoinPolicy::FirstSuccess => Some(1),
-            // A fraction of a branch is a branch, but the error of a product such as 0.28 * 25 is none; the cast saturates.
+            // Round up, but ignore the rounding error of a product such as 0.28 * 25. The cast saturates.
             JoinPolicy::Quorum(fraction) => Some((fraction * f64::from(branches) - 1e-9).ceil() as u32),
         }
     }
 }
 
-/// What a failed branch does to the others (rule P4).
+/// The effect of a failed branch on the other branches (rule P4).
 ///
 /// ```
 /// use orchestra_graph::table::ErrorPolicy;
@@ -152,15 +154,15 @@ impl JoinPolicy {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorPolicy {
-    /// It cancels them, and the block fails.
+    /// The other branches are cancelled, and the block fails.
     FailFast,
-    /// Nothing; its failure is counted.
+    /// No effect; the failure is counted.
     Continue,
-    /// Nothing; its failure is left out of the results.
+    /// No effect; the failure is left out of the results.
     Ignore,
 }
 
-/// How a fan-out runs its branches (rules P1, P4).
+/// The settings of a fan-out (rules P1, P4).
 ///
 /// ```
 /// use orchestra_graph::table::JoinPolicy;
@@ -173,19 +175,19 @@ pub enum ErrorPolicy {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FanOut {
-    /// Where branches end and the run goes on.
+    /// The node at which the branches end and the run continues.
     pub join: NodeIndex,
-    /// When the block is satisfied.
+    /// The condition under which the block is complete.
     pub join_policy: JoinPolicy,
-    /// What a failed branch does to the others.
+    /// The effect of a failed branch on the other branches.
     pub error_policy: ErrorPolicy,
-    /// How many branches run at a time.
+    /// The maximum number of branches that run at the same time.
     pub max_parallel: u32,
 }
 
 impl FanOut {
-    /// What a fan-out with this join says.
-    pub(super) fn of(node: &Attributes, join: NodeIndex, branches: usize) -> FanOut {
+    /// Reads the settings of a fan-out with this join.
+    pub(super) fn new(node: &Attributes, join: NodeIndex, branches: usize) -> FanOut {
         let count = |known| {
             node.integer(known)
                 .map(|count| u32::try_from(count).unwrap_or(u32::MAX))

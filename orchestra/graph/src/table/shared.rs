@@ -1,11 +1,11 @@
-//! A pipeline that many runs share, and the pipelines that a pipeline runs itself.
+//! A pipeline that many runs share, and the pipelines that a pipeline itself runs.
 
 use std::ops::Deref;
 use std::sync::Arc;
 
 use super::{Pipeline, Text};
 
-/// A pipeline that many runs share: constant data of the program, or loaded.
+/// A pipeline that many runs share: either constant data of the program, or loaded.
 ///
 /// ```
 /// use orchestra_graph::{SharedPipeline, Source, load};
@@ -63,14 +63,14 @@ impl From<Arc<Pipeline>> for SharedPipeline {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Child {
-    /// Its file as the parent writes it.
+    /// The file of the child, as the parent writes it.
     pub file: Text,
     /// The pipeline.
     pub pipeline: SharedPipeline,
 }
 
 impl Pipeline {
-    /// This pipeline and all that its stages run, each once, parents before their children.
+    /// Returns this pipeline and all pipelines that its stages run, each once, parents before their children.
     ///
     /// ```
     /// use orchestra_graph::table::Child;

@@ -1,4 +1,4 @@
-//! What the checks say together: nothing on sound graphs, one fault for one mistake.
+//! Tests of the checks together: valid graphs raise nothing, and one mistake raises one diagnostic.
 
 mod parallel;
 
@@ -6,11 +6,11 @@ use orchestra_graph::{LoadOptions, Severity, Source, load};
 
 fn codes(text: &str) -> Vec<&'static str> {
     let loaded = load(Source::new("test.dot", text), &LoadOptions::default());
-    let faults = loaded.report.diagnostics.iter();
-    faults.map(|fault| fault.code).collect()
+    let diagnostics = loaded.report.diagnostics.iter();
+    diagnostics.map(|diagnostic| diagnostic.code).collect()
 }
 
-/// A pipeline around some statements; `a` and `b` are work stages, `d` is a routing node, `h` a human gate.
+/// Returns a pipeline around some statements. `a` and `b` are work stages, `d` is a routing node, `h` a human gate.
 fn around(body: &str) -> String {
     let mut text = String::from("digraph {\nstart [shape=Mdiamond]\nexit [shape=Msquare]\n");
     let nodes = [
@@ -46,7 +46,7 @@ fn raises(body: &str, expected: &[&str]) {
 
 #[test]
 fn covering_conditions_raise_nothing() {
-    // A work stage's failure needs no edge, and success and fail are all that it gives by itself.
+    // The failure of a work stage needs no edge. Success and failure are its only outcomes by default.
     clean("start -> a; a -> exit [condition=\"outcome=success\"]");
     clean("start -> a; a -> exit [condition=\"outcome=success\"]; a -> a [condition=\"outcome=fail\"]");
     clean("start -> a; a -> exit [condition=\"outcome!=fail\"]; a -> a [condition=\"outcome=fail\"]");
@@ -54,14 +54,14 @@ fn covering_conditions_raise_nothing() {
     clean(
         "start -> a -> d; d -> exit [condition=\"outcome=success\"]; d -> a [condition=\"outcome!=success\"]",
     );
-    // The failure never comes to the routing node.
+    // The failure never reaches the routing node.
     clean(
         "start -> a; a -> d [condition=\"outcome=success\"]; a -> f [condition=\"outcome=fail\"]; d -> exit [condition=\"outcome=success\"]",
     );
     clean(
         "start -> a; a -> d; a -> f [condition=\"outcome=fail\"]; d -> exit [condition=\"outcome=success\"]",
     );
-    // Other keys, each with its opposite.
+    // Other keys, each compared with its opposite.
     clean(
         "start -> a; a -> exit [condition=\"context.x=1\"]; a -> b [condition=\"context.x!=1\"]; b -> exit",
     );
@@ -75,7 +75,7 @@ fn covering_conditions_raise_nothing() {
     clean(
         "start -> a; a -> exit [condition=\"outcome=success && context.x=1\"]; a -> b [condition=\"outcome=success && context.x!=1\"]; b -> exit",
     );
-    // Declared words are what the stage gives.
+    // Declared outcomes are those that the stage returns.
     clean(
         "start -> a; a [label=A, outcomes=\"yes,no\"]; a -> exit [condition=\"outcome=yes\"]; a -> b [condition=\"outcome=no\"]; b -> exit",
     );
@@ -89,7 +89,7 @@ fn covering_conditions_raise_nothing() {
     clean(
         "start -> h -> d; d -> exit [condition=\"human.gate.selected=Y\"]; d -> f [condition=\"human.gate.selected=N\"]",
     );
-    // Too much to enumerate.
+    // Too many cases to enumerate.
     let many: String = (0..30)
         .map(|key| {
             format!("a -> exit [condition=\"context.k{key} contains x && outcome=success\", label=l{key}];")
@@ -127,7 +127,7 @@ fn gaps_in_conditions_are_named() {
         "start -> a; a -> exit [condition=\"context.x=1\"]; a -> b [condition=\"context.x=2\"]; b -> exit",
         &gap,
     );
-    // A partial success is taken as a success where nothing else takes it (rule R12).
+    // A partial success is routed as a success if no edge handles it (rule R12).
     clean("start -> a; a [label=A, allow_partial=true]; a -> exit [condition=\"outcome=success\"]");
     raises(
         "start -> a; a -> exit [condition=\"outcome=success && context.x=1\"]; a -> exit [condition=\"outcome=success && context.x!=1 && context.y\"]",
@@ -189,12 +189,12 @@ fn only_edges_that_never_win_are_shadowed() {
 
 #[test]
 fn one_mistake_is_one_fault() {
-    // No start: nothing is called unreachable.
+    // No start: no node is reported as unreachable.
     assert_eq!(
         codes("digraph { a [label=A]; b [label=B]; exit [shape=Msquare]; a -> b -> exit }"),
         ["start_node"]
     );
-    // No exit: the last node is not called a dead end, nor unknown.
+    // No exit: the last node is reported neither as a dead end nor as unknown.
     assert_eq!(
         codes("digraph { start [shape=Mdiamond]; a [label=A]; start -> a }"),
         ["terminal_node"]
@@ -207,7 +207,7 @@ fn one_mistake_is_one_fault() {
         codes("digraph { start [shape=mdiamond]; exit [shape=Msquare]; a [label=A]; start -> a -> exit }"),
         ["type_known"]
     );
-    // A misspelt target: what lies behind the right one is not called unreachable.
+    // A misspelt target: the nodes after the intended one are not reported as unreachable.
     let text = "digraph { start [shape=Mdiamond]; exit [shape=Msquare]; build [label=B]; sign [label=S]; start -> buidl; build -> sign -> exit }";
     assert_eq!(codes(text), ["edge_target_exists"]);
     let text = "digraph { start [shape=Mdiamond]; exit [shape=Msquare]; build [label=B]; undo [label=U]; start -> build -> exit; build [retry_target=udno]; undo -> build }";
@@ -215,34 +215,34 @@ fn one_mistake_is_one_fault() {
     // A misspelt source.
     let text = "digraph { start [shape=Mdiamond]; exit [shape=Msquare]; build [label=B]; sign [label=S]; start -> build; buidl -> sign; build -> exit }";
     assert_eq!(codes(text), ["reachability"]);
-    // Of an unreachable chain and of an unreachable loop only the beginning.
+    // Only the beginning of an unreachable chain and of an unreachable loop is reported.
     raises("start -> exit; a -> b -> c -> exit", &["reachability"]);
     raises("start -> exit; a -> b -> a; b -> c; c -> exit", &["reachability"]);
-    // A start that leads nowhere.
+    // A start without an outgoing edge.
     raises("a -> exit; start", &["reachability"]);
-    // A loop without a way out, and what leads into it.
+    // A loop without an exit, and a node that leads into it.
     raises(
         "start -> a -> b -> c -> b; a -> exit [condition=\"outcome=skipped\"]",
         &["no_path_to_exit"],
     );
-    // Names that differ in case.
+    // Names that differ only in case.
     assert_eq!(
         codes(
             "digraph { start [shape=Mdiamond]; exit [shape=Msquare]; build [label=B]; start -> build; Build -> exit; build -> Build }"
         ),
         ["node_id_case_clash"]
     );
-    // A word that nobody declares: not also a gap.
+    // An undeclared outcome is not also a gap.
     raises(
         "start -> a; a -> exit [condition=\"outcome=ok\"]; a -> b [condition=\"outcome=fail\"]; b -> exit",
         &["unknown_outcome"],
     );
-    // A branch that leads nowhere is not also a dead end.
+    // A branch without a next step is not also a dead end.
     raises(
         "p [shape=component]; start -> p; p -> a; p -> b; a -> exit",
         &["parallel_no_join"],
     );
-    // One key on a whole block.
+    // One key for a whole block.
     raises(
         "subgraph { node [thread_id=t]; a [label=A]; b [label=B] }; start -> a -> b -> exit",
         &["thread_id_without_full_fidelity"],
@@ -250,7 +250,7 @@ fn one_mistake_is_one_fault() {
     clean(
         "subgraph { node [thread_id=t]; a [label=A, fidelity=full]; b [label=B] }; start -> a -> b -> exit",
     );
-    // A chain carries its attributes twice.
+    // A chain puts its attributes on two edges.
     raises(
         "start -> a -> b -> exit [condition=\"outcme=success\"]",
         &["condition_syntax"],
@@ -270,7 +270,7 @@ fn several_mistakes_come_in_one_report_beside_the_graph() {
     let text = "digraph { start [shape=Mdiamond]; exit [shape=Msquare]; build [label=B, timeout=soon]; test [label=T]\n\
         start -> buidl; build -> test -> exit [condition=\"outcme=success\"] }";
     let loaded = load(Source::new("typos.dot", text), &LoadOptions::default());
-    let found: Vec<_> = loaded.report.errors().map(|fault| fault.code).collect();
+    let found: Vec<_> = loaded.report.errors().map(|diagnostic| diagnostic.code).collect();
     assert_eq!(
         found,
         ["attribute_type", "edge_target_exists", "condition_syntax"]
@@ -294,7 +294,7 @@ fn attributes_that_nothing_reads_are_found() {
         raises(&format!("start [{attribute}]; {way}"), &nothing);
         raises(&format!("exit [{attribute}]; {way}"), &nothing);
         clean(&format!("a [label=A, {attribute}]; {way}"));
-        // Defaults are meant for others, and another kind's handler reads what it likes.
+        // Defaults are meant for other nodes, and the handler of another kind may read any attribute.
         clean(&format!("node [{attribute}]; {way}"));
         clean(&format!("d [type=\"acme.choose\", label=D, {attribute}]; {way}"));
     }
@@ -302,7 +302,7 @@ fn attributes_that_nothing_reads_are_found() {
         &format!("graph [retry_target=a]; d [shape=diamond, goal_gate=true]; {way}"),
         &nothing,
     );
-    // These ask for nothing.
+    // These values are neutral.
     clean(&format!(
         "d [shape=diamond, max_retries=0, retry_policy=none, goal_gate=false, allow_partial=false]; {way}"
     ));
@@ -381,7 +381,7 @@ fn attributes_that_nothing_reads_are_found() {
         "a [label=A, human.default_choice=none]; start -> a -> exit",
         &nothing,
     );
-    // The misspelt shape is the mistake.
+    // Only the misspelt shape is a mistake.
     raises(
         "a [shape=hexagn, label=A, human.default_choice=exit]; start -> a -> exit",
         &["type_known"],
@@ -390,7 +390,7 @@ fn attributes_that_nothing_reads_are_found() {
     clean("start -> a; a -> exit [freeform=false]");
     clean("edge [freeform=true]; start -> a -> exit");
     clean("start -> h; h -> exit [freeform=true, label=Say]");
-    // A chain writes it on each of its edges.
+    // A chain sets it on each of its edges.
     clean("start -> h -> a -> exit [freeform=true]");
     clean("a [type=\"acme.ask\"]; start -> a; a -> exit [freeform=true]");
 }
@@ -474,11 +474,11 @@ fn choices_of_a_gate_need_written_keys_and_labels_of_their_own() {
         "start -> h; h -> a [label=Ok, condition=\"context.x=1\"]; h -> exit [label=Ok, condition=\"context.x!=1\"]; a -> exit",
     );
     clean("start -> h; h -> a [label=Ok, condition=\"context.x=1\"]; h -> exit [label=ok]; a -> exit");
-    // Choices are no rivals of each other, whatever their conditions.
+    // Choices do not compete with each other, whatever their conditions.
     clean(
         "start -> h; h -> a [label=Ok, condition=\"context.x=1\"]; h -> exit [label=No, condition=\"context.x=1\"]; h -> f [label=Stop]; a -> exit",
     );
-    // An edge for a gate that failed is none of the answers.
+    // An edge for a failed gate is not an answer.
     let default = "h [shape=hexagon, label=H, human.default_choice=f]; start -> h; h -> exit [label=Yes];";
     raises(
         &format!("{default} h -> f [condition=\"outcome=fail\"]"),
@@ -536,7 +536,7 @@ fn a_condition_that_is_not_read_is_an_error() {
     ] {
         let text = around(&way(lost));
         let loaded = load(Source::new("test.dot", &*text), &LoadOptions::default());
-        let found: Vec<_> = loaded.report.errors().map(|fault| fault.code).collect();
+        let found: Vec<_> = loaded.report.errors().map(|diagnostic| diagnostic.code).collect();
         assert_eq!(found, ["ignored_condition"], "{lost}");
         assert!(loaded.pipeline().is_none(), "{lost}");
     }
@@ -546,16 +546,16 @@ fn a_condition_that_is_not_read_is_an_error() {
         .report
         .diagnostics
         .iter()
-        .map(|fault| (fault.code, fault.severity))
+        .map(|diagnostic| (diagnostic.code, diagnostic.severity))
         .collect();
     assert_eq!(found, [("ignored_condition", Severity::Warning)]);
-    // A blank value asks for nothing, and an edge may overrule a default.
+    // A blank value has no effect, and an edge may override a default.
     clean(&way("condition_type=success, condition_value=\"\""));
     clean(&format!(
         "edge [condition_type=success]; {}",
         way("condition=\"context.x=1\"")
     ));
-    // The fix makes it a condition.
+    // The fix turns it into a condition.
     let text = around(&way("condition_value=ready"));
     let loaded = load(Source::new("test.dot", &*text), &LoadOptions::default());
     let fix = loaded.report.diagnostics[0].fix.as_ref().expect("it has one");
@@ -593,7 +593,7 @@ fn attributes_of_the_other_way_of_routing_are_reported() {
     clean(&format!(
         "{five} a -> a [condition=\"outcome=fail\", allow_revisit=false]"
     ));
-    // One graph attribute is missing, so one fault is reported.
+    // One graph attribute is missing, so there is one diagnostic.
     raises(
         "start -> a; a -> exit [condition_type=success]; a -> b [condition_type=failure]; b -> exit [condition_type=always]",
         &other,
@@ -612,27 +612,30 @@ fn a_diamond_that_does_not_see_a_tool_fail_is_reported() {
         ),
         &LoadOptions::default(),
     );
-    let [fault] = &loaded.report.diagnostics[..] else {
+    let [diagnostic] = &loaded.report.diagnostics[..] else {
         panic!("{:?}", loaded.report.diagnostics);
     };
     assert_eq!(
-        (fault.code, fault.severity),
+        (diagnostic.code, diagnostic.severity),
         ("failure_routed_as_success", Severity::Warning)
     );
-    assert_eq!(fault.message, "`d` leads to `exit` whether `a` succeeds or fails");
-    assert!(
-        fault.notes[1].ends_with("can end as a success: `a` -> `d` -> `exit`"),
-        "{:?}",
-        fault.notes
+    assert_eq!(
+        diagnostic.message,
+        "`d` leads to `exit` whether `a` succeeds or fails"
     );
     assert!(
-        fault
+        diagnostic.notes[1].ends_with("can end as a success: `a` -> `d` -> `exit`"),
+        "{:?}",
+        diagnostic.notes
+    );
+    assert!(
+        diagnostic
             .help
             .as_deref()
             .is_some_and(|help| help.contains("condition=\"outcome=fail\""))
     );
     let reported = ["failure_routed_as_success"];
-    // The weight decides, through another diamond, and where the first of the file is taken.
+    // The weight decides; the same through another diamond, and if the first edge of the file is taken.
     raises(
         &format!("{tool} d -> b [label=Yes, weight=2]; d -> exit; b -> exit"),
         &reported,
@@ -647,7 +650,7 @@ fn a_diamond_that_does_not_see_a_tool_fail_is_reported() {
         &format!("routing=first_match; {tool} d -> exit [label=Yes]; d -> b [label=No]; b -> exit"),
         &["failure_routed_as_success", "shadowed_edge"],
     );
-    // The failure is told apart, goes elsewhere, or a model chooses the label.
+    // The failure is distinguished, is routed elsewhere, or a model chooses the label.
     clean(&format!(
         "{tool} d -> exit [label=Yes, condition=\"outcome=success\"]; d -> b [label=No, condition=\"outcome=fail\"]; b -> a"
     ));
@@ -670,13 +673,13 @@ fn keys_of_other_tools_are_named() {
             "start -> a; a -> exit [condition=\"{condition}\"]; a -> b; b -> exit"
         ));
         let loaded = load(Source::new("test.dot", text), &LoadOptions::default());
-        let [fault] = &loaded.report.diagnostics[..] else {
+        let [diagnostic] = &loaded.report.diagnostics[..] else {
             panic!("{condition}: {:?}", loaded.report.diagnostics);
         };
-        let fix = fault.fix.as_ref().map(|fix| fix.replacement.clone());
+        let fix = diagnostic.fix.as_ref().map(|fix| fix.replacement.clone());
         (
-            fault.code,
-            fault.help.clone().unwrap_or_default(),
+            diagnostic.code,
+            diagnostic.help.clone().unwrap_or_default(),
             fix.unwrap_or_default(),
         )
     };
@@ -708,7 +711,7 @@ fn keys_of_other_tools_are_named() {
         );
         assert_eq!(said, format!("did you mean `{meant}`?"));
     }
-    // A stage says that it sets the key.
+    // A stage declares that it sets the key.
     clean(
         "start -> a; a [label=A, output_keys=tool_stdout]; a -> exit [condition=\"context.tool_stdout=x\"]; a -> b; b -> exit",
     );

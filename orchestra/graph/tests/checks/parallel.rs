@@ -1,4 +1,4 @@
-//! What the checks say of fan-outs, their branches and their joins.
+//! Tests of the checks of fan-outs, their branches and their joins.
 
 use orchestra_graph::{LoadOptions, Source, load};
 
@@ -10,7 +10,7 @@ fn branches_that_never_meet_are_found() {
     let block = "p [shape=component]; j [shape=tripleoctagon]; j -> exit; start -> p; p -> a;";
     clean(&format!("{block} a -> j; p -> j"));
     clean(&format!("{block} a -> j; p -> b -> exit; a -> exit"));
-    // A failure end beside the way to the join is none of its own.
+    // A node with `end=fail` beside the path to the join is not a problem.
     clean(&format!("{block} a -> j; p -> b -> j; b -> f"));
     raises(&format!("{block} a -> j; p -> f"), &no_join);
     raises(&format!("{block} a -> j; p -> p"), &no_join);
@@ -31,7 +31,7 @@ fn branches_that_never_meet_are_found() {
     );
 }
 
-/// A block of two branches that runs `a` and `b`, with some attributes and statements beside it.
+/// Returns a block of two branches that run `a` and `b`, with some attributes and additional statements.
 fn block(attributes: &str, beside: &str) -> String {
     format!(
         "p [shape=component{attributes}]; j [shape=tripleoctagon]; start -> p; p -> a -> j; p -> b -> j; j -> exit; {beside}"
@@ -50,17 +50,17 @@ fn branches_that_come_back_to_their_fan_out_are_found() {
         &block("", &format!("a -> start {no}")),
         &["start_no_incoming", "parallel_reentry"],
     );
-    // What restarts the run is no way inside of the branch.
+    // A path that restarts the run is not a path inside the branch.
     clean(&block(
         "",
         "start -> c -> p; a -> c [condition=\"outcome=fail\", loop_restart=true]",
     ));
     raises(&block("", &format!("start -> c -> p; a -> c {no}")), &reentry);
-    // A join before the fan-out is the way on, and not a way back.
+    // A join before the fan-out is the regular next step and not a way back.
     clean(
         "p [shape=component]; start -> c -> p; p -> a -> c; p -> b -> c -> exit; c [label=C, max_visits=9]",
     );
-    // An inner branch that comes back to the outer fan-out; both edges are told, each once.
+    // An inner branch that returns to the outer fan-out. Both edges are reported, each once.
     let inner = "q [shape=component]; k [shape=tripleoctagon]; p -> q; q -> c -> k; q -> k; k -> j";
     clean(&block("", inner));
     clean(&block("", &format!("{inner}; c -> c {no}; k -> q {no}")));
@@ -71,12 +71,12 @@ fn branches_that_come_back_to_their_fan_out_are_found() {
     );
     let text = block("", &format!("a -> c {no}")).replace("start -> p", "start -> c -> p");
     let loaded = load(Source::new("a.dot", around(&text)), &LoadOptions::default());
-    let fault = &loaded.report.diagnostics[0];
+    let diagnostic = &loaded.report.diagnostics[0];
     assert_eq!(
-        fault.message,
+        diagnostic.message,
         "a branch of `p` leads back to `c`, and from there to `p` again"
     );
-    assert_eq!(fault.edge, Some(("a".to_owned(), "c".to_owned())));
+    assert_eq!(diagnostic.edge, Some(("a".to_owned(), "c".to_owned())));
 }
 
 #[test]
@@ -92,21 +92,24 @@ fn fan_outs_nest_to_a_depth_of_thirty_two() {
         format!("start -> p0; {blocks} {joins} a -> j{}; j0 -> exit", depth - 1)
     };
     clean(&nested(32));
-    // However deep, it is one mistake, and the place is that of the 33rd from the inside.
+    // However deep the nesting, it is one mistake, reported at the 33rd fan-out from the inside.
     for depth in [33, 34, 60] {
         let loaded = load(
             Source::new("a.dot", around(&nested(depth))),
             &LoadOptions::default(),
         );
-        let faults: Vec<_> = loaded
+        let diagnostics: Vec<_> = loaded
             .report
             .diagnostics
             .iter()
-            .map(|fault| (fault.code, fault.node.clone()))
+            .map(|diagnostic| (diagnostic.code, diagnostic.node.clone()))
             .collect();
-        assert_eq!(faults, [("parallel_nesting", Some(format!("p{}", depth - 33)))]);
+        assert_eq!(
+            diagnostics,
+            [("parallel_nesting", Some(format!("p{}", depth - 33)))]
+        );
     }
-    // One behind the other is not inside of it.
+    // Consecutive blocks are not nested.
     let chain: String = (0..100)
         .map(|at| {
             format!("p{at} [shape=component]; j{at} [shape=tripleoctagon]; x{at} [label=X]; p{at} -> x{at} -> j{at}; p{at} -> j{at} -> p{}; ", at + 1)
@@ -162,11 +165,11 @@ fn join_policies_have_their_numbers() {
 fn goal_gates_in_branches_are_not_gone_around() {
     let graph = "graph [retry_target=a]; p [shape=component]; start -> p";
     let gate = "b [label=B, goal_gate=true]";
-    // Behind the join of an inner block, but still in a branch.
+    // After the join of an inner block, but still in a branch.
     clean(&format!(
         "{graph}; {gate}; q [shape=component]; k [shape=tripleoctagon]; j [shape=tripleoctagon]; p -> a -> j; p -> q; q -> c -> k; q -> k; k -> b -> j; j -> exit"
     ));
-    // Behind the whole block, where the ways part again.
+    // After the whole block, where the paths split again.
     raises(
         &format!("{graph}; {gate}; p -> a -> c; p -> x -> c; x [label=X]; c -> b -> exit; c -> exit"),
         &["goal_gate_bypass"],
@@ -181,7 +184,7 @@ fn a_routing_join_sees_how_the_block_has_ended() {
         )
     };
     clean(&block("", "outcome!=success"));
-    // A block that succeeded in part is taken as a success where nothing else takes it (rule R12).
+    // A block that succeeded in part is routed as a success if no edge handles it (rule R12).
     clean(&block("", "outcome=fail"));
     for policy in [
         "error_policy=fail_fast",

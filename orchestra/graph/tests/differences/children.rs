@@ -1,10 +1,10 @@
-//! The pipelines that stages run.
+//! Tests of differences between the pipelines that stages run.
 
-use orchestra_graph::{Difference, LoadOptions, Pipeline, ReadFault, Source, load};
+use orchestra_graph::{Difference, LoadOptions, Pipeline, ReadError, Source, load};
 
 use crate::shows;
 
-/// A pipeline with two stages that run a child, which runs one itself.
+/// Returns a pipeline with two stages that run a child, which in turn runs a child.
 fn family(child: &str, grandchild: &str) -> Pipeline {
     let text = |body: &str| format!("digraph {{ start -> w -> exit; w {body} }}").into_bytes();
     let files = |path: &str, _: u64| match path {
@@ -12,7 +12,7 @@ fn family(child: &str, grandchild: &str) -> Pipeline {
             "[shape=folder, label=\"{child}\", subpipeline.file=\"sub/grand.dot\"]"
         ))),
         "sub/grand.dot" => Ok(text(&format!("[prompt=\"{grandchild}\"]"))),
-        _ => Err(ReadFault::Missing),
+        _ => Err(ReadError::Missing),
     };
     let options = LoadOptions {
         children: Some(&files),
@@ -48,7 +48,7 @@ fn children_are_compared_too() {
     let both = Difference::between(&old, &family("two", "deeper"));
     let files: Vec<&str> = both.children.iter().map(|child| &*child.file).collect();
     assert_eq!(files, ["child.dot", "copy.dot", "sub/grand.dot"]);
-    // A child that is not loaded is another thing than one that is.
+    // A child that is not loaded differs from one that is.
     let mut bare = family("one", "deep");
     bare.nodes.to_mut().iter_mut().for_each(|row| row.child = None);
     assert_ne!(old.canonical(), bare.canonical());
@@ -57,7 +57,7 @@ fn children_are_compared_too() {
             .to_string()
             .contains("    - child: \"child.dot\"\n")
     );
-    // What no stage runs does not count.
+    // A child that no stage runs is ignored.
     let mut idle = bare.clone();
     idle.children.to_mut().clear();
     assert_eq!(idle.canonical(), bare.canonical());

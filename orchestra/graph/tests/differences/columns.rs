@@ -1,4 +1,4 @@
-//! Each column of the table counts, or is known not to.
+//! Checks that each column of the table is compared, or is ignored on purpose.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use orchestra_graph::{Difference, NodeIndex, Pipeline};
 
 use crate::{FLOW, of_text};
 
-/// A pipeline whose rows a test can change one by one.
+/// Returns a pipeline whose rows a test can change one by one.
 fn owned() -> Pipeline {
     of_text(FLOW)
 }
@@ -27,7 +27,7 @@ fn fan_out(pipeline: &mut Pipeline) -> &mut FanOut {
 
 #[test]
 fn every_column_of_the_table_counts_by_itself() {
-    // A column that is added to the table makes this test fail to build: decide whether it counts.
+    // A new column of the table breaks the build of this test: decide whether the column is compared.
     let pipeline = owned();
     let NodeRow {
         id: _,

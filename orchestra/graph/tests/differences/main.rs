@@ -1,4 +1,4 @@
-//! What changed from one pipeline to another, what did not, and where a run's nodes and edges are now (rule D6).
+//! Tests of the differences between two pipelines, and of the mapping of nodes and edges of a run (rule D6).
 
 #![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -14,7 +14,7 @@ fn of_text(text: &str) -> Pipeline {
     loaded.pipeline().unwrap_or_else(|| panic!("{told:#?}\n{text}"))
 }
 
-/// A pipeline of each sort of node.
+/// A pipeline with each kind of node.
 const FLOW: &str = r#"digraph release {
     goal="ship it"
     start [shape=Mdiamond]
@@ -37,10 +37,10 @@ const FLOW: &str = r#"digraph release {
     ship -> build
 }"#;
 
-/// Texts, and what takes their places.
+/// Texts with their replacements.
 type Edits<'e> = &'e [(&'e str, &'e str)];
 
-/// The pipeline after some changes of its text, each of which must be found.
+/// Returns the pipeline after some changes of its text. Each changed text must occur in it.
 fn edited(changes: Edits<'_>) -> Pipeline {
     let mut text = FLOW.to_owned();
     for (old, new) in changes {
@@ -98,7 +98,7 @@ fn a_changed_file_is_shown_as_what_changed_in_it() {
     );
 }
 
-/// Compares two texts, the second of which begins with a line end.
+/// Compares two texts, of which the expected one begins with a line end.
 fn shows(found: &str, expected: &str) {
     assert_eq!(format!("\n{found}"), expected);
 }
@@ -144,7 +144,7 @@ fn what_a_run_does_not_depend_on_is_no_difference() {
     }
 }
 
-/// Twelve kinds of edit, and the sort of each change that they make.
+/// Twelve kinds of edit, with the changes that each of them causes.
 #[test]
 fn each_kind_of_edit_is_told_apart() {
     let kinds: &[(&str, Edits<'_>, &str)] = &[
@@ -373,7 +373,7 @@ fn a_node_with_a_new_name_is_hinted_at() {
 + edge lint -> fan
 ",
     );
-    // Two that could be meant are no hint, and neither is one that is tied elsewhere.
+    // There is no hint if two nodes match, or if the edges of the new node lead elsewhere.
     let two = [
         ("left", "one"),
         ("right", "two"),
@@ -430,7 +430,7 @@ fn changes_are_sorted_as_in_the_files() {
     assert!(difference.changes.iter().all(|change| change.what != What::Moved));
 }
 
-/// A pipeline of so many stages, some of which differ.
+/// Returns a pipeline of `count` stages, some of which contain `word`.
 fn long(count: usize, word: &str) -> Pipeline {
     let mut text = String::from("digraph { start [shape=Mdiamond]; exit [shape=Msquare]; start -> n0\n");
     for at in 0..count {

@@ -1,4 +1,4 @@
-//! Where the nodes and edges of an old pipeline are in a new one.
+//! Tests of the mapping of nodes and edges of an old pipeline to a new one.
 
 use orchestra_graph::{EdgeIndex, Mapping, NodeIndex, Pipeline};
 
@@ -44,25 +44,25 @@ fn edges_are_found_by_their_ends_and_by_what_they_say() {
         };
         let (old, new) = (gate(old), gate(new));
         let mapping = Mapping::between(&old, &new);
-        let place = |pipeline: &Pipeline, at: EdgeIndex| {
+        let index = |pipeline: &Pipeline, at: EdgeIndex| {
             let ask = pipeline.find("ask").expect("declared");
             pipeline.stage(ask).edges().position(|(edge, _)| edge == at)
         };
         let ask = old.find("ask").expect("declared");
         let found = old.stage(ask).edges().map(|(at, _)| {
-            let now = mapping.edge(at).and_then(|at| place(&new, at));
+            let now = mapping.edge(at).and_then(|at| index(&new, at));
             now.map_or("-".to_owned(), |at| at.to_string())
         });
         found.collect::<Vec<_>>().join(" ")
     };
-    // To other targets, in another order.
+    // Edges to different targets, in another order.
     assert_eq!(shown("ask -> a; ask -> b", "ask -> b; ask -> a"), "1 0");
     assert_eq!(
         shown("ask -> a [label=X]; ask -> b", "ask -> b; ask -> a [label=Y]"),
         "1 0"
     );
     assert_eq!(shown("ask -> a; ask -> b", "ask -> b"), "- 0");
-    // Parallel ones by label and condition, then by either, then by order.
+    // Parallel edges by label and condition, then by either, then by order.
     assert_eq!(
         shown(
             "ask -> a [label=X]; ask -> a [label=Y]; ask -> b",

@@ -1,4 +1,4 @@
-//! Run folders written by hand, and all that an index says.
+//! Run folders written without the engine, and the complete content of an index.
 #![allow(dead_code)]
 
 use std::fs::{self, File, OpenOptions};
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 /// 2026-11-21T15:30:00Z.
 pub(crate) const START: u64 = 1_795_275_000_000;
 
-/// A run folder as the engine writes one.
+/// A run folder like the ones that the engine writes.
 pub(crate) struct WrittenRun {
     pub(crate) run: RunId,
     pub(crate) folder: PathBuf,
@@ -26,12 +26,12 @@ pub(crate) struct WrittenRun {
 }
 
 impl WrittenRun {
-    /// A run in the runs folder, accepted and nothing more.
+    /// Creates an accepted run without events in the runs folder.
     pub(crate) fn new(runs_dir: &Path, run: &str) -> WrittenRun {
         WrittenRun::at(&runs_dir.join(run), run, &json!({}))
     }
 
-    /// A run in a folder of its own, with more in its manifest.
+    /// Creates a run in the given folder, with additional manifest fields.
     pub(crate) fn at(folder: &Path, run: &str, more: &Value) -> WrittenRun {
         fs::create_dir_all(folder).unwrap();
         let mut manifest = json!({
@@ -59,7 +59,7 @@ impl WrittenRun {
         }
     }
 
-    /// An event that happens a second after the one before, and stands in the folder.
+    /// Writes an event to the folder, one second after the previous one.
     pub(crate) fn tell(&mut self, kind: EventKind) -> RunEvent {
         let event = self.next(kind);
         let mut line = serde_json::to_vec(&event).unwrap();
@@ -68,7 +68,7 @@ impl WrittenRun {
         event
     }
 
-    /// An event that is never written.
+    /// Returns the next event without writing it.
     pub(crate) fn next(&mut self, kind: EventKind) -> RunEvent {
         self.seq += 1;
         RunEvent {
@@ -83,7 +83,7 @@ impl WrittenRun {
         self.events.write_all(bytes).unwrap();
     }
 
-    /// The n-th event of a run that goes on for ever: stages with retries, decisions, tools, interruptions.
+    /// Writes the n-th event of an endless run with stages, retries, transitions, tool calls and interruptions.
     pub(crate) fn tell_nth(&mut self, n: u64) -> RunEvent {
         let turn = n / 10;
         let node = ["plan", "build", "review"][(turn % 3) as usize];
@@ -134,10 +134,10 @@ pub(crate) fn started_run() -> EventKind {
     }
 }
 
-pub(crate) fn resumed(epoch: u64) -> EventKind {
+pub(crate) fn resumed(fencing_token: u64) -> EventKind {
     EventKind::PipelineResumed {
         checkpoint: "cp_000001".to_owned(),
-        epoch,
+        fencing_token,
         repaired: Vec::new(),
         replayed_from: None,
         retry: None,
@@ -239,7 +239,7 @@ pub(crate) fn log(node: &str) -> EventKind {
     }
 }
 
-/// All that an index says of all runs.
+/// Returns the complete content of an index.
 pub(crate) fn content(index: &SessionIndex) -> Value {
     let sessions = index.list(&RunFilter::all()).unwrap();
     sessions
@@ -257,7 +257,7 @@ pub(crate) fn content(index: &SessionIndex) -> Value {
         .collect()
 }
 
-/// What an index says that is made from the run folders by nobody before.
+/// Returns the content of an index that is rebuilt from the run folders.
 pub(crate) fn from_scratch(runs_dir: &Path) -> Value {
     let index = SessionIndex::open(runs_dir).unwrap();
     index.rebuild().unwrap();

@@ -1,4 +1,4 @@
-//! Repositories for tests, made by the real git without any configuration of this machine.
+//! Repositories for tests, created by the real git without the configuration of this machine.
 
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use orchestra_workspace::{Git, GitCommand, Message, Repository, Sha, SystemGit, Tree};
 use tempfile::TempDir;
 
-/// The program, without what is configured on this machine, at a time that stands still.
+/// The real git, without the configuration of this machine and with a fixed date.
 pub fn git() -> Arc<SystemGit> {
     let git = SystemGit::find()
         .unwrap()
@@ -22,13 +22,13 @@ pub fn git() -> Arc<SystemGit> {
     )
 }
 
-/// A folder with a user's repository in it.
+/// A temporary folder that contains a user's repository.
 pub struct Yard {
     pub folder: Folder,
     pub user: PathBuf,
 }
 
-/// A folder that is removed by whoever made it.
+/// A folder that is removed only by its creator.
 pub struct Folder {
     path: PathBuf,
     _guard: Option<TempDir>,
@@ -48,7 +48,7 @@ impl Folder {
     }
 }
 
-/// What must never change in the user's repository.
+/// The state of the user's repository that must never change.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Untouched {
     head: Vec<u8>,
@@ -58,7 +58,7 @@ pub struct Untouched {
 }
 
 impl Yard {
-    /// A repository without a commit.
+    /// Creates a repository without a commit.
     pub fn bare_start(options: &[&str]) -> Yard {
         let folder = Folder::new();
         let user = folder.path().canonicalize().unwrap().join("user");
@@ -68,7 +68,7 @@ impl Yard {
         yard
     }
 
-    /// The one that another process made and will remove.
+    /// Opens the yard that another process created and will remove.
     pub fn at(user: &Path) -> Yard {
         let path = user.parent().unwrap().to_owned();
         Yard {
@@ -77,7 +77,7 @@ impl Yard {
         }
     }
 
-    /// Another one with the same repository, which has no trees.
+    /// Returns a copy with the same repository and without worktrees.
     pub fn copy(&self) -> Yard {
         let folder = Folder::new();
         let user = folder.path().canonicalize().unwrap().join("user");
@@ -85,7 +85,7 @@ impl Yard {
         Yard { folder, user }
     }
 
-    /// A repository with a few files and one commit.
+    /// Creates a repository with a few files and one commit.
     pub fn new() -> Yard {
         Yard::with(&[])
     }
@@ -109,7 +109,7 @@ impl Yard {
         self.git(&["rev-parse", "HEAD"]).trim().parse().unwrap()
     }
 
-    /// Runs git in the user's work tree; it must succeed.
+    /// Runs a git command that must succeed in the user's worktree.
     pub fn git(&self, words: &[&str]) -> String {
         run(&self.user, words)
     }
@@ -132,7 +132,7 @@ impl Yard {
         repository.tree(path, branch)
     }
 
-    /// A tree that is there, at the user's HEAD.
+    /// Returns a worktree that exists and is at the user's HEAD.
     pub fn ready(&self) -> (Repository, Tree, Sha) {
         let repository = self.open();
         let base = repository.head().unwrap();
@@ -208,7 +208,7 @@ pub fn read(folder: &Path, path: &str) -> String {
     fs::read_to_string(folder.join(path)).unwrap()
 }
 
-/// Runs git in a folder as a person would, with hooks and settings of the repository.
+/// Runs git in a folder as a person would, with the hooks and settings of the repository.
 pub fn run(folder: &Path, words: &[&str]) -> String {
     let (success, text) = try_run(folder, words);
     assert!(success, "git {words:?}: {text}");
@@ -249,7 +249,7 @@ pub fn message(summary: &str) -> Message {
     }
 }
 
-/// The text of a file in a commit.
+/// Returns the text of a file in a commit.
 pub fn shown(repository: &Repository, sha: &Sha, path: &str) -> String {
     let command = GitCommand::new(repository.top()).args(["show", &format!("{sha}:{path}")]);
     let output = git().run(&command).unwrap();
@@ -257,7 +257,7 @@ pub fn shown(repository: &Repository, sha: &Sha, path: &str) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// All that is wrong with the objects of a repository, or has no name.
+/// Returns the errors and the unreachable objects of a repository.
 pub fn unreachable(yard: &Yard) -> String {
     yard.git(&["fsck", "--unreachable", "--no-reflogs", "--no-progress"])
 }

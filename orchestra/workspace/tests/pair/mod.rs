@@ -10,18 +10,18 @@ use orchestra_engine::{Durability, Engine, EngineBuilder, RunResult, RunStatus};
 use orchestra_graph::{LoadOptions, Pipeline, Source, load};
 use orchestra_workspace::GitWorkspace;
 
-/// A file in which changes of single lines do not touch each other.
+/// A file in which changes of different items do not conflict.
 pub const LIST: &str = "one\n-\n-\n-\ntwo\n-\n-\n-\nthree\n";
 
 /// The repositories.
 pub const NAMES: [&str; 2] = ["backend", "frontend"];
 
-/// Two repositories with a commit each, and a folder for runs.
+/// Two repositories with one commit each, and a folder for runs.
 pub struct Pair {
-    pub place: tempfile::TempDir,
+    pub scratch: tempfile::TempDir,
 }
 
-/// All that a run must not change of a user's repository.
+/// The state of a user's repository that a run must not change.
 #[derive(Debug, PartialEq)]
 pub struct Users {
     head: String,
@@ -35,7 +35,7 @@ pub struct Users {
 impl Pair {
     pub fn new() -> Pair {
         let pair = Pair {
-            place: tempfile::tempdir().unwrap(),
+            scratch: tempfile::tempdir().unwrap(),
         };
         for name in NAMES {
             let folder = pair.repository(name);
@@ -50,14 +50,14 @@ impl Pair {
     }
 
     pub fn folder(&self) -> PathBuf {
-        self.place.path().canonicalize().unwrap()
+        self.scratch.path().canonicalize().unwrap()
     }
 
     pub fn repository(&self, name: &str) -> PathBuf {
         self.folder().join(name)
     }
 
-    /// What git says, in a repository of the user.
+    /// Runs git in a repository of the user and returns its output.
     pub fn git(&self, name: &str, words: &[&str]) -> String {
         git(&self.repository(name), words)
     }
@@ -87,12 +87,12 @@ impl Pair {
         run.wait().await.unwrap()
     }
 
-    /// The lines of a file on a branch.
+    /// Returns the text of a file on a branch.
     pub fn on(&self, name: &str, branch: &str, file: &str) -> String {
         self.git(name, &["show", &format!("{branch}:{file}")])
     }
 
-    /// The first lines of the commits of a branch since the start, the latest first; merges in full order.
+    /// Returns the summaries of the commits of a branch since the start, newest first, following first parents.
     pub fn log(&self, name: &str, branch: &str) -> Vec<String> {
         let range = format!("main..{branch}");
         let told = self.git(
@@ -114,7 +114,7 @@ impl Pair {
         told.lines().map(str::to_owned).collect()
     }
 
-    /// The trees that git knows of, beside the user's own.
+    /// Returns the number of worktrees besides the user's own.
     pub fn trees(&self, name: &str) -> usize {
         let told = self.git(name, &["worktree", "list", "--porcelain"]);
         told.lines().filter(|line| line.starts_with("worktree ")).count() - 1
@@ -139,8 +139,8 @@ impl Pair {
         NAMES.map(of).into()
     }
 
-    /// The commits whose work no ref leads to: neither they nor another one with the same files. Merges that follow from
-    /// commits alone can be made again, so they are no work.
+    /// Returns the commits whose work is lost: no ref leads to them or to another commit with the same files. Merges
+    /// that can be computed again from commits do not count as work.
     pub fn lost(&self, name: &str) -> Vec<String> {
         let told = self.git(name, &["fsck", "--unreachable", "--no-reflogs", "--no-progress"]);
         let named = self.git(name, &["log", "--all", "--format=%T"]);
@@ -158,7 +158,7 @@ impl Pair {
     }
 }
 
-/// The files of a work tree with what they hold.
+/// Returns the files of a worktree with their contents.
 fn files(folder: &Path) -> String {
     let mut told = BTreeMap::new();
     for entry in std::fs::read_dir(folder).unwrap().flatten() {
@@ -170,7 +170,7 @@ fn files(folder: &Path) -> String {
     format!("{told:?}")
 }
 
-/// Git without what is configured on this machine.
+/// Runs git without the configuration of this machine.
 pub fn git(folder: &Path, words: &[&str]) -> String {
     let output = Command::new("git")
         .args(["-c", "user.name=user", "-c", "user.email=user@localhost"])
@@ -193,12 +193,12 @@ pub fn git(folder: &Path, words: &[&str]) -> String {
 pub fn pipeline(text: &str) -> Pipeline {
     let loaded = load(Source::new("t.dot", text), &LoadOptions::default());
     loaded.pipeline().unwrap_or_else(|| {
-        let faults: Vec<String> = loaded
+        let errors: Vec<String> = loaded
             .report
             .errors()
-            .map(|fault| fault.message.clone())
+            .map(|error| error.message.clone())
             .collect();
-        panic!("{faults:#?}\n{text}")
+        panic!("{errors:#?}\n{text}")
     })
 }
 

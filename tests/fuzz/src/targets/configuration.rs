@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use orchestra_config::{Configuration, Project, Resolution, ResolveOptions, TaskTemplate, UserFiles};
-use orchestra_graph::{Analysis, LoadOptions, Pipeline, ReadFault, Report, Source, load};
+use orchestra_graph::{Analysis, LoadOptions, Pipeline, ReadError, Report, Source, load};
 use orchestra_testkit::{check_script, read_script};
 use serde_json::{Map, Value, json};
 
@@ -73,7 +73,7 @@ fn configuration(input: &[u8]) {
     );
     let reader = |path: &str, _: u64| match path {
         "orchestra.yaml" => Ok(input.to_vec()),
-        _ => Err(ReadFault::Missing),
+        _ => Err(ReadError::Missing),
     };
     let project = Project::load("orchestra.yaml", &reader);
     let loaded = load(Source::new("flow.dot", PIPELINE), &LoadOptions::default());
@@ -95,7 +95,7 @@ fn stages(resolution: &Resolution) -> Vec<Value> {
         for (_, field) in stage.as_object_mut().expect("a map") {
             if let Some(field) = field.as_object_mut() {
                 field.remove("reason");
-                field.remove("place");
+                field.remove("location");
             }
         }
         stage
@@ -127,9 +127,10 @@ fn a_configuration(random: &mut Random) -> Vec<u8> {
     for _ in 0..random.below(6) {
         json::vary(&mut value, random);
     }
-    match random.chance(10) {
-        true => yaml::any(random).into_bytes(),
-        false => yaml::print(&value, random).into_bytes(),
+    if random.chance(10) {
+        yaml::any(random).into_bytes()
+    } else {
+        yaml::print(&value, random).into_bytes()
     }
 }
 
@@ -197,9 +198,12 @@ fn layers(input: &[u8]) {
         ["personality", "prompts/personalities/one.yaml"],
         ["task", "prompts/tasks/one.yaml"],
     ][usize::from(kind)];
-    let reader = |asked: &str, _: u64| match asked == path {
-        true => Ok(text.to_vec()),
-        false => Err(ReadFault::Missing),
+    let reader = |asked: &str, _: u64| {
+        if asked == path {
+            Ok(text.to_vec())
+        } else {
+            Err(ReadError::Missing)
+        }
     };
     let flow =
         format!("digraph {{ start -> work -> exit; work [agent.{attribute}=one, backend=simulation] }}");

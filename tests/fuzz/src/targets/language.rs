@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use orchestra_codegen::{ReadFault, Reader, expand_pipeline};
+use orchestra_codegen::{ReadError, Reader, expand_pipeline};
 use orchestra_graph::condition::{Expression, Facts, parse_condition};
 use orchestra_graph::{
     Diagnostic, Graph, Limits, LoadOptions, Loaded, Parsed, Source, Value, accelerator_key, format,
@@ -106,16 +106,16 @@ fn formatter(input: &[u8]) {
     let before = parsed(&text);
     let Some(once) = format(&before) else {
         assert!(
-            before.faults.iter().any(Diagnostic::is_error),
+            before.diagnostics.iter().any(Diagnostic::is_error),
             "a sound text is not formatted"
         );
         return;
     };
     let after = parsed(&once);
     assert!(
-        !after.faults.iter().any(Diagnostic::is_error),
+        !after.diagnostics.iter().any(Diagnostic::is_error),
         "formatting makes errors: {:?}\n---\n{once}",
-        after.faults
+        after.diagnostics
     );
     let comments = |parsed: &Parsed| -> Vec<String> {
         let all = parsed.file.comments.iter();
@@ -188,10 +188,11 @@ impl Reader for OneFile<'_> {
         None
     }
 
-    fn read(&self, path: &Path, _: u64) -> Result<Vec<u8>, ReadFault> {
-        match path == Path::new("/package/fuzz.dot") {
-            true => Ok(self.0.to_vec()),
-            false => Err(ReadFault::Missing),
+    fn read(&self, path: &Path, _: u64) -> Result<Vec<u8>, ReadError> {
+        if path == Path::new("/package/fuzz.dot") {
+            Ok(self.0.to_vec())
+        } else {
+            Err(ReadError::Missing)
         }
     }
 
@@ -201,7 +202,7 @@ impl Reader for OneFile<'_> {
 }
 
 fn codegen(input: &[u8]) {
-    let children = |_: &str, _: u64| Err(ReadFault::Missing);
+    let children = |_: &str, _: u64| Err(ReadError::Missing);
     let options = LoadOptions {
         children: Some(&children),
         ..LoadOptions::default()

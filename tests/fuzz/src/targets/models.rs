@@ -32,15 +32,15 @@ fn recordings(file: &str) -> Vec<Vec<u8>> {
 
 /// The format that the first byte of an input names, and the rest.
 fn format(input: &[u8]) -> (ProviderKind, &'static str, &[u8]) {
-    let (kind, model, _) = FORMATS[place(input)];
+    let (kind, model, _) = FORMATS[dir(input)];
     (kind, model, input.get(1..).unwrap_or_default())
 }
 
 fn name(input: &[u8]) -> &'static str {
-    FORMATS[place(input)].2
+    FORMATS[dir(input)].2
 }
 
-fn place(input: &[u8]) -> usize {
+fn dir(input: &[u8]) -> usize {
     usize::from(input.first().copied().unwrap_or(b'0').wrapping_sub(b'0')) % FORMATS.len()
 }
 
@@ -144,11 +144,10 @@ fn a_stream(random: &mut Random) -> Vec<u8> {
             ));
             for index in 0..random.below(4) {
                 let call = random.chance(40);
-                let begin = match call {
-                    true => {
-                        json!({"type": "tool_use", "id": format!("t{index}"), "name": "read_file", "input": {}})
-                    }
-                    false => json!({"type": "text", "text": ""}),
+                let begin = if call {
+                    json!({"type": "tool_use", "id": format!("t{index}"), "name": "read_file", "input": {}})
+                } else {
+                    json!({"type": "text", "text": ""})
                 };
                 let index = if random.chance(5) {
                     json!(random.number())
@@ -160,9 +159,10 @@ fn a_stream(random: &mut Random) -> Vec<u8> {
                     json!({"type": "content_block_start", "index": index, "content_block": begin}),
                 ));
                 for _ in 0..random.below(4) {
-                    let delta = match call {
-                        true => json!({"type": "input_json_delta", "partial_json": word(random)}),
-                        false => json!({"type": "text_delta", "text": word(random)}),
+                    let delta = if call {
+                        json!({"type": "input_json_delta", "partial_json": word(random)})
+                    } else {
+                        json!({"type": "text_delta", "text": word(random)})
                     };
                     events.push((
                         "",
@@ -180,13 +180,10 @@ fn a_stream(random: &mut Random) -> Vec<u8> {
         }
         "responses" => {
             for index in 0..random.below(4) {
-                let item = match random.chance(40) {
-                    true => {
-                        json!({"type": "function_call", "call_id": format!("c{index}"), "name": "f", "arguments": word(random)})
-                    }
-                    false => {
-                        json!({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": word(random)}]})
-                    }
+                let item = if random.chance(40) {
+                    json!({"type": "function_call", "call_id": format!("c{index}"), "name": "f", "arguments": word(random)})
+                } else {
+                    json!({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": word(random)}]})
                 };
                 events.push((
                     "",
@@ -203,9 +200,10 @@ fn a_stream(random: &mut Random) -> Vec<u8> {
         }
         "gemini" => {
             for _ in 0..random.below(5) {
-                let part = match random.chance(30) {
-                    true => json!({"functionCall": {"name": "f", "args": json::value(random, 2)}}),
-                    false => json!({"text": word(random), "thought": random.chance(20)}),
+                let part = if random.chance(30) {
+                    json!({"functionCall": {"name": "f", "args": json::value(random, 2)}})
+                } else {
+                    json!({"text": word(random), "thought": random.chance(20)})
                 };
                 events.push((
                     "",
@@ -217,12 +215,11 @@ fn a_stream(random: &mut Random) -> Vec<u8> {
         }
         _ => {
             for index in 0..random.below(5) {
-                let delta = match random.chance(40) {
-                    true => {
-                        json!({"tool_calls": [{"index": index, "id": format!("c{index}"), "type": "function",
+                let delta = if random.chance(40) {
+                    json!({"tool_calls": [{"index": index, "id": format!("c{index}"), "type": "function",
                         "function": {"name": "f", "arguments": word(random)}}]})
-                    }
-                    false => json!({"content": word(random)}),
+                } else {
+                    json!({"content": word(random)})
                 };
                 events.push((
                     "",

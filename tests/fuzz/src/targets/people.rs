@@ -110,9 +110,10 @@ fn arguments(input: &[u8]) {
             };
             assert!(!key.is_empty() && text.starts_with(key.as_str()));
             let literal = value.strip_prefix('@').unwrap_or(value);
-            let expected = match value.starts_with('@') {
-                true => Value::from(literal),
-                false => serde_json::from_str(value).unwrap_or_else(|_| Value::from(value)),
+            let expected = if value.starts_with('@') {
+                Value::from(literal)
+            } else {
+                serde_json::from_str(value).unwrap_or_else(|_| Value::from(value))
             };
             assert_eq!(read, &expected);
         }

@@ -85,13 +85,13 @@ fn piece(content: &str, random: &mut Random) -> String {
 
 /// Places in the text, behind it, within characters, and backwards.
 fn span(content: &str, random: &mut Random) -> Span {
-    let place = |random: &mut Random| match random.below(20) {
+    let dir = |random: &mut Random| match random.below(20) {
         0 => u32::MAX,
         _ => random.below(content.len() + 3) as u32,
     };
     Span {
-        start: place(random),
-        end: place(random),
+        start: dir(random),
+        end: dir(random),
     }
 }
 
@@ -118,7 +118,7 @@ fn pictures(input: &[u8]) {
     let parsed = parse(&source, &Limits::default());
     // Graphviz has no rule for ids.
     let syntax = |fault: &&Diagnostic| fault.is_error() && fault.code != "node_id_syntax";
-    let errors: Vec<_> = parsed.faults.iter().filter(syntax).collect();
+    let errors: Vec<_> = parsed.diagnostics.iter().filter(syntax).collect();
     assert!(errors.is_empty(), "{errors:?}\n---\n{printed}");
     let (drawn, _) = lower(&source, &parsed.file);
     assert_eq!(

@@ -35,11 +35,12 @@ const PIPELINE: &str = "digraph {
 }";
 
 /// A folder for files that are gone after the test; in memory where the system has such a place.
-fn place() -> TempDir {
+fn dir() -> TempDir {
     let memory = Path::new("/dev/shm");
-    let made = match memory.is_dir() {
-        true => tempfile::tempdir_in(memory),
-        false => tempfile::tempdir(),
+    let made = if memory.is_dir() {
+        tempfile::tempdir_in(memory)
+    } else {
+        tempfile::tempdir()
     };
     made.expect("a folder")
 }
@@ -101,8 +102,8 @@ fn engine() -> Engine {
 }
 
 static FIXTURE: LazyLock<Fixture> = LazyLock::new(|| {
-    let place = place();
-    let folder = place.path().join("nightly");
+    let dir = dir();
+    let folder = dir.path().join("nightly");
     let pipeline = load(Source::new("flow.dot", PIPELINE), &LoadOptions::default()).pipeline();
     runtime().block_on(async {
         let start = engine().start_loaded(pipeline.expect("it is sound"), ());
@@ -120,7 +121,7 @@ static FIXTURE: LazyLock<Fixture> = LazyLock::new(|| {
         journal: read("journal.jsonl"),
         events: read("events.jsonl"),
         folder: folder.clone(),
-        _place: place,
+        _place: dir,
     }
 });
 
@@ -412,8 +413,8 @@ fn recovery(input: &[u8]) {
     let (kind, text) = input
         .split_first()
         .map_or((0, input), |(kind, rest)| (kind % 4, rest));
-    let place = place();
-    let folder = place.path().join("nightly");
+    let dir = dir();
+    let folder = dir.path().join("nightly");
     copy(&fixture.folder, &folder);
     let name = [
         "journal.jsonl",
@@ -453,9 +454,9 @@ fn recovery(input: &[u8]) {
 /// What comes of the run without damage, by answer.
 static UNDAMAGED: LazyLock<[Result<Vec<String>, String>; 2]> = LazyLock::new(|| {
     ["Y", "N"].map(|choice| {
-        let place = place();
-        copy(&FIXTURE.folder, &place.path().join("nightly"));
-        answered(&place.path().join("nightly"), choice)
+        let dir = dir();
+        copy(&FIXTURE.folder, &dir.path().join("nightly"));
+        answered(&dir.path().join("nightly"), choice)
     })
 });
 
@@ -474,9 +475,10 @@ fn copy(from: &Path, to: &Path) {
     for entry in fs::read_dir(from).expect("a folder") {
         let entry = entry.expect("an entry");
         let target = to.join(entry.file_name());
-        match entry.file_type().expect("a kind").is_dir() {
-            true => copy(&entry.path(), &target),
-            false => drop(fs::copy(entry.path(), target).expect("it can be copied")),
+        if entry.file_type().expect("a kind").is_dir() {
+            copy(&entry.path(), &target)
+        } else {
+            fs::copy(entry.path(), target).expect("it can be copied");
         }
     }
 }
@@ -512,11 +514,11 @@ thread_local! {
 
 fn events(input: &[u8]) {
     let runs = RUNS.take().unwrap_or_else(|| {
-        let place = place();
-        let folder = place.path().join("nightly");
+        let dir = dir();
+        let folder = dir.path().join("nightly");
         fs::create_dir(&folder).expect("a folder");
         fs::write(folder.join("manifest.json"), &FIXTURE.manifest).expect("it can be written");
-        place
+        dir
     });
     let folder = runs.path().join("nightly");
     fs::write(folder.join("events.jsonl"), input).expect("it can be written");

@@ -38,9 +38,10 @@ pub(super) fn of_graph(random: &mut Random, mood: Mood) -> Attributes {
         "failure_breaker",
         word(&["0", "0", "1", "2", "4"]),
     );
-    match mood.gated {
-        true => chance(random, 80, all, "on_failure", word(&["route"])),
-        false => chance(random, 10, all, "on_failure", word(&["route", "fail"])),
+    if mood.gated {
+        chance(random, 80, all, "on_failure", word(&["route"]))
+    } else {
+        chance(random, 10, all, "on_failure", word(&["route", "fail"]))
     }
     chance(random, 30, all, "goal", word(&["ship", "mend all"]));
     chance(random, 70, all, "max_goal_gate_reroutes", number(0, 3));
@@ -87,9 +88,12 @@ fn retry_policy(random: &mut Random, attributes: &mut Attributes, percent: usize
 pub(super) fn of_node(random: &mut Random, mood: Mood, targets: &[String]) -> Attributes {
     let mut attributes = Attributes::new();
     let all = &mut attributes;
-    let target = |random: &mut Random| match random.chance(10) {
-        true => "nowhere".to_owned(),
-        false => random.pick(targets).clone(),
+    let target = |random: &mut Random| {
+        if random.chance(10) {
+            "nowhere".to_owned()
+        } else {
+            random.pick(targets).clone()
+        }
     };
     if !targets.is_empty() {
         chance(random, 15, all, "retry_target", target);
@@ -151,9 +155,10 @@ pub(super) fn kind(random: &mut Random, attributes: &mut Attributes) {
             set("type", "team.work");
         }
         _ => {
-            match random.chance(80) {
-                true => set("shape", "hexagon"),
-                false => set("type", "wait.human"),
+            if random.chance(80) {
+                set("shape", "hexagon")
+            } else {
+                set("type", "wait.human")
             };
         }
     }

@@ -101,9 +101,10 @@ impl Drawing<'_> {
         let mut units: Vec<Unit> = Vec::new();
         for at in 0..count {
             let known: Vec<String> = units.iter().map(|unit| unit.entry.clone()).collect();
-            let targets = match self.free {
-                true => [around, &known].concat(),
-                false => known,
+            let targets = if self.free {
+                [around, &known].concat()
+            } else {
+                known
             };
             let is_block = match depth {
                 0 => at == block || self.random.chance(15),
@@ -111,16 +112,15 @@ impl Drawing<'_> {
                 2 => self.graph.nodes.len() < 16 && self.random.chance(20),
                 _ => false,
             };
-            let unit = match is_block {
-                true => self.block(to, depth, at + 1 == count, &targets),
-                false => {
-                    let mut own = attributes::of_node(self.random, self.mood, &targets);
-                    attributes::kind(self.random, &mut own);
-                    let id = self.node(own);
-                    Unit {
-                        entry: id.clone(),
-                        last: Some(id),
-                    }
+            let unit = if is_block {
+                self.block(to, depth, at + 1 == count, &targets)
+            } else {
+                let mut own = attributes::of_node(self.random, self.mood, &targets);
+                attributes::kind(self.random, &mut own);
+                let id = self.node(own);
+                Unit {
+                    entry: id.clone(),
+                    last: Some(id),
                 }
             };
             units.push(unit);
@@ -162,17 +162,15 @@ impl Drawing<'_> {
         // A whole block takes long.
         own.remove("retry_policy");
         own.remove("backoff_policy");
-        match self.random.chance(85) {
-            true => own.insert("shape".to_owned(), "component".to_owned()),
-            false => own.insert("type".to_owned(), "parallel".to_owned()),
+        if self.random.chance(85) {
+            own.insert("shape".to_owned(), "component".to_owned())
+        } else {
+            own.insert("type".to_owned(), "parallel".to_owned())
         };
         let fan_out = self.node(own);
         let shared = self.may_share && is_last && self.is_fan_in(to) && self.random.chance(40);
         let outer = self.free;
-        let join = match shared {
-            true => to.to_owned(),
-            false => self.join(targets),
-        };
+        let join = if shared { to.to_owned() } else { self.join(targets) };
         let in_fan_in = self.in_fan_in;
         self.free = outer && self.is_fan_in(&join);
         self.in_fan_in |= self.is_fan_in(&join);
@@ -180,9 +178,10 @@ impl Drawing<'_> {
         let around = [targets, std::slice::from_ref(&fan_out)].concat();
         let mut firsts: Vec<String> = Vec::new();
         // Without a fan-in of its own the join is where ways first meet, so that there must be two.
-        let least = match self.is_fan_in(&join) && !shared && self.random.chance(40) {
-            true => 1,
-            false => 2,
+        let least = if self.is_fan_in(&join) && !shared && self.random.chance(40) {
+            1
+        } else {
+            2
         };
         // With a fan-in further out it would be open which of the two is shared.
         let may_share = std::mem::replace(&mut self.may_share, least == 2 && !in_fan_in);

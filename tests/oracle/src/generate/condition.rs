@@ -147,9 +147,10 @@ impl Tree {
                 (text, own)
             }
         };
-        match own < outer || random.chance(5) {
-            true => format!("({}{text}{})", blank(random), blank(random)),
-            false => text,
+        if own < outer || random.chance(5) {
+            format!("({}{text}{})", blank(random), blank(random))
+        } else {
+            text
         }
     }
 }
@@ -171,9 +172,10 @@ fn clause_text(random: &mut Random, key: &str, operator: &str, literal: &str) ->
     } else {
         '\''
     };
-    match bare {
-        true => format!("{key}{blank}{operator}{blank}{literal}"),
-        false => format!("{key}{blank}{operator}{blank}{quote}{literal}{quote}"),
+    if bare {
+        format!("{key}{blank}{operator}{blank}{literal}")
+    } else {
+        format!("{key}{blank}{operator}{blank}{quote}{literal}{quote}")
     }
 }
 

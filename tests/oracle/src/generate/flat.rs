@@ -50,9 +50,10 @@ pub(super) fn graph(random: &mut Random) -> Graph {
             .filter(|parent| !leaves[*parent])
             .map(|parent| &names[parent])
             .collect();
-        let from = match parents.is_empty() || random.chance(10) {
-            true => start.id.clone(),
-            false => (*random.pick(&parents)).clone(),
+        let from = if parents.is_empty() || random.chance(10) {
+            start.id.clone()
+        } else {
+            (*random.pick(&parents)).clone()
         };
         pairs.push((from, names[at].clone()));
     }

@@ -43,9 +43,10 @@ pub fn graphs(seed: u64, count: usize) -> impl Iterator<Item = (String, Vec<Scri
 
 fn case(seed: u64) -> Case {
     let mut random = Random::new(seed);
-    let mut graph = match random.chance(45) {
-        true => flat::graph(&mut random),
-        false => blocks::graph(&mut random),
+    let mut graph = if random.chance(45) {
+        flat::graph(&mut random)
+    } else {
+        blocks::graph(&mut random)
     };
     records(&mut random, &mut graph);
     let dot = graph.dot_in_style(&mut random);
@@ -74,19 +75,17 @@ fn records(random: &mut Random, graph: &mut Graph) {
             continue;
         }
         // A gate's own visits, and those of the node before a loop's way back, are asked most often.
-        let node = match random.chance(50) {
-            true => edge.from.clone(),
-            false => random.pick(&ids).clone(),
+        let node = if random.chance(50) {
+            edge.from.clone()
+        } else {
+            random.pick(&ids).clone()
         };
-        let clause = match random.chance(65) {
-            true => {
-                let operator = *random.pick(&["=", "!=", "<", "<=", ">", ">="]);
-                format!("visits.{node}{operator}{}", random.between(0, 3))
-            }
-            false => {
-                let operator = *random.pick(&["=", "!="]);
-                format!("stages.{node}.outcome{operator}{}", random.pick(WORDS))
-            }
+        let clause = if random.chance(65) {
+            let operator = *random.pick(&["=", "!=", "<", "<=", ">", ">="]);
+            format!("visits.{node}{operator}{}", random.between(0, 3))
+        } else {
+            let operator = *random.pick(&["=", "!="]);
+            format!("stages.{node}.outcome{operator}{}", random.pick(WORDS))
         };
         *condition = match random.below(4) {
             0 => format!("{clause} && ({condition})"),

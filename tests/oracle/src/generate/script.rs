@@ -67,9 +67,10 @@ fn said(random: &mut Random, graph: &Graph, failing: usize) -> ScriptedOutcome {
         said.preferred_label = label(random);
     }
     while random.chance(25) {
-        let id = match random.chance(10) {
-            true => "nowhere".to_owned(),
-            false => random.pick::<Node>(&graph.nodes).id.clone(),
+        let id = if random.chance(10) {
+            "nowhere".to_owned()
+        } else {
+            random.pick::<Node>(&graph.nodes).id.clone()
         };
         said.suggested.push(id);
     }

@@ -60,7 +60,7 @@ impl Policy {
             "aggressive" => (5, 500.0, 2.0),
             "linear" => (3, 500.0, 1.0),
             "patient" => (3, 2000.0, 3.0),
-            other => panic!("`{other}` is no policy"),
+            other => panic!("`{other}` is not a policy"),
         }
     }
 
@@ -71,9 +71,10 @@ impl Policy {
             delay *= self.factor;
         }
         delay = delay.min(self.most);
-        let (least, most) = match self.jitter {
-            true => (delay * 0.5, delay * 1.5),
-            false => (delay, delay),
+        let (least, most) = if self.jitter {
+            (delay * 0.5, delay * 1.5)
+        } else {
+            (delay, delay)
         };
         Delay {
             least: least.round() as u64,
@@ -97,7 +98,7 @@ pub(super) fn millis(text: &str) -> f64 {
         "ms" => 1.0,
         "s" => 1_000.0,
         "m" => 60_000.0,
-        other => panic!("`{other}` is no unit of the generator's"),
+        other => panic!("`{other}` is not a unit of the generator's"),
     };
     digits.parse::<f64>().unwrap() * unit
 }
@@ -107,9 +108,10 @@ impl Rules<'_> {
     fn policy(&self, at: &str) -> Policy {
         let own = self.graph.attributes_of(at);
         let nothing = Attributes::new();
-        let common = match self.graph.is_fan_out(at) {
-            true => &nothing,
-            false => &self.graph.attributes,
+        let common = if self.graph.is_fan_out(at) {
+            &nothing
+        } else {
+            &self.graph.attributes
         };
         let names = ["retry_policy", "backoff_policy"];
         let own_preset = either(own, names).map(Policy::preset);
@@ -250,9 +252,10 @@ impl Rules<'_> {
         line.learn(at, &said.word, &said.preferred_label, &said.suggested, seen);
         line.last.output = said.updates.clone();
         if said.word != "skipped" {
-            let notes = match said.notes.is_empty() {
-                true => said.reason.clone(),
-                false => said.notes.clone(),
+            let notes = if said.notes.is_empty() {
+                said.reason.clone()
+            } else {
+                said.notes.clone()
             };
             let word = said.word.clone();
             let record = line.record(at);

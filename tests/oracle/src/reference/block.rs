@@ -13,7 +13,7 @@ struct Branch {
     /// Its edge among all of the file.
     edge: usize,
     /// Its place among the edges of the fan-out.
-    place: usize,
+    dir: usize,
     /// Its place among the branches of the block.
     index: u32,
     id: String,
@@ -107,9 +107,10 @@ impl Rules<'_> {
             failed: block.failed,
             lasted: line.now - began,
         });
-        let mut said = match timed_out {
-            true => Said::fail(format!("timed out after {timeout}")),
-            false => self.verdict(&block),
+        let mut said = if timed_out {
+            Said::fail(format!("timed out after {timeout}"))
+        } else {
+            self.verdict(&block)
         };
         said.updates = self.results(&block);
         line.merge(block);
@@ -138,20 +139,20 @@ impl Rules<'_> {
         }
         let mut tested = Vec::new();
         let mut branches: Vec<Branch> = Vec::new();
-        for (place, (edge, row)) in edges.iter().enumerate() {
+        for (dir, (edge, row)) in edges.iter().enumerate() {
             let held = self.holds(row, &seen, &line.last.output);
-            tested.extend(held.map(|held| (place, held)));
+            tested.extend(held.map(|held| (dir, held)));
             if held == Some(false) {
                 continue;
             }
             let same = |(_, earlier): &&(usize, &crate::description::Edge)| earlier.to == row.to;
-            let id = match edges[..place].iter().filter(same).count() {
+            let id = match edges[..dir].iter().filter(same).count() {
                 0 => row.to.clone(),
                 earlier => format!("{}~{}", row.to, earlier + 1),
             };
             branches.push(Branch {
                 edge: *edge,
-                place,
+                dir,
                 index: branches.len() as u32,
                 id,
                 to: row.to.clone(),
@@ -194,7 +195,7 @@ impl Rules<'_> {
         let mut line = parent.clone();
         line.branch = name.clone();
         line.inside.push(fan_out);
-        line.places += branch.place;
+        line.dirs += branch.dir;
         line.now = began;
         line.until = until;
         line.steps.clear();
@@ -282,9 +283,10 @@ impl Rules<'_> {
         // What happens at one moment in several branches is in the order of the branches.
         steps.sort_by_key(|(time, _)| *time);
         line.steps.extend(steps);
-        match decided {
-            true => cancelled.into_iter().for_each(|step| line.say(step)),
-            false => line.cancelled.extend(cancelled),
+        if decided {
+            cancelled.into_iter().for_each(|step| line.say(step))
+        } else {
+            line.cancelled.extend(cancelled)
         }
     }
 
@@ -463,9 +465,10 @@ impl Branch {
 impl Line {
     /// The outcome word of the last stage of a branch; empty where it had none.
     fn own_last(&self) -> &str {
-        match self.own_visits.contains_key(&self.last.stage) {
-            true => &self.last.word,
-            false => "",
+        if self.own_visits.contains_key(&self.last.stage) {
+            &self.last.word
+        } else {
+            ""
         }
     }
 

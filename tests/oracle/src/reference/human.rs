@@ -60,8 +60,8 @@ impl Rules<'_> {
     /// The choices of a gate, each with the places of the edges that bear its label.
     fn choices(&self, edges: &[(usize, &Edge)]) -> Vec<(Choice, Vec<usize>)> {
         let mut choices: Vec<Choice> = Vec::new();
-        let mut places: Vec<Vec<usize>> = Vec::new();
-        for (place, (_, edge)) in edges.iter().enumerate() {
+        let mut dirs: Vec<Vec<usize>> = Vec::new();
+        for (dir, (_, edge)) in edges.iter().enumerate() {
             if is_for_failures(edge) {
                 continue;
             }
@@ -70,10 +70,10 @@ impl Rules<'_> {
                 .iter()
                 .position(|known| normal(&known.label) == normal(label));
             if let Some(known) = known {
-                places[known].push(place);
+                dirs[known].push(dir);
                 continue;
             }
-            places.push(vec![place]);
+            dirs.push(vec![dir]);
             choices.push(Choice {
                 key: String::new(),
                 label: label.to_owned(),
@@ -82,14 +82,14 @@ impl Rules<'_> {
             });
         }
         name_keys(&mut choices);
-        choices.into_iter().zip(places).collect()
+        choices.into_iter().zip(dirs).collect()
     }
 
     /// Rule H5: which choices are offered, and which are not. Conditions are asked as if the choice had been made.
     fn offers(&self, line: &Line, at: &str) -> (Vec<Choice>, Vec<(Choice, String)>) {
         let edges = self.graph.out(at);
         let (mut offered, mut withheld) = (Vec::new(), Vec::new());
-        for (mut choice, places) in self.choices(&edges) {
+        for (mut choice, dirs) in self.choices(&edges) {
             let seen = self.seen(line, at);
             let made = chosen(&choice, "person", "");
             let mut seen = Seen {
@@ -108,21 +108,21 @@ impl Rules<'_> {
             ];
             seen.context
                 .extend(own.map(|(key, text)| (key.to_owned(), text.into())));
-            let tested = self.test_as(&edges, &places, &seen, &made.updates);
+            let tested = self.test_as(&edges, &dirs, &seen, &made.updates);
             // What hangs on the text of the answer is decided when that is given.
-            let by_text = tested.iter().map(|(place, _)| *place).find(|place| {
-                let condition = attribute(&edges[*place].1.attributes, "condition");
+            let by_text = tested.iter().map(|(dir, _)| *dir).find(|dir| {
+                let condition = attribute(&edges[*dir].1.attributes, "condition");
                 choice.free && condition.contains("human.gate.text")
             });
-            match self.preferred(&edges, &places, &tested).or(by_text) {
-                Some(place) => {
-                    choice.to = edges[place].1.to.clone();
+            match self.preferred(&edges, &dirs, &tested).or(by_text) {
+                Some(dir) => {
+                    choice.to = edges[dir].1.to.clone();
                     offered.push(choice);
                 }
                 None => {
                     let unmet = tested
                         .iter()
-                        .map(|(place, _)| self.unmet(edges[*place].1, &seen, &made.updates));
+                        .map(|(dir, _)| self.unmet(edges[*dir].1, &seen, &made.updates));
                     let unmet = unmet.collect::<Vec<_>>().join("; ");
                     withheld.push((choice, unmet));
                 }
@@ -134,14 +134,14 @@ impl Rules<'_> {
     fn test_as(
         &self,
         edges: &[(usize, &Edge)],
-        places: &[usize],
+        dirs: &[usize],
         seen: &Seen,
         output: &Values,
     ) -> Vec<(usize, bool)> {
         let mut tested = Vec::new();
-        for place in places {
-            let held = self.holds(edges[*place].1, seen, output);
-            tested.extend(held.map(|held| (*place, held)));
+        for dir in dirs {
+            let held = self.holds(edges[*dir].1, seen, output);
+            tested.extend(held.map(|held| (*dir, held)));
             if self.first_match() && held != Some(false) {
                 break;
             }
@@ -168,15 +168,19 @@ impl Rules<'_> {
         let name = self.name(line, at, attempt);
         let attributes = self.graph.attributes_of(at);
         let (choices, withheld) = self.offers(line, at);
-        let shown = |(choice, why): &(Choice, String)| match choice.free {
-            true => format!("any text: {} ({why})", without_key(&choice.label)),
-            false => format!("[{}] {} ({why})", choice.key, without_key(&choice.label)),
+        let shown = |(choice, why): &(Choice, String)| {
+            if choice.free {
+                format!("any text: {} ({why})", without_key(&choice.label))
+            } else {
+                format!("[{}] {} ({why})", choice.key, without_key(&choice.label))
+            }
         };
         if choices.is_empty() {
             let told: Vec<String> = withheld.iter().map(shown).collect();
-            return Ok(Said::terminal(&match told.is_empty() {
-                true => "the gate has no outgoing edge that a person could choose".to_owned(),
-                false => format!("the gate offers no choice; withheld are {}", told.join(", ")),
+            return Ok(Said::terminal(&if told.is_empty() {
+                "the gate has no outgoing edge that a person could choose".to_owned()
+            } else {
+                format!("the gate offers no choice; withheld are {}", told.join(", "))
             }));
         }
         let all: Vec<Choice> = choices

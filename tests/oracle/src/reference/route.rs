@@ -53,9 +53,9 @@ impl Rules<'_> {
         seen: &Seen,
     ) -> Vec<(usize, bool)> {
         let mut tested = Vec::new();
-        for place in among {
-            let held = self.holds(edges[*place].1, seen, &line.last.output);
-            tested.extend(held.map(|held| (*place, held)));
+        for dir in among {
+            let held = self.holds(edges[*dir].1, seen, &line.last.output);
+            tested.extend(held.map(|held| (*dir, held)));
             if self.first_match() && held != Some(false) {
                 break;
             }
@@ -74,23 +74,23 @@ impl Rules<'_> {
         among: &[usize],
         tested: &[(usize, bool)],
     ) -> Option<usize> {
-        let result = |place: &usize| tested.iter().find(|(at, _)| at == place).map(|(_, held)| *held);
+        let result = |dir: &usize| tested.iter().find(|(at, _)| at == dir).map(|(_, held)| *held);
         if self.first_match() {
-            let first = among.iter().find(|place| result(place) != Some(false));
+            let first = among.iter().find(|dir| result(dir) != Some(false));
             return first.copied();
         }
         let held: Vec<usize> = among
             .iter()
             .copied()
-            .filter(|place| result(place) == Some(true))
+            .filter(|dir| result(dir) == Some(true))
             .collect();
         let plain: Vec<usize> = among
             .iter()
             .copied()
-            .filter(|place| result(place).is_none())
+            .filter(|dir| result(dir).is_none())
             .collect();
         let chosen = best(edges, &held).or_else(|| best(edges, &plain));
-        chosen.map(|(place, _)| place)
+        chosen.map(|(dir, _)| dir)
     }
 
     /// A gate that was answered follows that choice; one that failed the edges for failures (rules H3, H5).
@@ -102,11 +102,12 @@ impl Rules<'_> {
     ) -> (Option<Found>, Vec<(usize, bool)>) {
         let failed = line.last.word == "fail";
         let wanted = normal(&line.last.preferred_label);
-        let fits = |place: &usize| {
-            let edge = edges[*place].1;
-            match failed {
-                true => is_for_failures(edge),
-                false => !is_for_failures(edge) && normal(shown(edge)) == wanted,
+        let fits = |dir: &usize| {
+            let edge = edges[*dir].1;
+            if failed {
+                is_for_failures(edge)
+            } else {
+                !is_for_failures(edge) && normal(shown(edge)) == wanted
             }
         };
         let among: Vec<usize> = (0..edges.len()).filter(fits).collect();
@@ -117,7 +118,7 @@ impl Rules<'_> {
             (true, false) => "condition",
         };
         let chosen = self.preferred(edges, &among, &tested);
-        (chosen.map(|place| (place, rule)), tested)
+        (chosen.map(|dir| (dir, rule)), tested)
     }
 
     /// Chooses the way on, records the choice, and gives the next node or the end.
@@ -136,11 +137,11 @@ impl Rules<'_> {
                 (chosen, tested) = self.choose_at_gate(line, &edges, &seen);
             } else {
                 tested = self.test(line, &edges, &all, &seen);
-                let mut found = match first_match {
-                    true => self
-                        .preferred(&edges, &all, &tested)
-                        .map(|place| (place, "first_match")),
-                    false => self.five_steps(line, at, &edges, &tested),
+                let mut found = if first_match {
+                    self.preferred(&edges, &all, &tested)
+                        .map(|dir| (dir, "first_match"))
+                } else {
+                    self.five_steps(line, at, &edges, &tested)
                 };
                 // A partial success that finds no edge is tried as a success (rule R12).
                 if found.is_none() && line.last.word == "partial_success" {
@@ -149,20 +150,20 @@ impl Rules<'_> {
                         ..seen.clone()
                     };
                     let again = self.test(line, &edges, &all, &full);
-                    let place = self.preferred(&edges, &all, &again);
-                    if let Some(place) = place {
-                        found = Some((place, "partial_as_success"));
+                    let dir = self.preferred(&edges, &all, &again);
+                    if let Some(dir) = dir {
+                        found = Some((dir, "partial_as_success"));
                         tested = again;
                     }
                 }
                 chosen = found;
             }
             match chosen {
-                Some((place, rule)) => {
-                    let (index, edge) = edges[place];
+                Some((dir, rule)) => {
+                    let (index, edge) = edges[dir];
                     let to = edge.to.clone();
                     let result = self.take(line, index, edge, first_match);
-                    (Way::Edge { place, to }, rule, result)
+                    (Way::Edge { dir, to }, rule, result)
                 }
                 None => self.without_edge(line, at, &edges, first_match),
             }
@@ -236,18 +237,18 @@ impl Rules<'_> {
         let held: Vec<usize> = tested
             .iter()
             .filter(|(_, held)| *held)
-            .map(|(place, _)| *place)
+            .map(|(dir, _)| *dir)
             .collect();
-        if let Some((place, _)) = best(edges, &held) {
-            return Some((place, "condition"));
+        if let Some((dir, _)) = best(edges, &held) {
+            return Some((dir, "condition"));
         }
-        let conditional: Vec<usize> = tested.iter().map(|(place, _)| *place).collect();
+        let conditional: Vec<usize> = tested.iter().map(|(dir, _)| *dir).collect();
         let mut plain: Vec<usize> = (0..edges.len())
-            .filter(|place| !conditional.contains(place))
+            .filter(|dir| !conditional.contains(dir))
             .collect();
         if line.last.word == "fail" && self.graph.part(at) != Part::Routing && !self.routes_failures(at) {
-            plain.retain(|place| self.graph.part(&edges[*place].1.to) == Part::Routing);
-            return steps_two_to_five(line, edges, &plain).map(|(place, _)| (place, "failure_to_routing"));
+            plain.retain(|dir| self.graph.part(&edges[*dir].1.to) == Part::Routing);
+            return steps_two_to_five(line, edges, &plain).map(|(dir, _)| (dir, "failure_to_routing"));
         }
         steps_two_to_five(line, edges, &plain)
     }
@@ -349,14 +350,14 @@ fn steps_two_to_five(
 ) -> Option<(usize, &'static str)> {
     let label = normal(&line.last.preferred_label);
     if !label.is_empty() {
-        let bears = |place: &&usize| normal(attribute(&edges[**place].1.attributes, "label")) == label;
-        if let Some(place) = plain.iter().find(bears) {
-            return Some((*place, "preferred_label"));
+        let bears = |dir: &&usize| normal(attribute(&edges[**dir].1.attributes, "label")) == label;
+        if let Some(dir) = plain.iter().find(bears) {
+            return Some((*dir, "preferred_label"));
         }
     }
     for wanted in &line.last.suggested {
-        if let Some(place) = plain.iter().find(|place| edges[**place].1.to == *wanted) {
-            return Some((*place, "suggested_next"));
+        if let Some(dir) = plain.iter().find(|dir| edges[**dir].1.to == *wanted) {
+            return Some((*dir, "suggested_next"));
         }
     }
     best(edges, plain)
@@ -441,8 +442,8 @@ pub(super) fn in_words(end: &End) -> String {
 
 /// The best of some edges by weight, then by target id; of equal ones the first. Also says what decided.
 fn best(edges: &[(usize, &Edge)], among: &[usize]) -> Option<(usize, &'static str)> {
-    let weight = |place: usize| {
-        attribute(&edges[place].1.attributes, "weight")
+    let weight = |dir: usize| {
+        attribute(&edges[dir].1.attributes, "weight")
             .parse::<i64>()
             .unwrap_or(0)
     };
@@ -471,8 +472,9 @@ pub(super) fn shown(edge: &Edge) -> &str {
 /// Whether an edge of a gate is for failures only, and no choice (rule H5).
 pub(super) fn is_for_failures(edge: &Edge) -> bool {
     let condition = attribute(&edge.attributes, "condition");
-    match condition.trim().is_empty() {
-        true => attribute(&edge.attributes, "condition_type") == "failure",
-        false => conditions::needs_failure(condition),
+    if condition.trim().is_empty() {
+        attribute(&edge.attributes, "condition_type") == "failure"
+    } else {
+        conditions::needs_failure(condition)
     }
 }

@@ -1,4 +1,4 @@
-//! Syncs that runs share, and what is left of them after a loss of power.
+//! Tests of shared syncs and of their recovery after a loss of power.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -64,43 +64,44 @@ fn logs(runs: &Path) -> Vec<PathBuf> {
     entries.map(|entry| entry.unwrap().path()).collect()
 }
 
-/// Copies all files, as they would be read after the process is gone.
+/// Copies all files, as they are after the process has ended.
 fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
         let path = entry.unwrap().path();
         let target = to.join(path.file_name().unwrap());
-        match path.is_dir() {
-            true => copy(&path, &target),
-            false => drop(fs::copy(&path, &target).unwrap()),
+        if path.is_dir() {
+            copy(&path, &target)
+        } else {
+            fs::copy(&path, &target).unwrap();
         }
     }
 }
 
 #[test]
 fn a_run_alone_waits_for_its_own_disk_and_needs_no_log() {
-    let place = super::tempdir();
+    let stage_folder = super::tempdir();
     let files = Arc::new(Failing::default());
-    let store = start(&files, place.path(), "one");
+    let store = start(&files, stage_folder.path(), "one");
     files.set(0, 0, 0);
     for number in 0..10 {
         store.append(&record(number)).unwrap();
         assert!(matches!(store.sync().unwrap(), Synced::Done));
     }
     assert_eq!(files.count("sync_data"), 10);
-    assert!(logs(place.path()).is_empty());
+    assert!(logs(stage_folder.path()).is_empty());
 }
 
 #[test]
 fn many_runs_share_their_syncs() {
     const RUNS: usize = 100;
-    let place = super::tempdir();
+    let stage_folder = super::tempdir();
     let files = Arc::new(Failing::default());
-    let stores = start_all(&files, place.path(), RUNS);
+    let stores = start_all(&files, stage_folder.path(), RUNS);
     for store in &stores {
         store.append(&record(0)).unwrap();
     }
-    // The disk is busy with the first until all others have come.
+    // Block the first write until all other requests have arrived.
     let (go, gone) = mpsc::channel::<()>();
     files.before(1, move || gone.recv().unwrap());
     let commits: Vec<Commit> = stores.iter().map(later).collect();
@@ -110,23 +111,26 @@ fn many_runs_share_their_syncs() {
     }
     let calls = files.calls();
     let named = |name: &str| calls.iter().filter(|call| **call == name).count();
-    // The first alone or with some, and the rest at once.
+    // The first alone or with some others, and the rest at once.
     assert!(named("sync_data") <= 2, "{calls:?}");
     assert!(named("write") <= 2, "{calls:?}");
-    // All go, and leave no log behind.
+    // All members leave, and no log remains.
     for store in &stores {
         store.close().unwrap();
     }
     drop(stores);
-    while !logs(place.path()).is_empty() {
+    while !logs(stage_folder.path()).is_empty() {
         std::thread::yield_now();
     }
     for number in 0..RUNS {
-        assert_eq!(count(&open(&place.path().join(format!("run-{number}")))), 1);
+        assert_eq!(
+            count(&open(&stage_folder.path().join(format!("run-{number}")))),
+            1
+        );
     }
 }
 
-/// What a loss of power makes of a journal that was never synced.
+/// Damages a journal that was never synced like a loss of power does.
 fn lose(path: &Path, chance: &mut Chance) {
     let mut bytes = fs::read(path).unwrap();
     match chance.below(4) {
@@ -151,8 +155,11 @@ fn what_was_committed_together_is_there_after_a_loss_of_power() {
     const RUNS: usize = 6;
     for seed in 0..60 {
         let mut chance = Chance(seed);
-        let place = super::tempdir();
-        let (runs, after) = (place.path().join("runs"), place.path().join("after"));
+        let stage_folder = super::tempdir();
+        let (runs, after) = (
+            stage_folder.path().join("runs"),
+            stage_folder.path().join("after"),
+        );
         let files = Arc::new(Failing::default());
         let stores = start_all(&files, &runs, RUNS);
         let (mut written, mut committed) = ([0; RUNS], [0; RUNS]);
@@ -196,8 +203,11 @@ fn what_was_committed_together_is_there_after_a_loss_of_power() {
 
 #[test]
 fn what_was_brought_back_is_said() {
-    let place = super::tempdir();
-    let (runs, after) = (place.path().join("runs"), place.path().join("after"));
+    let stage_folder = super::tempdir();
+    let (runs, after) = (
+        stage_folder.path().join("runs"),
+        stage_folder.path().join("after"),
+    );
     let files = Arc::new(Failing::default());
     let stores = start_all(&files, &runs, 2);
     stores[0].append(&record(0)).unwrap();
@@ -215,11 +225,11 @@ fn what_was_brought_back_is_said() {
 
 #[test]
 fn lines_of_another_run_of_the_name_or_of_an_owner_that_was_followed_are_not_brought_back() {
-    let place = super::tempdir();
+    let stage_folder = super::tempdir();
     let (other, runs, after) = (
-        place.path().join("other"),
-        place.path().join("runs"),
-        place.path().join("after"),
+        stage_folder.path().join("other"),
+        stage_folder.path().join("runs"),
+        stage_folder.path().join("after"),
     );
     let files = Arc::new(Failing::default());
     let stores = start_all(&files, &runs, 2);
@@ -232,7 +242,7 @@ fn lines_of_another_run_of_the_name_or_of_an_owner_that_was_followed_are_not_bro
     let real = Whose {
         folder: "run-0".to_owned(),
         identity: manifest_of("run-0").identity(),
-        epoch: 1,
+        fencing_token: 1,
     };
     drop(stores);
     let entry = |whose: &Whose| {
@@ -245,7 +255,7 @@ fn lines_of_another_run_of_the_name_or_of_an_owner_that_was_followed_are_not_bro
         ..real.clone()
     };
     let earlier = Whose {
-        epoch: 0,
+        fencing_token: 0,
         ..real.clone()
     };
     let outside = Whose {
@@ -268,8 +278,11 @@ fn lines_of_another_run_of_the_name_or_of_an_owner_that_was_followed_are_not_bro
 
 #[test]
 fn a_log_that_is_damaged_gives_back_all_that_can_be_read() {
-    let place = super::tempdir();
-    let (runs, after) = (place.path().join("runs"), place.path().join("after"));
+    let stage_folder = super::tempdir();
+    let (runs, after) = (
+        stage_folder.path().join("runs"),
+        stage_folder.path().join("after"),
+    );
     let files = Arc::new(Failing::default());
     let stores = start_all(&files, &runs, 3);
     for store in &stores {
@@ -295,7 +308,7 @@ fn a_log_that_is_damaged_gives_back_all_that_can_be_read() {
             *restored += count(&opened);
             whole += count(&opened);
             drop(opened);
-            // All that one log gives back is given back at once.
+            // One recovery restores all lines of a log.
             copy(
                 &runs.join(format!("run-{}", (number + 1) % 3)),
                 &after.join(format!("run-{}", (number + 1) % 3)),
@@ -309,15 +322,15 @@ fn a_log_that_is_damaged_gives_back_all_that_can_be_read() {
 
 #[test]
 fn a_log_of_a_living_process_is_left_alone() {
-    let place = super::tempdir();
+    let stage_folder = super::tempdir();
     let files = Arc::new(Failing::default());
-    let stores = start_all(&files, place.path(), 3);
+    let stores = start_all(&files, stage_folder.path(), 3);
     stores[0].append(&record(0)).unwrap();
     wait(later(&stores[0])).unwrap();
     stores[2].close().unwrap();
-    let opened = open(&place.path().join("run-2"));
+    let opened = open(&stage_folder.path().join("run-2"));
     assert_eq!(count(&opened), 0);
-    assert_eq!(logs(place.path()).len(), 1);
+    assert_eq!(logs(stage_folder.path()).len(), 1);
     drop(opened);
     stores[1].append(&record(0)).unwrap();
     wait(later(&stores[1])).unwrap();
@@ -327,9 +340,9 @@ fn a_log_of_a_living_process_is_left_alone() {
 fn a_log_that_cannot_be_written_costs_time_but_no_record() {
     let mut failures = 0;
     for (call, lasting) in (1..12).flat_map(|call| [(call, false), (call, true)]) {
-        let place = super::tempdir();
+        let stage_folder = super::tempdir();
         let files = Arc::new(Failing::default());
-        let stores = start_all(&files, place.path(), 3);
+        let stores = start_all(&files, stage_folder.path(), 3);
         files.set_only(".commits", call, if lasting { usize::MAX } else { call }, ENOSPC);
         for round in 0..4 {
             for store in &stores {
@@ -341,7 +354,7 @@ fn a_log_that_cannot_be_written_costs_time_but_no_record() {
         for (number, store) in stores.iter().enumerate() {
             store.close().unwrap();
             assert_eq!(
-                count(&open(&place.path().join(format!("run-{number}")))),
+                count(&open(&stage_folder.path().join(format!("run-{number}")))),
                 4,
                 "call {call}"
             );
@@ -352,18 +365,21 @@ fn a_log_that_cannot_be_written_costs_time_but_no_record() {
 
 #[test]
 fn a_journal_that_cannot_be_synced_ends_its_run_but_no_other() {
-    let place = super::tempdir();
+    let stage_folder = super::tempdir();
     let files = Arc::new(Failing::default());
-    let (inside, outside) = (place.path().join("runs"), place.path().join("elsewhere"));
+    let (inside, outside) = (
+        stage_folder.path().join("runs"),
+        stage_folder.path().join("elsewhere"),
+    );
     let neighbour = start(&files, &inside, "one");
-    // A run that is not among others is synced for itself.
+    // A run outside of a folder of runs syncs its own journal.
     let lonely = FolderStore::create(files.clone(), &outside, options(Durability::Full)).unwrap();
     lonely.manifest(&manifest_of("lonely")).unwrap();
     lonely.append(&record(0)).unwrap();
     files.set(1, 1, EIO);
     assert_eq!(wait(later(&lonely)).unwrap_err().code(), "store_io");
     assert!(lonely.append(&record(1)).is_err());
-    assert!(logs(place.path()).is_empty() && logs(&inside).is_empty());
+    assert!(logs(stage_folder.path()).is_empty() && logs(&inside).is_empty());
     neighbour.append(&record(0)).unwrap();
     wait(later(&neighbour)).unwrap();
     assert_eq!(logs(&inside).len(), 1);
@@ -372,8 +388,11 @@ fn a_journal_that_cannot_be_synced_ends_its_run_but_no_other() {
 #[test]
 fn a_log_that_has_grown_is_given_up_and_nothing_is_lost_on_the_way() {
     const RUNS: usize = 3;
-    let place = super::tempdir();
-    let (runs, after) = (place.path().join("runs"), place.path().join("after"));
+    let stage_folder = super::tempdir();
+    let (runs, after) = (
+        stage_folder.path().join("runs"),
+        stage_folder.path().join("after"),
+    );
     let files = Arc::new(Failing::default());
     let stores = start_all(&files, &runs, RUNS);
     let large = format!("{{\"text\":\"{}\"}}", "y".repeat(700_000)).into_bytes();
@@ -390,7 +409,7 @@ fn a_log_that_has_grown_is_given_up_and_nothing_is_lost_on_the_way() {
             let _ = fs::remove_dir_all(&after);
             copy(&runs, &after);
             for number in 0..RUNS {
-                // This file system has synced nothing, but the journals had all when it was asked to.
+                // This file system syncs nothing, but the journals contained everything when a sync was requested.
                 assert_eq!(
                     open(&after.join(format!("run-{number}"))).records.len(),
                     round + 1
@@ -405,9 +424,9 @@ fn a_log_that_has_grown_is_given_up_and_nothing_is_lost_on_the_way() {
 
 #[test]
 fn a_store_that_is_dropped_keeps_what_it_committed() {
-    let place = super::tempdir();
+    let stage_folder = super::tempdir();
     let files = Arc::new(Failing::default());
-    let mut stores = start_all(&files, place.path(), 2);
+    let mut stores = start_all(&files, stage_folder.path(), 2);
     let store = stores.remove(0);
     store.append(&record(0)).unwrap();
     wait(later(&store)).unwrap();
@@ -415,7 +434,7 @@ fn a_store_that_is_dropped_keeps_what_it_committed() {
     let system: Arc<dyn FileSystem> = files.clone();
     let opened = FolderStore::open(
         system,
-        &place.path().join("run-0"),
+        &stage_folder.path().join("run-0"),
         among(),
         OpenOptions::default(),
     )

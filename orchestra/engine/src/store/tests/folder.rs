@@ -1,4 +1,4 @@
-//! A run folder that is left and opened again, whole and damaged.
+//! Tests that leave and reopen a run folder, intact and damaged.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,10 +13,10 @@ use crate::store::{
     system,
 };
 
-fn place() -> (tempfile::TempDir, PathBuf) {
-    let place = super::tempdir();
-    let folder = place.path().join("run");
-    (place, folder)
+fn stage_folder() -> (tempfile::TempDir, PathBuf) {
+    let stage_folder = super::tempdir();
+    let folder = stage_folder.path().join("run");
+    (stage_folder, folder)
 }
 
 fn append(store: &FolderStore, records: std::ops::Range<u64>) {
@@ -33,7 +33,7 @@ fn failed(opened: Result<Opened, StoreError>) -> StoreError {
     }
 }
 
-/// What was opened, as a test compares it: the number of records that are known, and that they are the true ones.
+/// Checks the content of an opened run. Returns the number of known records.
 fn known(opened: &Opened) -> u64 {
     let from = opened.records.from.records;
     for (at, found) in (from..).zip(opened.records.iter()) {
@@ -55,7 +55,7 @@ fn save(store: &FolderStore) {
 
 #[test]
 fn a_run_that_was_left_at_any_moment_goes_on_with_all_that_was_written() {
-    let (_place, folder) = place();
+    let (_place, folder) = stage_folder();
     let store = create(&folder);
     append(&store, 0..4);
     store.event(&event(1)).unwrap();
@@ -64,7 +64,7 @@ fn a_run_that_was_left_at_any_moment_goes_on_with_all_that_was_written() {
     store.event(&event(3)).unwrap();
     drop(store);
     let opened = open(&folder).unwrap();
-    assert_eq!((known(&opened), opened.epoch, opened.events), (4, 2, 2));
+    assert_eq!((known(&opened), opened.fencing_token, opened.events), (4, 2, 2));
     assert_eq!(opened.manifest, manifest(Durability::Full));
     assert!(
         opened.checkpoint.is_none() && opened.repaired.is_empty(),
@@ -82,7 +82,7 @@ fn a_run_that_was_left_at_any_moment_goes_on_with_all_that_was_written() {
 
 #[test]
 fn a_folder_that_holds_no_run_is_refused_with_what_to_do() {
-    let (_place, folder) = place();
+    let (_place, folder) = stage_folder();
     fs::create_dir(&folder).unwrap();
     let error = failed(open(&folder));
     assert_eq!(error.code(), "store_no_run");
@@ -91,7 +91,7 @@ fn a_folder_that_holds_no_run_is_refused_with_what_to_do() {
     let (_place, folder) = place_of_unborn();
     assert_eq!(failed(open(&folder)).code(), "store_no_run");
     assert!(!RunFolder::is_one(&folder));
-    // One that has lost its journal.
+    // A run that has lost its journal.
     let (_place, folder) = place_of(3);
     fs::remove_file(folder.join("journal.jsonl")).unwrap();
     let error = failed(open(&folder));
@@ -104,20 +104,20 @@ fn a_folder_that_holds_no_run_is_refused_with_what_to_do() {
 }
 
 fn place_of_unborn() -> (tempfile::TempDir, PathBuf) {
-    let (place, folder) = place();
+    let (stage_folder, folder) = stage_folder();
     drop(FolderStore::create(system(), &folder, options(Durability::Full)).unwrap());
-    (place, folder)
+    (stage_folder, folder)
 }
 
-/// A run with some records, and a checkpoint in their middle.
+/// Creates a run with some records and a checkpoint in their middle.
 fn place_of(records: u64) -> (tempfile::TempDir, PathBuf) {
-    let (place, folder) = place();
+    let (stage_folder, folder) = stage_folder();
     let store = create(&folder);
     append(&store, 0..records / 2);
     save(&store);
     append(&store, records / 2..records);
     store.close().unwrap();
-    (place, folder)
+    (stage_folder, folder)
 }
 
 #[test]
@@ -187,7 +187,7 @@ fn no_random_edit_of_any_file_is_taken_for_the_truth() {
             Ok(opened) => {
                 let known = known(&opened);
                 assert_eq!(opened.manifest, manifest(Durability::Full), "seed {seed}");
-                // Nothing tells of whole lines that are missing at the end, behind the checkpoint.
+                // Nothing proves that complete lines are missing at the end, after the checkpoint.
                 let written = changed
                     .iter()
                     .rposition(|byte| *byte != 0)
@@ -215,7 +215,7 @@ fn a_journal_that_lacks_what_the_checkpoint_stands_behind_is_refused() {
     let path = folder.join("journal.jsonl");
     let whole = fs::read(&path).unwrap();
     let line = whole.iter().position(|byte| *byte == b'\n').unwrap() + 1;
-    // Shorter than the checkpoint says.
+    // Shorter than the position of the checkpoint.
     put(&path, &whole[..line]);
     let error = failed(open(&folder));
     assert_eq!(error.code(), "journal_cut");
@@ -225,7 +225,7 @@ fn a_journal_that_lacks_what_the_checkpoint_stands_behind_is_refused() {
         "{said}"
     );
     // Of another run.
-    let (_other, other) = place();
+    let (_other, other) = stage_folder();
     let store = create(&other);
     for number in 0..6 {
         store.append(&record(number + 1)).unwrap();
@@ -233,7 +233,7 @@ fn a_journal_that_lacks_what_the_checkpoint_stands_behind_is_refused() {
     store.close().unwrap();
     fs::copy(other.join("journal.jsonl"), &path).unwrap();
     assert_eq!(failed(open(&folder)).code(), "store_foreign");
-    // And damaged before the place where the checkpoint should be.
+    // Damaged before the position of the checkpoint.
     let mut changed = whole.clone();
     changed[line * 2] ^= 1;
     changed.truncate(whole.len() / 2 - 20);
@@ -298,7 +298,7 @@ fn the_last_line_of_a_checkpoint_is_the_checksum_of_all_before_it() {
 
 #[test]
 fn an_event_that_was_not_written_to_its_end_is_cut_off() {
-    let (_place, folder) = place();
+    let (_place, folder) = stage_folder();
     let store = create(&folder);
     for seq in 1..=40 {
         store.event(&event(seq)).unwrap();
@@ -321,7 +321,7 @@ fn an_event_that_was_not_written_to_its_end_is_cut_off() {
             (lines as u64, usize::from(torn > 0)),
             "{length}"
         );
-        // Without a record that says so nothing is told anew.
+        // Without a record that counts them, events are not emitted again.
         opened.store.event(&event(lines as u64 + 1)).unwrap();
         opened.store.flush().unwrap();
         assert_eq!(RunFolder::open(&folder).unwrap().events(1).unwrap().len(), lines);
@@ -336,7 +336,7 @@ fn an_event_that_was_not_written_to_its_end_is_cut_off() {
 
 #[test]
 fn without_a_journal_a_run_goes_on_from_its_last_checkpoint() {
-    let (_place, folder) = place();
+    let (_place, folder) = stage_folder();
     let store = FolderStore::create(system(), &folder, options(Durability::None)).unwrap();
     store.manifest(&manifest(Durability::None)).unwrap();
     assert!(!store.keeps_journal() && !store.wants_checkpoint());
@@ -347,14 +347,14 @@ fn without_a_journal_a_run_goes_on_from_its_last_checkpoint() {
         .unwrap();
     store.close().unwrap();
     assert!(!folder.join("journal.jsonl").exists());
-    // What was decided at the beginning holds.
+    // The decision at the start of the run applies.
     let opened = open(&folder).unwrap();
     assert!(opened.checkpoint.is_some() && !opened.store.keeps_journal());
 }
 
 #[test]
 fn a_checkpoint_is_wanted_when_the_journal_has_outgrown_the_last_one() {
-    let (_place, folder) = place();
+    let (_place, folder) = stage_folder();
     let store = create(&folder);
     let large = format!("{{\"text\":\"{}\"}}", "y".repeat(10_000)).into_bytes();
     let mut written = Vec::new();
@@ -366,7 +366,7 @@ fn a_checkpoint_is_wanted_when_the_journal_has_outgrown_the_last_one() {
             written.push(store.position().records);
         }
     }
-    // At first after 64 KiB, then after as much as the checkpoint has.
+    // First after 64 KiB, then after as many bytes as the checkpoint has.
     assert_eq!(written, [7, 22, 37, 52]);
     drop(store);
     let store = open(&folder).unwrap().store;
@@ -378,7 +378,7 @@ fn a_checkpoint_is_wanted_when_the_journal_has_outgrown_the_last_one() {
     assert_eq!(more, 7, "15 behind the one with 52 records");
 }
 
-/// A short run, as a driver would keep it. Gives how many records counted as done.
+/// Performs one step of a short run like a driver. Counts the records that are committed.
 fn run(store: &FolderStore, counted: &mut u64, number: u64) -> Result<(), StoreError> {
     store.stage("build".into(), number as u32 + 1)?;
     store.append(&record(number))?;
@@ -400,7 +400,7 @@ fn a_disk_that_fails_at_any_call_costs_nothing_that_counted() {
     for error in [ENOSPC, EIO, EROFS] {
         let mut calls = 0;
         for (call, lasting) in (1..).flat_map(|call| [(call, false), (call, true)]) {
-            let (_place, folder) = place();
+            let (_place, folder) = stage_folder();
             failing.set(call, if lasting { usize::MAX } else { call }, error);
             let (mut counted, mut complete) = (0, false);
             let made = FolderStore::create(failing.clone(), &folder, options(Durability::Full))
@@ -439,7 +439,7 @@ fn a_disk_that_fails_at_any_call_costs_nothing_that_counted() {
 
 #[test]
 fn what_others_see_is_what_was_handed_over_and_looking_changes_nothing() {
-    let (place, folder) = place();
+    let (stage_folder, folder) = stage_folder();
     let store = create(&folder);
     append(&store, 0..3);
     store.event(&event(1)).unwrap();
@@ -474,9 +474,9 @@ fn what_others_see_is_what_was_handed_over_and_looking_changes_nothing() {
         before,
         "a checkpoint hands over what came before it"
     );
-    assert_eq!(RunFolder::list(place.path()).unwrap(), [folder]);
+    assert_eq!(RunFolder::list(stage_folder.path()).unwrap(), [folder]);
     assert_eq!(
-        RunFolder::list(place.path().join("nowhere")).unwrap(),
+        RunFolder::list(stage_folder.path().join("nowhere")).unwrap(),
         Vec::<PathBuf>::new()
     );
     assert!(RunFolder::open(Path::new("nowhere")).is_err());

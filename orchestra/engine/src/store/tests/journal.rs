@@ -1,4 +1,4 @@
-//! The journal: what is written is read, and nothing else is.
+//! Tests of the journal: it returns what was written, and nothing else.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ fn create(files: Arc<dyn FileSystem>, path: &Path, level: Durability) -> Journal
     Journal::create(files, path, level).unwrap()
 }
 
-/// A journal of some records, each synced; gives its bytes, and the positions behind each record.
+/// Creates a journal with some records, each synced. Returns its bytes, and the position after each record.
 fn closed(path: &Path, records: u64) -> (Vec<u8>, Vec<Position>) {
     let journal = create(system(), path, Durability::Full);
     let mut positions = vec![journal.position()];
@@ -34,13 +34,13 @@ fn open(path: &Path) -> Result<(Journal, Scan), StoreError> {
     Journal::open(system(), path, Durability::Full, None, u64::MAX, |_| Ok(()))
 }
 
-fn place() -> (tempfile::TempDir, PathBuf) {
-    let place = super::tempdir();
-    let path = place.path().join("journal.jsonl");
-    (place, path)
+fn stage_folder() -> (tempfile::TempDir, PathBuf) {
+    let stage_folder = super::tempdir();
+    let path = stage_folder.path().join("journal.jsonl");
+    (stage_folder, path)
 }
 
-/// Holds that what was read is a beginning of the records.
+/// Asserts that the scan contains consecutive records from `first` on.
 fn assert_prefix(scan: &Scan, first: u64) {
     for (at, found) in scan.iter().enumerate() {
         assert_eq!(found, record(first + at as u64), "record {at}");
@@ -49,7 +49,7 @@ fn assert_prefix(scan: &Scan, first: u64) {
 
 #[test]
 fn every_line_is_json_and_says_what_the_file_format_promises() {
-    let (_place, path) = place();
+    let (_place, path) = stage_folder();
     let (bytes, positions) = closed(&path, 3);
     assert_eq!(bytes.len() as u64, positions[3].offset);
     let mut chain = 0_u32;
@@ -73,7 +73,7 @@ fn every_line_is_json_and_says_what_the_file_format_promises() {
 
 #[test]
 fn a_journal_is_read_from_any_position_and_goes_on_behind_its_last_record() {
-    let (_place, path) = place();
+    let (_place, path) = stage_folder();
     let (_, positions) = closed(&path, 20);
     for (at, from) in positions.iter().enumerate() {
         assert!(has(&*system(), &path, *from).unwrap(), "position {at}");
@@ -104,9 +104,9 @@ fn a_journal_is_read_from_any_position_and_goes_on_behind_its_last_record() {
 
 #[test]
 fn a_position_of_another_journal_is_none_of_this() {
-    let (place, path) = place();
+    let (stage_folder, path) = stage_folder();
     let (_, positions) = closed(&path, 20);
-    let other = place.path().join("other");
+    let other = stage_folder.path().join("other");
     let journal = create(system(), &other, Durability::Full);
     journal.append(b"{}").unwrap();
     for number in 0..25 {
@@ -135,7 +135,7 @@ fn a_position_of_another_journal_is_none_of_this() {
 
 #[test]
 fn a_journal_cut_at_any_length_gives_its_whole_records_and_says_what_was_cut() {
-    let (_place, path) = place();
+    let (_place, path) = stage_folder();
     let (bytes, positions) = closed(&path, 6);
     for reserved in [0, 5000] {
         for length in 0..bytes.len() {
@@ -157,7 +157,7 @@ fn a_journal_cut_at_any_length_gives_its_whole_records_and_says_what_was_cut() {
                 let expected = (whole as u64 + 1, positions[whole].offset, behind);
                 assert_eq!(torn, (behind > 0).then_some(expected), "{length}");
             }
-            // And it goes on as if the torn record had never been.
+            // The journal continues as if the torn record had never existed.
             journal.append(&record(whole as u64)).unwrap();
             journal.close().unwrap();
             assert_eq!(
@@ -170,7 +170,7 @@ fn a_journal_cut_at_any_length_gives_its_whole_records_and_says_what_was_cut() {
 
 #[test]
 fn no_bit_of_a_journal_can_be_changed_unseen() {
-    let (_place, path) = place();
+    let (_place, path) = stage_folder();
     let (bytes, positions) = closed(&path, 5);
     let mut torn = 0;
     for bit in 0..bytes.len() * 8 {
@@ -187,7 +187,7 @@ fn no_bit_of_a_journal_can_be_changed_unseen() {
             }) => {
                 assert_eq!((named, offset), (line, positions[line as usize - 1].offset));
             }
-            // The last line without its end looks like one that was never finished.
+            // A last line without its end looks like an incomplete one.
             Ok(scan) => {
                 assert_eq!((scan.len(), line), (4, 5), "bit {bit}");
                 assert!(scan.torn.is_some(), "bit {bit}");
@@ -201,7 +201,7 @@ fn no_bit_of_a_journal_can_be_changed_unseen() {
 
 #[test]
 fn no_random_edit_of_a_journal_is_taken_for_the_truth() {
-    let (_place, path) = place();
+    let (_place, path) = stage_folder();
     let (bytes, _) = closed(&path, 12);
     let (mut refused, mut shorter) = (0, 0);
     for seed in 0..edits() {
@@ -216,7 +216,7 @@ fn no_random_edit_of_a_journal_is_taken_for_the_truth() {
                 assert_prefix(&scan, 0);
                 let end = scan.end.offset as usize;
                 assert_eq!(changed[..end], bytes[..end], "seed {seed}");
-                // Without a word only what is nothing at all behind the records may be left out.
+                // Only zeros after the records may be ignored silently.
                 assert!(
                     scan.torn.is_some() || changed[end..].iter().all(|byte| *byte == 0),
                     "seed {seed}"
@@ -235,7 +235,7 @@ fn no_random_edit_of_a_journal_is_taken_for_the_truth() {
     );
 }
 
-/// As reading does, but without the patience for a writer.
+/// Reads like [`read`], but without retries.
 fn read_scan(path: &Path) -> Result<Scan, StoreError> {
     let bytes = fs::read(path).unwrap();
     super::super::line::scan(path, bytes, Position::default(), u64::MAX)
@@ -243,7 +243,7 @@ fn read_scan(path: &Path) -> Result<Scan, StoreError> {
 
 #[test]
 fn a_loss_of_power_costs_no_synced_record_whatever_sectors_it_left_out() {
-    let (_place, path) = place();
+    let (_place, path) = stage_folder();
     let mut holes = 0;
     for seed in 0..2000 {
         let mut chance = Chance(seed);
@@ -260,7 +260,7 @@ fn a_loss_of_power_costs_no_synced_record_whatever_sectors_it_left_out() {
         }
         let end = journal.position().offset as usize;
         drop(journal);
-        // Some sectors are as they were at the last sync.
+        // Some sectors keep their content of the last sync.
         let mut bytes = fs::read(&path).unwrap();
         for sector in durable / 512..=end / 512 {
             if chance.below(2) == 0 {
@@ -279,7 +279,7 @@ fn a_loss_of_power_costs_no_synced_record_whatever_sectors_it_left_out() {
 
 #[test]
 fn a_sector_of_synced_records_that_is_lost_is_damage() {
-    let (_place, path) = place();
+    let (_place, path) = stage_folder();
     let (bytes, _) = closed(&path, 40);
     for sector in 0..bytes.len() / 512 - 1 {
         let mut changed = bytes.clone();
@@ -292,7 +292,7 @@ fn a_sector_of_synced_records_that_is_lost_is_damage() {
 
 #[test]
 fn the_message_of_a_damaged_journal_says_where_and_how_to_mend_it() {
-    let (_place, path) = place();
+    let (_place, path) = stage_folder();
     let (mut bytes, positions) = closed(&path, 5);
     let at = positions[3].offset as usize + 90;
     bytes[at] = b'?';
@@ -307,14 +307,14 @@ fn the_message_of_a_damaged_journal_says_where_and_how_to_mend_it() {
     ] {
         assert!(message.contains(part), "{message}");
     }
-    // And what comes before can be read.
+    // The records before the damage can be read.
     assert_eq!(journal::read(&*system(), &path, None, 3).unwrap().len(), 3);
 }
 
 #[test]
 fn a_failed_call_ends_the_journal_with_the_records_before_it() {
     let failing = Arc::new(Failing::default());
-    let (_place, path) = place();
+    let (_place, path) = stage_folder();
     for error in [ENOSPC, EIO, EROFS] {
         for fails_at in 1.. {
             for lasting in [false, true] {
@@ -354,7 +354,7 @@ fn a_failed_call_ends_the_journal_with_the_records_before_it() {
 #[test]
 fn a_file_system_that_cannot_reserve_space_is_written_all_the_same() {
     let failing = Arc::new(Failing::default());
-    let (_place, path) = place();
+    let (_place, path) = stage_folder();
     failing.set(2, 2, 95);
     let journal = create(failing.clone(), &path, Durability::Full);
     for number in 0..100 {
@@ -370,7 +370,7 @@ fn a_file_system_that_cannot_reserve_space_is_written_all_the_same() {
 fn only_full_durability_waits_for_the_disk_and_only_for_what_is_new() {
     let failing = Arc::new(Failing::default());
     for (level, syncs) in [(Durability::Full, 1), (Durability::Process, 0)] {
-        let (_place, path) = place();
+        let (_place, path) = stage_folder();
         failing.set(0, 0, 0);
         let journal = create(failing.clone(), &path, level);
         journal.append(b"{}").unwrap();
@@ -384,7 +384,7 @@ fn only_full_durability_waits_for_the_disk_and_only_for_what_is_new() {
 
 #[test]
 fn space_is_reserved_ahead_and_cut_off_at_the_end() {
-    let (_place, path) = place();
+    let (_place, path) = stage_folder();
     let journal = create(system(), &path, Durability::Process);
     journal.append(b"{}").unwrap();
     let length = || fs::metadata(&path).unwrap().len();
@@ -400,7 +400,7 @@ fn space_is_reserved_ahead_and_cut_off_at_the_end() {
 
 #[test]
 fn a_record_of_more_than_one_line_or_too_long_is_refused_and_harms_nothing() {
-    let (_place, path) = place();
+    let (_place, path) = stage_folder();
     let journal = create(system(), &path, Durability::Full);
     assert!(journal.append(b"{\n}").is_err());
     assert_eq!(

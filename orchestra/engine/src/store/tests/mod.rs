@@ -1,4 +1,4 @@
-//! The store, and what becomes of it when calls fail, bytes are changed, and machines lose power.
+//! Tests of the store when calls fail, bytes change and machines lose power.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod commit;
@@ -16,7 +16,7 @@ use orchestra_core::Context;
 
 use super::files::{Access, FileSystem, OpenFile, SystemFiles};
 use super::{
-    Checkpoint, Commit, Durability, FolderStore, Manifest, OpenOptions, Opened, PROTOCOL, PinnedPipeline,
+    Checkpoint, Commit, Durability, FolderStore, Manifest, OpenOptions, Opened, PROTOCOL, PinnedSource,
     Position, RunStore, SCHEMA, StoreError, StoreOptions, Synced, system,
 };
 use crate::clock::Timestamp;
@@ -47,7 +47,7 @@ pub(super) fn manifest(durability: Durability) -> Manifest {
         replayed_from: None,
         params,
         script: None,
-        pipeline: PinnedPipeline {
+        pipeline: PinnedSource {
             file: "t.dot".to_owned(),
             hash: "sha256:00".to_owned(),
             source: "digraph { start -> exit }".to_owned(),
@@ -93,7 +93,7 @@ pub(super) fn event(seq: u64) -> RunEvent {
 
 pub(super) fn record(number: u64) -> Vec<u8> {
     let text = "x".repeat((number * 37 % 90) as usize);
-    format!(r#"{{"epoch":1,"event":{{"NodeFinished":{number}}},"text":"{text}"}}"#).into_bytes()
+    format!(r#"{{"fencing_token":1,"event":{{"NodeFinished":{number}}},"text":"{text}"}}"#).into_bytes()
 }
 
 pub(super) fn options(durability: Durability) -> StoreOptions {
@@ -103,7 +103,7 @@ pub(super) fn options(durability: Durability) -> StoreOptions {
     }
 }
 
-/// A new run that began.
+/// Creates a run that has begun.
 pub(super) fn create(folder: &Path) -> FolderStore {
     let store = FolderStore::create(system(), folder, options(Durability::Full)).unwrap();
     store.manifest(&manifest(Durability::Full)).unwrap();
@@ -119,20 +119,20 @@ pub(super) fn open(folder: &Path) -> Result<Opened, StoreError> {
     )
 }
 
-/// A folder in memory where the system has one: none of these tests takes the power away, and all write much.
+/// Creates a folder in memory if the system supports it. These tests write a lot and do not simulate a loss of power.
 pub(super) fn tempdir() -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
     let made = tempfile::tempdir_in(memory).or_else(|_| tempfile::tempdir());
     made.unwrap()
 }
 
-/// Writes a file anew. One that is cut and written again would be sent to the disk at once, and there are many.
+/// Replaces a file. Truncating and rewriting it would flush it to disk immediately, and there are many files.
 pub(super) fn put(path: &Path, bytes: &[u8]) {
     let _ = std::fs::remove_file(path);
     std::fs::write(path, bytes).unwrap();
 }
 
-/// Makes durable what is written, whoever does it.
+/// Makes everything that is written durable.
 pub(super) fn commit(store: &FolderStore) -> Result<(), StoreError> {
     match store.sync()? {
         Synced::Later(commit) => wait(commit),
@@ -145,7 +145,7 @@ pub(super) fn wait(commit: Commit) -> Result<(), StoreError> {
     runtime.block_on(commit)
 }
 
-/// The names and contents of all files below a folder.
+/// Returns the names and contents of all files below a folder.
 pub(super) fn contents(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     fn walk(root: &Path, folder: &Path, found: &mut BTreeMap<String, Vec<u8>>) {
         for entry in std::fs::read_dir(folder).unwrap() {
@@ -164,7 +164,7 @@ pub(super) fn contents(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     found
 }
 
-/// A number generator (SplitMix64).
+/// A random number generator (SplitMix64).
 pub(super) struct Chance(pub(super) u64);
 
 impl Chance {
@@ -181,13 +181,13 @@ impl Chance {
     }
 }
 
-/// How many random edits are tried; the longer command sets more.
+/// Returns the number of random edits, which the long test run raises.
 pub(super) fn edits() -> u64 {
     let wanted = std::env::var("ORCHESTRA_EDITS").ok();
     wanted.map_or(10_000, |wanted| wanted.parse().unwrap())
 }
 
-/// Changes some bytes at random, as no disk should.
+/// Changes some bytes at random.
 pub(super) fn edit(bytes: &mut Vec<u8>, chance: &mut Chance) {
     if bytes.is_empty() {
         return bytes.push(chance.next() as u8);
@@ -209,7 +209,7 @@ pub(super) fn edit(bytes: &mut Vec<u8>, chance: &mut Chance) {
         }
         6 => bytes.insert(at, chance.next() as u8),
         7 => {
-            // A whole line is doubled, left out or moved.
+            // Duplicate, remove or move a whole line.
             let mut lines: Vec<Vec<u8>> = bytes
                 .split_inclusive(|byte| *byte == b'\n')
                 .map(Vec::from)
@@ -229,8 +229,8 @@ pub(super) fn edit(bytes: &mut Vec<u8>, chance: &mut Chance) {
     }
 }
 
-/// A file system that counts the calls that change something, and fails some of them. It waits for no disk: no test
-/// takes the power away.
+/// A file system that counts modifying calls and makes some of them fail. It never syncs, because no test simulates a
+/// loss of power.
 #[derive(Default)]
 pub(crate) struct Failing {
     inner: Mutex<Inner>,
@@ -242,14 +242,14 @@ struct Inner {
     fails_from: usize,
     fails_to: usize,
     error: i32,
-    /// Only calls for paths that hold this are counted, and fail.
+    /// Only calls for paths that contain this text are counted and fail.
     only: &'static str,
-    /// What happens right before a call of some number.
+    /// A function that runs right before the call with this number.
     before: Option<(usize, Box<dyn FnOnce() + Send>)>,
 }
 
 impl Failing {
-    /// Calls from one number to another, from 1, fail with an error of the system.
+    /// Makes the calls from one number to another, from 1, fail with a system error.
     pub(crate) fn set(&self, from: usize, to: usize, error: i32) {
         let mut inner = self.inner.lock().unwrap();
         *inner = Inner {
@@ -261,19 +261,19 @@ impl Failing {
         };
     }
 
-    /// The same, but only for paths that hold some text.
+    /// Like [`set`](Failing::set), but only for paths that contain some text.
     pub(super) fn set_only(&self, only: &'static str, from: usize, to: usize, error: i32) {
         self.set(from, to, error);
         self.inner.lock().unwrap().only = only;
     }
 
-    /// Does something right before a call.
+    /// Runs a function right before a call.
     pub(super) fn before(&self, call: usize, what: impl FnOnce() + Send + 'static) {
         self.set(0, 0, 0);
         self.inner.lock().unwrap().before = Some((call, Box::new(what)));
     }
 
-    /// The calls so far.
+    /// Returns the calls so far.
     pub(crate) fn calls(&self) -> Vec<&'static str> {
         self.inner.lock().unwrap().calls.clone()
     }
@@ -294,9 +294,10 @@ impl Failing {
             what();
             return Ok(());
         }
-        match (inner.fails_from..=inner.fails_to).contains(&inner.calls.len()) {
-            true => Err(io::Error::from_raw_os_error(inner.error)),
-            false => Ok(()),
+        if (inner.fails_from..=inner.fails_to).contains(&inner.calls.len()) {
+            Err(io::Error::from_raw_os_error(inner.error))
+        } else {
+            Ok(())
         }
     }
 }
@@ -314,7 +315,7 @@ impl FileSystem for Failing {
     }
     fn write_at(&self, file: &OpenFile, bytes: &[u8], offset: u64) -> io::Result<()> {
         if let Err(error) = self.call("write", file.path()) {
-            // A disk that is full takes what fits.
+            // A full disk accepts a part of the bytes.
             SystemFiles.write_at(file, &bytes[..bytes.len() / 2], offset)?;
             return Err(error);
         }

@@ -1,4 +1,4 @@
-//! Who owns a run, and what becomes of an owner that was given up.
+//! Tests of the ownership of a run, and of takeovers.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -31,48 +31,48 @@ fn refusal(opened: Result<Opened, StoreError>) -> StoreError {
 
 #[test]
 fn a_run_has_one_owner_who_is_named_to_all_others() {
-    let place = super::tempdir();
-    let folder = place.path().join("run");
+    let stage_folder = super::tempdir();
+    let folder = stage_folder.path().join("run");
     let store = create(&folder);
     let error = refusal(open(&folder));
     assert_eq!(error.code(), "store_owned");
     let StoreError::Owned { by: Some(by), path } = &error else {
         panic!("{error}")
     };
-    assert_eq!((by.pid, by.epoch, path), (std::process::id(), 1, &folder));
+    assert_eq!((by.pid, by.fencing_token, path), (std::process::id(), 1, &folder));
     let said = format!("is owned by process {} (`", std::process::id());
     assert!(error.to_string().contains(&said), "{error}");
     assert_eq!(present(&*system(), &folder).unwrap().as_ref(), Some(&**by));
     store.close().unwrap();
     assert_eq!(present(&*system(), &folder).unwrap(), None);
     let opened = open(&folder).unwrap();
-    assert_eq!(opened.epoch, 2);
-    assert_eq!(present(&*system(), &folder).unwrap().unwrap().epoch, 2);
+    assert_eq!(opened.fencing_token, 2);
+    assert_eq!(present(&*system(), &folder).unwrap().unwrap().fencing_token, 2);
 }
 
 #[test]
 fn the_epoch_rises_with_each_owner_even_if_the_lock_file_was_lost() {
-    let place = super::tempdir();
-    let folder = place.path().join("run");
+    let stage_folder = super::tempdir();
+    let folder = stage_folder.path().join("run");
     drop(create(&folder));
-    for epoch in 2..5 {
+    for fencing_token in 2..5 {
         let opened = open(&folder).unwrap();
-        assert_eq!(opened.epoch, epoch);
-        let record = format!(r#"{{"epoch":{epoch}}}"#);
+        assert_eq!(opened.fencing_token, fencing_token);
+        let record = format!(r#"{{"fencing_token":{fencing_token}}}"#);
         opened.store.append(record.as_bytes()).unwrap();
     }
     std::fs::remove_file(folder.join("owner.lock")).unwrap();
-    assert_eq!(open(&folder).unwrap().epoch, 5);
+    assert_eq!(open(&folder).unwrap().fencing_token, 5);
     std::fs::write(folder.join("owner.lock"), "").unwrap();
-    assert_eq!(open(&folder).unwrap().epoch, 5);
-    assert_eq!(open(&folder).unwrap().epoch, 6);
+    assert_eq!(open(&folder).unwrap().fencing_token, 5);
+    assert_eq!(open(&folder).unwrap().fencing_token, 6);
 }
 
 #[cfg(target_os = "linux")]
 #[test]
 fn who_keeps_the_folder_locked_is_named_also_to_one_that_takes_over() {
-    let place = super::tempdir();
-    let folder = place.path().join("run");
+    let stage_folder = super::tempdir();
+    let folder = stage_folder.path().join("run");
     drop(create(&folder));
     let held = std::fs::File::open(&folder).unwrap();
     held.lock().unwrap();
@@ -81,14 +81,14 @@ fn who_keeps_the_folder_locked_is_named_also_to_one_that_takes_over() {
     let said = format!("stays locked by process {},", std::process::id());
     assert!(error.to_string().contains(&said), "{error}");
     drop(held);
-    assert_eq!(open_with(&folder, true).unwrap().epoch, 2);
+    assert_eq!(open_with(&folder, true).unwrap().fencing_token, 2);
 }
 
 #[cfg(unix)]
 #[test]
 fn who_is_taken_over_writes_nothing_more_and_is_told_by_whom() {
-    let place = super::tempdir();
-    let folder = place.path().join("run");
+    let stage_folder = super::tempdir();
+    let folder = stage_folder.path().join("run");
     let old = create(&folder);
     old.stage("build".into(), 1).unwrap();
     for number in 0..3 {
@@ -97,7 +97,7 @@ fn who_is_taken_over_writes_nothing_more_and_is_told_by_whom() {
     }
     old.flush().unwrap();
     let new = open_with(&folder, true).unwrap();
-    assert_eq!((new.epoch, new.records.len(), new.events), (2, 3, 3));
+    assert_eq!((new.fencing_token, new.records.len(), new.events), (2, 3, 3));
     assert_eq!(refusal(open(&folder)).code(), "store_owned");
     let before = contents(&folder);
     let lost = |done: Result<(), StoreError>| {
@@ -113,7 +113,7 @@ fn who_is_taken_over_writes_nothing_more_and_is_told_by_whom() {
     lost(old.remove("build".into(), StageFile::Status));
     lost(old.restarted(1));
     lost(old.checkpoint(&checkpoint("{}", Position::default())));
-    // Events may still be on their way; they go nowhere.
+    // Waiting events of the old owner have no effect.
     old.event(&event(4)).unwrap();
     lost(old.flush());
     lost(old.close());
@@ -128,8 +128,8 @@ fn who_is_taken_over_writes_nothing_more_and_is_told_by_whom() {
 fn whatever_an_owner_was_doing_when_it_was_taken_over_the_new_one_has_all_that_counted() {
     let mut calls = 0;
     for call in 1.. {
-        let place = super::tempdir();
-        let folder = place.path().join("run");
+        let stage_folder = super::tempdir();
+        let folder = stage_folder.path().join("run");
         let failing = Arc::new(Failing::default());
         drop(create(&folder));
         let old = FolderStore::open(
@@ -179,8 +179,8 @@ fn whatever_an_owner_was_doing_when_it_was_taken_over_the_new_one_has_all_that_c
 #[test]
 fn a_take_over_that_failed_midway_is_finished_by_the_next_owner() {
     for call in 1.. {
-        let place = super::tempdir();
-        let folder = place.path().join("run");
+        let stage_folder = super::tempdir();
+        let folder = stage_folder.path().join("run");
         let old = create(&folder);
         old.append(&record(0)).unwrap();
         commit(&old).unwrap();
@@ -194,7 +194,7 @@ fn a_take_over_that_failed_midway_is_finished_by_the_next_owner() {
         if commit(&old).is_ok() {
             continue;
         }
-        // The old owner was fenced off already: what it may write to is replaced before anybody goes on.
+        // The old owner was fenced off already. The files that it may write to are replaced before the run is resumed.
         let opened = open(&folder).unwrap();
         assert_eq!(opened.records.len(), 1, "call {call}");
         let links = |name: &str| {
@@ -217,9 +217,9 @@ const RACERS: usize = 8;
 
 #[test]
 fn of_eight_processes_that_open_a_run_one_gets_it_and_the_others_name_it() {
-    let place = super::tempdir();
+    let stage_folder = super::tempdir();
     for round in 0..ROUNDS {
-        drop(create(&place.path().join(round.to_string())));
+        drop(create(&stage_folder.path().join(round.to_string())));
     }
     let mut racers: Vec<_> = (0..RACERS)
         .map(|_| {
@@ -230,7 +230,7 @@ fn of_eight_processes_that_open_a_run_one_gets_it_and_the_others_name_it() {
                     "--nocapture",
                     "store::tests::owner::racer",
                 ])
-                .env("ORCHESTRA_RACE", place.path())
+                .env("ORCHESTRA_RACE", stage_folder.path())
                 .stdin(Stdio::piped())
                 .stdout(Stdio::piped())
                 .spawn()
@@ -264,16 +264,16 @@ fn of_eight_processes_that_open_a_run_one_gets_it_and_the_others_name_it() {
     }
 }
 
-/// One of the processes of the race: it opens the run of each round, and holds it until the next.
+/// A process of the race: it opens the run of each round and holds it until the next.
 #[test]
 #[ignore = "the race starts it"]
 fn racer() {
-    let Some(place) = std::env::var_os("ORCHESTRA_RACE") else {
+    let Some(stage_folder) = std::env::var_os("ORCHESTRA_RACE") else {
         return;
     };
     let mut held = Vec::new();
     for round in std::io::stdin().lines() {
-        match open(&Path::new(&place).join(round.unwrap())) {
+        match open(&Path::new(&stage_folder).join(round.unwrap())) {
             Ok(opened) => {
                 held.push(opened);
                 println!("said won");
@@ -287,8 +287,8 @@ fn racer() {
 #[cfg(unix)]
 #[test]
 fn a_lock_that_a_killed_owner_left_to_a_process_that_it_was_starting_is_waited_for() {
-    let place = super::tempdir();
-    let folder = place.path().join("run");
+    let stage_folder = super::tempdir();
+    let folder = stage_folder.path().join("run");
     let store = create(&folder);
     let path = folder.join("owner.lock");
     let mut gone = Command::new("true").spawn().unwrap();
@@ -302,7 +302,7 @@ fn a_lock_that_a_killed_owner_left_to_a_process_that_it_was_starting_is_waited_f
     .unwrap();
     let next = std::thread::scope(|scope| {
         let next = scope.spawn(|| open(&folder));
-        // Whoever waits for the lock keeps others out of the folder.
+        // A process that waits for the lock keeps the folder locked.
         let guarded = std::fs::File::open(&folder).unwrap();
         while guarded.try_lock().is_ok() {
             guarded.unlock().unwrap();
@@ -312,5 +312,5 @@ fn a_lock_that_a_killed_owner_left_to_a_process_that_it_was_starting_is_waited_f
         drop(store);
         next.join().unwrap()
     });
-    assert_eq!(next.unwrap().epoch, 2);
+    assert_eq!(next.unwrap().fencing_token, 2);
 }

@@ -1,4 +1,4 @@
-//! The folders of stages over several processes.
+//! Tests of stage folders across several processes.
 
 use std::fs;
 use std::path::Path;
@@ -20,8 +20,8 @@ fn names(root: &Path) -> Vec<String> {
 
 #[test]
 fn what_an_earlier_process_left_is_set_aside_once_and_what_belongs_to_the_visit_stays() {
-    let place = super::tempdir();
-    let root = place.path();
+    let stage_folder = super::tempdir();
+    let root = stage_folder.path();
     let first = stages(system(), root);
     first.stage("a".into(), 1).unwrap();
     first.write("a".into(), StageFile::Status, b"1").unwrap();
@@ -30,7 +30,7 @@ fn what_an_earlier_process_left_is_set_aside_once_and_what_belongs_to_the_visit_
     second.stage("a".into(), 2).unwrap();
     assert_eq!(names(root), ["a/visits/1/status.json"]);
     second.write("a".into(), StageFile::Prompt, b"2").unwrap();
-    // And the one after it goes on with that.
+    // The process after that continues the same visit.
     let third = stages(system(), root);
     third.stage("a".into(), 2).unwrap();
     assert_eq!(names(root), ["a/prompt.md", "a/visits/1/status.json"]);
@@ -38,7 +38,7 @@ fn what_an_earlier_process_left_is_set_aside_once_and_what_belongs_to_the_visit_
     assert_eq!(fs::read(root.join("a/prompt.md")).unwrap(), b"2, again");
     third.stage("a".into(), 3).unwrap();
     assert_eq!(names(root), ["a/visits/1/status.json", "a/visits/2/prompt.md"]);
-    // A visit that left nothing is one too.
+    // A visit without files counts too.
     stages(system(), root).stage("a".into(), 4).unwrap();
     let fifth = stages(system(), root);
     fifth.stage("a".into(), 4).unwrap();
@@ -50,8 +50,8 @@ fn what_an_earlier_process_left_is_set_aside_once_and_what_belongs_to_the_visit_
 #[test]
 fn a_process_that_stopped_while_it_set_a_visit_aside_is_followed_by_one_that_finishes() {
     for call in 1.. {
-        let place = super::tempdir();
-        let root = place.path();
+        let stage_folder = super::tempdir();
+        let root = stage_folder.path();
         let first = stages(system(), root);
         first.stage("a".into(), 1).unwrap();
         for (file, text) in [
@@ -86,9 +86,9 @@ fn a_process_that_stopped_while_it_set_a_visit_aside_is_followed_by_one_that_fin
 
 #[test]
 fn a_file_of_a_new_folder_is_made_in_one_step_and_what_stands_there_is_replaced() {
-    let place = super::tempdir();
+    let stage_folder = super::tempdir();
     let failing = Arc::new(Failing::default());
-    let stages = stages(failing.clone(), place.path());
+    let stages = stages(failing.clone(), stage_folder.path());
     stages.stage("a".into(), 1).unwrap();
     failing.set(0, 0, 0);
     stages.write("a".into(), StageFile::Status, b"1").unwrap();
@@ -103,11 +103,11 @@ fn a_file_of_a_new_folder_is_made_in_one_step_and_what_stands_there_is_replaced(
 
 #[test]
 fn a_run_that_was_restarted_goes_on_where_it_was() {
-    let place = super::tempdir();
-    let first = stages(system(), place.path());
+    let stage_folder = super::tempdir();
+    let first = stages(system(), stage_folder.path());
     first.restarted(2).unwrap();
     first.stage("a".into(), 1).unwrap();
-    let second = stages(system(), place.path());
+    let second = stages(system(), stage_folder.path());
     second.restarted(2).unwrap();
     let folder = second.stage("a".into(), 1).unwrap();
     assert!(folder.ends_with("restart-2/a"), "{}", folder.display());
@@ -116,8 +116,11 @@ fn a_run_that_was_restarted_goes_on_where_it_was() {
 #[cfg(unix)]
 #[test]
 fn a_link_in_the_place_of_a_folder_is_moved_aside_and_never_followed() {
-    let place = super::tempdir();
-    let (root, outside) = (place.path().join("run"), place.path().join("outside"));
+    let stage_folder = super::tempdir();
+    let (root, outside) = (
+        stage_folder.path().join("run"),
+        stage_folder.path().join("outside"),
+    );
     fs::create_dir(&root).unwrap();
     fs::create_dir(&outside).unwrap();
     let stages = stages(system(), &root);

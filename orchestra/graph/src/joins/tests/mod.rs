@@ -1,4 +1,4 @@
-//! Joins by hand, by construction, and of large graphs.
+//! Tests of joins: of hand-written graphs, of generated graphs, and of large graphs.
 
 mod second_opinion;
 
@@ -10,20 +10,20 @@ use crate::analysis::Analysis;
 use crate::model::Graph;
 use crate::{Attribute, Attributes, Edge, Key, Known, Origin, Source, Span, Value, kind};
 
-/// A graph of some statements. `f` with a number fans out, `j` with a number is a fan-in; start and exit are found by
-/// their ids.
+/// Builds a graph from statements. `f` with a number is a fan-out, `j` with a number is a fan-in. Start and exit are
+/// identified by their ids.
 fn read(statements: &str) -> Graph {
     let mut graph = Graph::default();
-    let place = Span::new(0, 0);
+    let position = Span::new(0, 0);
     let attribute = |known, value| Attribute {
         key: Key::Known(known),
         value,
-        key_span: place,
-        value_span: place,
+        key_span: position,
+        value_span: position,
         origin: Origin::Explicit,
     };
     let node = |graph: &mut Graph, id: &str| {
-        let at = graph.add_node(id, place);
+        let at = graph.add_node(id, position);
         let numbered = id.len() > 1 && id[1..].bytes().all(|byte| byte.is_ascii_digit());
         let shape = match id.as_bytes()[0] {
             b'f' if numbered => "component",
@@ -54,8 +54,8 @@ fn read(statements: &str) -> Graph {
             graph.edges.push(Edge {
                 from,
                 to,
-                from_span: place,
-                to_span: place,
+                from_span: position,
+                to_span: position,
                 attributes,
             });
         }
@@ -63,7 +63,7 @@ fn read(statements: &str) -> Graph {
     graph
 }
 
-/// The joins of a text, as `f1=j1 f2=-`, in the order of the ids.
+/// Returns the joins of a text as `f1=j1 f2=-`, in the order of the ids.
 fn found(statements: &str) -> String {
     let graph = read(statements);
     let source = Source::new("a.dot", statements);
@@ -96,17 +96,17 @@ fn a_block_ends_at_its_fan_in() {
         "start -> f1; f1 -> a -> m -> j1; f1 -> b -> m; j1 -> exit",
         "f1=j1",
     );
-    // An edge straight to the join, and one branch only.
+    // An edge directly to the join, and a single branch.
     joins("start -> f1; f1 -> j1; f1 -> b -> j1 -> exit", "f1=j1");
     joins("start -> f1 -> a -> j1 -> exit", "f1=j1");
-    // Branches may leave, and work between may go round.
+    // Branches may leave the block, and nodes in between may form cycles.
     joins(
         "start -> f1; f1 -> a -> j1; a -> exit; f1 -> b -> j1 -> exit; b -> b; b -> a",
         "f1=j1",
     );
-    // A fan-in of one branch alone is none of the block.
+    // A fan-in that only one branch reaches is not the join of the block.
     joins("start -> f1; f1 -> a -> j1 -> j2; f1 -> b -> j2 -> exit", "f1=j2");
-    // The nearest for the farthest branch; of two alike the first in the file.
+    // The nearest fan-in for the farthest branch; among equals, the first in the file.
     joins(
         "start -> f1; f1 -> a; f1 -> b; a -> j2; a -> j1; b -> x -> j1; b -> x -> j2; j1 -> exit; j2 -> exit",
         "f1=j2",
@@ -115,7 +115,7 @@ fn a_block_ends_at_its_fan_in() {
         "start -> f1; f1 -> a; f1 -> b; a -> j1; b -> x -> y -> j1; a -> z -> j2; b -> j2; j1 -> exit; j2 -> exit",
         "f1=j2",
     );
-    // In a loop it is not one of an earlier round, and not one before the fan-out.
+    // In a loop, neither a fan-in of an earlier round nor one before the fan-out is the join.
     joins(
         "start -> j0 -> f1; f1 -> a -> j1; f1 -> b -> j1; j1 -> f1; j1 -> j0; j1 -> exit",
         "f1=j1",
@@ -124,12 +124,12 @@ fn a_block_ends_at_its_fan_in() {
         "start -> j0 -> f1; f1 -> a -> m; f1 -> b -> m; m -> j0; m -> exit",
         "f1=m",
     );
-    // What restarts the run leads to no join.
+    // An edge that restarts the run does not lead to a join.
     joins(
         "start -> f1; f1 -> a; a -> j1 [loop_restart]; f1 -> b -> j1; a -> m; j1 -> m -> exit",
         "f1=m",
     );
-    // A branch that can only restart the run has no say; where all are such, they still have a place to meet.
+    // A branch that can only restart the run is ignored. If all branches are such, they still have a join.
     joins(
         "start -> f1; f1 -> a -> j1; f1 -> b -> c; c -> start [loop_restart]; c -> dead; f1 -> d -> j1; j1 -> exit",
         "f1=j1",
@@ -149,12 +149,12 @@ fn without_a_fan_in_branches_meet_where_all_must_pass() {
     );
     joins("start -> f1; f1 -> a -> b; f1 -> b; b -> exit", "f1=b");
     joins("start -> f1; f1 -> a -> exit; f1 -> exit", "f1=exit");
-    // Branches that begin with one node run it.
+    // Branches that all begin with the same node run it.
     joins("start -> f1; f1 -> a; f1 -> a; a -> b -> exit", "f1=b");
     joins("start -> f1 -> a -> exit", "f1=exit");
     joins("start -> f1 -> exit", "f1=exit");
     joins("start -> f1 -> a; start -> exit", "f1=a");
-    // A dead end beside the way does not count, a branch that only comes to one does.
+    // A dead end beside the path is ignored, but a branch that can only reach a dead end is not.
     joins(
         "start -> f1; f1 -> a -> m; a -> dead; f1 -> b -> m; m -> exit",
         "f1=m",
@@ -170,7 +170,7 @@ fn without_a_fan_in_branches_meet_where_all_must_pass() {
         "start -> head -> f1; f1 -> a -> head; f1 -> b -> head -> exit",
         "f1=head",
     );
-    // A branch that only leads back to its fan-out leads nowhere.
+    // A branch that only leads back to its fan-out reaches no join.
     joins("start -> f1; f1 -> a -> f1; f1 -> b -> exit", "f1=-");
     joins("start -> f1 -> f1; f1 -> b -> exit", "f1=-");
     joins("start -> f1; f1 -> a -> f1; a -> m; f1 -> b -> m -> exit", "f1=m");
@@ -187,12 +187,12 @@ fn pairs_nest_like_brackets() {
         "start -> f1; f1 -> f2; f1 -> f3; f2 -> a -> j2; f2 -> b -> j2; f3 -> c -> j3; f3 -> d -> j3; j2 -> m; j3 -> m -> exit",
         "f1=m f2=j2 f3=j3",
     );
-    // An inner fan-in that both inner blocks share is not the outer one.
+    // An inner fan-in that both inner blocks share is not the join of the outer block.
     joins(
         "start -> f1; f1 -> f2; f1 -> f3; f2 -> a -> j2; f2 -> b -> j2; f3 -> c -> j2; f3 -> d -> j2; j2 -> j1 -> exit",
         "f1=j1 f2=j2 f3=j2",
     );
-    // One fan-in closes two blocks where there is no other.
+    // One fan-in closes two blocks if there is no other.
     joins(
         "start -> f1; f1 -> a -> j1; f1 -> f2; f2 -> b -> j1; f2 -> c -> j1; j1 -> exit",
         "f1=j1 f2=j1",
@@ -201,7 +201,7 @@ fn pairs_nest_like_brackets() {
         "start -> f1; f1 -> a -> j1; a -> exit; f1 -> f2; f2 -> b -> j1; f2 -> c -> j1; c -> exit; j1 -> exit",
         "f1=j1 f2=j1",
     );
-    // Where the inner branches meet before, the fan-in is the outer one's.
+    // If the inner branches meet earlier, the fan-in is the join of the outer block only.
     joins(
         "start -> f1; f1 -> a -> j1; f1 -> f2; f2 -> b -> m; f2 -> c -> m; m -> d -> j1; j1 -> exit",
         "f1=j1 f2=m",
@@ -218,7 +218,7 @@ fn pairs_nest_like_brackets() {
         "start -> f1; f1 -> a -> m; f1 -> b -> m; m -> j1 -> exit",
         "f1=j1",
     );
-    // A block behind the meeting belongs to no branch.
+    // A block after the join belongs to no branch.
     joins(
         "start -> f1; f1 -> a -> m; f1 -> b -> m; m -> f2; f2 -> c -> j2; f2 -> d -> j2; j2 -> exit",
         "f1=m f2=j2",
@@ -227,24 +227,24 @@ fn pairs_nest_like_brackets() {
         "start -> f1; f1 -> a -> j1; f1 -> b -> j1; j1 -> f2; f2 -> c -> j2; f2 -> d -> j2; j2 -> f1; j2 -> exit",
         "f1=j1 f2=j2",
     );
-    // Whoever leaves an inner block still leaves the outer branch at the inner join.
+    // A stage that leaves an inner block still ends the outer branch at the inner join.
     joins(
         "start -> f1; f1 -> f2; f2 -> a -> j2; a -> stop -> exit; f2 -> b -> j2; j2 -> m; f1 -> c -> m; m -> exit",
         "f1=m f2=j2",
     );
-    // An inner block without a join is like other ways.
+    // An inner block without a join is treated like ordinary paths.
     joins(
         "start -> f1; f1 -> a -> j1; f1 -> f2; f2 -> b -> j1; f2 -> dead; j1 -> exit",
         "f1=j1 f2=-",
     );
-    // A branch that comes back to the block around it.
+    // A branch that leads back to the outer block.
     joins(
         "start -> f1; f1 -> f2; f1 -> a -> j1; f2 -> b -> j2; f2 -> c -> j2; c -> f1; j2 -> j1 -> exit",
         "f1=j1 f2=j2",
     );
 }
 
-/// Numbers that look random.
+/// A pseudo-random number generator with a fixed seed.
 struct Chance(u64);
 
 impl Chance {
@@ -256,7 +256,7 @@ impl Chance {
     }
 }
 
-/// A pipeline made of blocks inside one another, beside the join that each block is to have.
+/// A pipeline of nested blocks, with the expected join of each block.
 struct Nested {
     chance: Chance,
     text: String,
@@ -276,7 +276,7 @@ impl Nested {
         self.text.push_str(&format!("{from} -> {to};\n"));
     }
 
-    /// Some stages and blocks in a row, from a node to the join of the block around them.
+    /// Adds a row of stages and blocks, from a node to the join of the enclosing block.
     fn row(&mut self, from: String, depth: usize, join: &str) {
         let mut last = from;
         for _ in 0..self.chance.below(4) {
@@ -284,7 +284,7 @@ impl Nested {
             self.edge(&last, &next);
             last = match self.chance.below(5) {
                 0 | 1 if depth > 0 => {
-                    // Now and then one node closes a block and the one around it.
+                    // Sometimes one node closes a block and its enclosing block.
                     if self.chance.below(4) == 0 {
                         self.block(next, depth - 1, join.to_owned());
                         return;
@@ -293,7 +293,7 @@ impl Nested {
                     self.block(next, depth - 1, own)
                 }
                 2 => {
-                    // A loop, and a way that parts and comes together.
+                    // A loop, and a path that splits and merges again.
                     let (left, right, end) = (self.node('n'), self.node('n'), self.node('n'));
                     for (from, to) in [
                         (&next, &left),
@@ -312,13 +312,13 @@ impl Nested {
         self.edge(&last, join);
     }
 
-    /// A join of one of the kinds that blocks may end at.
+    /// Adds a join of one of the kinds at which blocks may end.
     fn join(&mut self) -> String {
         let letter = self.letters[self.chance.below(self.letters.len())];
         self.node(letter)
     }
 
-    /// A block behind a node; gives its join.
+    /// Adds a block after a node. Returns its join.
     fn block(&mut self, from: String, depth: usize, join: String) -> String {
         let fan_out = self.node('f');
         self.edge(&from, &fan_out);
@@ -360,7 +360,7 @@ fn nested_blocks_have_the_joins_that_they_were_made_with() {
     }
 }
 
-/// Graphs with very many fan-outs.
+/// Returns a graph with very many fan-outs.
 fn large(name: &str, size: usize) -> String {
     let lines = |line: &dyn Fn(usize) -> String| -> String { (0..size).map(line).collect() };
     let block = |at: usize, join: &str| {
@@ -460,7 +460,7 @@ fn large(name: &str, size: usize) -> String {
 
 #[test]
 fn joins_are_found_in_time() {
-    // Some are of full size; for the others less shows as well what is not linear.
+    // Some graphs have full size. For the others a smaller size is enough to detect non-linear time.
     for (name, size, joined) in [
         ("chain", 10_000, 10_001),
         ("chain without fan-ins", 3_000, 3_001),
@@ -487,7 +487,7 @@ fn joins_are_found_in_time() {
         let found = joins.join.iter().flatten().count();
         println!("{name}: {} nodes, {found} joins in {took:?}", graph.nodes.len());
         assert!(found == joined || joined == 0, "{name}: {found} joins");
-        // Tests run unoptimised and side by side; the figure is to catch what is not linear.
+        // Tests run unoptimised and in parallel, so the limit only detects non-linear time.
         assert!(took < Duration::from_secs(20), "{name} took {took:?}");
     }
 }

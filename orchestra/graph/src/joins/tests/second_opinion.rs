@@ -1,4 +1,4 @@
-//! The rule followed word by word, by trying everything, against what is found.
+//! A naive implementation of the join rule that tries everything, compared with the real one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,18 +7,18 @@ use crate::analysis::Analysis;
 use crate::model::NodeIndex;
 use crate::{Known, Source, kind};
 
-/// A graph with the joins that are known so far.
+/// A graph with the joins that are resolved so far.
 struct Naive<'g> {
     analysis: &'g Analysis<'g>,
     edges: BTreeMap<u32, BTreeSet<u32>>,
-    /// The joins that are known; a fan-out without one is in it with `None`.
+    /// The resolved joins. A fan-out without a join has the value `None`.
     known: BTreeMap<u32, Option<u32>>,
     left: Vec<u32>,
     /// The nodes with an edge that restarts the run.
     restarting: BTreeSet<u32>,
 }
 
-/// A node, and whether the last step to it is an edge.
+/// A node, and `true` if the last step to it is an edge.
 type Arrival = (u32, bool);
 
 impl Naive<'_> {
@@ -30,7 +30,7 @@ impl Naive<'_> {
         self.edges.get(&at).into_iter().flatten().copied().collect()
     }
 
-    /// Where a node leads on one level, and whether by edges.
+    /// Returns the nodes one step after a node on its level, and whether the step is an edge.
     fn steps(&self, at: u32) -> Vec<Arrival> {
         match (self.is(at, kind::PARALLEL), self.known.get(&at)) {
             (true, Some(Some(join))) => vec![(*join, false)],
@@ -39,7 +39,7 @@ impl Naive<'_> {
         }
     }
 
-    /// The distances from a branch through nodes that pass a test.
+    /// Returns the distances from a branch through nodes that pass a test, not going beyond `last`.
     fn distances(
         &self,
         branch: u32,
@@ -63,7 +63,7 @@ impl Naive<'_> {
         distances
     }
 
-    /// Whether a branch gets to the exit without some nodes; here open fan-outs are like other nodes.
+    /// Returns whether a branch reaches the exit without some nodes. Unresolved fan-outs are treated like other nodes.
     fn gets_out(&self, branch: u32, without: &[u32]) -> bool {
         let exit = self.analysis.exit().map(|exit| exit.0);
         let mut seen = BTreeSet::new();
@@ -83,7 +83,7 @@ impl Naive<'_> {
         false
     }
 
-    /// The branches that have a say: not those that can only restart the run.
+    /// Returns the branches that count: not those that can only restart the run, unless all of them do.
     fn branches(&self, fan_out: u32) -> Vec<u32> {
         let (say, none): (Vec<u32>, Vec<u32>) = self
             .edges(fan_out)
@@ -104,7 +104,7 @@ impl Naive<'_> {
         restarts && !exit.is_some_and(|exit| seen.contains(&exit))
     }
 
-    /// The first node that every branch must pass; for a fan-out that has a join, its own way leads there.
+    /// Returns the first node that every branch must pass. A fan-out that has a join leads directly there.
     fn must_pass(&self, fan_out: u32) -> Option<u32> {
         let branches = self.branches(fan_out);
         let through = |branch: &u32| self.gets_out(*branch, &[fan_out]);
@@ -116,7 +116,7 @@ impl Naive<'_> {
             .filter(|at| *at != fan_out)
             .filter(|at| !branches.iter().any(|branch| self.gets_out(*branch, &[*at])))
             .collect();
-        // Where all branches begin with one node, they run it.
+        // If all branches begin with the same node, they run it, so it is not their join.
         if let ([only], true) = (&branches[..], passed.len() > 1) {
             passed.retain(|at| at != only);
         }
@@ -171,8 +171,8 @@ impl Naive<'_> {
         shared.or(passed).or_else(|| self.nearest(&ways(), |_| true))
     }
 
-    /// The inner fan-outs that share the fan-in of an outer one, with the node that their own branches must all pass
-    /// before it.
+    /// Returns the inner fan-outs that share the fan-in of an outer one, each with the node that its own branches must
+    /// all pass before the fan-in.
     fn nearer(&self, fan_out: u32, join: u32) -> Vec<(u32, u32)> {
         let ways = |fan_out: u32, last: u32| -> Vec<_> {
             let before = self.left[fan_out as usize];
@@ -209,7 +209,7 @@ impl Naive<'_> {
         order.push(at);
     }
 
-    /// The joins, and how many fan-outs gave theirs up for one that stands around them.
+    /// Returns the joins, and the number of fan-outs that gave up their join in favour of an outer one.
     fn all(analysis: &Analysis<'_>) -> (Vec<Option<u32>>, usize) {
         let graph = analysis.graph();
         let nodes = graph.nodes.len();
@@ -238,8 +238,8 @@ impl Naive<'_> {
         for root in starts.chain(0..nodes as u32) {
             naive.leave(root, &mut seen, &mut order, &in_file);
         }
-        for (place, at) in order.iter().enumerate() {
-            naive.left[*at as usize] = place as u32;
+        for (position, at) in order.iter().enumerate() {
+            naive.left[*at as usize] = position as u32;
         }
         let mut given_up = 0;
         for at in order {
@@ -281,7 +281,7 @@ fn a_second_opinion_agrees_on_small_graphs() {
             })
             .chain(["start".to_owned(), "exit".to_owned()])
             .collect();
-        // Most edges lead forward, as in a file that someone wrote.
+        // Most edges lead forward, as in a hand-written file.
         let mut statements = format!("start -> {}; {} -> exit;", ids[0], ids[nodes - 1]);
         let back = chance.below(4);
         for _ in 0..nodes + chance.below(2 * nodes) {
@@ -312,7 +312,7 @@ fn a_second_opinion_agrees_on_small_graphs() {
             }
         }
     }
-    // Each way to a join is taken often enough to mean something.
+    // Each kind of join must occur often enough to be meaningful.
     assert!(given_up > 15, "{given_up}");
     for kind in [
         None,

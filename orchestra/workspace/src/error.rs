@@ -1,72 +1,73 @@
-//! What can be wrong with a repository, a tree or a merge; each with a word for machines and a way to mend it.
+//! The errors of repositories, worktrees and merges. Each has a machine-readable code and a message that suggests a
+//! fix.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::git::GitError;
 
-/// What is wrong with a repository of the workspace, or with a tree of a run.
+/// An error in a repository of the workspace, or in a worktree of a run.
 ///
 /// ```
-/// use orchestra_workspace::WorkspaceFault;
-/// let fault = WorkspaceFault::RepositoryMissing { repository: "backend".into(), path: "../backend".into() };
+/// use orchestra_workspace::GitWorkspaceError;
+/// let fault = GitWorkspaceError::RepositoryMissing { repository: "backend".into(), path: "../backend".into() };
 /// assert_eq!(fault.code(), "repository_missing");
 /// assert!(fault.to_string().starts_with("repository `backend`: there is no folder `../backend`"));
 /// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum WorkspaceFault {
-    /// The folder of a repository is not there.
+pub enum GitWorkspaceError {
+    /// The folder of a repository does not exist.
     #[error("repository `{repository}`: there is no folder `{}`; correct its path or clone it there", .path.display())]
     RepositoryMissing {
-        /// The repository's name.
+        /// The name of the repository.
         repository: String,
         /// The folder.
         path: PathBuf,
     },
-    /// The folder is in no git repository.
+    /// The folder is not in a git repository.
     #[error("repository `{repository}`: `{}` is in no git repository; run `git init` there or correct its path", .path.display())]
     NotARepository {
-        /// The repository's name.
+        /// The name of the repository.
         repository: String,
         /// The folder.
         path: PathBuf,
     },
-    /// The repository has no work tree.
+    /// The repository has no worktree.
     #[error("repository `{repository}`: `{}` is a bare repository; name a work tree of it, such as one made by `git worktree add`", .path.display())]
     Bare {
-        /// The repository's name.
+        /// The name of the repository.
         repository: String,
         /// The folder.
         path: PathBuf,
     },
-    /// The repository has no commit to begin from.
+    /// The repository has no commit to start from.
     #[error("repository `{repository}`: `{}` has no commit yet, so a run has nothing to begin from; make one, such as by `git commit --allow-empty -m start`", .path.display())]
     NoCommit {
-        /// The repository's name.
+        /// The name of the repository.
         repository: String,
-        /// Its work tree.
+        /// The worktree.
         path: PathBuf,
     },
-    /// Nothing can be written into the repository.
+    /// The repository is not writable.
     #[error("repository `{repository}`: nothing can be written into `{}` ({detail}); a run needs branches and commits of its own there", .path.display())]
     ReadOnly {
-        /// The repository's name.
+        /// The name of the repository.
         repository: String,
-        /// Its git folder.
+        /// The git folder.
         path: PathBuf,
-        /// What the system or git said.
+        /// The message of the operating system or of git.
         detail: String,
     },
-    /// Somebody else owns the repository, and git does not trust it.
+    /// Another user owns the repository, and git does not trust it.
     #[error("repository `{repository}`: `{}` belongs to another user, so git refuses to work in it; if you trust it, run `git config --global --add safe.directory {}`", .path.display(), .path.display())]
     Owner {
-        /// The repository's name.
+        /// The name of the repository.
         repository: String,
         /// The folder.
         path: PathBuf,
     },
-    /// Two names stand for one repository.
+    /// Two names denote the same repository.
     #[error("repositories `{first}` and `{second}` are one: both are in `{}`; keep one of them", .path.display())]
     RepositoryTwice {
         /// The first name.
@@ -76,151 +77,151 @@ pub enum WorkspaceFault {
         /// The git folder that they share.
         path: PathBuf,
     },
-    /// A branch of that name is there and was not made by a run, or another name is in its way.
+    /// A branch of that name exists and was not made by a run, or the name conflicts with that of another branch.
     #[error(
         "repository `{repository}`: branch `{branch}` cannot be made, because {detail}; rename or delete what is in its way, or choose another `branch_prefix`"
     )]
     BranchTaken {
-        /// The repository's name.
+        /// The name of the repository.
         repository: String,
         /// The branch.
         branch: String,
-        /// What is in the way.
+        /// The conflicting branch, or the message of git.
         detail: String,
     },
-    /// A branch that is to be deleted was not made by a run.
+    /// A branch to delete was not made by a run.
     #[error(
         "repository `{repository}`: branch `{branch}` was not made by a run, so it is left alone; `git branch -d` deletes it"
     )]
     NotOurs {
-        /// The repository's name.
+        /// The name of the repository.
         repository: String,
         /// The branch.
         branch: String,
     },
-    /// A branch that is to be deleted is checked out.
+    /// A branch to delete is checked out.
     #[error("repository `{repository}`: branch `{branch}` is checked out in `{}`; remove that tree first", .path.display())]
     BranchInUse {
-        /// The repository's name.
+        /// The name of the repository.
         repository: String,
         /// The branch.
         branch: String,
-        /// The tree.
+        /// The worktree.
         path: PathBuf,
     },
-    /// A branch that is to be deleted has commits that are nowhere else.
+    /// A branch to delete has commits that exist nowhere else.
     #[error("repository `{repository}`: branch `{branch}` has commits that `{into}` has not, so it is kept")]
     NotMerged {
-        /// The repository's name.
+        /// The name of the repository.
         repository: String,
         /// The branch.
         branch: String,
-        /// The commit that was to have them.
+        /// The commit that should contain them.
         into: String,
     },
-    /// A repository of its own is inside a tree, or a submodule was changed: git cannot put these files into a commit.
+    /// The worktree contains a nested repository or a changed submodule, which git cannot commit.
     #[error("repository `{repository}`: `{}` is a repository of its own, or its submodule was changed, and git cannot keep its files here; move it out of the tree, or restore its submodule; nothing was changed", .path.display())]
     NestedRepository {
-        /// The repository's name.
+        /// The name of the repository.
         repository: String,
         /// The nested folder.
         path: PathBuf,
     },
-    /// A commit is not there.
+    /// A commit does not exist.
     #[error(
         "repository `{repository}`: commit {sha} is not there any more; fetch it again, or start another run"
     )]
     CommitMissing {
-        /// The repository's name.
+        /// The name of the repository.
         repository: String,
         /// The commit.
         sha: String,
     },
-    /// A tree is not what the caller says it is.
+    /// The state of a worktree differs from the expected one.
     #[error("repository `{repository}`: the tree `{}` was changed meanwhile ({detail}); commit or restore it first", .path.display())]
     TreeMoved {
-        /// The repository's name.
+        /// The name of the repository.
         repository: String,
-        /// The tree.
+        /// The worktree.
         path: PathBuf,
-        /// What is different.
+        /// The difference.
         detail: String,
     },
-    /// The folder of a tree is not there, or is no work tree of this repository.
+    /// The folder of a worktree does not exist, or is not a worktree of this repository.
     #[error("repository `{repository}`: there is no tree at `{}`; it was removed by hand and is made again when the run goes on", .path.display())]
     TreeMissing {
-        /// The repository's name.
+        /// The name of the repository.
         repository: String,
-        /// The tree.
+        /// The worktree.
         path: PathBuf,
     },
-    /// A merge is asked for that is not open.
-    #[error("repository `{repository}`: {sha} is no open merge; it may have been finished meanwhile")]
+    /// The requested merge is not open.
+    #[error("repository `{repository}`: {sha} is not an open merge; it may have been finished meanwhile")]
     NoOpenMerge {
-        /// The repository's name.
+        /// The name of the repository.
         repository: String,
         /// The commit.
         sha: String,
     },
-    /// A lock file of git is in the way.
+    /// A lock file of git exists.
     #[error(
         "repository `{repository}`: another git process holds a lock ({detail}); wait for it, or delete the lock file if no git runs"
     )]
     Locked {
-        /// The repository's name.
+        /// The name of the repository.
         repository: String,
-        /// What git said.
+        /// The message of git.
         detail: String,
     },
-    /// Another run works in the repository for longer than is waited.
+    /// Another process works in the repository for longer than the wait limit.
     #[error(
         "repository `{repository}`: another process works in it for longer than {seconds} s ({holder}); end it, then go on"
     )]
     Busy {
-        /// The repository's name.
+        /// The name of the repository.
         repository: String,
-        /// How long was waited, in seconds.
+        /// The time waited, in seconds.
         seconds: u64,
-        /// What the holder wrote about itself.
+        /// The record that the holder wrote into the lock file.
         holder: String,
     },
-    /// A run goes on with other repositories than it began with.
+    /// A run is resumed with other repositories than it began with.
     #[error(
         "run `{run}` was begun with the repositories `{then}`, and the workspace has `{now}`; give it the same ones"
     )]
     OtherRepositories {
         /// The run.
         run: String,
-        /// Those that it began with.
+        /// The repositories with which the run began.
         then: String,
-        /// Those that there are.
+        /// The present repositories.
         now: String,
     },
-    /// Branches are to be merged into a line that has no trees.
-    #[error("line `{line}` has no trees to merge into; this is a fault of the program")]
+    /// Branches are to be merged into an execution path that has no worktrees.
+    #[error("execution path `{path_id}` has no trees to merge into; this is a fault of the program")]
     LineNotReady {
-        /// The line.
-        line: String,
+        /// The execution path.
+        path_id: String,
     },
-    /// Branches are to be merged into a line whose last merge is not finished.
+    /// Branches are to be merged into an execution path whose last merge is not finished.
     #[error(
-        "line `{line}` has a merge whose conflicts are not resolved yet, so no other branches can be merged into it; \
+        "execution path `{path_id}` has a merge whose conflicts are not resolved yet, so no other branches can be merged into it; \
          put a stage that resolves them before the next fan-out"
     )]
     MergeOpen {
-        /// The line.
-        line: String,
+        /// The execution path.
+        path_id: String,
     },
-    /// A folder for trees cannot be made.
+    /// A folder for worktrees cannot be created.
     #[error("`{}`: {source}; give the runs a folder that can be written", .path.display())]
     Folder {
         /// The folder or file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// A text is no name of a commit.
-    #[error("`{}` is no object name of git; 40 or 64 hexadecimal digits are", .text.escape_debug())]
+    /// A text is not a git object name.
+    #[error("`{}` is not a git object name; expected 40 or 64 hexadecimal digits", .text.escape_debug())]
     InvalidSha {
         /// The text.
         text: String,
@@ -228,24 +229,24 @@ pub enum WorkspaceFault {
     /// The program `git` could not be run.
     #[error(transparent)]
     Git(#[from] GitError),
-    /// A git command failed for a reason that has no word of its own.
+    /// A git command failed for a reason that has no variant of its own.
     #[error("repository `{repository}`: `git {command}` failed with status {status}: {stderr}")]
     Command {
-        /// The repository's name.
+        /// The name of the repository.
         repository: String,
         /// The subcommand.
         command: String,
-        /// Its exit status.
+        /// The exit status.
         status: i32,
-        /// What it said, bounded.
+        /// Standard error, truncated.
         stderr: String,
     },
-    /// git said what it should not say.
+    /// The output of a git command cannot be parsed.
     #[error(
         "repository `{repository}`: `git {command}` answered in an unknown form; is the git program one that was changed?"
     )]
     Unreadable {
-        /// The repository's name.
+        /// The name of the repository.
         repository: String,
         /// The subcommand.
         command: String,
@@ -253,56 +254,58 @@ pub enum WorkspaceFault {
     /// A file or folder could not be read or written.
     #[error("repository `{repository}`: `{}`: {source}", .path.display())]
     Io {
-        /// The repository's name.
+        /// The name of the repository.
         repository: String,
         /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
 }
 
-impl WorkspaceFault {
-    /// The fault as one word, for machines.
+impl GitWorkspaceError {
+    /// Returns the machine-readable error code.
     pub fn code(&self) -> &'static str {
         match self {
-            WorkspaceFault::RepositoryMissing { .. } => "repository_missing",
-            WorkspaceFault::NotARepository { .. } => "not_a_repository",
-            WorkspaceFault::Bare { .. } => "repository_bare",
-            WorkspaceFault::NoCommit { .. } => "no_commit",
-            WorkspaceFault::ReadOnly { .. } => "repository_read_only",
-            WorkspaceFault::Owner { .. } => "repository_owner",
-            WorkspaceFault::RepositoryTwice { .. } => "repository_twice",
-            WorkspaceFault::BranchTaken { .. } => "branch_taken",
-            WorkspaceFault::NotOurs { .. } => "branch_not_ours",
-            WorkspaceFault::BranchInUse { .. } => "branch_in_use",
-            WorkspaceFault::NotMerged { .. } => "branch_not_merged",
-            WorkspaceFault::NestedRepository { .. } => "nested_repository",
-            WorkspaceFault::CommitMissing { .. } => "commit_missing",
-            WorkspaceFault::TreeMoved { .. } => "tree_moved",
-            WorkspaceFault::TreeMissing { .. } => "tree_missing",
-            WorkspaceFault::NoOpenMerge { .. } => "no_open_merge",
-            WorkspaceFault::Locked { .. } => "repository_locked",
-            WorkspaceFault::Busy { .. } => "repository_busy",
-            WorkspaceFault::OtherRepositories { .. } => "other_repositories",
-            WorkspaceFault::LineNotReady { .. } => "line_not_ready",
-            WorkspaceFault::MergeOpen { .. } => "merge_open",
-            WorkspaceFault::InvalidSha { .. } => "invalid_sha",
-            WorkspaceFault::Git(error) => error.code(),
-            WorkspaceFault::Command { .. } | WorkspaceFault::Unreadable { .. } => "git_failed",
-            WorkspaceFault::Folder { .. } | WorkspaceFault::Io { .. } => "workspace_io",
+            GitWorkspaceError::RepositoryMissing { .. } => "repository_missing",
+            GitWorkspaceError::NotARepository { .. } => "not_a_repository",
+            GitWorkspaceError::Bare { .. } => "repository_bare",
+            GitWorkspaceError::NoCommit { .. } => "no_commit",
+            GitWorkspaceError::ReadOnly { .. } => "repository_read_only",
+            GitWorkspaceError::Owner { .. } => "repository_owner",
+            GitWorkspaceError::RepositoryTwice { .. } => "repository_twice",
+            GitWorkspaceError::BranchTaken { .. } => "branch_taken",
+            GitWorkspaceError::NotOurs { .. } => "branch_not_ours",
+            GitWorkspaceError::BranchInUse { .. } => "branch_in_use",
+            GitWorkspaceError::NotMerged { .. } => "branch_not_merged",
+            GitWorkspaceError::NestedRepository { .. } => "nested_repository",
+            GitWorkspaceError::CommitMissing { .. } => "commit_missing",
+            GitWorkspaceError::TreeMoved { .. } => "tree_moved",
+            GitWorkspaceError::TreeMissing { .. } => "tree_missing",
+            GitWorkspaceError::NoOpenMerge { .. } => "no_open_merge",
+            GitWorkspaceError::Locked { .. } => "repository_locked",
+            GitWorkspaceError::Busy { .. } => "repository_busy",
+            GitWorkspaceError::OtherRepositories { .. } => "other_repositories",
+            GitWorkspaceError::LineNotReady { .. } => "line_not_ready",
+            GitWorkspaceError::MergeOpen { .. } => "merge_open",
+            GitWorkspaceError::InvalidSha { .. } => "invalid_sha",
+            GitWorkspaceError::Git(error) => error.code(),
+            GitWorkspaceError::Command { .. } | GitWorkspaceError::Unreadable { .. } => "git_failed",
+            GitWorkspaceError::Folder { .. } | GitWorkspaceError::Io { .. } => "workspace_io",
         }
     }
 
-    /// An error of the system at a file or folder of a repository.
-    pub(crate) fn io(repository: &str, path: &Path, source: io::Error) -> WorkspaceFault {
+    /// Creates the error for an I/O error at a file or folder of a repository.
+    pub(crate) fn io(repository: &str, path: &Path, source: io::Error) -> GitWorkspaceError {
         match source.kind() {
-            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => WorkspaceFault::ReadOnly {
-                repository: repository.to_owned(),
-                path: path.to_owned(),
-                detail: source.to_string(),
-            },
-            _ => WorkspaceFault::Io {
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                GitWorkspaceError::ReadOnly {
+                    repository: repository.to_owned(),
+                    path: path.to_owned(),
+                    detail: source.to_string(),
+                }
+            }
+            _ => GitWorkspaceError::Io {
                 repository: repository.to_owned(),
                 path: path.to_owned(),
                 source,

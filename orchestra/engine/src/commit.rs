@@ -1,5 +1,5 @@
-//! What the driver does with the journal: what happens is noted, waits for the disk, and is told to the machine; a run
-//! that stops keeps what it needs to go on.
+//! Committing: an event is written to the journal, made durable, and then applied to the machine. A run that is paused
+//! saves the state that it needs to be resumed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,21 +10,21 @@ use crate::blocking::on_files;
 use crate::driver::{Action, Driver};
 use crate::store::{Checkpoint, Commit, FileSystem, RunStore, StoreError};
 
-/// What is to be done before anything else goes on.
-pub(crate) enum Settled {
-    /// Nothing.
+/// The next step of the driver in committing events.
+pub(crate) enum CommitProgress {
+    /// Nothing is left to commit.
     Nothing,
-    /// To look at what the machine said.
-    Told,
-    /// To wait for the disk.
+    /// The driver handles the effects of the machine.
+    Applied,
+    /// The driver waits for the disk.
     Commit(Commit),
-    /// To replace the checkpoint.
+    /// The driver replaces the checkpoint.
     Checkpoint,
 }
 
 impl Driver {
-    /// Takes note of what happened; the machine is told once that is durable.
-    pub(crate) fn happened(&mut self, mut event: Event) {
+    /// Writes an event to the journal. The event is applied to the machine once it is durable.
+    pub(crate) fn record(&mut self, mut event: Event) {
         if let Some(redactor) = &self.run.settings.redactor {
             redactor.event(&mut event);
         }
@@ -36,39 +36,40 @@ impl Driver {
             Event::NodeFinished { id, .. } | Event::Noted { id, .. } => self.run.take_snapshot(id),
             _ => None,
         };
-        // Of what happens to a run that stops, only what it cost counts.
+        // Of the events after the run was stopped, only the usage counts.
         let (event, usage) = match (event, usage) {
-            (event, usage) if self.kept.is_none() => (event, usage),
+            (event, usage) if self.stopped_at.is_none() => (event, usage),
             (Event::NodeFinished { id, .. } | Event::Noted { id, .. }, Some(usage)) => {
                 (Event::Used { id, usage }, None)
             }
             (event @ Event::Used { .. }, usage) => (event, usage),
             _ => return,
         };
-        // What a stage makes of a folder that cannot be written is no outcome of it.
+        // If the run folder cannot be written, the event may be a result of that and not of the stage.
         if self.run.is_broken() {
             return;
         }
         let elapsed = self.going();
-        let Some(keeping) = &mut self.keeping else {
+        let Some(journal) = &mut self.journal else {
             self.machine.observe(self.run.sink.wanted());
-            return self.tell_machine(event, usage, snapshot, elapsed);
+            return self.apply_event(event, usage, snapshot, elapsed);
         };
-        if let Err(failure) = keeping.note(&self.run, elapsed, event, usage, snapshot) {
+        if let Err(failure) = journal.note(&self.run, elapsed, event, usage, snapshot) {
             self.run.broken(failure);
         }
     }
 
-    /// How long the run has been going, where anybody wants to know.
+    /// Returns the time for which the run has been executed. Returns zero if nobody needs it.
     pub(crate) fn going(&self) -> Duration {
-        match self.timed || self.keeping.is_some() {
-            true => self.before + self.run.settings.clock.elapsed().saturating_sub(self.began),
-            false => Duration::ZERO,
+        if self.timed || self.journal.is_some() {
+            self.before + self.run.settings.clock.elapsed().saturating_sub(self.began)
+        } else {
+            Duration::ZERO
         }
     }
 
-    /// Tells the machine what happened; before, how late it is, where that counts.
-    pub(crate) fn tell_machine(
+    /// Applies an event to the machine, after the elapsed time (if the machine needs it), the usage and the snapshot.
+    pub(crate) fn apply_event(
         &mut self,
         event: Event,
         usage: Option<Usage>,
@@ -107,14 +108,14 @@ impl Driver {
         }
     }
 
-    /// What an attempt used, as far as the machine was told.
+    /// Returns the usage of an attempt that was applied to the machine so far. Returns `None` if it is zero.
     fn used_in_all(&self, id: &EffectId) -> Option<Box<(EffectId, Usage)>> {
-        let lines = self.machine.lines_to(id);
-        let used = lines.last()?.used();
+        let paths = self.machine.paths_to(id);
+        let used = paths.last()?.used();
         (!used.is_zero()).then(|| Box::new((id.clone(), used)))
     }
 
-    /// Stops the run where it is, if it used all that it may.
+    /// Pauses the run if its budget is used up.
     pub(crate) fn heed_budget(&mut self) {
         let budget = self.limits.budget;
         let totals = &self.machine.state().totals;
@@ -124,44 +125,46 @@ impl Driver {
         }
     }
 
-    /// Tells the machine what is durable, one thing at a time; says what must be waited for before more is done.
-    pub(crate) fn settle(&mut self) -> Result<Settled, StoreError> {
-        if let Some(noted) = self.keeping.as_mut().and_then(|keeping| keeping.next()) {
+    /// Applies the next durable event to the machine. Returns what the driver must do before it continues.
+    pub(crate) fn commit_next(&mut self) -> Result<CommitProgress, StoreError> {
+        if let Some(pending) = self.journal.as_mut().and_then(|journal| journal.next()) {
             self.machine.observe(self.run.sink.wanted());
-            self.tell_noted(noted);
-            return Ok(Settled::Told);
+            self.apply_pending(pending);
+            return Ok(CommitProgress::Applied);
         }
         if self.pausing.is_some() {
-            // What stages have noted is kept before they are stopped.
+            // Store the notes of stages before the stages are stopped.
             if self.heed_request() {
-                return Ok(Settled::Told);
+                return Ok(CommitProgress::Applied);
             }
             if self.is_waiting() {
-                return Ok(self.commit()?.map_or(Settled::Told, Settled::Commit));
+                return Ok(self
+                    .commit()?
+                    .map_or(CommitProgress::Applied, CommitProgress::Commit));
             }
             self.stop_here()?;
-            return Ok(Settled::Told);
+            return Ok(CommitProgress::Applied);
         }
-        // A run that is over gets its last checkpoint where it is known how it ended.
+        // A run that has ended gets its last checkpoint in `drive`, where the failure is known.
         let goes_on = !self.machine.state().totals.finished;
-        match &self.keeping {
-            Some(keeping) if goes_on && keeping.wants_checkpoint() => Ok(Settled::Checkpoint),
-            _ => Ok(Settled::Nothing),
+        match &self.journal {
+            Some(journal) if goes_on && journal.wants_checkpoint() => Ok(CommitProgress::Checkpoint),
+            _ => Ok(CommitProgress::Nothing),
         }
     }
 
     pub(crate) fn is_waiting(&self) -> bool {
-        self.keeping.as_ref().is_some_and(|keeping| keeping.is_waiting())
+        self.journal.as_ref().is_some_and(|journal| journal.is_waiting())
     }
 
     pub(crate) fn commit(&mut self) -> Result<Option<Commit>, StoreError> {
-        match &mut self.keeping {
-            Some(keeping) => keeping.commit(),
+        match &mut self.journal {
+            Some(journal) => journal.commit(),
             None => Ok(None),
         }
     }
 
-    /// Will stop the run where it is, so that it can go on from there.
+    /// Schedules a pause of the run, so that it can be resumed. Only the first call has an effect.
     pub(crate) fn pause(&mut self, mut event: Event) {
         if let Some(redactor) = &self.run.settings.redactor {
             redactor.event(&mut event);
@@ -171,39 +174,39 @@ impl Driver {
         }
     }
 
-    /// Forgets what would stop the run; what was told again stopped it before.
+    /// Drops a scheduled pause. A pause that replayed events cause has already happened.
     pub(crate) fn forget_pause(&mut self) {
         self.pausing = None;
     }
 
-    /// Stops the run where it is: what it needs to go on is taken before the machine ends it.
+    /// Pauses the run. Takes the state that is needed to resume it before the machine ends the run.
     pub(crate) fn stop_here(&mut self) -> Result<(), StoreError> {
         let Some(event) = self.pausing.take() else {
             return Ok(());
         };
-        // What was on its way to the machine may have ended the run.
+        // An event that was applied meanwhile may have ended the run.
         let ended = self.machine.state().totals.finished;
         if !ended {
-            let kept = match &self.keeping {
-                Some(keeping) => Some(Box::new(keeping.kept_here(&self.machine, self.going())?)),
+            let state = match &self.journal {
+                Some(journal) => Some(Box::new(journal.checkpoint_state(&self.machine, self.going())?)),
                 None => None,
             };
             self.machine.observe(self.run.sink.wanted());
             self.machine.on(*event, &mut self.effects);
-            // A question that is not open any more stops nothing.
+            // A question that is no longer open pauses nothing.
             if !self.machine.state().totals.finished {
                 return Ok(());
             }
             self.run.stop.pauses();
-            self.kept = kept;
+            self.stopped_at = state;
         }
-        // What was about to begin is begun when the run goes on.
+        // Actions that have not begun yet begin when the run is resumed.
         self.actions
             .retain(|action| matches!(action, Action::Cancel(_) | Action::Finish(_)));
         Ok(())
     }
 
-    /// Heeds the wish that the run end, or stop where it is.
+    /// Applies a request to end or pause the run.
     pub(crate) fn cancelled(&mut self) {
         if self.stopping {
             return;
@@ -213,30 +216,31 @@ impl Driver {
             self.pause(Event::PauseRequested { reason });
         } else {
             self.pausing = None;
-            self.happened(Event::CancelRequested { reason });
+            self.record(Event::CancelRequested { reason });
         }
         self.stopping = true;
     }
 
-    /// Replaces the checkpoint, which is to be waited for. A run that keeps nothing carries no room for that.
+    /// Replaces the checkpoint. Returns a future to wait for, or `None` if nothing is persisted. The future is boxed,
+    /// so that a run that persists nothing needs no memory for it.
     pub(crate) fn checkpoint(
         &self,
         status: &'static str,
         failure: Option<&RunFailure>,
     ) -> Result<Option<Commit>, StoreError> {
-        let (Some(store), Some(keeping)) = (&self.run.store, &self.keeping) else {
+        let (Some(store), Some(journal)) = (&self.run.store, &self.journal) else {
             return Ok(None);
         };
-        // Nobody who goes on from here is told what came before.
+        // A process that resumes from this checkpoint does not see the outcomes before it.
         self.run.write_later();
         if let Some(failure) = self.run.take_failure() {
             return Err(failure);
         }
-        let (kept, position) = match &self.kept {
-            Some(kept) => Clone::clone(&**kept),
-            None => keeping.kept_here(&self.machine, self.going())?,
+        let (state, position) = match &self.stopped_at {
+            Some(stopped) => Clone::clone(&**stopped),
+            None => journal.checkpoint_state(&self.machine, self.going())?,
         };
-        let checkpoint = Checkpoint::of(
+        let checkpoint = Checkpoint::new(
             &self.run.id,
             self.now,
             &self.run.pipeline,
@@ -244,7 +248,7 @@ impl Driver {
             status,
             failure,
         );
-        let checkpoint = checkpoint.with_state(kept, position, store.identity());
+        let checkpoint = checkpoint.with_state(state, position, store.identity());
         Ok(Some(Box::pin(save(
             self.run.settings.files(),
             store.clone(),
@@ -253,7 +257,7 @@ impl Driver {
     }
 }
 
-/// Writes a checkpoint away from the threads that run stages, because syncing takes milliseconds.
+/// Writes a checkpoint outside of the threads that run stages, because a sync takes milliseconds.
 async fn save(
     files: Arc<dyn FileSystem>,
     store: Arc<dyn RunStore>,

@@ -1,15 +1,15 @@
-//! What pipelines lack, in words. The page is written by `const fn`s, because a constant shows it.
+//! The messages for unmet requirements of pipelines. `const fn`s write the page, because a constant shows it.
 
 use crate::handler::FieldType;
-use crate::needs::{Lack, Lacks, NeedFault, Needs, Place};
+use crate::requirements::{PipelineRequirements, SourceLocation, UnmetRequirement, Violation, Violations};
 
-/// Room for a page; what does not fit is left out.
+/// The capacity of a page in bytes. Text that does not fit is left out.
 const ROOM: usize = 16 << 10;
-/// The most bytes of a source line that are shown before and behind a place.
+/// Maximum number of bytes of a source line that are shown before and after a position.
 const BEFORE: usize = 60;
 const BEHIND: usize = 100;
 
-/// A text of limited length that a constant can write.
+/// A text of limited length that can be written in a constant.
 pub(crate) struct Page {
     bytes: [u8; ROOM],
     length: usize,
@@ -23,7 +23,7 @@ impl Page {
         }
     }
 
-    /// Adds a text, or nothing of it where it does not fit.
+    /// Adds a text. Adds nothing if the text does not fit.
     const fn push(&mut self, text: &str) {
         self.push_bytes(text.as_bytes());
     }
@@ -63,7 +63,7 @@ impl Page {
         }
     }
 
-    /// What was written.
+    /// Returns the text.
     pub(crate) const fn as_str(&self) -> &str {
         match std::str::from_utf8(self.bytes.split_at(self.length).0) {
             Ok(text) => text,
@@ -72,18 +72,18 @@ impl Page {
     }
 }
 
-/// All faults, each with its place, source line and help.
-pub(crate) const fn page(needs: &Needs<'_>, found: &Lacks<'_>) -> Page {
+/// Writes all violations, each with its position, source line and help.
+pub(crate) const fn page(requirements: &PipelineRequirements<'_>, found: &Violations<'_>) -> Page {
     let mut page = Page::new();
-    page.push_all(&["the handlers do not fit `", needs.file, "`\n"]);
+    page.push_all(&["the handlers do not fit `", requirements.file, "`\n"]);
     let mut at = 0;
     while at < found.list.len() {
-        if let Some((needs, lack)) = &found.list[at] {
-            page.push_all(&["\nerror[", code(lack), "]: "]);
-            message(&mut page, lack);
-            snippet(&mut page, needs, place(lack));
+        if let Some((requirements, violation)) = &found.list[at] {
+            page.push_all(&["\nerror[", code(violation), "]: "]);
+            message(&mut page, violation);
+            snippet(&mut page, requirements, location(violation));
             page.push("  = help: ");
-            help(&mut page, lack);
+            help(&mut page, violation);
             page.push("\n");
         }
         at += 1;
@@ -96,49 +96,49 @@ pub(crate) const fn page(needs: &Needs<'_>, found: &Lacks<'_>) -> Page {
     page
 }
 
-/// One fault as a value, in the very same words.
-pub(crate) fn fault(lack: &Lack<'_>) -> NeedFault {
-    let words = |write: fn(&mut Page, &Lack<'_>)| {
+/// Converts a violation into a value with the same message.
+pub(crate) fn error(violation: &Violation<'_>) -> UnmetRequirement {
+    let words = |write: fn(&mut Page, &Violation<'_>)| {
         let mut page = Page::new();
-        write(&mut page, lack);
+        write(&mut page, violation);
         page.as_str().to_owned()
     };
-    let place = place(lack);
-    let (Lack::Kind { node }
-    | Lack::Attribute { node, .. }
-    | Lack::Type { node, .. }
-    | Lack::Word { node, .. }) = lack;
-    NeedFault {
-        code: code(lack),
+    let location = location(violation);
+    let (Violation::Kind { node }
+    | Violation::Attribute { node, .. }
+    | Violation::Type { node, .. }
+    | Violation::Word { node, .. }) = violation;
+    UnmetRequirement {
+        code: code(violation),
         node: node.id.to_owned(),
-        line: place.line,
-        column: place.column,
+        line: location.line,
+        column: location.column,
         message: words(message),
         help: words(help),
     }
 }
 
-const fn code(lack: &Lack<'_>) -> &'static str {
-    match lack {
-        Lack::Kind { .. } => "missing_handler",
-        Lack::Attribute { .. } => "missing_attribute",
-        Lack::Type { .. } => "attribute_value",
-        Lack::Word { .. } => "outcome_never_returned",
+const fn code(violation: &Violation<'_>) -> &'static str {
+    match violation {
+        Violation::Kind { .. } => "missing_handler",
+        Violation::Attribute { .. } => "missing_attribute",
+        Violation::Type { .. } => "attribute_value",
+        Violation::Word { .. } => "outcome_never_returned",
     }
 }
 
-const fn place(lack: &Lack<'_>) -> Place {
-    match lack {
-        Lack::Kind { node } => node.kind_place,
-        Lack::Attribute { node, .. } => node.place,
-        Lack::Type { attribute, .. } => attribute.place,
-        Lack::Word { need, .. } => need.place,
+const fn location(violation: &Violation<'_>) -> SourceLocation {
+    match violation {
+        Violation::Kind { node } => node.kind_location,
+        Violation::Attribute { node, .. } => node.location,
+        Violation::Type { attribute, .. } => attribute.location,
+        Violation::Word { need, .. } => need.location,
     }
 }
 
-const fn message(page: &mut Page, lack: &Lack<'_>) {
-    match lack {
-        Lack::Kind { node } => {
+const fn message(page: &mut Page, violation: &Violation<'_>) {
+    match violation {
+        Violation::Kind { node } => {
             page.push_all(&[
                 "no handler for kind `",
                 node.kind,
@@ -147,11 +147,11 @@ const fn message(page: &mut Page, lack: &Lack<'_>) {
                 "` needs",
             ]);
         }
-        Lack::Attribute { node, field } => {
+        Violation::Attribute { node, field } => {
             page.push_all(&["node `", node.id, "` lacks the attribute `", field.name]);
             page.push_all(&["` that the handler of `", node.kind, "` requires"]);
         }
-        Lack::Type {
+        Violation::Type {
             node,
             attribute,
             expected,
@@ -160,7 +160,7 @@ const fn message(page: &mut Page, lack: &Lack<'_>) {
             page.push_all(&[shown(attribute.value), "`, but the handler of `", node.kind]);
             page.push_all(&["` reads ", described(*expected)]);
         }
-        Lack::Word { need, node, .. } => {
+        Violation::Word { need, node, .. } => {
             page.push_all(&["the edge to `", need.target, "` waits for the outcome "]);
             list(page, need.words, " or ");
             page.push_all(&[", which the handler of `", node.kind, "` never returns"]);
@@ -168,17 +168,17 @@ const fn message(page: &mut Page, lack: &Lack<'_>) {
     }
 }
 
-const fn help(page: &mut Page, lack: &Lack<'_>) {
-    match lack {
-        Lack::Kind { node } => {
+const fn help(page: &mut Page, violation: &Violation<'_>) {
+    match violation {
+        Violation::Kind { node } => {
             page.push_all(&["write a handler with `#[orchestra::handler(\"", node.kind]);
             page.push("\")]` and name it in `handlers = (..)`, or mend the node's `type`");
         }
-        Lack::Attribute { node, field } => {
+        Violation::Attribute { node, field } => {
             page.push_all(&["write `", node.id, " [", field.name, "=", example(field.ty)]);
             page.push("]`, or make the handler's field an `Option`");
         }
-        Lack::Type { expected, .. } => {
+        Violation::Type { expected, .. } => {
             page.push_all(&[
                 "write ",
                 described(*expected),
@@ -187,7 +187,7 @@ const fn help(page: &mut Page, lack: &Lack<'_>) {
                 "`",
             ]);
         }
-        Lack::Word { words, .. } => {
+        Violation::Word { words, .. } => {
             page.push("the handler returns ");
             list(page, words, ", ");
             if !words.is_empty() {
@@ -230,7 +230,7 @@ const fn example(ty: FieldType) -> &'static str {
     }
 }
 
-/// A value short enough for one line.
+/// Returns the beginning of a value, short enough for one line.
 const fn shown(value: &str) -> &str {
     const LONGEST: usize = 60;
     let bytes = value.as_bytes();
@@ -244,43 +244,43 @@ const fn shown(value: &str) -> &str {
     value.split_at(end).0
 }
 
-/// The place, its source line and a caret under it; the line only where the place is known exactly.
-const fn snippet(page: &mut Page, needs: &Needs<'_>, place: Place) {
+/// Writes a position, with its source line and a caret below it if the position is known exactly.
+const fn snippet(page: &mut Page, requirements: &PipelineRequirements<'_>, location: SourceLocation) {
     let mut width = 1;
-    let mut line = place.line;
+    let mut line = location.line;
     while line >= 10 {
         width += 1;
         line /= 10;
     }
     page.push("\n");
     page.repeat(" ", width);
-    page.push_all(&["--> ", needs.file, ":"]);
-    page.number(place.line);
+    page.push_all(&["--> ", requirements.file, ":"]);
+    page.number(location.line);
     page.push(":");
-    page.number(place.column);
+    page.number(location.column);
     page.push("\n");
-    if place.length == 0 || place.offset as usize > needs.source.len() {
+    if location.length == 0 || location.offset as usize > requirements.source.len() {
         return;
     }
-    let bytes = needs.source.as_bytes();
-    let at = place.offset as usize;
+    let bytes = requirements.source.as_bytes();
+    let at = location.offset as usize;
     let mut start = at;
     while start > 0 && bytes[start - 1] != b'\n' && at - start < BEFORE {
         start -= 1;
     }
-    while !needs.source.is_char_boundary(start) {
+    while !requirements.source.is_char_boundary(start) {
         start += 1;
     }
     let mut end = at;
     while end < bytes.len() && bytes[end] != b'\n' && bytes[end] != b'\r' && end - at < BEHIND {
         end += 1;
     }
-    while !needs.source.is_char_boundary(end) {
+    while !requirements.source.is_char_boundary(end) {
         end -= 1;
     }
     page.repeat(" ", width + 1);
     page.push("|\n");
-    page.number(place.line);
+    page.number(location.line);
     page.push(" | ");
     let indent = copy(page, bytes, start, at);
     let rest = copy(page, bytes, at, end);
@@ -288,13 +288,20 @@ const fn snippet(page: &mut Page, needs: &Needs<'_>, place: Place) {
     page.repeat(" ", width + 1);
     page.push("| ");
     page.repeat(" ", indent);
-    page.repeat("^", if place.length < rest { place.length } else { rest });
+    page.repeat(
+        "^",
+        if location.length < rest {
+            location.length
+        } else {
+            rest
+        },
+    );
     page.push("\n");
     page.repeat(" ", width + 1);
     page.push("|\n");
 }
 
-/// Copies a part of a line, tabs as blanks, and counts its characters.
+/// Copies a part of a line, with tabs as blanks. Returns the number of its characters.
 const fn copy(page: &mut Page, bytes: &[u8], start: usize, end: usize) -> u32 {
     let mut characters = 0;
     let mut at = start;

@@ -1,4 +1,4 @@
-//! What a run may use of models, and what is set aside for calls that are under way.
+//! The usage meter: it tracks the budget of a run, its usage of models, and the reservations of calls in progress.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,12 +12,12 @@ use crate::builtin::backend::BackendError;
 use crate::run::Run;
 use crate::stage_end::{Suspension, SuspensionCause};
 
-/// The failure code of a stage whose next call might go beyond what its node may use.
+/// The failure code of a stage whose next call might exceed the budget of its node.
 const OVER_NODE_BUDGET: &str = "over_node_budget";
 
-/// The ledger of one run. What is used and what is set aside together never exceed what the run may use.
+/// The usage meter of one run. The sum of usage and reservations never exceeds the budget of the run.
 #[derive(Default)]
-pub(crate) struct Ledger {
+pub(crate) struct UsageMeter {
     inner: Mutex<Inner>,
     released: Notify,
 }
@@ -27,7 +27,7 @@ struct Inner {
     budget: Budget,
     used: Usage,
     reserved: Usage,
-    /// What the nodes use whose stages call models.
+    /// The usage and reservations of each node whose stages call models.
     nodes: BTreeMap<u32, Account>,
 }
 
@@ -38,14 +38,14 @@ struct Account {
 }
 
 impl Account {
-    fn of(used: Usage) -> Account {
+    fn with_used(used: Usage) -> Account {
         Account {
             used,
             reserved: Usage::default(),
         }
     }
 
-    /// Whether there is room; where not, whether what is set aside is in the way.
+    /// Returns whether a reservation fits now, fits once other reservations are released, or never fits.
     fn room_for(&self, most: Usage, budget: Budget) -> Room {
         if fits(budget, self.used + self.reserved + most) {
             Room::Enough
@@ -71,12 +71,12 @@ fn fits(budget: Budget, usage: Usage) -> bool {
             .is_none_or(|most| usage.cost_micros <= most)
 }
 
-impl Ledger {
+impl UsageMeter {
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Opens the ledger with what was used so far, of a run that may be resumed.
+    /// Sets the budget, and the usage so far of a run that may be resumed.
     pub(crate) fn open(&self, budget: Budget, totals: &Totals) {
         let mut inner = self.lock();
         inner.budget = budget;
@@ -84,7 +84,7 @@ impl Ledger {
         inner.nodes = totals
             .spent
             .iter()
-            .map(|(node, used)| (*node, Account::of(*used)))
+            .map(|(node, used)| (*node, Account::with_used(*used)))
             .collect();
     }
 
@@ -98,7 +98,7 @@ impl Ledger {
         self.lock().budget
     }
 
-    /// What was used so far.
+    /// Returns the usage so far.
     pub(crate) fn spent(&self) -> Usage {
         self.lock().used
     }
@@ -106,7 +106,7 @@ impl Ledger {
     async fn reserve(&self, pipeline: &Pipeline, node: NodeIndex, most: Usage) -> Result<(), OverBudget> {
         let own = budget_of(|name| pipeline.stage(node).attribute(name));
         loop {
-            // Listens before it looks, so that no release is missed.
+            // Register for releases before the check, so that none is missed.
             let released = self.released.notified();
             {
                 let mut inner = self.lock();
@@ -121,7 +121,7 @@ impl Ledger {
                     return Err(OverBudget::of_node(id, own, account.used, most));
                 }
                 match run.room_for(most, inner.budget) {
-                    // The run stops at this, so the answers that are under way come first: they are paid for.
+                    // The error pauses the run, so wait for calls in progress first: their answers are paid for.
                     Room::Never if inner.reserved == Usage::default() => {
                         return Err(OverBudget::of_run(inner.budget, inner.used, most));
                     }
@@ -148,12 +148,12 @@ impl Ledger {
     }
 }
 
-/// What the graph allows the whole run by its attributes.
+/// Returns the budget that the attributes of the graph set for the whole run.
 pub(crate) fn of_graph(pipeline: &Pipeline) -> Budget {
     budget_of(|name| pipeline.attribute(name))
 }
 
-/// A budget that attributes give.
+/// Reads a budget from attributes.
 pub(crate) fn budget_of<'p>(attribute: impl Fn(&str) -> Option<&'p Constant>) -> Budget {
     Budget {
         max_tokens: match attribute("max_tokens") {
@@ -170,7 +170,7 @@ pub(crate) fn budget_of<'p>(attribute: impl Fn(&str) -> Option<&'p Constant>) ->
     }
 }
 
-/// The stricter of two budgets, kind by kind.
+/// Returns the stricter limit of two budgets for each kind of usage.
 pub(crate) fn stricter(one: Budget, other: Budget) -> Budget {
     let least = |one: Option<u64>, other: Option<u64>| match (one, other) {
         (Some(one), Some(other)) => Some(one.min(other)),
@@ -190,7 +190,7 @@ pub(crate) fn less(usage: Usage, by: Usage) -> Usage {
     }
 }
 
-/// A call that might go beyond what the run, or its node, may use; it was not made.
+/// The error of a call that might exceed the budget of the run or of its node. The call was not made.
 ///
 /// ```
 /// use orchestra_engine::{BackendError, CodergenBackend, CodergenReply, CodergenRequest, Engine, Usage};
@@ -216,13 +216,13 @@ pub(crate) fn less(usage: Usage, by: Usage) -> Usage {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OverBudget {
-    /// The node whose own budget it is; `None` for that of the run.
+    /// The node whose budget it is; `None` for the budget of the run.
     pub node: Option<String>,
-    /// What may be used.
+    /// The budget.
     pub budget: Budget,
-    /// What was used before the call.
+    /// The usage before the call.
     pub used: Usage,
-    /// What the call might have used.
+    /// The maximum usage of the call.
     pub wanted: Usage,
     suspension: Option<Suspension>,
 }
@@ -251,7 +251,7 @@ impl OverBudget {
         over
     }
 
-    /// Returns the suspension of the run whose budget is used up; `None` where it is the budget of a node.
+    /// Returns the suspension of the run whose budget is used up. Returns `None` if it is the budget of a node.
     pub fn suspension(&self) -> Option<&Suspension> {
         self.suspension.as_ref()
     }
@@ -284,7 +284,7 @@ impl std::error::Error for OverBudget {
     }
 }
 
-/// A node's budget fails the stage; the run's suspends the run.
+/// Converts the error. The budget of a node fails the stage, the budget of the run suspends the run.
 impl From<OverBudget> for BackendError {
     fn from(over: OverBudget) -> BackendError {
         let error = BackendError::terminal(over.to_string());
@@ -295,7 +295,7 @@ impl From<OverBudget> for BackendError {
     }
 }
 
-/// What is set aside for a call of a model; dropping it gives it back.
+/// A reservation for a call of a model. It is released when it is dropped.
 ///
 /// ```
 /// use orchestra_engine::{BackendError, CodergenBackend, CodergenReply, CodergenRequest, Engine, Usage};
@@ -323,12 +323,12 @@ pub struct Reservation {
     run: Arc<Run>,
     id: EffectId,
     most: Usage,
-    /// The ledgers in which it is set aside: the run's, and those of the runs around it.
+    /// The meters that hold the reservation: those of the run and its parent runs.
     held: Vec<(Arc<Run>, NodeIndex)>,
 }
 
 impl Reservation {
-    pub(crate) async fn of(run: &Arc<Run>, id: &EffectId, most: Usage) -> Result<Reservation, OverBudget> {
+    pub(crate) async fn new(run: &Arc<Run>, id: &EffectId, most: Usage) -> Result<Reservation, OverBudget> {
         let mut reservation = Reservation {
             run: run.clone(),
             id: id.clone(),
@@ -337,7 +337,7 @@ impl Reservation {
         };
         let (mut run, mut node) = (run, id.node);
         loop {
-            run.long().ledger.reserve(&run.pipeline, node, most).await?;
+            run.long().meter.reserve(&run.pipeline, node, most).await?;
             reservation.held.push((run.clone(), node));
             let Some(parent) = &run.origin.parent else {
                 return Ok(reservation);
@@ -346,18 +346,18 @@ impl Reservation {
         }
     }
 
-    /// What is set aside.
+    /// Returns the reserved usage.
     pub fn most(&self) -> Usage {
         self.most
     }
 
-    /// Records what the call used, and gives nothing back before this is dropped: for a stage that has to keep the
-    /// answer first, because a run that has no room left stops as soon as nothing is set aside any more.
+    /// Records the usage of the call without releasing the reservation. Use it if the stage must store the answer
+    /// first: a run whose budget is used up is paused as soon as there are no more reservations.
     pub fn record(&self, used: Usage) {
         self.run.add_usage(&self.id, used);
     }
 
-    /// Records what the call used, and gives the rest back.
+    /// Records the usage of the call and releases the reservation.
     pub fn settle(self, used: Usage) {
         self.run.add_usage(&self.id, used);
     }
@@ -366,7 +366,7 @@ impl Reservation {
 impl Drop for Reservation {
     fn drop(&mut self) {
         for (run, node) in &self.held {
-            run.long().ledger.release(*node, self.most);
+            run.long().meter.release(*node, self.most);
         }
     }
 }

@@ -1,7 +1,7 @@
-//! What a pipeline asks of handlers: the kinds it names, the attributes it gives them, the outcome words it waits for.
-//!
-//! The macro turns this into constant data that is compared with a handler set when the program is built; the engine
-//! compares it with a registry when a loaded pipeline starts. Both ask here, so that they cannot differ.
+//! The requirements of a pipeline on handlers: the kinds and attributes of its nodes, and the outcomes that its edges
+//! test.
+//! The macro turns them into constant data that is compared with a handler set at compile time. The engine compares
+//! them with a registry when a loaded pipeline starts. Both use this module, so the results cannot differ.
 
 use std::collections::HashMap;
 
@@ -10,31 +10,31 @@ use crate::model::{EdgeIndex, NodeIndex};
 use crate::table::{ConditionRow, Constant, Pipeline, Role, Test};
 use crate::value::parse_duration;
 
-/// The types as which an attribute's value can be read.
+/// The types as which the value of an attribute can be read, as a set of bits.
 ///
 /// ```
 /// use orchestra_graph::Readable;
 /// use orchestra_graph::table::Constant;
-/// let value = Readable::of(&Constant::Integer(3));
+/// let value = Readable::from_constant(&Constant::Integer(3));
 /// assert!(value.contains(Readable::FLOAT) && !value.contains(Readable::BOOLEAN));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Readable(pub u8);
 
 impl Readable {
-    /// As text; every value can be.
+    /// Text; every value can be read as text.
     pub const STRING: Readable = Readable(1);
-    /// As a whole number.
+    /// A whole number.
     pub const INTEGER: Readable = Readable(2);
-    /// As a decimal number.
+    /// A decimal number.
     pub const FLOAT: Readable = Readable(4);
-    /// As `true` or `false`.
+    /// `true` or `false`.
     pub const BOOLEAN: Readable = Readable(8);
-    /// As a span of time.
+    /// A length of time.
     pub const DURATION: Readable = Readable(16);
 
-    /// The types as which a value can be read: numbers, booleans and durations also in quotes (rule L6).
-    pub fn of(value: &Constant) -> Readable {
+    /// Returns the types as which a value can be read. Numbers, booleans and durations may be in quotes (rule L6).
+    pub fn from_constant(value: &Constant) -> Readable {
         let mut readable = Readable::STRING;
         match value {
             Constant::Integer(number) => {
@@ -55,7 +55,7 @@ impl Readable {
         readable
     }
 
-    /// Whether all of the other's types are among these.
+    /// Returns whether this set contains all types of the other.
     pub const fn contains(self, other: Readable) -> bool {
         self.0 & other.0 == other.0
     }
@@ -69,70 +69,70 @@ impl Readable {
     }
 }
 
-/// What a pipeline asks of handlers (Attractor 4.12).
+/// The requirements of a pipeline on handlers (Attractor 4.12).
 ///
 /// ```
-/// use orchestra_graph::{Needs, Source, kind, load};
+/// use orchestra_graph::{Requirements, Source, kind, load};
 /// let text = "digraph { start -> ship -> exit; ship [type=deploy] }";
 /// let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
-/// let needs = Needs::of(&pipeline, |kind| !kind::BUILT_IN.contains(&kind));
-/// assert_eq!(pipeline.stage(needs.nodes[0]).kind(), "deploy");
+/// let requirements = Requirements::new(&pipeline, |kind| !kind::BUILT_IN.contains(&kind));
+/// assert_eq!(pipeline.stage(requirements.nodes[0]).kind(), "deploy");
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Needs {
-    /// The nodes whose kind was asked for, in the order of the table.
+pub struct Requirements {
+    /// The nodes of the requested kinds, in the order of the table.
     pub nodes: Vec<NodeIndex>,
-    /// The outcome words that edges wait for.
-    pub words: Vec<WordNeed>,
+    /// The outcomes that edges test.
+    pub words: Vec<OutcomeRequirement>,
 }
 
-/// An edge that can only be taken when one of some outcome words is returned.
+/// An edge that can only be taken if a stage returns one of some outcomes.
 ///
 /// ```
-/// use orchestra_graph::{Needs, Source, load};
+/// use orchestra_graph::{Requirements, Source, load};
 /// let text = r#"digraph { start -> ask; ask [type=review]
 ///     ask -> exit [condition="outcome=yes || outcome=ok"] }"#;
 /// let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
-/// let needs = Needs::of(&pipeline, |kind| kind == "review");
-/// let need = &needs.words[0];
+/// let requirements = Requirements::new(&pipeline, |kind| kind == "review");
+/// let need = &requirements.words[0];
 /// assert_eq!(need.words, ["yes", "ok"]);
-/// assert_eq!(pipeline.stage(needs.nodes[need.nodes[0]]).id(), "ask");
+/// assert_eq!(pipeline.stage(requirements.nodes[need.nodes[0]]).id(), "ask");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WordNeed {
+pub struct OutcomeRequirement {
     /// The edge.
     pub edge: EdgeIndex,
-    /// The words; any of them is enough.
+    /// The outcomes; any one of them is enough.
     pub words: Vec<String>,
-    /// The nodes that may return it, as indices of [`Needs::nodes`]; any of them is enough.
+    /// The nodes that may return it, as indices into [`Requirements::nodes`]; any one of them is enough.
     pub nodes: Vec<usize>,
 }
 
-impl Needs {
-    /// What a pipeline asks of the handlers of some kinds.
+impl Requirements {
+    /// Returns the requirements of a pipeline on the handlers of some kinds.
     ///
-    /// A word is asked for only where every stage whose outcome the edge can see is of such a kind; the stages before
-    /// a `diamond` are seen through it (rule R4).
+    /// An outcome is required only if every stage whose outcome the edge can see is of such a kind. A `diamond` is
+    /// transparent: the edge sees the stages before it (rule R4).
     ///
     /// ```
-    /// use orchestra_graph::{LoadOptions, Needs, Source, load};
+    /// use orchestra_graph::{LoadOptions, Requirements, Source, load};
     /// let text = r#"digraph { start -> ask; ask [type=review]; ask -> exit [condition="outcome=approved"] }"#;
     /// let pipeline = load(Source::new("a.dot", text), &LoadOptions::default()).pipeline().expect("sound");
-    /// let needs = Needs::of(&pipeline, |kind| kind == "review");
-    /// assert_eq!(needs.words[0].words, ["approved"]);
+    /// let requirements = Requirements::new(&pipeline, |kind| kind == "review");
+    /// assert_eq!(requirements.words[0].words, ["approved"]);
     /// ```
-    pub fn of(pipeline: &Pipeline, of_kind: impl Fn(&str) -> bool) -> Needs {
-        let mut needs = Needs::default();
-        let mut place: HashMap<NodeIndex, usize> = HashMap::new();
+    pub fn new(pipeline: &Pipeline, of_kind: impl Fn(&str) -> bool) -> Requirements {
+        let mut requirements = Requirements::default();
+        let mut position: HashMap<NodeIndex, usize> = HashMap::new();
         for at in 0..pipeline.nodes.len() {
             let index = NodeIndex(at as u32);
             if of_kind(pipeline.stage(index).kind()) {
-                place.insert(index, needs.nodes.len());
-                needs.nodes.push(index);
+                position.insert(index, requirements.nodes.len());
+                requirements.nodes.push(index);
             }
         }
-        if needs.nodes.is_empty() {
-            return needs;
+        if requirements.nodes.is_empty() {
+            return requirements;
         }
         let mut words: HashMap<u32, Option<Vec<String>>> = HashMap::new();
         let mut sources = Sources::new(pipeline);
@@ -144,22 +144,24 @@ impl Needs {
                 continue;
             };
             let from = sources.of(edge.from);
-            let nodes: Option<Vec<usize>> = from.iter().map(|node| place.get(node).copied()).collect();
+            let nodes: Option<Vec<usize>> = from.iter().map(|node| position.get(node).copied()).collect();
             let supplied = from.iter().any(|node| given_by_engine(pipeline, *node, words));
             match nodes {
-                Some(nodes) if !nodes.is_empty() && !supplied => needs.words.push(WordNeed {
-                    edge: EdgeIndex(at as u32),
-                    words: words.clone(),
-                    nodes,
-                }),
+                Some(nodes) if !nodes.is_empty() && !supplied => {
+                    requirements.words.push(OutcomeRequirement {
+                        edge: EdgeIndex(at as u32),
+                        words: words.clone(),
+                        nodes,
+                    })
+                }
                 _ => {}
             }
         }
-        needs
+        requirements
     }
 }
 
-/// Whether the engine itself may give a stage one of the words, whatever its handler returns.
+/// Returns whether the engine itself may produce one of the outcomes for a stage, whatever its handler returns.
 fn given_by_engine(pipeline: &Pipeline, node: NodeIndex, words: &[String]) -> bool {
     let stage = pipeline.stage(node);
     words.iter().any(|word| match word.as_str() {
@@ -170,7 +172,8 @@ fn given_by_engine(pipeline: &Pipeline, node: NodeIndex, words: &[String]) -> bo
     })
 }
 
-/// The words of which one is needed for a condition to hold; `None` where it does not depend on the word alone.
+/// Returns the outcomes of which one is needed for a condition to be true. Returns `None` if the condition does not
+/// depend on the outcome alone.
 fn words_of(condition: &ConditionRow) -> Option<Vec<String>> {
     match &condition.test {
         Test::Tree(expression) => required(expression),
@@ -196,7 +199,7 @@ fn required(expression: &Expression) -> Option<Vec<String>> {
     }
 }
 
-/// The stages whose outcome is seen at a node: itself, or for a routing point the stages before it.
+/// Finds the stages whose outcome is visible at a node: the node itself, or for a routing node the stages before it.
 struct Sources<'p> {
     pipeline: &'p Pipeline,
     incoming: HashMap<NodeIndex, Vec<NodeIndex>>,
@@ -211,7 +214,7 @@ impl Sources<'_> {
                 incoming.entry(edge.to).or_default().push(edge.from);
             }
         }
-        // A routing point that is a join sees the outcome of the whole block.
+        // A routing node that is a join sees the outcome of the whole block.
         for (at, row) in (0..).map(NodeIndex).zip(pipeline.nodes.iter()) {
             if let Some(fan_out) = &row.fan_out {
                 incoming.entry(fan_out.join).or_default().push(at);
@@ -254,49 +257,49 @@ mod tests {
     use super::*;
     use crate::{LoadOptions, Source, load};
 
-    fn needs(body: &str) -> (Needs, Pipeline) {
+    fn requirements(body: &str) -> (Requirements, Pipeline) {
         let text = format!("digraph {{ start -> a; a [type=x]; b [type=x]; {body} }}");
         let loaded = load(Source::new("a.dot", text), &LoadOptions::default());
         let pipeline = loaded.pipeline().expect("the graph is sound");
-        (Needs::of(&pipeline, |kind| kind == "x"), pipeline)
+        (Requirements::new(&pipeline, |kind| kind == "x"), pipeline)
     }
 
     #[test]
     fn a_word_is_seen_through_a_diamond_from_every_stage_before_it() {
-        let (needs, pipeline) = needs(
+        let (requirements, pipeline) = requirements(
             r#"a -> d; start -> b -> d; d [shape=diamond]; d -> exit [condition="outcome=yes"]; d -> a [condition="outcome=fail"]"#,
         );
-        assert_eq!(needs.words.len(), 1);
-        let from: Vec<&str> = needs.words[0]
+        assert_eq!(requirements.words.len(), 1);
+        let from: Vec<&str> = requirements.words[0]
             .nodes
             .iter()
-            .map(|at| pipeline.stage(needs.nodes[*at]).id())
+            .map(|at| pipeline.stage(requirements.nodes[*at]).id())
             .collect();
         assert_eq!(from, ["a", "b"]);
     }
 
     #[test]
     fn a_word_beside_another_way_to_hold_is_not_needed() {
-        let (needs, _) = needs(
+        let (requirements, _) = requirements(
             r#"a -> exit [condition="outcome=yes || context.force"]; a -> b [condition="outcome=yes || outcome=no"]; b -> exit"#,
         );
-        assert_eq!(needs.words.len(), 1);
-        assert_eq!(needs.words[0].words, ["yes", "no"]);
+        assert_eq!(requirements.words.len(), 1);
+        assert_eq!(requirements.words[0].words, ["yes", "no"]);
     }
 
     #[test]
     fn a_stage_of_another_kind_before_the_diamond_may_return_anything() {
-        let (needs, _) = needs(
+        let (requirements, _) = requirements(
             r#"a -> d; start -> m -> d; d [shape=diamond]; d -> exit [condition="outcome=yes"]; start -> b -> exit"#,
         );
-        assert!(needs.words.is_empty());
+        assert!(requirements.words.is_empty());
     }
     #[test]
     fn a_diamond_that_joins_branches_sees_the_block_and_not_their_stages() {
-        let (needs, _) = needs(
+        let (requirements, _) = requirements(
             r#"a -> p; p [shape=component]; p -> b -> d; p -> c -> d; c [type=x]; d [shape=diamond]
             d -> exit [condition="outcome=partial_success"]; d -> exit [condition="outcome!=partial_success"]"#,
         );
-        assert!(needs.words.is_empty());
+        assert!(requirements.words.is_empty());
     }
 }

@@ -1,12 +1,12 @@
-//! What a loaded pipeline needs of a registry, by the rules that a compiled one is held to when it is built.
+//! Tests of the registry requirements of a loaded pipeline, by the same rules as for a compiled one.
 
 #![allow(clippy::expect_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
 
 use orchestra_engine::{
-    FieldSpec, FieldType, Handler, HandlerFuture, KindSpec, NeedFault, Outcome, Registry, StageContext,
-    Words, check_registry,
+    FieldSpec, FieldType, Handler, HandlerFuture, KindSpec, Outcome, Registry, StageContext,
+    UnmetRequirement, Words, check_registry,
 };
 use orchestra_graph::{LoadOptions, Source, load};
 
@@ -39,7 +39,7 @@ const OPEN: KindSpec = KindSpec {
     words: Words::Open,
 };
 
-fn faults(body: &str) -> Vec<NeedFault> {
+fn faults(body: &str) -> Vec<UnmetRequirement> {
     let text = format!("digraph a {{\n{body}\n}}");
     let loaded = load(Source::new("a.dot", text), &LoadOptions::default());
     let pipeline = loaded.pipeline().expect("the graph is sound");

@@ -1,43 +1,45 @@
-//! The code of `NEEDS`: what a pipeline asks of custom handlers, with the exact places in its text.
+//! The code of `REQUIREMENTS`: the requirements of a pipeline on custom handlers, with exact positions in its text.
 
 use orchestra_graph::condition::{Comparison, Expression};
 use orchestra_graph::table::Pipeline;
-use orchestra_graph::{Analysis, EdgeCondition, EdgeIndex, Known, Needs, Readable, Span, kind};
+use orchestra_graph::{Analysis, EdgeCondition, EdgeIndex, Known, Readable, Requirements, Span, kind};
 
 use crate::code::Code;
 
-/// Whether a kind is not of the language itself.
+/// Returns whether a kind is not part of the language itself.
 pub(crate) fn is_custom(kind: &str) -> bool {
     !kind::BUILT_IN.contains(&kind)
 }
 
-/// Writes the expression; `start` is where `SOURCE` begins in the analysed text, `children` the paths of the children's
-/// needs.
+/// Returns the code of the expression. `start` is the offset of `SOURCE` in the analysed text; `children` are the paths
+/// of the children's requirements.
 pub(crate) fn write(
     pipeline: &Pipeline,
     analysis: &Analysis<'_>,
     start: usize,
     children: &[String],
 ) -> String {
-    let needs = Needs::of(pipeline, is_custom);
-    let places = Places { analysis, start };
+    let requirements = Requirements::new(pipeline, is_custom);
+    let locations = Locations { analysis, start };
     let mut code = Code::default();
-    code.push("{use __orchestra::__private::{NodeNeed,AttributeNeed,WordNeed,Readable,at};");
-    code.push("__orchestra::Needs{file:")
+    code.push(
+        "{use __orchestra::__private::{NodeRequirement,AttributeRequirement,OutcomeRequirement,Readable,at};",
+    );
+    code.push("__orchestra::PipelineRequirements{file:")
         .string(&pipeline.file)
         .push(",source:SOURCE,nodes:&[");
     let graph = analysis.graph();
-    for index in &needs.nodes {
+    for index in &requirements.nodes {
         let stage = pipeline.stage(*index);
         let node = graph.node(*index);
-        code.push("NodeNeed{id:")
+        code.push("NodeRequirement{id:")
             .string(stage.id())
             .push(",kind:")
             .string(stage.kind())
-            .push(",place:");
-        places.write(&mut code, node.span);
-        code.push(",kind_place:");
-        places.write(
+            .push(",location:");
+        locations.write(&mut code, node.span);
+        code.push(",kind_location:");
+        locations.write(
             &mut code,
             node.attributes
                 .get(Known::Type)
@@ -50,25 +52,25 @@ pub(crate) fn write(
                 .find(&row.key)
                 .map_or(node.span, |found| found.value_span);
             let value: String = row.value.to_value().to_string().chars().take(80).collect();
-            code.push("AttributeNeed{name:")
+            code.push("AttributeRequirement{name:")
                 .string(&row.key)
                 .push(",value:")
                 .string(&value);
             code.push(",readable:Readable(")
-                .show(Readable::of(&row.value).0)
-                .push("),place:");
-            places.write(&mut code, span);
+                .show(Readable::from_constant(&row.value).0)
+                .push("),location:");
+            locations.write(&mut code, span);
             code.push("},");
         }
         code.push("]},");
     }
     code.push("],words:&[");
-    let edges = places.edges();
-    for need in &needs.words {
+    let edges = locations.edges();
+    for need in &requirements.words {
         let Some(edge) = edges.get(need.edge.at()) else {
             continue;
         };
-        code.push("WordNeed{words:&[")
+        code.push("OutcomeRequirement{words:&[")
             .strings(need.words.iter().map(String::as_str));
         code.push("],nodes:&[");
         for node in &need.nodes {
@@ -76,8 +78,8 @@ pub(crate) fn write(
         }
         code.push("],target:")
             .string(pipeline.stage(pipeline.edge(need.edge).to).id())
-            .push(",place:");
-        places.write(&mut code, places.word(*edge, &need.words));
+            .push(",location:");
+        locations.write(&mut code, locations.word(*edge, &need.words));
         code.push("},");
     }
     code.push("],children:&[");
@@ -88,13 +90,13 @@ pub(crate) fn write(
     code.text
 }
 
-struct Places<'a, 'g> {
+struct Locations<'a, 'g> {
     analysis: &'a Analysis<'g>,
     start: usize,
 }
 
-impl Places<'_, '_> {
-    /// The edges of the graph in the order of the table: those of one node together.
+impl Locations<'_, '_> {
+    /// Returns the edges of the graph in the order of the table: grouped by their source node.
     fn edges(&self) -> Vec<EdgeIndex> {
         let graph = self.analysis.graph();
         graph
@@ -117,7 +119,7 @@ impl Places<'_, '_> {
         code.show(line.chars().count().max(1)).push(")");
     }
 
-    /// Where an edge's condition names the first of some words.
+    /// Returns the span at which the condition of an edge names the first of some words.
     fn word(&self, edge: EdgeIndex, words: &[String]) -> Span {
         let edge_row = self.analysis.graph().edge(edge);
         let Some(attribute) = edge_row.attributes.get(Known::Condition) else {
@@ -131,7 +133,7 @@ impl Places<'_, '_> {
         let Some(word) = clause else {
             return attribute.value_span;
         };
-        // The tree keeps no places; the word behind `outcome` and a sign is the one that is meant.
+        // The expression has no spans; look for the word after `outcome` and the equals sign.
         let found = text.match_indices("outcome").find_map(|(at, key)| {
             let rest = text[at + key.len()..].trim_start().strip_prefix('=')?;
             let rest = rest.trim_start().trim_start_matches(['"', '\'']);

@@ -1,4 +1,4 @@
-//! A run that this process executes: shown, told to stop by signals, and followed to its end.
+//! A run that this process executes: showing it, pausing it on signals, and waiting for its end.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,48 +18,48 @@ use crate::console::Console;
 use crate::entry::{Begin, begin_loaded};
 use crate::error::{CliError, Exit};
 use crate::finish::{Finish, Stopped};
-use crate::listing::{Ear, Listing};
+use crate::listing::{EventForwarder, Listing};
 use crate::progress::Shown;
 use crate::runs::Runs;
 use crate::signals::Signals;
 use crate::terminal::Terminal;
 use crate::workspace::{Kept, Repositories};
 
-/// Why a run pauses that a signal interrupted.
+/// The reason of a pause by a signal.
 pub(crate) const INTERRUPTED: &str = "interrupted";
 
-/// How long a run that a signal interrupted may take until it has begun, so that it can be paused.
+/// Maximum time that an interrupted run may take to start, so that it can be paused.
 const BEGINNING: Duration = Duration::from_secs(2);
 
-/// A run that is about to begin, or to go on.
-pub(crate) struct Going<'g> {
+/// A run that is about to start, or to be resumed.
+pub(crate) struct RunSession<'s> {
     pub(crate) pipeline: SharedPipeline,
-    /// The compiled pipeline, where it is one.
-    pub(crate) entry: Option<&'g Entry>,
+    /// The compiled pipeline, if the run has one.
+    pub(crate) entry: Option<&'s Entry>,
     pub(crate) begin: Begin,
-    /// What simulated stages do; `None` where all are run.
+    /// The outcomes of simulated stages; `None` if all stages are executed.
     pub(crate) script: Option<Script>,
-    /// The project with what runs its model stages; `None` in a simulation that executes nothing.
+    /// The project and its agents; `None` in a simulation that executes nothing.
     pub(crate) agents: Option<ProjectAgents>,
-    pub(crate) answers: &'g AnswerOptions,
+    pub(crate) answers: &'s AnswerOptions,
     pub(crate) durability: Durability,
-    pub(crate) runs: &'g Runs,
-    pub(crate) terminal: &'g Terminal,
+    pub(crate) runs: &'s Runs,
+    pub(crate) terminal: &'s Terminal,
 }
 
-impl Going<'_> {
-    /// Goes to the end, or to where it stops.
+impl RunSession<'_> {
+    /// Executes the run until it ends or stops.
     pub(crate) fn go(self) -> Result<Exit, CliError> {
         let terminal = *self.terminal;
-        // No reader of the output may stop the run.
+        // A blocked reader of the output must not block the run.
         terminal.detach();
         let shown = Arc::new(Shown::new(terminal));
-        let ear = Ear::default();
+        let forwarder = EventForwarder::default();
         let elsewhere = Arc::new(AnswerCommand::new(self.runs.clone()));
-        let engine = self.engine(&shown, ear.clone(), elsewhere.clone())?;
+        let engine = self.engine(&shown, forwarder.clone(), elsewhere.clone())?;
         let runtime = crate::runtime::runtime()?;
-        let ended = runtime.block_on(self.follow(&engine, &shown, ear, &elsewhere));
-        // What is told to stop at once is not waited for; the journal has what was done.
+        let ended = runtime.block_on(self.follow(&engine, &shown, forwarder, &elsewhere));
+        // Do not wait for stages that were told to stop at once; the journal has the completed work.
         runtime.shutdown_background();
         ended
     }
@@ -67,11 +67,11 @@ impl Going<'_> {
     fn engine(
         &self,
         shown: &Arc<Shown>,
-        ear: Ear,
+        forwarder: EventForwarder,
         elsewhere: Arc<AnswerCommand>,
     ) -> Result<Engine, CliError> {
         let terminal = *self.terminal;
-        // Nobody talks with a simulated model.
+        // Simulated models do not talk.
         let asked = self.agents.as_ref().filter(|_| self.script.is_none());
         let talking = asked.map_or_else(Vec::new, |agents| agents.talking(&self.pipeline));
         let answers = Answers {
@@ -79,12 +79,12 @@ impl Going<'_> {
             approve: self.answers.auto_approve,
             console: Console::new(terminal, shown.clone()).or_elsewhere(elsewhere, self.answers.wait),
         };
-        // Called by the run itself, so that what came before a question is shown before it.
+        // The run calls this synchronously, so that earlier events are shown before a question.
         let show = {
             let shown = shown.clone();
             move |event: &RunEvent| {
                 show(&terminal, &shown, event);
-                ear.hear(event);
+                forwarder.forward(event);
             }
         };
         let mut builder = Engine::builder()
@@ -98,7 +98,7 @@ impl Going<'_> {
         }
         if let Some(agents) = &self.agents {
             builder = agents.keep_secrets(builder);
-            if let Some(repositories) = Repositories::of(agents.project(), self.runs) {
+            if let Some(repositories) = Repositories::new(agents.project(), self.runs) {
                 builder = builder.workspace(repositories.workspace()?);
             }
         }
@@ -117,10 +117,10 @@ impl Going<'_> {
         self,
         engine: &Engine,
         shown: &Shown,
-        ear: Ear,
+        forwarder: EventForwarder,
         elsewhere: &AnswerCommand,
     ) -> Result<Exit, CliError> {
-        // A signal that comes while the run begins is heard too.
+        // Signals also count while the run starts.
         let mut signals = Signals::new();
         let (pipeline, simulated) = (self.pipeline, self.script.is_some());
         let before = match &self.begin {
@@ -148,7 +148,7 @@ impl Going<'_> {
             let repositories = self
                 .agents
                 .as_ref()
-                .and_then(|agents| Repositories::of(agents.project(), self.runs));
+                .and_then(|agents| Repositories::new(agents.project(), self.runs));
             match (&error, repositories) {
                 (StartError::Workspace(error), Some(repositories)) => repositories.refused(error),
                 _ => start_error(&error, self.runs, before.as_deref()),
@@ -161,12 +161,12 @@ impl Going<'_> {
         let finish = Finish {
             pipeline: &pipeline,
             terminal: self.terminal,
-            stopped: Stopped::of(self.runs, &handle),
+            stopped: Stopped::new(self.runs, &handle),
         };
-        let listing = Listing::begin(self.runs.dir(), handle.run_dir(), ear, self.terminal);
+        let listing = Listing::begin(self.runs.dir(), handle.run_dir(), forwarder, self.terminal);
         let Some(ended) = to_the_end(handle, &mut signals, interrupted, shown).await else {
             shown.progress().clear();
-            // Whoever looks at the index next takes in the rest.
+            // The next user of the index applies the remaining events.
             std::mem::forget(listing);
             return Err(CliError {
                 resume: finish.stopped.resume(),
@@ -188,8 +188,9 @@ impl Going<'_> {
     }
 }
 
-/// Waits until the run has begun, and says whether a signal came meanwhile. A run that waits for others, such as for the lock
-/// of a repository, is given up by the second signal, or soon after the first one, which is `None`.
+/// Waits until the run has started. Also returns whether a signal arrived meanwhile. If a start takes long, for example
+/// because it waits for the lock of a repository, a second signal or a short time after the first one abandons it, and
+/// the first value is `None`.
 async fn until_begun<T>(begin: impl Future<Output = T>, signals: &mut Signals) -> (Option<T>, bool) {
     let mut begin = std::pin::pin!(begin);
     tokio::select! {
@@ -204,7 +205,7 @@ async fn until_begun<T>(begin: impl Future<Output = T>, signals: &mut Signals) -
     (begun, true)
 }
 
-/// Waits for the end. The first signal pauses the run, the second one gives it up, which is `None`.
+/// Waits for the end of the run. The first signal pauses the run. The second one abandons it and returns `None`.
 async fn to_the_end(
     handle: RunHandle,
     signals: &mut Signals,
@@ -241,33 +242,33 @@ async fn to_the_end(
 
 fn show(terminal: &Terminal, shown: &Shown, event: &RunEvent) {
     if terminal.json {
-        // Events hold text and numbers alone, which cannot fail to be written.
+        // Events contain only text and numbers, so serialization cannot fail.
         terminal.event(&serde_json::to_string(event).unwrap_or_default());
     } else {
         shown.progress().event(event);
     }
 }
 
-/// Shows on which branches the run works.
+/// Shows the branches on which the run works.
 fn show_branches(handle: &RunHandle, shown: &Shown) {
     let manifest = handle.run_dir().and_then(|folder| RunFolder::open(folder).ok());
-    let kept = manifest.and_then(|folder| Kept::of(folder.manifest()));
+    let kept = manifest.and_then(|folder| Kept::from_manifest(folder.manifest()));
     if let Some(kept) = kept {
         shown.progress().works_on(kept.lines());
     }
 }
 
 fn coverage(pipeline: &SharedPipeline, result: &RunResult) -> Coverage {
-    let mut coverage = Coverage::of(pipeline.clone());
+    let mut coverage = Coverage::new(pipeline.clone());
     coverage.add(&result.transitions);
     coverage
 }
 
-/// A run that cannot begin or go on.
+/// Converts the error of a run that cannot start or be resumed.
 pub(crate) fn start_error(error: &StartError, runs: &Runs, folder: Option<&Path>) -> CliError {
     let command =
         |verb: &str, options: &[&str]| runs.command(verb, folder.unwrap_or(Path::new("RUN")), options);
-    let fault = |exit, help: Option<String>| CliError {
+    let failed = |exit, help: Option<String>| CliError {
         exit,
         code: error.code().into(),
         message: error.to_string(),
@@ -277,7 +278,7 @@ pub(crate) fn start_error(error: &StartError, runs: &Runs, folder: Option<&Path>
     match error {
         StartError::Refused(refusals) => {
             let no_model = refusals.list.iter().all(|refusal| refusal.code == "no_backend");
-            fault(
+            failed(
                 if no_model {
                     Exit::Credentials
                 } else {
@@ -286,44 +287,44 @@ pub(crate) fn start_error(error: &StartError, runs: &Runs, folder: Option<&Path>
                 None,
             )
         }
-        StartError::Changed(_) => fault(
+        StartError::Changed(_) => failed(
             Exit::Invalid,
             Some("undo the change, or go on all the same with `--accept-changes`".to_owned()),
         ),
-        StartError::Moved { .. } => fault(
+        StartError::IncompatibleState { .. } => failed(
             Exit::Invalid,
             Some(format!("`{}` lists them", command("checkpoints", &[]))),
         ),
-        StartError::Over(over) if is_failed(over.failure.as_ref()) => fault(
+        StartError::AlreadyFinished(over) if is_failed(over.failure.as_ref()) => failed(
             Exit::Usage,
             Some(format!("retry it with `{}`", command("resume", &["--retry"]))),
         ),
-        StartError::NotFailed { .. } => fault(
+        StartError::NotFailed { .. } => failed(
             Exit::Usage,
             Some(format!("resume it with `{}`", command("resume", &[]))),
         ),
-        StartError::NothingToRetry { .. } => fault(
+        StartError::NothingToRetry { .. } => failed(
             Exit::Usage,
             Some(format!(
                 "change the pipeline, then `{}`",
                 command("resume", &["--retry", "--accept-changes"])
             )),
         ),
-        StartError::NothingToReplay { .. } => fault(
+        StartError::NothingToReplay { .. } => failed(
             Exit::Usage,
             Some(format!(
                 "name an earlier one: `{}` lists them",
                 command("checkpoints", &[])
             )),
         ),
-        StartError::Over(_) => fault(
+        StartError::AlreadyFinished(_) => failed(
             Exit::Usage,
             Some(format!(
                 "`{}` lists the checkpoints from which a new run can begin",
                 command("checkpoints", &[])
             )),
         ),
-        StartError::Store(store @ StoreError::Owned { .. }) => fault(
+        StartError::Store(store @ StoreError::Owned { .. }) => failed(
             Exit::of_store(store),
             Some(format!(
                 "follow it with `{}`; `--take-over` takes it from a process that hangs",
@@ -337,25 +338,25 @@ pub(crate) fn start_error(error: &StartError, runs: &Runs, folder: Option<&Path>
                 missing: "journal.jsonl",
                 ..
             }),
-        ) => fault(
+        ) => failed(
             Exit::of_store(store),
             Some(format!(
                 "go on without what is lost with `{}`",
                 command("resume", &["--accept-loss"])
             )),
         ),
-        StartError::Store(store) => fault(Exit::of_store(store), None),
-        StartError::Workspace(_) => fault(Exit::Invalid, None),
-        _ => fault(Exit::Usage, None),
+        StartError::Store(store) => failed(Exit::of_store(store), None),
+        StartError::Workspace(_) => failed(Exit::Invalid, None),
+        _ => failed(Exit::Usage, None),
     }
 }
 
-/// Whether a run that ended so can be retried.
+/// Returns whether a run that ended with this failure can be retried.
 fn is_failed(failure: Option<&RunFailure>) -> bool {
     failure.is_some_and(|failure| !matches!(failure, RunFailure::Cancelled { .. }))
 }
 
-/// A run that could not go on in the middle.
+/// Converts the error of a run that stopped unexpectedly.
 pub(crate) fn run_error(error: &RunError, stopped: &Stopped<'_>) -> CliError {
     let lost_ownership = matches!(
         error,

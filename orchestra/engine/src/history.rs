@@ -1,21 +1,21 @@
-//! Where in its run a stage is: what came before, and how much of that its model may see (Attractor 5.4).
+//! The history of a stage: what came before it in its run, and how much of that its model may see (Attractor 5.4).
 
 use std::collections::HashSet;
 use std::fmt;
 use std::str::FromStr;
 
-use orchestra_core::{EffectId, Line, Machine, NodeOutcome, Status};
+use orchestra_core::{EffectId, ExecutionPath, Machine, NodeOutcome, Status};
 use orchestra_graph::table::Constant;
 use orchestra_graph::{EdgeIndex, NodeIndex, Pipeline, Stage, kind};
 
 use crate::builtin::fan_in::asks_a_model;
 
-/// How many of the stages that ran before are told; how many there were is told too.
+/// Maximum number of past stages in a history. The number of all past stages is included too.
 const MOST_STAGES: usize = 200;
-/// How many failed attempts are told.
+/// Maximum number of failed attempts in a history.
 const MOST_FAILURES: usize = 50;
 
-/// How much of what came before a stage its model is told (Attractor 5.4).
+/// The amount of history that the model of a stage receives (Attractor 5.4).
 ///
 /// ```
 /// use orchestra_engine::Fidelity;
@@ -24,7 +24,7 @@ const MOST_FAILURES: usize = 50;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Fidelity {
-    /// The whole conversation of the thread, which goes on.
+    /// The whole conversation of the thread, which continues.
     Full,
     /// Only the goal and the run.
     Truncate,
@@ -40,7 +40,7 @@ pub enum Fidelity {
 }
 
 impl Fidelity {
-    /// The word in pipelines.
+    /// Returns the name in pipelines.
     pub const fn word(self) -> &'static str {
         match self {
             Fidelity::Full => "full",
@@ -76,16 +76,16 @@ impl FromStr for Fidelity {
     }
 }
 
-/// A word that is no fidelity.
+/// The error of an unknown fidelity name.
 ///
 /// ```
 /// use orchestra_engine::Fidelity;
 /// let fault = "compct".parse::<Fidelity>().unwrap_err();
-/// assert!(fault.to_string().starts_with("`compct` is no fidelity"));
+/// assert!(fault.to_string().starts_with("unknown fidelity `compct`"));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is no fidelity; it is one of `full`, `truncate`, `compact`, `summary:low`, `summary:medium`, `summary:high`"
+    "unknown fidelity `{0}`; expected one of `full`, `truncate`, `compact`, `summary:low`, `summary:medium`, `summary:high`"
 )]
 pub struct UnknownFidelity(String);
 
@@ -97,7 +97,7 @@ pub struct UnknownFidelity(String);
 /// struct Look;
 /// impl CodergenBackend for Look {
 ///     async fn run(&self, request: CodergenRequest) -> Result<CodergenReply, BackendError> {
-///         let before = request.stage.surroundings().await.stages;
+///         let before = request.stage.history().await.stages;
 ///         Ok(before.iter().map(|stage| format!("{} ", stage.node)).collect::<String>().into())
 ///     }
 /// }
@@ -113,20 +113,20 @@ pub struct UnknownFidelity(String);
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PastStage {
-    /// The node.
+    /// The id of the node.
     pub node: String,
-    /// Names the visit, such as `fan#1:left/build#2`, for [`stage_text`](crate::StageContext::stage_text); `None` where
-    /// only the latest visit of the node is known, which is another.
+    /// The name of the visit, such as `fan#1:left/build#2`, for [`stage_text`](crate::StageContext::stage_text). `None`
+    /// if the node was visited again, because only its latest visit is known.
     pub record: Option<String>,
-    /// How it ended; `None` where only its latest visit is known, which is another.
+    /// The status; `None` if the node was visited again.
     pub status: Option<Status>,
     /// A summary, or the reason of a failure.
     pub notes: Option<String>,
-    /// Why it failed; `None` where it did not.
+    /// The reason of the failure; `None` if the stage did not fail.
     pub failure_reason: Option<String>,
 }
 
-/// How often the stages of a node called a tool.
+/// The number of calls of a tool by the stages of a node.
 ///
 /// ```
 /// use orchestra_engine::{CodergenBackend, CodergenReply, CodergenRequest, BackendError, Engine};
@@ -136,7 +136,7 @@ pub struct PastStage {
 ///     async fn run(&self, request: CodergenRequest) -> Result<CodergenReply, BackendError> {
 ///         let stage = request.stage;
 ///         stage.record_tool_call("grep", std::time::Duration::ZERO, Some("no match"));
-///         let tools = stage.surroundings().await.tools;
+///         let tools = stage.history().await.tools;
 ///         Ok(format!("{}: {} of {} failed", tools[0].tool, tools[0].failures, tools[0].calls).into())
 ///     }
 /// }
@@ -152,17 +152,18 @@ pub struct PastStage {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ToolTally {
-    /// The node.
+    /// The id of the node.
     pub node: String,
-    /// The tool.
+    /// The name of the tool.
     pub tool: String,
-    /// How often it was called.
+    /// The number of calls.
     pub calls: u64,
-    /// How often it failed.
+    /// The number of calls that failed.
     pub failures: u64,
 }
 
-/// Where in its run a stage is; see [`StageContext::surroundings`](crate::StageContext::surroundings).
+/// The position of a stage in its run and what came before it; see
+/// [`StageContext::history`](crate::StageContext::history).
 ///
 /// ```
 /// use orchestra_engine::{CodergenBackend, CodergenReply, CodergenRequest, BackendError, Engine};
@@ -170,7 +171,7 @@ pub struct ToolTally {
 /// struct Look;
 /// impl CodergenBackend for Look {
 ///     async fn run(&self, request: CodergenRequest) -> Result<CodergenReply, BackendError> {
-///         let around = request.stage.surroundings().await;
+///         let around = request.stage.history().await;
 ///         Ok(format!("{} in {}", around.fidelity, around.thread).into())
 ///     }
 /// }
@@ -186,36 +187,39 @@ pub struct ToolTally {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Surroundings {
-    /// How much of what came before the stage's model is told: by the edge that led here, the node, the graph, else
-    /// `compact`. After a resume the first stage that would see all sees `summary:high` (rule D7).
+pub struct StageHistory {
+    /// The amount of history that the model receives. It is set by the edge that led here, else by the node, else by
+    /// the graph, else it is `compact`. After a resume, the first stage with `full` gets `summary:high` instead
+    /// (rule D7).
     pub fidelity: Fidelity,
-    /// Whether the run was resumed and [`fidelity`](Surroundings::fidelity) is less than what the pipeline says.
+    /// `true` if the run was resumed and [`fidelity`](StageHistory::fidelity) is lower than the pipeline requests.
     pub degraded: bool,
-    /// Which conversation goes on under `full`: by the node, the edge, the graph, the subgraph around the node, else that
-    /// of the model stage before on this line (rule F5). Under another fidelity it is empty where none is named.
+    /// The thread, which is the conversation that continues under `full`. It is set by the node, else by the edge, the
+    /// graph or the subgraph of the node; else it is the thread of the previous model stage on this execution path
+    /// (rule F5). Under another fidelity it is empty if no thread is named.
     pub thread: String,
-    /// The latest model stage of the thread on this line; `None` where the thread begins here.
+    /// The latest model stage of the thread on this execution path; `None` if the thread begins here.
     pub thread_stage: Option<PastStage>,
-    /// How many stages ended since then.
+    /// The number of stages that have ended since then.
     pub since_thread: usize,
-    /// The failure that led here: that of the stage before, else that of a goal gate which sent the run back.
+    /// The failure that led here: that of the previous attempt or stage, else that of a goal gate that sent the run
+    /// back.
     pub handled: Option<PastStage>,
-    /// The stages that ended, in order; those of a parallel block that is open are those of this branch. Of very many
-    /// the last ones.
+    /// The stages that have ended, in order. Of an open parallel block, only the stages of this branch are included. If
+    /// there are very many stages, only the last ones are.
     pub stages: Vec<PastStage>,
-    /// How many stages ended, those that are not told included.
+    /// The number of all stages that have ended, including those that are not in `stages`.
     pub stages_in_all: usize,
-    /// The tools that stages called since this process has the run, by node and tool.
+    /// The tool calls of stages since this process took the run, by node and tool.
     pub tools: Vec<ToolTally>,
-    /// The attempts that failed, as `node: reason`; of very many the last ones.
+    /// The attempts that failed, as `node: reason`. If there are very many, only the last ones are included.
     pub failures: Vec<String>,
 }
 
-impl Surroundings {
-    /// What is there when nobody knows.
-    pub(crate) fn unknown() -> Surroundings {
-        Surroundings {
+impl StageHistory {
+    /// Returns the history of a stage about which nothing is known.
+    pub(crate) fn unknown() -> StageHistory {
+        StageHistory {
             fidelity: Fidelity::default(),
             degraded: false,
             thread: String::new(),
@@ -229,36 +233,39 @@ impl Surroundings {
         }
     }
 
-    pub(crate) fn of(machine: &Machine, id: &EffectId) -> Surroundings {
+    pub(crate) fn new(machine: &Machine, id: &EffectId) -> StageHistory {
         let pipeline: &Pipeline = machine.pipeline();
         let stage = pipeline.stage(id.node);
-        let lines = machine.lines_to(id);
-        let came_by = lines.last().and_then(|line| line.came_by());
-        let path: Vec<NodeIndex> = lines.iter().flat_map(|line| line.path.iter().copied()).collect();
-        let past = |at: usize| past_stage(pipeline, &lines, &path, at);
+        let paths = machine.paths_to(id);
+        let came_by = paths.last().and_then(|path| path.came_by());
+        let path: Vec<NodeIndex> = paths
+            .iter()
+            .flat_map(|path| path.completed.iter().copied())
+            .collect();
+        let past = |at: usize| past_stage(pipeline, &paths, &path, at);
         let skipped = path.len().saturating_sub(MOST_STAGES);
         let told = (skipped..path.len()).map(past);
         let stages: Vec<PastStage> = told.collect();
-        let failures: Vec<String> = lines
+        let failures: Vec<String> = paths
             .iter()
-            .flat_map(|line| line.errors.iter())
+            .flat_map(|path| path.errors.iter())
             .map(|error| format!("{}: {}", pipeline.stage(error.node).id(), error.reason))
             .collect();
         let cut = failures.len().saturating_sub(MOST_FAILURES);
         let fidelity = fidelity(pipeline, stage, came_by);
-        // A whole conversation is looked for only where it is to go on.
+        // Search for a conversation only if it is to be continued.
         let walk = (fidelity == Fidelity::Full).then(|| Thread::find(pipeline, stage, came_by, &path));
         let (thread, from) = match walk {
             Some(Thread { name, from }) => (name, from),
             None => (named_thread(pipeline, stage, came_by).unwrap_or_default(), None),
         };
-        Surroundings {
+        StageHistory {
             fidelity,
             degraded: false,
             thread,
             thread_stage: from.map(past),
             since_thread: path.len() - from.map_or(0, |from| from + 1),
-            handled: own_failure(pipeline, &lines, id).or_else(|| handled(pipeline, &lines, came_by)),
+            handled: own_failure(pipeline, &paths, id).or_else(|| handled(pipeline, &paths, came_by)),
             stages,
             stages_in_all: path.len(),
             tools: Vec::new(),
@@ -267,7 +274,7 @@ impl Surroundings {
     }
 }
 
-/// A text of an edge, where it is not blank.
+/// Returns a text attribute of an edge. Returns `None` if it is blank.
 fn of_edge<'p>(pipeline: &'p Pipeline, edge: Option<EdgeIndex>, name: &str) -> Option<&'p str> {
     let rows = pipeline.attributes(pipeline.edge(edge?).attributes);
     text(rows.iter().find(|row| row.key == name).map(|row| &row.value))
@@ -280,7 +287,7 @@ fn text(value: Option<&Constant>) -> Option<&str> {
     }
 }
 
-/// What the checks let through is known.
+/// Returns the fidelity of a stage. An unknown name counts as the default, but the checks of the pipeline reject it.
 fn fidelity(pipeline: &Pipeline, stage: Stage<'_>, came_by: Option<EdgeIndex>) -> Fidelity {
     of_edge(pipeline, came_by, "fidelity")
         .or_else(|| text(stage.attribute("fidelity")))
@@ -289,7 +296,7 @@ fn fidelity(pipeline: &Pipeline, stage: Stage<'_>, came_by: Option<EdgeIndex>) -
         .unwrap_or_default()
 }
 
-/// The thread that is named for a stage.
+/// Returns the thread that is named for a stage.
 fn named_thread(pipeline: &Pipeline, stage: Stage<'_>, came_by: Option<EdgeIndex>) -> Option<String> {
     text(stage.attribute("thread_id"))
         .or_else(|| of_edge(pipeline, came_by, "thread_id"))
@@ -298,13 +305,13 @@ fn named_thread(pipeline: &Pipeline, stage: Stage<'_>, came_by: Option<EdgeIndex
         .map(str::to_owned)
 }
 
-/// The stage at a place of the path. An outcome is that of the latest visit.
-fn past_stage(pipeline: &Pipeline, lines: &[&Line], path: &[NodeIndex], at: usize) -> PastStage {
+/// Returns the stage at an index of the path. Only the latest visit of a node has an outcome.
+fn past_stage(pipeline: &Pipeline, paths: &[&ExecutionPath], path: &[NodeIndex], at: usize) -> PastStage {
     let node = path.get(at).copied().unwrap_or(pipeline.start);
     let is_latest = !path.get(at + 1..).is_some_and(|later| later.contains(&node));
-    let known = lines.iter().rev().find_map(|line| line.outcomes.get(node));
+    let known = paths.iter().rev().find_map(|path| path.outcomes.get(node));
     match known.filter(|_| is_latest) {
-        Some(known) => PastStage::ended(pipeline, lines, node, known),
+        Some(known) => PastStage::ended(pipeline, paths, node, known),
         None => PastStage {
             node: pipeline.stage(node).id().to_owned(),
             record: None,
@@ -316,14 +323,14 @@ fn past_stage(pipeline: &Pipeline, lines: &[&Line], path: &[NodeIndex], at: usiz
 }
 
 impl PastStage {
-    /// The latest visit of a node.
+    /// Creates the record of the latest visit of a node.
     pub(crate) fn ended(
         pipeline: &Pipeline,
-        lines: &[&Line],
+        paths: &[&ExecutionPath],
         node: NodeIndex,
         outcome: &NodeOutcome,
     ) -> PastStage {
-        let errors = lines.iter().rev().flat_map(|line| line.errors.iter().rev());
+        let errors = paths.iter().rev().flat_map(|path| path.errors.iter().rev());
         let mut errors = errors.filter(|error| error.node == node && error.visit == outcome.visit);
         let failed = outcome.status == Status::Fail;
         PastStage {
@@ -336,9 +343,9 @@ impl PastStage {
     }
 }
 
-/// The failure of the attempt before.
-fn own_failure(pipeline: &Pipeline, lines: &[&Line], id: &EffectId) -> Option<PastStage> {
-    let mut errors = lines.last()?.errors.iter().rev();
+/// Returns the failure of the previous attempt of this visit.
+fn own_failure(pipeline: &Pipeline, paths: &[&ExecutionPath], id: &EffectId) -> Option<PastStage> {
+    let mut errors = paths.last()?.errors.iter().rev();
     let error = errors.find(|error| error.node == id.node && error.visit == id.visit)?;
     let outcome = NodeOutcome {
         status: Status::Fail,
@@ -355,35 +362,36 @@ fn own_failure(pipeline: &Pipeline, lines: &[&Line], id: &EffectId) -> Option<Pa
     })
 }
 
-/// The failure that led to a stage.
-fn handled(pipeline: &Pipeline, lines: &[&Line], came_by: Option<EdgeIndex>) -> Option<PastStage> {
-    let line = lines.last()?;
+/// Returns the failure that led to a stage.
+fn handled(pipeline: &Pipeline, paths: &[&ExecutionPath], came_by: Option<EdgeIndex>) -> Option<PastStage> {
+    let path = paths.last()?;
     let ended = |node: NodeIndex| {
-        let outcome = lines.iter().rev().find_map(|line| line.outcomes.get(node))?;
+        let outcome = paths.iter().rev().find_map(|path| path.outcomes.get(node))?;
         let failed = outcome.status == Status::Fail;
-        failed.then(|| PastStage::ended(pipeline, lines, node, outcome))
+        failed.then(|| PastStage::ended(pipeline, paths, node, outcome))
     };
-    if let Some(failed) = line.last.node.and_then(ended) {
+    if let Some(failed) = path.last.node.and_then(ended) {
         return Some(failed);
     }
-    // Without an edge it was a jump, and behind a success only goal gates jump.
+    // Without an edge it was a jump, and after a success only goal gates jump.
     let gates = pipeline.nodes.iter().zip(0..).filter(|(row, _)| row.goal_gate);
-    let mut gates = gates.filter(|_| came_by.is_none() && !line.path.is_empty());
+    let mut gates = gates.filter(|_| came_by.is_none() && !path.completed.is_empty());
     gates.find_map(|(_, at)| ended(NodeIndex(at)))
 }
 
-/// A conversation that goes on from stage to stage.
+/// A conversation that continues from stage to stage.
 struct Thread {
     name: String,
-    /// The place in the path of its latest stage.
+    /// The index of its latest stage in the path.
     from: Option<usize>,
 }
 
 impl Thread {
-    /// Finds the thread of a stage by going back the path: where none is named, it is that of the model stage before.
+    /// Finds the thread of a stage by walking back along the path. If no thread is named, it is that of the previous
+    /// model stage.
     fn find(pipeline: &Pipeline, stage: Stage<'_>, came_by: Option<EdgeIndex>, path: &[NodeIndex]) -> Thread {
         let mut wanted = named_thread(pipeline, stage, came_by);
-        // The thread of these is not named, so it is that which is found next.
+        // The latest of the stages without a named thread. They belong to the next thread that is found.
         let mut unnamed: Option<usize> = None;
         let mut first = None;
         let mut at = path.len();
@@ -393,7 +401,7 @@ impl Thread {
                 break;
             };
             if pipeline.stage(node).row().fan_out.is_some() {
-                // What branches said stays in them.
+                // Conversations of branches do not continue outside of them.
                 let inside = branches_of(pipeline, node);
                 while at
                     .checked_sub(1)
@@ -455,13 +463,13 @@ fn asks_a_model_stage(stage: Stage<'_>) -> bool {
     }
 }
 
-/// The edge between two nodes that follow each other in a path, if one names a thread.
+/// Returns the edge between two nodes that follow each other in a path, if one names a thread.
 fn edge_between(pipeline: &Pipeline, from: NodeIndex, to: NodeIndex) -> Option<EdgeIndex> {
     let mut edges = pipeline.stage(from).edges().filter(|(_, row)| row.to == to);
     edges.find_map(|(edge, _)| of_edge(pipeline, Some(edge), "thread_id").map(|_| edge))
 }
 
-/// The nodes in the branches of a fan-out.
+/// Returns the nodes in the branches of a fan-out.
 fn branches_of(pipeline: &Pipeline, fan_out: NodeIndex) -> HashSet<NodeIndex> {
     let mut inside = HashSet::new();
     let Some(join) = pipeline.stage(fan_out).row().fan_out.map(|fan_out| fan_out.join) else {

@@ -1,23 +1,29 @@
-//! The pipeline that travels with a run, and whether another is the same (rule D6).
+//! The sources of the pipeline that are stored with a run (rule D6).
 
 use std::sync::Arc;
 
 use orchestra_graph::{
-    LoadOptions, NodeIndex, Pipeline, ReadFault, SharedPipeline, Source, Transform, load, plain_path,
+    LoadOptions, NodeIndex, Pipeline, ReadError, SharedPipeline, Source, Transform, load, plain_path,
 };
 
-use crate::store::PinnedPipeline;
+use crate::store::PinnedSource;
 
-/// A pipeline as it is kept with a run, and those that its stages run.
-pub(crate) fn pin(pipeline: &Pipeline) -> (PinnedPipeline, Vec<PinnedPipeline>) {
+/// Returns the source of a pipeline, and the sources of its child pipelines and prompts, to be stored with a run.
+pub(crate) fn pin(pipeline: &Pipeline) -> (PinnedSource, Vec<PinnedSource>) {
     let family = pipeline.family();
-    let children = family.iter().skip(1).map(|child| PinnedPipeline::of(child));
+    let children = family
+        .iter()
+        .skip(1)
+        .map(|child| PinnedSource::from_pipeline(child));
     let prompts = family.iter().flat_map(|pipeline| prompts(pipeline));
-    (PinnedPipeline::of(pipeline), children.chain(prompts).collect())
+    (
+        PinnedSource::from_pipeline(pipeline),
+        children.chain(prompts).collect(),
+    )
 }
 
-/// The files that hold prompts of a pipeline.
-fn prompts(pipeline: &Pipeline) -> Vec<PinnedPipeline> {
+/// Returns the prompt files of a pipeline.
+fn prompts(pipeline: &Pipeline) -> Vec<PinnedSource> {
     let folder = pipeline.file.rsplit_once('/').map_or("", |(folder, _)| folder);
     let nodes = (0..pipeline.nodes.len() as u32).map(|at| pipeline.stage(NodeIndex(at)));
     let named = nodes.filter_map(|stage| {
@@ -26,21 +32,21 @@ fn prompts(pipeline: &Pipeline) -> Vec<PinnedPipeline> {
             "" => plain_path(file),
             folder => plain_path(&format!("{folder}/{file}")),
         };
-        Some(PinnedPipeline::of_text(path, stage.text("prompt")?))
+        Some(PinnedSource::of_text(path, stage.text("prompt")?))
     });
     named.collect()
 }
 
-/// The pipeline that was kept with a run; `None` where its text is not understood any more.
-pub(crate) fn pinned(
-    pipeline: &PinnedPipeline,
-    children: &[PinnedPipeline],
+/// Loads the pipeline that was stored with a run. Returns `None` if its source is no longer valid.
+pub(crate) fn load_pinned(
+    pipeline: &PinnedSource,
+    children: &[PinnedSource],
     transforms: &[Arc<dyn Transform>],
 ) -> Option<SharedPipeline> {
     let read = |path: &str, _: u64| {
         let child = children.iter().find(|child| child.file == path);
         let source = child.map(|child| child.source.as_bytes().to_vec());
-        source.ok_or(ReadFault::Missing)
+        source.ok_or(ReadError::Missing)
     };
     let options = LoadOptions {
         transforms: transforms.to_vec(),

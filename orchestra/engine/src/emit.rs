@@ -1,4 +1,4 @@
-//! What the machine did, told to those who follow the run.
+//! Emission of the events of a run, from the observations of the machine.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::driver::{Action, Driver};
 use crate::event::EventKind;
 use crate::store::{StageFile, StoreError};
 
-/// When the stages that run began. The main line has one at a time.
+/// The start times of running stages. The main path runs one stage at a time.
 #[derive(Default)]
 pub(crate) struct Began {
     main: Duration,
@@ -29,16 +29,18 @@ impl Began {
     }
 
     fn take(&mut self, id: &EffectId) -> Duration {
-        match id.branch.is_empty() {
-            true => self.main,
-            false => self.branches.remove(id).unwrap_or_default(),
+        if id.branch.is_empty() {
+            self.main
+        } else {
+            self.branches.remove(id).unwrap_or_default()
         }
     }
 
     fn get(&self, id: &EffectId) -> Duration {
-        match id.branch.is_empty() {
-            true => self.main,
-            false => self.branches.get(id).copied().unwrap_or_default(),
+        if id.branch.is_empty() {
+            self.main
+        } else {
+            self.branches.get(id).copied().unwrap_or_default()
         }
     }
 }
@@ -55,13 +57,13 @@ fn has_ended(effect: &Effect) -> bool {
 }
 
 impl Driver {
-    /// Tells what the machine did, in order, and puts what it wants behind what is to be done.
-    pub(crate) fn tell_all(&mut self) -> Result<(), StoreError> {
-        let told = |effect: &Effect| matches!(effect, Effect::Observe(_) | Effect::Restart { .. });
-        if !self.effects.iter().any(told) {
+    /// Handles the effects of the machine in order: emits the observations, and queues the others as actions.
+    pub(crate) fn handle_effects(&mut self) -> Result<(), StoreError> {
+        let emits = |effect: &Effect| matches!(effect, Effect::Observe(_) | Effect::Restart { .. });
+        if !self.effects.iter().any(emits) {
             let mut effects = std::mem::take(&mut self.effects);
             effects.drain(..).for_each(|effect| self.act(effect));
-            // The list keeps its room for the next turn.
+            // Keep the capacity of the list for the next turn.
             self.effects = effects;
             return Ok(());
         }
@@ -70,8 +72,8 @@ impl Driver {
         let last_ended = self.last_ended(&effects);
         for (at, effect) in effects.drain(..).enumerate() {
             match effect {
-                Effect::Observe(observation) => self.tell_one(observation, last_ended == Some(at))?,
-                // What is told from here on belongs to the new folder.
+                Effect::Observe(observation) => self.emit_observation(observation, last_ended == Some(at))?,
+                // Events from here on belong to the new folder.
                 Effect::Restart { restart, .. } => self.run.restarted(restart)?,
                 other => self.act(other),
             }
@@ -80,42 +82,46 @@ impl Driver {
         Ok(())
     }
 
-    /// The place of the stage that ended last, where it stands for a checkpoint.
+    /// Returns the index of the last effect that ends a stage. Returns `None` if there are no checkpoints.
     pub(crate) fn last_ended(&self, effects: &[Effect]) -> Option<usize> {
         let kept = self
-            .keeping
+            .journal
             .as_ref()
-            .is_some_and(|keeping| keeping.has_checkpoints());
+            .is_some_and(|journal| journal.has_checkpoints());
         kept.then(|| effects.iter().rposition(has_ended)).flatten()
     }
 
-    /// Tells one thing; `saved` says whether it stands for a checkpoint.
-    pub(crate) fn tell_one(&mut self, observation: Observation, saved: bool) -> Result<(), StoreError> {
-        let ended = self.tell(observation)?;
-        if let (true, Some(node), Some(keeping)) = (saved, ended, &self.keeping) {
-            let checkpoint = keeping.checkpoint();
+    /// Emits an observation. If `saved` is `true` and a stage has ended, also emits that its checkpoint is saved.
+    pub(crate) fn emit_observation(
+        &mut self,
+        observation: Observation,
+        saved: bool,
+    ) -> Result<(), StoreError> {
+        let ended = self.emit_event_of(observation)?;
+        if let (true, Some(node), Some(journal)) = (saved, ended, &self.journal) {
+            let checkpoint = journal.checkpoint();
             let node = self.run.name(node);
             self.emit(EventKind::CheckpointSaved { node, checkpoint });
         }
         Ok(())
     }
 
-    /// Puts what the machine wants behind what is to be done.
+    /// Queues an effect as an action.
     fn act(&mut self, effect: Effect) {
         self.actions.push_back(match effect {
             Effect::RunNode { id, context } => Action::RunNode(id, context),
             Effect::StartTimer { id, delay } => {
                 let now = Since::now(&*self.run.settings.clock);
-                let since = match &mut self.keeping {
-                    Some(keeping) => keeping.timer_began(&id, now),
+                let since = match &mut self.journal {
+                    Some(journal) => journal.timer_began(&id, now),
                     None => now,
                 };
                 Action::StartTimer(id, delay, Box::new(since))
             }
             Effect::AskHuman { id, question } => Action::AskHuman(id, question),
             Effect::CancelEffect { id } => {
-                if let Some(keeping) = &mut self.keeping {
-                    keeping.timer_over(&id);
+                if let Some(journal) = &mut self.journal {
+                    journal.timer_over(&id);
                 }
                 Action::Cancel(id)
             }
@@ -124,12 +130,12 @@ impl Driver {
         });
     }
 
-    /// How long a stage took that is over.
+    /// Returns the duration of a stage that has ended.
     fn took(&mut self, id: &EffectId) -> Duration {
         self.elapsed.saturating_sub(self.stages_began.take(id))
     }
 
-    /// What the attempt used whose end is told.
+    /// Takes the usage of the attempt whose end is emitted.
     fn used_by(&mut self, id: &EffectId) -> Option<Box<Usage>> {
         let (_, usage) = *self.used.take_if(|used| used.0 == *id)?;
         Some(Box::new(usage))
@@ -139,8 +145,8 @@ impl Driver {
         (!branch.is_empty()).then(|| branch.name(&self.run.pipeline))
     }
 
-    /// Turns an observation into an event; gives the node if a stage has ended.
-    fn tell(&mut self, observation: Observation) -> Result<Option<NodeIndex>, StoreError> {
+    /// Emits an observation as an event. Returns the node if a stage has ended.
+    fn emit_event_of(&mut self, observation: Observation) -> Result<Option<NodeIndex>, StoreError> {
         let run = self.run.clone();
         let kind = match observation {
             Observation::StageStarted { id, index } => {
@@ -325,41 +331,42 @@ impl Driver {
         Ok(None)
     }
 
-    /// Writes the outcome that routing sees to the stage's folder; the exit has none (Attractor appendix C).
+    /// Writes the outcome that routing uses to the folder of the stage. The exit has no folder (Attractor appendix C).
     fn keep_status(&self, id: &EffectId, outcome: &Outcome) -> Result<(), StoreError> {
         let stage = self.run.pipeline.stage(id.node);
         let Some(store) = self.run.store.as_ref().filter(|_| stage.row().role != Role::Exit) else {
             return Ok(());
         };
-        let place = self.run.place(id);
-        if !self.run.settings.status_files && !store.is_open(place.as_ref(), id.visit) {
+        let stage_folder = self.run.stage_folder(id);
+        if !self.run.settings.status_files && !store.is_open(stage_folder.as_ref(), id.visit) {
             return Ok(());
         }
-        if self.is_retelling() {
-            // What was kept for later when the process ended was not written; what is lost may be of an earlier attempt.
-            let is_there = self.is_known() && store.has_status(place.as_ref(), id.visit);
-            if self.is_recent() && !is_there && !store.is_aside(place.as_ref(), id.visit) {
+        if self.is_replaying() {
+            // A deferred outcome may not have been written when the process ended. A file may belong to an earlier
+            // attempt.
+            let is_there = self.is_already_emitted() && store.has_status(stage_folder.as_ref(), id.visit);
+            if self.is_recent() && !is_there && !store.is_aside(stage_folder.as_ref(), id.visit) {
                 self.run.keep_later(id, status::write(outcome));
             }
             return Ok(());
         }
-        if store.is_open(place.as_ref(), id.visit) {
-            return store.write(place.as_ref(), StageFile::Status, &status::write(outcome));
+        if store.is_open(stage_folder.as_ref(), id.visit) {
+            return store.write(stage_folder.as_ref(), StageFile::Status, &status::write(outcome));
         }
         self.run.keep_later(id, status::write(outcome));
         Ok(())
     }
 
-    /// Writes a question or its answer to the gate's folder (rule D8).
+    /// Writes a question or its answer to the folder of the gate (rule D8).
     fn keep_interview(&self, id: &EffectId, file: StageFile, text: &str) -> Result<(), StoreError> {
-        let Some(store) = self.run.store.as_ref().filter(|_| !self.is_known()) else {
+        let Some(store) = self.run.store.as_ref().filter(|_| !self.is_already_emitted()) else {
             return Ok(());
         };
-        let place = self.run.place(id);
-        if self.is_retelling() && store.is_aside(place.as_ref(), id.visit) {
+        let stage_folder = self.run.stage_folder(id);
+        if self.is_replaying() && store.is_aside(stage_folder.as_ref(), id.visit) {
             return Ok(());
         }
-        store.stage(place.as_ref(), id.visit)?;
-        store.write(place.as_ref(), file, text.as_bytes())
+        store.stage(stage_folder.as_ref(), id.visit)?;
+        store.write(stage_folder.as_ref(), file, text.as_bytes())
     }
 }

@@ -1,80 +1,82 @@
-//! The trees of the lines of one run: brought to where they are to stand, committed, taken away. All of it waits for git.
+//! The worktrees of the execution paths of one run: preparing, committing and removing them. Everything here blocks on
+//! git.
 
 use std::collections::HashMap;
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::fault::WorkspaceFault;
+use crate::error::GitWorkspaceError;
 use crate::message::Message;
 use crate::repository::{Repository, Sha};
 use crate::snapshot::{Head, SavedHead, SavedHeads};
 use crate::tree::{Ensured, Finish, Tree};
 
-/// The main line of a run.
+/// The id of the main execution path of a run.
 pub(crate) const SESSION: &str = "session";
 
 /// A repository of a run.
 pub(crate) struct Slot {
     pub(crate) name: String,
     pub(crate) repository: Repository,
-    /// The commit from which the run began.
+    /// The commit from which the run started.
     pub(crate) base: Sha,
-    /// The branch of the main line.
+    /// The branch of the main path.
     pub(crate) branch: String,
 }
 
 impl Slot {
-    /// The branch of a line. That of the main line and those of others stand beside each other: git cannot have one
-    /// below the other. No name of a run's branches holds a dot.
-    pub(crate) fn branch_of(&self, line: &str) -> String {
-        match line {
+    /// Returns the branch of an execution path. The branches of all paths are siblings, because git cannot create a
+    /// branch below another one. Branch names of runs never contain a dot, so the names cannot collide.
+    pub(crate) fn branch_of(&self, path: &str) -> String {
+        match path {
             SESSION => self.branch.clone(),
-            line => format!("{}.{line}", self.branch),
+            path => format!("{}.{path}", self.branch),
         }
     }
 }
 
-/// The lines of a run that have trees, and what is known of them.
-pub(crate) struct Lines {
-    /// The folder of the run's trees.
+/// The execution paths of a run that have worktrees, and their known state.
+pub(crate) struct RunWorktrees {
+    /// The folder of the worktrees of the run.
     pub(crate) folder: PathBuf,
     pub(crate) slots: Vec<Slot>,
-    lines: Mutex<HashMap<String, Arc<Line>>>,
-    /// Says to others that the run is under way, for as long as this process holds it.
+    worktrees: Mutex<HashMap<String, Arc<PathWorktrees>>>,
+    /// The lock that marks the run as active while this process holds it.
     mark: Mutex<Option<File>>,
 }
 
-/// A line with a tree in each repository.
-pub(crate) struct Line {
+/// The worktrees of one execution path, one for each repository.
+pub(crate) struct PathWorktrees {
     pub(crate) name: String,
     pub(crate) trees: Vec<Tree>,
     known: Mutex<Known>,
 }
 
-/// What this process knows of a line's trees.
+/// The state of the worktrees of an execution path as far as this process knows it.
 #[derive(Default)]
 pub(crate) struct Known {
-    /// Where they stand; nothing before they were looked at.
+    /// The commits that are checked out; `None` until the worktrees were prepared.
     pub(crate) heads: Option<Vec<Head>>,
-    /// Whether they hold what somebody did between stages.
+    /// `true` if the worktrees contain changes that were made between stages.
     unsettled: bool,
 }
 
-/// What came of committing.
+/// The result of committing.
 #[derive(Default)]
 pub(crate) struct Committed {
-    /// The files in which conflict markers are left.
+    /// The files that still contain conflict markers.
     pub(crate) left: Vec<String>,
-    /// The repositories that stand at a commit which does not follow from the one before, in words.
+    /// Messages about the repositories whose new commit does not descend from the previous one.
     pub(crate) turned_back: Vec<String>,
 }
 
-/// Where a line is to stand when a stage begins.
+/// The state that the worktrees of a path must have when a stage begins.
 pub(crate) struct Wanted {
-    /// Its snapshot, or the commits from which the run began; nothing where it goes on as it is.
+    /// The commits of the snapshot, or the commits from which the run started; `None` to continue from the present
+    /// state.
     pub(crate) heads: Option<Vec<Head>>,
-    /// Whether what is there beyond that does not count.
+    /// `true` if changes beyond `heads` are set aside.
     pub(crate) starts_over: bool,
 }
 
@@ -82,7 +84,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Line {
+impl PathWorktrees {
     pub(crate) fn known(&self) -> MutexGuard<'_, Known> {
         lock(&self.known)
     }
@@ -92,59 +94,60 @@ impl Line {
     }
 }
 
-impl Lines {
-    pub(crate) fn new(folder: PathBuf, slots: Vec<Slot>) -> Lines {
-        Lines {
+impl RunWorktrees {
+    pub(crate) fn new(folder: PathBuf, slots: Vec<Slot>) -> RunWorktrees {
+        RunWorktrees {
             folder,
             slots,
-            lines: Mutex::default(),
+            worktrees: Mutex::default(),
             mark: Mutex::default(),
         }
     }
 
-    /// The line of a name.
-    pub(crate) fn line(&self, name: &str) -> Arc<Line> {
-        let mut lines = lock(&self.lines);
-        let line = lines.entry(name.to_owned()).or_insert_with(|| {
+    /// Returns the worktrees of the execution path with this id.
+    pub(crate) fn of_path(&self, name: &str) -> Arc<PathWorktrees> {
+        let mut worktrees = lock(&self.worktrees);
+        let path = worktrees.entry(name.to_owned()).or_insert_with(|| {
             let trees = self.slots.iter().map(|slot| {
                 let path = self.folder.join(name).join(&slot.name);
                 slot.repository.tree(path, slot.branch_of(name))
             });
-            Arc::new(Line {
+            Arc::new(PathWorktrees {
                 name: name.to_owned(),
                 trees: trees.collect(),
                 known: Mutex::default(),
             })
         });
-        line.clone()
+        path.clone()
     }
 
-    /// Whether a line has trees, from this process or an earlier one.
+    /// Returns whether a path has worktrees, created by this process or an earlier one.
     pub(crate) fn has_trees(&self, name: &str) -> bool {
         self.folder.join(name).is_dir()
     }
 
-    /// The commits from which the run began.
+    /// Returns the commits from which the run started.
     pub(crate) fn bases(&self) -> Vec<Head> {
         self.slots.iter().map(|slot| Head::at(&slot.base)).collect()
     }
 
-    /// The folder in which stages of a line work that name no repository: that of the only one, or what holds all.
-    pub(crate) fn root(&self, line: &Line) -> PathBuf {
-        match &line.trees[..] {
+    /// Returns the working directory of stages that name no repository: the worktree of the only repository, or the
+    /// folder that contains all worktrees of the path.
+    pub(crate) fn root(&self, path: &PathWorktrees) -> PathBuf {
+        match &path.trees[..] {
             [tree] => tree.root(),
-            _ => self.folder.join(&line.name),
+            _ => self.folder.join(&path.name),
         }
     }
 
-    /// Brings the trees of a line to where they are to stand.
+    /// Brings the worktrees of a path to the wanted state.
     pub(crate) fn prepare(
         &self,
-        line: &Line,
+        path: &PathWorktrees,
         around: &[String],
         wanted: &Wanted,
-    ) -> Result<(), WorkspaceFault> {
-        let mut known = line.known();
+    ) -> Result<(), GitWorkspaceError> {
+        let mut known = path.known();
         match (&known.heads, &wanted.heads) {
             (Some(_), None) if !wanted.starts_over => return Ok(()),
             (Some(heads), Some(wanted_heads)) if !wanted.starts_over && heads == wanted_heads => {
@@ -154,17 +157,17 @@ impl Lines {
         }
         hide(&self.folder)?;
         self.mark()?;
-        // Behind the mark, since an empty folder of a run that is not under way is removed.
-        fs::create_dir_all(&self.folder).map_err(|source| WorkspaceFault::Folder {
+        // Take the mark first: `sweep` removes empty folders of runs that are not active.
+        fs::create_dir_all(&self.folder).map_err(|source| GitWorkspaceError::Folder {
             path: self.folder.clone(),
             source,
         })?;
         let mut heads = Vec::with_capacity(self.slots.len());
         let mut unsettled = false;
-        for (at, (slot, tree)) in self.slots.iter().zip(&line.trees).enumerate() {
+        for (at, (slot, tree)) in self.slots.iter().zip(&path.trees).enumerate() {
             let head = match &wanted.heads {
                 Some(heads) => heads.get(at).cloned(),
-                None => self.present(line, around, at)?,
+                None => self.present(path, around, at)?,
             };
             let head = head.unwrap_or_else(|| Head::at(&slot.base));
             let (head, foreign) = self.bring(slot, tree, &head, wanted)?;
@@ -178,8 +181,8 @@ impl Lines {
         Ok(())
     }
 
-    /// Says that the run is under way.
-    fn mark(&self) -> Result<(), WorkspaceFault> {
+    /// Marks the run as active.
+    fn mark(&self) -> Result<(), GitWorkspaceError> {
         let mut mark = lock(&self.mark);
         if mark.is_none() {
             let path = mark_of(&self.folder);
@@ -188,25 +191,31 @@ impl Lines {
                 .truncate(false)
                 .write(true)
                 .open(&path);
-            let file = opened.map_err(|source| WorkspaceFault::Folder { path, source })?;
-            // Where nobody can lock, nobody can be told either.
+            let file = opened.map_err(|source| GitWorkspaceError::Folder { path, source })?;
+            // If locking is not supported here, other processes cannot see the mark either.
             let _ = file.try_lock();
             *mark = Some(file);
         }
         Ok(())
     }
 
-    /// Where a tree stands that no snapshot speaks of: as it is, or as that of the nearest line around it.
-    fn present(&self, line: &Line, around: &[String], at: usize) -> Result<Option<Head>, WorkspaceFault> {
-        if self.has_trees(&line.name)
-            && let Some(tree) = line.trees.get(at)
+    /// Returns the commit of a worktree that is not part of any snapshot: its present commit, or that of the nearest
+    /// outer path.
+    fn present(
+        &self,
+        path: &PathWorktrees,
+        around: &[String],
+        at: usize,
+    ) -> Result<Option<Head>, GitWorkspaceError> {
+        if self.has_trees(&path.name)
+            && let Some(tree) = path.trees.get(at)
             && tree.exists()
         {
             return Ok(Some(Head::at(&tree.state()?.head)));
         }
         let nearest = around.iter().find(|name| self.has_trees(name));
-        match nearest.map(|name| self.line(name)) {
-            Some(line) => match line.trees.get(at) {
+        match nearest.map(|name| self.of_path(name)) {
+            Some(path) => match path.trees.get(at) {
                 Some(tree) if tree.exists() => Ok(Some(Head::at(&tree.state()?.head))),
                 _ => Ok(None),
             },
@@ -214,14 +223,14 @@ impl Lines {
         }
     }
 
-    /// Brings one tree to where it is to stand; says whether it holds what somebody did between stages.
+    /// Brings one worktree to the wanted state. Also returns whether it contains changes that were made between stages.
     fn bring(
         &self,
         slot: &Slot,
         tree: &Tree,
         wanted: &Head,
         how: &Wanted,
-    ) -> Result<(Head, bool), WorkspaceFault> {
+    ) -> Result<(Head, bool), GitWorkspaceError> {
         if !slot.repository.has_commit(&wanted.sha)? {
             return Err(slot.repository.missing(&wanted.sha));
         }
@@ -229,7 +238,7 @@ impl Lines {
         let state = tree.state()?;
         let same = state.head == wanted.sha;
         let beyond = !same && slot.repository.is_ancestor(&wanted.sha, &state.head)?;
-        // Files without a change hold no merge, whatever a ref says.
+        // Unchanged files contain no open merge, even if a ref names one.
         let underway = ensured == Ensured::WasThere && state.dirty;
         let fits = beyond || (same && (wanted.merging.is_none() || underway));
         if fits && !how.starts_over {
@@ -249,15 +258,19 @@ impl Lines {
         Ok((wanted.clone(), false))
     }
 
-    /// Commits what was changed in the trees of a line, or finishes the merge that is open in them.
-    pub(crate) fn commit(&self, line: &Line, message: &Message) -> Result<Committed, WorkspaceFault> {
-        let mut known = line.known();
+    /// Commits the changes in the worktrees of a path, or finishes the merge that is open in them.
+    pub(crate) fn commit(
+        &self,
+        path: &PathWorktrees,
+        message: &Message,
+    ) -> Result<Committed, GitWorkspaceError> {
+        let mut known = path.known();
         let unsettled = known.unsettled;
         let Some(heads) = &mut known.heads else {
             return Ok(Committed::default());
         };
         let before = heads.clone();
-        let mut committed = self.commit_all(line, heads, unsettled, message)?;
+        let mut committed = self.commit_all(path, heads, unsettled, message)?;
         for ((slot, before), now) in self.slots.iter().zip(&before).zip(heads.iter()) {
             if !slot.repository.is_ancestor(&before.sha, &now.sha)? {
                 committed.turned_back.push(format!(
@@ -266,7 +279,7 @@ impl Lines {
                     slot.name,
                     before.sha.short(),
                     now.sha.short(),
-                    slot.branch_of(&line.name)
+                    slot.branch_of(&path.name)
                 ));
             }
         }
@@ -276,12 +289,12 @@ impl Lines {
 
     fn commit_all(
         &self,
-        line: &Line,
+        path: &PathWorktrees,
         heads: &mut [Head],
         unsettled: bool,
         message: &Message,
-    ) -> Result<Committed, WorkspaceFault> {
-        let trees = || self.slots.iter().zip(&line.trees);
+    ) -> Result<Committed, GitWorkspaceError> {
+        let trees = || self.slots.iter().zip(&path.trees);
         if heads.iter().any(|head| head.merging.is_some()) {
             let mut left = Vec::new();
             for ((slot, tree), head) in trees().zip(heads.iter()) {
@@ -290,7 +303,7 @@ impl Lines {
                     left.extend(files.into_iter().map(|file| format!("{}: {file}", slot.name)));
                 }
             }
-            // All repositories or none: one that is resolved waits for the others.
+            // All repositories or none: a resolved repository waits for the others.
             for ((_, tree), head) in trees().zip(heads.iter_mut()) {
                 match &head.merging {
                     Some(open) if left.is_empty() => {
@@ -298,7 +311,7 @@ impl Lines {
                             *head = Head::at(&sha);
                         }
                     }
-                    // What is resolved here waits in the files; what is not is kept as it is now.
+                    // A resolved merge waits in the files; an unresolved one is stored as it is now.
                     Some(open) if !tree.unresolved(open)?.is_empty() => {
                         if let Finish::Unresolved { open, .. } = tree.finish_merge(open, message)? {
                             head.merging = Some(open);
@@ -330,14 +343,15 @@ impl Lines {
         Ok(Committed::default())
     }
 
-    /// Where a line stands, to be kept with it; it names all repositories.
-    pub(crate) fn saved(&self, line: &Line) -> Option<SavedHeads> {
-        let known = line.known();
+    /// Returns the snapshot of a path, which covers all repositories. Returns `None` if the worktrees were not
+    /// prepared.
+    pub(crate) fn saved(&self, path: &PathWorktrees) -> Option<SavedHeads> {
+        let known = path.known();
         let heads = known.heads.as_ref()?;
         let saved = self.slots.iter().zip(heads).map(|(slot, head)| {
             let saved = SavedHead {
                 git_sha: head.sha.clone(),
-                branch: slot.branch_of(&line.name),
+                branch: slot.branch_of(&path.name),
                 merging: head.merging.clone(),
                 before: head.before.clone(),
             };
@@ -346,8 +360,8 @@ impl Lines {
         Some(saved.collect())
     }
 
-    /// Takes away the trees of a line and of those below it; what was not committed is committed first.
-    pub(crate) fn close(&self, name: &str, message: &Message) -> Result<(), WorkspaceFault> {
+    /// Removes the worktrees of a path and of the paths below it. Commits uncommitted changes first.
+    pub(crate) fn close(&self, name: &str, message: &Message) -> Result<(), GitWorkspaceError> {
         let below = format!("{name}+");
         let mut first = Ok(());
         for name in self.names_on_disk() {
@@ -359,20 +373,20 @@ impl Lines {
         first
     }
 
-    /// Takes away all trees of the run.
+    /// Removes all worktrees of the run.
     pub(crate) fn close_all(
         &self,
         message: &Message,
         last: &str,
         stood: Option<&[Head]>,
-    ) -> Result<(), WorkspaceFault> {
+    ) -> Result<(), GitWorkspaceError> {
         let mut first = Ok(());
         for name in self.names_on_disk() {
             let stood = stood.filter(|_| name == last);
             let closed = self.close_one(&name, message, stood);
             first = first.and(closed);
         }
-        // It is empty, unless something in it is not ours.
+        // Fails if the folder contains foreign files, which must stay.
         let _ = fs::remove_dir(&self.folder);
         let _ = fs::remove_file(mark_of(&self.folder));
         for slot in &self.slots {
@@ -382,10 +396,16 @@ impl Lines {
         first
     }
 
-    /// `stood` says where its trees stood last, for a process that did not look at them.
-    fn close_one(&self, name: &str, message: &Message, stood: Option<&[Head]>) -> Result<(), WorkspaceFault> {
-        let line = self.line(name);
-        let mut known = line.known();
+    /// Removes the worktrees of one path. `stood` holds their last known commits, for a process that did not prepare
+    /// them.
+    fn close_one(
+        &self,
+        name: &str,
+        message: &Message,
+        stood: Option<&[Head]>,
+    ) -> Result<(), GitWorkspaceError> {
+        let path = self.of_path(name);
+        let mut known = path.known();
         let heads = known
             .heads
             .take()
@@ -393,11 +413,11 @@ impl Lines {
             .unwrap_or_default();
         let mut first = Ok(());
         let open = self.is_merging(name)?;
-        for (at, (slot, tree)) in self.slots.iter().zip(&line.trees).enumerate() {
+        for (at, (slot, tree)) in self.slots.iter().zip(&path.trees).enumerate() {
             if !tree.exists() {
                 continue;
             }
-            // A merge that nobody finished is taken back in all repositories; what was done to it is set aside.
+            // An unfinished merge is undone in all repositories; its changes are set aside.
             let closed = match heads.get(at).and_then(|head| head.before.as_ref()) {
                 Some(before) => tree.restore(before).map(drop),
                 None if open => Ok(()),
@@ -410,8 +430,8 @@ impl Lines {
         first
     }
 
-    /// Deletes the branches of lines that are merged into that of the main line; the others stay for the user.
-    fn forget_branches(&self, slot: &Slot) -> Result<(), WorkspaceFault> {
+    /// Deletes the branches of paths that are merged into the branch of the main path. The others stay for the user.
+    fn forget_branches(&self, slot: &Slot) -> Result<(), GitWorkspaceError> {
         let Some(into) = slot.repository.tip(&slot.branch)? else {
             return Ok(());
         };
@@ -423,7 +443,7 @@ impl Lines {
         Ok(())
     }
 
-    /// The lines that have trees on the disk, those within others first.
+    /// Returns the ids of the paths that have worktrees on disk, inner paths first.
     fn names_on_disk(&self) -> Vec<String> {
         let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         let mut names: Vec<String> = entries
@@ -434,19 +454,19 @@ impl Lines {
     }
 }
 
-/// The file that a run holds while it is under way, beside the folder of its trees.
+/// Returns the path of the lock file of an active run, which is a sibling of the folder of its worktrees.
 fn mark_of(folder: &Path) -> PathBuf {
     folder.with_added_extension("lock")
 }
 
-/// Whether a process has a run under way.
+/// Returns whether a process is executing a run.
 pub(crate) fn is_open(worktrees: &Path, run: &str) -> bool {
     let file = File::open(mark_of(&worktrees.join(run)));
     file.is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
-/// Removes the marks of runs that have no trees any more, with their empty folders: a process that was frozen makes both
-/// anew when it goes on behind the end of the run.
+/// Removes the marks and the empty folders of runs that have no worktrees any more. A process that was suspended
+/// creates both again if it resumes after the end of the run.
 pub(crate) fn forget_marks(worktrees: &Path) {
     for entry in fs::read_dir(worktrees).into_iter().flatten().flatten() {
         let path = entry.path();
@@ -458,7 +478,7 @@ pub(crate) fn forget_marks(worktrees: &Path) {
             continue;
         }
         let folder = worktrees.join(run);
-        // One that holds something stays.
+        // Fails if the folder is not empty.
         let _ = fs::remove_dir(&folder);
         if !folder.exists() {
             let _ = fs::remove_file(path);
@@ -466,24 +486,24 @@ pub(crate) fn forget_marks(worktrees: &Path) {
     }
 }
 
-/// Makes the folder around that of a run's trees, and keeps the trees out of what git tells the user of their own work tree,
-/// in case they lie in it.
-fn hide(folder: &Path) -> Result<(), WorkspaceFault> {
-    let fault = |path: &Path| {
+/// Creates the parent of the folder of a run's worktrees, and adds a `.gitignore` so that the worktrees do not show up
+/// in the `git status` of a user's worktree that contains them.
+fn hide(folder: &Path) -> Result<(), GitWorkspaceError> {
+    let error = |path: &Path| {
         let path = path.to_owned();
-        move |source| WorkspaceFault::Folder { path, source }
+        move |source| GitWorkspaceError::Folder { path, source }
     };
     let Some(worktrees) = folder.parent() else {
         return Ok(());
     };
-    fs::create_dir_all(worktrees).map_err(fault(worktrees))?;
+    fs::create_dir_all(worktrees).map_err(error(worktrees))?;
     let ours = match worktrees.parent() {
         Some(around) if around.file_name().is_some_and(|name| name == ".orchestra") => around,
         _ => worktrees,
     };
     let ignore = ours.join(".gitignore");
     if !ignore.exists() {
-        fs::write(&ignore, "*\n").map_err(fault(&ignore))?;
+        fs::write(&ignore, "*\n").map_err(error(&ignore))?;
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! What goes wrong with a call, and which kind of fault it is (rule Y2).
+//! Errors of a call, and their classification (rule Y2).
 
 use std::time::{Duration, SystemTime};
 
@@ -6,15 +6,15 @@ use serde_json::Value;
 
 use crate::model::{ModelErrorKind, TokenUsage};
 
-/// The longest that a provider is believed when it says how long it wants to be left alone. The engine waits less.
+/// Maximum accepted value of a provider's requested delay. The engine waits less.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(60 * 60);
 
-/// How much of a provider's words is passed on, in characters.
+/// Maximum length of a provider's message in an error, in characters.
 const LONGEST_WORDS: usize = 500;
 
-/// A fault, before provider and model are named.
+/// An error to which provider and model are not yet added.
 #[derive(Debug)]
-pub(super) struct Fault {
+pub(super) struct CallError {
     pub(super) kind: ModelErrorKind,
     pub(super) text: String,
     pub(super) status: Option<u16>,
@@ -23,9 +23,9 @@ pub(super) struct Fault {
     pub(super) source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
-impl Fault {
-    pub(super) fn new(kind: ModelErrorKind, text: impl Into<String>) -> Fault {
-        Fault {
+impl CallError {
+    pub(super) fn new(kind: ModelErrorKind, text: impl Into<String>) -> CallError {
+        CallError {
             kind,
             text: text.into(),
             status: None,
@@ -35,46 +35,46 @@ impl Fault {
         }
     }
 
-    /// An answer that is none.
-    pub(super) fn malformed(text: impl Into<String>) -> Fault {
-        Fault::new(ModelErrorKind::Malformed, text)
+    /// Creates the error of an invalid answer.
+    pub(super) fn malformed(text: impl Into<String>) -> CallError {
+        CallError::new(ModelErrorKind::Malformed, text)
     }
 
-    /// An answer whose tokens were used all the same.
-    pub(super) fn with_usage(mut self, usage: Option<TokenUsage>) -> Fault {
+    /// Adds the token usage of the failed call.
+    pub(super) fn with_usage(mut self, usage: Option<TokenUsage>) -> CallError {
         self.usage = usage;
         self
     }
 }
 
-/// What a provider says of an error, in any of the formats.
+/// The details of a provider's error, from any of the formats.
 #[derive(Debug, Default)]
-struct Said {
-    /// The words that name the kind of error: type, code, status, reason.
+struct ErrorDetails {
+    /// The identifiers of the kind of error: type, code, status, reason.
     words: Vec<String>,
     message: String,
-    /// The status that it writes into the body.
+    /// The status code in the body.
     status: Option<u16>,
     retry_after: Option<Duration>,
-    /// The quotas of Gemini that are used up.
+    /// The ids of exhausted Gemini quotas.
     quotas: Vec<String>,
 }
 
-/// The error in a body or an event, if there is one there.
-pub(super) fn error_inside(body: &Value) -> Option<Fault> {
+/// Returns the error in a body or an event, if there is one.
+pub(super) fn error_inside(body: &Value) -> Option<CallError> {
     let said = said(body)?;
-    // The answer itself had another status; what the body says of one only tells what kind of fault it is.
+    // The HTTP status of the answer was another one; the status in the body only classifies the error.
     let code = said.status.map(|code| format!(" (code {code})"));
-    Some(fault(said.status, &code.unwrap_or_default(), said))
+    Some(error(said.status, &code.unwrap_or_default(), said))
 }
 
-/// The fault of an answer whose status is not 200.
-pub(super) fn of_status(status: u16, retry_after: Option<Duration>, body: &[u8]) -> Fault {
+/// Returns the error of an answer whose status is not 200.
+pub(super) fn of_status(status: u16, retry_after: Option<Duration>, body: &[u8]) -> CallError {
     let parsed: Option<Value> = serde_json::from_slice(body).ok();
     let mut made = match parsed.as_ref().and_then(said) {
-        Some(said) => fault(Some(status), &format!(" (HTTP {status})"), said),
-        // Without a word of the provider it is hardly its model that is missing.
-        None if matches!(status, 404 | 405) => Fault::new(
+        Some(said) => error(Some(status), &format!(" (HTTP {status})"), said),
+        // Without a message of the provider, the path is more likely wrong than the model.
+        None if matches!(status, 404 | 405) => CallError::new(
             ModelErrorKind::Configuration,
             format!(
                 "there is no such API (HTTP {status}): check `api_base` and the kind of the provider; it says {}",
@@ -82,8 +82,8 @@ pub(super) fn of_status(status: u16, retry_after: Option<Duration>, body: &[u8])
             ),
         ),
         None => {
-            let kind = kind(Some(status), &Said::default());
-            Fault::new(kind, format!("HTTP {status}; it says {}", excerpt(body)))
+            let kind = kind(Some(status), &ErrorDetails::default());
+            CallError::new(kind, format!("HTTP {status}; it says {}", excerpt(body)))
         }
     };
     made.status = Some(status);
@@ -91,7 +91,7 @@ pub(super) fn of_status(status: u16, retry_after: Option<Duration>, body: &[u8])
     made
 }
 
-fn fault(status: Option<u16>, shown: &str, said: Said) -> Fault {
+fn error(status: Option<u16>, shown: &str, said: ErrorDetails) -> CallError {
     let kind = kind(status, &said);
     let what = match kind {
         ModelErrorKind::Authentication => "the key is not accepted",
@@ -109,28 +109,28 @@ fn fault(status: Option<u16>, shown: &str, said: Said) -> Fault {
         (true, false) => format!("it says \"{}\"", bounded(&words)),
         (false, _) => format!("it says \"{}\"", bounded(&said.message)),
     };
-    let mut made = Fault::new(kind, format!("{what}{shown}; {message}"));
+    let mut made = CallError::new(kind, format!("{what}{shown}; {message}"));
     made.retry_after = said.retry_after;
     made
 }
 
-/// What an error says, in any of the formats: `{"error": {..}}`, `{"error": ".."}`, `[{"error": {..}}]`.
-fn said(body: &Value) -> Option<Said> {
+/// Parses the details of an error in any of the formats: `{"error": {..}}`, `{"error": ".."}`, `[{"error": {..}}]`.
+fn said(body: &Value) -> Option<ErrorDetails> {
     let body = body.as_array().and_then(|list| list.first()).unwrap_or(body);
     let error = body.get("error").filter(|error| !error.is_null())?;
     if let Some(text) = error.as_str() {
-        return Some(Said {
+        return Some(ErrorDetails {
             message: text.to_owned(),
-            ..Said::default()
+            ..ErrorDetails::default()
         });
     }
-    let mut said = Said {
+    let mut said = ErrorDetails {
         message: error
             .get("message")
             .and_then(Value::as_str)
             .unwrap_or_default()
             .to_owned(),
-        ..Said::default()
+        ..ErrorDetails::default()
     };
     for field in ["type", "code", "status"] {
         match error.get(field) {
@@ -170,8 +170,8 @@ fn said(body: &Value) -> Option<Said> {
     Some(said)
 }
 
-/// Which kind of fault it is: first by the provider's own word, then by the status.
-fn kind(status: Option<u16>, said: &Said) -> ModelErrorKind {
+/// Classifies an error: first by the provider's identifiers, then by the status.
+fn kind(status: Option<u16>, said: &ErrorDetails) -> ModelErrorKind {
     use ModelErrorKind as Kind;
     let is = |words: &[&str]| said.words.iter().any(|word| words.contains(&word.as_str()));
     let message = said.message.to_lowercase();
@@ -187,7 +187,7 @@ fn kind(status: Option<u16>, said: &Said) -> ModelErrorKind {
     if no_credit {
         return Kind::Quota;
     }
-    // A request may also be too large for a rate, which is then said by the status.
+    // A request may also be too large for a rate limit, which the status 429 shows.
     let too_long = is(&[
         "context_length_exceeded",
         "request_too_large",
@@ -237,16 +237,16 @@ fn kind(status: Option<u16>, said: &Said) -> ModelErrorKind {
         Some(404) => Kind::UnknownModel,
         Some(429) => Kind::RateLimited,
         Some(408 | 504) => Kind::Timeout,
-        // Conflicts and early data are of the moment.
+        // Conflicts and early data are temporary.
         Some(409 | 425) => Kind::Unavailable,
         Some(400..=499) => Kind::BadRequest,
         None if is(&["invalid_request_error", "INVALID_ARGUMENT", "FAILED_PRECONDITION"]) => Kind::BadRequest,
-        // An error inside an answer that names nothing: the request was taken, so the provider is at fault.
+        // An error inside an answer without further details: the request was accepted, so the provider failed.
         _ => Kind::Unavailable,
     }
 }
 
-/// How long the provider wants to be left alone, by its headers: milliseconds, seconds or a date.
+/// Returns the delay that the provider's headers request before a retry, in milliseconds, seconds or as a date.
 pub(super) fn retry_after<'h>(header: impl Fn(&str) -> Option<&'h str>, now: SystemTime) -> Option<Duration> {
     if let Some(delay) = header("retry-after-ms").and_then(|text| count(text, 1000.0)) {
         return Some(delay);
@@ -263,13 +263,14 @@ pub(super) fn retry_after<'h>(header: impl Fn(&str) -> Option<&'h str>, now: Sys
     )
 }
 
-/// A count of a unit, of which so many make a second, capped; `None` for what is no count.
+/// Parses a number of time units, `per_second` of which make a second. The result is capped. Returns `None` for an
+/// invalid number.
 fn count(text: &str, per_second: f64) -> Option<Duration> {
     let seconds = text.trim().parse::<f64>().ok()? / per_second;
     (seconds >= 0.0).then(|| Duration::from_secs_f64(seconds.min(LONGEST_RETRY_AFTER.as_secs_f64())))
 }
 
-/// The beginning of a body, for people.
+/// Returns the beginning of a body, quoted for people.
 pub(super) fn excerpt(body: &[u8]) -> String {
     let text = String::from_utf8_lossy(body);
     if text.trim().is_empty() {
@@ -279,7 +280,7 @@ pub(super) fn excerpt(body: &[u8]) -> String {
     }
 }
 
-/// A text on one line, not longer than it may be.
+/// Returns a text on one line, with a bounded length.
 pub(super) fn bounded(text: &str) -> String {
     let mut line = String::new();
     let words = text.split(|c: char| c.is_whitespace() || c.is_control());
@@ -308,7 +309,7 @@ mod tests {
         of_status(status, None, body.to_string().as_bytes()).kind
     }
 
-    /// Errors as the providers document them, with what comes of them.
+    /// Documented errors of the providers, with their expected classification.
     #[test]
     fn the_words_of_the_providers_are_understood() {
         use ModelErrorKind as Kind;
@@ -477,7 +478,7 @@ mod tests {
 
     #[test]
     fn an_error_inside_an_answer_is_judged_by_its_own_status() {
-        let inside = |body: Value| error_inside(&body).map(|fault| fault.kind);
+        let inside = |body: Value| error_inside(&body).map(|error| error.kind);
         assert_eq!(
             inside(json!({"error": {"code": 429, "message": "x"}})),
             Some(ModelErrorKind::RateLimited)

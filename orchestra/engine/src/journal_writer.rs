@@ -1,4 +1,4 @@
-//! What the driver keeps of a run, so that another process can go on with it (rules D1 to D6).
+//! The journal of a run: what the driver persists so that another process can resume the run (rules D1 to D6).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,46 +10,46 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::deadline::{self, Began};
-use crate::records::{Entry, Happened, Kept, is_none};
+use crate::records::{CheckpointState, Entry, JournalEvent, is_none};
 use crate::run::Run;
 use crate::store::{Commit, PROTOCOL, Position, RunStore, StoreError, Synced, checkpoint_name};
 
-/// The journal of a run that goes on, and what of it the machine was not told yet.
-pub(crate) struct Keeping {
+/// The journal of a run that is being executed, with the events that have not been applied to the machine yet.
+pub(crate) struct JournalWriter {
     store: Arc<dyn RunStore>,
-    epoch: u64,
-    /// Written, and not durable yet.
-    written: VecDeque<Noted>,
-    /// Durable; the machine is to be told.
-    ready: VecDeque<Noted>,
-    /// The waits that are under way.
+    fencing_token: u64,
+    /// The events that are written but not durable yet.
+    written: VecDeque<PendingEvent>,
+    /// The durable events that have not been applied to the machine yet.
+    ready: VecDeque<PendingEvent>,
+    /// The timers in progress.
     pub(crate) timers: Vec<(EffectId, Began)>,
-    /// How often each node was simulated.
+    /// The number of simulated visits of each node.
     pub(crate) turns: Vec<(u32, usize)>,
-    /// The number of the last record that the machine was told of.
-    pub(crate) told: u64,
+    /// The number of the last record that was applied to the machine.
+    pub(crate) applied: u64,
 }
 
-/// An event in the journal.
-pub(crate) struct Noted {
+/// An event in the journal that has not been applied to the machine yet.
+pub(crate) struct PendingEvent {
     number: u64,
-    pub(crate) happened: Happened,
+    pub(crate) event: JournalEvent,
 }
 
-impl Keeping {
-    pub(crate) fn new(store: Arc<dyn RunStore>, epoch: u64) -> Keeping {
-        Keeping {
+impl JournalWriter {
+    pub(crate) fn new(store: Arc<dyn RunStore>, fencing_token: u64) -> JournalWriter {
+        JournalWriter {
             store,
-            epoch,
+            fencing_token,
             written: VecDeque::new(),
             ready: VecDeque::new(),
             timers: Vec::new(),
             turns: Vec::new(),
-            told: 0,
+            applied: 0,
         }
     }
 
-    /// Writes that the run begins.
+    /// Writes the record that begins the run.
     pub(crate) fn begin(&self, run: &Run) -> Result<(), StoreError> {
         let begin = Entry::Begin {
             run: run.id.to_string(),
@@ -60,18 +60,18 @@ impl Keeping {
         self.append(run, &begin).map(drop)
     }
 
-    /// Writes that another process goes on with the run.
+    /// Writes the record of another process resuming the run.
     pub(crate) fn resume(&mut self, run: &Run) -> Result<(), StoreError> {
         let resume = Entry::Resume {
             engine: env!("CARGO_PKG_VERSION").to_owned(),
             identity: self.store.identity(),
             boot: run.settings.clock.boot_id().map(str::to_owned),
         };
-        self.told = self.append(run, &resume)?;
+        self.applied = self.append(run, &resume)?;
         Ok(())
     }
 
-    /// Writes what happened behind what happened before. It counts when it is [durable](Keeping::commit).
+    /// Appends an event to the journal. It is applied once it is [durable](JournalWriter::commit).
     pub(crate) fn note(
         &mut self,
         run: &Run,
@@ -80,27 +80,30 @@ impl Keeping {
         usage: Option<Usage>,
         snapshot: Option<Snapshot>,
     ) -> Result<(), StoreError> {
-        let happened = Happened {
+        let recorded = JournalEvent {
             elapsed: nanos(elapsed),
             event,
             usage,
             snapshot,
         };
-        let number = self.append(run, &Written { happened: &happened })?;
-        self.written.push_back(Noted { number, happened });
+        let number = self.append(run, &EventEntry { event: &recorded })?;
+        self.written.push_back(PendingEvent {
+            number,
+            event: recorded,
+        });
         Ok(())
     }
 
-    /// Writes a record; gives its number.
+    /// Appends a record. Returns its number.
     pub(crate) fn append(&self, run: &Run, entry: &impl Serialize) -> Result<u64, StoreError> {
         #[derive(Serialize)]
         struct Whole<'a, T> {
-            epoch: u64,
+            fencing_token: u64,
             at: u64,
             real: u64,
             events: u64,
             #[serde(skip_serializing_if = "is_none")]
-            untold: u64,
+            unapplied: u64,
             #[serde(skip_serializing_if = "Option::is_none")]
             artifacts: Option<u64>,
             entry: &'a T,
@@ -110,11 +113,11 @@ impl Keeping {
         }
         let clock = &run.settings.clock;
         let record = Whole {
-            epoch: self.epoch,
+            fencing_token: self.fencing_token,
             at: clock.now().as_millis(),
             real: deadline::micros(&**clock),
-            events: run.sink.told(),
-            untold: (self.written.len() + self.ready.len()) as u64,
+            events: run.sink.emitted(),
+            unapplied: (self.written.len() + self.ready.len()) as u64,
             artifacts: run.artifact_changes(),
             entry,
         };
@@ -128,7 +131,7 @@ impl Keeping {
         StoreError::Json { path, source }
     }
 
-    /// Makes durable what is written; where that takes a while, there is something to wait for.
+    /// Makes the written events durable. Returns a future to wait for if that takes time.
     pub(crate) fn commit(&mut self) -> Result<Option<Commit>, StoreError> {
         match self.store.sync()? {
             Synced::Done => {
@@ -139,36 +142,36 @@ impl Keeping {
         }
     }
 
-    /// What is written is durable.
+    /// Marks the written events as durable.
     pub(crate) fn committed(&mut self) {
         self.ready.append(&mut self.written);
     }
 
-    /// Whether something is written that does not count yet.
+    /// Returns whether there are written events that are not durable yet.
     pub(crate) fn is_waiting(&self) -> bool {
         !self.written.is_empty()
     }
 
-    /// Whether the machine was told everything.
+    /// Returns whether all events have been applied to the machine.
     pub(crate) fn is_settled(&self) -> bool {
         self.written.is_empty() && self.ready.is_empty()
     }
 
-    /// What the machine is to be told next.
-    pub(crate) fn next(&mut self) -> Option<Noted> {
-        let noted = self.ready.pop_front()?;
-        self.told = noted.number;
-        if let Event::TimerFired { id } = &noted.happened.event {
+    /// Takes the next event to apply to the machine.
+    pub(crate) fn next(&mut self) -> Option<PendingEvent> {
+        let pending = self.ready.pop_front()?;
+        self.applied = pending.number;
+        if let Event::TimerFired { id } = &pending.event.event {
             self.timer_over(id);
         }
-        Some(noted)
+        Some(pending)
     }
 
     pub(crate) fn timer_over(&mut self, id: &EffectId) {
         self.timers.retain(|(of, _)| of != id);
     }
 
-    /// When a wait began that another process started, else now.
+    /// Returns when a timer began, if another process started it, else `now`.
     pub(crate) fn timer_began(&mut self, id: &EffectId, now: Began) -> Began {
         if let Some((_, began)) = self.timers.iter().find(|(of, _)| of == id) {
             return began.clone();
@@ -177,21 +180,21 @@ impl Keeping {
         now
     }
 
-    /// The name of the checkpoint that stands for what the machine was told last.
+    /// Returns the name of the checkpoint after the last applied record.
     pub(crate) fn checkpoint(&self) -> String {
-        checkpoint_name(self.told)
+        checkpoint_name(self.applied)
     }
 
     pub(crate) fn wants_checkpoint(&self) -> bool {
         self.is_settled() && self.store.wants_checkpoint()
     }
 
-    /// Whether there are checkpoints to go back to.
+    /// Returns whether there are checkpoints to replay the run from.
     pub(crate) fn has_checkpoints(&self) -> bool {
         self.store.keeps_journal()
     }
 
-    /// The waits that go on in a changed pipeline.
+    /// Returns the timers that still exist in a changed pipeline.
     pub(crate) fn timers_over(&self, mapping: &Mapping) -> Vec<(EffectId, Began)> {
         let timers = self.timers.iter();
         timers
@@ -199,7 +202,7 @@ impl Keeping {
             .collect()
     }
 
-    /// How often each node was simulated, in a changed pipeline.
+    /// Returns the number of simulated visits of each node in a changed pipeline.
     pub(crate) fn turns_over(&self, mapping: &Mapping) -> Vec<(u32, usize)> {
         let turns = self.turns.iter();
         turns
@@ -214,30 +217,30 @@ impl Keeping {
         }
     }
 
-    /// All that the run needs to go on, in the form in which it is written, and how far the journal is.
-    pub(crate) fn kept_here(
+    /// Returns the serialized state that is needed to resume the run, and the position of the journal.
+    pub(crate) fn checkpoint_state(
         &self,
         machine: &Machine,
         elapsed: Duration,
     ) -> Result<(Box<RawValue>, Position), StoreError> {
-        let kept = Kept {
+        let state = CheckpointState {
             machine: machine.saved(),
             timers: self.timers.clone(),
             turns: self.turns.clone(),
             elapsed: nanos(elapsed),
             failure: None,
         };
-        let written = serde_json::value::to_raw_value(&kept);
+        let written = serde_json::value::to_raw_value(&state);
         let written = written.map_err(|source| self.unwritable("checkpoint.json", source))?;
         Ok((written, self.store.position()))
     }
 }
 
-/// An entry without a copy.
+/// A journal entry that borrows its event.
 #[derive(Serialize)]
 #[serde(rename_all = "snake_case")]
-struct Written<'a> {
-    happened: &'a Happened,
+struct EventEntry<'a> {
+    event: &'a JournalEvent,
 }
 
 pub(crate) fn nanos(duration: Duration) -> u64 {

@@ -1,4 +1,4 @@
-//! What stages use of models, tools and each other's data, and what bounds that.
+//! The usage of models and tools by stages, the data that they share, and their limits.
 
 use std::any::TypeId;
 use std::sync::Arc;
@@ -7,39 +7,35 @@ use std::sync::atomic::Ordering;
 use orchestra_core::{Budget, EffectId, Usage};
 use orchestra_graph::NodeIndex;
 
-use crate::ledger::{budget_of, less, stricter};
+use crate::history::ToolTally;
 use crate::requests::Request;
 use crate::run::{LongStages, Parent, Run, lock};
-use crate::surroundings::ToolTally;
+use crate::usage_meter::{budget_of, less, stricter};
 
 impl Run {
-    /// Adds to what an attempt has used of models.
+    /// Adds to the usage of an attempt.
     pub(crate) fn add_usage(&self, id: &EffectId, usage: Usage) {
         self.spend(id.node, usage);
         self.count_usage(id, usage);
     }
 
-    /// Enters into the ledgers of this run and of those around it what was used.
+    /// Adds usage to the usage meters of this run and its parent runs.
     pub(crate) fn spend(&self, node: NodeIndex, usage: Usage) {
-        self.long().ledger.used(node, usage);
+        self.long().meter.used(node, usage);
         if let Some(parent) = &self.origin.parent {
             parent.run.spend(parent.stage.node, usage);
         }
     }
 
-    /// Tells the stage that started this run what it used in all.
+    /// Adds the total usage of this run to the stage that started it.
     pub(crate) fn settle_with(&self, parent: &Parent, usage: Usage) {
-        // Of what was over before this process came, no ledger has heard.
-        let told = self
-            .long
-            .get()
-            .map(|long| long.ledger.spent())
-            .unwrap_or_default();
+        // The meters have not counted usage from before this process.
+        let told = self.long.get().map(|long| long.meter.spent()).unwrap_or_default();
         parent.run.spend(parent.stage.node, less(usage, told));
         parent.run.count_usage(&parent.stage, usage);
     }
 
-    /// Adds what an attempt used, which the ledger has already.
+    /// Adds to the usage of an attempt, which the meter has counted already.
     pub(crate) fn count_usage(&self, id: &EffectId, usage: Usage) {
         let mut own = lock(&self.own);
         match own.usage.iter_mut().find(|(of, _)| of == id) {
@@ -49,22 +45,22 @@ impl Run {
         self.has_usage.store(true, Ordering::Release);
     }
 
-    /// Says that attempts may have used something before this process went on with the run.
+    /// Marks that attempts may have used models before this process resumed the run.
     pub(crate) fn used_before(&self) {
         self.has_usage.store(true, Ordering::Release);
     }
 
-    /// Whether any attempt used anything.
+    /// Returns whether any attempt used models.
     pub(crate) fn has_usage(&self) -> bool {
         self.has_usage.load(Ordering::Acquire)
     }
 
-    /// What it may use of models by itself, and what was used of that; where it has no budget, those of the run around it.
+    /// Returns the budget of the run and its usage so far. If the run has no budget, returns those of its parent run.
     pub(crate) fn budget(&self) -> (Budget, Usage) {
         let own = self
             .long
             .get()
-            .map(|long| (long.ledger.budget(), long.ledger.spent()));
+            .map(|long| (long.meter.budget(), long.meter.spent()));
         match (own, &self.origin.parent) {
             (Some(own), _) if !own.0.is_empty() => own,
             (_, Some(parent)) => parent.run.budget(),
@@ -72,12 +68,12 @@ impl Run {
         }
     }
 
-    /// The budgets of the run, and of all around it: runs and the stages that started them.
+    /// Returns the strictest budget of the run, its parent runs, and the stages that started them.
     pub(crate) fn bounds(&self) -> Budget {
         let own = self
             .long
             .get()
-            .map_or_else(Budget::default, |long| long.ledger.budget());
+            .map_or_else(Budget::default, |long| long.meter.budget());
         match &self.origin.parent {
             None => own,
             Some(parent) => {
@@ -88,7 +84,7 @@ impl Run {
         }
     }
 
-    /// What an attempt that has ended used of models, once.
+    /// Takes the usage of an attempt that has ended.
     pub(crate) fn take_usage(&self, id: &EffectId) -> Option<Usage> {
         if !self.has_usage.load(Ordering::Acquire) {
             return None;
@@ -105,7 +101,7 @@ impl Run {
         *failures += u64::from(failed);
     }
 
-    /// The tools that stages called since this process has the run.
+    /// Returns the tool calls of stages since this process took the run.
     pub(crate) fn tool_calls(&self) -> Vec<ToolTally> {
         let tools = lock(&self.long().tools);
         tools
@@ -124,21 +120,21 @@ impl Run {
         let data = data
             .entry(TypeId::of::<T>())
             .or_insert_with(|| Arc::new(T::default()));
-        // What is kept under a type is of that type.
+        // The value under a type id is always of that type.
         data.clone().downcast().unwrap_or_default()
     }
 
-    /// What runs of long stages need; made where it is not there.
+    /// Returns the state that only runs with model stages need. Creates it if necessary.
     pub(crate) fn long(&self) -> &LongStages {
         self.long.get_or_init(Box::default)
     }
 
-    /// What a stage asks of the driver, if one asks anything.
+    /// Takes the next request of a stage to the driver.
     pub(crate) fn take_request(&self) -> Option<Request> {
         self.long.get()?.requests.take()
     }
 
-    /// Asks something of the driver.
+    /// Sends a request to the driver.
     pub(crate) fn request(&self, request: Request) {
         self.long().requests.send(request);
         self.questions.nudge();
