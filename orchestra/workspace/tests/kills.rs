@@ -7,8 +7,9 @@
 
 mod pair;
 
+use std::io::Write as _;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -80,7 +81,8 @@ impl Git for Dying {
             }
             Some(within) => {
                 let micros: u64 = within.trim_start_matches("in ").parse().unwrap();
-                std::thread::spawn(move || die_within(Duration::from_micros(micros)));
+                let killer = Killer::start();
+                std::thread::spawn(move || die_within(Duration::from_micros(micros), killer));
                 let done = self.git.run(command);
                 // The command ended before the kill.
                 die_after(done)
@@ -102,32 +104,53 @@ fn die_after<T>(_done: T) -> ! {
     die()
 }
 
-/// Kills the git process that has just started, and this process.
-fn die_within(time: Duration) {
-    let children = || -> Vec<i32> {
+/// A shell that stops this process, kills its children, and then kills this process.
+///
+/// A process that killed its own children could still record that they were killed, as the failure of a stage.
+struct Killer(Child);
+
+impl Killer {
+    fn start() -> Killer {
+        const SCRIPT: &str = "read pids; kill -STOP $PPID; for pid in $pids; do kill -KILL -- -$pid $pid; done; kill -KILL $PPID";
+        let shell = Command::new("sh")
+            .args(["-c", SCRIPT])
+            .stdin(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn();
+        Killer(shell.unwrap())
+    }
+
+    /// The children of this process except the shell.
+    fn victims(&self) -> Vec<String> {
         let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
         let lists = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());
+        let shell = self.0.id().to_string();
         lists
-            .flat_map(|list| {
-                list.split_whitespace()
-                    .filter_map(|pid| pid.parse().ok())
-                    .collect::<Vec<i32>>()
-            })
+            .flat_map(|list| list.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+            .filter(|pid| *pid != shell)
             .collect()
-    };
-    let mut begun = children();
-    while begun.is_empty() {
-        begun = children();
+    }
+
+    fn kill(mut self, victims: &[String]) -> ! {
+        let mut input = self.0.stdin.take().unwrap();
+        writeln!(input, "{}", victims.join(" ")).unwrap();
+        loop {
+            std::thread::park();
+        }
+    }
+}
+
+/// Kills the git process that has just started, and this process.
+fn die_within(time: Duration, killer: Killer) {
+    let mut victims = killer.victims();
+    while victims.is_empty() {
+        victims = killer.victims();
     }
     let began = std::time::Instant::now();
     while began.elapsed() < time {
         std::hint::spin_loop();
     }
-    for pid in begun.into_iter().filter_map(rustix::process::Pid::from_raw) {
-        let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
-        let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
-    }
-    die()
+    killer.kill(&victims)
 }
 
 /// Starts or resumes the run, and cleans up afterwards. Returns the number of git calls.
