@@ -108,11 +108,11 @@ impl ToolContext {
         name: &str,
         otherwise: Option<&Path>,
     ) -> Result<ToolContext, ToolError> {
-        let position = self.stage.as_ref().and_then(StageContext::workplace);
-        let folder = match position {
-            Some(position) => {
+        let workplace = self.stage.as_ref().and_then(StageContext::workplace);
+        let folder = match workplace {
+            Some(workplace) => {
                 let same = |known: &&str| canonical_name(known) == canonical_name(name);
-                let mut known = position.repositories();
+                let mut known = workplace.repositories();
                 let found = known.find(|(known, _)| same(known)).map(|(_, folder)| folder);
                 found.ok_or_else(|| {
                     ToolError::new(format!("the workspace of this run has no repository `{name}`"))
@@ -152,13 +152,13 @@ impl ToolContext {
     /// Returns the names of the repository folders in the working folder. Returns an empty list unless the working
     /// folder is the root of a workspace with several repositories.
     pub(crate) fn repositories(&self) -> Vec<String> {
-        let position = self.stage.as_ref().and_then(StageContext::workplace);
-        let Some(position) = position.filter(|position| position.root() == self.root) else {
+        let workplace = self.stage.as_ref().and_then(StageContext::workplace);
+        let Some(workplace) = workplace.filter(|workplace| workplace.root() == self.root) else {
             return Vec::new();
         };
-        let below = position
+        let below = workplace
             .repositories()
-            .filter_map(|(_, folder)| folder.strip_prefix(position.root()).ok());
+            .filter_map(|(_, folder)| folder.strip_prefix(workplace.root()).ok());
         let below = below.filter_map(|folder| folder.iter().next());
         below.map(|name| name.to_string_lossy().into_owned()).collect()
     }

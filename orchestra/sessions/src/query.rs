@@ -213,16 +213,16 @@ pub(crate) fn tool_calls(
 /// Returns the totals of each node of a run, in the order in which the nodes were first visited.
 pub(crate) fn node_totals(connection: &Connection, run: &RunId) -> Result<Vec<NodeTotals>, DatabaseError> {
     let mut totals: Vec<NodeTotals> = Vec::new();
-    let mut dirs: HashMap<String, usize> = HashMap::new();
+    let mut indices: HashMap<String, usize> = HashMap::new();
     let mut of = |node: String, add: &mut dyn FnMut(&mut NodeTotals)| {
-        let dir = *dirs.entry(node).or_insert_with_key(|node| {
+        let index = *indices.entry(node).or_insert_with_key(|node| {
             totals.push(NodeTotals {
                 node: node.clone(),
                 ..NodeTotals::default()
             });
             totals.len() - 1
         });
-        if let Some(totals) = totals.get_mut(dir) {
+        if let Some(totals) = totals.get_mut(index) {
             add(totals);
         }
     };

@@ -112,7 +112,7 @@ fn an_empty_script_lets_every_stage_succeed() {
 
 #[test]
 fn what_is_wrong_is_told_with_its_place() {
-    for (text, dir, words) in [
+    for (text, location, words) in [
         ("a: [fail\n", "", ""),
         (
             "a:\n  - fail\n  - {outcome: success, note: odd}\n",
@@ -133,7 +133,7 @@ fn what_is_wrong_is_told_with_its_place() {
         let error = read_script(text).unwrap_err();
         let said = error.to_string();
         assert!(said.starts_with("the script is invalid: "), "{said}");
-        assert!(said.contains(dir) && said.contains(words), "{text}\n{said}");
+        assert!(said.contains(location) && said.contains(words), "{text}\n{said}");
         assert_eq!(error.code(), "script");
         assert!(error.help().unwrap().contains("review: [fail, success]"));
     }

@@ -199,7 +199,7 @@ pub enum GitWorkspaceError {
     },
     /// Branches are to be merged into an execution path that has no worktrees.
     #[error("execution path `{path_id}` has no trees to merge into; this is a fault of the program")]
-    LineNotReady {
+    PathNotReady {
         /// The execution path.
         path_id: String,
     },
@@ -286,7 +286,7 @@ impl GitWorkspaceError {
             GitWorkspaceError::Locked { .. } => "repository_locked",
             GitWorkspaceError::Busy { .. } => "repository_busy",
             GitWorkspaceError::OtherRepositories { .. } => "other_repositories",
-            GitWorkspaceError::LineNotReady { .. } => "line_not_ready",
+            GitWorkspaceError::PathNotReady { .. } => "path_not_ready",
             GitWorkspaceError::MergeOpen { .. } => "merge_open",
             GitWorkspaceError::InvalidSha { .. } => "invalid_sha",
             GitWorkspaceError::Git(error) => error.code(),

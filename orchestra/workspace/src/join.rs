@@ -112,7 +112,7 @@ impl Joining {
         let mut known = path.known();
         let heads = self.began_at.clone().or_else(|| known.heads.clone());
         let Some(heads) = heads else {
-            return Err(GitWorkspaceError::LineNotReady {
+            return Err(GitWorkspaceError::PathNotReady {
                 path_id: path.name.clone(),
             });
         };

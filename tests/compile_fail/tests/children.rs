@@ -107,8 +107,8 @@ fn a_fault_of_a_child_is_told_with_its_own_place() {
     );
     // A child has no token in the program; its fault points at the name of the file that leads to it.
     assert_eq!((own.start, own.end), ((1, 42), (1, 57)), "{}", said.listed());
-    for dir in ["src/release.dot:4:57", "src/build.dot:3:56"] {
-        assert!(said.listed().contains(dir), "{}", said.listed());
+    for location in ["src/release.dot:4:57", "src/build.dot:3:56"] {
+        assert!(said.listed().contains(location), "{}", said.listed());
     }
     expect("children.txt", &said.listed());
 }
@@ -129,12 +129,12 @@ fn a_fault_of_an_inline_pipeline_s_child_points_at_its_name() {
 ";
     package.write("src/lib.rs", program);
     let said = package.check();
-    for (words, dir) in [
+    for (words, location) in [
         ("`weight` must be a whole number", (4, 60)),
         ("child pipeline `parts/lint.dot` has 1 error", (4, 60)),
         ("no child pipeline `parts/lost.dot`", (5, 60)),
     ] {
-        assert_eq!(said.about(words).start, dir, "{}", said.listed());
+        assert_eq!(said.about(words).start, location, "{}", said.listed());
     }
     assert!(
         said.about("no child pipeline")
@@ -242,7 +242,7 @@ impl App {
     let said = package.check();
     assert!(!said.built);
     let message = said.about("the handlers do not fit `src/release.dot`");
-    for (problem, dir) in [
+    for (problem, location) in [
         (
             "node `check` lacks the attribute `rules`",
             "src/parts/lint.dot:3:5",
@@ -254,7 +254,7 @@ impl App {
         ("no handler for kind `sign.run`", "src/parts/lint.dot:6:18"),
     ] {
         assert!(message.text.contains(problem), "{problem} in\n{}", message.text);
-        assert!(message.text.contains(dir), "{dir} in\n{}", message.text);
+        assert!(message.text.contains(location), "{location} in\n{}", message.text);
     }
     // Three ways lead to the child; its lacks are told once.
     assert_eq!(message.text.matches("no handler for kind").count(), 1);

@@ -123,7 +123,7 @@ fn what_is_not_there_is_told_where_it_is_named() {
             ("src/prompts/tasks/review.yaml", TASK.replace("pr_diff", "pr_dif | uper")),
         ],
     );
-    for dir in [
+    for location in [
         "unknown role `reviwer` [prompt_layer_missing]\n --> orchestra.yaml:8:11",
         "unknown agent `reviwer` [unknown_agent]\n --> src/review.dot:5:18",
         "unknown tool `run-test` [unknown_tool]\n  --> orchestra.yaml:11:13",
@@ -131,7 +131,7 @@ fn what_is_not_there_is_told_where_it_is_named() {
         "unknown filter `uper` [template_syntax]\n --> src/prompts/tasks/review.yaml:4:25",
         "the provider `anthropic` has no model `cheap` [unresolved_model]\n --> src/review.dot:6:35",
     ] {
-        assert!(said.contains(dir), "{dir:?} is not in:\n{said}");
+        assert!(said.contains(location), "{location:?} is not in:\n{said}");
     }
     expect("config_missing.txt", &said);
 }
@@ -148,8 +148,8 @@ fn what_a_child_lacks_is_told_with_its_own_place() {
     package.write("src/parts/review.dot", PIPELINE);
     // A child looks for its prompts beside itself.
     let said = package.check();
-    let dir = "unknown task `review` [prompt_layer_missing]\n  --> orchestra.yaml:10:11";
-    assert!(said.listed().contains(dir), "{}", said.listed());
+    let location = "unknown task `review` [prompt_layer_missing]\n  --> orchestra.yaml:10:11";
+    assert!(said.listed().contains(location), "{}", said.listed());
     package.write("src/parts/prompts/tasks/review.yaml", TASK);
     silent(&package.check());
     package.write(

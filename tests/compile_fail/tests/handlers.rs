@@ -61,7 +61,7 @@ fn every_lack_is_told_in_one_message_with_its_place() {
     let said = check("lacks", PIPELINE, &format!("{bound}{HANDLERS}"));
     assert!(!said.built);
     let message = said.about("evaluation panicked");
-    for (code, dir) in [
+    for (code, location) in [
         (
             "error[attribute_value]: attribute `strictness` of node `review` is `soft`",
             "src/release.dot:3:43",
@@ -80,7 +80,7 @@ fn every_lack_is_told_in_one_message_with_its_place() {
         ),
     ] {
         assert!(message.text.contains(code), "{code} in\n{}", message.text);
-        assert!(message.text.contains(dir), "{dir} in\n{}", message.text);
+        assert!(message.text.contains(location), "{location} in\n{}", message.text);
     }
     // The error points at the handlers, which are what must change.
     assert_eq!((message.start, message.end), ((2, 51), (2, 65)));

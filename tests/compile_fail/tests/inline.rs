@@ -84,8 +84,8 @@ fn the_wrong_token_itself_is_underlined() {
         if pointed != *token {
             problems.push(format!("line {wanted}: `{pointed}` is underlined, not `{token}`"));
         }
-        let dir = format!("src/lib.rs:{wanted}:");
-        if !message.text.contains(&dir) {
+        let location = format!("src/lib.rs:{wanted}:");
+        if !message.text.contains(&location) {
             problems.push(format!(
                 "line {wanted}: the text has another place:\n{}",
                 message.text

@@ -107,7 +107,7 @@ fn every_rule_speaks_through_the_macro() {
     assert!(!said.built);
     let mut listed = String::new();
     for page in rules() {
-        let (text, dir) = bad(page);
+        let (text, location) = bad(page);
         let path = format!("src/rules/{}.dot:", page.code);
         let code = format!("[{}]", page.code);
         let level = match page.severity {
@@ -135,7 +135,7 @@ fn every_rule_speaks_through_the_macro() {
             page.code,
             message.text
         );
-        if let Some((line, column)) = dir {
+        if let Some((line, column)) = location {
             let text = String::from_utf8_lossy(&text);
             let source = text.lines().nth(line - 1).expect("the line is there");
             let shown: String = source.trim().chars().take(40).collect();

@@ -45,7 +45,7 @@ pub struct Case {
     /// How many stages may be in flight at once.
     pub at_once: usize,
     /// The places of branches among the edges of their fan-outs.
-    dirs: BTreeMap<(String, String), usize>,
+    positions: BTreeMap<(String, String), usize>,
 }
 
 /// What becomes of a command.
@@ -102,11 +102,11 @@ impl Case {
         }
         let is_certain = graph.joins.is_empty() || is_certain(&graph, &script, &expected);
         let edges = (0..pipeline.edges.len()).map(|at| EdgeIndex(at as u32));
-        let mut dirs = BTreeMap::new();
+        let mut positions = BTreeMap::new();
         for edge in edges {
             let from = pipeline.stage(pipeline.edge(edge).from);
-            let dir = from.edges().position(|(at, _)| at == edge).unwrap_or_default();
-            dirs.insert((from.id().to_owned(), branch_id(&pipeline, edge)), dir);
+            let position = from.edges().position(|(at, _)| at == edge).unwrap_or_default();
+            positions.insert((from.id().to_owned(), branch_id(&pipeline, edge)), position);
         }
         Some(Case {
             at_once: if graph.joins.is_empty() { 1 } else { usize::MAX },
@@ -118,7 +118,7 @@ impl Case {
             models,
             expected,
             is_certain,
-            dirs,
+            positions,
         })
     }
 
@@ -132,7 +132,7 @@ impl Case {
     pub fn call(&self, key: &str) -> Call {
         call_of(key, |block, branch| {
             let name = (block.to_owned(), branch.to_owned());
-            self.dirs.get(&name).copied().unwrap_or_default()
+            self.positions.get(&name).copied().unwrap_or_default()
         })
     }
 }

@@ -564,8 +564,8 @@ impl Data {
                 if bytes.len() < end {
                     bytes.resize(end, 0);
                 }
-                if let Some(dir) = bytes.get_mut(start..end) {
-                    dir.copy_from_slice(part);
+                if let Some(slot) = bytes.get_mut(start..end) {
+                    slot.copy_from_slice(part);
                 }
             }
             Data::Length(length) => bytes.resize(*length as usize, 0),

@@ -203,7 +203,7 @@ impl Interviewer for Actor {
 
 /// A call of a stage by its attempt key, such as `restart-1/fan#1:left/build#2/1`; `places` says which edge of its
 /// fan-out a branch is.
-pub(crate) fn call_of(key: &str, dirs: impl Fn(&str, &str) -> usize) -> Call {
+pub(crate) fn call_of(key: &str, positions: impl Fn(&str, &str) -> usize) -> Call {
     let number = |text: &str| text.parse().unwrap_or(1);
     let (key, restart) = match key.strip_prefix("restart-").and_then(|rest| rest.split_once('/')) {
         Some((restart, key)) => (key, number(restart)),
@@ -213,11 +213,11 @@ pub(crate) fn call_of(key: &str, dirs: impl Fn(&str, &str) -> usize) -> Call {
     let (branches, last) = key.rsplit_once('/').unwrap_or(("", key));
     let visit = last.rsplit_once('#').map_or(1, |(_, visit)| number(visit));
     let steps = branches.split('/').filter_map(|step| step.split_once(':'));
-    let dirs = steps.map(|(block, branch)| dirs(block.split('#').next().unwrap_or(block), branch));
+    let positions = steps.map(|(block, branch)| positions(block.split('#').next().unwrap_or(block), branch));
     Call {
         visit,
         attempt: number(attempt),
         restart,
-        dirs: dirs.sum(),
+        positions: positions.sum(),
     }
 }

@@ -12,14 +12,14 @@ use crate::targets::Target;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// Where: the place of the panic in the sources, or the name of the bound. Equal places count as one fault.
-    pub dir: String,
+    pub location: String,
     /// The message of the panic, or what was measured.
     pub message: String,
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.dir, self.message)
+        write!(f, "{}: {}", self.location, self.message)
     }
 }
 
@@ -46,7 +46,7 @@ pub fn attempt(target: &Target, input: &[u8], limit: Duration) -> Result<Duratio
     }
     if fastest > limit {
         return Err(Failure {
-            dir: TOO_SLOW.to_owned(),
+            location: TOO_SLOW.to_owned(),
             message: format!(
                 "an input of {} bytes took {fastest:?}, and may take {limit:?}",
                 input.len()
@@ -65,11 +65,11 @@ fn once(target: &Target, input: &[u8]) -> Result<Duration, Failure> {
     let seen = PANIC.take().flatten();
     match (seen, result) {
         // A fault of a library that is caught and becomes an error is no fault of ours.
-        (Some(failure), Ok(())) if failure.dir.contains("/registry/src/") => Ok(took),
+        (Some(failure), Ok(())) if failure.location.contains("/registry/src/") => Ok(took),
         (Some(failure), _) => Err(failure),
         (None, Ok(())) => Ok(took),
         (None, Err(_)) => Err(Failure {
-            dir: "unknown".to_owned(),
+            location: "unknown".to_owned(),
             message: "a panic without a message".to_owned(),
         }),
     }
@@ -83,9 +83,9 @@ fn listen() {
         std::panic::set_hook(Box::new(move |info| {
             let ours = PANIC.with_borrow_mut(|kept| {
                 let Some(kept) = kept else { return false };
-                let dir = info.location().map_or_else(String::new, ToString::to_string);
+                let location = info.location().map_or_else(String::new, ToString::to_string);
                 let message = info.payload_as_str().unwrap_or("no message").to_owned();
-                kept.get_or_insert(Failure { dir, message });
+                kept.get_or_insert(Failure { location, message });
                 true
             });
             if !ours {

@@ -9,7 +9,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Removes parts of an input, large ones first, and keeps what is removed out where `fails` still gives a failure of
 /// the same place.
-pub fn minimise(input: &[u8], dir: &str, fails: impl Fn(&[u8]) -> Option<Failure>) -> Vec<u8> {
+pub fn minimise(input: &[u8], location: &str, fails: impl Fn(&[u8]) -> Option<Failure>) -> Vec<u8> {
     let begun = Instant::now();
     let mut smallest = input.to_vec();
     let mut size = smallest.len().div_ceil(2).max(1);
@@ -22,7 +22,7 @@ pub fn minimise(input: &[u8], dir: &str, fails: impl Fn(&[u8]) -> Option<Failure
             }
             let end = (at + size).min(smallest.len());
             let without = [&smallest[..at], &smallest[end..]].concat();
-            if fails(&without).is_some_and(|failure| failure.dir == dir) {
+            if fails(&without).is_some_and(|failure| failure.location == location) {
                 smallest = without;
                 removed = true;
             } else {

@@ -98,14 +98,14 @@ fn one(next: &Work, seed: u64, rows: &Mutex<BTreeMap<&str, Row>>, work: &Mutex<V
             Told::Next(_) => {}
             Told::Failed {
                 number,
-                dir,
+                location,
                 message,
                 file,
             } => {
-                *row.failures.entry(dir.clone()).or_default() += 1;
+                *row.failures.entry(location.clone()).or_default() += 1;
                 if !file.is_empty() {
                     eprintln!(
-                        "{}: input {number} of seed {seed} fails: {dir}: {message}\n  {file}",
+                        "{}: input {number} of seed {seed} fails: {location}: {message}\n  {file}",
                         target.name
                     );
                 }
@@ -206,7 +206,7 @@ fn smaller(target: &'static Target, input: &[u8]) -> Vec<u8> {
         drop(std::fs::remove_file(&path));
         let ended = status.ok()?.code().is_none();
         ended.then(|| Failure {
-            dir: String::new(),
+            location: String::new(),
             message: String::new(),
         })
     };

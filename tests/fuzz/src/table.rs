@@ -37,8 +37,8 @@ pub(crate) fn print(targets: &[&Target], rows: &BTreeMap<&str, Row>, arguments: 
         took.as_secs_f64()
     );
     for (name, row) in rows {
-        for (dir, times) in &row.failures {
-            println!("{name}: {times} times {dir}");
+        for (location, times) in &row.failures {
+            println!("{name}: {times} times {location}");
         }
     }
 }

@@ -24,7 +24,7 @@ pub(crate) enum Told {
     /// An input failed; the file holds it, made smaller.
     Failed {
         number: u64,
-        dir: String,
+        location: String,
         message: String,
         file: String,
     },
@@ -125,17 +125,19 @@ fn inputs(target: &'static Target, seed: u64, first: u64, end: u64, begun: Insta
 
 /// Keeps the first input of each place that fails.
 fn failed(target: &Target, number: u64, input: &[u8], failure: &Failure, known: &mut Vec<String>) {
-    let file = if known.contains(&failure.dir) {
+    let file = if known.contains(&failure.location) {
         String::new()
     } else {
-        known.push(failure.dir.clone());
+        known.push(failure.location.clone());
         BEGAN.store(u64::MAX, Ordering::Relaxed);
-        let small = minimise(input, &failure.dir, |input| attempt(target, input, SLOWEST).err());
+        let small = minimise(input, &failure.location, |input| {
+            attempt(target, input, SLOWEST).err()
+        });
         keep(target, &small).map_or_else(|error| error.to_string(), |path| path.display().to_string())
     };
     tell(&Told::Failed {
         number,
-        dir: failure.dir.clone(),
+        location: failure.location.clone(),
         message: failure.message.chars().take(2_000).collect(),
         file,
     });

@@ -30,7 +30,7 @@ const FRAGILE: Target = Target {
 fn a_panic_is_a_failure_with_its_place_and_message() {
     let failure = attempt(&FRAGILE, b"{{", Duration::MAX).unwrap_err();
     assert_eq!(failure.message, "two braces");
-    assert!(failure.dir.contains("driver.rs"), "{failure}");
+    assert!(failure.location.contains("driver.rs"), "{failure}");
     assert!(attempt(&FRAGILE, b"{", Duration::MAX).is_ok());
 }
 
@@ -46,15 +46,15 @@ fn a_caught_panic_is_a_failure_too() {
 #[test]
 fn a_slow_input_is_a_failure() {
     let failure = attempt(&FRAGILE, b"s", Duration::from_millis(5)).unwrap_err();
-    assert_eq!(failure.dir, TOO_SLOW);
+    assert_eq!(failure.location, TOO_SLOW);
 }
 
 #[test]
 fn a_failing_input_is_made_as_small_as_it_can_be() {
     let fails = |input: &[u8]| attempt(&FRAGILE, input, Duration::MAX).err();
     let input = b"digraph { a -> b; subgraph { c } }";
-    let dir = fails(input).unwrap().dir;
-    assert_eq!(minimise(input, &dir, fails), b"{{");
+    let location = fails(input).unwrap().location;
+    assert_eq!(minimise(input, &location, fails), b"{{");
 }
 
 #[test]

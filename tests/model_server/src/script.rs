@@ -207,12 +207,12 @@ impl Texts {
         }
     }
 
-    fn all_in(&self, dir: &str) -> bool {
-        self.iter().all(|text| dir.contains(text.as_str()))
+    fn all_in(&self, text_to_search: &str) -> bool {
+        self.iter().all(|text| text_to_search.contains(text.as_str()))
     }
 
-    fn none_in(&self, dir: &str) -> bool {
-        !self.iter().any(|text| dir.contains(text.as_str()))
+    fn none_in(&self, text_to_search: &str) -> bool {
+        !self.iter().any(|text| text_to_search.contains(text.as_str()))
     }
 }
 

@@ -342,11 +342,11 @@ fn responses_events(answer: &Answer) -> Vec<(Option<&'static str>, String)> {
     begun["usage"] = Value::Null;
     add("response.created", json!({"response": begun}));
     for (index, item) in whole["output"].as_array().into_iter().flatten().enumerate() {
-        let dir =
+        let with_index =
             |field: &str, value: Value| json!({"output_index": index, "item_id": item["id"], field: value});
         add(
             "response.output_item.added",
-            dir("item", json!({"type": item["type"], "id": item["id"]})),
+            with_index("item", json!({"type": item["type"], "id": item["id"]})),
         );
         let (name, text) = match item["type"].as_str() {
             Some("message") => ("response.output_text.delta", answer.text.as_str()),
@@ -357,9 +357,9 @@ fn responses_events(answer: &Answer) -> Vec<(Option<&'static str>, String)> {
             _ => ("", ""),
         };
         for piece in pieces(text) {
-            add(name, dir("delta", piece.into()));
+            add(name, with_index("delta", piece.into()));
         }
-        add("response.output_item.done", dir("item", item.clone()));
+        add("response.output_item.done", with_index("item", item.clone()));
     }
     let end = if answer.stop.is_some() {
         "response.incomplete"

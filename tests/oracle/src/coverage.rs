@@ -75,13 +75,13 @@ fn things(graph: &Graph, trace: &Trace) -> BTreeSet<String> {
                 last_choice = branch;
                 show(format!("rule {rule}"));
                 let edges = graph.edges.iter().filter(|edge| edge.from == *from);
-                let condition = |dir: usize| {
-                    let edge = edges.clone().nth(dir);
+                let condition = |position: usize| {
+                    let edge = edges.clone().nth(position);
                     edge.map_or("", |edge| of(&edge.attributes, "condition"))
                 };
-                if let Way::Edge { dir, .. } = way {
+                if let Way::Edge { position, .. } = way {
                     for (key, kind) in [("visits.", "visits"), ("stages.", "an outcome")] {
-                        if condition(*dir).starts_with(key) {
+                        if condition(*position).starts_with(key) {
                             show(format!("{kind} of a stage decide"));
                         }
                     }

@@ -108,13 +108,13 @@ pub struct Call {
     /// How often the run was restarted.
     pub restart: u32,
     /// The sum of the places, from 0, of the branches in which it is among the edges of their fan-outs.
-    pub dirs: usize,
+    pub positions: usize,
 }
 
 impl Call {
     /// Which of a list of reactions or outcomes the call is given: the last one repeats.
     pub fn of<T: Clone>(self, list: Option<&Vec<T>>) -> Option<T> {
-        let at = (self.visit + self.attempt + self.restart) as usize - 2 + self.dirs;
+        let at = (self.visit + self.attempt + self.restart) as usize - 2 + self.positions;
         list.and_then(|list| list.get(at).or(list.last())).cloned()
     }
 }

@@ -150,17 +150,17 @@ fn happens(machine: &Machine, script: &Script, kind: &str, id: &EffectId) -> Vec
 
 /// Which call of its stage an effect is.
 fn call(pipeline: &Pipeline, id: &EffectId) -> Call {
-    let dirs = id.branch.steps().iter().map(|step| dir(pipeline, step.edge));
+    let positions = id.branch.steps().iter().map(|step| position(pipeline, step.edge));
     Call {
         visit: id.visit,
         attempt: id.attempt,
         restart: id.restart,
-        dirs: dirs.sum(),
+        positions: positions.sum(),
     }
 }
 
 /// The place of an edge among those of its node.
-fn dir(pipeline: &Pipeline, edge: EdgeIndex) -> usize {
+fn position(pipeline: &Pipeline, edge: EdgeIndex) -> usize {
     let mut edges = pipeline.stage(pipeline.edge(edge).from).edges();
     edges.position(|(at, _)| at == edge).unwrap()
 }
@@ -388,13 +388,13 @@ fn told(pipeline: &Pipeline, observation: &Observation) -> Option<Step> {
 /// An edge by its node and its place among the edges of that.
 fn edge(pipeline: &Pipeline, at: EdgeIndex) -> (String, usize) {
     let from = pipeline.edge(at).from;
-    (pipeline.stage(from).id().to_owned(), dir(pipeline, at))
+    (pipeline.stage(from).id().to_owned(), position(pipeline, at))
 }
 
 fn tested(pipeline: &Pipeline, tested: &[Tested]) -> Vec<(usize, bool)> {
     tested
         .iter()
-        .map(|tested| (dir(pipeline, tested.edge), tested.held))
+        .map(|tested| (position(pipeline, tested.edge), tested.held))
         .collect()
 }
 
@@ -402,7 +402,7 @@ fn choice(pipeline: &Pipeline, branch: &BranchPath, from: NodeIndex, decision: &
     let id = |node: NodeIndex| pipeline.stage(node).id().to_owned();
     let way = match decision.next {
         Next::Edge(edge) => Way::Edge {
-            dir: dir(pipeline, edge),
+            position: position(pipeline, edge),
             to: id(pipeline.edge(edge).to),
         },
         Next::Jump(target) => Way::Jump(id(target)),

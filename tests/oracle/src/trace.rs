@@ -194,7 +194,7 @@ pub enum Way {
     /// Along an edge.
     Edge {
         /// Its place among the edges of its node.
-        dir: usize,
+        position: usize,
         /// Its target.
         to: String,
     },

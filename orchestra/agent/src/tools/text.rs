@@ -36,8 +36,10 @@ fn floor(text: &str, at: usize) -> usize {
 
 /// Returns the first character boundary at or after an index.
 fn ceiling(text: &str, at: usize) -> usize {
-    let mut founds = at..text.len();
-    founds.find(|at| text.is_char_boundary(*at)).unwrap_or(text.len())
+    let mut boundaries = at..text.len();
+    boundaries
+        .find(|at| text.is_char_boundary(*at))
+        .unwrap_or(text.len())
 }
 
 #[cfg(test)]

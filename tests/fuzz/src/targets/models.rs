@@ -32,15 +32,15 @@ fn recordings(file: &str) -> Vec<Vec<u8>> {
 
 /// The format that the first byte of an input names, and the rest.
 fn format(input: &[u8]) -> (ProviderKind, &'static str, &[u8]) {
-    let (kind, model, _) = FORMATS[dir(input)];
+    let (kind, model, _) = FORMATS[format_of(input)];
     (kind, model, input.get(1..).unwrap_or_default())
 }
 
 fn name(input: &[u8]) -> &'static str {
-    FORMATS[dir(input)].2
+    FORMATS[format_of(input)].2
 }
 
-fn dir(input: &[u8]) -> usize {
+fn format_of(input: &[u8]) -> usize {
     usize::from(input.first().copied().unwrap_or(b'0').wrapping_sub(b'0')) % FORMATS.len()
 }
 

@@ -85,13 +85,13 @@ fn piece(content: &str, random: &mut Random) -> String {
 
 /// Places in the text, behind it, within characters, and backwards.
 fn span(content: &str, random: &mut Random) -> Span {
-    let dir = |random: &mut Random| match random.below(20) {
+    let position = |random: &mut Random| match random.below(20) {
         0 => u32::MAX,
         _ => random.below(content.len() + 3) as u32,
     };
     Span {
-        start: dir(random),
-        end: dir(random),
+        start: position(random),
+        end: position(random),
     }
 }
 

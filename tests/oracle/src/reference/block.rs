@@ -13,7 +13,7 @@ struct Branch {
     /// Its edge among all of the file.
     edge: usize,
     /// Its place among the edges of the fan-out.
-    dir: usize,
+    position: usize,
     /// Its place among the branches of the block.
     index: u32,
     id: String,
@@ -139,20 +139,20 @@ impl Rules<'_> {
         }
         let mut tested = Vec::new();
         let mut branches: Vec<Branch> = Vec::new();
-        for (dir, (edge, row)) in edges.iter().enumerate() {
+        for (position, (edge, row)) in edges.iter().enumerate() {
             let held = self.holds(row, &seen, &line.last.output);
-            tested.extend(held.map(|held| (dir, held)));
+            tested.extend(held.map(|held| (position, held)));
             if held == Some(false) {
                 continue;
             }
             let same = |(_, earlier): &&(usize, &crate::description::Edge)| earlier.to == row.to;
-            let id = match edges[..dir].iter().filter(same).count() {
+            let id = match edges[..position].iter().filter(same).count() {
                 0 => row.to.clone(),
                 earlier => format!("{}~{}", row.to, earlier + 1),
             };
             branches.push(Branch {
                 edge: *edge,
-                dir,
+                position,
                 index: branches.len() as u32,
                 id,
                 to: row.to.clone(),
@@ -195,7 +195,7 @@ impl Rules<'_> {
         let mut line = parent.clone();
         line.branch = name.clone();
         line.inside.push(fan_out);
-        line.dirs += branch.dir;
+        line.positions += branch.position;
         line.now = began;
         line.until = until;
         line.steps.clear();

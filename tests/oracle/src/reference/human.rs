@@ -60,8 +60,8 @@ impl Rules<'_> {
     /// The choices of a gate, each with the places of the edges that bear its label.
     fn choices(&self, edges: &[(usize, &Edge)]) -> Vec<(Choice, Vec<usize>)> {
         let mut choices: Vec<Choice> = Vec::new();
-        let mut dirs: Vec<Vec<usize>> = Vec::new();
-        for (dir, (_, edge)) in edges.iter().enumerate() {
+        let mut positions: Vec<Vec<usize>> = Vec::new();
+        for (position, (_, edge)) in edges.iter().enumerate() {
             if is_for_failures(edge) {
                 continue;
             }
@@ -70,10 +70,10 @@ impl Rules<'_> {
                 .iter()
                 .position(|known| normal(&known.label) == normal(label));
             if let Some(known) = known {
-                dirs[known].push(dir);
+                positions[known].push(position);
                 continue;
             }
-            dirs.push(vec![dir]);
+            positions.push(vec![position]);
             choices.push(Choice {
                 key: String::new(),
                 label: label.to_owned(),
@@ -82,14 +82,14 @@ impl Rules<'_> {
             });
         }
         name_keys(&mut choices);
-        choices.into_iter().zip(dirs).collect()
+        choices.into_iter().zip(positions).collect()
     }
 
     /// Rule H5: which choices are offered, and which are not. Conditions are asked as if the choice had been made.
     fn offers(&self, line: &Line, at: &str) -> (Vec<Choice>, Vec<(Choice, String)>) {
         let edges = self.graph.out(at);
         let (mut offered, mut withheld) = (Vec::new(), Vec::new());
-        for (mut choice, dirs) in self.choices(&edges) {
+        for (mut choice, positions) in self.choices(&edges) {
             let seen = self.seen(line, at);
             let made = chosen(&choice, "person", "");
             let mut seen = Seen {
@@ -108,21 +108,21 @@ impl Rules<'_> {
             ];
             seen.context
                 .extend(own.map(|(key, text)| (key.to_owned(), text.into())));
-            let tested = self.test_as(&edges, &dirs, &seen, &made.updates);
+            let tested = self.test_as(&edges, &positions, &seen, &made.updates);
             // What hangs on the text of the answer is decided when that is given.
-            let by_text = tested.iter().map(|(dir, _)| *dir).find(|dir| {
-                let condition = attribute(&edges[*dir].1.attributes, "condition");
+            let by_text = tested.iter().map(|(position, _)| *position).find(|position| {
+                let condition = attribute(&edges[*position].1.attributes, "condition");
                 choice.free && condition.contains("human.gate.text")
             });
-            match self.preferred(&edges, &dirs, &tested).or(by_text) {
-                Some(dir) => {
-                    choice.to = edges[dir].1.to.clone();
+            match self.preferred(&edges, &positions, &tested).or(by_text) {
+                Some(position) => {
+                    choice.to = edges[position].1.to.clone();
                     offered.push(choice);
                 }
                 None => {
                     let unmet = tested
                         .iter()
-                        .map(|(dir, _)| self.unmet(edges[*dir].1, &seen, &made.updates));
+                        .map(|(position, _)| self.unmet(edges[*position].1, &seen, &made.updates));
                     let unmet = unmet.collect::<Vec<_>>().join("; ");
                     withheld.push((choice, unmet));
                 }
@@ -134,14 +134,14 @@ impl Rules<'_> {
     fn test_as(
         &self,
         edges: &[(usize, &Edge)],
-        dirs: &[usize],
+        positions: &[usize],
         seen: &Seen,
         output: &Values,
     ) -> Vec<(usize, bool)> {
         let mut tested = Vec::new();
-        for dir in dirs {
-            let held = self.holds(edges[*dir].1, seen, output);
-            tested.extend(held.map(|held| (*dir, held)));
+        for position in positions {
+            let held = self.holds(edges[*position].1, seen, output);
+            tested.extend(held.map(|held| (*position, held)));
             if self.first_match() && held != Some(false) {
                 break;
             }

@@ -61,7 +61,7 @@ pub fn run(graph: &Graph, script: &Script) -> Trace {
         let survives = |key: &str| key.starts_with("graph.") || kept.contains(&key);
         let context = context.into_iter().filter(|(key, _)| survives(key)).collect();
         let step = Step::Restart {
-            edge: graph.dir(edge),
+            edge: graph.position(edge),
             count: rules.restart,
         };
         let mut next = Line::new(context, graph);
@@ -74,7 +74,7 @@ pub fn run(graph: &Graph, script: &Script) -> Trace {
     };
     line.context.retain(|key, _| !key.starts_with("graph."));
     let taken = line.taken.into_iter().enumerate();
-    let taken = taken.map(|(edge, taken)| (graph.dir(edge), taken));
+    let taken = taken.map(|(edge, taken)| (graph.position(edge), taken));
     Trace {
         steps: line.steps.into_iter().map(|(_, step)| step).collect(),
         end,
@@ -119,7 +119,7 @@ struct Line {
     /// The fan-outs around it, from the outermost on, with their joins.
     inside: Vec<(String, String)>,
     /// The sum of the places of the branches around it.
-    dirs: usize,
+    positions: usize,
     now: u64,
     /// When the line is cut off.
     until: u64,
@@ -237,7 +237,7 @@ impl Graph {
     }
 
     /// An edge by its node and its place among the edges of that.
-    fn dir(&self, edge: usize) -> (String, usize) {
+    fn position(&self, edge: usize) -> (String, usize) {
         let from = &self.edges[edge].from;
         let before = self.edges[..edge].iter().filter(|edge| edge.from == *from);
         (from.clone(), before.count())
@@ -272,7 +272,7 @@ impl Line {
         Line {
             branch: String::new(),
             inside: Vec::new(),
-            dirs: 0,
+            positions: 0,
             now: 0,
             until: u64::MAX,
             steps: Vec::new(),
@@ -506,7 +506,7 @@ impl Rules<'_> {
             visit: line.visits[at],
             attempt,
             restart: self.restart,
-            dirs: line.dirs,
+            positions: line.positions,
         }
     }
 

@@ -53,9 +53,9 @@ impl Rules<'_> {
         seen: &Seen,
     ) -> Vec<(usize, bool)> {
         let mut tested = Vec::new();
-        for dir in among {
-            let held = self.holds(edges[*dir].1, seen, &line.last.output);
-            tested.extend(held.map(|held| (*dir, held)));
+        for position in among {
+            let held = self.holds(edges[*position].1, seen, &line.last.output);
+            tested.extend(held.map(|held| (*position, held)));
             if self.first_match() && held != Some(false) {
                 break;
             }
@@ -74,23 +74,28 @@ impl Rules<'_> {
         among: &[usize],
         tested: &[(usize, bool)],
     ) -> Option<usize> {
-        let result = |dir: &usize| tested.iter().find(|(at, _)| at == dir).map(|(_, held)| *held);
+        let result = |position: &usize| {
+            tested
+                .iter()
+                .find(|(at, _)| at == position)
+                .map(|(_, held)| *held)
+        };
         if self.first_match() {
-            let first = among.iter().find(|dir| result(dir) != Some(false));
+            let first = among.iter().find(|position| result(position) != Some(false));
             return first.copied();
         }
         let held: Vec<usize> = among
             .iter()
             .copied()
-            .filter(|dir| result(dir) == Some(true))
+            .filter(|position| result(position) == Some(true))
             .collect();
         let plain: Vec<usize> = among
             .iter()
             .copied()
-            .filter(|dir| result(dir).is_none())
+            .filter(|position| result(position).is_none())
             .collect();
         let chosen = best(edges, &held).or_else(|| best(edges, &plain));
-        chosen.map(|(dir, _)| dir)
+        chosen.map(|(position, _)| position)
     }
 
     /// A gate that was answered follows that choice; one that failed the edges for failures (rules H3, H5).
@@ -102,8 +107,8 @@ impl Rules<'_> {
     ) -> (Option<Found>, Vec<(usize, bool)>) {
         let failed = line.last.word == "fail";
         let wanted = normal(&line.last.preferred_label);
-        let fits = |dir: &usize| {
-            let edge = edges[*dir].1;
+        let fits = |position: &usize| {
+            let edge = edges[*position].1;
             if failed {
                 is_for_failures(edge)
             } else {
@@ -118,7 +123,7 @@ impl Rules<'_> {
             (true, false) => "condition",
         };
         let chosen = self.preferred(edges, &among, &tested);
-        (chosen.map(|dir| (dir, rule)), tested)
+        (chosen.map(|position| (position, rule)), tested)
     }
 
     /// Chooses the way on, records the choice, and gives the next node or the end.
@@ -139,7 +144,7 @@ impl Rules<'_> {
                 tested = self.test(line, &edges, &all, &seen);
                 let mut found = if first_match {
                     self.preferred(&edges, &all, &tested)
-                        .map(|dir| (dir, "first_match"))
+                        .map(|position| (position, "first_match"))
                 } else {
                     self.five_steps(line, at, &edges, &tested)
                 };
@@ -150,20 +155,20 @@ impl Rules<'_> {
                         ..seen.clone()
                     };
                     let again = self.test(line, &edges, &all, &full);
-                    let dir = self.preferred(&edges, &all, &again);
-                    if let Some(dir) = dir {
-                        found = Some((dir, "partial_as_success"));
+                    let position = self.preferred(&edges, &all, &again);
+                    if let Some(position) = position {
+                        found = Some((position, "partial_as_success"));
                         tested = again;
                     }
                 }
                 chosen = found;
             }
             match chosen {
-                Some((dir, rule)) => {
-                    let (index, edge) = edges[dir];
+                Some((position, rule)) => {
+                    let (index, edge) = edges[position];
                     let to = edge.to.clone();
                     let result = self.take(line, index, edge, first_match);
-                    (Way::Edge { dir, to }, rule, result)
+                    (Way::Edge { position, to }, rule, result)
                 }
                 None => self.without_edge(line, at, &edges, first_match),
             }
@@ -237,18 +242,19 @@ impl Rules<'_> {
         let held: Vec<usize> = tested
             .iter()
             .filter(|(_, held)| *held)
-            .map(|(dir, _)| *dir)
+            .map(|(position, _)| *position)
             .collect();
-        if let Some((dir, _)) = best(edges, &held) {
-            return Some((dir, "condition"));
+        if let Some((position, _)) = best(edges, &held) {
+            return Some((position, "condition"));
         }
-        let conditional: Vec<usize> = tested.iter().map(|(dir, _)| *dir).collect();
+        let conditional: Vec<usize> = tested.iter().map(|(position, _)| *position).collect();
         let mut plain: Vec<usize> = (0..edges.len())
-            .filter(|dir| !conditional.contains(dir))
+            .filter(|position| !conditional.contains(position))
             .collect();
         if line.last.word == "fail" && self.graph.part(at) != Part::Routing && !self.routes_failures(at) {
-            plain.retain(|dir| self.graph.part(&edges[*dir].1.to) == Part::Routing);
-            return steps_two_to_five(line, edges, &plain).map(|(dir, _)| (dir, "failure_to_routing"));
+            plain.retain(|position| self.graph.part(&edges[*position].1.to) == Part::Routing);
+            return steps_two_to_five(line, edges, &plain)
+                .map(|(position, _)| (position, "failure_to_routing"));
         }
         steps_two_to_five(line, edges, &plain)
     }
@@ -350,14 +356,14 @@ fn steps_two_to_five(
 ) -> Option<(usize, &'static str)> {
     let label = normal(&line.last.preferred_label);
     if !label.is_empty() {
-        let bears = |dir: &&usize| normal(attribute(&edges[**dir].1.attributes, "label")) == label;
-        if let Some(dir) = plain.iter().find(bears) {
-            return Some((*dir, "preferred_label"));
+        let bears = |position: &&usize| normal(attribute(&edges[**position].1.attributes, "label")) == label;
+        if let Some(position) = plain.iter().find(bears) {
+            return Some((*position, "preferred_label"));
         }
     }
     for wanted in &line.last.suggested {
-        if let Some(dir) = plain.iter().find(|dir| edges[**dir].1.to == *wanted) {
-            return Some((*dir, "suggested_next"));
+        if let Some(position) = plain.iter().find(|position| edges[**position].1.to == *wanted) {
+            return Some((*position, "suggested_next"));
         }
     }
     best(edges, plain)
@@ -442,8 +448,8 @@ pub(super) fn in_words(end: &End) -> String {
 
 /// The best of some edges by weight, then by target id; of equal ones the first. Also says what decided.
 fn best(edges: &[(usize, &Edge)], among: &[usize]) -> Option<(usize, &'static str)> {
-    let weight = |dir: usize| {
-        attribute(&edges[dir].1.attributes, "weight")
+    let weight = |position: usize| {
+        attribute(&edges[position].1.attributes, "weight")
             .parse::<i64>()
             .unwrap_or(0)
     };
