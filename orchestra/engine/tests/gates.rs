@@ -11,6 +11,7 @@ use orchestra_engine::{
     Question, QueueInterviewer, RunFailure, RunHandle, RunResult, RunStatus, Script,
 };
 use support::{Acts, pipeline};
+use tokio::sync::Notify;
 
 const GATE: &str = "digraph t { start -> ask; ask [shape=hexagon, label=\"Ship it?\", ATTRIBUTES]
     ask -> ship [label=\"[Y] Yes, ship\"]; ask -> mend [label=\"[N] No\"]
@@ -303,6 +304,68 @@ async fn a_handler_may_ask_too() {
         .await
         .unwrap();
     assert_eq!(result.context.get("sure"), Some(&true.into()));
+}
+
+#[tokio::test]
+async fn the_question_of_a_stage_takes_one_fitting_answer_and_is_then_closed() {
+    let engine = Engine::builder().interviewer(Silent).build().unwrap();
+    let go_on = Arc::new(Notify::new());
+    let waits = go_on.clone();
+    let acts = Acts::new().on("a", move |stage| {
+        let waits = waits.clone();
+        async move {
+            let question = Question::new(orchestra_engine::QuestionKind::Confirm, "Delete?");
+            let answer = stage.ask(question.clone()).await.unwrap();
+            waits.notified().await;
+            Outcome::success().set("sure", question.accept(&answer).unwrap().is_yes())
+        }
+    });
+    let run = engine
+        .start_loaded(support::acts("start -> a -> exit"), acts)
+        .await
+        .unwrap();
+    let question = asked(&run).await;
+    assert!(question.id.starts_with("a#1/1"), "{}", question.id);
+    for unfit in [Answer::skipped(), Answer::choice("perhaps")] {
+        let refused = run.answer(&question.id, unfit).unwrap_err();
+        assert!(matches!(refused, AnswerError::Refused(_)), "{refused}");
+    }
+    run.answer("a", Answer::yes()).unwrap();
+    assert!(run.questions().is_empty());
+    let late = run.answer(&question.id, Answer::yes()).unwrap_err();
+    assert!(matches!(late, AnswerError::NoQuestion { .. }), "{late}");
+    go_on.notify_one();
+    let result = run.wait().await.unwrap();
+    assert_eq!(result.context.get("sure"), Some(&true.into()));
+}
+
+/// The interviewer answers while others could, too.
+#[tokio::test]
+async fn a_question_that_the_interviewer_answered_is_closed_while_its_stage_goes_on() {
+    let engine = Engine::builder()
+        .interviewer(QueueInterviewer::new().answers(["yes"]))
+        .build()
+        .unwrap();
+    let (answered, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (tells, waits) = (answered.clone(), go_on.clone());
+    let acts = Acts::new().on("a", move |stage| {
+        let (tells, waits) = (tells.clone(), waits.clone());
+        async move {
+            let question = Question::new(orchestra_engine::QuestionKind::Confirm, "Delete?");
+            stage.ask(question).await.unwrap();
+            tells.notify_one();
+            waits.notified().await;
+            Outcome::success()
+        }
+    });
+    let run = engine
+        .start_loaded(support::acts("start -> a -> exit"), acts)
+        .await
+        .unwrap();
+    answered.notified().await;
+    assert!(run.questions().is_empty(), "{:?}", run.questions());
+    go_on.notify_one();
+    assert!(run.wait().await.unwrap().is_success());
 }
 
 #[tokio::test(start_paused = true)]
