@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use orchestra_engine::{Engine, Refusal, SimulationBackend};
-use orchestra_graph::{Diagnostic, LoadOptions, Loaded, Pipeline, Report, Severity, SharedPipeline, Span};
+use orchestra_graph::{
+    Diagnostic, LoadOptions, Loaded, Page, Pipeline, Report, Severity, SharedPipeline, Span,
+};
 
 use crate::agents::ProjectAgents;
 use crate::args::Lints;
@@ -11,8 +13,14 @@ use crate::error::CliError;
 use crate::pipelines::Pipelines;
 use crate::terminal::Terminal;
 
-/// The diagnostic code for pipelines that the engine refuses to start.
-pub(crate) const CANNOT_START: &str = "cannot_start";
+/// The rule for pipelines that the engine refuses to start.
+pub(crate) static CANNOT_START: Page = Page::new(
+    "cannot_start",
+    Severity::Error,
+    "a run of the pipeline would be refused",
+    "Attractor 4.2, 4.10 and 4.11",
+    include_str!("../pages/cannot_start.md"),
+);
 
 /// Refusals that do not apply to a program with its own handlers and pipelines.
 const OF_OTHER_PROGRAMS: &[&str] = &["missing_handler", "missing_child"];
@@ -104,10 +112,10 @@ fn diagnostic(loaded: &Loaded, refusal: &Refusal) -> Diagnostic {
     let severity = if OF_OTHER_PROGRAMS.contains(&refusal.code) {
         Severity::Info
     } else {
-        Severity::Error
+        CANNOT_START.severity
     };
     let span = node.map_or(Span::new(0, 0), |node| node.span);
-    let diagnostic = Diagnostic::new(CANNOT_START, severity, &*refusal.message, span);
+    let diagnostic = Diagnostic::from_rule(&CANNOT_START, &*refusal.message, span).severity(severity);
     let diagnostic = match severity {
         Severity::Info => diagnostic.note("a program that registers it runs the pipeline; this one does not"),
         _ => diagnostic.label("`run` refuses this"),

@@ -4,9 +4,8 @@ use orchestra_graph::{Diagnostic, NodeIndex, Severity};
 
 use crate::candidate::{Candidate, Location};
 use crate::choose::Resolver;
+use crate::rules;
 use crate::settings::{BackendKind, Mode};
-
-const CODE: &str = "backend_capability";
 
 /// The attributes that name hooks, each with the severity of a backend that ignores it. The pre hook is a guard.
 const HOOKS: [(&str, Severity); 2] = [
@@ -35,7 +34,7 @@ impl Resolver<'_> {
             _ => "a backend of the kind `direct` asks its model once",
         };
         self.tell(node, mode.location, |span| {
-            Diagnostic::error(CODE, message, span)
+            Diagnostic::from_rule(&rules::BACKEND_CAPABILITY, message, span)
                 .note(note)
                 .help("choose a backend of the kind `agent`, or the mode `autonomous`")
         });
@@ -61,11 +60,8 @@ impl Resolver<'_> {
                 "choose a backend of the kind `agent`, or write `{name}=\"\"` on `{id}` to run it without the hook"
             );
             self.tell(node, Location::Pipeline(said.span), |span| {
-                let diagnostic = match severity {
-                    Severity::Error => Diagnostic::error(CODE, message, span),
-                    _ => Diagnostic::warning(CODE, message, span),
-                };
-                diagnostic
+                Diagnostic::from_rule(&rules::BACKEND_CAPABILITY, message, span)
+                    .severity(severity)
                     .note("a backend of the kind `cli` is a program that calls its tools itself")
                     .help(help)
             });

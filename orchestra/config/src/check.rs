@@ -4,19 +4,20 @@ use std::collections::BTreeMap;
 
 use orchestra_graph::{Diagnostic, GIT_VARIABLES, Report, Span};
 
-use crate::decode::{Codes, Decode, Diagnostics, suggestion};
+use crate::decode::{Decode, Diagnostics, FileRules, suggestion};
 use crate::located::Located;
 use crate::names::{BUILT_IN_TOOLS, position, tool_name};
+use crate::rules;
 use crate::settings::{Backend, BackendKind, CommandTool, Configuration, ProviderKind};
 use crate::tree;
 use crate::workspace;
 
-/// The diagnostic codes of `orchestra.yaml`.
-pub(crate) const CODES: Codes = Codes {
-    syntax: "config_syntax",
-    unknown_key: "config_unknown_key",
-    duplicate_key: "config_duplicate_key",
-    value: "config_value",
+/// The rules for the form of `orchestra.yaml`.
+pub(crate) const FILE_RULES: FileRules = FileRules {
+    syntax: &rules::CONFIG_SYNTAX,
+    unknown_key: &rules::CONFIG_UNKNOWN_KEY,
+    duplicate_key: &rules::CONFIG_DUPLICATE_KEY,
+    value: &rules::CONFIG_VALUE,
 };
 
 /// Maximum number of diagnostics reported for one file.
@@ -36,8 +37,8 @@ impl Configuration {
     /// assert!(told.contains("orchestra.yaml:3:12: error[config_unknown_key]: unknown key `personna`"), "{told}");
     /// ```
     pub fn parse(name: &str, bytes: &[u8]) -> (Configuration, Report) {
-        let (source, tree) = tree::read(name, bytes, CODES.syntax);
-        let mut diagnostics = Diagnostics::new(source.clone(), CODES);
+        let (source, tree) = tree::read(name, bytes, FILE_RULES.syntax);
+        let mut diagnostics = Diagnostics::new(source.clone(), FILE_RULES);
         let configuration = match tree {
             Ok(tree) => Configuration::decode(&tree, &mut diagnostics).unwrap_or_default(),
             Err(diagnostic) => {
@@ -85,7 +86,11 @@ fn check(configuration: &Configuration, diagnostics: &mut Diagnostics) {
 
 /// Returns the diagnostic for an unknown backend.
 pub(crate) fn unknown_backend(configuration: &Configuration, name: &str, span: Span) -> Diagnostic {
-    let diagnostic = Diagnostic::error("unknown_backend", format!("unknown backend `{name}`"), span);
+    let diagnostic = Diagnostic::from_rule(
+        &rules::UNKNOWN_BACKEND,
+        format!("unknown backend `{name}`"),
+        span,
+    );
     let diagnostic = diagnostic.help(suggestion(name, &configuration.backend_names()));
     match name {
         "cli" => {
@@ -97,7 +102,11 @@ pub(crate) fn unknown_backend(configuration: &Configuration, name: &str, span: S
 
 /// Returns the diagnostic for an unknown provider.
 pub(crate) fn unknown_provider(configuration: &Configuration, name: &str, span: Span) -> Diagnostic {
-    let diagnostic = Diagnostic::error("unknown_provider", format!("unknown provider `{name}`"), span);
+    let diagnostic = Diagnostic::from_rule(
+        &rules::UNKNOWN_PROVIDER,
+        format!("unknown provider `{name}`"),
+        span,
+    );
     diagnostic.help(suggestion(name, &configuration.provider_names()))
 }
 
@@ -140,8 +149,8 @@ fn providers(configuration: &Configuration, diagnostics: &mut Diagnostics) {
     for (name, provider) in &configuration.providers.named {
         match configuration.provider_kind(name) {
             None => diagnostics.list.push(
-                Diagnostic::error(
-                    "unknown_provider",
+                Diagnostic::from_rule(
+                    &rules::UNKNOWN_PROVIDER,
                     format!("nothing says what the provider `{name}` speaks"),
                     provider.span,
                 )
@@ -194,8 +203,8 @@ fn backends(configuration: &Configuration, diagnostics: &mut Diagnostics) {
     backend_exists(configuration, configuration.backend.as_ref(), diagnostics);
     for (name, backend) in &configuration.backends {
         let Some(kind) = configuration.backend_kind(name) else {
-            let diagnostic = Diagnostic::error(
-                "unknown_backend",
+            let diagnostic = Diagnostic::from_rule(
+                &rules::UNKNOWN_BACKEND,
                 format!("nothing says what the backend `{name}` is"),
                 backend.span,
             );

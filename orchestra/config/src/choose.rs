@@ -15,6 +15,7 @@ use crate::names::{BUILT_IN_TOOLS, tool_name};
 use crate::reports::Reports;
 use crate::resolve::Project;
 use crate::resolved::{Chosen, Reason, ResolvedStage, UnknownTool};
+use crate::rules;
 use crate::settings::{Agent, BackendKind, Effort, InlinePrompts, Mode, PipelineSettings, Provider};
 use crate::stage::Stages;
 use crate::template::{TaskTemplate, Variables, check};
@@ -151,8 +152,8 @@ impl<'r> Resolver<'r> {
         };
         if !is_template {
             if attribute.text.contains("{{") {
-                let told = Diagnostic::info(
-                    "literal_template",
+                let told = Diagnostic::from_rule(
+                    &rules::LITERAL_TEMPLATE,
                     "the prompt is not a template, so `{{` stands as it is written",
                     attribute.span,
                 );
@@ -165,9 +166,10 @@ impl<'r> Resolver<'r> {
         let text = attribute.text.replace("$goal", "{{ goal }}");
         for diagnostic in check(&text, variables) {
             let part = text.get(diagnostic.range).unwrap_or_default();
-            let told =
-                Diagnostic::error(diagnostic.code, diagnostic.message, attribute.span).help(diagnostic.help);
-            let told = told.note(format!("in the prompt, at `{part}`"));
+            let told = Diagnostic::from_rule(diagnostic.rule, diagnostic.message, attribute.span);
+            let told = told
+                .help(diagnostic.help)
+                .note(format!("in the prompt, at `{part}`"));
             self.reports.add(&self.source, told.node(stages.id(node)));
         }
         let mut template = TaskTemplate::new(stages.id(node), self.source.name(), text);
@@ -194,7 +196,7 @@ impl<'r> Resolver<'r> {
             self.stages.id(node)
         );
         self.tell(node, Location::Pipeline(span), |span| {
-            Diagnostic::error("backend_capability", message, span)
+            Diagnostic::from_rule(&rules::BACKEND_CAPABILITY, message, span)
                 .note("a program begins anew at each stage")
                 .help("write `fidelity=\"summary:high\"` on the node, or choose a backend of the kind `agent` or `direct`")
         });
@@ -266,7 +268,7 @@ impl<'r> Resolver<'r> {
         };
         let message = format!("unknown agent `{}`", name.value);
         self.tell(node, name.location, |span| {
-            Diagnostic::error("unknown_agent", message, span).help(help)
+            Diagnostic::from_rule(&rules::UNKNOWN_AGENT, message, span).help(help)
         });
         None
     }
@@ -346,7 +348,7 @@ impl<'r> Resolver<'r> {
                     self.stages.id(node)
                 );
                 self.tell(node, Location::Nowhere, |span| {
-                    Diagnostic::error("unresolved_model", message, span).help(
+                    Diagnostic::from_rule(&rules::UNRESOLVED_MODEL, message, span).help(
                         "give the provider `models: {smart: ..}` or a `default_model`, or set `llm_model`",
                     )
                 });
@@ -378,7 +380,7 @@ impl<'r> Resolver<'r> {
                 suggestion(&chosen.value, &known)
             };
             self.tell(node, chosen.location, |span| {
-                Diagnostic::error("unresolved_model", message, span)
+                Diagnostic::from_rule(&rules::UNRESOLVED_MODEL, message, span)
                     .note("it is a name that a configuration gives to a model, no model itself")
                     .help(help)
             });
@@ -430,7 +432,7 @@ impl<'r> Resolver<'r> {
                 _ => "a backend of the kind `direct` asks its model once",
             };
             self.tell(node, location, |span| {
-                Diagnostic::error("backend_capability", message, span)
+                Diagnostic::from_rule(&rules::BACKEND_CAPABILITY, message, span)
                     .note(note)
                     .help("choose a backend of the kind `agent`, or name no tools")
             });
@@ -563,7 +565,7 @@ impl<'r> Resolver<'r> {
         };
         for diagnostic in diagnostics {
             let span = layer.span(diagnostic.range);
-            let told = Diagnostic::error(diagnostic.code, diagnostic.message, span).help(diagnostic.help);
+            let told = Diagnostic::from_rule(diagnostic.rule, diagnostic.message, span).help(diagnostic.help);
             let told = told.note(format!("the stage `{}` uses this task", self.stages.id(node)));
             self.reports.add(&layer.source, told);
         }
@@ -601,7 +603,7 @@ impl<'r> Resolver<'r> {
 /// Returns the diagnostic for an unknown tool.
 fn unknown_tool(name: &str, known: &[String], span: Span) -> Diagnostic {
     let known: Vec<&str> = known.iter().map(String::as_str).collect();
-    let diagnostic = Diagnostic::error("unknown_tool", format!("unknown tool `{name}`"), span);
+    let diagnostic = Diagnostic::from_rule(&rules::UNKNOWN_TOOL, format!("unknown tool `{name}`"), span);
     let repositories: Vec<&str> = known
         .iter()
         .filter_map(|name| Some(name.split_once(':')?.0))

@@ -3,33 +3,33 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use orchestra_graph::{Diagnostic, Source, Span, did_you_mean, parse_duration};
+use orchestra_graph::{Diagnostic, Page, Source, Span, did_you_mean, parse_duration};
 use serde_json::Number;
 
 use crate::located::Located;
 use crate::tree::{Key, Node, Tree};
 
-/// The diagnostic codes for one kind of file.
+/// The rules for one kind of file.
 #[derive(Clone, Copy)]
-pub(crate) struct Codes {
-    pub(crate) syntax: &'static str,
-    pub(crate) unknown_key: &'static str,
-    pub(crate) duplicate_key: &'static str,
-    pub(crate) value: &'static str,
+pub(crate) struct FileRules {
+    pub(crate) syntax: &'static Page,
+    pub(crate) unknown_key: &'static Page,
+    pub(crate) duplicate_key: &'static Page,
+    pub(crate) value: &'static Page,
 }
 
 /// The diagnostics of a file.
 pub(crate) struct Diagnostics {
     pub(crate) source: Source,
-    pub(crate) codes: Codes,
+    pub(crate) rules: FileRules,
     pub(crate) list: Vec<Diagnostic>,
 }
 
 impl Diagnostics {
-    pub(crate) fn new(source: Source, codes: Codes) -> Diagnostics {
+    pub(crate) fn new(source: Source, rules: FileRules) -> Diagnostics {
         Diagnostics {
             source,
-            codes,
+            rules,
             list: Vec::new(),
         }
     }
@@ -42,20 +42,20 @@ impl Diagnostics {
             _ => format!("`{}`", self.source.slice(tree.span)),
         };
         let message = format!("expected {what}, found {found}");
-        let diagnostic = Diagnostic::error(self.codes.value, message, tree.span);
+        let diagnostic = Diagnostic::from_rule(self.rules.value, message, tree.span);
         self.list.push(diagnostic.label(format!("this is {kind}")));
     }
 
     /// Reports a value of the right type that is not allowed.
     pub(crate) fn value(&mut self, message: impl Into<String>, span: Span, help: impl Into<String>) {
-        let diagnostic = Diagnostic::error(self.codes.value, message, span);
+        let diagnostic = Diagnostic::from_rule(self.rules.value, message, span);
         self.list.push(diagnostic.help(help));
     }
 
     /// Reports an unknown key, with a suggestion.
     pub(crate) fn unknown_key(&mut self, key: &Key, known: &[&str]) {
-        let diagnostic = Diagnostic::error(
-            self.codes.unknown_key,
+        let diagnostic = Diagnostic::from_rule(
+            self.rules.unknown_key,
             format!("unknown key `{}`", key.text),
             key.span,
         );
@@ -79,8 +79,8 @@ impl Diagnostics {
         for (key, value) in entries {
             match seen.get(key.text.as_str()) {
                 Some(first) => {
-                    let diagnostic = Diagnostic::error(
-                        self.codes.duplicate_key,
+                    let diagnostic = Diagnostic::from_rule(
+                        self.rules.duplicate_key,
                         format!("duplicate key `{}`", key.text),
                         key.span,
                     );

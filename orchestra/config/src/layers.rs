@@ -9,10 +9,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::built_in::BUILT_IN;
 use crate::check::is_name;
-use crate::decode::{Codes, Decode, Diagnostics, section, words};
+use crate::decode::{Decode, Diagnostics, FileRules, section, words};
 use crate::files::{Files, join};
 use crate::located::Located;
 use crate::reports::Reports;
+use crate::rules;
 use crate::template::TaskTemplate;
 use crate::tree::{self, MAX_BYTES, Node};
 
@@ -69,12 +70,12 @@ pub struct LayerUse {
     pub path: String,
 }
 
-/// The diagnostic codes of layer files; all are the same.
-const CODES: Codes = Codes {
-    syntax: "prompt_layer_invalid",
-    unknown_key: "prompt_layer_invalid",
-    duplicate_key: "prompt_layer_invalid",
-    value: "prompt_layer_invalid",
+/// The rules for the form of layer files; all are the same.
+const FILE_RULES: FileRules = FileRules {
+    syntax: &rules::PROMPT_LAYER_INVALID,
+    unknown_key: &rules::PROMPT_LAYER_INVALID,
+    duplicate_key: &rules::PROMPT_LAYER_INVALID,
+    value: &rules::PROMPT_LAYER_INVALID,
 };
 
 section! {
@@ -242,7 +243,11 @@ impl<'f> Library<'f> {
                         ReadError::Missing => String::new(),
                     };
                     let message = format!("the {kind} `{name}` cannot be read: {why}");
-                    let diagnostic = Diagnostic::error("prompt_layer_invalid", message, Span::default());
+                    let diagnostic = Diagnostic::from_rule(
+                        &rules::PROMPT_LAYER_INVALID,
+                        message,
+                        Span::default(),
+                    );
                     reports.add(&Source::new(path, ""), diagnostic);
                     return Err(NoLayer::Invalid);
                 }
@@ -274,7 +279,7 @@ impl<'f> Library<'f> {
                     let mut names: Vec<&str> = chain.iter().map(|layer| layer.name.as_str()).collect();
                     names.push(&found.name);
                     let message = format!("the {} `{}` extends itself", found.kind, found.name);
-                    let diagnostic = Diagnostic::error("prompt_layer_invalid", message, base.span);
+                    let diagnostic = Diagnostic::from_rule(&rules::PROMPT_LAYER_INVALID, message, base.span);
                     let diagnostic = diagnostic
                         .note(names.join(" extends "))
                         .help("take one `extends` away");
@@ -320,13 +325,16 @@ impl<'f> Library<'f> {
 
 /// Returns the diagnostic for a layer that does not exist, at the span that names it.
 pub(crate) fn missing(kind: LayerKind, name: &str, span: Span, why: &NoLayer) -> Diagnostic {
-    let code = "prompt_layer_missing";
+    let rule = &rules::PROMPT_LAYER_MISSING;
     match why {
-        NoLayer::Name => Diagnostic::error(code, format!("`{name}` is not a valid {kind} name"), span).help(
-            "use letters, digits, `-`, `_` and `.`; a name does not lead out of the folders of prompts",
-        ),
+        NoLayer::Name => {
+            let message = format!("`{name}` is not a valid {kind} name");
+            Diagnostic::from_rule(rule, message, span).help(
+                "use letters, digits, `-`, `_` and `.`; a name does not lead out of the folders of prompts",
+            )
+        }
         NoLayer::Missing(_) | NoLayer::Invalid => {
-            let diagnostic = Diagnostic::error(code, format!("unknown {kind} `{name}`"), span);
+            let diagnostic = Diagnostic::from_rule(rule, format!("unknown {kind} `{name}`"), span);
             let mut known: Vec<&str> = BUILT_IN
                 .iter()
                 .filter_map(|(path, _)| {
@@ -357,8 +365,8 @@ pub(crate) fn missing(kind: LayerKind, name: &str, span: Span, why: &NoLayer) ->
 
 /// Reads and decodes the file of a layer.
 fn read(kind: LayerKind, name: &str, path: &str, bytes: &[u8], reports: &mut Reports) -> FoundLayer {
-    let (source, tree) = tree::read(path, bytes, CODES.syntax);
-    let mut diagnostics = Diagnostics::new(source.clone(), CODES);
+    let (source, tree) = tree::read(path, bytes, FILE_RULES.syntax);
+    let mut diagnostics = Diagnostics::new(source.clone(), FILE_RULES);
     let layer = match tree {
         Ok(tree) => decode(kind, name, &source, &tree, &mut diagnostics),
         Err(diagnostic) => {

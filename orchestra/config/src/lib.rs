@@ -22,6 +22,7 @@
 //!
 //! - `settings`: the settings of `orchestra.yaml` as types.
 //! - `located`: values with their spans.
+//! - `rules`: the rules that this crate checks, with their explanation pages.
 //! - `tree`: YAML as a tree with spans.
 //! - `decode`: decoding of the tree into types.
 //! - `check`: consistency checks of a configuration.
@@ -45,7 +46,6 @@
 //! - `resolved`: the result of resolution.
 //! - `table`: the resolution as a table for people.
 //! - `reports`: diagnostics, grouped by file.
-//! - `explain`: the explanation page of each diagnostic code.
 //! - `schema`: the JSON schema of `orchestra.yaml`, with the feature `schema`.
 
 mod built_in;
@@ -54,7 +54,6 @@ mod capability;
 mod check;
 mod choose;
 mod decode;
-mod explain;
 mod files;
 mod growth;
 mod layers;
@@ -65,6 +64,7 @@ mod reports;
 mod repositories;
 mod resolve;
 mod resolved;
+mod rules;
 mod scan;
 #[cfg(feature = "schema")]
 mod schema;
@@ -77,7 +77,6 @@ mod user;
 mod values;
 mod workspace;
 
-pub use explain::{explain, rules};
 pub use files::{FileUse, Sources};
 pub use layers::{LayerKind, LayerUse};
 pub use located::Located;
@@ -85,6 +84,7 @@ pub use names::{BUILT_IN_TOOLS, READ_ONLY_TOOLS, tool_name};
 pub use provider::is_o_series;
 pub use resolve::{Project, ResolveOptions};
 pub use resolved::{Chosen, Reason, Resolution, ResolvedStage, UnknownTool};
+pub use rules::{explain, rules};
 #[cfg(feature = "schema")]
 pub use schema::schema;
 pub use settings::{

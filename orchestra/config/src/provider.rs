@@ -6,6 +6,7 @@ use crate::candidate::{AgentLayer, Candidate, Location, of_attribute, of_configu
 use crate::check::unknown_provider;
 use crate::choose::Resolver;
 use crate::resolved::Reason;
+use crate::rules;
 use crate::settings::{BackendKind, PipelineSettings, ProviderKind};
 
 impl ProviderKind {
@@ -135,7 +136,7 @@ impl Resolver<'_> {
             None if self.project.path.is_some() => {
                 let message = format!("nothing says which provider `{}` uses", self.stages.id(node));
                 self.tell(node, Location::Nowhere, |span| {
-                    Diagnostic::error("unknown_provider", message, span)
+                    Diagnostic::from_rule(&rules::UNKNOWN_PROVIDER, message, span)
                         .help("add `providers: {default: NAME}` to the configuration")
                 });
             }
@@ -204,7 +205,7 @@ impl Resolver<'_> {
             None => String::new(),
         };
         self.tell(node, model.location, |span| {
-            Diagnostic::error("ambiguous_provider", message, span)
+            Diagnostic::from_rule(&rules::AMBIGUOUS_PROVIDER, message, span)
                 .note(note)
                 .help(help)
         });

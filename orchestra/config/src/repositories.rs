@@ -8,6 +8,7 @@ use crate::candidate::Location;
 use crate::choose::Resolver;
 use crate::decode::suggestion;
 use crate::resolved::ResolvedStage;
+use crate::rules;
 use crate::settings::BackendKind;
 use crate::stage::AttributeValue;
 
@@ -35,7 +36,7 @@ impl Resolver<'_> {
             };
             let message = format!("unknown repository `{}`", name.text);
             self.tell(node, Location::Pipeline(name.span), |span| {
-                Diagnostic::error("unknown_repository", message, span).help(help)
+                Diagnostic::from_rule(&rules::UNKNOWN_REPOSITORY, message, span).help(help)
             });
         }
     }
@@ -79,7 +80,7 @@ impl Resolver<'_> {
                 self.stages.id(writer)
             );
             self.tell(join, Location::Nowhere, |span| {
-                Diagnostic::error("workspace_join", message, span)
+                Diagnostic::from_rule(&rules::WORKSPACE_JOIN, message, span)
                     .note(note)
                     .help("put a fan-in (`shape=tripleoctagon`) before it")
             });

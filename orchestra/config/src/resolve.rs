@@ -10,6 +10,7 @@ use crate::layers::Library;
 use crate::names::tool_name;
 use crate::reports::Reports;
 use crate::resolved::Resolution;
+use crate::rules;
 use crate::settings::{Agent, Configuration};
 use crate::stage::{Stages, Table};
 use crate::tree::MAX_BYTES;
@@ -85,7 +86,7 @@ impl Project {
                     ReadError::Other(why) => why,
                 };
                 let message = format!("the configuration `{path}` cannot be read: {why}");
-                let diagnostic = Diagnostic::error("config_syntax", message, Span::default());
+                let diagnostic = Diagnostic::from_rule(&rules::CONFIG_SYNTAX, message, Span::default());
                 let report = Report::new(Source::new(path, ""), vec![diagnostic]);
                 (Configuration::default(), report)
             }
@@ -125,7 +126,7 @@ impl Project {
             .report
             .diagnostics
             .iter()
-            .any(|diagnostic| diagnostic.code == "config_syntax")
+            .any(|diagnostic| diagnostic.code == rules::CONFIG_SYNTAX.code)
         {
             return Resolution {
                 reports: vec![self.report.clone()],

@@ -6,12 +6,13 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, UndefinedBehavior};
-use orchestra_graph::{Position, did_you_mean};
+use orchestra_graph::{Page, Position, did_you_mean};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::decode::suggestion;
 use crate::growth;
+use crate::rules;
 use crate::scan::{Use, excess, names};
 use crate::values::TemplateValues;
 
@@ -346,7 +347,7 @@ impl Variables {
 /// A diagnostic of a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TemplateDiagnostic {
-    pub(crate) code: &'static str,
+    pub(crate) rule: &'static Page,
     pub(crate) message: String,
     /// The byte range in the template.
     pub(crate) range: Range<usize>,
@@ -358,7 +359,7 @@ pub(crate) fn check(text: &str, variables: &Variables) -> Vec<TemplateDiagnostic
     if let Some((range, message)) = excess(text) {
         let help = "write it in parts; longer texts belong in the values of the run".to_owned();
         return vec![TemplateDiagnostic {
-            code: "template_syntax",
+            rule: &rules::TEMPLATE_SYNTAX,
             message,
             range,
             help,
@@ -369,7 +370,7 @@ pub(crate) fn check(text: &str, variables: &Variables) -> Vec<TemplateDiagnostic
         Ok(template) => template,
         Err(error) => {
             return vec![TemplateDiagnostic {
-                code: "template_syntax",
+                rule: &rules::TEMPLATE_SYNTAX,
                 message: words_of(&error),
                 range: range_of(&error, text),
                 help: "templates are written as for Jinja2: `{{ variable }}`, `{% if .. %}`, `{% for .. %}`"
@@ -387,7 +388,7 @@ pub(crate) fn check(text: &str, variables: &Variables) -> Vec<TemplateDiagnostic
             return diagnostics;
         }
         let word = name.dotted.as_str();
-        let (code, kind, known): (_, _, Vec<&str>) = match name.what {
+        let (kind, known): (_, Vec<&str>) = match name.what {
             Use::Variable => {
                 unmatched.remove(word);
                 let path = name.path.join(".");
@@ -404,16 +405,14 @@ pub(crate) fn check(text: &str, variables: &Variables) -> Vec<TemplateDiagnostic
                     continue;
                 }
                 let known = environment.globals().map(|(name, _)| name).collect();
-                ("template_syntax", "function", known)
+                ("function", known)
             }
-            Use::Filter if !exists(&environment, word, "filter") => {
-                ("template_syntax", "filter", FILTERS.to_vec())
-            }
-            Use::Test if !exists(&environment, word, "test") => ("template_syntax", "test", TESTS.to_vec()),
+            Use::Filter if !exists(&environment, word, "filter") => ("filter", FILTERS.to_vec()),
+            Use::Test if !exists(&environment, word, "test") => ("test", TESTS.to_vec()),
             Use::Filter | Use::Test => continue,
         };
         diagnostics.push(TemplateDiagnostic {
-            code,
+            rule: &rules::TEMPLATE_SYNTAX,
             message: format!("unknown {kind} `{word}`"),
             range: name.range,
             help: suggestion(word, &known),
@@ -432,7 +431,7 @@ pub(crate) fn check(text: &str, variables: &Variables) -> Vec<TemplateDiagnostic
 
 fn unknown_variable(path: &str, range: Range<usize>, variables: &Variables) -> TemplateDiagnostic {
     TemplateDiagnostic {
-        code: "template_variable",
+        rule: &rules::TEMPLATE_VARIABLE,
         message: format!("nothing sets the variable `{path}`"),
         range,
         help: variables.help(path),

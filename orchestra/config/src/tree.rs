@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use orchestra_graph::{Diagnostic, Source, Span};
+use orchestra_graph::{Diagnostic, Page, Source, Span};
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::options::DuplicateKeyPolicy;
 use serde_saphyr::{Location, Spanned};
@@ -50,11 +50,12 @@ impl Node {
     }
 }
 
-/// Parses the bytes of a file. Returns its text, and either the tree or the diagnostic of the error.
-pub(crate) fn read(name: &str, bytes: &[u8], code: &'static str) -> (Source, Result<Tree, Diagnostic>) {
+/// Parses the bytes of a file. Returns its text, and either the tree or the diagnostic of the error, which breaks the
+/// given rule.
+pub(crate) fn read(name: &str, bytes: &[u8], rule: &Page) -> (Source, Result<Tree, Diagnostic>) {
     if bytes.len() as u64 > MAX_BYTES {
-        let diagnostic = Diagnostic::error(
-            code,
+        let diagnostic = Diagnostic::from_rule(
+            rule,
             format!("the file is longer than {MAX_BYTES} bytes"),
             Span::default(),
         );
@@ -70,7 +71,7 @@ pub(crate) fn read(name: &str, bytes: &[u8], code: &'static str) -> (Source, Res
             let sound = bytes.get(..error.valid_up_to()).unwrap_or_default();
             let text = String::from_utf8_lossy(sound).into_owned();
             let end = u32::try_from(text.len()).unwrap_or(u32::MAX);
-            let diagnostic = Diagnostic::error(code, "the file is not UTF-8", Span::new(end, end));
+            let diagnostic = Diagnostic::from_rule(rule, "the file is not UTF-8", Span::new(end, end));
             return (Source::new(name, text), Err(diagnostic.help("save it as UTF-8")));
         }
     };
@@ -96,7 +97,7 @@ pub(crate) fn read(name: &str, bytes: &[u8], code: &'static str) -> (Source, Res
     let positions = Positions { source: &source };
     let tree = match serde_saphyr::from_str_with_options::<Spanned<Raw>>(source.text(), options) {
         Ok(raw) => Ok(positions.tree(raw)),
-        Err(error) => Err(positions.diagnostic(&error, code)),
+        Err(error) => Err(positions.diagnostic(&error, rule)),
     };
     (source, tree)
 }
@@ -240,7 +241,7 @@ impl Positions<'_> {
         Tree { node, span }
     }
 
-    fn diagnostic(&self, error: &serde_saphyr::Error, code: &'static str) -> Diagnostic {
+    fn diagnostic(&self, error: &serde_saphyr::Error, rule: &Page) -> Diagnostic {
         let error = error.without_snippet();
         let span = error.location().map_or(Span::default(), |at| self.span(at));
         let message = error.to_string();
@@ -251,7 +252,7 @@ impl Positions<'_> {
             .next()
             .unwrap_or_default()
             .trim_end_matches([':', ',']);
-        Diagnostic::error(code, format!("invalid YAML: {line}"), span)
+        Diagnostic::from_rule(rule, format!("invalid YAML: {line}"), span)
     }
 
     /// Returns the span of a location, cut at the end of its first line.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use orchestra_graph::{Diagnostic, Report};
 
-use crate::check::{CODES, is_name, tool_is_sound};
+use crate::check::{FILE_RULES, is_name, tool_is_sound};
 use crate::decode::{Decode, Diagnostics};
 use crate::located::Located;
 use crate::resolve::Project;
@@ -68,8 +68,8 @@ impl UserFiles {
         kind: &str,
         check: impl FnOnce(&Located<T>, &mut Diagnostics),
     ) -> Option<Located<T>> {
-        let (source, tree) = tree::read(path, bytes, CODES.syntax);
-        let mut diagnostics = Diagnostics::new(source.clone(), CODES);
+        let (source, tree) = tree::read(path, bytes, FILE_RULES.syntax);
+        let mut diagnostics = Diagnostics::new(source.clone(), FILE_RULES);
         let found = match tree {
             Ok(tree) => only(&tree, kind, &mut diagnostics).and_then(|body| {
                 if !is_name(name) {

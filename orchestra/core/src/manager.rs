@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use orchestra_graph::condition::{Expression, Facts, parse_condition};
 use orchestra_graph::table::Constant;
-use orchestra_graph::{Stage, did_you_mean, format_duration};
+use orchestra_graph::{Known, Stage, did_you_mean, format_duration};
 use serde_json::Value;
 
 use crate::context::Context;
@@ -16,9 +16,11 @@ use crate::outcome::Outcome;
 /// The actions of a manager loop.
 const ACTIONS: [&str; 3] = ["observe", "steer", "wait"];
 /// The default time between two observations (Attractor 4.11).
-const POLL_INTERVAL: Duration = Duration::from_secs(45);
+const POLL_INTERVAL: Duration = Known::PollInterval.default_duration();
 /// The default maximum number of cycles (Attractor 4.11).
-const MAX_CYCLES: u32 = 1_000;
+const MAX_CYCLES: u32 = Known::MaxCycles.default_count();
+/// The default minimum time between two interventions.
+const STEER_COOLDOWN: Duration = Known::SteerCooldown.default_duration();
 /// The default message to the child.
 const MESSAGE: &str = "Check whether the work still leads to the goal. If it does not, change course; \
                        if you are stuck, say so and fail.";
@@ -118,13 +120,13 @@ impl ManagerPlan {
             stop_condition: condition("manager.stop_condition")?,
             escalate: condition("manager.guard.escalate")?,
             intervene: condition("manager.guard.intervene")?,
-            steer_cooldown: stage.duration("manager.steer_cooldown").unwrap_or_default(),
+            steer_cooldown: stage.duration("manager.steer_cooldown").unwrap_or(STEER_COOLDOWN),
             message: filled("manager.steer_message")
                 .or(filled("prompt"))
                 .unwrap_or(MESSAGE)
                 .to_owned(),
         };
-        let actions = filled("manager.actions").unwrap_or("observe,wait");
+        let actions = filled("manager.actions").unwrap_or(Known::ManagerActions.default_text());
         for action in actions
             .split(',')
             .map(str::trim)

@@ -1,181 +1,38 @@
-//! The engine: the settings that runs share, and the calls that start, resume and replay runs.
+//! The engine: its builder, and the calls that start, resume and replay runs.
 
-use std::collections::BTreeMap;
-use std::ffi::OsStr;
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use orchestra_core::SharedPipeline;
-use orchestra_graph::kind;
 
 use crate::artifacts::ArtifactStore;
-use crate::binding::{Binding, Supplies};
-use crate::blocking::on_files;
 use crate::builtin::backend::{AnyBackend, CodergenBackend};
 use crate::builtin::codergen::Codergen;
-use crate::builtin::environment::same;
 use crate::builtin::fan_in::FanIn;
-use crate::builtin::manager::ManagerLoop;
-use crate::builtin::simulate::Script;
-use crate::builtin::subpipeline::Subpipeline;
 use crate::builtin::tool::Tool;
+use crate::child_starter::bind;
 use crate::clock::{Clock, SystemClock};
 use crate::error::{BuildError, Refusals};
 use crate::event::RunEvent;
-use crate::handler::{Handler, HandlerSet};
-use crate::interview::{Interviewer, SharedInterviewer};
-use crate::output::{OnText, StageText};
+use crate::gates::interview::{Interviewer, SharedInterviewer};
+use crate::handlers::binding::{Binding, Supplies};
+use crate::handlers::handler::Handler;
+use crate::handlers::handler_set::HandlerSet;
+use crate::handlers::registry::Registry;
 use crate::process::{ProcessRunner, SystemProcesses};
+use crate::recovery::replay::ReplayBuilder;
+use crate::recovery::resume::ResumeBuilder;
 use crate::redact::Redactor;
-use crate::registry::Registry;
-use crate::replay::ReplayBuilder;
-use crate::resolve::resolve;
-use crate::resume::ResumeBuilder;
-use crate::run::{Origin, Parent};
-use crate::sink::Callback;
+use crate::run::settings::RunSettings;
+use crate::run::sink::Callback;
+use crate::run::stage_text::{OnText, StageText};
+use crate::run::workspace::Workspace;
+use crate::script::Script;
+use crate::setup::resolve::{BoundPipeline, resolve};
+use crate::setup::settings::{EngineSettings, Subpipelines};
 use crate::start::StartBuilder;
-use crate::store::{
-    Durability, FileSystem, FolderStore, OpenOptions, Opened, StoreError, StoreOptions, system,
-};
-use crate::workspace::{OpenedWorkspace, Workspace, WorkspaceError, WorkspaceRun};
-
-type Subpipelines = BTreeMap<String, (SharedPipeline, Arc<Registry>)>;
-
-/// The settings that all runs of an engine share.
-#[derive(Clone)]
-pub(crate) struct Settings {
-    pub(crate) callbacks: Arc<[Callback]>,
-    pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) codergen: Option<Arc<dyn Handler>>,
-    pub(crate) tool: Arc<dyn Handler>,
-    /// The interviewer; `None` if there is none.
-    pub(crate) interviewer: Option<SharedInterviewer>,
-    pub(crate) fan_in: Arc<dyn Handler>,
-    pub(crate) manager: Arc<dyn Handler>,
-    pub(crate) subpipeline: Arc<dyn Handler>,
-    /// The pipelines that stages may run by name, with their handlers.
-    pub(crate) subpipelines: Subpipelines,
-    /// The script of a simulated run; `None` if stages are executed.
-    pub(crate) script: Option<Arc<Script>>,
-    /// The variables that the commands of all tool stages see even if they would be withheld.
-    pub(crate) inherit_env: Vec<String>,
-    /// The variables that no command of a tool stage sees.
-    withheld_env: Vec<String>,
-    /// Maximum size in bytes of an artifact without a file of its own.
-    pub(crate) artifact_threshold: u64,
-    working_dir: Option<PathBuf>,
-    pub(crate) runs_dir: Option<PathBuf>,
-    files: Arc<dyn FileSystem>,
-    /// Runs the commands of tool stages.
-    pub(crate) processes: Arc<dyn ProcessRunner>,
-    durability: Durability,
-    /// `true` if stages without files of their own get a status file.
-    pub(crate) status_files: bool,
-    /// The redactor of secrets; `None` if there are no secrets.
-    pub(crate) redactor: Option<Redactor>,
-    /// The callbacks that receive the output of models while it is generated.
-    pub(crate) on_text: Arc<[OnText]>,
-    /// The workspace that provides the files of stages.
-    workspace: Option<Arc<dyn Workspace>>,
-}
-
-impl Settings {
-    /// Opens the workspace for a run. Returns `None` if there is no workspace or nothing is executed.
-    pub(crate) async fn open_files(
-        &self,
-        run: WorkspaceRun<'_>,
-    ) -> Result<Option<OpenedWorkspace>, WorkspaceError> {
-        match &self.workspace {
-            Some(workspace) if !self.executes_nothing() => workspace.open(run).await.map(Some),
-            None if run.kept.is_some() => Err(WorkspaceError::new(
-                "no_workspace",
-                format!(
-                    "run `{}` works on files of its own; give the engine the workspace that it was begun with \
-                     (`Engine::builder().workspace(..)`, on the command line `workspace` in `orchestra.yaml`)",
-                    run.run
-                ),
-            )),
-            _ => Ok(None),
-        }
-    }
-
-    /// Opens a run folder to resume the run, outside of the threads that run stages.
-    pub(crate) async fn open_run(
-        &self,
-        folder: &Path,
-        how: OpenOptions,
-        parent: Option<&Parent>,
-    ) -> Result<Opened, StoreError> {
-        let options = self.store_options(folder, parent);
-        let (files, folder) = (self.files.clone(), folder.to_owned());
-        let path = folder.clone();
-        let opened = on_files(self.files.clone(), move || {
-            FolderStore::open(files, &folder, options, how)
-        })
-        .await;
-        opened.unwrap_or_else(|error| Err(StoreError::io("open", &path, std::io::Error::other(error))))
-    }
-
-    /// Returns the same settings without callbacks.
-    pub(crate) fn without_callbacks(&self) -> Settings {
-        Settings {
-            callbacks: Arc::default(),
-            on_text: Arc::default(),
-            ..self.clone()
-        }
-    }
-
-    pub(crate) fn files(&self) -> Arc<dyn FileSystem> {
-        self.files.clone()
-    }
-
-    /// Returns the folder of runs. Returns `None` if runs are not persisted.
-    pub(crate) fn runs_dir(&self) -> Option<&Path> {
-        self.runs_dir.as_deref()
-    }
-
-    /// Returns the durability of runs.
-    pub(crate) fn durability(&self) -> Durability {
-        self.durability
-    }
-
-    pub(crate) fn store_options(&self, folder: &Path, parent: Option<&Parent>) -> StoreOptions {
-        StoreOptions {
-            durability: self.durability,
-            among_runs: self.runs_dir.is_some() && folder.parent() == self.runs_dir.as_deref(),
-            around: parent.and_then(|parent| parent.run.store.clone()),
-        }
-    }
-
-    /// Returns whether no stage of a run is executed.
-    fn executes_nothing(&self) -> bool {
-        self.script
-            .as_ref()
-            .is_some_and(|script| script.executes_nothing())
-    }
-
-    /// Returns whether all stages of a run are executed, possibly except those that ask a model.
-    pub(crate) fn executes_stages(&self) -> bool {
-        self.script
-            .as_ref()
-            .is_none_or(|script| script.simulates_models_only())
-    }
-
-    /// Returns whether a variable is withheld from the commands of all tool stages.
-    pub(crate) fn is_withheld(&self, name: &OsStr) -> bool {
-        self.withheld_env.iter().any(|withheld| same(withheld, name))
-    }
-
-    /// Returns the handler of a kind whose stages run other pipelines. Returns `None` for other kinds.
-    pub(crate) fn runner_of_children(&self, kind: &str) -> Option<&Arc<dyn Handler>> {
-        match kind {
-            kind::MANAGER_LOOP => Some(&self.manager),
-            kind::SUBPIPELINE => Some(&self.subpipeline),
-            _ => None,
-        }
-    }
-}
+use crate::store::{Durability, FileSystem, system};
 
 /// An engine that runs pipelines; cheap to clone.
 ///
@@ -194,7 +51,7 @@ impl Settings {
 /// ```
 #[derive(Clone)]
 pub struct Engine {
-    settings: Arc<Settings>,
+    settings: Arc<EngineSettings>,
 }
 
 impl Engine {
@@ -229,7 +86,8 @@ impl Engine {
         H: HandlerSet,
         S: Supplies<H>,
     {
-        self.prepare(binding.pipeline().into(), handlers.supply())
+        let bound = self.bind(binding.pipeline().into(), handlers.supply());
+        StartBuilder::new(self.settings.clone(), bound)
     }
 
     /// Starts a pipeline that was loaded at run time. Await the returned builder.
@@ -238,7 +96,8 @@ impl Engine {
         pipeline: impl Into<SharedPipeline>,
         handlers: impl HandlerSet,
     ) -> StartBuilder {
-        self.prepare(pipeline.into(), handlers)
+        let bound = self.bind(pipeline.into(), handlers);
+        StartBuilder::new(self.settings.clone(), bound)
     }
 
     /// Performs the checks of [`start_loaded`](Engine::start_loaded) on a pipeline without starting it.
@@ -260,8 +119,7 @@ impl Engine {
         pipeline: impl Into<SharedPipeline>,
         handlers: impl HandlerSet,
     ) -> Result<(), Refusals> {
-        let start = self.prepare(pipeline.into(), handlers);
-        resolve(&start.settings, &start.pipeline, &start.origin).map(drop)
+        resolve(&self.settings, &self.bind(pipeline.into(), handlers), false).map(drop)
     }
 
     /// Resumes a run of a compiled pipeline that this or another process began. Await the returned builder.
@@ -271,8 +129,8 @@ impl Engine {
         H: HandlerSet,
         S: Supplies<H>,
     {
-        let start = self.prepare(binding.pipeline().into(), handlers.supply());
-        ResumeBuilder::new(start.settings, folder.into(), start.pipeline, start.origin)
+        let bound = self.bind(binding.pipeline().into(), handlers.supply());
+        ResumeBuilder::new(self.settings.clone(), folder.into(), bound)
     }
 
     /// Resumes a run of a loaded pipeline that this or another process began. Await the returned builder.
@@ -282,8 +140,8 @@ impl Engine {
         pipeline: impl Into<SharedPipeline>,
         handlers: impl HandlerSet,
     ) -> ResumeBuilder {
-        let start = self.prepare(pipeline.into(), handlers);
-        ResumeBuilder::new(start.settings, folder.into(), start.pipeline, start.origin)
+        let bound = self.bind(pipeline.into(), handlers);
+        ResumeBuilder::new(self.settings.clone(), folder.into(), bound)
     }
 
     /// Starts a new run of a compiled pipeline from a checkpoint of another run (rule D4). Await the returned builder.
@@ -313,23 +171,18 @@ impl Engine {
         ReplayBuilder::new(self.resume_loaded(folder, pipeline, handlers), checkpoint.into())
     }
 
-    fn prepare(&self, pipeline: SharedPipeline, handlers: impl HandlerSet) -> StartBuilder {
+    fn bind(&self, pipeline: SharedPipeline, handlers: impl HandlerSet) -> BoundPipeline {
         let mut registry = Registry::default();
         handlers.register(&mut registry);
-        let origin = Origin {
-            registry: Arc::new(registry),
-            working_dir: self.settings.working_dir.clone(),
-            ..Origin::default()
-        };
-        StartBuilder::new(self.settings.clone(), pipeline, origin)
+        bind(&self.settings, pipeline, Arc::new(registry))
     }
 }
 
 impl fmt::Debug for Engine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Engine")
-            .field("runs_dir", &self.settings.runs_dir)
-            .field("simulated", &self.settings.script.is_some())
+            .field("runs_dir", &self.settings.run.runs_dir)
+            .field("simulated", &self.settings.run.script.is_some())
             .finish_non_exhaustive()
     }
 }
@@ -575,32 +428,33 @@ impl EngineBuilder {
         let redactor = Redactor::new(&self.secrets);
         let keys = self.backend.iter().flat_map(|backend| backend.keys());
         let withheld_env = self.withheld_env.into_iter().chain(keys).collect();
+        let run = RunSettings {
+            callbacks: self.callbacks.into(),
+            clock: self.clock,
+            interviewer: self.interviewer,
+            script: self.script,
+            inherit_env: self.inherit_env,
+            withheld_env,
+            artifact_threshold: self.artifact_threshold,
+            runs_dir: self.runs_dir,
+            files: self.files,
+            processes: self.processes,
+            durability: self.durability,
+            status_files: self.status_files,
+            redactor: Some(redactor).filter(|redactor| !redactor.is_empty()),
+            on_text: self.on_text.into(),
+        };
         Ok(Engine {
-            settings: Arc::new(Settings {
-                callbacks: self.callbacks.into(),
-                clock: self.clock,
-                interviewer: self.interviewer,
+            settings: Arc::new(EngineSettings {
+                run: Arc::new(run),
+                working_dir: self.working_dir,
+                workspace: self.workspace,
                 codergen,
                 tool: Arc::new(Tool),
                 fan_in: Arc::new(FanIn {
                     backend: self.backend,
                 }),
-                manager: Arc::new(ManagerLoop),
-                subpipeline: Arc::new(Subpipeline),
                 subpipelines: self.subpipelines,
-                script: self.script,
-                inherit_env: self.inherit_env,
-                withheld_env,
-                artifact_threshold: self.artifact_threshold,
-                working_dir: self.working_dir,
-                runs_dir: self.runs_dir,
-                files: self.files,
-                processes: self.processes,
-                durability: self.durability,
-                status_files: self.status_files,
-                redactor: Some(redactor).filter(|redactor| !redactor.is_empty()),
-                on_text: self.on_text.into(),
-                workspace: self.workspace,
             }),
         })
     }

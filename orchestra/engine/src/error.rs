@@ -2,14 +2,14 @@
 
 use std::fmt;
 
-use orchestra_core::{AnswerRefused, RunFailure};
+use orchestra_core::RunFailure;
 use orchestra_graph::table::Text;
 use orchestra_graph::{Difference, Pipeline, Position, did_you_mean};
 
 use crate::id::{InvalidRunId, RunId};
-use crate::requirements::UnmetRequirement;
+use crate::handlers::requirements::UnmetRequirement;
 use crate::store::StoreError;
-use crate::workspace::WorkspaceError;
+use crate::run::workspace::WorkspaceError;
 
 /// An error that occurs when an engine is built.
 ///
@@ -384,57 +384,5 @@ impl RunError {
             RunError::Store { source, .. } => source.code(),
             RunError::Lost { .. } => "lost",
         }
-    }
-}
-
-/// An error that occurs when a question is answered.
-///
-/// ```
-/// # use orchestra_engine::{Answer, AnswerError, Engine};
-/// # use orchestra_graph::{LoadOptions, Source, load};
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let text = r#"digraph { start -> ask; ask [shape=hexagon]; ask -> exit [label=Yes] }"#;
-/// # let pipeline = load(Source::new("a.dot", text), &LoadOptions::default()).pipeline().expect("sound");
-/// let run = Engine::builder().build()?.start_loaded(pipeline, ()).await?;
-/// # while run.questions().is_empty() { tokio::task::yield_now().await }
-/// let refused = run.answer("ask", Answer::choice("No")).unwrap_err();
-/// assert!(matches!(refused, AnswerError::Refused(_)));
-/// assert_eq!(refused.to_string(), "`No` is not one of the answers: [Y] Yes");
-/// run.answer("ask", Answer::choice("yes"))?;
-/// assert!(run.answer("ask", Answer::choice("yes")).is_err(), "it was answered");
-/// assert!(run.wait().await?.is_success());
-/// # Ok(()) }
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum AnswerError {
-    /// No such question is open; somebody else may have answered it.
-    #[error("no question of `{gate}` is open{}", others(.open))]
-    NoQuestion {
-        /// The id or gate that the caller named.
-        gate: String,
-        /// The gates whose questions are open.
-        open: Vec<String>,
-    },
-    /// The question does not offer this answer; it stays open.
-    #[error(transparent)]
-    Refused(#[from] AnswerRefused),
-}
-
-impl AnswerError {
-    /// Returns the code of the error, for machines.
-    pub fn code(&self) -> &'static str {
-        match self {
-            AnswerError::NoQuestion { .. } => "no_question",
-            AnswerError::Refused(_) => "answer_refused",
-        }
-    }
-}
-
-fn others(open: &[String]) -> String {
-    match open {
-        [] => String::new(),
-        open => format!("; open are those of {}", open.join(", ")),
     }
 }

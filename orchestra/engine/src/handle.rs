@@ -9,12 +9,13 @@ use std::time::Duration;
 use orchestra_core::{Answer, Question};
 use tokio::task::JoinHandle;
 
-use crate::error::{AnswerError, RunError};
+use crate::error::RunError;
+use crate::gates::answer_error::AnswerError;
 use crate::id::RunId;
-use crate::question_token::QuestionRef;
+use crate::gates::question_token::QuestionRef;
 use crate::result::RunResult;
-use crate::run::Run;
-use crate::sink::EventStream;
+use crate::run::state::Run;
+use crate::run::sink::EventStream;
 
 /// The handle of a run that was started. The run continues when the handle is dropped.
 ///

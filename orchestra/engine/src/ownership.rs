@@ -2,11 +2,27 @@
 
 #[cfg(unix)]
 use std::os::fd::RawFd;
+#[cfg(unix)]
+use std::path::Path;
 use std::sync::{Arc, Weak};
 
 #[cfg(unix)]
 use crate::process::run_number;
-use crate::run::Run;
+
+/// A run for which programs are started.
+pub(crate) trait OwnedRun: Send + Sync {
+    /// Returns whether no other process has taken the run over (rule D5).
+    fn is_owned(&self) -> bool;
+
+    /// Returns the lock files of the run. They stay open as long as the run lives, and lose their names when another
+    /// process takes the run over.
+    #[cfg(unix)]
+    fn locks(&self) -> Vec<RawFd>;
+
+    /// Returns the folder of the outermost run. Returns `None` if nothing is persisted.
+    #[cfg(unix)]
+    fn root_folder(&self) -> Option<&Path>;
+}
 
 /// A weak reference to a run for code that acts for it outside of the engine. It may act as long as this process owns
 /// the run (rule D5).
@@ -19,11 +35,11 @@ use crate::run::Run;
 /// }
 /// ```
 #[derive(Clone)]
-pub struct RunOwnership(Weak<Run>);
+pub struct RunOwnership(Weak<dyn OwnedRun>);
 
 impl RunOwnership {
-    pub(crate) fn new(run: &Arc<Run>) -> RunOwnership {
-        RunOwnership(Arc::downgrade(run))
+    pub(crate) fn new(run: Arc<dyn OwnedRun>) -> RunOwnership {
+        RunOwnership(Arc::downgrade(&run))
     }
 
     /// Returns whether this process executes the run and no other process has taken it over. A run that has ended is
@@ -55,7 +71,7 @@ pub(crate) struct Claim {
     pub(crate) locks: Vec<RawFd>,
     /// The number by which process marks name the run.
     pub(crate) number: u64,
-    _run: Arc<Run>,
+    _run: Arc<dyn OwnedRun>,
 }
 
 impl std::fmt::Debug for RunOwnership {

@@ -5,69 +5,18 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use orchestra_core::{Context, NodeOutcome, RunFailure, SharedPipeline, State, Usage};
-use orchestra_graph::NodeIndex;
 use serde::ser::SerializeMap;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Serialize, Serializer};
 
 use crate::clock::Timestamp;
 use crate::event::{NodeName, millis};
 use crate::id::RunId;
+use crate::run_path::Path;
+use crate::run_status::RunStatus;
 use crate::store::RecordedOutcome;
 
 /// The schema version of serialized results.
 const SCHEMA: &str = "orchestra.result/1";
-
-/// The status of a run that has ended.
-///
-/// ```
-/// assert_eq!(orchestra_engine::RunStatus::Cancelled.to_string(), "cancelled");
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum RunStatus {
-    /// The exit was reached.
-    Success,
-    /// The run failed; the result has the failure.
-    Fail,
-    /// The run was paused and can be resumed: it waits for a person, reached a budget, or a pause was requested.
-    Paused,
-    /// The run was cancelled.
-    Cancelled,
-}
-
-impl RunStatus {
-    /// Returns the status of a run that ended with this failure, or without one.
-    pub(crate) fn from_failure(failure: Option<&RunFailure>) -> RunStatus {
-        match failure {
-            None => RunStatus::Success,
-            Some(RunFailure::Cancelled { .. }) => RunStatus::Cancelled,
-            Some(
-                RunFailure::WaitsForHuman { .. }
-                | RunFailure::Paused { .. }
-                | RunFailure::MaxTime { .. }
-                | RunFailure::Budget { .. },
-            ) => RunStatus::Paused,
-            Some(_) => RunStatus::Fail,
-        }
-    }
-
-    /// Returns the name of the status, for machines.
-    pub const fn word(self) -> &'static str {
-        match self {
-            RunStatus::Success => "success",
-            RunStatus::Fail => "fail",
-            RunStatus::Paused => "paused",
-            RunStatus::Cancelled => "cancelled",
-        }
-    }
-}
-
-impl fmt::Display for RunStatus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word())
-    }
-}
 
 /// The result of a run. Serialized as JSON, it is the result object of the command line.
 ///
@@ -199,119 +148,6 @@ impl Serialize for RunResult {
             run_dir: run_dir.map(|folder| folder.to_string_lossy().into_owned()),
         }
         .serialize(serializer)
-    }
-}
-
-/// The nodes that ended in a run, in order. A node occurs once for each time that it ended.
-///
-/// ```
-/// # use orchestra_engine::Engine;
-/// # use orchestra_graph::{LoadOptions, Source, load};
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let text = "digraph hello { start -> exit }";
-/// # let pipeline = load(Source::new("hello.dot", text), &LoadOptions::default()).pipeline().expect("sound");
-/// # let path = Engine::builder().build()?.start_loaded(pipeline, ()).await?.wait().await?.path;
-/// assert_eq!(path.iter().collect::<Vec<_>>().join(" -> "), "start -> exit");
-/// assert_eq!(path.last(), Some("exit"));
-/// # Ok(()) }
-/// ```
-#[derive(Clone)]
-pub struct Path(Nodes);
-
-/// The nodes of a path, which may be long: indices if the pipeline is known, names if the path was deserialized.
-#[derive(Clone)]
-enum Nodes {
-    Of(SharedPipeline, Vec<NodeIndex>),
-    Read(Vec<String>),
-}
-
-impl Path {
-    pub(crate) fn new(pipeline: SharedPipeline, nodes: Vec<NodeIndex>) -> Path {
-        Path(Nodes::Of(pipeline, nodes))
-    }
-
-    /// Returns an iterator over the ids of the nodes.
-    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &str> + ExactSizeIterator {
-        (0..self.len()).map(|at| match &self.0 {
-            Nodes::Of(pipeline, nodes) => pipeline.stage(nodes[at]).id(),
-            Nodes::Read(names) => names[at].as_str(),
-        })
-    }
-
-    /// Returns the number of nodes.
-    pub fn len(&self) -> usize {
-        match &self.0 {
-            Nodes::Of(_, nodes) => nodes.len(),
-            Nodes::Read(names) => names.len(),
-        }
-    }
-
-    /// Returns whether no node ended.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Returns the node that ended last.
-    pub fn last(&self) -> Option<&str> {
-        self.iter().next_back()
-    }
-
-    /// Returns whether a node ended at least once.
-    pub fn contains(&self, node: &str) -> bool {
-        self.iter().any(|id| id == node)
-    }
-
-    /// Returns the ids, joined with a separator.
-    pub fn join(&self, between: &str) -> String {
-        self.iter().collect::<Vec<_>>().join(between)
-    }
-
-    /// Returns the ids as owned strings.
-    pub fn to_vec(&self) -> Vec<String> {
-        self.iter().map(str::to_owned).collect()
-    }
-}
-
-impl fmt::Debug for Path {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.iter()).finish()
-    }
-}
-
-impl<T: AsRef<str>> PartialEq<[T]> for Path {
-    fn eq(&self, other: &[T]) -> bool {
-        self.iter().eq(other.iter().map(AsRef::as_ref))
-    }
-}
-
-impl<T: AsRef<str>, const N: usize> PartialEq<[T; N]> for Path {
-    fn eq(&self, other: &[T; N]) -> bool {
-        *self == other[..]
-    }
-}
-
-impl<T: AsRef<str>> PartialEq<Vec<T>> for Path {
-    fn eq(&self, other: &Vec<T>) -> bool {
-        *self == other[..]
-    }
-}
-
-impl PartialEq for Path {
-    fn eq(&self, other: &Path) -> bool {
-        self.iter().eq(other.iter())
-    }
-}
-
-impl Serialize for Path {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.iter())
-    }
-}
-
-impl<'de> Deserialize<'de> for Path {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Path, D::Error> {
-        Vec::deserialize(deserializer).map(|names| Path(Nodes::Read(names)))
     }
 }
 

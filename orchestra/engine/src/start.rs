@@ -7,25 +7,27 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use orchestra_core::{Budget, Context, Machine, SharedPipeline};
+use orchestra_core::{Budget, Context, Machine};
 use orchestra_graph::KeyOwner;
 use serde_json::Value;
 use tracing::Instrument;
 
 use crate::blocking::on_files;
 use crate::control::attend;
-use crate::driver::{Driver, Limits};
-use crate::engine::Settings;
+use crate::driver::limits::Limits;
+use crate::driver::state::Driver;
 use crate::error::StartError;
 use crate::handle::RunHandle;
 use crate::id::{RunId, random};
-use crate::journal_writer::JournalWriter;
-use crate::pinned_source::pin;
+use crate::journal::writer::JournalWriter;
 use crate::process;
-use crate::resolve::resolve;
-use crate::run::{Origin, Parent, Run};
+use crate::run::settings::RunSettings;
+use crate::run::state::{Origin, Parent, Run};
+use crate::run::workspace::{WorkspaceRun, WorkspaceSession};
+use crate::setup::pinned_source::pin;
+use crate::setup::resolve::{BoundPipeline, resolve};
+use crate::setup::settings::EngineSettings;
 use crate::store::{FolderStore, Manifest, PROTOCOL, RunStore, SCHEMA, StoreError};
-use crate::workspace::WorkspaceRun;
 
 /// The number of generated ids that are tried if the folder exists.
 const NAME_TRIES: u32 = 8;
@@ -46,9 +48,11 @@ const NAME_TRIES: u32 = 8;
 /// ```
 #[must_use = "a run starts when this is awaited"]
 pub struct StartBuilder {
-    pub(crate) settings: Arc<Settings>,
-    pub(crate) pipeline: SharedPipeline,
-    pub(crate) origin: Origin,
+    settings: Arc<EngineSettings>,
+    bound: BoundPipeline,
+    origin: Origin,
+    /// The workspace session of the parent run.
+    session: Option<Arc<dyn WorkspaceSession>>,
     context: Context,
     seed: Option<u64>,
     run_id: Option<String>,
@@ -57,11 +61,16 @@ pub struct StartBuilder {
 }
 
 impl StartBuilder {
-    pub(crate) fn new(settings: Arc<Settings>, pipeline: SharedPipeline, origin: Origin) -> StartBuilder {
+    pub(crate) fn new(settings: Arc<EngineSettings>, bound: BoundPipeline) -> StartBuilder {
+        let origin = Origin {
+            working_dir: settings.working_dir.clone(),
+            ..Origin::default()
+        };
         StartBuilder {
             settings,
-            pipeline,
+            bound,
             origin,
+            session: None,
             context: Context::new(),
             seed: None,
             run_id: None,
@@ -70,24 +79,21 @@ impl StartBuilder {
         }
     }
 
-    /// Creates a builder of a child run. It is persisted in the folder that is set, or not at all.
-    pub(crate) fn of_child(
-        settings: Arc<Settings>,
-        pipeline: SharedPipeline,
+    /// Makes this a child run, which works on the files of the stage that started it. It is persisted in the folder
+    /// that is set, or not at all.
+    pub(crate) fn child(
+        mut self,
         origin: Origin,
+        session: Option<Arc<dyn WorkspaceSession>>,
         context: Context,
-        id: RunId,
+        id: &RunId,
     ) -> StartBuilder {
-        StartBuilder {
-            settings,
-            pipeline,
-            context,
-            seed: Some(origin.seed),
-            origin,
-            run_id: Some(id.to_string()),
-            run_dir: None,
-            limits: Limits::default(),
-        }
+        self.seed = Some(origin.seed);
+        self.origin = origin;
+        self.session = session;
+        self.context = context;
+        self.run_id = Some(id.to_string());
+        self
     }
 
     /// Sets a value in the initial context. A key that only the engine writes is [refused](StartError::ReservedKeys).
@@ -129,7 +135,10 @@ impl StartBuilder {
     async fn start(mut self) -> Result<RunHandle, StartError> {
         let runtime = tokio::runtime::Handle::try_current().map_err(|_| StartError::NoRuntime)?;
         let StartBuilder {
-            settings, mut origin, ..
+            settings: engine,
+            bound,
+            mut origin,
+            ..
         } = self;
         let reserved = self.context.iter().map(|(key, _)| key);
         let reserved: Vec<String> = reserved
@@ -139,12 +148,10 @@ impl StartBuilder {
         if !reserved.is_empty() {
             return Err(StartError::ReservedKeys { keys: reserved });
         }
-        let handlers = resolve(&settings, &self.pipeline, &origin)?;
-        let mut kinds = self.pipeline.kinds.iter();
-        if !kinds.any(|kind| settings.runner_of_children(kind).is_some()) {
-            // Only child runs look up handlers by name again. Drop the registry, because many runs may be waiting.
-            origin.registry = Arc::default();
-        }
+        let handlers = resolve(&engine, &bound, origin.depth > 0)?;
+        // Only the handlers that start child runs hold the registry, because many runs may be waiting.
+        let pipeline = bound.pipeline;
+        let settings = engine.run.clone();
         let now = settings.clock.now();
         let (mut id, named) = match self.run_id {
             Some(id) => (RunId::new(id)?, true),
@@ -161,14 +168,14 @@ impl StartBuilder {
         let seed = self.seed.unwrap_or_else(random);
         origin.seed = seed;
         let manifest = |id: &RunId, workspace: Option<Value>| {
-            let (pipeline, children) = pin(&self.pipeline);
+            let (pinned, children) = pin(&pipeline);
             Manifest {
                 schema: SCHEMA.to_owned(),
                 protocol: PROTOCOL,
                 run: id.to_string(),
-                name: self.pipeline.name.to_string(),
-                goal: self.pipeline.goal().to_owned(),
-                file: self.pipeline.file.to_string(),
+                name: pipeline.name.to_string(),
+                goal: pipeline.goal().to_owned(),
+                file: pipeline.file.to_string(),
                 started: now,
                 seed,
                 simulated: settings.script.is_some(),
@@ -178,8 +185,8 @@ impl StartBuilder {
                     .as_deref()
                     .and_then(|script| serde_json::to_value(script).ok()),
                 engine: env!("CARGO_PKG_VERSION").to_owned(),
-                durability: settings.durability(),
-                pipeline,
+                durability: settings.durability,
+                pipeline: pinned,
                 children,
                 params: self.context.clone(),
                 max_time: self.limits.time,
@@ -188,32 +195,31 @@ impl StartBuilder {
             }
         };
         let (store, session) = loop {
-            let (kept, session) = match &origin.parent {
+            let (kept, session) = if origin.parent.is_some() {
                 // The stages of a child run work on the files of the stage that started it.
-                Some(parent) => (None, parent.run.work_files().map(|files| files.session.clone())),
-                None => {
-                    let opened = settings
-                        .open_files(WorkspaceRun::new(&id, &self.pipeline, None))
-                        .await?;
-                    opened.map_or((None, None), |opened| (Some(opened.kept), Some(opened.session)))
-                }
+                (None, self.session.clone())
+            } else {
+                let opened = engine
+                    .open_files(WorkspaceRun::new(&id, &pipeline, None))
+                    .await?;
+                opened.map_or((None, None), |opened| (Some(opened.kept), Some(opened.session)))
             };
             let Some(folder) = folder_of(&settings, self.run_dir.as_deref(), &id, origin.depth) else {
                 break (None, session);
             };
             tries -= 1;
-            match create(&settings, folder, origin.parent.as_ref(), manifest(&id, kept)).await {
+            match create(&engine, folder, origin.parent.as_ref(), manifest(&id, kept)).await {
                 Err(StoreError::Occupied { .. }) if tries > 0 => id = RunId::generate(now),
                 opened => break (Some(opened?), session),
             }
         };
-        let machine = Machine::prepare(self.pipeline.clone(), self.context, seed);
-        let span = tracing::info_span!("run", run = %id, pipeline = &*self.pipeline.name);
-        let run = Arc::new(Run::new(self.pipeline, id, settings, store.clone(), origin, 0));
-        if let Some(session) = session {
-            run.work_on(session);
-        }
+        let machine = Machine::prepare(pipeline.clone(), self.context, seed);
+        let span = tracing::info_span!("run", run = %id, pipeline = &*pipeline.name);
+        let run = Arc::new(Run::new(pipeline, id, settings, store.clone(), origin, 0));
         let mut driver = Driver::new(run.clone(), machine, self.limits);
+        if let Some(session) = session {
+            driver.work_on(session);
+        }
         driver.journal = store.map(|store| Box::new(JournalWriter::new(store, 1)));
         process::begin();
         let task = runtime.spawn(driver.drive(handlers).instrument(span));
@@ -234,12 +240,12 @@ impl IntoFuture for StartBuilder {
 impl fmt::Debug for StartBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("StartBuilder")
-            .field("pipeline", &self.pipeline.name)
+            .field("pipeline", &self.bound.pipeline.name)
             .finish_non_exhaustive()
     }
 }
 
-fn folder_of(settings: &Settings, run_dir: Option<&Path>, id: &RunId, depth: u32) -> Option<PathBuf> {
+fn folder_of(settings: &RunSettings, run_dir: Option<&Path>, id: &RunId, depth: u32) -> Option<PathBuf> {
     match run_dir {
         Some(folder) => Some(folder.to_owned()),
         // A child run is stored in the folder of its parent run.
@@ -250,14 +256,15 @@ fn folder_of(settings: &Settings, run_dir: Option<&Path>, id: &RunId, depth: u32
 
 /// Creates the folder of a run outside of the threads that run stages.
 async fn create(
-    settings: &Settings,
+    settings: &EngineSettings,
     folder: PathBuf,
     parent: Option<&Parent>,
     manifest: Manifest,
 ) -> Result<Arc<dyn RunStore>, StoreError> {
     let path = folder.clone();
-    let (files, options) = (settings.files(), settings.store_options(&folder, parent));
-    let made = on_files(settings.files(), move || {
+    let files = settings.run.files.clone();
+    let options = settings.store_options(&folder, parent);
+    let made = on_files(files.clone(), move || {
         let store = FolderStore::create(files, &folder, options)?;
         store.manifest(&manifest)?;
         let store: Arc<dyn RunStore> = Arc::new(store);

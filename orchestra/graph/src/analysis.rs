@@ -4,7 +4,6 @@ use std::collections::HashMap;
 
 use crate::attribute::{Key, Known};
 use crate::condition::{ConditionError, Expression, parse_condition};
-use crate::joins::Joins;
 use crate::kind;
 use crate::model::{Edge, EdgeIndex, Graph, NodeIndex};
 use crate::syntax::lexer;
@@ -187,22 +186,6 @@ impl<'g> Analysis<'g> {
             kind::EXIT if !self.is_exit(node) => kind::CODERGEN,
             other => other,
         }
-    }
-
-    /// Returns the fan-outs with the nodes where their branches join. A fan-out whose branches never join is omitted.
-    ///
-    /// ```
-    /// use orchestra_graph::{Analysis, LoadOptions, Source, load};
-    /// let text = "digraph { start -> fan; fan [shape=component]; fan -> a -> gate; fan -> b -> gate; gate -> exit }";
-    /// let loaded = load(Source::new("a.dot", text), &LoadOptions::default());
-    /// let joins = Analysis::new(&loaded.graph, &loaded.source).joins();
-    /// let names = joins.iter().map(|(fan_out, join)| (&*loaded.graph.node(*fan_out).id, &*loaded.graph.node(*join).id));
-    /// assert_eq!(names.collect::<Vec<_>>(), [("fan", "gate")]);
-    /// ```
-    pub fn joins(&self) -> Vec<(NodeIndex, NodeIndex)> {
-        let joins = Joins::new(self);
-        let pair = |at: NodeIndex| Some((at, joins.of(at)?));
-        joins.fan_outs().filter_map(pair).collect()
     }
 
     /// Returns the existing targets of a node's `retry_target` and `fallback_retry_target`.

@@ -207,6 +207,11 @@ impl Attributes {
         self.get(known).and_then(|attribute| attribute.value.as_str())
     }
 
+    /// Returns the text of a known attribute, or its default if it is absent or not text.
+    pub(crate) fn text_or_default(&self, known: Known) -> &str {
+        self.text(known).unwrap_or_else(|| known.default_text())
+    }
+
     /// Returns the text of a known attribute, unless it is absent or blank.
     pub fn filled(&self, known: Known) -> Option<&str> {
         self.text(known).filter(|text| !text.trim().is_empty())
@@ -228,15 +233,12 @@ impl Attributes {
         }
     }
 
-    /// Returns whether a known attribute is `true`.
+    /// Returns whether a known attribute is `true`; its default if it is absent.
     pub fn flag(&self, known: Known) -> bool {
-        matches!(
-            self.get(known),
-            Some(Attribute {
-                value: Value::Boolean(true),
-                ..
-            })
-        )
+        match self.get(known) {
+            Some(attribute) => attribute.value == Value::Boolean(true),
+            None => known.default_flag(),
+        }
     }
 
     /// Returns whether the node is a goal gate, either by `true` or by a condition.

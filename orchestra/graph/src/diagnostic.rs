@@ -1,35 +1,8 @@
 //! Diagnostics: the problem, its location, the reason and the fix.
 
+use crate::page::Page;
+use crate::severity::Severity;
 use crate::text::{Source, Span};
-
-/// The severity of a [`Diagnostic`] (Attractor 7.1). More severe variants compare as greater.
-///
-/// ```
-/// use orchestra_graph::{Severity, Source, load};
-/// let report = load(Source::new("a.dot", "digraph { start -> exit "), &Default::default()).report;
-/// let gravest = report.diagnostics.iter().map(|diagnostic| diagnostic.severity).max();
-/// assert_eq!(gravest, Some(Severity::Error));
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Severity {
-    /// A note that needs no action.
-    Info,
-    /// The pipeline runs, but may not behave as intended.
-    Warning,
-    /// The pipeline does not run.
-    Error,
-}
-
-impl Severity {
-    /// Returns the name shown to the user: `error`, `warning` or `note`.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Severity::Info => "note",
-            Severity::Warning => "warning",
-            Severity::Error => "error",
-        }
-    }
-}
 
 /// A change of the text that fixes a problem (Attractor 7.1).
 ///
@@ -150,6 +123,18 @@ impl Diagnostic {
         }
     }
 
+    /// Creates a diagnostic of a rule, with the code and the severity of the rule.
+    ///
+    /// ```
+    /// use orchestra_graph::{Diagnostic, Severity, Span, explain};
+    /// let rule = explain("dead_end").expect("a rule of that name");
+    /// let diagnostic = Diagnostic::from_rule(rule, "`work` has no outgoing edge", Span::new(3, 7));
+    /// assert_eq!((diagnostic.code, diagnostic.severity), ("dead_end", Severity::Warning));
+    /// ```
+    pub fn from_rule(rule: &Page, message: impl Into<String>, span: Span) -> Diagnostic {
+        Diagnostic::new(rule.code, rule.severity, message, span)
+    }
+
     /// Creates an error.
     pub fn error(code: &'static str, message: impl Into<String>, span: Span) -> Diagnostic {
         Diagnostic::new(code, Severity::Error, message, span)
@@ -163,6 +148,13 @@ impl Diagnostic {
     /// Creates a note.
     pub fn info(code: &'static str, message: impl Into<String>, span: Span) -> Diagnostic {
         Diagnostic::new(code, Severity::Info, message, span)
+    }
+
+    /// Sets the severity, for a rule that has diagnostics of several severities.
+    #[must_use]
+    pub fn severity(mut self, severity: Severity) -> Diagnostic {
+        self.severity = severity;
+        self
     }
 
     /// Sets the text beside the caret.

@@ -19,34 +19,39 @@
 //! # Modules, in reading order
 //!
 //! - `text`: source text, byte spans and positions.
+//! - `severity`: severities of diagnostics.
+//! - `page`: a rule with its documentation page.
 //! - `diagnostic`: diagnostics and reports.
 //! - `value`: typed attribute values and durations.
 //! - `ast`: the syntax tree.
 //! - `syntax`: the lexer and the parser.
 //! - `format`: the formatter, on top of the syntax tree.
 //! - `kind`: handler kinds and the shapes that select them.
-//! - `attribute`: the table of known attributes.
-//! - `attribute_family`: attributes with a common prefix, such as `tool_env.NAME`.
+//! - `attribute`: the table of known attributes, and of families such as `tool_env.NAME`.
 //! - `attributes`: the attributes of a node, an edge or the graph.
 //! - `model`: the graph.
 //! - `lower`: the lowering of the syntax tree to the graph.
 //! - `spelling`: spellings of other tools that depend on the whole node.
+//! - `child_reader`: reading of the files that a pipeline names, and their paths.
 //! - `prompt_files`: prompts in separate files.
 //! - `transform`: changes of the graph between lowering and the checks.
 //! - `stylesheet`: the model stylesheet.
+//! - `load_options`: options for loading.
+//! - `loaded`: loaded pipelines with the pipelines that they run.
 //! - `load`: loading, which runs all of these steps and the checks.
 //! - `condition`: the conditions of edges.
 //! - `analysis`: properties of a graph that checks and table share.
 //! - `ways`: adjacency lists and graph search.
 //! - `joins`: the joins of fan-outs.
+//! - `child_reference`: references of nodes to the pipelines that they run.
 //! - `check`: the checks, one file per rule.
-//! - `explain`: the documentation pages of the rules.
+//! - `explain`: the list of all rules, with their documentation pages.
 //! - `table`: the table, and the differences between two pipelines.
-//! - `children`: child pipelines.
 //! - `label`: labels of edges and their accelerator keys.
 //! - `rule`: the rule by which an edge was chosen.
-//! - `route`: routing.
 //! - `choice`: the choices of a human gate.
+//! - `route`: routing.
+//! - `offers`: the choices that a human gate offers, by the conditions of its edges.
 //! - `reserved`: the context keys reserved for the engine.
 //! - `requirements`: the requirements of a pipeline on handlers.
 //! - `render`: diagnostics as text and JSON.
@@ -56,10 +61,10 @@
 mod analysis;
 pub mod ast;
 mod attribute;
-mod attribute_family;
 mod attributes;
 mod check;
-mod children;
+mod child_reader;
+mod child_reference;
 mod choice;
 pub mod condition;
 mod diagnostic;
@@ -69,12 +74,17 @@ mod joins;
 pub mod kind;
 mod label;
 mod load;
+mod load_options;
+mod loaded;
 mod lower;
 mod model;
+mod offers;
+mod page;
 mod requirements;
 mod reserved;
 mod route;
 mod rule;
+mod severity;
 mod spelling;
 mod stylesheet;
 mod syntax;
@@ -86,24 +96,29 @@ mod ways;
 
 pub use analysis::{Analysis, EdgeCondition};
 pub use attribute::{
-    ATTRIBUTES, AttributeSpec, AttributeType, Key, Known, Scope, Scopes, is_drawing_attribute,
+    ATTRIBUTE_FAMILIES, ATTRIBUTES, AttributeDefault, AttributeFamily, AttributeSpec, AttributeType, Key,
+    Known, Scope, Scopes, is_drawing_attribute, key_pairs,
 };
-pub use attribute_family::{ATTRIBUTE_FAMILIES, AttributeFamily};
 pub use attributes::{Attribute, Attributes, Origin};
 pub use check::LintRule;
-pub use children::{ChildReader, LoadedChild, ReadError, key_pairs, plain_path};
-pub use choice::{Choice, Offers, Withheld, choice_named, choices, offers};
-pub use diagnostic::{Diagnostic, Fix, Related, Report, Severity, did_you_mean};
+pub use child_reader::{ChildReader, ReadError, plain_path};
+pub use choice::{Choice, choice_named, choices};
+pub use diagnostic::{Diagnostic, Fix, Related, Report, did_you_mean};
 pub use environment::GIT_VARIABLES;
-pub use explain::{Page, explain, rules};
+pub use explain::{explain, rules};
 pub use label::{accelerator_key, label_text, normalize_label};
-pub use load::{LoadOptions, Loaded, load, load_bytes};
+pub use load::{load, load_bytes};
+pub use load_options::LoadOptions;
+pub use loaded::{Loaded, LoadedChild};
 pub use lower::lower;
 pub use model::{Edge, EdgeIndex, Graph, Node, NodeIndex, Subgraph};
+pub use offers::{Offers, Withheld, offers};
+pub use page::Page;
 pub use requirements::{OutcomeRequirement, Readable, Requirements};
 pub use reserved::KeyOwner;
 pub use route::{Decision, Next, RouteError, Tested, branch_id, branches, route};
 pub use rule::Rule;
+pub use severity::Severity;
 pub use stylesheet::{Declaration, Selector, StyleRule, StylesheetError, parse_stylesheet};
 pub use syntax::{Limits, Parsed, is_identifier, parse, parse_bytes};
 pub use table::{AttributeChange, Change, ChildDifference, Difference, Mapping, Subject, What};

@@ -1,94 +1,25 @@
-//! Loading: from text to a checked graph. The macro, the command line, the server and the editor all use it.
+//! Loading: from text to a checked graph, with the files that it names. The macro, the command line, the server and the
+//! editor all use it.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::analysis::Analysis;
-use crate::ast;
-use crate::check::{self, LintRule};
-use crate::children::{ChildReader, Family, LoadedChild};
-use crate::diagnostic::{Diagnostic, Report, Severity};
+use crate::attributes::Attribute;
+use crate::check::child_nesting::{MAX_DEPTH, MAX_FILES};
+use crate::check::{self, child_cycle, child_invalid, child_nesting, child_not_found, edge_target_exists};
+use crate::child_reader::{ChildReader, ReadError, joined};
+use crate::child_reference::{Named, named};
+use crate::diagnostic::{Diagnostic, Report};
+use crate::load_options::LoadOptions;
+use crate::loaded::{Loaded, LoadedChild};
 use crate::lower::lower;
-use crate::model::{Edge, Graph};
+use crate::model::Edge;
 use crate::prompt_files;
-use crate::syntax::{Limits, Parsed, parse, parse_bytes};
+use crate::syntax::{Parsed, parse, parse_bytes};
+use crate::table::SharedPipeline;
 use crate::text::Source;
-use crate::transform::{Transform, apply_stylesheet, expand_goal};
-
-/// Options for loading a pipeline.
-///
-/// ```
-/// use orchestra_graph::{LoadOptions, Source, load};
-/// let text = "digraph { start -> work -> exit; work [lable=Build] }";
-/// let errors = |options| load(Source::new("a.dot", text), &options).report.errors().count();
-/// assert_eq!(errors(LoadOptions::default()), 0);
-/// assert_eq!(errors(LoadOptions { deny: vec!["unknown_attribute".to_owned()], ..LoadOptions::default() }), 1);
-/// ```
-#[derive(Clone, Default)]
-pub struct LoadOptions<'r> {
-    /// The limits on the size of a pipeline.
-    pub limits: Limits,
-    /// Custom transforms, which run after the built-in ones, in order.
-    pub transforms: Vec<Arc<dyn Transform>>,
-    /// Custom checks, which run after the built-in ones, in order.
-    pub rules: Vec<Arc<dyn LintRule>>,
-    /// The handler kinds that exist in addition to the built-in ones; `None` if they are not known yet.
-    pub kinds: Option<Vec<String>>,
-    /// The codes of warnings and notes that are not reported.
-    pub allow: Vec<String>,
-    /// The codes of warnings and notes that become errors; `warnings` means all warnings.
-    pub deny: Vec<String>,
-    /// The reader for the files of child pipelines and prompts. If it is `None`, these files are neither looked up nor
-    /// loaded. The other options apply to children too.
-    pub children: Option<&'r dyn ChildReader>,
-}
-
-impl LoadOptions<'_> {
-    /// Applies `allow` and `deny` to diagnostics, as loading does to its own.
-    ///
-    /// ```
-    /// use orchestra_graph::{Diagnostic, LoadOptions, Span};
-    /// let options = LoadOptions { deny: vec!["warnings".to_owned()], ..LoadOptions::default() };
-    /// let mut faults = vec![Diagnostic::warning("mine", "not so good", Span::new(0, 1))];
-    /// options.apply_severities(&mut faults);
-    /// assert!(faults[0].is_error());
-    /// ```
-    pub fn apply_severities(&self, diagnostics: &mut Vec<Diagnostic>) {
-        diagnostics.retain(|diagnostic| {
-            diagnostic.is_error() || !self.allow.iter().any(|code| code == diagnostic.code)
-        });
-        for diagnostic in diagnostics {
-            let warning = diagnostic.severity == Severity::Warning;
-            let denies = |code: &String| code == diagnostic.code || (warning && code == "warnings");
-            if self.deny.iter().any(denies) {
-                diagnostic.severity = Severity::Error;
-            }
-        }
-    }
-}
-
-/// A loaded pipeline with its diagnostics.
-///
-/// ```
-/// use orchestra_graph::{LoadOptions, Source, load, render};
-/// let loaded = load(Source::new("a.dot", "digraph { start -> wrok; work -> exit }"), &LoadOptions::default());
-/// assert!(loaded.pipeline().is_none());
-/// assert!(render::concise(&loaded.report).contains("edge points to unknown node `wrok`"));
-/// ```
-pub struct Loaded {
-    /// The text.
-    pub source: Source,
-    /// The syntax tree.
-    pub file: ast::File,
-    /// The graph after all transforms.
-    pub graph: Graph,
-    /// The diagnostics, in the order of the text.
-    pub report: Report,
-    /// The pipelines that its stages run, each once, in the order in which they are named.
-    /// [`descendants`](Loaded::descendants) also returns the pipelines that these run in turn.
-    pub children: Vec<LoadedChild>,
-    /// The prompt files that its nodes name, each once, whether or not they could be read.
-    pub prompt_files: Vec<String>,
-}
+use crate::transform::{apply_stylesheet, expand_goal};
 
 /// Parses, lowers, transforms and checks a text (Attractor 7.3) and the pipelines that it runs (Attractor 9.4). It
 /// never fails: all problems are in the report.
@@ -100,7 +31,7 @@ pub struct Loaded {
 /// assert_eq!(loaded.graph.nodes.len(), 3);
 /// ```
 pub fn load(source: Source, options: &LoadOptions<'_>) -> Loaded {
-    load_first(parse(&source, &options.limits), options)
+    load_parsed(parse(&source, &options.limits), options)
 }
 
 /// Like [`load`], for bytes that may not be valid UTF-8.
@@ -110,74 +41,229 @@ pub fn load(source: Source, options: &LoadOptions<'_>) -> Loaded {
 /// assert!(load_bytes("a.dot", b"\xff", &LoadOptions::default()).report.has_errors());
 /// ```
 pub fn load_bytes(name: &str, bytes: &[u8], options: &LoadOptions<'_>) -> Loaded {
-    load_first(parse_bytes(name, bytes, &options.limits), options)
+    load_parsed(parse_bytes(name, bytes, &options.limits), options)
 }
 
-fn load_first(parsed: Parsed, options: &LoadOptions<'_>) -> Loaded {
-    let mut family = Family::new(parsed.source.name(), options);
-    load_parsed(parsed, &mut family).0
+fn load_parsed(parsed: Parsed, options: &LoadOptions<'_>) -> Loaded {
+    Loader::new(parsed.source.name(), options).load(parsed).0
 }
 
 /// Returns the error for an edge whose end a transform removed.
 fn torn(transform: &str, edge: &Edge) -> Diagnostic {
-    Diagnostic::error(
-        "edge_target_exists",
+    Diagnostic::from_rule(
+        &edge_target_exists::RULE,
         format!("the transform `{transform}` left an edge without one of its ends"),
         edge.span(),
     )
     .help("take away the edges of a node together with the node")
 }
 
-/// Loads the file opened last. Returns it and the nesting depth of its children.
-pub(crate) fn load_parsed(parsed: Parsed, family: &mut Family<'_>) -> (Loaded, usize) {
-    let options = family.options;
-    let Parsed {
-        source,
-        file,
-        mut diagnostics,
-    } = parsed;
-    let unreadable = file.statements.is_empty() && diagnostics.iter().any(Diagnostic::is_error);
-    let (mut graph, mut lowering) = lower(&source, &file);
-    diagnostics.append(&mut lowering);
-    let prompt_files = match options.children {
-        Some(reader) => prompt_files::read(
-            &mut graph,
-            source.name(),
-            reader,
-            options.limits.bytes,
-            &mut diagnostics,
-        ),
-        None => Vec::new(),
-    };
-    expand_goal(&mut graph);
-    apply_stylesheet(&mut graph);
-    for transform in &options.transforms {
-        graph = transform.apply(graph, &mut diagnostics);
-        diagnostics.extend(graph.settle().iter().map(|edge| torn(transform.name(), edge)));
+/// Maximum total length of all children, as a multiple of the maximum length of one file.
+const MAX_SHARE: usize = 4;
+
+/// A loaded file with all its descendants.
+#[derive(Clone)]
+struct Member {
+    loaded: Arc<Loaded>,
+    pipeline: Option<SharedPipeline>,
+    /// The nesting depth of its own children.
+    height: usize,
+}
+
+/// The loader of a pipeline and its descendants. Each file is read and checked once, even if many nodes name it.
+struct Loader<'o> {
+    options: &'o LoadOptions<'o>,
+    /// The result for each path.
+    members: HashMap<String, Result<Member, ReadError>>,
+    /// The stack of files that are being loaded. Each one is named by the previous one.
+    open: Vec<String>,
+    /// The number of files requested so far. `bytes` is their total length.
+    asked: usize,
+    bytes: usize,
+}
+
+impl<'o> Loader<'o> {
+    /// Creates the loader for a first pipeline whose source has this name.
+    fn new(name: &str, options: &'o LoadOptions<'o>) -> Loader<'o> {
+        let file = name.rsplit('/').next().unwrap_or_default();
+        Loader {
+            options,
+            members: HashMap::new(),
+            open: vec![joined(name, file)],
+            asked: 0,
+            bytes: 0,
+        }
     }
-    // A text without any statement has no start either, but reporting that would hide the real error.
-    let (mut children, mut height) = (Vec::new(), 0);
-    if !unreadable {
-        let analysis = Analysis::new(&graph, &source);
-        check::run(&analysis, options, &mut diagnostics);
-        (children, height) = family.children(&analysis, &mut diagnostics);
+
+    /// Loads the file opened last. Returns it and the nesting depth of its children.
+    fn load(&mut self, parsed: Parsed) -> (Loaded, usize) {
+        let options = self.options;
+        let Parsed {
+            source,
+            file,
+            mut diagnostics,
+        } = parsed;
+        let unreadable = file.statements.is_empty() && diagnostics.iter().any(Diagnostic::is_error);
+        let (mut graph, mut lowering) = lower(&source, &file);
+        diagnostics.append(&mut lowering);
+        let prompt_files = match options.children {
+            Some(reader) => prompt_files::read(
+                &mut graph,
+                source.name(),
+                reader,
+                options.limits.bytes,
+                &mut diagnostics,
+            ),
+            None => Vec::new(),
+        };
+        expand_goal(&mut graph);
+        apply_stylesheet(&mut graph);
+        for transform in &options.transforms {
+            graph = transform.apply(graph, &mut diagnostics);
+            diagnostics.extend(graph.settle().iter().map(|edge| torn(transform.name(), edge)));
+        }
+        // A text without any statement has no start either, but reporting that would hide the real error.
+        let (mut children, mut height) = (Vec::new(), 0);
+        if !unreadable {
+            let analysis = Analysis::new(&graph, &source);
+            check::run(&analysis, options, &mut diagnostics);
+            (children, height) = self.children(&analysis, &mut diagnostics);
+        }
+        options.apply_severities(&mut diagnostics);
+        let loaded = Loaded {
+            report: Report::new(source.clone(), diagnostics),
+            source,
+            file,
+            graph,
+            children,
+            prompt_files,
+        };
+        (loaded, height)
     }
-    options.apply_severities(&mut diagnostics);
-    let loaded = Loaded {
-        report: Report::new(source.clone(), diagnostics),
-        source,
-        file,
-        graph,
-        children,
-        prompt_files,
-    };
-    (loaded, height)
+
+    /// Loads the children of the file opened last. Returns them and their nesting depth.
+    fn children(
+        &mut self,
+        analysis: &Analysis<'_>,
+        diagnostics: &mut Vec<Diagnostic>,
+    ) -> (Vec<LoadedChild>, usize) {
+        let mut children: Vec<LoadedChild> = Vec::new();
+        let mut height = 0;
+        let Some(reader) = self.options.children else {
+            return (children, height);
+        };
+        // Many nodes may name the same file; load and report it only once.
+        let mut slots: HashMap<String, Option<usize>> = HashMap::new();
+        for (index, node) in analysis.graph().indexed_nodes() {
+            let Some(Named::File(attribute)) = named(analysis, index) else {
+                continue;
+            };
+            let file = attribute.value.as_str().unwrap_or_default().trim();
+            let path = self.path(file);
+            if slots.len() == MAX_FILES && !slots.contains_key(&path) {
+                diagnostics.push(child_nesting::many(file, attribute.value_span));
+                break;
+            }
+            let slot = slots.entry(path.clone()).or_insert_with(|| {
+                let found = self.member(&path, file, attribute, reader);
+                let own = node.attributes.iter().any(|own| std::ptr::eq(own, attribute));
+                let mut tell = |diagnostic: Diagnostic| {
+                    diagnostics.push(if own {
+                        diagnostic.node(&*node.id)
+                    } else {
+                        diagnostic
+                    })
+                };
+                let member = found.map_err(|diagnostic| tell(*diagnostic)).ok()?;
+                if member.loaded.report.has_errors() {
+                    tell(child_invalid::diagnostic(
+                        file,
+                        &member.loaded.report,
+                        attribute.value_span,
+                    ));
+                }
+                height = height.max(member.height + 1);
+                children.push(LoadedChild {
+                    file: file.to_owned(),
+                    attribute: attribute.clone(),
+                    nodes: Vec::new(),
+                    loaded: member.loaded,
+                    pipeline: member.pipeline,
+                });
+                Some(children.len() - 1)
+            });
+            if let Some(child) = slot.and_then(|at| children.get_mut(at)) {
+                child.nodes.push(index);
+            }
+        }
+        (children, height)
+    }
+
+    /// Returns the path of a file that the file opened last names.
+    fn path(&self, file: &str) -> String {
+        joined(self.open.last().map_or("", String::as_str), file)
+    }
+
+    fn member(
+        &mut self,
+        path: &str,
+        file: &str,
+        attribute: &Attribute,
+        reader: &dyn ChildReader,
+    ) -> Result<Member, Box<Diagnostic>> {
+        let span = attribute.value_span;
+        if file.starts_with('/') {
+            return Err(child_not_found::absolute(file, span).into());
+        }
+        if let Some(at) = self.open.iter().position(|open| open == path) {
+            return Err(child_cycle::diagnostic(&self.open[at..], span).into());
+        }
+        let depth = self.open.len();
+        let known = self.members.get(path);
+        let height = known
+            .and_then(|known| known.as_ref().ok())
+            .map_or(0, |known| known.height);
+        if depth + height > MAX_DEPTH {
+            return Err(child_nesting::deep(file, span).into());
+        }
+        let found = match known {
+            Some(found) => found.clone(),
+            None => {
+                let limits = self.options.limits;
+                let share = limits.bytes.saturating_mul(MAX_SHARE);
+                if self.asked == MAX_FILES {
+                    return Err(child_nesting::many(file, span).into());
+                }
+                if self.bytes > share {
+                    return Err(child_nesting::long(file, share, span).into());
+                }
+                self.asked += 1;
+                let found = reader.read(path, limits.bytes as u64);
+                self.bytes = self.bytes.saturating_add(found.as_ref().map_or(0, Vec::len));
+                let found = found.map(|bytes| {
+                    self.open.push(path.to_owned());
+                    let (loaded, height) = self.load(parse_bytes(path, &bytes, &limits));
+                    self.open.pop();
+                    Member {
+                        pipeline: loaded.pipeline().map(SharedPipeline::from),
+                        loaded: Arc::new(loaded),
+                        height,
+                    }
+                });
+                self.members.insert(path.to_owned(), found.clone());
+                found
+            }
+        };
+        let limit = self.options.limits.bytes;
+        found.map_err(|diagnostic| child_not_found::diagnostic(file, path, &diagnostic, limit, span).into())
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::NodeIndex;
+    use crate::model::{Graph, NodeIndex};
+    use crate::transform::Transform;
 
     /// A transform that removes the last node, but not its edges.
     struct Careless;

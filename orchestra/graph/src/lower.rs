@@ -7,8 +7,7 @@ use std::sync::Arc;
 use smol_str::SmolStr;
 
 use crate::ast::{self, DefaultsTarget, Statement};
-use crate::attribute::{Key, Known, Scope, foreign_value};
-use crate::attribute_family::AttributeFamily;
+use crate::attribute::{AttributeFamily, Key, Known, Scope, foreign_value};
 use crate::attributes::{Attribute, Attributes, Origin};
 use crate::check::{
     attribute_type, conflicting_aliases, duplicate_node_attribute, tool_env_name, unknown_attribute,

@@ -73,7 +73,9 @@ pub struct Node {
 impl Node {
     /// Returns the shape; `box` if none is set.
     pub fn shape(&self) -> &str {
-        self.attributes.filled(Known::Shape).unwrap_or("box")
+        self.attributes
+            .filled(Known::Shape)
+            .unwrap_or_else(|| Known::Shape.default_text())
     }
 
     /// Returns the label; the id if none is set.
@@ -125,6 +127,12 @@ impl Edge {
     /// Returns the span from source to target.
     pub fn span(&self) -> Span {
         self.from_span.to(self.to_span)
+    }
+
+    /// Returns the priority among edges that may be taken.
+    pub(crate) fn weight(&self) -> i64 {
+        const DEFAULT: i64 = Known::Weight.default_integer();
+        self.attributes.integer(Known::Weight).unwrap_or(DEFAULT)
     }
 }
 

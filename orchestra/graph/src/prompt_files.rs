@@ -3,7 +3,7 @@
 use crate::attribute::{Key, Known};
 use crate::attributes::Attribute;
 use crate::check::prompt_file;
-use crate::children::{ChildReader, joined};
+use crate::child_reader::{ChildReader, joined};
 use crate::diagnostic::Diagnostic;
 use crate::model::Graph;
 use crate::value::Value;

@@ -1,9 +1,11 @@
 //! Transforms: changes of the graph between parsing and checking (Attractor 9).
 
 use crate::attribute::Known;
-use crate::diagnostic::{Diagnostic, Severity};
+use crate::check::type_known;
+use crate::diagnostic::Diagnostic;
 use crate::kind;
 use crate::model::Graph;
+use crate::severity::Severity;
 use crate::stylesheet::{self, parse_stylesheet};
 use crate::value::Value;
 
@@ -137,18 +139,18 @@ impl Transform for ShapeFallback {
             let severity = if self.noted {
                 Severity::Info
             } else {
-                Severity::Warning
+                type_known::RULE.severity
             };
             diagnostics.push(
-                Diagnostic::new(
-                    "type_known",
-                    severity,
+                Diagnostic::from_rule(
+                    &type_known::RULE,
                     format!(
                         "there is no handler for the type `{}`, so `{}` runs as a `{stand_in}`",
                         ty.value, node.id
                     ),
                     ty.value_span,
                 )
+                .severity(severity)
                 .label(format!("the shape `{shape}` decides"))
                 .note("a program that has a handler for the type runs it instead")
                 .help("compile the pipeline into a program that has the handler, or remove the type")

@@ -16,11 +16,9 @@ fn table() -> String {
             .iter()
             .map(|alias| format!(" (also `{alias}`)"))
             .collect();
-        let default = if spec.default.is_empty() {
-            String::new()
-        } else {
-            format!("`{}`", spec.default)
-        };
+        let default = spec
+            .default
+            .map_or_else(String::new, |default| format!("`{default}`"));
         let value = spec.ty.describe();
         let value = value.split(" such as").next().unwrap();
         let row = [

@@ -1,21 +1,12 @@
 //! `explain`: the documentation page of a diagnostic.
 
-use orchestra_graph::{Page, Severity, did_you_mean};
+use orchestra_graph::{Page, did_you_mean};
 use serde_json::json;
 
 use crate::args::ExplainArgs;
 use crate::error::{CliError, Exit};
-use crate::startable::CANNOT_START as CANNOT_START_CODE;
+use crate::startable::CANNOT_START;
 use crate::terminal::Terminal;
-
-/// The page of pipelines that the engine refuses to start.
-static CANNOT_START: Page = Page::new(
-    CANNOT_START_CODE,
-    Severity::Error,
-    "a run of the pipeline would be refused",
-    "Attractor 4.2, 4.10 and 4.11",
-    include_str!("../../pages/cannot_start.md"),
-);
 
 /// Returns the pages of all diagnostics, sorted by code.
 pub(crate) fn pages() -> Vec<&'static Page> {

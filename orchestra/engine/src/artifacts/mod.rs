@@ -2,6 +2,7 @@
 
 mod error;
 mod index;
+mod info;
 #[cfg(test)]
 mod tests;
 
@@ -13,13 +14,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use orchestra_graph::did_you_mean;
-use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 pub use error::ArtifactError;
+pub use info::ArtifactInfo;
+pub(crate) use info::Guard;
 
-use crate::clock::{Clock, SystemClock, Timestamp};
+use crate::clock::{Clock, SystemClock};
 use crate::redact::Redactor;
 use crate::store::{ARTIFACTS, Durability, FileSystem, StoreError, system};
 use index::{DataLocation, Entry, Index, Live};
@@ -69,33 +71,6 @@ pub struct ArtifactStore {
     by: Option<Arc<str>>,
 }
 
-/// An artifact without its data (Attractor 5.5).
-///
-/// ```
-/// let artifacts = orchestra_engine::ArtifactStore::in_memory();
-/// let info = artifacts.store("answer", "The answer", 42)?;
-/// assert_eq!((info.name.as_str(), info.size_bytes, info.is_file_backed), ("The answer", 2, false));
-/// assert!(info.digest.starts_with("73475cb40a568e8d"));
-/// assert_eq!(artifacts.list(), [info]);
-/// # Ok::<(), orchestra_engine::ArtifactError>(())
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
-pub struct ArtifactInfo {
-    /// The id, which is unique in the run.
-    pub id: String,
-    /// The human-readable name.
-    pub name: String,
-    /// The length of the JSON text in bytes.
-    pub size_bytes: u64,
-    /// The time at which this content was first stored under this id and name.
-    pub stored_at: Timestamp,
-    /// `true` if the data is in a file of its own.
-    pub is_file_backed: bool,
-    /// The SHA-256 digest of the JSON text in hexadecimal digits.
-    pub digest: String,
-}
-
 struct Shared {
     /// The folder `artifacts/` of the run folder. `None` if the store is in memory.
     folder: Option<PathBuf>,
@@ -124,8 +99,6 @@ pub(crate) struct ArtifactOptions {
     /// Removes secrets from everything that is stored.
     pub(crate) redactor: Option<Redactor>,
 }
-
-pub(crate) type Guard = Arc<dyn Fn() -> Result<(), StoreError> + Send + Sync>;
 
 impl Default for ArtifactOptions {
     fn default() -> ArtifactOptions {

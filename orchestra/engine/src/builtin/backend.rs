@@ -7,8 +7,9 @@ use std::time::Duration;
 use orchestra_core::{FailureCategory, Outcome, Usage};
 use orchestra_graph::Stage;
 
-use crate::interview::{AskError, InterviewError};
-use crate::stage::StageContext;
+use crate::budget::OverBudget;
+use crate::gates::interview::{AskError, InterviewError};
+use crate::run::stage::StageContext;
 use crate::stage_end::Finished;
 
 /// The request of a model stage to the backend (Attractor 4.5).
@@ -173,6 +174,9 @@ impl From<Outcome> for CodergenReply {
     }
 }
 
+/// The failure code of a stage whose next call might exceed the budget of its node.
+const OVER_NODE_BUDGET: &str = "over_node_budget";
+
 /// The error of a backend that could not answer (Attractor appendix D).
 ///
 /// An error that a [`Suspension`](crate::Suspension) caused suspends the run, whatever its other fields are.
@@ -262,6 +266,17 @@ impl From<AskError> for BackendError {
                     ..BackendError::terminal(message)
                 }
             }
+        }
+    }
+}
+
+/// Converts the error. The budget of a node fails the stage, the budget of the run suspends the run.
+impl From<OverBudget> for BackendError {
+    fn from(over: OverBudget) -> BackendError {
+        let error = BackendError::terminal(over.to_string());
+        match over.suspension() {
+            Some(suspension) => error.caused_by(suspension.clone()),
+            None => error.code(OVER_NODE_BUDGET),
         }
     }
 }

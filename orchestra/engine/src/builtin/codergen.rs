@@ -7,8 +7,9 @@ use orchestra_graph::Stage;
 
 use super::backend::{AnyBackend, ChatVerdict, CodergenAnswer, CodergenRequest};
 use super::{output, status};
-use crate::handler::{Handler, HandlerFuture, chain};
-use crate::stage::StageContext;
+use crate::handlers::handler::{Handler, HandlerFuture};
+use crate::into_outcome::chain;
+use crate::run::stage::StageContext;
 use crate::stage_end::{Finished, StageEnd, Suspension};
 use crate::store::{StageFile, StoreError};
 
@@ -140,7 +141,7 @@ pub(crate) async fn ask(
     stage: &StageContext,
     prompt: String,
 ) -> Result<Answered, NoAnswer> {
-    keep(stage, StageFile::Prompt, &prompt)?;
+    stage.write_file(StageFile::Prompt, &prompt)?;
     let request = CodergenRequest {
         stage: stage.clone(),
         prompt,
@@ -211,7 +212,7 @@ pub(crate) fn stored(stage: &StageContext, finished: Result<Finished, StoreError
         Ok(finished) => finished.into(),
         Err(error) => {
             let reason = error.to_string();
-            stage.run().broken(error);
+            stage.run().fail(error);
             Outcome::fail(reason).into()
         }
     }
@@ -225,16 +226,4 @@ pub(crate) fn responded(node: &str, text: &str) -> Finished {
 
 fn last_response(text: &str) -> String {
     text.chars().take(LAST_RESPONSE).collect()
-}
-
-/// Writes a file of the stage if the run stores files.
-pub(crate) fn keep(stage: &StageContext, file: StageFile, text: &str) -> Result<(), StoreError> {
-    let run = stage.run();
-    match &run.store {
-        Some(store) => {
-            let text = run.redacted(text);
-            store.write(stage.stage_folder().as_ref(), file, text.as_bytes())
-        }
-        None => Ok(()),
-    }
 }

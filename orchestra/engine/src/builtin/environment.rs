@@ -7,9 +7,9 @@ use std::ffi::{OsStr, OsString};
 use orchestra_graph::table::{AttributeRow, Constant};
 use orchestra_graph::{AttributeFamily, GIT_VARIABLES, Known};
 
-use crate::process::ShellCommand;
+use crate::process::{ShellCommand, same_name};
 use crate::secrets::{is_proxy, withholds};
-use crate::stage::StageContext;
+use crate::run::stage::StageContext;
 
 /// The environment of a tool command, beside the variables that the engine sets for every command.
 pub(super) struct Environment {
@@ -46,15 +46,16 @@ impl Environment {
                 Known::ToolEnv.name()
             ));
         }
-        let inherits = !matches!(
-            of(Known::ToolEnvInherit).next_back(),
-            Some(Constant::Boolean(false))
-        );
+        let inherits = of(Known::ToolEnvInherit)
+            .next_back()
+            .map_or(Known::ToolEnvInherit.default_flag(), |value| {
+                *value != Constant::Boolean(false)
+            });
         let named = |name: &OsStr| {
             let allowed = settings.inherit_env.iter().map(String::as_str);
             allowed
                 .chain(listed.iter().copied())
-                .any(|listed| same(listed, name))
+                .any(|listed| same_name(OsStr::new(listed), name))
         };
         let is_secret = |name: &OsStr, value: &OsStr| {
             let told = settings.redactor.as_ref();
@@ -65,7 +66,7 @@ impl Environment {
         };
         // These variables would lead git out of the files of the stage.
         let leads_away =
-            |name: &OsStr| stage.workplace().is_some() && GIT_VARIABLES.iter().any(|known| same(known, name));
+            |name: &OsStr| stage.workplace().is_some() && GIT_VARIABLES.iter().any(|known| same_name(OsStr::new(known), name));
         let seen = |(name, value): &(OsString, OsString)| {
             let withheld = leads_away(name) || settings.is_withheld(name);
             !withheld && (named(name) || inherits && !is_secret(name, value))
@@ -101,13 +102,4 @@ fn text(value: &Constant) -> Option<&str> {
 
 fn names(list: &str) -> impl Iterator<Item = &str> {
     list.split(',').map(str::trim).filter(|name| !name.is_empty())
-}
-
-/// Returns whether two names denote the same variable.
-pub(crate) fn same(known: &str, name: &OsStr) -> bool {
-    if cfg!(windows) {
-        name.eq_ignore_ascii_case(known)
-    } else {
-        name == known
-    }
 }

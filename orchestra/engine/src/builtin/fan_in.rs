@@ -11,11 +11,12 @@ use serde_json::Value;
 use super::backend::AnyBackend;
 use super::codergen::{Answered, NoAnswer, ask, end_of, written};
 use super::{output, status};
-use crate::handler::{Handler, HandlerFuture};
-use crate::stage::StageContext;
+use crate::handlers::handler::{Handler, HandlerFuture};
+use crate::model_stage::has_prompt;
+use crate::run::stage::StageContext;
 use crate::stage_end::Finished;
 use crate::store::StageFile;
-use crate::stored_text::StoredText;
+use crate::run::stored_text::StoredText;
 
 /// Maximum size in bytes of all candidates in a prompt: about 60,000 tokens.
 const LISTED: usize = 240_000;
@@ -29,17 +30,11 @@ pub(crate) struct FanIn {
     pub(crate) backend: Option<Arc<dyn AnyBackend>>,
 }
 
-/// Returns whether a model chooses the candidate.
-pub(crate) fn asks_a_model(node: Stage<'_>) -> bool {
-    node.text("prompt")
-        .is_some_and(|prompt| !prompt.trim().is_empty())
-}
-
 impl Handler for FanIn {
     fn run<'a>(&'a self, stage: StageContext) -> HandlerFuture<'a> {
         Box::pin(async move {
             match &self.backend {
-                Some(backend) if asks_a_model(stage.node()) => {
+                Some(backend) if has_prompt(stage.node()) => {
                     let ranked = rank(&**backend, &stage).await;
                     end_of(&stage, ranked)
                 }
@@ -49,7 +44,7 @@ impl Handler for FanIn {
     }
 
     fn may_write(&self, stage: Stage<'_>) -> bool {
-        let backend = self.backend.as_ref().filter(|_| asks_a_model(stage));
+        let backend = self.backend.as_ref().filter(|_| has_prompt(stage));
         backend.is_some_and(|backend| backend.may_write_files(stage))
     }
 }

@@ -13,37 +13,40 @@ use orchestra_core::{
 };
 use orchestra_graph::KeyOwner;
 
-use super::child::{self, Child, ChildRun, cut_short};
+use super::child::{self, Child, ChildRun, ChildStarter, cut_short};
 use crate::clock::{Clock, Sleep};
 use crate::event::{EventKind, RunEvent};
 use crate::handle::RunHandle;
-use crate::handler::{Handler, HandlerFuture};
-use crate::result::RunStatus;
-use crate::run::Watched;
-use crate::sink::EventStream;
-use crate::stage::StageContext;
+use crate::handlers::handler::{Handler, HandlerFuture};
+use crate::run_status::RunStatus;
+use crate::run::steering::Watched;
+use crate::run::sink::EventStream;
+use crate::run::stage::StageContext;
 use crate::stage_end::{Finished, StageEnd, Suspension};
-use crate::steering::{ActiveStage, Instruction, marked};
+use crate::run::steering::{ActiveStage, Instruction, marked};
 use crate::store::RunFolder;
 
-pub(crate) struct ManagerLoop;
+pub(crate) struct ManagerLoop {
+    pub(crate) children: Arc<dyn ChildStarter>,
+}
 
 impl Handler for ManagerLoop {
     fn run<'a>(&'a self, stage: StageContext) -> HandlerFuture<'a> {
-        Box::pin(async move { supervise(&stage).await.unwrap_or_else(|end| end) })
+        Box::pin(async move {
+            let children = self.children.clone();
+            supervise(&stage, children).await.unwrap_or_else(|end| end)
+        })
     }
 }
 
-async fn supervise(stage: &StageContext) -> Result<StageEnd, StageEnd> {
+async fn supervise(stage: &StageContext, children: Arc<dyn ChildStarter>) -> Result<StageEnd, StageEnd> {
     let run = stage.run();
     let node = stage.node();
     let plan = ManagerPlan::from_stage(node).map_err(Outcome::fail_terminal)?;
-    let of = child::child_of(&run.settings, stage.pipeline(), &run.origin.registry, node);
-    let (pipeline, registry) =
-        of.ok_or_else(|| Outcome::fail_terminal("there is no pipeline to supervise"))?;
+    let child = children.child_of(stage.pipeline(), node);
+    let child = child.ok_or_else(|| Outcome::fail_terminal("there is no pipeline to supervise"))?;
     let child = Child {
-        pipeline,
-        registry,
+        child,
         context: inherited(stage.context()),
         working_dir: working_dir(stage),
         watched: if plan.steer {
@@ -128,15 +131,15 @@ fn inherited(context: &Context) -> Context {
 
 /// Returns the working folder of the child's tools (`stack.child_workdir`), resolved against that of the manager's run.
 fn working_dir(stage: &StageContext) -> Option<PathBuf> {
-    let own = child::working_dir(stage.run());
+    let own = child::working_dir(stage);
     let graph = stage.pipeline().attribute("stack.child_workdir");
-    let told = stage.node().text("stack.child_workdir").or(match graph {
+    let named = stage.node().text("stack.child_workdir").or(match graph {
         Some(orchestra_graph::table::Constant::String(folder)) => Some(&**folder),
         _ => None,
     });
-    match (own, told.filter(|folder| !folder.is_empty())) {
-        (Some(own), Some(told)) => Some(own.join(told)),
-        (None, Some(told)) => Some(PathBuf::from(told)),
+    match (own, named.filter(|folder| !folder.is_empty())) {
+        (Some(own), Some(named)) => Some(own.join(named)),
+        (None, Some(named)) => Some(PathBuf::from(named)),
         (own, None) => own,
     }
 }
@@ -182,7 +185,7 @@ impl Supervised {
 
     fn active(&self) -> Vec<Arc<ActiveStage>> {
         match self.report.status {
-            ChildStatus::Running => self.child.run.active_stages(),
+            ChildStatus::Running => self.child.run.attempts.steering.active(),
             _ => Vec::new(),
         }
     }
@@ -235,7 +238,7 @@ impl Supervised {
                     format!("steers `{name}` in cycle {cycle}, {reason}; it is in no file: {error}")
                 }
             });
-            self.child.run.instruct(Instruction {
+            self.child.run.attempts.steering.instruct(Instruction {
                 stage: active.id.clone(),
                 cycle,
                 text: message.to_owned(),

@@ -1,37 +1,43 @@
 //! Sub-pipelines: another pipeline as one stage (Attractor 9.4).
 
+use std::sync::Arc;
+
 use orchestra_core::{Context, Outcome};
 use orchestra_graph::{KeyOwner, Stage, format_duration, key_pairs};
 use serde_json::Value;
 
-use super::child::{self, Child, ChildRun, cut_short};
+use super::child::{self, Child, ChildRun, ChildStarter, cut_short};
 use super::output::quoted;
-use crate::handler::{Handler, HandlerFuture};
+use crate::handlers::handler::{Handler, HandlerFuture};
 use crate::result::RunResult;
-use crate::run::Watched;
-use crate::stage::StageContext;
+use crate::run::steering::Watched;
+use crate::run::stage::StageContext;
 use crate::stage_end::StageEnd;
 
-pub(crate) struct Subpipeline;
+pub(crate) struct Subpipeline {
+    pub(crate) children: Arc<dyn ChildStarter>,
+}
 
 impl Handler for Subpipeline {
     fn run<'a>(&'a self, stage: StageContext) -> HandlerFuture<'a> {
-        Box::pin(async move { run(&stage).await.unwrap_or_else(|end| end) })
+        Box::pin(async move {
+            let children = self.children.clone();
+            run(&stage, children).await.unwrap_or_else(|end| end)
+        })
     }
 }
 
-async fn run(stage: &StageContext) -> Result<StageEnd, StageEnd> {
-    let (run, node) = (stage.run(), stage.node());
+async fn run(stage: &StageContext, children: Arc<dyn ChildStarter>) -> Result<StageEnd, StageEnd> {
+    let node = stage.node();
     let inputs = pairs(node, "subpipeline.inputs").map_err(Outcome::fail_terminal)?;
     let outputs = pairs(node, "subpipeline.outputs").map_err(Outcome::fail_terminal)?;
-    let of = child::child_of(&run.settings, stage.pipeline(), &run.origin.registry, node);
-    let (pipeline, registry) = of.ok_or_else(|| Outcome::fail_terminal("there is no pipeline to run"))?;
-    let name = pipeline.title().to_owned();
+    let child = children.child_of(stage.pipeline(), node);
+    let child = child.ok_or_else(|| Outcome::fail_terminal("there is no pipeline to run"))?;
+    let name = child.pipeline.title().to_owned();
     let child = Child {
-        pipeline,
-        registry,
+        child,
         context: given(stage, &inputs),
-        working_dir: child::working_dir(run),
+        working_dir: child::working_dir(stage),
         watched: Watched::No,
     };
     let mut cut = std::pin::pin!(cut_short(stage));

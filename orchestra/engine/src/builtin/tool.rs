@@ -10,9 +10,10 @@ use sha2::{Digest, Sha256};
 use super::codergen::stored;
 use super::environment::Environment;
 use super::status;
-use crate::handler::{Handler, HandlerFuture, chain};
+use crate::handlers::handler::{Handler, HandlerFuture};
+use crate::into_outcome::chain;
 use crate::process::{Exit, ProcessError, ShellCommand, ToolOutput};
-use crate::stage::StageContext;
+use crate::run::stage::StageContext;
 use crate::stage_end::Finished;
 use crate::store::{StageFile, StoreError};
 

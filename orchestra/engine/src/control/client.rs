@@ -12,11 +12,13 @@ use orchestra_core::{Answer, Question};
 use orchestra_graph::format_duration;
 
 #[cfg(unix)]
-use super::{AnyMessage, BUSY, MAX_REPLY, Message, SCHEMA, socket};
+use super::{AnyMessage, BUSY, MAX_REPLY, Message, SCHEMA};
 use super::{AskedQuestion, ControlRefusal, ControlReply, ControlRequest};
 #[cfg(unix)]
 use crate::clock::{Clock, SystemClock};
-use crate::error::AnswerError;
+use crate::gates::answer_error::AnswerError;
+#[cfg(unix)]
+use crate::socket;
 use crate::store::{Owner, StoreError};
 #[cfg(unix)]
 use crate::store::{SystemFiles, host, present_owner};

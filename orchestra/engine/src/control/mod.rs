@@ -15,10 +15,6 @@
 mod client;
 #[cfg(unix)]
 mod server;
-#[cfg(unix)]
-mod socket;
-
-use std::path::PathBuf;
 
 use orchestra_core::{Answer, Question};
 use serde::{Deserialize, Serialize};
@@ -26,11 +22,9 @@ use serde::{Deserialize, Serialize};
 pub use client::{ControlClient, ControlError, OpenQuestion};
 #[cfg(unix)]
 pub(crate) use server::attend;
-#[cfg(unix)]
-pub(crate) use socket::SocketFile;
 
-use crate::error::AnswerError;
-use crate::question_token::QuestionToken;
+use crate::gates::answer_error::AnswerError;
+use crate::gates::question_token::QuestionToken;
 
 /// The schema of all messages.
 const SCHEMA: &str = "orchestra.control/2";
@@ -132,24 +126,12 @@ impl From<AnswerError> for ControlRefusal {
     }
 }
 
-/// Returns the folders that may contain the sockets of runs.
-pub(crate) fn control_folders() -> Vec<PathBuf> {
-    #[cfg(unix)]
-    return socket::folders(socket::user()).into();
-    #[cfg(not(unix))]
-    Vec::new()
-}
-
 /// The code of a temporary refusal. The client retries.
 const BUSY: &str = "control_busy";
 
 /// Does nothing: without Unix domain sockets no other process can reach a run.
 #[cfg(not(unix))]
-pub(crate) fn attend(_: &std::sync::Arc<crate::run::Run>) {}
-
-/// The placeholder for the socket on systems without Unix domain sockets.
-#[cfg(not(unix))]
-pub(crate) struct SocketFile;
+pub(crate) fn attend(_: &std::sync::Arc<crate::run::state::Run>) {}
 
 /// Parses a request. Returns its serialized form and the answer that it contains. For `tests/fuzz`.
 pub(crate) fn reread(bytes: &[u8]) -> Option<(Vec<u8>, Option<Answer>)> {

@@ -16,16 +16,17 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use super::socket::{Closed, SocketName, listen, sweep, user};
+use crate::socket::{Closed, SocketName, listen, sweep, user};
 use super::{
     AnyMessage, AskedQuestion, BUSY, ControlRefusal, ControlReply, ControlRequest, MAX_REQUEST, Message,
     SCHEMA,
 };
-use crate::error::AnswerError;
+use crate::gates::answer_error::AnswerError;
 use crate::event::EventKind;
 use crate::process::{Peer, Relation};
-use crate::question_token::QuestionRef;
-use crate::run::Run;
+use crate::gates::question_token::QuestionRef;
+use crate::ownership::OwnedRun as _;
+use crate::run::state::Run;
 
 /// A run that ends sooner gets no socket.
 const SHORT_RUN: Duration = Duration::from_millis(10);
@@ -53,7 +54,7 @@ pub(crate) fn attend(run: &Arc<Run>) {
         return;
     };
     // No other process can see an in-process folder.
-    if run.settings.files().in_process() {
+    if run.settings.files.in_process() {
         return;
     }
     let mut attended = (Arc::downgrade(run), folder.to_owned());

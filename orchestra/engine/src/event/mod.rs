@@ -2,7 +2,6 @@
 
 mod fields;
 mod kind;
-mod make;
 mod name;
 #[cfg(test)]
 mod tests;

@@ -5,7 +5,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead as _, Write as _};
 use std::path::Path;
 
-use super::{OutputStream, ProcessError};
+use super::output::{OutputStream, ProcessError};
 use crate::redact::{RedactedStream, Redactor};
 
 /// The number of bytes of one read.

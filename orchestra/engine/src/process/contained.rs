@@ -38,7 +38,7 @@ impl ContainedProgram {
     /// Creates a command with the variables of a tool, and no others.
     pub fn command(program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
-        let variables = std::env::vars_os().filter(|(name, _)| super::is_inherited(name, false));
+        let variables = std::env::vars_os().filter(|(name, _)| super::variables::is_inherited(name, false));
         command.env_clear().envs(variables);
         command
     }

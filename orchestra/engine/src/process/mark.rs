@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::MARK_VARIABLE;
+use super::variables::MARK_VARIABLE;
 
 /// The layout of the soft limit: 30 bits for the engine, 16 for the run, 18 for the command. If two runs of one engine
 /// process have the same bits, a process that takes over one of them ends the tools of the other too.

@@ -7,7 +7,13 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::{Exit, ProcessError, ShellCommand, Streams, ToolOutput};
+use super::command::ShellCommand;
+use super::output::{Exit, OutputStream, ProcessError, ToolOutput};
+use super::streams::Streams;
+#[cfg(unix)]
+use super::supervise;
+#[cfg(windows)]
+use super::windows;
 
 /// The future of a running command.
 pub type ProcessFuture<'a> = Pin<Box<dyn Future<Output = Result<ToolOutput, ProcessError>> + Send + 'a>>;
@@ -61,6 +67,25 @@ impl ProcessRunner for SystemProcesses {
 
 /// The accessors that a [`ProcessRunner`] of a test needs.
 impl ShellCommand {
+    /// Runs the command until it has ended and none of its processes is left.
+    ///
+    /// The result arrives at most one second after the time limit and the grace period. If the future is dropped, the
+    /// command is cancelled in the background. If the token is already cancelled, nothing is started.
+    ///
+    /// # Errors
+    /// Fails if the command cannot be started, if an output file cannot be created, or if the exit status cannot be
+    /// determined. A failing command is not an error: see [`ToolOutput::exit`].
+    pub async fn run(mut self) -> Result<ToolOutput, ProcessError> {
+        self.check()?;
+        if self.cancel.as_ref().is_some_and(CancellationToken::is_cancelled) {
+            return Ok(Streams::create(&mut self)?.finish(Exit::Cancelled, Duration::ZERO));
+        }
+        #[cfg(unix)]
+        return supervise::run(self).await;
+        #[cfg(windows)]
+        return windows::run(self).await;
+    }
+
     /// Returns the text that the shell reads.
     #[must_use]
     pub fn text(&self) -> &str {
@@ -102,8 +127,8 @@ impl ShellCommand {
     ) -> Result<ToolOutput, ProcessError> {
         self.check()?;
         let mut streams = Streams::create(&mut self)?;
-        streams.feed(super::OutputStream::Stdout, stdout);
-        streams.feed(super::OutputStream::Stderr, stderr);
+        streams.feed(OutputStream::Stdout, stdout);
+        streams.feed(OutputStream::Stderr, stderr);
         Ok(streams.finish(exit, duration))
     }
 }

@@ -18,8 +18,12 @@ use super::handle::Handle;
 use super::mark::Engine;
 use super::reaper::Running;
 use super::unix::{self, Wait};
-use super::{Exit, MARK_VARIABLE, OutputStream, ProcessError, ShellCommand, Streams, ToolOutput, watcher};
+use super::command::ShellCommand;
+use super::output::{Exit, OutputStream, ProcessError, ToolOutput};
 use crate::ownership::RunOwnership;
+use super::streams::Streams;
+use super::variables::MARK_VARIABLE;
+use super::watcher;
 
 /// Time limit for the leader to die of KILL, and then for the other processes.
 const DEATH: Duration = Duration::from_millis(300);

@@ -11,7 +11,9 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 
 use super::capture::CHUNK;
-use super::{Exit, OutputStream, ProcessError, ShellCommand, Streams, ToolOutput};
+use super::command::ShellCommand;
+use super::output::{Exit, OutputStream, ProcessError, ToolOutput};
+use super::streams::Streams;
 
 /// Time limit for the end of the output once all processes are dead.
 const DRAIN: Duration = Duration::from_millis(200);

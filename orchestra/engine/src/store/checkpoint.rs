@@ -12,7 +12,8 @@ use serde_json::value::RawValue;
 use super::line::Position;
 use super::{RunIdentity, StoreError, sealed};
 use crate::clock::Timestamp;
-use crate::result::{Path as Nodes, RunStatus};
+use crate::run_path::Path as Nodes;
+use crate::run_status::RunStatus;
 
 /// The schema of checkpoint files.
 const SCHEMA: &str = "orchestra.checkpoint/1";

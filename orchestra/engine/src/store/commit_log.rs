@@ -12,8 +12,8 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::files::{Access, FileSystem, OpenFile};
-use super::folder::read_manifest;
-use super::owner::{self, Guard, guard, remove_if_there, sync_folder};
+use super::read::read_manifest;
+use super::ownership::{self, Guard, guard, remove_if_there, sync_folder};
 use super::{JOURNAL, StoreError};
 
 /// The folder of the logs.
@@ -259,7 +259,7 @@ fn restore(
         manifest => manifest?,
     };
     // Skip another run of the same name, and a run that another process has resumed.
-    if run.identity() != whose.identity || owner::fencing_token(files, &folder) > whose.fencing_token {
+    if run.identity() != whose.identity || ownership::fencing_token(files, &folder) > whose.fencing_token {
         return Ok(0);
     }
     let path = folder.join(JOURNAL);

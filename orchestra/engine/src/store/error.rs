@@ -3,9 +3,12 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::files::{MAX_WHOLE, NotAFile};
+use super::layout::{CHECKPOINT, JOURNAL};
 use super::owner::Owner;
 use crate::limit::SystemError;
+
+/// Maximum number of bytes of a file that are read at once.
+pub(crate) const MAX_WHOLE: u64 = 1 << 30;
 
 /// The error of a run folder that cannot be written, read or owned.
 ///
@@ -237,7 +240,7 @@ fn numbered(pid: Option<u32>) -> String {
 
 /// Returns the advice for a damaged file.
 fn mend(path: &Path, line: u64) -> String {
-    let journal = path.file_name().is_some_and(|name| name == super::JOURNAL);
+    let journal = path.file_name().is_some_and(|name| name == JOURNAL);
     match line.checked_sub(2) {
         Some(last) if journal => format!(
             "what comes before is sound: replay the run from `cp_{last:06}` or earlier, or restore the file from a copy"
@@ -270,7 +273,7 @@ impl StoreError {
     /// Creates the error of a checkpoint whose checksum is right but whose state is invalid.
     pub(crate) fn damaged_state(folder: &Path, error: &impl std::fmt::Display) -> StoreError {
         StoreError::Damaged {
-            path: folder.join(super::CHECKPOINT),
+            path: folder.join(CHECKPOINT),
             line: 1,
             offset: 0,
             expected: "a state that fits the pipeline".to_owned(),
@@ -281,7 +284,7 @@ impl StoreError {
     /// Creates the error of a record whose checksum is right but whose content is invalid.
     pub(crate) fn damaged_record(folder: &Path, number: u64, error: &impl std::fmt::Display) -> StoreError {
         StoreError::Damaged {
-            path: folder.join(super::JOURNAL),
+            path: folder.join(JOURNAL),
             line: number + 1,
             offset: 0,
             expected: "a record that can be understood".to_owned(),
@@ -340,5 +343,23 @@ impl StoreError {
             StoreError::OwnProcess { .. } => "store_own_process",
             StoreError::OwnershipLost { .. } => "store_ownership_lost",
         }
+    }
+}
+
+/// The error of a path that is not a regular file but a link, a folder, a pipe, a device or a socket.
+#[derive(Debug)]
+pub(crate) struct NotAFile;
+
+impl std::fmt::Display for NotAFile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("it is not a regular file")
+    }
+}
+
+impl std::error::Error for NotAFile {}
+
+impl From<NotAFile> for io::Error {
+    fn from(error: NotAFile) -> io::Error {
+        io::Error::other(error)
     }
 }

@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
 use super::Durability;
-
-use super::StoreError;
+use super::error::{MAX_WHOLE, NotAFile, StoreError};
 
 /// The file operations of the engine. All accesses to the files of runs use these calls.
 ///
@@ -160,9 +159,6 @@ pub enum Access {
     Folder,
 }
 
-/// Maximum number of bytes of a file that are read at once.
-pub(crate) const MAX_WHOLE: u64 = 1 << 30;
-
 /// An open file, and its path at the time of opening.
 ///
 /// ```
@@ -290,24 +286,6 @@ pub(crate) fn write_new(
             .map_err(|error| StoreError::io("sync", path, error))
     } else {
         Ok(())
-    }
-}
-
-/// The error of a path that is not a regular file but a link, a folder, a pipe, a device or a socket.
-#[derive(Debug)]
-pub(crate) struct NotAFile;
-
-impl std::fmt::Display for NotAFile {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("it is not a regular file")
-    }
-}
-
-impl std::error::Error for NotAFile {}
-
-impl From<NotAFile> for io::Error {
-    fn from(error: NotAFile) -> io::Error {
-        io::Error::other(error)
     }
 }
 

@@ -17,7 +17,8 @@ use super::line::{Position, Scan};
 use super::lines::{self, EventFile};
 use super::manifest::Manifest;
 use super::opening::{Found, OpenOptions, Opening};
-use super::owner::{Ownership, draft, remove_if_there, sync_folder};
+use super::ownership::{Ownership, draft, remove_if_there, sync_folder};
+use super::read::{read_checkpoint, read_manifest};
 use super::stages::StageFolders;
 use super::{
     CHECKPOINT, Checkpoint, Durability, EVENTS, JOURNAL, MANIFEST, RunIdentity, RunStore, StageFile,
@@ -380,52 +381,6 @@ fn require_empty(root: &Path) -> Result<(), StoreError> {
         }),
         None => Ok(()),
     }
-}
-
-/// Reads a whole file. Returns `None` if it is missing.
-fn read_whole(files: &dyn FileSystem, path: &Path) -> Result<Option<(Vec<u8>, Mark)>, StoreError> {
-    match files.open(path, Access::Read) {
-        Ok(file) => {
-            let bytes = file.read_from(0, u64::MAX);
-            let bytes = bytes.map_err(|error| StoreError::io("read", path, error))?;
-            Ok(Some((bytes, file.mark())))
-        }
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(StoreError::io("open", path, error)),
-    }
-}
-
-pub(super) fn read_manifest(files: &dyn FileSystem, root: &Path) -> Result<Manifest, StoreError> {
-    let path = root.join(MANIFEST);
-    match read_whole(files, &path)? {
-        Some((text, _)) => Manifest::read(&path, &text),
-        None => Err(StoreError::NoRun {
-            path: root.to_owned(),
-            missing: MANIFEST,
-        }),
-    }
-}
-
-/// A checkpoint and its file.
-pub(super) struct ReadCheckpoint {
-    pub(super) checkpoint: Checkpoint,
-    size: u64,
-    mark: Mark,
-}
-
-/// Reads a checkpoint. Returns `None` if it is missing.
-pub(super) fn read_checkpoint(
-    files: &dyn FileSystem,
-    path: &Path,
-) -> Result<Option<ReadCheckpoint>, StoreError> {
-    let Some((text, mark)) = read_whole(files, path)? else {
-        return Ok(None);
-    };
-    Ok(Some(ReadCheckpoint {
-        checkpoint: Checkpoint::read(path, &text)?,
-        size: text.len() as u64,
-        mark,
-    }))
 }
 
 /// Returns the fencing token in a record, or 0 if it has none.

@@ -12,7 +12,7 @@ use orchestra_graph::is_identifier;
 use sha2::{Digest as _, Sha256};
 
 use super::files::{Access, FileSystem, write_new};
-use super::owner::{Ownership, remove_if_there};
+use super::ownership::{Ownership, remove_if_there};
 use super::{FileEnds, StageFile, StageFolder, StoreError, obstacle};
 
 /// Maximum length of a folder name on every file system, with space for a suffix.

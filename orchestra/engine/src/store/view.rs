@@ -8,10 +8,11 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::files::{Access, FileSystem, system};
-use super::folder::{read_checkpoint, read_manifest};
+use super::read::{read_checkpoint, read_manifest};
 use super::line::Scan;
 use super::manifest::Manifest;
-use super::owner::{self, Owner};
+use super::owner::Owner;
+use super::ownership;
 use super::{CHECKPOINT, Checkpoint, EVENTS, JOURNAL, MANIFEST, StoreError, journal};
 use crate::event::RunEvent;
 
@@ -111,7 +112,7 @@ impl RunFolder {
     /// # Errors
     /// Fails if the lock cannot be inspected.
     pub fn owner(&self) -> Result<Option<Owner>, StoreError> {
-        owner::present(&*self.files, &self.path)
+        ownership::present(&*self.files, &self.path)
     }
 
     /// Returns the records of the journal with their numbers, from 0. Ignores a last record that is still being

@@ -2,16 +2,24 @@
 
 use crate::attribute::Known;
 use crate::diagnostic::Diagnostic;
+use crate::page::Page;
+use crate::severity::Severity;
 use crate::syntax::lexer::is_key;
 use crate::text::Span;
 
-pub(crate) const CODE: &str = "attribute_type";
+pub(crate) static RULE: Page = Page {
+    code: "attribute_type",
+    severity: Severity::Error,
+    summary: "a known attribute has a value of the wrong type",
+    source: "Attractor 2.4, rule L6",
+    text: include_str!("../../tests/rules/attribute_type.md"),
+};
 
 pub(crate) fn diagnostic(known: Known, written: &str, span: Span) -> Diagnostic {
     let spec = known.spec();
     let shown: String = written.chars().take(60).collect();
-    let mut diagnostic = Diagnostic::error(
-        CODE,
+    let mut diagnostic = Diagnostic::from_rule(
+        &RULE,
         format!("`{}` must be {}, but `{shown}` is not", spec.name, short(known)),
         span,
     )

@@ -7,17 +7,24 @@ use crate::attributes::{Attribute, Origin};
 use crate::check::Check;
 use crate::check::input::Input;
 use crate::check::type_known::meant_shape;
-use crate::diagnostic::{Diagnostic, Severity};
+use crate::diagnostic::Diagnostic;
 use crate::kind;
 use crate::model::{Edge, Node};
+use crate::page::Page;
+use crate::severity::Severity;
 use crate::text::Span;
 use crate::value::Value;
 
-pub(crate) static CHECK: Check = Check {
+static RULE: Page = Page {
     code: "attribute_without_effect",
     severity: Severity::Warning,
     summary: "an attribute stands on a node or edge that does not read it",
     source: "Attractor 2.6, rules R4, H3, H4, P4",
+    text: include_str!("../../tests/rules/attribute_without_effect.md"),
+};
+
+pub(crate) static CHECK: Check = Check {
+    rule: &RULE,
     whole: false,
     run,
 };
@@ -244,5 +251,5 @@ fn freeform(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
 }
 
 fn diagnostic(message: String, attribute: &Attribute) -> Diagnostic {
-    Diagnostic::warning(CHECK.code, message, attribute.key_span.to(attribute.value_span)).label("never read")
+    Diagnostic::from_rule(&RULE, message, attribute.key_span.to(attribute.value_span)).label("never read")
 }

@@ -1,10 +1,18 @@
 //! `child_cycle`: a pipeline runs itself through its children (Attractor 9.4).
 
 use crate::diagnostic::Diagnostic;
+use crate::page::Page;
+use crate::severity::Severity;
 use crate::syntax::shorten;
 use crate::text::Span;
 
-pub(crate) const CODE: &str = "child_cycle";
+pub(crate) static RULE: Page = Page {
+    code: "child_cycle",
+    severity: Severity::Error,
+    summary: "a pipeline runs itself, by way of its children",
+    source: "Attractor 9.4",
+    text: include_str!("../../tests/rules/child_cycle.md"),
+};
 
 /// Maximum number of files of a cycle that are shown.
 const SHOWN: usize = 6;
@@ -18,8 +26,8 @@ pub(crate) fn diagnostic(circle: &[String], span: Span) -> Diagnostic {
         way.splice(SHOWN / 2..way.len() - SHOWN / 2, ["..".to_owned()]);
     }
     way.push(first.clone());
-    Diagnostic::error(
-        CODE,
+    Diagnostic::from_rule(
+        &RULE,
         format!("child pipelines run each other in a circle: {}", way.join(" -> ")),
         span,
     )

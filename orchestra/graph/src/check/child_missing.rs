@@ -2,15 +2,22 @@
 
 use crate::check::Check;
 use crate::check::input::Input;
-use crate::children::{Named, named};
-use crate::diagnostic::{Diagnostic, Severity};
+use crate::child_reference::{Named, named};
+use crate::diagnostic::Diagnostic;
 use crate::kind;
+use crate::page::Page;
+use crate::severity::Severity;
 
-pub(crate) static CHECK: Check = Check {
+static RULE: Page = Page {
     code: "child_missing",
     severity: Severity::Error,
     summary: "a stage runs a pipeline, but does not say which",
     source: "Attractor 4.11 and 9.4",
+    text: include_str!("../../tests/rules/child_missing.md"),
+};
+
+pub(crate) static CHECK: Check = Check {
+    rule: &RULE,
     whole: true,
     run,
 };
@@ -21,8 +28,8 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
             continue;
         }
         let diagnostic = match input.kind(at) {
-            kind::MANAGER_LOOP => Diagnostic::error(
-                CHECK.code,
+            kind::MANAGER_LOOP => Diagnostic::from_rule(
+                &RULE,
                 format!("manager loop `{}` does not say which pipeline it starts", node.id),
                 node.span,
             )
@@ -30,8 +37,8 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
                 "write `stack.child_dotfile=\"child.dot\"` on the node or the graph, or \
                  `stack.child_autostart=false` where the child is started otherwise",
             ),
-            _ => Diagnostic::error(
-                CHECK.code,
+            _ => Diagnostic::from_rule(
+                &RULE,
                 format!("sub-pipeline node `{}` does not say which pipeline it runs", node.id),
                 node.span,
             )

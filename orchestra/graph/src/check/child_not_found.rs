@@ -1,11 +1,19 @@
 //! `child_not_found`: the file of a child pipeline cannot be read (Attractor 4.11, 9.4).
 
-use crate::children::ReadError;
+use crate::child_reader::ReadError;
 use crate::diagnostic::Diagnostic;
+use crate::page::Page;
+use crate::severity::Severity;
 use crate::syntax::shorten;
 use crate::text::Span;
 
-pub(crate) const CODE: &str = "child_not_found";
+pub(crate) static RULE: Page = Page {
+    code: "child_not_found",
+    severity: Severity::Error,
+    summary: "the file of a child pipeline cannot be read",
+    source: "Attractor 4.11 and 9.4",
+    text: include_str!("../../tests/rules/child_not_found.md"),
+};
 
 pub(crate) fn diagnostic(
     file: &str,
@@ -16,19 +24,19 @@ pub(crate) fn diagnostic(
 ) -> Diagnostic {
     let shown = shorten(file);
     match diagnostic {
-        ReadError::Missing => Diagnostic::error(CODE, format!("no child pipeline `{shown}`"), span)
+        ReadError::Missing => Diagnostic::from_rule(&RULE, format!("no child pipeline `{shown}`"), span)
             .label("no such file")
             .note(format!("looked for `{}`", shorten(path)))
             .help("a child's path is relative to the folder of the file that names it; correct it, or add the file"),
-        ReadError::TooLong(length) => Diagnostic::error(
-            CODE,
+        ReadError::TooLong(length) => Diagnostic::from_rule(
+            &RULE,
             format!("child pipeline `{shown}` has {length} bytes; the limit is {limit}"),
             span,
         )
         .label("too long")
         .help("split it into pipelines of its own"),
-        ReadError::Other(words) => Diagnostic::error(
-            CODE,
+        ReadError::Other(words) => Diagnostic::from_rule(
+            &RULE,
             format!("child pipeline `{shown}` cannot be read: {}", shorten(words)),
             span,
         )
@@ -39,8 +47,8 @@ pub(crate) fn diagnostic(
 }
 
 pub(crate) fn absolute(file: &str, span: Span) -> Diagnostic {
-    Diagnostic::error(
-        CODE,
+    Diagnostic::from_rule(
+        &RULE,
         format!("child pipeline `{}` is named by an absolute path", shorten(file)),
         span,
     )

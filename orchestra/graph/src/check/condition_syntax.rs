@@ -6,13 +6,20 @@ use crate::attributes::Attribute;
 use crate::check::Check;
 use crate::check::input::{Input, Once};
 use crate::condition::{ConditionError, Expression, STAGES, VISITS, parse_condition, stage_outcome};
-use crate::diagnostic::{Diagnostic, Severity};
+use crate::diagnostic::Diagnostic;
+use crate::page::Page;
+use crate::severity::Severity;
 
-pub(crate) static CHECK: Check = Check {
+static RULE: Page = Page {
     code: "condition_syntax",
     severity: Severity::Error,
     summary: "a condition cannot be understood",
     source: "Attractor 7.2 and 10, rules C1, C2, C5",
+    text: include_str!("../../tests/rules/condition_syntax.md"),
+};
+
+pub(crate) static CHECK: Check = Check {
+    rule: &RULE,
     whole: false,
     run,
 };
@@ -153,7 +160,7 @@ fn key_diagnostic(input: &Input<'_>, attribute: &Attribute, key: &str, message: 
     let span = text.find(key).map_or(attribute.value_span, |at| {
         input.analysis.inside(attribute.value_span, at..at + key.len())
     });
-    Diagnostic::error(CHECK.code, message, span).label("here in the condition")
+    Diagnostic::from_rule(&RULE, message, span).label("here in the condition")
 }
 
 fn diagnostic(input: &Input<'_>, attribute: &Attribute, error: &ConditionError) -> Diagnostic {
@@ -162,7 +169,7 @@ fn diagnostic(input: &Input<'_>, attribute: &Attribute, error: &ConditionError) 
     } else {
         input.analysis.inside(attribute.value_span, error.range.clone())
     };
-    let mut diagnostic = Diagnostic::error(CHECK.code, error.message.clone(), span)
+    let mut diagnostic = Diagnostic::from_rule(&RULE, error.message.clone(), span)
         .label("here in the condition")
         .note("clauses are `key=value` or `key!=value`, joined by `&&`; also `||`, `!`, `( )`, `<`, `<=`, `>`, `>=`, `contains`, `matches`");
     if matches!(

@@ -7,13 +7,20 @@ use crate::attribute::Known;
 use crate::check::Check;
 use crate::check::input::{Input, Once};
 use crate::condition::{Comparison, Expression, number};
-use crate::diagnostic::{Diagnostic, Severity};
+use crate::diagnostic::Diagnostic;
+use crate::page::Page;
+use crate::severity::Severity;
 
-pub(crate) static CHECK: Check = Check {
+static RULE: Page = Page {
     code: "contradictory_condition",
     severity: Severity::Warning,
     summary: "a condition can never hold",
     source: "rules C3, C5",
+    text: include_str!("../../tests/rules/contradictory_condition.md"),
+};
+
+pub(crate) static CHECK: Check = Check {
+    rule: &RULE,
     whole: false,
     run,
 };
@@ -38,8 +45,8 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
         let text = crate::syntax::shorten(attribute.value.as_str().unwrap_or_default());
         let (from, to) = (input.id(edge.from), input.id(edge.to));
         diagnostics.push(
-            Diagnostic::warning(
-                CHECK.code,
+            Diagnostic::from_rule(
+                &RULE,
                 format!("the condition `{text}` can never hold"),
                 attribute.value_span,
             )

@@ -3,14 +3,21 @@
 use crate::attribute::Known;
 use crate::check::Check;
 use crate::check::input::Input;
-use crate::diagnostic::{Diagnostic, Severity};
+use crate::diagnostic::Diagnostic;
 use crate::kind;
+use crate::page::Page;
+use crate::severity::Severity;
 
-pub(crate) static CHECK: Check = Check {
+static RULE: Page = Page {
     code: "dead_end",
     severity: Severity::Warning,
     summary: "a node other than the exit has no outgoing edge",
     source: "rule R6",
+    text: include_str!("../../tests/rules/dead_end.md"),
+};
+
+pub(crate) static CHECK: Check = Check {
+    rule: &RULE,
     whole: true,
     run,
 };
@@ -36,8 +43,8 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
             continue;
         }
         diagnostics.push(
-            Diagnostic::warning(
-                CHECK.code,
+            Diagnostic::from_rule(
+                &RULE,
                 format!("`{}` has no outgoing edge and is not the exit", node.id),
                 node.span,
             )

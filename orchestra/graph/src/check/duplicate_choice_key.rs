@@ -6,16 +6,23 @@ use crate::attribute::Known;
 use crate::check::Check;
 use crate::check::input::Input;
 use crate::choice::{Choice, graph_choice_edges};
-use crate::diagnostic::{Diagnostic, Severity};
+use crate::diagnostic::Diagnostic;
 use crate::kind;
 use crate::label::{accelerator_key, label_text};
 use crate::model::EdgeIndex;
+use crate::page::Page;
+use crate::severity::Severity;
 
-pub(crate) static CHECK: Check = Check {
+static RULE: Page = Page {
     code: "duplicate_choice_key",
     severity: Severity::Error,
     summary: "two choices of a human gate are written with one key, or one label",
     source: "Attractor 4.6, rule H1",
+    text: include_str!("../../tests/rules/duplicate_choice_key.md"),
+};
+
+pub(crate) static CHECK: Check = Check {
+    rule: &RULE,
     whole: false,
     run,
 };
@@ -95,8 +102,8 @@ fn diagnostic(input: &Input<'_>, first: EdgeIndex, second: EdgeIndex, what: Stri
     };
     let edge = input.edge(second);
     let gate = input.id(edge.from);
-    Diagnostic::error(
-        CHECK.code,
+    Diagnostic::from_rule(
+        &RULE,
         format!("two choices of the gate `{gate}` {what}"),
         position(second),
     )

@@ -1,12 +1,20 @@
 //! `duplicate_node_attribute`: the same key is set twice on one owner.
 
 use crate::diagnostic::Diagnostic;
+use crate::page::Page;
+use crate::severity::Severity;
 use crate::text::Span;
 
-pub(crate) const CODE: &str = "duplicate_node_attribute";
+pub(crate) static RULE: Page = Page {
+    code: "duplicate_node_attribute",
+    severity: Severity::Warning,
+    summary: "one attribute is set twice on one owner",
+    source: "rule L6",
+    text: include_str!("../../tests/rules/duplicate_node_attribute.md"),
+};
 
 pub(crate) fn diagnostic(name: &str, first: Span, second: Span) -> Diagnostic {
-    Diagnostic::warning(CODE, format!("`{name}` is set twice"), second)
+    Diagnostic::from_rule(&RULE, format!("`{name}` is set twice"), second)
         .label("this one holds")
         .related(first, "this one is lost")
         .note("the later value replaces the earlier one, as in Graphviz")

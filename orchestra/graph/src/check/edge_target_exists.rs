@@ -2,13 +2,20 @@
 
 use crate::check::Check;
 use crate::check::input::{Input, meant};
-use crate::diagnostic::{Diagnostic, Severity};
+use crate::diagnostic::Diagnostic;
+use crate::page::Page;
+use crate::severity::Severity;
 
-pub(crate) static CHECK: Check = Check {
+pub(crate) static RULE: Page = Page {
     code: "edge_target_exists",
     severity: Severity::Error,
     summary: "an edge leads to a node that does not exist",
     source: "Attractor 7.2, rule L8",
+    text: include_str!("../../tests/rules/edge_target_exists.md"),
+};
+
+pub(crate) static CHECK: Check = Check {
+    rule: &RULE,
     whole: false,
     run,
 };
@@ -27,8 +34,8 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
         for edge in input.analysis.incoming(at) {
             let edge = input.edge(*edge);
             let from = input.id(edge.from);
-            let diagnostic = Diagnostic::error(
-                CHECK.code,
+            let diagnostic = Diagnostic::from_rule(
+                &RULE,
                 format!("edge points to unknown node `{}`", node.id),
                 edge.to_span,
             )

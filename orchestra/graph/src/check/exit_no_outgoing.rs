@@ -2,13 +2,20 @@
 
 use crate::check::Check;
 use crate::check::input::Input;
-use crate::diagnostic::{Diagnostic, Severity};
+use crate::diagnostic::Diagnostic;
+use crate::page::Page;
+use crate::severity::Severity;
 
-pub(crate) static CHECK: Check = Check {
+static RULE: Page = Page {
     code: "exit_no_outgoing",
     severity: Severity::Error,
     summary: "the exit has an outgoing edge",
     source: "Attractor 7.2",
+    text: include_str!("../../tests/rules/exit_no_outgoing.md"),
+};
+
+pub(crate) static CHECK: Check = Check {
+    rule: &RULE,
     whole: false,
     run,
 };
@@ -21,8 +28,8 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
     for edge in input.analysis.outgoing(exit) {
         let edge = input.edge(*edge);
         diagnostics.push(
-            Diagnostic::error(
-                CHECK.code,
+            Diagnostic::from_rule(
+                &RULE,
                 format!("the exit `{id}` has an outgoing edge"),
                 edge.from_span,
             )

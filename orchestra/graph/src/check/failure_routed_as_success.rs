@@ -7,17 +7,23 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use crate::check::Check;
 use crate::check::input::Input;
-use crate::check::outcomes::FAIL;
-use crate::check::success_only_into_exit::failure_gets_past;
-use crate::diagnostic::{Diagnostic, Severity};
+use crate::check::outcomes::{FAIL, failure_gets_past};
+use crate::diagnostic::Diagnostic;
 use crate::kind;
 use crate::model::{EdgeIndex, NodeIndex};
+use crate::page::Page;
+use crate::severity::Severity;
 
-pub(crate) static CHECK: Check = Check {
+static RULE: Page = Page {
     code: "failure_routed_as_success",
     severity: Severity::Warning,
     summary: "a routing node leads on after a tool's failure as after its success",
     source: "rules R3, R4",
+    text: include_str!("../../tests/rules/failure_routed_as_success.md"),
+};
+
+pub(crate) static CHECK: Check = Check {
+    rule: &RULE,
     whole: true,
     run,
 };
@@ -34,8 +40,8 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
         } else {
             "a tool chooses no label, so among edges without a condition the highest `weight` is taken, then the lowest target id"
         };
-        let mut diagnostic = Diagnostic::warning(
-            CHECK.code,
+        let mut diagnostic = Diagnostic::from_rule(
+            &RULE,
             format!("`{id}` leads to `{to_id}` whether `{tool_id}` succeeds or fails"),
             input.edge(edge).span(),
         )

@@ -2,14 +2,21 @@
 
 use crate::check::Check;
 use crate::check::input::Input;
-use crate::diagnostic::{Diagnostic, Severity};
+use crate::diagnostic::Diagnostic;
 use crate::kind;
+use crate::page::Page;
+use crate::severity::Severity;
 
-pub(crate) static CHECK: Check = Check {
+static RULE: Page = Page {
     code: "fan_in_without_parallel",
     severity: Severity::Warning,
     summary: "no fan-out leads to a fan-in",
     source: "Attractor 4.9, rule P6",
+    text: include_str!("../../tests/rules/fan_in_without_parallel.md"),
+};
+
+pub(crate) static CHECK: Check = Check {
+    rule: &RULE,
     whole: true,
     run,
 };
@@ -28,8 +35,8 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
             continue;
         }
         diagnostics.push(
-            Diagnostic::warning(
-                CHECK.code,
+            Diagnostic::from_rule(
+                &RULE,
                 format!("no fan-out leads to the fan-in `{}`", node.id),
                 node.span,
             )

@@ -4,13 +4,20 @@ use crate::attribute::Known;
 use crate::attributes::Attribute;
 use crate::check::Check;
 use crate::check::input::{Input, Once};
-use crate::diagnostic::{Diagnostic, Severity, did_you_mean};
+use crate::diagnostic::{Diagnostic, did_you_mean};
+use crate::page::Page;
+use crate::severity::Severity;
 
-pub(crate) static CHECK: Check = Check {
+static RULE: Page = Page {
     code: "fidelity_valid",
     severity: Severity::Warning,
     summary: "a fidelity mode does not exist",
     source: "Attractor 5.4 and 7.2",
+    text: include_str!("../../tests/rules/fidelity_valid.md"),
+};
+
+pub(crate) static CHECK: Check = Check {
+    rule: &RULE,
     whole: false,
     run,
 };
@@ -45,16 +52,13 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
 
 fn diagnostic(mode: &str, attribute: &Attribute) -> Diagnostic {
     let shown = crate::syntax::shorten(mode);
-    let diagnostic = Diagnostic::warning(
-        CHECK.code,
-        format!("unknown fidelity `{shown}`"),
-        attribute.value_span,
-    )
-    .label("no such mode")
-    .note(format!(
-        "the modes are {}; an unknown one counts as `compact`",
-        MODES.join(", ")
-    ));
+    let diagnostic = Diagnostic::from_rule(&RULE, format!("unknown fidelity `{shown}`"), attribute.value_span)
+        .label("no such mode")
+        .note(format!(
+            "the modes are {}; an unknown one counts as `{}`",
+            MODES.join(", "),
+            Known::DefaultFidelity.default_text()
+        ));
     let near = if mode == "summary" {
         Some("summary:medium")
     } else {

@@ -1,19 +1,25 @@
 //! `foreign_context_key`: a condition reads a key that only other tools set (rules C1, C2).
 
 use crate::analysis::EdgeCondition;
-use crate::attribute::Known;
+use crate::attribute::{Known, key_pairs};
 use crate::attributes::Attribute;
 use crate::check::Check;
 use crate::check::input::{Input, Once};
-use crate::children::key_pairs;
 use crate::condition::{Comparison, Expression, PLAIN_KEYS, foreign_key, parse_condition};
-use crate::diagnostic::{Diagnostic, Severity};
+use crate::diagnostic::Diagnostic;
+use crate::page::Page;
+use crate::severity::Severity;
 
-pub(crate) static CHECK: Check = Check {
+static RULE: Page = Page {
     code: "foreign_context_key",
     severity: Severity::Warning,
     summary: "a condition reads a key under which only other tools keep it",
     source: "rules C1, C2",
+    text: include_str!("../../tests/rules/foreign_context_key.md"),
+};
+
+pub(crate) static CHECK: Check = Check {
+    rule: &RULE,
     whole: false,
     run,
 };
@@ -68,7 +74,7 @@ fn of_condition(
         .inside(attribute.value_span, start..start + key.len());
     let shown = crate::syntax::shorten(key);
     Some(
-        Diagnostic::warning(CHECK.code, format!("nothing of the engine sets `{shown}`"), span)
+        Diagnostic::from_rule(&RULE, format!("nothing of the engine sets `{shown}`"), span)
             .label("empty, unless a handler sets it")
             .note(note)
             .help(format!("did you mean `{meant}`?"))

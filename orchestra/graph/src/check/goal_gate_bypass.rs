@@ -8,14 +8,21 @@ use std::collections::VecDeque;
 use crate::attribute::Known;
 use crate::check::Check;
 use crate::check::input::Input;
-use crate::diagnostic::{Diagnostic, Severity};
+use crate::diagnostic::Diagnostic;
 use crate::model::NodeIndex;
+use crate::page::Page;
+use crate::severity::Severity;
 
-pub(crate) static CHECK: Check = Check {
+static RULE: Page = Page {
     code: "goal_gate_bypass",
     severity: Severity::Warning,
     summary: "a way from start to exit avoids a goal gate",
     source: "rule R7",
+    text: include_str!("../../tests/rules/goal_gate_bypass.md"),
+};
+
+pub(crate) static CHECK: Check = Check {
+    rule: &RULE,
     whole: true,
     run,
 };
@@ -57,8 +64,8 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
         }
         let node = input.node(gate);
         diagnostics.push(
-            Diagnostic::warning(
-                CHECK.code,
+            Diagnostic::from_rule(
+                &RULE,
                 format!(
                     "a run can reach the exit without passing the goal gate `{}`",
                     node.id

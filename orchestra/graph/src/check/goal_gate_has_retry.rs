@@ -3,13 +3,20 @@
 use crate::attribute::Known;
 use crate::check::Check;
 use crate::check::input::{Input, Once};
-use crate::diagnostic::{Diagnostic, Severity};
+use crate::diagnostic::Diagnostic;
+use crate::page::Page;
+use crate::severity::Severity;
 
-pub(crate) static CHECK: Check = Check {
+static RULE: Page = Page {
     code: "goal_gate_has_retry",
     severity: Severity::Warning,
     summary: "a goal gate has no `retry_target`",
     source: "Attractor 7.2, rule R7",
+    text: include_str!("../../tests/rules/goal_gate_has_retry.md"),
+};
+
+pub(crate) static CHECK: Check = Check {
+    rule: &RULE,
     whole: true,
     run,
 };
@@ -33,8 +40,8 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
             continue;
         }
         diagnostics.push(
-            Diagnostic::warning(
-                CHECK.code,
+            Diagnostic::from_rule(
+                &RULE,
                 format!("goal gate `{}` has no `retry_target`", node.id),
                 gate.key_span.to(gate.value_span),
             )

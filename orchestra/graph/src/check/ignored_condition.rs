@@ -4,15 +4,22 @@ use crate::attribute::Known;
 use crate::attributes::{Attribute, Origin};
 use crate::check::Check;
 use crate::check::input::{Input, Once};
-use crate::diagnostic::{Diagnostic, Severity};
+use crate::diagnostic::Diagnostic;
 use crate::model::Edge;
+use crate::page::Page;
+use crate::severity::Severity;
 use crate::text::Span;
 
-pub(crate) static CHECK: Check = Check {
+static RULE: Page = Page {
     code: "ignored_condition",
     severity: Severity::Error,
     summary: "an edge states a condition that is not read",
     source: "rule R11",
+    text: include_str!("../../tests/rules/ignored_condition.md"),
+};
+
+pub(crate) static CHECK: Check = Check {
+    rule: &RULE,
     whole: false,
     run,
 };
@@ -48,11 +55,12 @@ fn beside_condition(edge: &Edge) -> Option<(&Attribute, Diagnostic)> {
     let span = lost.key_span.to(lost.value_span);
     let unconditional = value.is_none() && ty.is_some_and(is_unconditional);
     let diagnostic = if unconditional {
-        Diagnostic::warning(CHECK.code, message, span)
+        Diagnostic::from_rule(&RULE, message, span)
+            .severity(Severity::Warning)
             .note("the edge is taken only where its `condition` holds")
             .help(format!("remove `{name}`"))
     } else {
-        Diagnostic::error(CHECK.code, message, span)
+        Diagnostic::from_rule(&RULE, message, span)
             .note("the edge would be taken wherever its `condition` holds")
             .help("say both in `condition`, such as `outcome=success && context.ready`, or keep only one of them")
     };
@@ -72,8 +80,8 @@ fn value_alone(edge: &Edge) -> Option<(&Attribute, Diagnostic)> {
         .filter(|value| asks(value))?;
     let span = value.key_span.to(value.value_span);
     let Some(ty) = edge.attributes.get(Known::ConditionType) else {
-        let diagnostic = Diagnostic::error(
-            CHECK.code,
+        let diagnostic = Diagnostic::from_rule(
+            &RULE,
             "`condition_value` is not read without a `condition_type`",
             span,
         )
@@ -94,7 +102,7 @@ fn value_alone(edge: &Edge) -> Option<(&Attribute, Diagnostic)> {
         "`condition_value` is not read beside `condition_type={}`",
         ty.value
     );
-    let diagnostic = Diagnostic::error(CHECK.code, message, span)
+    let diagnostic = Diagnostic::from_rule(&RULE, message, span)
         .label("not read")
         .note("only `condition_type=conditional` reads it")
         .help("write `condition_type=conditional`, or remove `condition_value`");

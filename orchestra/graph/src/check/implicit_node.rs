@@ -2,13 +2,20 @@
 
 use crate::check::Check;
 use crate::check::input::{Input, meant};
-use crate::diagnostic::{Diagnostic, Severity};
+use crate::diagnostic::Diagnostic;
+use crate::page::Page;
+use crate::severity::Severity;
 
-pub(crate) static CHECK: Check = Check {
+static RULE: Page = Page {
     code: "implicit_node",
     severity: Severity::Warning,
     summary: "a node is named by edges but never declared",
     source: "rule L8",
+    text: include_str!("../../tests/rules/implicit_node.md"),
+};
+
+pub(crate) static CHECK: Check = Check {
+    rule: &RULE,
     whole: false,
     run,
 };
@@ -24,8 +31,8 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
         if !input.is_surely_undeclared(at) {
             continue;
         }
-        let diagnostic = Diagnostic::warning(
-            CHECK.code,
+        let diagnostic = Diagnostic::from_rule(
+            &RULE,
             format!("node `{}` is never declared", node.id),
             node.span,
         )

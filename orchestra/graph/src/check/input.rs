@@ -1,19 +1,16 @@
-//! The properties of a pipeline that several checks need, computed once.
+//! The input of the checks: the properties of a pipeline that several of them need, computed once.
 
-use std::cell::{Cell, OnceCell, RefCell};
+use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
+use std::ops::Deref;
 
 use crate::analysis::Analysis;
-use crate::attribute::{Key, Known};
-use crate::attributes::{Attribute, Attributes};
+use crate::attribute::Known;
+use crate::attributes::Attribute;
 use crate::check::outcomes::Outcomes;
-use crate::check::space::Space;
-use crate::condition::Expression;
+use crate::check::properties::Properties;
 use crate::diagnostic::{Diagnostic, did_you_mean};
-use crate::joins::Joins;
-use crate::kind;
-use crate::load::LoadOptions;
-use crate::model::{Edge, EdgeIndex, Graph, Node, NodeIndex};
+use crate::model::{Graph, NodeIndex};
 use crate::text::Span;
 use crate::ways::Ways;
 
@@ -21,21 +18,13 @@ use crate::ways::Ways;
 const MAX_SUGGESTIONS: usize = 32;
 const MAX_COMPARISONS: usize = 200_000;
 
-/// Maximum number of points that all checks together examine. A pipeline with more is checked less closely.
-const MAX_POINTS: usize = 500_000;
-
-/// The input of the checks.
+/// The input of the checks. It dereferences to the [`Properties`] of the graph.
 pub(crate) struct Input<'c> {
-    pub(crate) analysis: &'c Analysis<'c>,
-    pub(crate) options: &'c LoadOptions<'c>,
+    properties: Properties<'c>,
+    /// The handler kinds that exist in addition to the built-in ones; `None` if they are not known yet.
+    pub(crate) custom_kinds: Option<&'c [String]>,
     /// `true` if no statement of the text was lost.
     pub(crate) whole: bool,
-    /// The handler kind of each node.
-    pub(crate) kinds: Vec<&'c str>,
-    /// The known attributes of each node.
-    nodes: Vec<Present>,
-    /// The known attributes of each edge.
-    edges: Vec<Present>,
     /// The nodes that a run can reach next from each node: by edges, by jumps, and through the probable meaning of a
     /// misspelt name.
     pub(crate) forward: Ways,
@@ -48,38 +37,36 @@ pub(crate) struct Input<'c> {
     /// `true` for each node of such a pair.
     pub(crate) is_twin: Vec<bool>,
     near: RefCell<HashMap<String, Option<NodeIndex>>>,
-    points: Cell<usize>,
-    joins: OnceCell<Joins>,
     pub(crate) outcomes: Outcomes<'c>,
 }
 
+impl<'c> Deref for Input<'c> {
+    type Target = Properties<'c>;
+
+    fn deref(&self) -> &Properties<'c> {
+        &self.properties
+    }
+}
+
 impl<'c> Input<'c> {
-    pub(crate) fn new(analysis: &'c Analysis<'c>, options: &'c LoadOptions<'c>, whole: bool) -> Input<'c> {
+    pub(crate) fn new(
+        analysis: &'c Analysis<'c>,
+        custom_kinds: Option<&'c [String]>,
+        whole: bool,
+    ) -> Input<'c> {
         let graph = analysis.graph();
+        let properties = Properties::new(analysis);
         let mut input = Input {
-            analysis,
-            options,
+            outcomes: Outcomes::new(&properties),
+            properties,
+            custom_kinds,
             whole,
-            kinds: graph.indexed_nodes().map(|(at, _)| analysis.kind(at)).collect(),
-            nodes: graph
-                .nodes
-                .iter()
-                .map(|node| Present::from_attributes(&node.attributes))
-                .collect(),
-            edges: graph
-                .edges
-                .iter()
-                .map(|edge| Present::from_attributes(&edge.attributes))
-                .collect(),
             forward: Ways::default(),
             backward: Ways::default(),
             reached: Vec::new(),
             twins: twins(graph),
             is_twin: vec![false; graph.nodes.len()],
             near: RefCell::default(),
-            points: Cell::new(MAX_POINTS),
-            joins: OnceCell::new(),
-            outcomes: Outcomes::default(),
         };
         for (later, first) in &input.twins {
             input.is_twin[later.at()] = true;
@@ -98,88 +85,7 @@ impl<'c> Input<'c> {
             .copied()
             .chain(analysis.graph_retry_targets());
         input.reached = input.forward.walk(roots.map(NodeIndex::at));
-        input.outcomes = Outcomes::new(&input);
         input
-    }
-
-    pub(crate) fn graph(&self) -> &'c Graph {
-        self.analysis.graph()
-    }
-
-    pub(crate) fn node(&self, at: NodeIndex) -> &'c Node {
-        self.graph().node(at)
-    }
-
-    pub(crate) fn edge(&self, at: EdgeIndex) -> &'c Edge {
-        self.graph().edge(at)
-    }
-
-    pub(crate) fn id(&self, at: NodeIndex) -> &'c str {
-        &self.node(at).id
-    }
-
-    pub(crate) fn kind(&self, at: NodeIndex) -> &'c str {
-        self.kinds.get(at.at()).copied().unwrap_or(kind::CODERGEN)
-    }
-
-    /// Returns the joins of the fan-outs.
-    pub(crate) fn joins(&self) -> &Joins {
-        self.joins.get_or_init(|| Joins::new(self.analysis))
-    }
-
-    pub(crate) fn nodes(&self) -> impl Iterator<Item = (NodeIndex, &'c Node)> {
-        self.graph().indexed_nodes()
-    }
-
-    /// Returns the nodes that have at least one of some attributes.
-    pub(crate) fn nodes_with(&self, wanted: &[Known]) -> impl Iterator<Item = (NodeIndex, &'c Node)> {
-        let wanted = Present::all(wanted);
-        let hit = move |at: usize| self.nodes.get(at).is_some_and(|present| present.meets(wanted));
-        self.graph().indexed_nodes().filter(move |(at, _)| hit(at.at()))
-    }
-
-    /// Returns the edges that have at least one of some attributes.
-    pub(crate) fn edges_with(&self, wanted: &[Known]) -> impl Iterator<Item = (EdgeIndex, &'c Edge)> {
-        let wanted = Present::all(wanted);
-        let hit = move |at: usize| self.edges.get(at).is_some_and(|present| present.meets(wanted));
-        self.graph().indexed_edges().filter(move |(at, _)| hit(at.at()))
-    }
-
-    /// Returns whether a node has at least one of some attributes.
-    pub(crate) fn has(&self, at: NodeIndex, wanted: &[Known]) -> bool {
-        let wanted = Present::all(wanted);
-        self.nodes
-            .get(at.at())
-            .is_some_and(|present| present.meets(wanted))
-    }
-
-    /// Returns whether an edge has at least one of some attributes.
-    pub(crate) fn edge_has(&self, at: EdgeIndex, wanted: &[Known]) -> bool {
-        let wanted = Present::all(wanted);
-        self.edges
-            .get(at.at())
-            .is_some_and(|present| present.meets(wanted))
-    }
-
-    /// Returns the weight of an edge.
-    pub(crate) fn weight(&self, at: EdgeIndex) -> i64 {
-        if !self.edge_has(at, &[Known::Weight]) {
-            return 0;
-        }
-        self.edge(at).attributes.integer(Known::Weight).unwrap_or(0)
-    }
-
-    /// Returns whether edges are chosen in the order of the file (rule R11).
-    pub(crate) fn first_match(&self) -> bool {
-        self.graph().attributes.text(Known::Routing) == Some("first_match")
-    }
-
-    pub(crate) fn is_start(&self, at: NodeIndex) -> bool {
-        self.analysis.is_start(at)
-    }
-
-    pub(crate) fn is_exit(&self, at: NodeIndex) -> bool {
-        self.analysis.is_exit(at)
     }
 
     /// Returns whether a node is mentioned only by edges, and its id alone does not make it the start or exit.
@@ -202,18 +108,6 @@ impl<'c> Input<'c> {
             .map(|(at, _)| at)
             .filter(|at| self.analysis.outgoing(*at).is_empty() && !self.analysis.incoming(*at).is_empty());
         ends.next().filter(|_| ends.next().is_none())
-    }
-
-    /// Returns the points of some conditions. Returns `None` if they are too many, or if the limit of all checks is
-    /// used up.
-    pub(crate) fn space<'e>(
-        &self,
-        expressions: &[&'e Expression],
-        words: Option<&[&str]>,
-    ) -> Option<Space<'e>> {
-        let space = Space::new(expressions, words)?;
-        self.points.set(self.points.get().checked_sub(space.size())?);
-        Some(space)
     }
 
     /// Returns the declared node whose id is nearest to a word.
@@ -307,29 +201,6 @@ fn twins(graph: &Graph) -> Vec<(NodeIndex, NodeIndex)> {
         }
     }
     twins
-}
-
-/// A set of known attributes.
-#[derive(Clone, Copy, Default)]
-struct Present(u128);
-
-impl Present {
-    fn from_attributes(attributes: &Attributes) -> Present {
-        attributes
-            .iter()
-            .fold(Present(0), |set, attribute| match attribute.key {
-                Key::Known(known) => Present(set.0 | 1 << (known as u32)),
-                Key::Other(_) => set,
-            })
-    }
-
-    fn all(wanted: &[Known]) -> Present {
-        Present(wanted.iter().fold(0, |set, known| set | 1 << (*known as u32)))
-    }
-
-    const fn meets(self, wanted: Present) -> bool {
-        self.0 & wanted.0 != 0
-    }
 }
 
 /// A filter that passes each attribute of the text once. A block of defaults or a chain puts one attribute on many

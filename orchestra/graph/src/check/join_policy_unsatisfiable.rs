@@ -3,16 +3,23 @@
 use crate::attribute::Known;
 use crate::check::Check;
 use crate::check::input::Input;
-use crate::diagnostic::{Diagnostic, Severity};
+use crate::diagnostic::Diagnostic;
 use crate::kind;
 use crate::model::{Node, NodeIndex};
+use crate::page::Page;
+use crate::severity::Severity;
 use crate::text::Span;
 
-pub(crate) static CHECK: Check = Check {
+static RULE: Page = Page {
     code: "join_policy_unsatisfiable",
     severity: Severity::Error,
     summary: "a join policy lacks its number, or asks for more branches than there are",
     source: "Attractor 4.8, rule P4",
+    text: include_str!("../../tests/rules/join_policy_unsatisfiable.md"),
+};
+
+pub(crate) static CHECK: Check = Check {
+    rule: &RULE,
     whole: false,
     run,
 };
@@ -95,7 +102,7 @@ fn quorum(node: &Node) -> Option<Diagnostic> {
 }
 
 fn error(message: String, span: Span) -> Diagnostic {
-    Diagnostic::error(CHECK.code, message, span)
+    Diagnostic::from_rule(&RULE, message, span)
 }
 
 fn policy(node: &Node) -> Span {

@@ -4,14 +4,21 @@ use crate::attribute::Known;
 use crate::attributes::Origin;
 use crate::check::Check;
 use crate::check::input::Input;
-use crate::diagnostic::{Diagnostic, Severity};
+use crate::diagnostic::Diagnostic;
 use crate::kind;
+use crate::page::Page;
+use crate::severity::Severity;
 
-pub(crate) static CHECK: Check = Check {
+static RULE: Page = Page {
     code: "join_policy_unused",
     severity: Severity::Warning,
     summary: "`join_k` or `join_quorum` stands beside a join policy that does not read it",
     source: "Attractor 4.8, rule P4",
+    text: include_str!("../../tests/rules/join_policy_unused.md"),
+};
+
+pub(crate) static CHECK: Check = Check {
+    rule: &RULE,
     whole: false,
     run,
 };
@@ -21,7 +28,7 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
         if input.kind(at) != kind::PARALLEL {
             continue;
         }
-        let policy = node.attributes.text(Known::JoinPolicy).unwrap_or("wait_all");
+        let policy = node.attributes.text_or_default(Known::JoinPolicy);
         for (known, reader) in [(Known::JoinK, "k_of_n"), (Known::JoinQuorum, "quorum")] {
             let Some(attribute) = node.attributes.get(known) else {
                 continue;
@@ -31,8 +38,8 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
             }
             let name = known.name();
             diagnostics.push(
-                Diagnostic::warning(
-                    CHECK.code,
+                Diagnostic::from_rule(
+                    &RULE,
                     format!("`{name}` has no effect under the join policy `{policy}`"),
                     attribute.key_span.to(attribute.value_span),
                 )

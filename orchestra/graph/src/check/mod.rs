@@ -1,7 +1,7 @@
 //! The checks, one file per rule (Attractor 7.2 and Orchestra's own).
 //!
-//! Each file defines its rule as a [`Check`]; [`CHECKS`] lists them. Rules that are checked during parsing and lowering
-//! are functions that create the diagnostic.
+//! Each file declares its rule as `RULE`. Most rules are checked on the whole graph, by a [`Check`]; [`CHECKS`] lists
+//! them. The others are reported while a pipeline is lowered and loaded; [`RULES`] lists them.
 
 pub(crate) mod attribute_type;
 pub(crate) mod attribute_without_effect;
@@ -14,6 +14,7 @@ pub(crate) mod condition_syntax;
 pub(crate) mod conflicting_aliases;
 pub(crate) mod contradictory_condition;
 pub(crate) mod dead_end;
+mod definition;
 pub(crate) mod duplicate_choice_key;
 pub(crate) mod duplicate_node_attribute;
 pub(crate) mod edge_target_exists;
@@ -29,6 +30,7 @@ pub(crate) mod implicit_node;
 mod input;
 pub(crate) mod join_policy_unsatisfiable;
 pub(crate) mod join_policy_unused;
+mod lint_rule;
 pub(crate) mod no_path_to_exit;
 pub(crate) mod node_id_case_clash;
 pub(crate) mod non_exhaustive_conditions;
@@ -38,6 +40,7 @@ pub(crate) mod parallel_no_join;
 pub(crate) mod parallel_reentry;
 pub(crate) mod prompt_file;
 pub(crate) mod prompt_on_llm_nodes;
+mod properties;
 pub(crate) mod reachability;
 pub(crate) mod reserved_node_id;
 pub(crate) mod retry_target_exists;
@@ -57,57 +60,17 @@ pub(crate) mod unknown_default_choice;
 pub(crate) mod unknown_outcome;
 
 use crate::analysis::Analysis;
-use crate::diagnostic::{Diagnostic, Severity};
-use crate::load::LoadOptions;
+use crate::diagnostic::Diagnostic;
+use crate::load_options::LoadOptions;
+use crate::page::Page;
+use crate::syntax::rules::LOSSY;
+use definition::Check;
 use input::Input;
 
-/// A custom check of a pipeline (Attractor 7.4). Custom checks run after the built-in ones.
-///
-/// ```
-/// use orchestra_graph::{Analysis, Diagnostic, LintRule, LoadOptions, Source, load};
-///
-/// struct Named;
-/// impl LintRule for Named {
-///     fn code(&self) -> &'static str {
-///         "named"
-///     }
-///     fn check(&self, analysis: &Analysis<'_>, faults: &mut Vec<Diagnostic>) {
-///         if analysis.graph().name.is_empty() {
-///             faults.push(Diagnostic::warning(self.code(), "the graph has no name", analysis.graph().span));
-///         }
-///     }
-/// }
-///
-/// let options = LoadOptions { rules: vec![std::sync::Arc::new(Named)], ..LoadOptions::default() };
-/// let loaded = load(Source::new("a.dot", "digraph { start -> work -> exit }"), &options);
-/// assert!(loaded.report.diagnostics.iter().any(|fault| fault.code == "named"));
-/// ```
-pub trait LintRule: Send + Sync {
-    /// Returns the stable identifier of the rule.
-    fn code(&self) -> &'static str;
+pub use lint_rule::LintRule;
 
-    /// Adds a diagnostic for each problem that the rule finds.
-    fn check(&self, analysis: &Analysis<'_>, diagnostics: &mut Vec<Diagnostic>);
-}
-
-/// A built-in check. Its time is linear in the number of nodes and edges.
-pub(crate) struct Check {
-    /// The stable identifier.
-    pub(crate) code: &'static str,
-    /// The highest severity of its diagnostics.
-    pub(crate) severity: Severity,
-    /// The problem that it finds, in one line.
-    pub(crate) summary: &'static str,
-    /// The origin of the rule, such as a section of the specification.
-    pub(crate) source: &'static str,
-    /// `true` if the check reports something missing. Such a check is skipped if parsing may have lost statements.
-    pub(crate) whole: bool,
-    /// Adds a diagnostic for each problem found.
-    pub(crate) run: fn(&Input<'_>, &mut Vec<Diagnostic>),
-}
-
-/// The built-in checks.
-pub(crate) static CHECKS: &[&Check] = &[
+/// The built-in checks, in the order in which they run.
+static CHECKS: &[&Check] = &[
     &start_node::CHECK,
     &terminal_node::CHECK,
     &node_id_case_clash::CHECK,
@@ -149,27 +112,34 @@ pub(crate) static CHECKS: &[&Check] = &[
     &child_missing::CHECK,
 ];
 
-/// Parse errors after which statements may be lost.
-const LOSSY: &[&str] = &[
-    "syntax_error",
-    "unterminated_string",
-    "unterminated_comment",
-    "unterminated_block",
-    "invalid_character",
-    "html_label",
-    "edge_group",
-    "nesting_limit",
+/// The rules that lowering and loading report.
+static RULES: &[&Page] = &[
+    &attribute_type::RULE,
+    &child_cycle::RULE,
+    &child_invalid::RULE,
+    &child_nesting::RULE,
+    &child_not_found::RULE,
+    &conflicting_aliases::RULE,
+    &duplicate_node_attribute::RULE,
+    &prompt_file::RULE,
+    &tool_env_name::RULE,
+    &unknown_attribute::RULE,
 ];
+
+/// Returns the rules of all files in this folder.
+pub(crate) fn rules() -> impl Iterator<Item = &'static Page> {
+    let checked = CHECKS.iter().map(|check| check.rule);
+    checked.chain(RULES.iter().copied())
+}
 
 /// Maximum number of diagnostics listed per rule.
 const MAX_FAULTS: usize = 1_000;
 
 /// Runs all checks.
 pub(crate) fn run(analysis: &Analysis<'_>, options: &LoadOptions<'_>, diagnostics: &mut Vec<Diagnostic>) {
-    let whole = !diagnostics
-        .iter()
-        .any(|diagnostic| LOSSY.contains(&diagnostic.code));
-    let input = Input::new(analysis, options, whole);
+    let is_lossy = |diagnostic: &Diagnostic| LOSSY.iter().any(|rule| rule.code == diagnostic.code);
+    let whole = !diagnostics.iter().any(is_lossy);
+    let input = Input::new(analysis, options.kinds.as_deref(), whole);
     for check in CHECKS {
         if check.whole && !whole {
             continue;

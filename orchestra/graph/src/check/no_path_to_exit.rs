@@ -2,14 +2,21 @@
 
 use crate::check::Check;
 use crate::check::input::Input;
-use crate::diagnostic::{Diagnostic, Severity};
+use crate::diagnostic::Diagnostic;
 use crate::model::NodeIndex;
+use crate::page::Page;
+use crate::severity::Severity;
 
-pub(crate) static CHECK: Check = Check {
+static RULE: Page = Page {
     code: "no_path_to_exit",
     severity: Severity::Warning,
     summary: "a run that comes to a node can never end",
     source: "rules R6, R10",
+    text: include_str!("../../tests/rules/no_path_to_exit.md"),
+};
+
+pub(crate) static CHECK: Check = Check {
+    rule: &RULE,
     whole: true,
     run,
 };
@@ -38,8 +45,8 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
         let index = NodeIndex(at as u32);
         let node = input.node(index);
         diagnostics.push(
-            Diagnostic::warning(
-                CHECK.code,
+            Diagnostic::from_rule(
+                &RULE,
                 format!("no way leads from `{}` to the exit", node.id),
                 node.span,
             )

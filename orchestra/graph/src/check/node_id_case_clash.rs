@@ -2,13 +2,20 @@
 
 use crate::check::Check;
 use crate::check::input::Input;
-use crate::diagnostic::{Diagnostic, Severity};
+use crate::diagnostic::Diagnostic;
+use crate::page::Page;
+use crate::severity::Severity;
 
-pub(crate) static CHECK: Check = Check {
+static RULE: Page = Page {
     code: "node_id_case_clash",
     severity: Severity::Error,
     summary: "two node ids differ only in case",
     source: "rule D2",
+    text: include_str!("../../tests/rules/node_id_case_clash.md"),
+};
+
+pub(crate) static CHECK: Check = Check {
+    rule: &RULE,
     whole: false,
     run,
 };
@@ -20,8 +27,8 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
             continue;
         }
         let (later, first) = (input.node(*later), input.node(*first));
-        let mut diagnostic = Diagnostic::error(
-            CHECK.code,
+        let mut diagnostic = Diagnostic::from_rule(
+            &RULE,
             format!("`{}` and `{}` differ only in case", first.id, later.id),
             later.span,
         )

@@ -9,15 +9,22 @@ use crate::check::input::Input;
 use crate::check::outcomes::{FAIL, PARTIAL_SUCCESS, SUCCESS};
 use crate::check::space::Point;
 use crate::condition::{Expression, OUTCOME_WORDS};
-use crate::diagnostic::{Diagnostic, Severity};
+use crate::diagnostic::Diagnostic;
 use crate::kind;
 use crate::model::NodeIndex;
+use crate::page::Page;
+use crate::severity::Severity;
 
-pub(crate) static CHECK: Check = Check {
+static RULE: Page = Page {
     code: "non_exhaustive_conditions",
     severity: Severity::Warning,
     summary: "a node has only conditional edges, and there is an outcome for which none holds",
     source: "rules R3, R4, R5",
+    text: include_str!("../../tests/rules/non_exhaustive_conditions.md"),
+};
+
+pub(crate) static CHECK: Check = Check {
+    rule: &RULE,
     whole: true,
     run,
 };
@@ -37,8 +44,8 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
             continue;
         };
         diagnostics.push(
-            Diagnostic::warning(
-                CHECK.code,
+            Diagnostic::from_rule(
+                &RULE,
                 format!("no edge of `{}` is taken when {gap}", node.id),
                 node.span,
             )

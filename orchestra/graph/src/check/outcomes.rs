@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use crate::analysis::EdgeCondition;
 use crate::attribute::Known;
-use crate::check::input::Input;
+use crate::check::properties::Properties;
 use crate::condition::{Comparison, Expression, OUTCOME_WORDS};
 use crate::kind;
 use crate::model::{Node, NodeIndex};
@@ -49,7 +49,7 @@ pub(crate) struct Outcomes<'c> {
 }
 
 impl<'c> Outcomes<'c> {
-    pub(crate) fn new(input: &Input<'c>) -> Outcomes<'c> {
+    pub(crate) fn new(input: &Properties<'c>) -> Outcomes<'c> {
         let mut outcomes = Outcomes {
             words: OUTCOME_WORDS.to_vec(),
             ..Outcomes::default()
@@ -95,7 +95,7 @@ impl<'c> Outcomes<'c> {
 
     /// Computes the outcomes visible at each node. Routing nodes pass on the outcomes of the stages before them (rule
     /// R4).
-    fn spread(&mut self, input: &Input<'c>, declared: &[WordSet]) {
+    fn spread(&mut self, input: &Properties<'c>, declared: &[WordSet]) {
         let nodes = input.graph().nodes.len();
         let routes = |at: NodeIndex| input.kind(at) == kind::CONDITIONAL;
         let mut seen: Vec<Seen> = (0..nodes)
@@ -191,7 +191,7 @@ impl<'c> Outcomes<'c> {
     }
 
     /// Returns the outcomes under which a condition can be true and always is true.
-    pub(crate) fn effect(&self, input: &Input<'c>, condition: usize) -> Effect {
+    pub(crate) fn effect(&self, input: &Properties<'c>, condition: usize) -> Effect {
         if let Some(known) = self.effects.borrow().get(&condition) {
             return *known;
         }
@@ -203,7 +203,7 @@ impl<'c> Outcomes<'c> {
         effect
     }
 
-    fn work_out(&self, input: &Input<'c>, expression: &Expression, condition: usize) -> Effect {
+    fn work_out(&self, input: &Properties<'c>, expression: &Expression, condition: usize) -> Effect {
         let always = |set| Effect { can: set, must: set };
         match expression {
             Expression::Failed(true) => return always(FAIL),
@@ -239,7 +239,7 @@ impl<'c> Outcomes<'c> {
 
 /// Returns whether a stage may succeed in part. A model stage may report that itself (rule R12). For other kinds,
 /// `allow_partial` turns exhausted retries into it. A human gate never succeeds in part (rule H3).
-fn partial(input: &Input<'_>, at: NodeIndex) -> bool {
+fn partial(input: &Properties<'_>, at: NodeIndex) -> bool {
     match input.kind(at) {
         kind::CODERGEN => true,
         kind::WAIT_HUMAN => false,
@@ -250,9 +250,24 @@ fn partial(input: &Input<'_>, at: NodeIndex) -> bool {
 /// Returns the possible outcomes of a block of branches (rule P4). Without `allow_partial`, a partial success is
 /// possible only if the block waits for all branches and counts their failures.
 fn of_block(fan_out: &Node) -> WordSet {
-    let says = |known, default| fan_out.attributes.text(known).unwrap_or(default);
-    let counts_all = says(Known::JoinPolicy, "wait_all") == "wait_all"
-        && says(Known::ErrorPolicy, "continue") == "continue";
+    let says = |known| fan_out.attributes.text_or_default(known);
+    let counts_all = says(Known::JoinPolicy) == "wait_all" && says(Known::ErrorPolicy) == "continue";
     let partial = counts_all || fan_out.attributes.flag(Known::AllowPartial);
     SUCCESS | FAIL | if partial { PARTIAL_SUCCESS } else { 0 }
+}
+
+/// Returns whether there is a case after a failure in which no condition on the node's edges is true.
+pub(crate) fn failure_gets_past(input: &Properties<'_>, node: NodeIndex) -> bool {
+    let mut expressions: Vec<&Expression> = Vec::new();
+    for edge in input.analysis.outgoing(node) {
+        match input.analysis.condition(*edge) {
+            EdgeCondition::None => {}
+            EdgeCondition::Parsed(expression) => expressions.push(expression),
+            EdgeCondition::Faulty(..) => return false,
+        }
+    }
+    input.space(&expressions, Some(&["fail"])).is_some_and(|space| {
+        let open = space.find(|point| !expressions.iter().any(|expression| point.holds(expression)));
+        open.is_some()
+    })
 }

@@ -2,13 +2,20 @@
 
 use crate::check::Check;
 use crate::check::input::Input;
-use crate::diagnostic::{Diagnostic, Severity};
+use crate::diagnostic::Diagnostic;
+use crate::page::Page;
+use crate::severity::Severity;
 
-pub(crate) static CHECK: Check = Check {
+static RULE: Page = Page {
     code: "parallel_nesting",
     severity: Severity::Error,
     summary: "too many fan-outs stand inside one another",
     source: "Attractor 4.8, rule P1",
+    text: include_str!("../../tests/rules/parallel_nesting.md"),
+};
+
+pub(crate) static CHECK: Check = Check {
+    rule: &RULE,
     whole: false,
     run,
 };
@@ -23,8 +30,8 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
     for (at, _) in depths.into_iter().filter(|(_, depth)| *depth == first_too_deep) {
         let node = input.node(at);
         diagnostics.push(
-            Diagnostic::error(
-                CHECK.code,
+            Diagnostic::from_rule(
+                &RULE,
                 format!("more than {MAX_DEPTH} fan-outs stand inside one another, from `{}` inwards", node.id),
                 node.span,
             )

@@ -2,13 +2,20 @@
 
 use crate::check::Check;
 use crate::check::input::Input;
-use crate::diagnostic::{Diagnostic, Severity};
+use crate::diagnostic::Diagnostic;
+use crate::page::Page;
+use crate::severity::Severity;
 
-pub(crate) static CHECK: Check = Check {
+static RULE: Page = Page {
     code: "parallel_no_join",
     severity: Severity::Error,
     summary: "the branches of a fan-out never meet",
     source: "Attractor 4.8, rule P1",
+    text: include_str!("../../tests/rules/parallel_no_join.md"),
+};
+
+pub(crate) static CHECK: Check = Check {
+    rule: &RULE,
     whole: true,
     run,
 };
@@ -30,8 +37,8 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
             continue;
         }
         let node = input.node(at);
-        let mut diagnostic = Diagnostic::error(
-            CHECK.code,
+        let mut diagnostic = Diagnostic::from_rule(
+            &RULE,
             format!("the branches of `{}` never meet", node.id),
             node.span,
         )

@@ -2,13 +2,20 @@
 
 use crate::check::Check;
 use crate::check::input::Input;
-use crate::diagnostic::{Diagnostic, Severity};
+use crate::diagnostic::Diagnostic;
+use crate::page::Page;
+use crate::severity::Severity;
 
-pub(crate) static CHECK: Check = Check {
+static RULE: Page = Page {
     code: "parallel_reentry",
     severity: Severity::Warning,
     summary: "a branch leads back to its own fan-out",
     source: "Attractor 4.8, rule P1",
+    text: include_str!("../../tests/rules/parallel_reentry.md"),
+};
+
+pub(crate) static CHECK: Check = Check {
+    rule: &RULE,
     whole: true,
     run,
 };
@@ -31,7 +38,7 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
                 "the branch fails behind this",
             )
         };
-        let mut diagnostic = Diagnostic::warning(CHECK.code, message, edge.to_span)
+        let mut diagnostic = Diagnostic::from_rule(&RULE, message, edge.to_span)
             .label(label)
             .related(input.node(back.fan_out).span, "the branches begin here")
             .note("a branch that comes to its own fan-out before the join fails; it would start the whole block inside of itself")

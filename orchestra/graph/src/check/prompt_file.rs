@@ -1,11 +1,19 @@
 //! `prompt_file`: the file of a prompt cannot be read (rule F3).
 
-use crate::children::ReadError;
+use crate::child_reader::ReadError;
 use crate::diagnostic::Diagnostic;
+use crate::page::Page;
+use crate::severity::Severity;
 use crate::syntax::shorten;
 use crate::text::Span;
 
-pub(crate) const CODE: &str = "prompt_file";
+pub(crate) static RULE: Page = Page {
+    code: "prompt_file",
+    severity: Severity::Error,
+    summary: "the file of a prompt cannot be read",
+    source: "rule F3",
+    text: include_str!("../../tests/rules/prompt_file.md"),
+};
 
 pub(crate) fn diagnostic(
     file: &str,
@@ -16,21 +24,21 @@ pub(crate) fn diagnostic(
 ) -> Diagnostic {
     let shown = shorten(file);
     match diagnostic {
-        ReadError::Missing => Diagnostic::error(CODE, format!("no prompt file `{shown}`"), span)
+        ReadError::Missing => Diagnostic::from_rule(&RULE, format!("no prompt file `{shown}`"), span)
             .label("no such file")
             .note(format!("looked for `{}`", shorten(path)))
             .help(
                 "the path is relative to the folder of the file that names it; correct it, or add the file",
             ),
-        ReadError::TooLong(length) => Diagnostic::error(
-            CODE,
+        ReadError::TooLong(length) => Diagnostic::from_rule(
+            &RULE,
             format!("prompt file `{shown}` has {length} bytes; the limit is {limit}"),
             span,
         )
         .label("too long")
         .help("write a shorter prompt, and let the model read the rest with its tools"),
-        ReadError::Other(words) => Diagnostic::error(
-            CODE,
+        ReadError::Other(words) => Diagnostic::from_rule(
+            &RULE,
             format!("prompt file `{shown}` cannot be read: {}", shorten(words)),
             span,
         )
@@ -41,8 +49,8 @@ pub(crate) fn diagnostic(
 }
 
 pub(crate) fn absolute(file: &str, span: Span) -> Diagnostic {
-    Diagnostic::error(
-        CODE,
+    Diagnostic::from_rule(
+        &RULE,
         format!("prompt file `{}` is named by an absolute path", shorten(file)),
         span,
     )
@@ -52,8 +60,8 @@ pub(crate) fn absolute(file: &str, span: Span) -> Diagnostic {
 }
 
 pub(crate) fn no_text(file: &str, span: Span) -> Diagnostic {
-    Diagnostic::error(
-        CODE,
+    Diagnostic::from_rule(
+        &RULE,
         format!("prompt file `{}` holds no text", shorten(file)),
         span,
     )
@@ -62,7 +70,7 @@ pub(crate) fn no_text(file: &str, span: Span) -> Diagnostic {
 }
 
 pub(crate) fn both(span: Span) -> Diagnostic {
-    Diagnostic::error(CODE, "the node has both `prompt` and `prompt_file`", span)
+    Diagnostic::from_rule(&RULE, "the node has both `prompt` and `prompt_file`", span)
         .label("a second prompt")
         .help("remove one of them")
 }

@@ -5,14 +5,21 @@ use crate::attributes::Attribute;
 use crate::check::Check;
 use crate::check::input::Input;
 use crate::check::unknown_attribute::{self, Suggestion};
-use crate::diagnostic::{Diagnostic, Severity};
+use crate::diagnostic::Diagnostic;
 use crate::kind;
+use crate::page::Page;
+use crate::severity::Severity;
 
-pub(crate) static CHECK: Check = Check {
+static RULE: Page = Page {
     code: "prompt_on_llm_nodes",
     severity: Severity::Warning,
     summary: "a model stage has neither prompt nor label",
     source: "Attractor 7.2",
+    text: include_str!("../../tests/rules/prompt_on_llm_nodes.md"),
+};
+
+pub(crate) static CHECK: Check = Check {
+    rule: &RULE,
     whole: true,
     run,
 };
@@ -37,8 +44,8 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
             continue;
         }
         diagnostics.push(
-            Diagnostic::warning(
-                CHECK.code,
+            Diagnostic::from_rule(
+                &RULE,
                 format!("model stage `{}` has no prompt", node.id),
                 node.span,
             )

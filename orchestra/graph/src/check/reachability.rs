@@ -2,14 +2,21 @@
 
 use crate::check::Check;
 use crate::check::input::{Input, meant};
-use crate::diagnostic::{Diagnostic, Severity};
+use crate::diagnostic::Diagnostic;
 use crate::model::NodeIndex;
+use crate::page::Page;
+use crate::severity::Severity;
 
-pub(crate) static CHECK: Check = Check {
+static RULE: Page = Page {
     code: "reachability",
     severity: Severity::Error,
     summary: "no way leads from the start to a node",
     source: "Attractor 7.2, rule L14",
+    text: include_str!("../../tests/rules/reachability.md"),
+};
+
+pub(crate) static CHECK: Check = Check {
+    rule: &RULE,
     whole: true,
     run,
 };
@@ -25,8 +32,8 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
     if input.analysis.starts().len() == 1 && input.analysis.outgoing(start).is_empty() {
         let id = input.id(start);
         diagnostics.push(
-            Diagnostic::error(
-                CHECK.code,
+            Diagnostic::from_rule(
+                &RULE,
                 format!("the start `{id}` has no outgoing edge"),
                 input.node(start).span,
             )
@@ -40,8 +47,8 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
     for at in input.forward.sources(&unreached) {
         let index = NodeIndex(at as u32);
         let node = input.node(index);
-        let mut diagnostic = Diagnostic::error(
-            CHECK.code,
+        let mut diagnostic = Diagnostic::from_rule(
+            &RULE,
             format!("`{}` can never be reached", node.id),
             node.span,
         )

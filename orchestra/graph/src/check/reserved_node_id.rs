@@ -2,13 +2,20 @@
 
 use crate::check::Check;
 use crate::check::input::Input;
-use crate::diagnostic::{Diagnostic, Severity};
+use crate::diagnostic::Diagnostic;
+use crate::page::Page;
+use crate::severity::Severity;
 
-pub(crate) static CHECK: Check = Check {
+static RULE: Page = Page {
     code: "reserved_node_id",
     severity: Severity::Error,
     summary: "a node id is reserved",
     source: "rule D2",
+    text: include_str!("../../tests/rules/reserved_node_id.md"),
+};
+
+pub(crate) static CHECK: Check = Check {
+    rule: &RULE,
     whole: false,
     run,
 };
@@ -21,15 +28,16 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
         }
         let id = &node.id;
         let diagnostic = if id.eq_ignore_ascii_case("artifacts") {
-            Diagnostic::error(CHECK.code, format!("the id `{id}` is reserved"), node.span).note(
+            Diagnostic::from_rule(&RULE, format!("the id `{id}` is reserved"), node.span).note(
                 "the folder of a run keeps its artifacts under that name, beside one folder for each node",
             )
         } else if is_device(id) {
-            Diagnostic::warning(
-                CHECK.code,
+            Diagnostic::from_rule(
+                &RULE,
                 format!("the id `{id}` is the name of a device on Windows"),
                 node.span,
             )
+            .severity(Severity::Warning)
             .note("the stage's folder bears its id, and Windows can make none of that name")
         } else {
             continue;

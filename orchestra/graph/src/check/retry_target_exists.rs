@@ -4,13 +4,20 @@ use crate::attribute::Known;
 use crate::attributes::Attributes;
 use crate::check::Check;
 use crate::check::input::{Input, Once};
-use crate::diagnostic::{Diagnostic, Severity};
+use crate::diagnostic::Diagnostic;
+use crate::page::Page;
+use crate::severity::Severity;
 
-pub(crate) static CHECK: Check = Check {
+static RULE: Page = Page {
     code: "retry_target_exists",
     severity: Severity::Warning,
     summary: "a `retry_target` or `fallback_retry_target` names no node",
     source: "Attractor 7.2",
+    text: include_str!("../../tests/rules/retry_target_exists.md"),
+};
+
+pub(crate) static CHECK: Check = Check {
+    rule: &RULE,
     whole: true,
     run,
 };
@@ -41,8 +48,8 @@ fn check(
             continue;
         }
         let shown = crate::syntax::shorten(target);
-        let mut diagnostic = Diagnostic::warning(
-            CHECK.code,
+        let mut diagnostic = Diagnostic::from_rule(
+            &RULE,
             format!("`{}` names unknown node `{shown}`", known.name()),
             attribute.value_span,
         )

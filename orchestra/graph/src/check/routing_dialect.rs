@@ -4,15 +4,22 @@ use crate::attribute::Known;
 use crate::attributes::Attribute;
 use crate::check::Check;
 use crate::check::input::{Input, Once};
-use crate::diagnostic::{Diagnostic, Severity};
+use crate::diagnostic::Diagnostic;
 use crate::model::Edge;
+use crate::page::Page;
+use crate::severity::Severity;
 use crate::value::Value;
 
-pub(crate) static CHECK: Check = Check {
+static RULE: Page = Page {
     code: "routing_dialect",
     severity: Severity::Warning,
     summary: "an edge has an attribute of the other way of routing",
     source: "rule R11",
+    text: include_str!("../../tests/rules/routing_dialect.md"),
+};
+
+pub(crate) static CHECK: Check = Check {
+    rule: &RULE,
     whole: false,
     run,
 };
@@ -32,7 +39,7 @@ fn of_five_steps(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
         let mut say = |attribute: &Attribute, message: &str, note: &str, help: &str| {
             if once.first(attribute) {
                 let diagnostic =
-                    Diagnostic::warning(CHECK.code, message, attribute.key_span.to(attribute.value_span));
+                    Diagnostic::from_rule(&RULE, message, attribute.key_span.to(attribute.value_span));
                 let diagnostic = diagnostic.label("never read").note(note).help(help);
                 diagnostics.push(diagnostic.edge(input.id(edge.from), input.id(edge.to)));
             }
@@ -84,7 +91,7 @@ fn of_first_match(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
             "write `routing=first_match` on the graph, or bound the loop with `max_visits` on a node and remove it",
         )
     };
-    let mut diagnostic = Diagnostic::warning(CHECK.code, message, attribute.key_span.to(attribute.value_span))
+    let mut diagnostic = Diagnostic::from_rule(&RULE, message, attribute.key_span.to(attribute.value_span))
         .label("of first-match routing")
         .note("edges are chosen by condition, preferred label, suggestion, weight and target id, not by their order in the file; a visited node may always be visited again")
         .help(help)

@@ -12,16 +12,23 @@ use crate::check::Check;
 use crate::check::input::Input;
 use crate::choice::graph_choice_edges;
 use crate::condition::{Expression, Facts};
-use crate::diagnostic::{Diagnostic, Severity};
+use crate::diagnostic::Diagnostic;
 use crate::kind;
 use crate::label::normalize_label;
 use crate::model::{EdgeIndex, NodeIndex};
+use crate::page::Page;
+use crate::severity::Severity;
 
-pub(crate) static CHECK: Check = Check {
+static RULE: Page = Page {
     code: "shadowed_edge",
     severity: Severity::Warning,
     summary: "an edge can never be chosen, because another always wins",
     source: "rules R1, R11, H5",
+    text: include_str!("../../tests/rules/shadowed_edge.md"),
+};
+
+pub(crate) static CHECK: Check = Check {
+    rule: &RULE,
     whole: false,
     run,
 };
@@ -269,8 +276,8 @@ fn in_order(memory: &mut Memory<'_, '_>, edges: &[EdgeIndex], diagnostics: &mut 
 fn diagnostic(input: &Input<'_>, edge: EdgeIndex, winner: EdgeIndex, why: String) -> Diagnostic {
     let (edge, winner) = (input.edge(edge), input.edge(winner));
     let (from, to) = (input.id(edge.from), input.id(edge.to));
-    Diagnostic::warning(
-        CHECK.code,
+    Diagnostic::from_rule(
+        &RULE,
         format!("the edge `{from} -> {to}` can never be taken"),
         edge.span(),
     )

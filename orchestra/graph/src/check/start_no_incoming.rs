@@ -2,13 +2,20 @@
 
 use crate::check::Check;
 use crate::check::input::Input;
-use crate::diagnostic::{Diagnostic, Severity};
+use crate::diagnostic::Diagnostic;
+use crate::page::Page;
+use crate::severity::Severity;
 
-pub(crate) static CHECK: Check = Check {
+static RULE: Page = Page {
     code: "start_no_incoming",
     severity: Severity::Error,
     summary: "an edge leads back to the start",
     source: "Attractor 7.2",
+    text: include_str!("../../tests/rules/start_no_incoming.md"),
+};
+
+pub(crate) static CHECK: Check = Check {
+    rule: &RULE,
     whole: false,
     run,
 };
@@ -24,8 +31,8 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
         .filter(|first| *first != start);
     for edge in input.analysis.incoming(start) {
         let edge = input.edge(*edge);
-        let diagnostic = Diagnostic::error(
-            CHECK.code,
+        let diagnostic = Diagnostic::from_rule(
+            &RULE,
             format!("an edge leads back to the start `{id}`"),
             edge.to_span,
         )

@@ -3,13 +3,20 @@
 use crate::attribute::Known;
 use crate::check::Check;
 use crate::check::input::Input;
-use crate::diagnostic::{Diagnostic, Severity};
+use crate::diagnostic::Diagnostic;
+use crate::page::Page;
+use crate::severity::Severity;
 
-pub(crate) static CHECK: Check = Check {
+static RULE: Page = Page {
     code: "start_node",
     severity: Severity::Error,
     summary: "a pipeline has exactly one start",
     source: "Attractor 7.2, rule L13",
+    text: include_str!("../../tests/rules/start_node.md"),
+};
+
+pub(crate) static CHECK: Check = Check {
+    rule: &RULE,
     whole: true,
     run,
 };
@@ -24,8 +31,8 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
             let Some(second) = others.first() else {
                 return;
             };
-            let mut diagnostic = Diagnostic::error(
-                CHECK.code,
+            let mut diagnostic = Diagnostic::from_rule(
+                &RULE,
                 format!("`{}` is a second start", input.id(*second)),
                 input.node(*second).span,
             )
@@ -48,7 +55,7 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
 
 fn missing(input: &Input<'_>) -> Diagnostic {
     let graph = input.graph();
-    let diagnostic = Diagnostic::error(CHECK.code, "the pipeline has no start", graph.span)
+    let diagnostic = Diagnostic::from_rule(&RULE, "the pipeline has no start", graph.span)
         .note("a run begins at the one node with shape `Mdiamond`; without one, at a node named `start`");
     let shaped = input.nodes_with(&[Known::Shape]).find_map(|(_, node)| {
         let shape = node.attributes.get(Known::Shape)?;

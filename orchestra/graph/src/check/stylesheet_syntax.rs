@@ -3,17 +3,24 @@
 use crate::attribute::Known;
 use crate::check::Check;
 use crate::check::input::{Input, meant};
-use crate::diagnostic::{Diagnostic, Severity};
+use crate::diagnostic::Diagnostic;
+use crate::page::Page;
+use crate::severity::Severity;
 use crate::stylesheet::{Selector, parse_stylesheet};
 
 /// Maximum number of errors shown of one stylesheet.
 const MAX_FAULTS: usize = 50;
 
-pub(crate) static CHECK: Check = Check {
+static RULE: Page = Page {
     code: "stylesheet_syntax",
     severity: Severity::Error,
     summary: "the model stylesheet cannot be understood",
     source: "Attractor 7.2 and 8, rule L12",
+    text: include_str!("../../tests/rules/stylesheet_syntax.md"),
+};
+
+pub(crate) static CHECK: Check = Check {
+    rule: &RULE,
     whole: false,
     run,
 };
@@ -27,7 +34,7 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
         let span = input
             .analysis
             .inside(attribute.value_span, diagnostic.range.clone());
-        let mut shown = Diagnostic::error(CHECK.code, diagnostic.message.clone(), span)
+        let mut shown = Diagnostic::from_rule(&RULE, diagnostic.message.clone(), span)
             .label("here in the stylesheet")
             .help(diagnostic.help.clone());
         if at + 1 == MAX_FAULTS && wrong.len() > MAX_FAULTS {
@@ -48,11 +55,12 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
             continue;
         }
         let span = input.analysis.inside(attribute.value_span, rule.range.clone());
-        let diagnostic = Diagnostic::info(
-            CHECK.code,
+        let diagnostic = Diagnostic::from_rule(
+            &RULE,
             format!("`#{id}` in the stylesheet matches no node"),
             span,
         )
+        .severity(Severity::Info)
         .label("this rule has no effect")
         .note("`#` and a name select the one node of that id");
         let near = input.near(id).map(|near| format!("#{}", input.id(near)));

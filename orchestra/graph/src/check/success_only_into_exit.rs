@@ -3,22 +3,26 @@
 //! A plain edge is not followed after a failure, so the failure of a stage before the exit is visible. This is not so
 //! if the node is configured otherwise, or at a routing node, whose plain edge is taken after a failure too.
 
-use crate::analysis::EdgeCondition;
 use crate::attribute::Known;
 use crate::check::Check;
 use crate::check::failure_routed_as_success;
 use crate::check::input::Input;
-use crate::check::outcomes::FAIL;
-use crate::condition::Expression;
-use crate::diagnostic::{Diagnostic, Severity};
+use crate::check::outcomes::{FAIL, failure_gets_past};
+use crate::diagnostic::Diagnostic;
 use crate::kind;
-use crate::model::NodeIndex;
+use crate::page::Page;
+use crate::severity::Severity;
 
-pub(crate) static CHECK: Check = Check {
+static RULE: Page = Page {
     code: "success_only_into_exit",
     severity: Severity::Info,
     summary: "a failure would end the run as a success",
     source: "rules R3, R4",
+    text: include_str!("../../tests/rules/success_only_into_exit.md"),
+};
+
+pub(crate) static CHECK: Check = Check {
+    rule: &RULE,
     whole: true,
     run,
 };
@@ -28,7 +32,7 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
         return;
     };
     let graph = &input.graph().attributes;
-    let all_route = graph.text(Known::OnFailure) == Some("route");
+    let all_route = graph.text_or_default(Known::OnFailure) == "route";
     for edge in input.analysis.incoming(exit) {
         let from = input.edge(*edge).from;
         if input.analysis.condition_id(*edge) != 0 || !input.reached[from.at()] {
@@ -56,8 +60,8 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
         }
         let (id, end) = (input.id(from), input.id(exit));
         diagnostics.push(
-            Diagnostic::info(
-                CHECK.code,
+            Diagnostic::from_rule(
+                &RULE,
                 format!("a failure before `{id} -> {end}` would end the run as a success"),
                 input.edge(*edge).span(),
             )
@@ -70,20 +74,4 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
             .edge(id, end),
         );
     }
-}
-
-/// Returns whether there is a case after a failure in which no condition on the node's edges is true.
-pub(crate) fn failure_gets_past(input: &Input<'_>, node: NodeIndex) -> bool {
-    let mut expressions: Vec<&Expression> = Vec::new();
-    for edge in input.analysis.outgoing(node) {
-        match input.analysis.condition(*edge) {
-            EdgeCondition::None => {}
-            EdgeCondition::Parsed(expression) => expressions.push(expression),
-            EdgeCondition::Faulty(..) => return false,
-        }
-    }
-    input.space(&expressions, Some(&["fail"])).is_some_and(|space| {
-        let open = space.find(|point| !expressions.iter().any(|expression| point.holds(expression)));
-        open.is_some()
-    })
 }

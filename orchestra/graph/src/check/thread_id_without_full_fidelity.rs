@@ -6,15 +6,22 @@ use crate::attribute::Known;
 use crate::attributes::Attribute;
 use crate::check::Check;
 use crate::check::input::Input;
-use crate::diagnostic::{Diagnostic, Severity};
+use crate::diagnostic::Diagnostic;
 use crate::model::NodeIndex;
+use crate::page::Page;
+use crate::severity::Severity;
 use crate::text::Span;
 
-pub(crate) static CHECK: Check = Check {
+static RULE: Page = Page {
     code: "thread_id_without_full_fidelity",
     severity: Severity::Warning,
     summary: "a `thread_id` has no effect without `full` fidelity",
     source: "Attractor 5.4",
+    text: include_str!("../../tests/rules/thread_id_without_full_fidelity.md"),
+};
+
+pub(crate) static CHECK: Check = Check {
+    rule: &RULE,
     whole: true,
     run,
 };
@@ -77,7 +84,7 @@ fn run<'c>(input: &Input<'c>, diagnostics: &mut Vec<Diagnostic>) {
 }
 
 fn diagnostic(message: &str, attribute: &Attribute) -> Diagnostic {
-    Diagnostic::warning(CHECK.code, message, attribute.key_span.to(attribute.value_span))
+    Diagnostic::from_rule(&RULE, message, attribute.key_span.to(attribute.value_span))
         .label("never used")
         .note("only `fidelity=\"full\"` continues a model session; every other mode starts a fresh one")
         .help("add `fidelity=\"full\"` beside it, or `default_fidelity=\"full\"` to the graph")

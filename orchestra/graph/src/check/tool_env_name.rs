@@ -1,10 +1,18 @@
 //! `tool_env_name`: an attribute sets an environment variable that the engine itself sets (rule F12).
 
-use crate::attribute_family::AttributeFamily;
+use crate::attribute::AttributeFamily;
 use crate::diagnostic::Diagnostic;
+use crate::page::Page;
+use crate::severity::Severity;
 use crate::text::Span;
 
-pub(crate) const CODE: &str = "tool_env_name";
+pub(crate) static RULE: Page = Page {
+    code: "tool_env_name",
+    severity: Severity::Error,
+    summary: "an attribute sets an environment variable that the engine itself sets",
+    source: "rule F12",
+    text: include_str!("../../tests/rules/tool_env_name.md"),
+};
 
 /// The prefix of the names of the engine's variables.
 const RESERVED: &str = "ORCHESTRA_";
@@ -14,8 +22,8 @@ pub(crate) fn diagnostic(name: &str, span: Span) -> Option<Diagnostic> {
     let is_reserved = name.to_ascii_uppercase().starts_with(RESERVED);
     is_reserved.then(|| {
         let shown = crate::syntax::shorten(name);
-        Diagnostic::error(
-            CODE,
+        Diagnostic::from_rule(
+            &RULE,
             format!("`{}{shown}` sets a variable of the engine", AttributeFamily::TOOL_ENV.prefix),
             span,
         )

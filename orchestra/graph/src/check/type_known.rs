@@ -6,14 +6,21 @@ use crate::attribute::Known;
 use crate::attributes::Attribute;
 use crate::check::Check;
 use crate::check::input::{Input, Once, meant};
-use crate::diagnostic::{Diagnostic, Severity, did_you_mean};
+use crate::diagnostic::{Diagnostic, did_you_mean};
 use crate::kind;
+use crate::page::Page;
+use crate::severity::Severity;
 
-pub(crate) static CHECK: Check = Check {
+pub(crate) static RULE: Page = Page {
     code: "type_known",
     severity: Severity::Warning,
     summary: "a node's type, or the shape that stands for it, is not known",
     source: "Attractor 7.2",
+    text: include_str!("../../tests/rules/type_known.md"),
+};
+
+pub(crate) static CHECK: Check = Check {
+    rule: &RULE,
     whole: false,
     run,
 };
@@ -50,7 +57,7 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
         if kind.is_empty() || kind::BUILT_IN.contains(&kind) {
             continue;
         }
-        let others = input.options.kinds.as_deref();
+        let others = input.custom_kinds;
         let near = *known.entry(kind).or_insert_with(|| {
             let custom = others.unwrap_or_default().iter().map(String::as_str);
             did_you_mean(kind, kind::BUILT_IN.iter().copied().chain(custom))
@@ -79,18 +86,14 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
         if let Some(near) = near.filter(|_| !told && once.first(attribute)) {
             let stands = kind::of_shape(near).unwrap_or_default();
             diagnostics.push(
-                Diagnostic::warning(
-                    CHECK.code,
-                    format!("unknown shape `{shape}`"),
-                    attribute.value_span,
-                )
-                .label("not a shape")
-                .note(format!(
-                    "`{near}` stands for `{stands}`; with `{shape}` the node is a model stage"
-                ))
-                .help(format!("did you mean `{near}`?"))
-                .fix(attribute.value_span, near)
-                .node(&*node.id),
+                Diagnostic::from_rule(&RULE, format!("unknown shape `{shape}`"), attribute.value_span)
+                    .label("not a shape")
+                    .note(format!(
+                        "`{near}` stands for `{stands}`; with `{shape}` the node is a model stage"
+                    ))
+                    .help(format!("did you mean `{near}`?"))
+                    .fix(attribute.value_span, near)
+                    .node(&*node.id),
             );
         }
     }
@@ -111,8 +114,8 @@ fn diagnostic(
     near: Option<&str>,
     others: Option<&[String]>,
 ) -> Diagnostic {
-    let diagnostic = Diagnostic::warning(
-        CHECK.code,
+    let diagnostic = Diagnostic::from_rule(
+        &RULE,
         format!("unknown handler type `{kind}`"),
         attribute.value_span,
     )

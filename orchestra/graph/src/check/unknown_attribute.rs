@@ -1,11 +1,20 @@
 //! `unknown_attribute`: an attribute that looks like a known one, or like another tool's (rule L7).
 
-use crate::attribute::{ATTRIBUTES, FOREIGN, FOREIGN_CHILD, Known, Scope, Scopes, is_drawing_attribute};
-use crate::attribute_family::AttributeFamily;
+use crate::attribute::{
+    ATTRIBUTES, AttributeFamily, FOREIGN, FOREIGN_CHILD, Known, Scope, Scopes, is_drawing_attribute,
+};
 use crate::diagnostic::{Diagnostic, did_you_mean};
+use crate::page::Page;
+use crate::severity::Severity;
 use crate::text::Span;
 
-pub(crate) const CODE: &str = "unknown_attribute";
+pub(crate) static RULE: Page = Page {
+    code: "unknown_attribute",
+    severity: Severity::Warning,
+    summary: "an attribute looks like a known one, but is not",
+    source: "rule L7",
+    text: include_str!("../../tests/rules/unknown_attribute.md"),
+};
 
 /// The probable meaning of an unknown attribute.
 #[derive(Clone, Debug, PartialEq)]
@@ -51,7 +60,7 @@ pub(crate) fn suggest(name: &str, scope: Scope) -> Option<Suggestion> {
 /// Returns the diagnostic for the file of a child pipeline on a node that runs none.
 pub(crate) fn child_elsewhere(span: Span) -> Diagnostic {
     let [manager, child] = [Known::ChildDotfile, Known::SubpipelineFile].map(Known::name);
-    Diagnostic::warning(CODE, format!("unknown node attribute `{FOREIGN_CHILD}`"), span)
+    Diagnostic::from_rule(&RULE, format!("unknown node attribute `{FOREIGN_CHILD}`"), span)
         .note("this node runs no pipeline of its own, so nothing reads it")
         .help(format!(
             "a manager loop (`shape=house`) reads `{manager}`, a sub-pipeline node (`shape=folder`) `{child}`"
@@ -60,7 +69,7 @@ pub(crate) fn child_elsewhere(span: Span) -> Diagnostic {
 
 pub(crate) fn diagnostic(name: &str, span: Span, scope: Scope, suggestion: &Suggestion) -> Diagnostic {
     let message = format!("unknown {} attribute `{name}`", scope.word());
-    let diagnostic = |message: String| Diagnostic::warning(CODE, message, span);
+    let diagnostic = |message: String| Diagnostic::from_rule(&RULE, message, span);
     match suggestion {
         Suggestion::Spelling(known) => diagnostic(message)
             .note("unknown attributes are kept for custom handlers, but the engine does not read them")
@@ -96,6 +105,6 @@ fn misplaced(name: &str, span: Span, scope: Scope, scopes: Scopes) -> Diagnostic
         Scope::Node => "a node",
         Scope::Graph => "the graph",
     };
-    Diagnostic::warning(CODE, format!("`{name}` has no meaning on {article}"), span)
+    Diagnostic::from_rule(&RULE, format!("`{name}` has no meaning on {article}"), span)
         .help(format!("put it on {positions}"))
 }

@@ -4,14 +4,21 @@ use crate::attribute::Known;
 use crate::check::Check;
 use crate::check::input::{Input, meant};
 use crate::choice::{choice_named, graph_choices};
-use crate::diagnostic::{Diagnostic, Severity, did_you_mean};
+use crate::diagnostic::{Diagnostic, did_you_mean};
 use crate::kind;
+use crate::page::Page;
+use crate::severity::Severity;
 
-pub(crate) static CHECK: Check = Check {
+static RULE: Page = Page {
     code: "unknown_default_choice",
     severity: Severity::Error,
     summary: "the default of a human gate is not one of its choices",
     source: "Attractor 6.5, rule H3",
+    text: include_str!("../../tests/rules/unknown_default_choice.md"),
+};
+
+pub(crate) static CHECK: Check = Check {
+    rule: &RULE,
     whole: true,
     run,
 };
@@ -43,8 +50,8 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
             [] => "it has no choices".to_owned(),
             listed => format!("its choices are {}", listed.join(", ")),
         };
-        let diagnostic = Diagnostic::error(
-            CHECK.code,
+        let diagnostic = Diagnostic::from_rule(
+            &RULE,
             format!("the gate `{}` has no choice `{shown}`", node.id),
             attribute.value_span,
         )

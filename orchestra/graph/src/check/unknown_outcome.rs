@@ -5,16 +5,23 @@ use crate::attributes::Attribute;
 use crate::check::Check;
 use crate::check::input::{Input, Once};
 use crate::condition::{Comparison, Expression, OUTCOME_WORDS, parse_condition};
-use crate::diagnostic::{Diagnostic, Severity, did_you_mean};
+use crate::diagnostic::{Diagnostic, did_you_mean};
 use crate::kind;
 use crate::model::NodeIndex;
+use crate::page::Page;
+use crate::severity::Severity;
 use crate::text::Span;
 
-pub(crate) static CHECK: Check = Check {
+static RULE: Page = Page {
     code: "unknown_outcome",
     severity: Severity::Warning,
     summary: "a condition waits for an outcome that no stage declares",
     source: "rule C4",
+    text: include_str!("../../tests/rules/unknown_outcome.md"),
+};
+
+pub(crate) static CHECK: Check = Check {
+    rule: &RULE,
     whole: true,
     run,
 };
@@ -97,13 +104,9 @@ fn diagnostic(
 ) -> Diagnostic {
     let span = position(input, attribute, word);
     let shown = crate::syntax::shorten(word);
-    let diagnostic = Diagnostic::warning(
-        CHECK.code,
-        format!("no stage declares the outcome `{shown}`"),
-        span,
-    )
-    .label("unknown outcome")
-    .note(format!("the outcomes here are {}", known.join(", ")));
+    let diagnostic = Diagnostic::from_rule(&RULE, format!("no stage declares the outcome `{shown}`"), span)
+        .label("unknown outcome")
+        .note(format!("the outcomes here are {}", known.join(", ")));
     let (kind, from) = (input.kind(from), input.id(from));
     let foreign = FOREIGN
         .iter()

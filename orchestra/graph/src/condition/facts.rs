@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, HashMap};
 use regex_lite::Regex;
 use serde_json::Value;
 
-use super::{Comparison, VISITS, is_label, stage_outcome};
+use super::comparison::Comparison;
+use super::keys::{VISITS, is_label, stage_outcome};
 use crate::label::{label_text, normalize_label};
 
 /// A store of named values, such as the context of a run.

@@ -3,7 +3,10 @@
 use std::fmt;
 use std::ops::Range;
 
-use super::{Comparison, Expression, PLAIN_KEYS, Pattern, foreign_key};
+use super::comparison::Comparison;
+use super::expression::Expression;
+use super::facts::Pattern;
+use super::keys::{PLAIN_KEYS, foreign_key};
 use crate::diagnostic::did_you_mean;
 
 /// An error in the text of a condition (Attractor 10.2).

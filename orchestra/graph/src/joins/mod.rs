@@ -120,3 +120,21 @@ impl Joins {
         self.join.get(node.at()).copied().flatten()
     }
 }
+
+impl Analysis<'_> {
+    /// Returns the fan-outs with the nodes where their branches join. A fan-out whose branches never join is omitted.
+    ///
+    /// ```
+    /// use orchestra_graph::{Analysis, LoadOptions, Source, load};
+    /// let text = "digraph { start -> fan; fan [shape=component]; fan -> a -> gate; fan -> b -> gate; gate -> exit }";
+    /// let loaded = load(Source::new("a.dot", text), &LoadOptions::default());
+    /// let joins = Analysis::new(&loaded.graph, &loaded.source).joins();
+    /// let names = joins.iter().map(|(fan_out, join)| (&*loaded.graph.node(*fan_out).id, &*loaded.graph.node(*join).id));
+    /// assert_eq!(names.collect::<Vec<_>>(), [("fan", "gate")]);
+    /// ```
+    pub fn joins(&self) -> Vec<(NodeIndex, NodeIndex)> {
+        let joins = Joins::new(self);
+        let pair = |at: NodeIndex| Some((at, joins.of(at)?));
+        joins.fan_outs().filter_map(pair).collect()
+    }
+}

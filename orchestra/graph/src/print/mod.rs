@@ -204,7 +204,11 @@ pub fn faces<'g>(graph: &'g Graph, options: &PictureOptions) -> Vec<Face<'g>> {
             Some(options.states.get(&*node.id).copied().unwrap_or_default())
         };
         let written = node.attributes.filled(Known::Shape);
-        let of_kind = || kind::shapes_of(kind).next().unwrap_or("box");
+        let of_kind = || {
+            kind::shapes_of(kind)
+                .next()
+                .unwrap_or(Known::Shape.default_text())
+        };
         Face {
             shape: written.filter(|shape| is_shape(shape)).unwrap_or_else(of_kind),
             lines: wrap(node.label(), options.wrap),

@@ -5,7 +5,8 @@ use annotate_snippets::{Annotation, AnnotationKind, Group, Level, Snippet};
 
 use super::clip::clip;
 use super::{Positions, SLOT, readable};
-use crate::diagnostic::{Diagnostic, Report, Severity};
+use crate::diagnostic::{Diagnostic, Report};
+use crate::severity::Severity;
 use crate::text::{Position, Source, Span};
 
 /// The style of a rendered diagnostic.

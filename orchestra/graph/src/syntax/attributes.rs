@@ -8,6 +8,7 @@ use crate::ast::{Attribute, Identifier};
 use crate::diagnostic::Diagnostic;
 use crate::syntax::lexer::{Kind, Token, decode, is_key};
 use crate::syntax::parser::{Parser, shorten};
+use crate::syntax::rules;
 use crate::text::Span;
 use crate::value::Value;
 
@@ -30,10 +31,13 @@ impl<'s> Parser<'s> {
         let (text, unknown) = decode(self.slice(token.span), token.span.start);
         for span in unknown {
             let escape = shorten(self.slice(span));
-            let diagnostic =
-                Diagnostic::warning("unknown_escape", format!("`{escape}` is not an escape"), span)
-                    .note("the escapes are `\\\"`, `\\n`, `\\t` and `\\\\`; anything else stands as written")
-                    .help("write `\\\\` where a backslash is meant");
+            let diagnostic = Diagnostic::from_rule(
+                &rules::UNKNOWN_ESCAPE,
+                format!("`{escape}` is not an escape"),
+                span,
+            )
+            .note("the escapes are `\\\"`, `\\n`, `\\t` and `\\\\`; anything else stands as written")
+            .help("write `\\\\` where a backslash is meant");
             self.diagnostic(diagnostic);
         }
         text
@@ -47,9 +51,13 @@ impl<'s> Parser<'s> {
             }
             let span = Span::new(start.start, self.behind);
             self.diagnostic(
-                Diagnostic::error("string_concatenation", "`+` does not join strings here", span)
-                    .note("strings may run over several lines as they are")
-                    .help("write one string"),
+                Diagnostic::from_rule(
+                    &rules::STRING_CONCATENATION,
+                    "`+` does not join strings here",
+                    span,
+                )
+                .note("strings may run over several lines as they are")
+                .help("write one string"),
             );
         }
     }
@@ -127,8 +135,8 @@ impl<'s> Parser<'s> {
         if !std::mem::replace(warned, true) {
             let shown = if span.is_empty() { token.span } else { span };
             self.diagnostic(
-                Diagnostic::warning(
-                    "attr_separator",
+                Diagnostic::from_rule(
+                    &rules::ATTR_SEPARATOR,
                     format!("attributes are separated by {found} instead of `,`"),
                     shown,
                 )
@@ -144,13 +152,13 @@ impl<'s> Parser<'s> {
             .lexer
             .diagnostics
             .iter()
-            .any(|diagnostic| diagnostic.code == "unterminated_string")
+            .any(|diagnostic| diagnostic.code == rules::UNTERMINATED_STRING.code)
         {
             return;
         }
         self.diagnostic(
-            Diagnostic::error(
-                "unterminated_block",
+            Diagnostic::from_rule(
+                &rules::UNTERMINATED_BLOCK,
                 "the `[` of this attribute list is never closed",
                 opening,
             )
@@ -178,8 +186,12 @@ impl<'s> Parser<'s> {
     pub(super) fn attribute(&mut self, in_list: bool) -> Option<Attribute> {
         let key = self.identifier();
         if !is_key(&key.text) {
-            let diagnostic = Diagnostic::error("syntax_error", format!("`{}` is not an attribute key", shorten(&key.text)), key.span)
-                .help("a key is made of letters, digits and `_`, in parts joined by dots, such as `human.default_choice`");
+            let diagnostic = Diagnostic::from_rule(
+                &rules::SYNTAX_ERROR,
+                format!("`{}` is not an attribute key", shorten(&key.text)),
+                key.span,
+            )
+            .help("a key is made of letters, digits and `_`, in parts joined by dots, such as `human.default_choice`");
             self.diagnostic(diagnostic);
             if !self.at(Kind::Equals) {
                 return None;

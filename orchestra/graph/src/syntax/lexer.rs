@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use crate::ast::Comment;
 use crate::diagnostic::Diagnostic;
+use crate::syntax::rules;
 use crate::text::Span;
 
 /// The kind of a token.
@@ -158,9 +159,13 @@ impl<'s> Lexer<'s> {
                 self.at = self.bytes.len();
                 let opening = Span::from_offsets(start, start + 2);
                 self.diagnostics.push(
-                    Diagnostic::error("unterminated_comment", "this comment is never closed", opening)
-                        .label("opened here")
-                        .help("close it with `*/`"),
+                    Diagnostic::from_rule(
+                        &rules::UNTERMINATED_COMMENT,
+                        "this comment is never closed",
+                        opening,
+                    )
+                    .label("opened here")
+                    .help("close it with `*/`"),
                 );
             }
         }
@@ -197,9 +202,13 @@ impl<'s> Lexer<'s> {
     fn unterminated(&mut self, start: usize) {
         self.at = self.bytes.len();
         let opening = Span::from_offsets(start, start + 1);
-        let mut diagnostic = Diagnostic::error("unterminated_string", "this string is never closed", opening)
-            .label("opened here")
-            .help("close it with `\"`; a quote inside a string is written `\\\"`");
+        let mut diagnostic = Diagnostic::from_rule(
+            &rules::UNTERMINATED_STRING,
+            "this string is never closed",
+            opening,
+        )
+        .label("opened here")
+        .help("close it with `\"`; a quote inside a string is written `\\\"`");
         if let Some(suspect) = self.suspect {
             diagnostic = diagnostic.related(suspect, "perhaps the closing quote of this string is missing");
         }

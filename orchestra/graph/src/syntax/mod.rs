@@ -3,6 +3,7 @@
 mod attributes;
 pub(crate) mod lexer;
 mod parser;
+pub(crate) mod rules;
 mod statements;
 
 pub use lexer::is_identifier;

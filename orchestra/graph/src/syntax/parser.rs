@@ -3,6 +3,7 @@
 use crate::ast::File;
 use crate::diagnostic::Diagnostic;
 use crate::syntax::lexer::{Kind, Lexer, Token};
+use crate::syntax::rules;
 use crate::text::{Source, Span};
 
 /// The limits on the size of a pipeline (rule L10).
@@ -65,8 +66,8 @@ pub(super) const DOT_SUBSET: &str =
 pub fn parse(source: &Source, limits: &Limits) -> Parsed {
     let length = source.text().len();
     if length > limits.bytes.min(u32::MAX as usize - 1) {
-        let diagnostic = Diagnostic::error(
-            "size_limit",
+        let diagnostic = Diagnostic::from_rule(
+            &rules::SIZE_LIMIT,
             format!("the file has {length} bytes; the limit is {}", limits.bytes),
             Span::default(),
         )
@@ -87,7 +88,7 @@ pub fn parse(source: &Source, limits: &Limits) -> Parsed {
         .lexer
         .diagnostics
         .iter()
-        .find(|diagnostic| diagnostic.code == "unterminated_string")
+        .find(|diagnostic| diagnostic.code == rules::UNTERMINATED_STRING.code)
     {
         let lost = open.related.first().map_or(open.span, |suspect| suspect.span);
         diagnostics.retain(|diagnostic| diagnostic.span.start < lost.start);
@@ -113,8 +114,8 @@ pub fn parse_bytes(name: &str, bytes: &[u8], limits: &Limits) -> Parsed {
         Err(error) => {
             let at = error.valid_up_to();
             let source = Source::new(name, String::from_utf8_lossy(bytes));
-            let diagnostic = Diagnostic::error(
-                "invalid_utf8",
+            let diagnostic = Diagnostic::from_rule(
+                &rules::INVALID_UTF8,
                 "the file is not valid UTF-8",
                 Span::from_offsets(at, at + 3),
             )
@@ -197,8 +198,8 @@ impl<'s> Parser<'s> {
     pub(super) fn diagnostic(&mut self, diagnostic: Diagnostic) {
         match self.diagnostics.len() {
             0..MAX_FAULTS => self.diagnostics.push(diagnostic),
-            MAX_FAULTS => self.diagnostics.push(Diagnostic::error(
-                "syntax_error",
+            MAX_FAULTS => self.diagnostics.push(Diagnostic::from_rule(
+                &rules::SYNTAX_ERROR,
                 format!("more than {MAX_FAULTS} faults; those behind this place are not listed"),
                 diagnostic.span,
             )),
@@ -210,8 +211,8 @@ impl<'s> Parser<'s> {
     pub(super) fn expected(&mut self, what: &str, help: &str) {
         let token = self.token;
         let diagnostic = match token.kind {
-            Kind::End => Diagnostic::error(
-                "syntax_error",
+            Kind::End => Diagnostic::from_rule(
+                &rules::SYNTAX_ERROR,
                 format!("expected {what}, found the end of the file"),
                 token.span,
             ),
@@ -219,8 +220,8 @@ impl<'s> Parser<'s> {
             Kind::Unknown => self.invalid_character(token),
             _ => {
                 let found = shorten(self.slice(token.span));
-                Diagnostic::error(
-                    "syntax_error",
+                Diagnostic::from_rule(
+                    &rules::SYNTAX_ERROR,
                     format!("expected {what}, found `{found}`"),
                     token.span,
                 )
@@ -236,8 +237,8 @@ impl<'s> Parser<'s> {
     }
 
     pub(super) fn html_label(&self, token: Token) -> Diagnostic {
-        Diagnostic::error(
-            "html_label",
+        Diagnostic::from_rule(
+            &rules::HTML_LABEL,
             "HTML labels are not part of the pipeline language",
             token.span,
         )
@@ -254,12 +255,12 @@ impl<'s> Parser<'s> {
             format!("`{character}`")
         };
         if character == '>' {
-            return Diagnostic::error("invalid_character", "`>` alone is not an edge", token.span)
+            return Diagnostic::from_rule(&rules::INVALID_CHARACTER, "`>` alone is not an edge", token.span)
                 .help("write `->`")
                 .fix(token.span, "->");
         }
-        Diagnostic::error(
-            "invalid_character",
+        Diagnostic::from_rule(
+            &rules::INVALID_CHARACTER,
             format!("the character {shown} has no meaning here"),
             token.span,
         )
@@ -270,8 +271,8 @@ impl<'s> Parser<'s> {
         let mut file = File::default();
         if self.at_word("strict") {
             let span = self.bump().span;
-            let diagnostic = Diagnostic::error(
-                "strict_graph",
+            let diagnostic = Diagnostic::from_rule(
+                &rules::STRICT_GRAPH,
                 "`strict` graphs are not part of the pipeline language",
                 span,
             )
@@ -286,11 +287,14 @@ impl<'s> Parser<'s> {
             let span = self.bump().span;
             file.keyword = span;
             self.undirected = true;
-            let diagnostic =
-                Diagnostic::error("undirected_graph", "undirected graphs are not pipelines", span)
-                    .note(DOT_SUBSET)
-                    .help("write `digraph`")
-                    .fix(span, "digraph");
+            let diagnostic = Diagnostic::from_rule(
+                &rules::UNDIRECTED_GRAPH,
+                "undirected graphs are not pipelines",
+                span,
+            )
+            .note(DOT_SUBSET)
+            .help("write `digraph`")
+            .fix(span, "digraph");
             self.diagnostic(diagnostic);
         } else {
             self.expected("`digraph`", DOT_SUBSET);
@@ -333,8 +337,8 @@ impl<'s> Parser<'s> {
             .any(|word| self.at_word(word))
         {
             self.diagnostic(
-                Diagnostic::error(
-                    "second_graph",
+                Diagnostic::from_rule(
+                    &rules::SECOND_GRAPH,
                     "a file holds one graph, but a second one begins here",
                     span,
                 )
@@ -360,14 +364,11 @@ impl<'s> Parser<'s> {
             return opening.to(token.span);
         }
         // An unterminated string or comment swallows the brace; a second report would not help.
-        if !self
-            .lexer
-            .diagnostics
-            .iter()
-            .any(|diagnostic| diagnostic.code.starts_with("unterminated"))
-        {
-            let diagnostic = Diagnostic::error(
-                "unterminated_block",
+        let swallowing = [rules::UNTERMINATED_STRING.code, rules::UNTERMINATED_COMMENT.code];
+        let swallows = |diagnostic: &Diagnostic| swallowing.contains(&diagnostic.code);
+        if !self.lexer.diagnostics.iter().any(swallows) {
+            let diagnostic = Diagnostic::from_rule(
+                &rules::UNTERMINATED_BLOCK,
                 format!("the `{{` of this {what} is never closed"),
                 opening,
             )

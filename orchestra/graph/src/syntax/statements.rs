@@ -4,6 +4,7 @@ use crate::ast::{Defaults, DefaultsTarget, EdgeStatement, Identifier, NodeStatem
 use crate::diagnostic::Diagnostic;
 use crate::syntax::lexer::{Kind, is_identifier};
 use crate::syntax::parser::{DOT_SUBSET, Parser, shorten, suggest_identifier};
+use crate::syntax::rules;
 use crate::text::Span;
 
 const TARGETS: [(&str, DefaultsTarget); 3] = [
@@ -131,8 +132,8 @@ impl Parser<'_> {
             return None;
         }
         if self.depth >= self.nesting {
-            let diagnostic = Diagnostic::error(
-                "nesting_limit",
+            let diagnostic = Diagnostic::from_rule(
+                &rules::NESTING_LIMIT,
                 format!("subgraphs nest deeper than {}", self.nesting),
                 opening,
             )
@@ -161,8 +162,8 @@ impl Parser<'_> {
 
     pub(super) fn edge_group(&mut self, span: Span) {
         self.diagnostic(
-            Diagnostic::error(
-                "edge_group",
+            Diagnostic::from_rule(
+                &rules::EDGE_GROUP,
                 "a group in braces cannot be the end of an edge",
                 span,
             )
@@ -214,8 +215,8 @@ impl Parser<'_> {
         // In an undirected graph the keyword has been reported already.
         if !self.undirected {
             let span = self.token.span;
-            let diagnostic = Diagnostic::error(
-                "undirected_edge",
+            let diagnostic = Diagnostic::from_rule(
+                &rules::UNDIRECTED_EDGE,
                 "edges are directed: `--` is not part of the pipeline language",
                 span,
             )
@@ -251,8 +252,8 @@ impl Parser<'_> {
             });
         }
         let suggestion = suggest_identifier(&id.text);
-        let mut diagnostic = Diagnostic::error(
-            "node_id_syntax",
+        let mut diagnostic = Diagnostic::from_rule(
+            &rules::NODE_ID_SYNTAX,
             format!("`{}` is not a node id", shorten(&id.text)),
             id.span,
         )
@@ -276,7 +277,7 @@ impl Parser<'_> {
 
     pub(super) fn port(&mut self, span: Span) {
         self.diagnostic(
-            Diagnostic::error("port", "ports are not part of the pipeline language", span)
+            Diagnostic::from_rule(&rules::PORT, "ports are not part of the pipeline language", span)
                 .help("remove the port")
                 .fix(span, ""),
         );

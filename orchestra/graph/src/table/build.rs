@@ -20,7 +20,22 @@ use crate::model::{Graph, Node};
 /// The attribute of the table that holds the class of the subgraph that contains a node.
 const SUBGRAPH: &str = "subgraph";
 
-pub(super) struct Builder<'a, 'g> {
+impl Pipeline {
+    /// Builds the table of a checked graph, without children. Returns `None` if the graph does not have exactly one
+    /// start and one exit, or has an invalid condition; the checks report all of these as errors.
+    ///
+    /// ```
+    /// use orchestra_graph::{LoadOptions, Source, load};
+    /// let loaded = load(Source::new("a.dot", "digraph a { start -> work -> exit }"), &LoadOptions::default());
+    /// let pipeline = loaded.pipeline().expect("the graph is sound");
+    /// assert_eq!(pipeline.stage(pipeline.start).id(), "start");
+    /// ```
+    pub fn from_analysis(analysis: &Analysis<'_>) -> Option<Pipeline> {
+        Builder::new(analysis).build()
+    }
+}
+
+struct Builder<'a, 'g> {
     analysis: &'a Analysis<'g>,
     rows: Vec<AttributeRow>,
     conditions: Vec<ConditionRow>,
@@ -28,7 +43,7 @@ pub(super) struct Builder<'a, 'g> {
 }
 
 impl<'a, 'g> Builder<'a, 'g> {
-    pub(super) fn new(analysis: &'a Analysis<'g>) -> Builder<'a, 'g> {
+    fn new(analysis: &'a Analysis<'g>) -> Builder<'a, 'g> {
         Builder {
             analysis,
             rows: Vec::new(),
@@ -37,7 +52,7 @@ impl<'a, 'g> Builder<'a, 'g> {
         }
     }
 
-    pub(super) fn build(mut self) -> Option<Pipeline> {
+    fn build(mut self) -> Option<Pipeline> {
         let graph = self.analysis.graph();
         let source = self.analysis.source();
         let (start, exit) = (self.analysis.start()?, self.analysis.exit()?);
@@ -67,7 +82,7 @@ impl<'a, 'g> Builder<'a, 'g> {
                     label: owned(label),
                     normalized_label: owned(&normalize_label(label)),
                     condition,
-                    weight: edge.attributes.integer(Known::Weight).unwrap_or(0),
+                    weight: edge.weight(),
                     loop_restart: edge.attributes.flag(Known::LoopRestart),
                     allow_revisit: edge.attributes.flag(Known::AllowRevisit),
                     max_revisits: count(edge.attributes.integer(Known::MaxRevisits)),
@@ -81,7 +96,10 @@ impl<'a, 'g> Builder<'a, 'g> {
                 self.kinds.len() - 1
             });
             let target = |known| node.attributes.filled(known).and_then(|id| graph.find(id.trim()));
-            let inherited = |known| node.attributes.text(known).or(attributes.text(known));
+            let inherited = |known: Known| {
+                let own = node.attributes.text(known);
+                own.unwrap_or_else(|| attributes.text_or_default(known))
+            };
             let goal_condition = match node.attributes.text(Known::GoalGate) {
                 Some(text) => {
                     let expression = parse_condition(text).ok()?;
@@ -106,7 +124,7 @@ impl<'a, 'g> Builder<'a, 'g> {
                     Some("success") => End::Success,
                     _ => End::Unstated,
                 },
-                on_failure_route: may_go_on && inherited(Known::OnFailure) == Some("route"),
+                on_failure_route: may_go_on && inherited(Known::OnFailure) == "route",
                 edges: Rows {
                     start: first,
                     end: edges.len() as u32,
@@ -134,8 +152,8 @@ impl<'a, 'g> Builder<'a, 'g> {
             file: owned(source.name()),
             source: owned(source.text()),
             settings: Settings {
-                routing: match attributes.text(Known::Routing) {
-                    Some("first_match") => Routing::FirstMatch,
+                routing: match attributes.text_or_default(Known::Routing) {
+                    "first_match" => Routing::FirstMatch,
                     _ => Routing::FiveStep,
                 },
                 max_node_visits: number(Known::MaxNodeVisits, default.max_node_visits),

@@ -37,15 +37,20 @@ pub struct Retry {
 impl Retry {
     /// One attempt. The delays are those of the `standard` policy; they apply if more attempts are configured without a
     /// policy.
-    pub const ONCE: Retry = Retry::preset(1, 200, 2.0);
+    pub const ONCE: Retry = Retry {
+        attempts: Known::DefaultMaxRetries.default_count() + 1,
+        initial_delay: Known::RetryInitialDelay.default_duration(),
+        backoff_factor: Known::RetryBackoffFactor.default_float(),
+        max_delay: Known::RetryMaxDelay.default_duration(),
+        jitter: Known::RetryJitter.default_flag(),
+    };
 
     const fn preset(attempts: u32, initial_millis: u64, backoff_factor: f64) -> Retry {
         Retry {
             attempts,
             initial_delay: Duration::from_millis(initial_millis),
             backoff_factor,
-            max_delay: Duration::from_secs(60),
-            jitter: true,
+            ..Retry::ONCE
         }
     }
 
@@ -56,7 +61,10 @@ impl Retry {
             "aggressive" => Retry::preset(5, 500, 2.0),
             "linear" => Retry::preset(3, 500, 1.0),
             "patient" => Retry::preset(3, 2_000, 3.0),
-            _ => Retry::preset(5, 200, 2.0),
+            _ => Retry {
+                attempts: 5,
+                ..Retry::ONCE
+            },
         }
     }
 
@@ -90,7 +98,7 @@ impl Retry {
             .or(own(named))
             .or(retries(graph.integer(Known::DefaultMaxRetries)))
             .or(own(common))
-            .unwrap_or(1);
+            .unwrap_or(Retry::ONCE.attempts);
         let policy = named.or(common).unwrap_or(Retry::ONCE);
         let duration = |known| node.duration(known).or(graph.duration(known));
         let jitter = node.get(Known::RetryJitter).or(graph.get(Known::RetryJitter));
@@ -102,7 +110,9 @@ impl Retry {
                 .or(graph.float(Known::RetryBackoffFactor))
                 .unwrap_or(policy.backoff_factor),
             max_delay: duration(Known::RetryMaxDelay).unwrap_or(policy.max_delay),
-            jitter: jitter.is_none_or(|jitter| jitter.value == crate::Value::Boolean(true)),
+            jitter: jitter.map_or(policy.jitter, |jitter| {
+                jitter.value == crate::Value::Boolean(true)
+            }),
         }
     }
 }
@@ -185,6 +195,9 @@ pub struct FanOut {
     pub max_parallel: u32,
 }
 
+/// The maximum number of branches that run at the same time if the fan-out sets none.
+const MAX_PARALLEL: u32 = Known::MaxParallel.default_count();
+
 impl FanOut {
     /// Reads the settings of a fan-out with this join.
     pub(super) fn new(node: &Attributes, join: NodeIndex, branches: usize) -> FanOut {
@@ -194,18 +207,19 @@ impl FanOut {
         };
         FanOut {
             join,
-            join_policy: match node.text(Known::JoinPolicy) {
-                Some("k_of_n") => JoinPolicy::KOfN(count(Known::JoinK).unwrap_or(branches as u32)),
-                Some("first_success") => JoinPolicy::FirstSuccess,
-                Some("quorum") => JoinPolicy::Quorum(node.float(Known::JoinQuorum).unwrap_or(1.0)),
+            // A policy without its number is an error (`join_policy_unsatisfiable`); such a table is never run.
+            join_policy: match node.text_or_default(Known::JoinPolicy) {
+                "k_of_n" => JoinPolicy::KOfN(count(Known::JoinK).unwrap_or(branches as u32)),
+                "first_success" => JoinPolicy::FirstSuccess,
+                "quorum" => JoinPolicy::Quorum(node.float(Known::JoinQuorum).unwrap_or(1.0)),
                 _ => JoinPolicy::WaitAll,
             },
-            error_policy: match node.text(Known::ErrorPolicy) {
-                Some("fail_fast") => ErrorPolicy::FailFast,
-                Some("ignore") => ErrorPolicy::Ignore,
+            error_policy: match node.text_or_default(Known::ErrorPolicy) {
+                "fail_fast" => ErrorPolicy::FailFast,
+                "ignore" => ErrorPolicy::Ignore,
                 _ => ErrorPolicy::Continue,
             },
-            max_parallel: count(Known::MaxParallel).unwrap_or(4).max(1),
+            max_parallel: count(Known::MaxParallel).unwrap_or(MAX_PARALLEL).max(1),
         }
     }
 }

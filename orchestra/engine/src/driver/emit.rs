@@ -1,0 +1,339 @@
+//! Emission of the events of a run, from the observations of the machine.
+
+use std::time::Duration;
+
+use orchestra_core::{BranchPath, Effect, EffectId, Observation, Outcome, Usage};
+use orchestra_graph::{NodeIndex, Role};
+
+use crate::builtin::status;
+use crate::gates::deadline::Began;
+use crate::driver::action::Action;
+use crate::driver::state::Driver;
+use crate::event::EventKind;
+use crate::store::{StageFile, StoreError};
+
+fn has_ended(effect: &Effect) -> bool {
+    matches!(
+        effect,
+        Effect::Observe(
+            Observation::StageCompleted { .. }
+                | Observation::StageFailed { .. }
+                | Observation::StageNoted { .. }
+        )
+    )
+}
+
+impl Driver {
+    /// Handles the effects of the machine in order: emits the observations, and queues the others as actions.
+    pub(crate) fn handle_effects(&mut self) -> Result<(), StoreError> {
+        let emits = |effect: &Effect| matches!(effect, Effect::Observe(_) | Effect::Restart { .. });
+        if !self.effects.iter().any(emits) {
+            let mut effects = std::mem::take(&mut self.effects);
+            effects.drain(..).for_each(|effect| self.act(effect));
+            // Keep the capacity of the list for the next turn.
+            self.effects = effects;
+            return Ok(());
+        }
+        self.read_clock();
+        let mut effects = std::mem::take(&mut self.effects);
+        let last_ended = self.last_ended(&effects);
+        for (at, effect) in effects.drain(..).enumerate() {
+            match effect {
+                Effect::Observe(observation) => self.emit_observation(observation, last_ended == Some(at))?,
+                // Events from here on belong to the new folder.
+                Effect::Restart { restart, .. } => self.run.restarted(restart)?,
+                other => self.act(other),
+            }
+        }
+        self.effects = effects;
+        Ok(())
+    }
+
+    /// Returns the index of the last effect that ends a stage. Returns `None` if there are no checkpoints.
+    pub(crate) fn last_ended(&self, effects: &[Effect]) -> Option<usize> {
+        let kept = self
+            .journal
+            .as_ref()
+            .is_some_and(|journal| journal.has_checkpoints());
+        kept.then(|| effects.iter().rposition(has_ended)).flatten()
+    }
+
+    /// Emits an observation. If `saved` is `true` and a stage has ended, also emits that its checkpoint is saved.
+    pub(crate) fn emit_observation(
+        &mut self,
+        observation: Observation,
+        saved: bool,
+    ) -> Result<(), StoreError> {
+        let ended = self.emit_event_of(observation)?;
+        if let (true, Some(node), Some(journal)) = (saved, ended, &self.journal) {
+            let checkpoint = journal.checkpoint();
+            let node = self.run.name(node);
+            self.emit(EventKind::CheckpointSaved { node, checkpoint });
+        }
+        Ok(())
+    }
+
+    /// Queues an effect as an action.
+    fn act(&mut self, effect: Effect) {
+        self.actions.push_back(match effect {
+            Effect::RunNode { id, context } => Action::RunNode(id, context),
+            Effect::StartTimer { id, delay } => {
+                let now = Began::now(&*self.run.settings.clock);
+                let since = match &mut self.journal {
+                    Some(journal) => journal.timer_began(&id, now),
+                    None => now,
+                };
+                Action::StartTimer(id, delay, Box::new(since))
+            }
+            Effect::AskHuman { id, question } => Action::AskHuman(id, question),
+            Effect::CancelEffect { id } => {
+                if let Some(journal) = &mut self.journal {
+                    journal.timer_over(&id);
+                }
+                Action::Cancel(id)
+            }
+            Effect::Finish { failure } => Action::Finish(failure.map(Box::new)),
+            _ => return,
+        });
+    }
+
+    /// Returns the duration of a stage that has ended.
+    fn took(&mut self, id: &EffectId) -> Duration {
+        self.time.elapsed.saturating_sub(self.emission.began.take(id))
+    }
+
+    /// Takes the usage of the attempt whose end is emitted.
+    fn used_by(&mut self, id: &EffectId) -> Option<Box<Usage>> {
+        let (_, usage) = *self.emission.used.take_if(|used| used.0 == *id)?;
+        Some(Box::new(usage))
+    }
+
+    fn branch(&self, branch: &BranchPath) -> Option<String> {
+        (!branch.is_empty()).then(|| branch.name(&self.run.pipeline))
+    }
+
+    /// Emits an observation as an event. Returns the node if a stage has ended.
+    fn emit_event_of(&mut self, observation: Observation) -> Result<Option<NodeIndex>, StoreError> {
+        let run = self.run.clone();
+        let kind = match observation {
+            Observation::StageStarted { id, index } => {
+                self.emission.began.set(&id, self.time.elapsed);
+                EventKind::StageStarted {
+                    node: run.name(id.node),
+                    branch: self.branch(&id.branch),
+                    index,
+                    visit: id.visit,
+                    attempt: id.attempt,
+                    repeat: self.repeats(&id),
+                }
+            }
+            Observation::StageCompleted { id, index, outcome } => {
+                self.keep_status(&id, &outcome)?;
+                let (duration, usage) = (self.took(&id), self.used_by(&id));
+                self.emit(EventKind::StageCompleted {
+                    node: run.name(id.node),
+                    branch: self.branch(&id.branch),
+                    index,
+                    visit: id.visit,
+                    attempt: id.attempt,
+                    outcome: outcome.status,
+                    preferred_label: outcome.preferred_label,
+                    notes: outcome.notes,
+                    usage,
+                    duration,
+                });
+                return Ok(Some(id.node));
+            }
+            Observation::StageFailed {
+                id,
+                index,
+                outcome,
+                will_retry,
+            } => {
+                self.keep_status(&id, &outcome)?;
+                let (duration, usage) = (self.took(&id), self.used_by(&id));
+                self.emit(EventKind::StageFailed {
+                    node: run.name(id.node),
+                    branch: self.branch(&id.branch),
+                    index,
+                    visit: id.visit,
+                    attempt: id.attempt,
+                    error: outcome.failure_reason.unwrap_or_default(),
+                    category: outcome.failure_category,
+                    will_retry,
+                    usage,
+                    duration,
+                });
+                return Ok(Some(id.node));
+            }
+            Observation::StageNoted { id } => return Ok(Some(id.node)),
+            Observation::SnapshotSaved { id, snapshot } => EventKind::SnapshotSaved {
+                node: run.name(id.node),
+                branch: self.branch(&id.branch),
+                snapshot: Box::new(snapshot.value),
+                unfinished: snapshot.unfinished,
+            },
+            Observation::StageRetrying {
+                id,
+                index,
+                attempts,
+                delay,
+            } => EventKind::StageRetrying {
+                node: run.name(id.node),
+                branch: self.branch(&id.branch),
+                index,
+                attempt: id.attempt,
+                max_attempts: attempts,
+                delay,
+            },
+            Observation::StageCancelled { id, index } => {
+                let duration = self.took(&id);
+                EventKind::StageCancelled {
+                    node: run.name(id.node),
+                    branch: self.branch(&id.branch),
+                    index,
+                    visit: id.visit,
+                    attempt: id.attempt,
+                    duration,
+                }
+            }
+            Observation::Routed {
+                branch,
+                from,
+                decision,
+            } => EventKind::of_decision(&run.pipeline, self.branch(&branch), from, decision),
+            Observation::ParallelStarted { id, branches, tested } => EventKind::ParallelStarted {
+                node: run.name(id.node),
+                branch: self.branch(&id.branch),
+                branch_count: branches,
+                tested: EventKind::of_tests(&run.pipeline, tested),
+            },
+            Observation::ParallelBranchStarted { branch, index } => EventKind::ParallelBranchStarted {
+                branch: branch.name(&run.pipeline),
+                index,
+            },
+            Observation::ParallelBranchCompleted {
+                branch,
+                index,
+                status,
+                reason,
+                duration,
+            } => EventKind::ParallelBranchCompleted {
+                branch: branch.name(&run.pipeline),
+                index,
+                status,
+                success: status.is_success(),
+                error: reason,
+                duration,
+            },
+            Observation::ParallelCompleted {
+                id,
+                succeeded,
+                failed,
+                duration,
+            } => EventKind::ParallelCompleted {
+                node: run.name(id.node),
+                branch: self.branch(&id.branch),
+                success_count: succeeded,
+                failure_count: failed,
+                duration,
+            },
+            Observation::InterviewStarted { id, question } => {
+                self.keep_interview(&id, StageFile::Prompt, &question.text)?;
+                EventKind::InterviewStarted {
+                    node: run.name(id.node),
+                    branch: self.branch(&id.branch),
+                    question,
+                }
+            }
+            Observation::InterviewCompleted {
+                id,
+                question,
+                answer,
+                by,
+            } => {
+                self.run.remember(&id, StageFile::Response, &answer);
+                self.keep_interview(&id, StageFile::Response, &answer)?;
+                EventKind::InterviewCompleted {
+                    node: run.name(id.node),
+                    branch: self.branch(&id.branch),
+                    question,
+                    answer,
+                    answered_by: by,
+                    duration: self.time.elapsed.saturating_sub(self.emission.began.get(&id)),
+                }
+            }
+            Observation::InterviewTimeout {
+                id,
+                question,
+                timeout,
+                default,
+            } => EventKind::InterviewTimeout {
+                node: run.name(id.node),
+                branch: self.branch(&id.branch),
+                question,
+                default,
+                duration: timeout,
+            },
+            Observation::GoalGateUnsatisfied {
+                gate,
+                target,
+                reroute,
+            } => EventKind::GoalGateUnsatisfied {
+                gate: run.name(gate),
+                to: run.name(target),
+                reroute,
+            },
+            Observation::Restarted { edge, restart } => {
+                let edge = run.pipeline.edge(edge);
+                EventKind::PipelineRestarted {
+                    from: run.name(edge.from),
+                    to: run.name(edge.to),
+                    restart,
+                }
+            }
+            _ => return Ok(None),
+        };
+        self.emit(kind);
+        Ok(None)
+    }
+
+    /// Writes the outcome that routing uses to the folder of the stage. The exit has no folder (Attractor appendix C).
+    fn keep_status(&self, id: &EffectId, outcome: &Outcome) -> Result<(), StoreError> {
+        let stage = self.run.pipeline.stage(id.node);
+        let Some(store) = self.run.store.as_ref().filter(|_| stage.row().role != Role::Exit) else {
+            return Ok(());
+        };
+        let stage_folder = self.run.stage_folder(id);
+        if !self.run.settings.status_files && !store.is_open(stage_folder.as_ref(), id.visit) {
+            return Ok(());
+        }
+        if self.is_replaying() {
+            // A deferred outcome may not have been written when the process ended. A file may belong to an earlier
+            // attempt.
+            let is_there = self.is_already_emitted() && store.has_status(stage_folder.as_ref(), id.visit);
+            if self.is_recent() && !is_there && !store.is_aside(stage_folder.as_ref(), id.visit) {
+                self.run.defer_outcome(id, status::write(outcome));
+            }
+            return Ok(());
+        }
+        if store.is_open(stage_folder.as_ref(), id.visit) {
+            return store.write(stage_folder.as_ref(), StageFile::Status, &status::write(outcome));
+        }
+        self.run.defer_outcome(id, status::write(outcome));
+        Ok(())
+    }
+
+    /// Writes a question or its answer to the folder of the gate (rule D8).
+    fn keep_interview(&self, id: &EffectId, file: StageFile, text: &str) -> Result<(), StoreError> {
+        let Some(store) = self.run.store.as_ref().filter(|_| !self.is_already_emitted()) else {
+            return Ok(());
+        };
+        let stage_folder = self.run.stage_folder(id);
+        if self.is_replaying() && store.is_aside(stage_folder.as_ref(), id.visit) {
+            return Ok(());
+        }
+        store.stage(stage_folder.as_ref(), id.visit)?;
+        store.write(stage_folder.as_ref(), file, text.as_bytes())
+    }
+}

@@ -1,0 +1,10 @@
+//! Runs that another process began: how they are resumed, replayed and changed.
+
+mod copy;
+mod files;
+mod folder_state;
+mod fork;
+pub(crate) mod offline;
+pub(crate) mod replay;
+pub(crate) mod resume;
+mod task;

@@ -1,0 +1,207 @@
+//! The texts that earlier stages of a run stored: responses of models, outputs of tools, answers of people (rule F1).
+
+use std::path::PathBuf;
+
+use orchestra_core::{EffectId, Machine};
+use orchestra_graph::NodeIndex;
+
+use crate::run::history::PastStage;
+use crate::run::stage_files::OwnedStageFolder;
+use crate::run::state::Run;
+use crate::store::{FileEnds, StageFile};
+
+/// A text that a stage stored. If it is longer than the caller requested, only its two ends; see
+/// [`StageContext::stage_text`](crate::StageContext::stage_text).
+///
+/// ```
+/// use orchestra_engine::StoredText;
+/// let mut text = StoredText::from("a log");
+/// assert_eq!(text.to_string(), "a log");
+/// text.tail = "FAILED".to_owned();
+/// text.missing = 2_000;
+/// text.file = Some("runs/r/test/tool_output.txt".into());
+/// assert_eq!(
+///     text.to_string(),
+///     "a log\n[2000 bytes are left out here; the whole text is in `runs/r/test/tool_output.txt`]\nFAILED"
+/// );
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StoredText {
+    /// The text, or its beginning.
+    pub head: String,
+    /// The end of a text that is not complete.
+    pub tail: String,
+    /// The number of bytes that are missing between `head` and `tail`.
+    pub missing: u64,
+    /// The file with the complete text; `None` if the run persists no files.
+    pub file: Option<PathBuf>,
+}
+
+impl StoredText {
+    /// Returns the length of the complete text in bytes.
+    pub fn len(&self) -> u64 {
+        (self.head.len() + self.tail.len()) as u64 + self.missing
+    }
+
+    /// Returns whether the text is empty.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn from_ends(ends: &FileEnds, file: Option<PathBuf>) -> StoredText {
+        let head = whole_characters(&ends.head, ends.missing > 0);
+        if ends.missing == 0 {
+            return StoredText {
+                head,
+                file,
+                ..StoredText::default()
+            };
+        }
+        // A character that is cut in two belongs to the missing part.
+        let start = ends.tail.iter().position(|byte| byte & 0xC0 != 0x80).unwrap_or(0);
+        let tail = String::from_utf8_lossy(ends.tail.get(start..).unwrap_or_default()).into_owned();
+        StoredText {
+            head,
+            tail,
+            missing: ends.missing,
+            file,
+        }
+    }
+}
+
+impl From<&str> for StoredText {
+    fn from(text: &str) -> StoredText {
+        StoredText {
+            head: text.to_owned(),
+            ..StoredText::default()
+        }
+    }
+}
+
+impl std::fmt::Display for StoredText {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.head)?;
+        if self.missing > 0 {
+            write!(f, "\n[{} bytes are left out here", self.missing)?;
+            if let Some(file) = &self.file {
+                write!(f, "; the whole text is in `{}`", file.display())?;
+            }
+            write!(f, "]\n{}", self.tail)?;
+        }
+        Ok(())
+    }
+}
+
+fn whole_characters(bytes: &[u8], is_cut: bool) -> String {
+    let mut bytes = bytes;
+    while is_cut && std::str::from_utf8(bytes).is_err_and(|error| error.error_len().is_none()) {
+        bytes = bytes.split_last().map_or(&[], |(_, rest)| rest);
+    }
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Parses a record such as `fan#1:left/build#2` into the node, its branches and the visit.
+fn parse(record: &str) -> Option<(&str, String, u32)> {
+    let mut steps: Vec<&str> = record.split('/').collect();
+    let (node, visit) = steps.pop()?.split_once('#')?;
+    let branches = steps.into_iter().map(|step| Some(step.split_once(':')?.1));
+    let branches: Vec<&str> = branches.collect::<Option<_>>()?;
+    Some((node, branches.join("."), visit.parse().ok()?))
+}
+
+impl Run {
+    /// Reads a text that a visit stored. Returns `None` if it stored no such text.
+    pub(crate) fn stage_text(&self, record: &str, file: StageFile, most: usize) -> Option<StoredText> {
+        let (node, branch, visit) = parse(record)?;
+        let index = self.pipeline.find(node)?;
+        let stage_folder = self.stage_folder_in(index, branch);
+        match &self.store {
+            Some(store) => {
+                let ends = store.recall(stage_folder.as_ref(), visit, file, most)?;
+                let path = std::path::absolute(&ends.path).unwrap_or_else(|_| ends.path.clone());
+                Some(StoredText::from_ends(&ends, Some(path)))
+            }
+            None if matches!(file, StageFile::Response | StageFile::Conversation) => {
+                let kept = self.models().texts();
+                let (_, text) = kept
+                    .get(&key(&stage_folder, file))
+                    .filter(|(of, _)| *of == visit)?;
+                let ends = FileEnds::of_bytes(text.as_bytes(), most);
+                Some(StoredText::from_ends(&ends, None))
+            }
+            // The folder of such a run is removed when the run ends, so its path is not returned.
+            None => {
+                let ends = self
+                    .present_files()?
+                    .recall(stage_folder.as_ref(), visit, file, most)?;
+                Some(StoredText::from_ends(&ends, None))
+            }
+        }
+    }
+
+    /// Stores a text of a stage in memory, if the run persists no files.
+    pub(crate) fn remember(&self, id: &EffectId, file: StageFile, text: &str) {
+        if self.store.is_none() {
+            let text = self.redacted(text).into_owned();
+            let key = key(&self.stage_folder(id), file);
+            self.models().texts().insert(key, (id.visit, text));
+        }
+    }
+}
+
+fn key(stage_folder: &OwnedStageFolder<'_>, file: StageFile) -> (String, String, StageFile) {
+    let stage_folder = stage_folder.as_ref();
+    (stage_folder.node.to_owned(), stage_folder.branch.to_owned(), file)
+}
+
+/// Returns the latest outcomes of nodes as a stage sees them: those of its branch, else those of the outer execution
+/// paths.
+pub(crate) fn latest(machine: &Machine, id: &EffectId, nodes: Option<&[String]>) -> Vec<PastStage> {
+    let pipeline = machine.pipeline();
+    let paths = machine.paths_to(id);
+    let all = || (0..pipeline.nodes.len() as u32).map(NodeIndex).collect();
+    let wanted: Vec<NodeIndex> = match nodes {
+        Some(names) => names.iter().filter_map(|name| pipeline.find(name)).collect(),
+        None => all(),
+    };
+    let found = wanted.into_iter().filter_map(|node| {
+        let outcome = paths.iter().rev().find_map(|path| path.outcomes.get(node))?;
+        Some(PastStage::ended(pipeline, &paths, node, outcome))
+    });
+    found.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_are_read_as_they_are_written() {
+        assert_eq!(parse("build#2"), Some(("build", String::new(), 2)));
+        let nested = "fan#1:left/inner#1.2:a~2/review#3";
+        assert_eq!(parse(nested), Some(("review", "left.a~2".to_owned(), 3)));
+        for odd in ["", "build", "build#", "build#x", "fan/build#1", "/build#1"] {
+            assert_eq!(parse(odd), None, "{odd}");
+        }
+    }
+
+    #[test]
+    fn no_character_is_cut_in_two() {
+        let text = "äöü".repeat(10);
+        let ends = FileEnds::of_bytes(text.as_bytes(), 11);
+        let cut = StoredText::from_ends(&ends, None);
+        assert!(
+            !cut.head.contains('\u{fffd}') && !cut.tail.contains('\u{fffd}'),
+            "{cut:?}"
+        );
+        assert!(
+            text.starts_with(&cut.head) && text.ends_with(&cut.tail),
+            "{cut:?}"
+        );
+        assert_eq!(
+            StoredText::from_ends(&FileEnds::of_bytes(b"whole", 5), None),
+            "whole".into()
+        );
+    }
+}

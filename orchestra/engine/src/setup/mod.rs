@@ -1,0 +1,6 @@
+//! What a run needs before it begins: the settings of the engine, its handlers, and the sources of its pipeline.
+
+pub(crate) mod children;
+pub(crate) mod pinned_source;
+pub(crate) mod resolve;
+pub(crate) mod settings;

@@ -1,0 +1,347 @@
+//! The attribute table with one row per attribute, used by the parser, the checks, the engine, the documentation and
+//! completion.
+
+use std::time::Duration;
+
+use super::default_value::AttributeDefault;
+use super::scope::Scopes;
+use super::value_type::AttributeType::{
+    self, Boolean, Condition, Duration as Time, Float, Integer, Node, Pairs, String as Text, Variables, Word,
+};
+
+/// One row of the attribute table (Attractor 2.5 to 2.7).
+///
+/// ```
+/// use orchestra_graph::ATTRIBUTES;
+/// let row = ATTRIBUTES.iter().find(|row| row.name == "max_retries").expect("it is known");
+/// assert_eq!(row.ty.describe(), "a whole number of at least 0");
+/// assert!(row.doc.contains("attempts") && !row.scopes.edge);
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct AttributeSpec {
+    /// The attribute.
+    pub known: Known,
+    /// The canonical name.
+    pub name: &'static str,
+    /// The owners on which it is allowed.
+    pub scopes: Scopes,
+    /// The type of its value.
+    pub ty: AttributeType,
+    /// The value that applies if nothing sets the attribute; `None` if there is no fixed one.
+    pub default: Option<AttributeDefault>,
+    /// Other accepted spellings.
+    pub aliases: &'static [&'static str],
+    /// A one-line description.
+    pub doc: &'static str,
+}
+
+macro_rules! scopes {
+    ($($scope:ident)+) => {
+        {
+            let mut scopes = Scopes { graph: false, node: false, edge: false };
+            $(scopes.$scope = true;)+
+            scopes
+        }
+    };
+}
+
+macro_rules! attributes {
+    ($($variant:ident $name:literal [$($scope:ident)+] $ty:expr, $default:expr, [$($alias:literal)*], $doc:literal;)+) => {
+        /// The attributes that the language defines (Attractor 2.5 to 2.7).
+        ///
+        /// ```
+        /// use orchestra_graph::{Known, Source, load};
+        /// let text = "digraph { start -> work -> exit; work [prompt=\"Write a poem.\", timeout=15m] }";
+        /// let loaded = load(Source::new("a.dot", text), &Default::default());
+        /// let work = loaded.graph.node(loaded.graph.find("work").expect("declared"));
+        /// assert_eq!(work.attributes.text(Known::Prompt), Some("Write a poem."));
+        /// ```
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[repr(u16)]
+        pub enum Known {
+            $(#[doc = $doc] $variant,)+
+        }
+
+        /// The attribute table, in the order of [`Known`].
+        pub static ATTRIBUTES: &[AttributeSpec] = &[
+            $(AttributeSpec {
+                known: Known::$variant,
+                name: $name,
+                scopes: scopes!($($scope)+),
+                ty: $ty,
+                default: $default,
+                aliases: &[$($alias),*],
+                doc: $doc,
+            },)+
+        ];
+
+        impl Known {
+            /// Returns the attribute with this name or alias.
+            ///
+            /// ```
+            /// use orchestra_graph::Known;
+            /// assert_eq!(Known::find("model_spec"), Some(Known::ModelStylesheet));
+            /// ```
+            pub fn find(name: &str) -> Option<Known> {
+                match name {
+                    $($name $(| $alias)* => Some(Known::$variant),)+
+                    _ => None,
+                }
+            }
+
+            /// Returns the value that applies if nothing sets the attribute.
+            ///
+            /// ```
+            /// use orchestra_graph::{AttributeDefault, Known};
+            /// assert_eq!(Known::MaxParallel.default_value(), Some(AttributeDefault::Integer(4)));
+            /// assert_eq!(Known::MaxVisits.default_value(), None);
+            /// ```
+            pub const fn default_value(self) -> Option<AttributeDefault> {
+                match self {
+                    $(Known::$variant => $default,)+
+                }
+            }
+        }
+    };
+}
+
+const fn text(text: &'static str) -> Option<AttributeDefault> {
+    Some(AttributeDefault::String(text))
+}
+
+const fn number(number: i64) -> Option<AttributeDefault> {
+    Some(AttributeDefault::Integer(number))
+}
+
+const fn factor(number: f64) -> Option<AttributeDefault> {
+    Some(AttributeDefault::Float(number))
+}
+
+const fn flag(value: bool) -> Option<AttributeDefault> {
+    Some(AttributeDefault::Boolean(value))
+}
+
+const fn millis(millis: u64) -> Option<AttributeDefault> {
+    Some(AttributeDefault::Duration(Duration::from_millis(millis)))
+}
+
+const fn seconds(seconds: u64) -> Option<AttributeDefault> {
+    Some(AttributeDefault::Duration(Duration::from_secs(seconds)))
+}
+
+const ANY: i64 = i64::MIN;
+const EFFORT: AttributeType = Word(&["low", "medium", "high"]);
+
+attributes! {
+    Goal "goal" [graph] Text, None, [], "What the pipeline is for; `$goal` in prompts, `graph.goal` in the context.";
+    Label "label" [graph node edge] Text, None, [], "The name shown to people; on an edge also the key for routing by label.";
+    ModelStylesheet "model_stylesheet" [graph] Text, None, ["model_spec"], "Rules that set model attributes on nodes (Attractor 8).";
+    DefaultMaxRetries "default_max_retries" [graph] Integer(0), number(0), ["default_max_retry"], "Additional attempts of nodes that set no `max_retries`.";
+    DefaultFidelity "default_fidelity" [graph] Text, text("compact"), [], "Context fidelity of nodes that set none.";
+    DefaultThreadId "default_thread_id" [graph] Text, None, [], "Session key of nodes that set no `thread_id`.";
+    RetryTarget "retry_target" [graph node] Node, None, [], "Where to go after a failure, or from the exit when a goal gate is unsatisfied.";
+    FallbackRetryTarget "fallback_retry_target" [graph node] Node, None, [], "Where to go when there is no `retry_target`.";
+    OnFailure "on_failure" [graph node] Word(&["fail", "route"]), text("fail"), [], "`route` follows plain edges after a failure as after a success.";
+    Routing "routing" [graph] Word(&["five_step", "first_match"]), text("five_step"), [], "How edges are chosen: the five steps, or the first that matches in the order of the file.";
+    MaxNodeVisits "max_node_visits" [graph] Integer(1), number(1_000), [], "How often any node may be visited in a run.";
+    MaxGoalGateReroutes "max_goal_gate_reroutes" [graph] Integer(0), number(50), ["max_goal_gate_redirects"], "How often an unsatisfied goal gate may send the run back.";
+    MaxRestarts "max_restarts" [graph] Integer(0), number(20), [], "How often `loop_restart` may restart the run.";
+    RestartKeep "restart_keep" [graph] Text, None, [], "Context keys, separated by commas, that survive a restart.";
+    FailureBreaker "failure_breaker" [graph] Integer(0), number(0), [], "How often running a stage may fail in the same way (reason, exit code, output, no file changed meanwhile) before the run fails; 0 is never.";
+    ChildDotfile "stack.child_dotfile" [graph node] Text, None, ["stack.child_workflow"], "The pipeline file that a manager loop supervises, relative to the file that names it.";
+    ChildWorkdir "stack.child_workdir" [graph node] Text, None, [], "The working folder of the supervised pipeline.";
+    ChildAutostart "stack.child_autostart" [graph node] Boolean, flag(true), [], "Whether a manager loop starts its child.";
+    SubpipelineFile "subpipeline.file" [node] Text, None, [], "The pipeline file that a sub-pipeline node runs, relative to the file that names it.";
+    SubpipelineName "subpipeline.name" [node] Text, None, [], "The pipeline that a sub-pipeline node runs, by the name under which the program registered it, where no file is named.";
+    SubpipelineInputs "subpipeline.inputs" [node] Pairs, None, [], "What a sub-pipeline's context starts with beside `goal`: `key`, or `child_key=parent_key`.";
+    SubpipelineOutputs "subpipeline.outputs" [node] Pairs, None, [], "What comes back from a sub-pipeline's context: `key`, or `parent_key=child_key`.";
+    HookPre "tool_hooks.pre" [graph node] Text, None, [], "Shell command before each tool call of a model.";
+    HookPost "tool_hooks.post" [graph node] Text, None, [], "Shell command after each tool call of a model.";
+    LlmModel "llm_model" [graph node] Text, None, [], "The model, by its name or by a tier of the configuration.";
+    LlmProvider "llm_provider" [graph node] Text, None, [], "The provider of the model.";
+    ReasoningEffort "reasoning_effort" [graph node] EFFORT, None, [], "How long a model may think; where nothing says it, the provider decides.";
+    MaxCost "max_cost" [graph node] Float(0.0, f64::MAX), None, [], "The most that may be spent on models, in US dollars.";
+    MaxTokens "max_tokens" [graph node] Integer(1), None, [], "The most tokens that may be used.";
+    Shape "shape" [node] Text, text("box"), [], "The shape of the node, which chooses its handler.";
+    Type "type" [node] Text, None, [], "The handler kind, where the shape should not choose it.";
+    Prompt "prompt" [node] Text, None, [], "The instruction for the stage; `$goal` is expanded.";
+    PromptFile "prompt_file" [node] Text, None, [], "A file with the prompt, relative to the file that names it; `prompt=\"@FILE\"` means the same.";
+    PromptTemplates "prompt_templates" [graph] Boolean, None, [], "Whether the prompts are templates, as tasks are; by default as the configuration says.";
+    MaxRetries "max_retries" [node] Integer(0), None, [], "Additional attempts after the first.";
+    RetryPolicy "retry_policy" [graph node] Word(&["none", "standard", "aggressive", "linear", "patient"]), None, ["backoff_policy"], "The preset of attempts and delays.";
+    RetryInitialDelay "retry_initial_delay" [graph node] Time, millis(200), [], "Delay before the first retry.";
+    RetryBackoffFactor "retry_backoff_factor" [graph node] Float(0.0, f64::MAX), factor(2.0), [], "Factor from one delay to the next.";
+    RetryMaxDelay "retry_max_delay" [graph node] Time, seconds(60), [], "The longest delay between attempts.";
+    RetryJitter "retry_jitter" [graph node] Boolean, flag(true), [], "Whether delays are varied at random by half.";
+    GoalGate "goal_gate" [node] Condition, flag(false), [], "Whether the stage must have succeeded before the run may end; a condition says what must hold instead.";
+    Fidelity "fidelity" [node edge] Text, None, [], "How much context the stage's model session carries.";
+    ThreadId "thread_id" [node edge] Text, None, [], "Session key under `full` fidelity.";
+    Class "class" [node] Text, None, [], "Class names, separated by commas, for the model stylesheet.";
+    Timeout "timeout" [node] Time, None, [], "The longest that one attempt may take.";
+    AutoStatus "auto_status" [node] Boolean, flag(false), [], "Whether a stage that writes no status counts as a success.";
+    AllowPartial "allow_partial" [node] Boolean, flag(false), [], "Whether exhausted retries count as a partial success.";
+    End "end" [node] Word(&["fail", "success"]), None, [], "How the run ends at a node without outgoing edges.";
+    MaxVisits "max_visits" [node] Integer(1), None, [], "How often the node may be visited in a run.";
+    Outcomes "outcomes" [node] Text, None, [], "The node's own outcome words, separated by commas.";
+    OutputKeys "output_keys" [node] Text, None, [], "Keys, separated by commas, that the stage's response must hold.";
+    Backend "backend" [graph node] Text, None, [], "The backend that runs the model stage.";
+    Agent "agent" [node] Text, None, [], "The agent of the configuration that does the stage.";
+    AgentRole "agent.role" [node] Text, None, [], "Role layer of the prompt.";
+    AgentPersona "agent.persona" [node] Text, None, [], "Persona layer of the prompt.";
+    AgentPersonality "agent.personality" [node] Text, None, [], "Personality layer of the prompt.";
+    AgentTask "agent.task" [node] Text, None, [], "Task template of the prompt.";
+    AgentTools "agent.tools" [node] Text, None, [], "Tools, separated by commas, that the model may use.";
+    AgentMode "agent.mode" [node] Word(&["autonomous", "interactive"]), text("autonomous"), [], "Whether a person talks with the model during the stage.";
+    ToolCommand "tool_command" [node] Text, None, [], "The shell command of a tool stage.";
+    ToolEnv "tool_env" [graph node] Variables, None, [], "Environment variables, separated by commas, that the command of a tool stage sees although they would be withheld.";
+    ToolEnvInherit "tool_env_inherit" [graph node] Boolean, flag(true), [], "Whether the command of a tool stage sees the environment of the run.";
+    Repo "repo" [node] Text, None, [], "The repository of the configuration's workspace in which the stage works.";
+    JoinPolicy "join_policy" [node] Word(&["wait_all", "k_of_n", "first_success", "quorum"]), text("wait_all"), [], "When a parallel block is satisfied.";
+    JoinK "join_k" [node] Integer(1), None, [], "How many branches must succeed under `k_of_n`.";
+    JoinQuorum "join_quorum" [node] Float(0.0, 1.0), None, [], "Which fraction of branches must succeed under `quorum`.";
+    ErrorPolicy "error_policy" [node] Word(&["fail_fast", "continue", "ignore"]), text("continue"), [], "What a failed branch does to the others.";
+    MaxParallel "max_parallel" [node] Integer(1), number(4), [], "How many branches run at a time.";
+    MergePolicy "merge_policy" [node] Word(&["merge", "best_only", "none"]), text("merge"), [], "Which branches' files a fan-in brings together: those of all that succeeded, those of the one that it chose, or none.";
+    OnConflict "on_conflict" [node] Word(&["stage", "human", "fail"]), text("stage"), [], "Who mends files that branches of a fan-in changed in different ways: the next stage, a person, or nobody, which fails the fan-in.";
+    DefaultChoice "human.default_choice" [node] Text, None, [], "The choice taken when nobody answers in time.";
+    PollInterval "manager.poll_interval" [node] Time, seconds(45), [], "Time between two looks of a manager loop.";
+    MaxCycles "manager.max_cycles" [node] Integer(1), number(1_000), [], "How often a manager loop looks.";
+    StopCondition "manager.stop_condition" [node] Text, None, [], "Condition under which a manager loop ends with success.";
+    GuardIntervene "manager.guard.intervene" [node] Text, None, [], "Condition under which a manager loop steers its child.";
+    GuardEscalate "manager.guard.escalate" [node] Text, None, [], "Condition under which a manager loop gives its child up and fails.";
+    SteerMessage "manager.steer_message" [node] Text, None, [], "What a manager loop tells its child when it steers.";
+    SteerCooldown "manager.steer_cooldown" [node] Time, seconds(0), [], "The least time between two steerings of a manager loop.";
+    ManagerActions "manager.actions" [node] Text, text("observe,wait"), [], "What a manager loop does in each cycle.";
+    Condition "condition" [edge] Text, None, [], "When the edge may be taken (Attractor 10).";
+    Weight "weight" [edge] Integer(ANY), number(0), [], "Priority among edges that may be taken; the highest wins.";
+    LoopRestart "loop_restart" [edge] Boolean, flag(false), [], "Whether taking the edge restarts the run at its target.";
+    Freeform "freeform" [edge] Boolean, flag(false), [], "Whether the edge of a human gate takes free text.";
+    ConditionType "condition_type" [edge] Word(&["always", "unconditional", "success", "failure", "conditional"]), text("always"), [], "When the edge may be taken, in first-match routing.";
+    ConditionValue "condition_value" [edge] Text, None, [], "The output key, or key and value as JSON, that a `conditional` edge waits for.";
+    AllowRevisit "allow_revisit" [edge] Boolean, flag(false), [], "Whether the edge may lead back to a visited node, in first-match routing.";
+    MaxRevisits "max_revisits" [edge] Integer(1), None, [], "How often the edge may lead back.";
+}
+
+impl Known {
+    /// Returns the row of the attribute in the table.
+    pub fn spec(self) -> &'static AttributeSpec {
+        &ATTRIBUTES[self as usize]
+    }
+
+    /// Returns the canonical name.
+    pub fn name(self) -> &'static str {
+        self.spec().name
+    }
+
+    /// Returns the default of an attribute whose value is text; empty if it has none.
+    pub const fn default_text(self) -> &'static str {
+        match self.default_value() {
+            Some(AttributeDefault::String(text)) => text,
+            _ => "",
+        }
+    }
+
+    /// Returns the default of an attribute whose value is `true` or `false`; `false` if it has none.
+    pub const fn default_flag(self) -> bool {
+        matches!(self.default_value(), Some(AttributeDefault::Boolean(true)))
+    }
+
+    /// Returns the default of an attribute whose value is a whole number.
+    ///
+    /// ```
+    /// use orchestra_graph::Known;
+    /// const WEIGHT: i64 = Known::Weight.default_integer();
+    /// assert_eq!(WEIGHT, 0);
+    /// ```
+    ///
+    /// # Panics
+    /// Panics if the attribute has no such default. In a constant, this is a compile error.
+    #[allow(clippy::panic, reason = "a panic in a constant is a compile error")]
+    pub const fn default_integer(self) -> i64 {
+        match self.default_value() {
+            Some(AttributeDefault::Integer(number)) => number,
+            _ => panic!("the default of the attribute is not a whole number"),
+        }
+    }
+
+    /// Returns the default of an attribute whose value is a count.
+    ///
+    /// ```
+    /// use orchestra_graph::Known;
+    /// const MAX_PARALLEL: u32 = Known::MaxParallel.default_count();
+    /// assert_eq!(MAX_PARALLEL, 4);
+    /// ```
+    ///
+    /// # Panics
+    /// Panics if the attribute has no such default. In a constant, this is a compile error.
+    #[allow(clippy::panic, reason = "a panic in a constant is a compile error")]
+    pub const fn default_count(self) -> u32 {
+        match self.default_integer() {
+            number @ 0..=0xffff_ffff => number as u32,
+            _ => panic!("the default of the attribute is not a count"),
+        }
+    }
+
+    /// Returns the default of an attribute whose value is a decimal number.
+    ///
+    /// ```
+    /// use orchestra_graph::Known;
+    /// const FACTOR: f64 = Known::RetryBackoffFactor.default_float();
+    /// assert_eq!(FACTOR, 2.0);
+    /// ```
+    ///
+    /// # Panics
+    /// Panics if the attribute has no such default. In a constant, this is a compile error.
+    #[allow(clippy::panic, reason = "a panic in a constant is a compile error")]
+    pub const fn default_float(self) -> f64 {
+        match self.default_value() {
+            Some(AttributeDefault::Float(number)) => number,
+            _ => panic!("the default of the attribute is not a decimal number"),
+        }
+    }
+
+    /// Returns the default of an attribute whose value is a duration.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use orchestra_graph::Known;
+    /// const POLL_INTERVAL: Duration = Known::PollInterval.default_duration();
+    /// assert_eq!(POLL_INTERVAL, Duration::from_secs(45));
+    /// ```
+    ///
+    /// # Panics
+    /// Panics if the attribute has no such default. In a constant, this is a compile error.
+    #[allow(clippy::panic, reason = "a panic in a constant is a compile error")]
+    pub const fn default_duration(self) -> Duration {
+        match self.default_value() {
+            Some(AttributeDefault::Duration(duration)) => duration,
+            _ => panic!("the default of the attribute is not a duration"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::value::Value;
+
+    #[test]
+    fn rows_stand_in_the_order_of_their_keys() {
+        for (index, spec) in ATTRIBUTES.iter().enumerate() {
+            assert_eq!(spec.known as usize, index);
+            assert_eq!(Known::find(spec.name), Some(spec.known));
+        }
+    }
+
+    #[test]
+    fn defaults_are_values_of_their_attributes() {
+        for spec in ATTRIBUTES {
+            let Some(default) = spec.default else {
+                continue;
+            };
+            let written = Value::of_word(&default.to_string());
+            let value = spec.ty.coerce(&written).expect(spec.name);
+            assert_eq!(value.to_string(), default.to_string(), "{}", spec.name);
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! A pipeline as a table, and the pipelines that its stages run.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use super::rows::{
+    AttributeRow, ConditionRow, Constant, EdgeRow, List, NO_EDGE, NodeRow, Rows, Text, find, text,
+};
+use super::settings::Settings;
+use crate::model::{EdgeIndex, NodeIndex};
+
+/// A checked pipeline in executable form. Compiled and loaded pipelines both have this type.
+///
+/// ```
+/// use orchestra_graph::{Source, load};
+/// let text = "digraph release { goal=\"Ship it\"; start -> build -> exit }";
+/// let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// assert_eq!((pipeline.title(), pipeline.goal()), ("release", "Ship it"));
+/// assert_eq!(pipeline.stage(pipeline.edges[0].to).id(), "build");
+/// ```
+#[derive(Clone, Debug)]
+pub struct Pipeline {
+    /// The name of the graph.
+    pub name: Text,
+    /// The name of the file, for messages.
+    pub file: Text,
+    /// The text of the file.
+    pub source: Text,
+    /// The settings of the whole pipeline.
+    pub settings: Settings,
+    /// The entry point.
+    pub start: NodeIndex,
+    /// The exit point.
+    pub exit: NodeIndex,
+    /// The handler kinds in use, without duplicates.
+    pub kinds: List<Text>,
+    /// The nodes.
+    pub nodes: List<NodeRow>,
+    /// The edges, grouped by source node, in file order.
+    pub edges: List<EdgeRow>,
+    /// The conditions, without duplicates.
+    pub conditions: List<ConditionRow>,
+    /// The attributes of the graph, the nodes and the edges.
+    pub attributes: List<AttributeRow>,
+    /// The rows with the attributes of the graph.
+    pub graph_attributes: Rows,
+    /// The pipelines that its stages run, without duplicates.
+    pub children: List<Child>,
+}
+
+impl Pipeline {
+    /// Returns the node with this id; `None` if there is none.
+    pub fn find(&self, id: &str) -> Option<NodeIndex> {
+        self.nodes
+            .iter()
+            .position(|node| node.id == id)
+            .map(|at| NodeIndex(at as u32))
+    }
+
+    /// Returns an edge. If the pipeline does not have the index, returns an edge without label, condition and
+    /// attributes, whose ends do not exist in any pipeline.
+    pub fn edge(&self, index: EdgeIndex) -> &EdgeRow {
+        self.edges.get(index.at()).unwrap_or(&NO_EDGE)
+    }
+
+    /// Returns the pipeline that a stage runs; `None` if it runs none.
+    pub fn child(&self, row: &NodeRow) -> Option<&Child> {
+        self.children.get(row.child? as usize)
+    }
+
+    /// Returns the condition of an edge; `None` if it has none.
+    pub fn condition(&self, edge: &EdgeRow) -> Option<&ConditionRow> {
+        self.conditions.get(edge.condition? as usize)
+    }
+
+    /// Returns the attributes in a range of rows; empty if the pipeline does not have all of the rows.
+    pub fn attributes(&self, rows: Rows) -> &[AttributeRow] {
+        self.attributes.get(rows.range()).unwrap_or_default()
+    }
+
+    /// Returns an attribute of the graph; `None` if it is not set.
+    pub fn attribute(&self, name: &str) -> Option<&Constant> {
+        find(self.attributes(self.graph_attributes), name)
+    }
+
+    /// Returns the goal; empty if there is none.
+    pub fn goal(&self) -> &str {
+        text(self.attribute("goal")).unwrap_or_default()
+    }
+
+    /// Returns the label of the graph, or its name if there is no label.
+    pub fn title(&self) -> &str {
+        text(self.attribute("label"))
+            .filter(|label| !label.is_empty())
+            .unwrap_or(&self.name)
+    }
+
+    /// Returns this pipeline and all pipelines that its stages run, each once, parents before their children.
+    ///
+    /// ```
+    /// use orchestra_graph::table::Child;
+    /// use orchestra_graph::{Source, load};
+    /// let text = "digraph { start -> build -> exit }";
+    /// let child = load(Source::new("child.dot", text), &Default::default()).pipeline().expect("sound");
+    /// let mut parent = load(Source::new("parent.dot", text), &Default::default()).pipeline().expect("sound");
+    /// parent.children.to_mut().push(Child { file: "child.dot".into(), pipeline: child.into() });
+    /// let files: Vec<&str> = parent.family().iter().map(|pipeline| &*pipeline.file).collect();
+    /// assert_eq!(files, ["parent.dot", "child.dot"]);
+    /// ```
+    pub fn family(&self) -> Vec<&Pipeline> {
+        let mut family = vec![self];
+        let mut at = 0;
+        while let Some(parent) = family.get(at).copied() {
+            for child in parent.children.iter() {
+                let child: &Pipeline = &child.pipeline;
+                // Several parents may share a child.
+                if !family.iter().any(|known| std::ptr::eq(*known, child)) {
+                    family.push(child);
+                }
+            }
+            at += 1;
+        }
+        family
+    }
+}
+
+/// A pipeline that many runs share: either constant data of the program, or loaded.
+///
+/// ```
+/// use orchestra_graph::{SharedPipeline, Source, load};
+/// let text = "digraph { start -> build -> exit }";
+/// let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// let shared = SharedPipeline::from(pipeline);
+/// assert_eq!(shared.clone().nodes.as_ptr(), shared.nodes.as_ptr(), "nothing was copied");
+/// ```
+#[derive(Clone, Debug)]
+pub enum SharedPipeline {
+    /// Constant data of the program.
+    Static(&'static Pipeline),
+    /// Loaded at run time.
+    Loaded(Arc<Pipeline>),
+}
+
+impl Deref for SharedPipeline {
+    type Target = Pipeline;
+
+    fn deref(&self) -> &Pipeline {
+        match self {
+            SharedPipeline::Static(pipeline) => pipeline,
+            SharedPipeline::Loaded(pipeline) => pipeline,
+        }
+    }
+}
+
+impl From<&'static Pipeline> for SharedPipeline {
+    fn from(pipeline: &'static Pipeline) -> SharedPipeline {
+        SharedPipeline::Static(pipeline)
+    }
+}
+
+impl From<Pipeline> for SharedPipeline {
+    fn from(pipeline: Pipeline) -> SharedPipeline {
+        SharedPipeline::Loaded(Arc::new(pipeline))
+    }
+}
+
+impl From<Arc<Pipeline>> for SharedPipeline {
+    fn from(pipeline: Arc<Pipeline>) -> SharedPipeline {
+        SharedPipeline::Loaded(pipeline)
+    }
+}
+
+/// A pipeline that a stage runs: the child of a manager loop, or a sub-pipeline (Attractor 4.11, 9.4).
+///
+/// ```
+/// use orchestra_graph::table::Child;
+/// use orchestra_graph::{Source, load};
+/// let text = "digraph { start -> build -> exit }";
+/// let pipeline = load(Source::new("build.dot", text), &Default::default()).pipeline().expect("sound");
+/// let child = Child { file: "build.dot".into(), pipeline: pipeline.into() };
+/// assert_eq!(child.pipeline.file, "build.dot");
+/// ```
+#[derive(Clone, Debug)]
+pub struct Child {
+    /// The file of the child, as the parent writes it.
+    pub file: Text,
+    /// The pipeline.
+    pub pipeline: SharedPipeline,
+}
