@@ -85,7 +85,7 @@
 #[cfg(feature = "macros")]
 #[doc(hidden)]
 #[allow(missing_docs)]
-#[path = "private.rs"]
+#[path = "private/mod.rs"]
 pub mod __private;
 #[cfg(feature = "macros")]
 mod compiled;

@@ -176,8 +176,8 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) limits: LimitOptions,
     /// The failure that the result of a finished stage must survive
-    #[arg(long, value_enum, default_value_t = Survives::Full)]
-    pub(crate) durability: Survives,
+    #[arg(long, value_enum, default_value_t = DurabilityLevel::Full)]
+    pub(crate) durability: DurabilityLevel,
     #[command(flatten)]
     pub(crate) lints: Lints,
 }
@@ -219,7 +219,7 @@ pub(crate) struct LimitOptions {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Survives {
+pub(crate) enum DurabilityLevel {
     /// A power failure
     Full,
     /// A crash of the process

@@ -33,7 +33,7 @@ impl Exit {
     }
 
     /// Returns the exit code of a store error.
-    pub(crate) fn of_store(error: &StoreError) -> Exit {
+    pub(crate) fn from_store_error(error: &StoreError) -> Exit {
         match error {
             StoreError::Owned { .. }
             | StoreError::Busy { .. }
@@ -107,7 +107,7 @@ impl From<ScriptError> for CliError {
 
 impl From<StoreError> for CliError {
     fn from(error: StoreError) -> CliError {
-        CliError::usage(error.code(), error.to_string()).exit(Exit::of_store(&error))
+        CliError::usage(error.code(), error.to_string()).exit(Exit::from_store_error(&error))
     }
 }
 

@@ -9,7 +9,7 @@ use serde_json::Value;
 ///
 /// Returns the reason if they cannot be parsed.
 pub fn parameters(pairs: &[String]) -> Result<Vec<(String, Value)>, String> {
-    crate::parameters::parameters(pairs).map_err(|error| error.to_string())
+    crate::project::parameters::parameters(pairs).map_err(|error| error.to_string())
 }
 
 /// Checks the values of `--answer`.
@@ -18,6 +18,6 @@ pub fn parameters(pairs: &[String]) -> Result<Vec<(String, Value)>, String> {
 ///
 /// Returns the reason if they are not valid answers.
 pub fn answers(pairs: &[String], pipeline: &Pipeline) -> Result<(), String> {
-    let given = crate::answers::given(pairs, pipeline, &[]);
+    let given = crate::questions::answers::parse_answers(pairs, pipeline, &[]);
     given.map(drop).map_err(|error| error.to_string())
 }

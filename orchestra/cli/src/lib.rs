@@ -21,58 +21,54 @@
 //! - `commands`: the commands, one module each.
 //! - `error`: the errors that end a command, and the exit codes.
 //! - `usage`: usage errors, help and the version.
-//! - `entry`: [`Entry`], the compiled pipelines, and how a run begins.
-//! - `pipelines`: loading a pipeline from a file or from the program.
-//! - `parameters`: the values of `--set`.
-//! - `agents`: the project configuration and its agents.
-//! - `workspace`: the git repositories of a run.
-//! - `startable`: the check whether a run would start.
-//! - `run_session`: a run that this process executes.
-//! - `runtime`: the tokio runtime.
-//! - `signals`: signals that ask the program to end.
-//! - `progress`: the progress display of a run.
-//! - `console`: questions on the terminal.
-//! - `answers`: the answers of the command line, and automatic approval.
-//! - `finish`: the report at the end of a run.
-//! - `listing`: adding a run to the index.
-//! - `runs`: finding runs by their names.
-//! - `tail`: following the events of a run of another process.
-//! - `waiting`: the open questions of a run.
-//! - `depth`: the detailed report of one run.
-//! - `rows`: paged access to the index rows of a run.
-//! - `layout`: formatting of tables, times and amounts.
+//! - `project`: pipelines and their project.
+//!   - `entry`: [`Entry`], the compiled pipelines, and how a run begins.
+//!   - `pipelines`: loading a pipeline from a file or from the program.
+//!   - `parameters`: the values of `--set`.
+//!   - `agents`: the project configuration and its agents.
+//!   - `repositories`: the git repositories of a project.
+//!   - `startable`: the check whether a run would start.
+//!   - `pages`: the documentation pages of diagnostics.
+//! - `runs`: the runs folder, and finding runs by their names.
+//!   - `session`: a run that this process executes.
+//!   - `runtime`: the tokio runtime.
+//!   - `signals`: signals that ask the program to end.
+//!   - `indexing`: adding a run to the index.
+//!   - `errors`: the errors of runs that cannot start or stop unexpectedly.
+//!   - `stopped`: the commands that resume, retry or replay a stopped run.
+//!   - `tail`: following the events of a run of another process.
+//! - `questions`: questions to people.
+//!   - `console`: questions on the terminal.
+//!   - `answers`: the answers of the command line, and automatic approval.
+//!   - `pending`: the open questions of a run.
+//! - `report`: what is printed about pipelines and runs.
+//!   - `progress`: the progress display of a run; its `events` adds the lines of events.
+//!   - `finish`: the report at the end of a run.
+//!   - `details`: the detailed report of one run; its `print` writes the report as `text`.
+//!   - `session`: what the list and the details of runs have in common.
+//!   - `rows`: paged access to the index rows of a run.
+//!   - `stages`: the names of stages, branches and attempts as they are shown.
+//!   - `branches`: the branches of a run in its repositories.
+//!   - `schema`: the JSON form of reports.
+//!   - `diagnostics`: printing diagnostics.
 //! - `terminal`: safe output of text and JSON.
-//! - `output`: the writers of the standard streams.
+//!   - `output`: the writers of the standard streams.
+//!   - `screen`: the screen that questions and progress share.
+//!   - `table`: tables.
+//!   - `format`: formatting of times, amounts and texts.
 //! - `fuzzing`: entry points for fuzz tests.
 
-mod agents;
-mod answers;
 mod args;
 mod commands;
-mod console;
-mod depth;
-mod entry;
 mod error;
-mod finish;
 #[doc(hidden)]
 pub mod fuzzing;
-mod layout;
-mod listing;
-mod output;
-mod parameters;
-mod pipelines;
-mod progress;
-mod rows;
-mod run_session;
+mod project;
+mod questions;
+mod report;
 mod runs;
-mod runtime;
-mod signals;
-mod startable;
-mod tail;
 mod terminal;
 mod usage;
-mod waiting;
-mod workspace;
 
 use std::pin::pin;
 use std::process::ExitCode;
@@ -83,13 +79,14 @@ use orchestra_engine::process::{forbid_inspection, run_as_subreaper, survive_fil
 use serde_json::json;
 
 use crate::args::Cli;
-use crate::console::indented;
 use crate::error::{CliError, Exit};
-use crate::pipelines::Pipelines;
-use crate::signals::Signals;
+use crate::project::pipelines::Pipelines;
+use crate::report::finish::resume_line;
+use crate::runs::signals::Signals;
+use crate::terminal::format::indented;
 use crate::terminal::{Paint, Terminal};
 
-pub use crate::entry::Entry;
+pub use crate::project::entry::Entry;
 
 /// The variable that allows debuggers and tracers to inspect the program.
 const DUMPABLE: &str = "ORCHESTRA_DUMPABLE";
@@ -128,17 +125,17 @@ fn command_line(entries: Vec<Entry>) -> ExitCode {
             let terminal = Terminal::new(&cli.common);
             let exit = match commands::dispatch(cli, &program, &Pipelines { entries }, &terminal) {
                 Ok(exit) => exit,
-                Err(error) => tell(&error, &terminal),
+                Err(error) => print_error(&error, &terminal),
             };
             (terminal, exit)
         }
-        Err(error) => usage::refuse(&error),
+        Err(error) => usage::print(&error),
     };
-    ended(exit, &terminal).into()
+    finish_output(exit, &terminal).into()
 }
 
 /// Prints the error of a command.
-fn tell(error: &CliError, terminal: &Terminal) -> Exit {
+fn print_error(error: &CliError, terminal: &Terminal) -> Exit {
     if terminal.json {
         terminal.object(&json!({
             "schema": "orchestra.error/1", "code": error.code, "message": error.message, "help": error.advice(),
@@ -146,35 +143,39 @@ fn tell(error: &CliError, terminal: &Terminal) -> Exit {
         }));
     }
     let mark = terminal.paint(Paint::Bad, &format!("error[{}]", error.code));
-    terminal.say(&format!("{mark}: {}", indented(&error.message)));
+    terminal.message(&format!("{mark}: {}", indented(&error.message)));
     if let Some(help) = error.advice() {
-        terminal.say(&format!("  help: {}", indented(help)));
+        terminal.message(&format!("  help: {}", indented(help)));
     }
     if let Some(command) = &error.resume {
-        terminal.say(&finish::resume_line(terminal, command));
+        terminal.message(&resume_line(terminal, command));
     }
     error.exit
 }
 
 /// Waits until the output is written, and prints an error if it cannot be written.
-fn ended(exit: Exit, terminal: &Terminal) -> Exit {
-    let exit = if drained() { exit } else { exit.or(Exit::Cancelled) };
+fn finish_output(exit: Exit, terminal: &Terminal) -> Exit {
+    let exit = if drain_output() {
+        exit
+    } else {
+        exit.or(Exit::Cancelled)
+    };
     let Some((stream, error)) = Terminal::failure() else {
         return exit;
     };
     let mark = terminal.paint(Paint::Bad, "error[output]");
-    terminal.say(&format!("{mark}: cannot write {stream}: {error}"));
-    Terminal::hurry();
+    terminal.message(&format!("{mark}: cannot write {stream}: {error}"));
+    Terminal::limit_drain();
     Terminal::drain(None);
     exit.or(Exit::Output)
 }
 
 /// Time to wait for the output before signals are handled.
-const SOON: Duration = Duration::from_millis(50);
+const SIGNAL_DELAY: Duration = Duration::from_millis(50);
 
 /// Waits for the reader of the output. A signal shortens the wait. Returns whether everything is written.
-fn drained() -> bool {
-    if Terminal::drain(Some(SOON)) {
+fn drain_output() -> bool {
+    if Terminal::drain(Some(SIGNAL_DELAY)) {
         return true;
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -187,7 +188,7 @@ fn drained() -> bool {
         loop {
             tokio::select! {
                 written = &mut written => return written.unwrap_or(false),
-                () = signals.next() => Terminal::hurry(),
+                () = signals.next() => Terminal::limit_drain(),
             }
         }
     })

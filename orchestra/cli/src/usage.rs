@@ -8,22 +8,22 @@ use crate::error::Exit;
 use crate::terminal::Terminal;
 
 /// Prints a usage error, or the requested help or version.
-pub(crate) fn refuse(error: &clap::Error) -> (Terminal, Exit) {
+pub(crate) fn print(error: &clap::Error) -> (Terminal, Exit) {
     // The arguments could not be parsed, so look for the common options in the raw arguments.
     let words = std::env::args_os()
         .skip(1)
         .take_while(|word| word != "--")
         .collect::<Vec<_>>()
         .into_iter();
-    let given = |options: &[&str]| {
+    let is_given = |options: &[&str]| {
         words
             .clone()
             .any(|word| options.iter().any(|option| word == *option))
     };
     let terminal = Terminal::new(&Common {
-        json: given(&["--json"]),
-        no_color: given(&["--no-color"]),
-        quiet: given(&["--quiet", "-q"]),
+        json: is_given(&["--json"]),
+        no_color: is_given(&["--no-color"]),
+        quiet: is_given(&["--quiet", "-q"]),
     });
     let text = error.render().ansi().to_string();
     if !error.use_stderr() {
@@ -31,7 +31,7 @@ pub(crate) fn refuse(error: &clap::Error) -> (Terminal, Exit) {
         return (terminal, Exit::Ok);
     }
     if terminal.json {
-        let (message, help) = parts(error);
+        let (message, help) = message_and_help(error);
         terminal.object(&json!({
             "schema": "orchestra.error/1", "code": code(error.kind()), "message": message, "help": help,
             "resume": null,
@@ -59,7 +59,7 @@ fn code(kind: ErrorKind) -> &'static str {
 }
 
 /// Returns the message of an error as one line, and the help text.
-fn parts(error: &clap::Error) -> (String, Option<String>) {
+fn message_and_help(error: &clap::Error) -> (String, Option<String>) {
     let kind = error.kind();
     if code(kind) == "missing_command" {
         return (

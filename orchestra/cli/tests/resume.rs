@@ -1,4 +1,4 @@
-//! `orchestra resume` and `replay`, through the program: runs that stop and are resumed by another process.
+//! `orchestra resume`, through the program: runs that stop and are resumed by another process.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)]
@@ -7,7 +7,7 @@ mod support;
 
 use std::collections::BTreeMap;
 
-use support::{SLOW, Scratch, gate, lives, tools};
+use support::{SLOW, Scratch, gate, lives};
 
 fn slow() -> Scratch {
     let scratch = Scratch::new();
@@ -253,78 +253,6 @@ fn answers_and_limits_are_given_anew() {
 }
 
 #[test]
-fn a_run_that_is_over_is_not_resumed_but_replayed() {
-    let scratch = Scratch::new();
-    scratch.write("a.dot", tools(false).replace("echo first", "echo first >> first"));
-    scratch.call(&["run", "a.dot"]).exits(0);
-    let id = scratch.runs().remove(0);
-    let over = scratch.call(&["resume", "last"]).exits(2);
-    let help = format!("`orchestra checkpoints {id}` lists");
-    assert!(
-        over.stderr.contains("has ended in success") && over.stderr.contains(&help),
-        "{}",
-        over.stderr
-    );
-    let points = scratch
-        .call(&["checkpoints", "last", "--json"])
-        .exits(0)
-        .objects()
-        .remove(0);
-    assert_eq!(points["schema"], "orchestra.checkpoint_list/1");
-    let of_first = points["checkpoints"].as_array().unwrap().iter();
-    let of_first: Vec<&str> = of_first
-        .filter(|point| point["node"] == "first")
-        .map(|point| point["checkpoint"].as_str().unwrap())
-        .collect();
-    let [of_first] = of_first[..] else {
-        panic!("{points}");
-    };
-    let replayed = scratch.call(&["replay", &id, "--checkpoint", of_first]).exits(0);
-    assert_eq!(replayed.stdout, "success: start -> first -> second -> exit\n");
-    assert_eq!(scratch.lines("first"), 1, "it begins behind the first stage");
-    scratch
-        .call(&["replay", &id, "--checkpoint", "cp_000000", "--run-dir", "again"])
-        .exits(0);
-    assert_eq!(scratch.lines("first"), 2);
-    assert!(scratch.path("again/second/status.json").is_file());
-    assert_eq!(scratch.runs().len(), 3);
-    let unknown = scratch
-        .call(&["replay", &id, "--checkpoint", "cp_000099"])
-        .exits(2);
-    assert!(unknown.stderr.contains("cp_000099"), "{}", unknown.stderr);
-    scratch.call(&["replay", &id]).exits(2);
-}
-
-#[test]
-fn a_failed_run_names_the_replay_from_before_the_stage_that_failed() {
-    let scratch = Scratch::new();
-    let text = tools(true).replace("echo on the wall >&2; exit 3", "test -f mended");
-    scratch.write("a.dot", text.replace("echo first", "echo first >> first"));
-    let failed = scratch.call(&["run", "a.dot"]).exits(1);
-    let command = failed
-        .stderr
-        .lines()
-        .find_map(|line| line.strip_prefix("begin again from before it with: orchestra "))
-        .unwrap();
-    scratch.write("mended", "");
-    let words: Vec<&str> = command.split(' ').collect();
-    let replayed = scratch.call(&words).exits(0);
-    assert_eq!(replayed.stdout, "success: start -> first -> second -> exit\n");
-    assert_eq!(scratch.lines("first"), 1);
-    let json = scratch.call(&["run", "a.dot", "--json"]);
-    assert_eq!(json.result().get("resume"), None);
-    std::fs::remove_file(scratch.path("mended")).unwrap();
-    let json = scratch.call(&["run", "a.dot", "--json"]).exits(1);
-    assert!(
-        json.result()["replay"]
-            .as_str()
-            .unwrap()
-            .contains("--checkpoint cp_")
-    );
-    assert_eq!(json.stderr, "");
-}
-
-#[test]
 fn a_changed_pipeline_is_refused_with_what_differs_unless_that_is_accepted() {
     let scratch = asks();
     scratch.call(&["run", "g.dot"]).exits(5);
@@ -529,56 +457,6 @@ fn without_a_journal_a_pause_can_still_be_resumed() {
         .call(&["run", "g.dot", "--durability", "process", "--auto-approve"])
         .exits(0);
     scratch.call(&["run", "g.dot", "--durability", "most"]).exits(2);
-}
-
-#[test]
-fn a_broken_index_never_stops_a_run() {
-    let scratch = Scratch::new();
-    scratch.write("a.dot", tools(false));
-    // A folder exists in place of the database.
-    std::fs::create_dir_all(scratch.path(".orchestra/runs/.sessions.sqlite/full")).unwrap();
-    let run = scratch.call(&["run", "a.dot"]).exits(0);
-    assert_eq!(run.stdout, "success: start -> first -> second -> exit\n");
-    assert!(run.stderr.contains("warning[session_"), "{}", run.stderr);
-}
-
-#[test]
-fn runs_are_found_although_the_index_cannot_be_used() {
-    let scratch = asks();
-    scratch.call(&["run", "g.dot"]).exits(5);
-    let id = scratch.runs().remove(0);
-    std::fs::remove_file(scratch.path(".orchestra/runs/.sessions.sqlite")).unwrap();
-    std::fs::create_dir_all(scratch.path(".orchestra/runs/.sessions.sqlite/full")).unwrap();
-    for name in ["last", &id[..id.len() - 2]] {
-        scratch.call(&["checkpoints", name]).exits(0);
-    }
-    let listed = scratch.call(&["status"]).exits(1);
-    assert!(listed.stderr.contains("error[session_"), "{}", listed.stderr);
-    scratch
-        .call(&["resume", "last", "--answer", "approve=Y"])
-        .exits(0);
-}
-
-#[test]
-fn damage_is_told_with_its_place_and_runs_nothing() {
-    let scratch = asks();
-    scratch.call(&["run", "g.dot"]).exits(5);
-    let folder = format!(".orchestra/runs/{}", scratch.runs().remove(0));
-    let journal = scratch.read(&format!("{folder}/journal.jsonl"));
-    scratch.write(
-        &format!("{folder}/journal.jsonl"),
-        journal.replacen("built", "bult.", 1),
-    );
-    std::fs::remove_file(scratch.path(&format!("{folder}/checkpoint.json"))).unwrap();
-    let damaged = scratch
-        .call(&["resume", "last", "--answer", "approve=Y"])
-        .exits(1);
-    assert!(
-        damaged.stderr.contains("journal.jsonl` is damaged at line"),
-        "{}",
-        damaged.stderr
-    );
-    assert_eq!(scratch.lines("shipped"), 0);
 }
 
 #[test]

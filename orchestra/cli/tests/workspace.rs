@@ -1,122 +1,14 @@
-//! Runs in git repositories, through the program: the final location of the work, merges that a person finishes,
-//! errors, and `cleanup`.
+//! Runs in git repositories, through the program: the final location of the work, merges that a person finishes, and
+//! errors.
 
 #![cfg(unix)]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::unwrap_used)]
 
-mod support;
+mod workspace_support;
 
-use std::process::Command;
-
-use serde_json::Value;
-use support::Scratch;
-
-const CONFIGURATION: &str = "workspace:
-  repos:
-    backend: {path: backend}
-    frontend: {path: frontend, branch_prefix: bot/}
-";
-
-const LIST: &str = "one\n-\n-\n-\ntwo\n";
-
-/// A user's repositories with one commit each, and the configuration that names them. There is no git identity.
-fn pair() -> Scratch {
-    let scratch = Scratch::new();
-    scratch.write("orchestra.yaml", CONFIGURATION);
-    for name in ["backend", "frontend"] {
-        scratch.write(&format!("{name}/list.txt"), LIST);
-        git(&scratch, name, &["init", "-q", "-b", "main"]);
-        git(&scratch, name, &["add", "-A"]);
-        let (user, mail) = ("user.name=me", "user.email=me@localhost");
-        git(
-            &scratch,
-            name,
-            &["-c", user, "-c", mail, "commit", "-q", "-m", "start"],
-        );
-    }
-    scratch
-}
-
-/// Runs git in a repository without the configuration of the user who runs the test.
-#[track_caller]
-fn git(scratch: &Scratch, name: &str, words: &[&str]) -> String {
-    let said = Command::new("git")
-        .arg("-C")
-        .arg(scratch.path(name))
-        .args(words)
-        .env("GIT_CONFIG_GLOBAL", "/dev/null")
-        .env("GIT_CONFIG_SYSTEM", "/dev/null")
-        .output()
-        .unwrap();
-    assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
-    String::from_utf8(said.stdout).unwrap()
-}
-
-/// Returns the branches of a repository besides the user's own.
-fn branches(scratch: &Scratch, name: &str) -> Vec<String> {
-    let told = git(
-        scratch,
-        name,
-        &["for-each-ref", "--format=%(refname:short)", "refs/heads"],
-    );
-    told.lines()
-        .filter(|branch| *branch != "main")
-        .map(str::to_owned)
-        .collect()
-}
-
-/// Returns the branch of the only run in a repository.
-#[track_caller]
-fn branch(scratch: &Scratch, name: &str) -> String {
-    let [branch] = &branches(scratch, name)[..] else {
-        panic!("{:?}", branches(scratch, name));
-    };
-    branch.clone()
-}
-
-fn trees(scratch: &Scratch, name: &str) -> usize {
-    git(scratch, name, &["worktree", "list"]).lines().count() - 1
-}
-
-#[track_caller]
-fn user_is_left_alone(scratch: &Scratch) {
-    for name in ["backend", "frontend"] {
-        assert_eq!(git(scratch, name, &["status", "--porcelain"]), "", "{name}");
-        assert_eq!(
-            git(scratch, name, &["log", "--format=%s", "main"]),
-            "start\n",
-            "{name}"
-        );
-        assert_eq!(scratch.read(&format!("{name}/list.txt")), LIST);
-    }
-}
-
-/// One stage that writes to one repository.
-const ONE: &str = r#"digraph one {
-    start -> write -> exit
-    write [shape=parallelogram, repo=backend, tool_command="echo new > new.txt"]
-}
-"#;
-
-/// Two branches that change the same line of the frontend, each with a separate file in the backend.
-fn conflict(join: &str) -> String {
-    format!(
-        r#"digraph two {{
-    node [shape=parallelogram]
-    start [shape=Mdiamond]
-    exit [shape=Msquare]
-    fan [shape=component]
-    left [tool_command="sed 's/two/two left/' frontend/list.txt > l && mv l frontend/list.txt; echo left > backend/left.txt"]
-    right [tool_command="sed 's/two/two right/' frontend/list.txt > r && mv r frontend/list.txt; echo right > backend/right.txt"]
-    join [shape=tripleoctagon, {join}]
-    start -> fan
-    fan -> left -> join
-    fan -> right -> join
-    join -> exit
-}}
-"#
-    )
-}
+use workspace_support::{
+    CONFIGURATION, LIST, ONE, Started, branch, branches, conflict, gate, git, pair, trees, user_is_left_alone,
+};
 
 #[test]
 fn the_work_is_on_a_branch_and_it_is_said_how_to_look_at_it_and_to_merge_it() {
@@ -206,7 +98,7 @@ fn a_conflict_is_answered_from_another_process() {
     // A person is at the terminal, but does not answer.
     let mut command = scratch.command(&["run", "two.dot"]);
     command.stdin(std::process::Stdio::piped());
-    let (mut run, _input) = support::Started::from_command(command);
+    let (mut run, _input) = Started::from_command(command);
     let asked = run.until(|object| object["event"] == "InterviewStarted");
     let text = asked["question"]["text"].as_str().unwrap();
     assert!(text.contains("frontend: list.txt"), "{text}");
@@ -414,7 +306,7 @@ fn what_no_run_can_work_in_is_refused_with_its_place() {
 #[test]
 fn a_run_that_is_resumed_without_its_repositories_is_refused() {
     let scratch = pair();
-    scratch.write("gate.dot", support::gate(""));
+    scratch.write("gate.dot", gate(""));
     scratch.call(&["run", "gate.dot"]).exits(5);
     scratch.write(
         "orchestra.yaml",
@@ -441,143 +333,6 @@ fn a_run_that_is_resumed_without_its_repositories_is_refused() {
     scratch
         .call(&["resume", "last", "--answer", "approve=Y"])
         .exits(0);
-}
-
-/// Returns the report of `cleanup` on repositories: the status, the kind, and the name up to the id of the run.
-fn cleaned(scratch: &Scratch, options: &[&str]) -> Vec<(String, String, String)> {
-    let words = [&["cleanup", "--older-than", "0s", "--json"], options].concat();
-    let objects = scratch.call(&words).exits(0).objects();
-    let of = objects
-        .iter()
-        .filter(|object| object["schema"] == "orchestra.cleanup_repository/1");
-    let text = |value: &Value| value.as_str().unwrap().to_owned();
-    of.map(|object| {
-        (
-            text(&object["status"]),
-            text(&object["kind"]),
-            text(&object["name"]),
-        )
-    })
-    .collect()
-}
-
-fn is(found: &[(String, String, String)], status: &str, name: &str) -> bool {
-    found
-        .iter()
-        .any(|(one, _, other)| one == status && other.ends_with(name))
-}
-
-#[test]
-fn cleanup_removes_what_is_merged_and_never_what_would_be_lost() {
-    let scratch = pair();
-    scratch.write("one.dot", ONE);
-    scratch.call(&["run", "one.dot"]).exits(0);
-    let (own, empty) = (branch(&scratch, "backend"), branch(&scratch, "frontend"));
-    let dry = cleaned(&scratch, &["--dry-run"]);
-    assert!(
-        is(&dry, "kept", &own) && is(&dry, "would_be_removed", &empty),
-        "{dry:?}"
-    );
-    assert_eq!(branches(&scratch, "frontend"), [empty.as_str()]);
-    let told = scratch
-        .call(&["cleanup", "--older-than", "0s", "--dry-run"])
-        .exits(0);
-    let row = told.stdout.lines().find(|line| line.contains(&own)).unwrap();
-    assert!(
-        row.starts_with("kept ") && row.ends_with("one commit would be lost; merge it, or force its removal"),
-        "{row}"
-    );
-
-    let found = cleaned(&scratch, &[]);
-    assert!(
-        is(&found, "kept", &own) && is(&found, "removed", &empty),
-        "{found:?}"
-    );
-    assert_eq!(branches(&scratch, "backend"), [own.as_str()]);
-    assert_eq!(branches(&scratch, "frontend"), Vec::<String>::new());
-    // The run folder is gone, but the configuration still names the repositories.
-    assert_eq!(scratch.runs(), Vec::<String>::new());
-    git(&scratch, "backend", &["merge", "-q", "--ff-only", &own]);
-    let found = cleaned(&scratch, &[]);
-    assert!(is(&found, "removed", &own), "{found:?}");
-    assert_eq!(git(&scratch, "backend", &["for-each-ref", "refs/orchestra"]), "");
-}
-
-#[test]
-fn cleanup_by_force_removes_what_is_old_enough() {
-    let scratch = pair();
-    scratch.write("one.dot", ONE);
-    scratch.call(&["run", "one.dot"]).exits(0);
-    let own = branch(&scratch, "backend");
-    scratch
-        .call(&["cleanup", "--older-than", "1d", "--force"])
-        .exits(0);
-    assert_eq!(branches(&scratch, "backend"), [own.as_str()]);
-    let found = cleaned(&scratch, &["--force"]);
-    assert!(is(&found, "removed", &own), "{found:?}");
-    assert_eq!(
-        git(
-            &scratch,
-            "backend",
-            &["for-each-ref", "refs/orchestra", "refs/heads/orchestra"]
-        ),
-        ""
-    );
-}
-
-#[test]
-fn cleanup_leaves_a_paused_run_alone_unless_its_folder_goes() {
-    let scratch = pair();
-    scratch.write("two.dot", conflict("on_conflict=human"));
-    scratch.call(&["run", "two.dot"]).exits(5);
-    let (before, made) = (branches(&scratch, "backend"), trees(&scratch, "backend"));
-    assert!(made > 0);
-    assert_eq!(cleaned(&scratch, &[]), []);
-    assert_eq!(cleaned(&scratch, &["--force"]), []);
-    assert_eq!(
-        (branches(&scratch, "backend"), trees(&scratch, "backend")),
-        (before.clone(), made)
-    );
-
-    let found = cleaned(&scratch, &["--paused"]);
-    assert!(
-        found
-            .iter()
-            .any(|(status, kind, _)| status == "removed" && kind == "tree"),
-        "{found:?}"
-    );
-    assert_eq!(trees(&scratch, "backend"), 0);
-    // The work is still on branches, because nothing of it is merged.
-    let all = git(&scratch, "frontend", &["log", "--branches", "--format=%s"]);
-    assert!(all.contains("left: ") && all.contains("right: "), "{all}");
-    cleaned(&scratch, &["--force"]);
-    assert_eq!(branches(&scratch, "backend"), Vec::<String>::new());
-    user_is_left_alone(&scratch);
-}
-
-#[test]
-fn a_leftover_of_a_run_that_is_gone_is_swept_and_blocks_no_other() {
-    let scratch = pair();
-    scratch.write("two.dot", conflict("on_conflict=human"));
-    scratch.call(&["run", "two.dot"]).exits(5);
-    std::fs::remove_dir_all(scratch.path(".orchestra/runs")).unwrap();
-    // The run may be stored elsewhere as long as its worktrees are recent.
-    let young = scratch.call(&["cleanup", "--json"]).exits(0).objects();
-    assert!(
-        young.iter().all(|object| object["status"] != "removed"),
-        "{young:?}"
-    );
-    assert!(trees(&scratch, "backend") > 0);
-    let found = cleaned(&scratch, &[]);
-    assert!(
-        found
-            .iter()
-            .any(|(status, kind, _)| status == "removed" && kind == "tree"),
-        "{found:?}"
-    );
-    assert_eq!(trees(&scratch, "backend"), 0);
-    scratch.call(&["run", "two.dot", "--answer", "join=O"]).exits(0);
-    user_is_left_alone(&scratch);
 }
 
 #[test]

@@ -86,11 +86,8 @@ fn check(configuration: &Configuration, diagnostics: &mut Diagnostics) {
 
 /// Returns the diagnostic for an unknown backend.
 pub(crate) fn unknown_backend(configuration: &Configuration, name: &str, span: Span) -> Diagnostic {
-    let diagnostic = Diagnostic::from_rule(
-        &rules::UNKNOWN_BACKEND,
-        format!("unknown backend `{name}`"),
-        span,
-    );
+    let diagnostic =
+        Diagnostic::from_rule(&rules::UNKNOWN_BACKEND, format!("unknown backend `{name}`"), span);
     let diagnostic = diagnostic.help(suggestion(name, &configuration.backend_names()));
     match name {
         "cli" => {

@@ -243,11 +243,8 @@ impl<'f> Library<'f> {
                         ReadError::Missing => String::new(),
                     };
                     let message = format!("the {kind} `{name}` cannot be read: {why}");
-                    let diagnostic = Diagnostic::from_rule(
-                        &rules::PROMPT_LAYER_INVALID,
-                        message,
-                        Span::default(),
-                    );
+                    let diagnostic =
+                        Diagnostic::from_rule(&rules::PROMPT_LAYER_INVALID, message, Span::default());
                     reports.add(&Source::new(path, ""), diagnostic);
                     return Err(NoLayer::Invalid);
                 }

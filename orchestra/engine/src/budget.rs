@@ -98,7 +98,12 @@ impl UsageMeter {
         self.lock().used
     }
 
-    pub(crate) async fn reserve(&self, pipeline: &Pipeline, node: NodeIndex, most: Usage) -> Result<(), OverBudget> {
+    pub(crate) async fn reserve(
+        &self,
+        pipeline: &Pipeline,
+        node: NodeIndex,
+        most: Usage,
+    ) -> Result<(), OverBudget> {
         let own = budget_of(|name| pipeline.stage(node).attribute(name));
         loop {
             // Register for releases before the check, so that none is missed.

@@ -6,10 +6,10 @@ use orchestra_core::RunFailure;
 use orchestra_graph::table::Text;
 use orchestra_graph::{Difference, Pipeline, Position, did_you_mean};
 
-use crate::id::{InvalidRunId, RunId};
 use crate::handlers::requirements::UnmetRequirement;
-use crate::store::StoreError;
+use crate::id::{InvalidRunId, RunId};
 use crate::run::workspace::WorkspaceError;
+use crate::store::StoreError;
 
 /// An error that occurs when an engine is built.
 ///

@@ -11,11 +11,11 @@ use tokio::task::JoinHandle;
 
 use crate::error::RunError;
 use crate::gates::answer_error::AnswerError;
-use crate::id::RunId;
 use crate::gates::question_token::QuestionRef;
+use crate::id::RunId;
 use crate::result::RunResult;
-use crate::run::state::Run;
 use crate::run::sink::EventStream;
+use crate::run::state::Run;
 
 /// The handle of a run that was started. The run continues when the handle is dropped.
 ///

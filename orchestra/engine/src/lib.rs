@@ -112,9 +112,10 @@ mod start;
 mod store;
 
 pub use artifacts::{ArtifactError, ArtifactInfo, ArtifactStore};
-pub use handlers::binding::{Binding, Bound, Builtin, Compiled, CompiledConfiguration, Supplies};
 #[doc(hidden)]
 pub use blocking::{beside, blocking};
+#[doc(hidden)]
+pub use budget::OverBudget;
 pub use builtin::backend::{
     BackendError, ChatVerdict, CodergenAnswer, CodergenBackend, CodergenReply, CodergenRequest,
     SimulationBackend,
@@ -125,63 +126,62 @@ pub use disk::Disk;
 pub use engine::{Engine, EngineBuilder};
 pub use error::{AlreadyFinished, BuildError, Changed, Refusal, Refusals, RunError, StartError};
 pub use event::{EventError, EventKind, NodeName, PauseCode, RunEvent, TestedCondition};
-pub use handle::{Canceller, RunHandle};
-pub use handlers::from_stage::{AttributeError, AttributeField, FromStage};
-pub use handlers::handler::{Handler, HandlerFuture};
-pub use handlers::handler_set::HandlerSet;
-pub use handlers::kinds::{FieldSpec, FieldType, KindSpec, Kinds};
-pub use run::history::{Fidelity, PastStage, StageHistory, ToolTally, UnknownFidelity};
-pub use id::{InvalidRunId, RunId};
-pub use into_outcome::{IntoOutcome, Words};
 pub use gates::answer_error::AnswerError;
 pub use gates::interview::{
     AskError, AutoApprove, CallbackInterviewer, InterviewError, Interviewer, QueueInterviewer,
     RecordedAnswer, Recording, RecordingInterviewer, ReplayInterviewer, SharedInterviewer,
     ask_until_accepted,
 };
-pub use limit::SystemError;
-pub use recovery::offline::{OfflineError, PausedRun};
-pub use orchestra_core::{
-    Accepted, Answer, AnswerRefused, AnsweredBy, BranchStatus, Budget, Candidate, ChatTurn, Context,
-    FailureCategory, JoinedBranch, NodeOutcome, Outcome, Question, QuestionKind, QuestionOption, Reply,
-    RunFailure, SharedPipeline, Snapshot, Status, UnmetCondition, Usage, WithheldOption, candidates,
-};
-pub use run::model_output::TextStream;
-pub use run::stage_text::StageText;
-pub use ownership::RunOwnership;
-pub use redact::{RedactedStream, Redactor};
+pub use handle::{Canceller, RunHandle};
+pub use handlers::binding::{Binding, Bound, Builtin, Compiled, CompiledConfiguration, Supplies};
+pub use handlers::from_stage::{AttributeError, AttributeField, FromStage};
+pub use handlers::handler::{Handler, HandlerFuture};
+pub use handlers::handler_set::HandlerSet;
+pub use handlers::kinds::{FieldSpec, FieldType, KindSpec, Kinds};
 pub use handlers::registry::Registry;
-pub use recovery::replay::ReplayBuilder;
 pub use handlers::requirements::{
     AttributeRequirement, NodeRequirement, OutcomeRequirement, PipelineRequirements, SourceLocation,
     UnmetRequirement,
 };
 pub use handlers::verify::{check_registry, verify};
-pub use result::{FailedAttempt, Outcomes, RunResult, TransitionCount, TransitionCounts};
+pub use id::{InvalidRunId, RunId};
+pub use into_outcome::{IntoOutcome, Words};
+pub use limit::SystemError;
+pub use orchestra_core::{
+    Accepted, Answer, AnswerRefused, AnsweredBy, BranchStatus, Budget, Candidate, ChatTurn, Context,
+    FailureCategory, JoinedBranch, NodeOutcome, Outcome, Question, QuestionKind, QuestionOption, Reply,
+    RunFailure, SharedPipeline, Snapshot, Status, UnmetCondition, Usage, WithheldOption, candidates,
+};
+pub use ownership::RunOwnership;
+pub use recovery::offline::{OfflineError, PausedRun};
+pub use recovery::replay::ReplayBuilder;
 pub use recovery::resume::ResumeBuilder;
+pub use redact::{RedactedStream, Redactor};
+pub use result::{FailedAttempt, Outcomes, RunResult, TransitionCount, TransitionCounts};
+#[doc(hidden)]
+pub use run::engine_folders::EngineFolders;
+pub use run::history::{Fidelity, PastStage, StageHistory, ToolTally, UnknownFidelity};
+pub use run::model_output::TextStream;
+#[doc(hidden)]
+pub use run::reservation::Reservation;
+pub use run::sink::EventStream;
+pub use run::stage::StageContext;
+pub use run::stage_text::StageText;
+pub use run::stored_text::StoredText;
+pub use run::workspace::{
+    OpenedWorkspace, RunEnd, Workplace, Workspace, WorkspaceEnd, WorkspaceError, WorkspaceFuture,
+    WorkspaceRun, WorkspaceSession, WorkspaceStage,
+};
 pub use run_path::Path;
 pub use run_status::RunStatus;
 #[doc(hidden)]
 pub use script::answer_of;
 pub use script::{Script, ScriptedOutcome};
 pub use secrets::{EnvironmentSecrets, is_placeholder_key, listed_variables};
-pub use run::sink::EventStream;
-#[doc(hidden)]
-pub use run::engine_folders::EngineFolders;
-pub use run::stage::StageContext;
 pub use stage_end::{StageEnd, Suspension};
 pub use start::StartBuilder;
 pub use store::{
     Access, Checkpoint, Durability, EventLine, FileSystem, Manifest, OpenFile, Owner, PinnedSource,
     RecordedOutcome, ReplayedFrom, RunFolder, StageFile, StoreError, SystemFiles, stage_folder_name,
 };
-pub use run::stored_text::StoredText;
 pub use tokio_util::sync::CancellationToken;
-#[doc(hidden)]
-pub use budget::OverBudget;
-#[doc(hidden)]
-pub use run::reservation::Reservation;
-pub use run::workspace::{
-    OpenedWorkspace, RunEnd, Workplace, Workspace, WorkspaceEnd, WorkspaceError, WorkspaceFuture,
-    WorkspaceRun, WorkspaceSession, WorkspaceStage,
-};

@@ -199,9 +199,7 @@ impl StartBuilder {
                 // The stages of a child run work on the files of the stage that started it.
                 (None, self.session.clone())
             } else {
-                let opened = engine
-                    .open_files(WorkspaceRun::new(&id, &pipeline, None))
-                    .await?;
+                let opened = engine.open_files(WorkspaceRun::new(&id, &pipeline, None)).await?;
                 opened.map_or((None, None), |opened| (Some(opened.kept), Some(opened.session)))
             };
             let Some(folder) = folder_of(&settings, self.run_dir.as_deref(), &id, origin.depth) else {

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::PictureError;
+use crate::error::PictureError;
 
 /// Maximum number of bytes that are read from the output of `dot`.
 const MAX_OUTPUT: u64 = 256 << 20;
@@ -30,11 +30,11 @@ pub fn svg_by_graphviz(dot: &str, timeout: Duration) -> Result<String, PictureEr
     command.arg("-Tsvg");
     // If `SERVER_NAME` is set, Graphviz does not open images that a text names.
     command.env("SERVER_NAME", "orchestra");
-    drawn_by(command, dot, timeout)
+    run_graphviz(command, dot, timeout)
 }
 
-fn drawn_by(mut command: Command, dot: &str, timeout: Duration) -> Result<String, PictureError> {
-    let begun = Instant::now();
+fn run_graphviz(mut command: Command, dot: &str, timeout: Duration) -> Result<String, PictureError> {
+    let start = Instant::now();
     command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -48,10 +48,10 @@ fn drawn_by(mut command: Command, dot: &str, timeout: Duration) -> Result<String
             return Err(PictureError::NoGraphviz(error));
         }
     };
-    let status = wait(&mut child, begun, timeout)?;
+    let status = wait(&mut child, start, timeout)?;
     let rest = || {
         timeout
-            .saturating_sub(begun.elapsed())
+            .saturating_sub(start.elapsed())
             .max(Duration::from_millis(500))
     };
     let received = |from: Piped| -> Option<Vec<u8>> { from?.recv_timeout(rest()).ok() };
@@ -99,7 +99,7 @@ fn read(from: impl Read + Send + 'static) -> io::Result<Receiver<Vec<u8>>> {
 
 fn wait(
     child: &mut Child,
-    begun: Instant,
+    start: Instant,
     timeout: Duration,
 ) -> Result<std::process::ExitStatus, PictureError> {
     let mut pause = Duration::from_millis(1);
@@ -111,7 +111,7 @@ fn wait(
             }
             _ => {}
         }
-        if begun.elapsed() >= timeout {
+        if start.elapsed() >= timeout {
             // Both calls fail only if the child has already ended.
             let _ = child.kill();
             let _ = child.wait();
@@ -134,24 +134,24 @@ mod tests {
 
     #[test]
     fn a_program_that_hangs_is_ended() {
-        let begun = Instant::now();
-        let result = drawn_by(shell("exec sleep 60"), "x", Duration::from_millis(200));
+        let start = Instant::now();
+        let result = run_graphviz(shell("exec sleep 60"), "x", Duration::from_millis(200));
         assert!(matches!(result, Err(PictureError::TimedOut(_))));
-        assert!(begun.elapsed() < Duration::from_secs(5));
+        assert!(start.elapsed() < Duration::from_secs(5));
     }
 
     #[test]
     fn a_text_larger_than_the_pipe_neither_blocks_nor_breaks() {
         let large = "x".repeat(4 << 20);
-        let result = drawn_by(shell("exec cat"), &large, Duration::from_secs(20));
+        let result = run_graphviz(shell("exec cat"), &large, Duration::from_secs(20));
         assert_eq!(result.map(|svg| svg.len()).ok(), Some(large.len()));
-        let result = drawn_by(shell("echo bad >&2; exit 3"), &large, Duration::from_secs(20));
+        let result = run_graphviz(shell("echo bad >&2; exit 3"), &large, Duration::from_secs(20));
         assert!(matches!(result, Err(PictureError::Graphviz(text)) if text == "bad"));
     }
 
     #[test]
     fn a_missing_program_is_a_typed_error() {
-        let result = drawn_by(Command::new("/nonexistent/dot"), "", Duration::from_secs(1));
+        let result = run_graphviz(Command::new("/nonexistent/dot"), "", Duration::from_secs(1));
         assert!(matches!(result, Err(PictureError::NoGraphviz(_))));
     }
 }

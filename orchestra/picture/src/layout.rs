@@ -2,12 +2,12 @@
 
 use std::thread;
 
-use dagre::graph::{Graph as Placing, GraphOptions};
+use dagre::graph::{Graph as DagreGraph, GraphOptions};
 use dagre::{EdgeLabel, LayoutOptions, NodeLabel, RankDir, Ranker};
 use orchestra_graph::print::{cluster_around, cluster_label};
 use orchestra_graph::{Graph, NodeIndex};
 
-use crate::PictureError;
+use crate::error::PictureError;
 use crate::order;
 use crate::shape::{Point, at};
 
@@ -56,12 +56,12 @@ pub(crate) fn place(graph: &Graph, sizes: &Sizes) -> Result<Positions, PictureEr
         return Ok(Positions::default());
     }
     // A deep graph needs a deep stack, and a panic of the layout must not end the caller.
-    let routed = routed(graph);
+    let routed = routed_edges(graph);
     let attempt = |clusters: bool| {
         thread::scope(|scope| {
             let builder = thread::Builder::new().stack_size(STACK);
             let run = builder
-                .spawn_scoped(scope, || placed(graph, sizes, clusters, &routed))
+                .spawn_scoped(scope, || try_layout(graph, sizes, clusters, &routed))
                 .ok()?;
             run.join().ok().flatten()
         })
@@ -71,8 +71,8 @@ pub(crate) fn place(graph: &Graph, sizes: &Sizes) -> Result<Positions, PictureEr
         .ok_or(PictureError::Layout)
 }
 
-fn placed(graph: &Graph, sizes: &Sizes, clusters: bool, routed: &[bool]) -> Option<Positions> {
-    let mut placing: Placing<NodeLabel, EdgeLabel> = Placing::with_options(GraphOptions {
+fn try_layout(graph: &Graph, sizes: &Sizes, clusters: bool, routed: &[bool]) -> Option<Positions> {
+    let mut dagre_graph: DagreGraph<NodeLabel, EdgeLabel> = DagreGraph::with_options(GraphOptions {
         directed: true,
         multigraph: true,
         compound: true,
@@ -83,10 +83,10 @@ fn placed(graph: &Graph, sizes: &Sizes, clusters: bool, routed: &[bool]) -> Opti
             height: *height,
             ..NodeLabel::default()
         };
-        placing.set_node(node_name(index), Some(label));
+        dagre_graph.set_node(node_name(index), Some(label));
     }
     if clusters {
-        set_clusters(graph, &mut placing);
+        set_clusters(graph, &mut dagre_graph);
     }
     let edges = graph.edges.iter().zip(&sizes.captions).zip(routed);
     for (index, ((edge, (width, height)), routed)) in edges.enumerate() {
@@ -100,14 +100,14 @@ fn placed(graph: &Graph, sizes: &Sizes, clusters: bool, routed: &[bool]) -> Opti
             ..EdgeLabel::default()
         };
         let (from, to) = (node_name(edge.from.at()), node_name(edge.to.at()));
-        placing.set_edge(from, to, Some(label), Some(&index.to_string()));
+        dagre_graph.set_edge(from, to, Some(label), Some(&index.to_string()));
     }
-    dagre::layout(&mut placing, Some(options(graph)));
-    collect(graph, &placing)
+    dagre::layout(&mut dagre_graph, Some(options(graph)));
+    collect(graph, &dagre_graph)
 }
 
 /// Returns for each edge whether the layout routes it: all edges, unless that would take too long.
-fn routed(graph: &Graph) -> Vec<bool> {
+fn routed_edges(graph: &Graph) -> Vec<bool> {
     let ranks = order::ranks(graph, &order::back_edges(graph));
     let span = |index: usize| {
         let edge = &graph.edges[index];
@@ -121,17 +121,15 @@ fn routed(graph: &Graph) -> Vec<bool> {
     let mut crossed = 0;
     for index in shortest_first {
         let edge = &graph.edges[index];
-        let Some(reached) = reached
-            .get_mut(edge.to.at())
-            .filter(|_| edge.from.at() < graph.nodes.len())
-        else {
+        let (from, to) = (edge.from.at(), edge.to.at());
+        if from >= reached.len() || to >= reached.len() {
             // An edge with a missing end has no route.
             routed[index] = false;
             continue;
-        };
+        }
         crossed += span(index).max(1);
         // One short edge into each node keeps the layers together.
-        let first = !std::mem::replace(reached, true);
+        let first = !std::mem::replace(&mut reached[to], true);
         routed[index] = crossed <= MAX_CROSSED || (first && span(index) <= 1);
     }
     routed
@@ -169,17 +167,17 @@ fn cluster_name(subgraph: u32) -> String {
 }
 
 /// Adds the subgraphs that contain at least one node; an empty one has no position.
-fn set_clusters(graph: &Graph, placing: &mut Placing<NodeLabel, EdgeLabel>) {
+fn set_clusters(graph: &Graph, dagre_graph: &mut DagreGraph<NodeLabel, EdgeLabel>) {
     for (index, node) in graph.indexed_nodes() {
         let mut inside = node_name(index.at());
         let mut around = cluster_around(graph, node.subgraph);
         while let Some(cluster) = around {
             let name = cluster_name(cluster);
-            let known = placing.has_node(&name);
+            let known = dagre_graph.has_node(&name);
             if !known {
-                placing.set_node(name.clone(), Some(NodeLabel::default()));
+                dagre_graph.set_node(name.clone(), Some(NodeLabel::default()));
             }
-            placing.set_parent(&inside, Some(&name));
+            dagre_graph.set_parent(&inside, Some(&name));
             if known {
                 break;
             }
@@ -193,9 +191,9 @@ fn set_clusters(graph: &Graph, placing: &mut Placing<NodeLabel, EdgeLabel>) {
     }
 }
 
-fn collect(graph: &Graph, placing: &Placing<NodeLabel, EdgeLabel>) -> Option<Positions> {
+fn collect(graph: &Graph, dagre_graph: &DagreGraph<NodeLabel, EdgeLabel>) -> Option<Positions> {
     let centre = |name: &str| {
-        let label = placing.node(name)?;
+        let label = dagre_graph.node(name)?;
         Some((at(label.x?, label.y?), at(label.width, label.height)))
     };
     let mut positions = Positions::default();
@@ -205,7 +203,7 @@ fn collect(graph: &Graph, placing: &Placing<NodeLabel, EdgeLabel>) -> Option<Pos
     }
     for (index, edge) in graph.edges.iter().enumerate() {
         let name = |node: NodeIndex| node_name(node.at());
-        let found = placing.edge(&name(edge.from), &name(edge.to), Some(&index.to_string()));
+        let found = dagre_graph.edge(&name(edge.from), &name(edge.to), Some(&index.to_string()));
         let Some(label) = found else {
             let ends = [edge.from, edge.to].map(|node| positions.nodes.get(node.at()));
             let middle = ends[0].zip(ends[1]).map(|(from, to)| (*from + *to) * 0.5);
@@ -229,10 +227,10 @@ fn collect(graph: &Graph, placing: &Placing<NodeLabel, EdgeLabel>) -> Option<Pos
         }
     }
     let finite = |point: &Point| point.x.is_finite() && point.y.is_finite();
-    let sound = positions.nodes.iter().all(finite)
+    let finite_positions = positions.nodes.iter().all(finite)
         && positions
             .edges
             .iter()
             .all(|route| route.points.iter().all(finite));
-    sound.then_some(positions)
+    finite_positions.then_some(positions)
 }

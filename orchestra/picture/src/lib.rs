@@ -19,6 +19,7 @@
 //! - `order`: back edges and ranks.
 //! - `text`: a graph as text for terminals.
 //! - `graphviz`: drawing with Graphviz.
+//! - `error`: [`PictureError`].
 //!
 //! # Examples
 //!
@@ -30,6 +31,7 @@
 //! # Ok::<(), orchestra_picture::PictureError>(())
 //! ```
 
+mod error;
 mod graphviz;
 mod layout;
 mod measure;
@@ -40,50 +42,12 @@ mod text;
 
 use std::time::Duration;
 
+pub use error::PictureError;
 pub use graphviz::svg_by_graphviz;
 pub use svg::svg;
 pub use text::text;
 
 use orchestra_graph::{Graph, PictureOptions, print_dot};
-
-/// The error of a picture that cannot be drawn.
-///
-/// A picture has at most 2,000 nodes and 4,000 edges.
-///
-/// ```
-/// use orchestra_graph::{Graph, PictureOptions, Span};
-/// use orchestra_picture::{PictureError, svg};
-/// let mut graph = Graph::default();
-/// (0..5_000).for_each(|number| {
-///     graph.add_node(&format!("n{number}"), Span::default());
-/// });
-/// let error = svg(&graph, &PictureOptions::default()).unwrap_err();
-/// assert!(matches!(error, PictureError::TooLarge { nodes: 5_000, edges: 0 }));
-/// ```
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum PictureError {
-    /// The graph has more nodes or edges than a picture can show.
-    #[error("{nodes} nodes and {edges} edges are too many for a picture")]
-    TooLarge {
-        /// Nodes of the graph.
-        nodes: usize,
-        /// Edges of the graph.
-        edges: usize,
-    },
-    /// The nodes could not be placed.
-    #[error("the nodes of the graph could not be placed")]
-    Layout,
-    /// The program `dot` is not installed, or cannot be started.
-    #[error("the program `dot` of Graphviz cannot be started")]
-    NoGraphviz(#[source] std::io::Error),
-    /// The program `dot` failed.
-    #[error("the program `dot` of Graphviz failed: {0}")]
-    Graphviz(String),
-    /// The program `dot` took too long and was ended.
-    #[error("the program `dot` of Graphviz was ended after {0:?}")]
-    TimedOut(Duration),
-}
 
 const GRAPHVIZ_TIMEOUT: Duration = Duration::from_secs(10);
 

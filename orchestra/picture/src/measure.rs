@@ -11,11 +11,11 @@ const ASCII: [u16; 95] = [
 
 /// Returns the width of a line at a font size.
 pub(crate) fn width(line: &str, size: f64) -> f64 {
-    let thousandths: u64 = line.chars().map(of_character).sum();
+    let thousandths: u64 = line.chars().map(character_width).sum();
     thousandths as f64 * size / 1000.0
 }
 
-fn of_character(character: char) -> u64 {
+fn character_width(character: char) -> u64 {
     match character {
         ' '..='~' => u64::from(ASCII[character as usize - 32]),
         '\u{300}'..='\u{36f}' | '\u{200b}'..='\u{200f}' | '\u{fe00}'..='\u{fe0f}' => 0,

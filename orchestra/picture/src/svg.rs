@@ -5,7 +5,7 @@ use std::fmt::Write;
 use orchestra_graph::print::{self, Face, cluster_label, wrap};
 use orchestra_graph::{Edge, Graph, Known, NodeState, PictureOptions};
 
-use crate::PictureError;
+use crate::error::PictureError;
 use crate::layout::{Positions, Route, Sizes, place};
 use crate::measure::width;
 use crate::shape::{Outline, Point, Shape, at};

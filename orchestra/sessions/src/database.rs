@@ -9,21 +9,21 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, ErrorCode, OpenFlags, ffi};
 
 use crate::error::SessionError;
-use crate::gate::{Gate, Pass};
+use crate::lock::{DatabaseLock, LockMode};
 use crate::private;
-use crate::tables;
+use crate::schema;
 
 const DATABASE: &str = ".sessions.sqlite";
-const GATE: &str = ".sessions.lock";
+const LOCK: &str = ".sessions.lock";
 /// `Orcs`: the SQLite application id of the index.
 const APPLICATION: i64 = 0x4f72_6373;
 /// Maximum size in bytes of a file that is checked completely when it is opened. Damage in a larger file is detected
 /// when it is read.
-const LOOKED_THROUGH: u64 = 4 << 20;
+const MAX_CHECKED_SIZE: u64 = 4 << 20;
 /// Maximum number of damaged databases during one transaction.
-const MOST_DAMAGES: u32 = 5;
+const MAX_DAMAGES: u32 = 5;
 /// Maximum number of I/O errors before a transaction fails.
-const MOST_FAILURES: u32 = 20;
+const MAX_FAILURES: u32 = 20;
 
 pub(crate) struct Database {
     location: Location,
@@ -34,7 +34,7 @@ pub(crate) struct Database {
 enum Location {
     File {
         path: PathBuf,
-        gate: Gate,
+        lock: DatabaseLock,
     },
     /// The runs folder is not writable, so the index exists in memory only.
     Memory {
@@ -45,7 +45,7 @@ enum Location {
 struct Open {
     connection: Connection,
     /// The ids of the files of the write-ahead log and its index; `None` for files that do not exist.
-    beside: [Option<FileId>; 2],
+    log_files: [Option<FileId>; 2],
 }
 
 type FileId = (u64, u64);
@@ -64,7 +64,7 @@ pub(crate) enum DatabaseError {
     /// The file is gone or was replaced.
     Moved,
     /// The content was not written by this version of the program, or is damaged.
-    Unfit(Box<dyn std::error::Error + Send + Sync>),
+    Unusable(Box<dyn std::error::Error + Send + Sync>),
     /// A permanent error.
     Final(SessionError),
     /// An error of the system or of SQLite that a new file would not fix.
@@ -83,11 +83,11 @@ impl From<rusqlite::Error> for DatabaseError {
             rusqlite::Error::SqliteFailure(code, _) => *code,
             rusqlite::Error::SqlInputError { error: code, .. } => *code,
             // For example a value of an unexpected type, or a missing row.
-            _ => return DatabaseError::Unfit(error.into()),
+            _ => return DatabaseError::Unusable(error.into()),
         };
         match code.code {
             _ if code.extended_code == ffi::SQLITE_READONLY_DBMOVED => DatabaseError::Moved,
-            _ if code.extended_code == ffi::SQLITE_IOERR_SHORT_READ => DatabaseError::Unfit(error.into()),
+            _ if code.extended_code == ffi::SQLITE_IOERR_SHORT_READ => DatabaseError::Unusable(error.into()),
             ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::FileLockingProtocolFailed => {
                 DatabaseError::Busy
             }
@@ -98,7 +98,7 @@ impl From<rusqlite::Error> for DatabaseError {
             | ErrorCode::SchemaChanged
             | ErrorCode::TooBig
             // The generic SQLite error: a table or column is missing.
-            | ErrorCode::Unknown => DatabaseError::Unfit(error.into()),
+            | ErrorCode::Unknown => DatabaseError::Unusable(error.into()),
             _ => DatabaseError::Sql(error),
         }
     }
@@ -112,9 +112,9 @@ impl Database {
     /// Returns an error if the lock file beside the database cannot be created.
     pub(crate) fn new(folder: &Path, patience: Duration) -> Result<Database, SessionError> {
         let path = folder.join(DATABASE);
-        let gate = folder.join(GATE);
-        let location = match Gate::open(gate.clone()) {
-            Ok(gate) => Location::File { path, gate },
+        let lock = folder.join(LOCK);
+        let location = match DatabaseLock::open(lock.clone()) {
+            Ok(lock) => Location::File { path, lock },
             Err(error)
                 if matches!(
                     error.kind(),
@@ -123,7 +123,7 @@ impl Database {
             {
                 Location::Memory { path }
             }
-            Err(error) => return Err(SessionError::io("make", &gate, error)),
+            Err(error) => return Err(SessionError::io("make", &lock, error)),
         };
         Ok(Database {
             location,
@@ -161,8 +161,8 @@ impl Database {
         access: Access,
         mut work: impl FnMut(&Connection) -> Result<T, DatabaseError>,
     ) -> Result<T, SessionError> {
-        let begun = Instant::now();
-        let deadline = begun + self.patience;
+        let start = Instant::now();
+        let deadline = start + self.patience;
         let (mut damages, mut failures) = (0, 0);
         loop {
             let error = match self.attempt(access, deadline, &mut work) {
@@ -172,7 +172,7 @@ impl Database {
             match error {
                 DatabaseError::Final(error) => return Err(error),
                 // A file that is replaced while its connection is open can also cause an I/O error.
-                DatabaseError::Sql(error) if is_io(&error) && failures < MOST_FAILURES => {
+                DatabaseError::Sql(error) if is_io(&error) && failures < MAX_FAILURES => {
                     failures += 1;
                     self.open = None;
                     thread::sleep(Duration::from_millis(5));
@@ -183,13 +183,13 @@ impl Database {
                 DatabaseError::Busy if Instant::now() >= deadline => {
                     return Err(SessionError::Busy {
                         path: self.path().to_owned(),
-                        waited: begun.elapsed(),
+                        waited: start.elapsed(),
                     });
                 }
                 DatabaseError::Busy => thread::sleep(Duration::from_millis(1)),
-                DatabaseError::Unfit(source) => {
+                DatabaseError::Unusable(source) => {
                     damages += 1;
-                    if damages > MOST_DAMAGES {
+                    if damages > MAX_DAMAGES {
                         return Err(SessionError::Damaged {
                             path: self.path().to_owned(),
                             source,
@@ -224,36 +224,42 @@ impl Database {
         deadline: Instant,
         work: &mut impl FnMut(&Connection) -> Result<T, DatabaseError>,
     ) -> Result<T, DatabaseError> {
-        let (path, gate) = match &mut self.location {
-            Location::File { path, gate } => (path, gate),
+        let (path, lock) = match &mut self.location {
+            Location::File { path, lock } => (path, lock),
             Location::Memory { .. } => {
                 let open = match &mut self.open {
                     Some(open) => open,
                     none => none.insert(Open {
-                        connection: made(Connection::open_in_memory()?, 0)?,
-                        beside: [None; 2],
+                        connection: create_tables(Connection::open_in_memory()?, 0)?,
+                        log_files: [None; 2],
                     }),
                 };
                 return transaction(&open.connection, access, work);
             }
         };
-        let mut inside = gate.pass(Pass::Shared, deadline)?.ok_or(DatabaseError::Busy)?;
+        let mut guard = lock
+            .acquire(LockMode::Shared, deadline)?
+            .ok_or(DatabaseError::Busy)?;
         let open = match self.open.take().filter(|open| open.is_at(path)) {
             Some(open) => self.open.insert(open),
             None => match open(path, self.patience) {
                 Ok(open) => self.open.insert(open),
-                Err(DatabaseError::Moved | DatabaseError::Unfit(_)) => {
-                    drop(inside);
-                    let alone = gate.pass(Pass::Alone, deadline)?.ok_or(DatabaseError::Busy)?;
+                Err(DatabaseError::Moved | DatabaseError::Unusable(_)) => {
+                    drop(guard);
+                    let exclusive = lock
+                        .acquire(LockMode::Exclusive, deadline)?
+                        .ok_or(DatabaseError::Busy)?;
                     // Another process may have created the database in the meantime.
                     self.open = match open(path, self.patience) {
-                        Err(DatabaseError::Moved | DatabaseError::Unfit(_)) => {
+                        Err(DatabaseError::Moved | DatabaseError::Unusable(_)) => {
                             Some(create(path, self.patience)?)
                         }
                         opened => Some(opened?),
                     };
-                    drop(alone);
-                    inside = gate.pass(Pass::Shared, deadline)?.ok_or(DatabaseError::Busy)?;
+                    drop(exclusive);
+                    guard = lock
+                        .acquire(LockMode::Shared, deadline)?
+                        .ok_or(DatabaseError::Busy)?;
                     self.open
                         .as_mut()
                         .filter(|open| open.is_at(path))
@@ -267,7 +273,7 @@ impl Database {
         if access == Access::Write && !open.is_at(path) {
             return Err(DatabaseError::Moved);
         }
-        drop(inside);
+        drop(guard);
         Ok(value)
     }
 
@@ -313,10 +319,10 @@ impl Drop for Database {
     /// Closes the connection. The last connection merges the log into the file and removes the log. The lock keeps
     /// other processes from replacing the file meanwhile, because then the log of the new file would be removed.
     fn drop(&mut self) {
-        if let (Some(open), Location::File { gate, .. }) = (self.open.take(), &mut self.location) {
-            let inside = gate.pass(Pass::Shared, Instant::now() + Duration::from_secs(1));
+        if let (Some(open), Location::File { lock, .. }) = (self.open.take(), &mut self.location) {
+            let guard = lock.acquire(LockMode::Shared, Instant::now() + Duration::from_secs(1));
             drop(open);
-            drop(inside);
+            drop(guard);
         }
     }
 }
@@ -346,7 +352,8 @@ impl Open {
     /// Returns whether the open files are still those at the path.
     fn is_at(&self, path: &Path) -> bool {
         // SQLite itself never removes the log while a connection is open.
-        !has_moved(&self.connection, path) && (self.beside == [None; 2] || self.beside == beside(path))
+        !has_moved(&self.connection, path)
+            && (self.log_files == [None; 2] || self.log_files == log_files(path))
     }
 }
 
@@ -354,45 +361,45 @@ impl Open {
 fn open(path: &Path, patience: Duration) -> Result<Open, DatabaseError> {
     let size = match fs::symlink_metadata(path) {
         Ok(found) if found.is_file() => found.len(),
-        Ok(_) => return Err(DatabaseError::Unfit("it is not a plain file".into())),
+        Ok(_) => return Err(DatabaseError::Unusable("it is not a plain file".into())),
         Err(error) if error.kind() == ErrorKind::NotFound => return Err(DatabaseError::Moved),
         Err(error) => return Err(SessionError::io("read", path, error).into()),
     };
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = match Connection::open_with_flags(path, flags) {
         Err(_) if !path.exists() => return Err(DatabaseError::Moved),
-        connection => prepared(connection?, patience)?,
+        connection => configured(connection?, patience)?,
     };
     let number = |pragma: &str| connection.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0));
     let (application, version) = (number("application_id")?, number("user_version")?);
     if application != APPLICATION {
-        return Err(DatabaseError::Unfit("it belongs to another program".into()));
+        return Err(DatabaseError::Unusable("it belongs to another program".into()));
     }
-    let origin = connection.query_row(tables::ORIGIN, [], |row| Ok((row.get(0)?, row.get(1)?)));
-    let (made_by, made_as): (i64, i64) = origin?;
-    if version != made_by || version < tables::VERSION {
-        return Err(DatabaseError::Unfit("it is of an older version".into()));
+    let origin = connection.query_row(schema::ORIGIN, [], |row| Ok((row.get(0)?, row.get(1)?)));
+    let (created_by, recorded_inode): (i64, i64) = origin?;
+    if version != created_by || version < schema::VERSION {
+        return Err(DatabaseError::Unusable("it is of an older version".into()));
     }
-    if version > tables::VERSION {
+    if version > schema::VERSION {
         return Err(DatabaseError::Final(SessionError::Newer {
             path: path.to_owned(),
             found: version,
-            known: tables::VERSION,
+            known: schema::VERSION,
         }));
     }
     // A restored copy may be next to the log of another file.
-    if made_as != file_id(path).map_or(0, |(_, inode)| inode.cast_signed()) {
-        return Err(DatabaseError::Unfit("it was copied or moved here".into()));
+    if recorded_inode != file_id(path).map_or(0, |(_, inode)| inode.cast_signed()) {
+        return Err(DatabaseError::Unusable("it was copied or moved here".into()));
     }
     // SQLite treats a truncated last page as if it ended in zeros.
     let page = number("page_size")?.unsigned_abs();
     if page == 0 || !size.is_multiple_of(page) {
-        return Err(DatabaseError::Unfit("its last page is cut short".into()));
+        return Err(DatabaseError::Unusable("its last page is cut short".into()));
     }
-    if size <= LOOKED_THROUGH {
+    if size <= MAX_CHECKED_SIZE {
         let verdict: String = connection.pragma_query_value(None, "quick_check", |row| row.get(0))?;
         if verdict != "ok" {
-            return Err(DatabaseError::Unfit(verdict.into()));
+            return Err(DatabaseError::Unusable(verdict.into()));
         }
     }
     if has_moved(&connection, path) {
@@ -400,7 +407,7 @@ fn open(path: &Path, patience: Duration) -> Result<Open, DatabaseError> {
     }
     Ok(Open {
         connection,
-        beside: beside(path),
+        log_files: log_files(path),
     })
 }
 
@@ -414,24 +421,24 @@ fn create(path: &Path, patience: Duration) -> Result<Open, DatabaseError> {
     private::write(path, &[]).map_err(|error| SessionError::io("make", path, error))?;
     let flags =
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = prepared(Connection::open_with_flags(path, flags)?, patience)?;
+    let connection = configured(Connection::open_with_flags(path, flags)?, patience)?;
     // If a log cannot be shared, such as on some network file systems, SQLite keeps using its rollback journal.
     connection.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))?;
-    let made_as = file_id(path).ok_or(DatabaseError::Moved)?.1;
-    let connection = made(connection, made_as.cast_signed())?;
+    let inode = file_id(path).ok_or(DatabaseError::Moved)?.1;
+    let connection = create_tables(connection, inode.cast_signed())?;
     Ok(Open {
         connection,
-        beside: beside(path),
+        log_files: log_files(path),
     })
 }
 
 /// Creates the empty tables in one transaction.
-fn made(connection: Connection, made_as: i64) -> Result<Connection, DatabaseError> {
-    let (version, tables) = (tables::VERSION, tables::TABLES);
+fn create_tables(connection: Connection, inode: i64) -> Result<Connection, DatabaseError> {
+    let (version, tables) = (schema::VERSION, schema::TABLES);
     connection.execute_batch(&format!(
         "BEGIN IMMEDIATE;
         {tables}
-        INSERT INTO origin (version, made_as, token, complete) VALUES ({version}, {made_as}, random(), 0);
+        INSERT INTO origin (version, made_as, token, complete) VALUES ({version}, {inode}, random(), 0);
         PRAGMA application_id = {APPLICATION};
         PRAGMA user_version = {version};
         COMMIT;"
@@ -439,7 +446,7 @@ fn made(connection: Connection, made_as: i64) -> Result<Connection, DatabaseErro
     Ok(connection)
 }
 
-fn prepared(connection: Connection, patience: Duration) -> Result<Connection, DatabaseError> {
+fn configured(connection: Connection, patience: Duration) -> Result<Connection, DatabaseError> {
     connection.busy_timeout(patience)?;
     connection.set_prepared_statement_cache_capacity(64);
     // The log is synced before it is merged into the file, so that a power failure leaves an older but valid index.
@@ -460,7 +467,7 @@ fn remove(path: &Path) -> Result<(), SessionError> {
     }
 }
 
-fn beside(path: &Path) -> [Option<FileId>; 2] {
+fn log_files(path: &Path) -> [Option<FileId>; 2] {
     ["-wal", "-shm"].map(|ending| file_id(&with_ending(path, ending)))
 }
 
@@ -487,8 +494,8 @@ fn file_id(path: &Path) -> Option<FileId> {
 #[cfg(unix)]
 fn has_moved(connection: &Connection, _: &Path) -> bool {
     let mut moved = 0;
-    let asked = connection.file_control(Some(c"main"), rusqlite::FileControl::HasMoved(&mut moved));
-    asked.is_err() || moved != 0
+    let result = connection.file_control(Some(c"main"), rusqlite::FileControl::HasMoved(&mut moved));
+    result.is_err() || moved != 0
 }
 
 #[cfg(not(unix))]

@@ -13,7 +13,7 @@ use crate::rows::{Session, SessionStatus, StageState};
 /// A change that an event makes to the stage, transition or tool call rows of a run.
 pub(crate) enum Change<'e> {
     /// An attempt at a stage began.
-    Began {
+    StageStarted {
         node: &'e NodeName,
         branch: Option<&'e str>,
         index: u64,
@@ -22,11 +22,11 @@ pub(crate) enum Change<'e> {
         repeat: bool,
     },
     /// An attempt ended.
-    Ended(Ended<'e>),
+    StageEnded(StageEnd<'e>),
     /// All attempts in progress are interrupted.
-    AllStopped,
+    StagesInterrupted,
     /// The next node was chosen, or a parallel block began.
-    Went {
+    Transition {
         branch: Option<&'e str>,
         from: &'e NodeName,
         to: Option<&'e NodeName>,
@@ -35,7 +35,7 @@ pub(crate) enum Change<'e> {
         tested: &'e [TestedCondition],
     },
     /// A tool call ended.
-    Called {
+    ToolCall {
         node: &'e NodeName,
         branch: Option<&'e str>,
         tool: &'e str,
@@ -45,7 +45,7 @@ pub(crate) enum Change<'e> {
 }
 
 /// The end of an attempt.
-pub(crate) struct Ended<'e> {
+pub(crate) struct StageEnd<'e> {
     pub(crate) node: &'e NodeName,
     pub(crate) branch: Option<&'e str>,
     pub(crate) index: u64,
@@ -63,7 +63,7 @@ pub(crate) struct Ended<'e> {
 
 impl Session {
     /// Creates the session of a run from its manifest alone. Missing values stay empty.
-    pub(crate) fn of_manifest(run: RunId, manifest: &Value) -> Session {
+    pub(crate) fn from_manifest(run: RunId, manifest: &Value) -> Session {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let file = match &manifest["pipeline"]["file"] {
             Value::Null => &manifest["file"],
@@ -128,7 +128,7 @@ impl Session {
                         checkpoint: checkpoint.clone(),
                     });
                 }
-                Some(Change::AllStopped)
+                Some(Change::StagesInterrupted)
             }
             EventKind::PipelineCompleted { .. } => self.close(SessionStatus::Success, event.time),
             EventKind::PipelineFailed { error, failure, .. } => {
@@ -151,7 +151,7 @@ impl Session {
                 self.reason = Some(reason.clone());
                 self.node.clone_from(gate);
                 self.status = SessionStatus::Paused;
-                Some(Change::AllStopped)
+                Some(Change::StagesInterrupted)
             }
             EventKind::StageStarted {
                 node,
@@ -163,7 +163,7 @@ impl Session {
             } => {
                 self.stages += 1;
                 self.repeats += u64::from(*repeat);
-                Some(Change::Began {
+                Some(Change::StageStarted {
                     node,
                     branch: branch.as_deref(),
                     index: *index,
@@ -183,7 +183,7 @@ impl Session {
                 notes,
                 usage,
                 duration,
-            } => Some(self.ended(Ended {
+            } => Some(self.ended(StageEnd {
                 node,
                 branch: branch.as_deref(),
                 index: *index,
@@ -211,7 +211,7 @@ impl Session {
                 ..
             } => {
                 self.failures += 1;
-                Some(self.ended(Ended {
+                Some(self.ended(StageEnd {
                     node,
                     branch: branch.as_deref(),
                     index: *index,
@@ -234,7 +234,7 @@ impl Session {
                 visit,
                 attempt,
                 duration,
-            } => Some(self.ended(Ended {
+            } => Some(self.ended(StageEnd {
                 node,
                 branch: branch.as_deref(),
                 index: *index,
@@ -257,7 +257,7 @@ impl Session {
                 tested,
             } => {
                 self.transitions += 1;
-                Some(Change::Went {
+                Some(Change::Transition {
                     branch: branch.as_deref(),
                     from,
                     to: to.as_ref(),
@@ -273,7 +273,7 @@ impl Session {
                 tested,
             } => {
                 self.transitions += 1;
-                Some(Change::Went {
+                Some(Change::Transition {
                     branch: branch.as_deref(),
                     from: node,
                     to: None,
@@ -290,7 +290,7 @@ impl Session {
                 duration,
             } => {
                 self.tool_calls += 1;
-                Some(Change::Called {
+                Some(Change::ToolCall {
                     node,
                     branch: branch.as_deref(),
                     tool,
@@ -324,12 +324,12 @@ impl Session {
     fn close<'e>(&mut self, status: SessionStatus, time: Timestamp) -> Option<Change<'e>> {
         self.status = status;
         self.ended = Some(time);
-        Some(Change::AllStopped)
+        Some(Change::StagesInterrupted)
     }
 
-    fn ended<'e>(&mut self, ended: Ended<'e>) -> Change<'e> {
+    fn ended<'e>(&mut self, ended: StageEnd<'e>) -> Change<'e> {
         self.usage += ended.usage;
-        Change::Ended(ended)
+        Change::StageEnded(ended)
     }
 }
 

@@ -32,7 +32,7 @@ pub(crate) struct Folders {
 }
 
 /// A run folder that exists.
-pub(crate) struct Found {
+pub(crate) struct FoundRun {
     pub(crate) folder: PathBuf,
     pub(crate) elsewhere: bool,
     /// A hash that changes when the manifest changes.
@@ -51,13 +51,13 @@ impl Folders {
     }
 
     /// Returns the folder of a run, in the runs folder or elsewhere.
-    pub(crate) fn find(&self, run: &RunId) -> Option<Found> {
+    pub(crate) fn find(&self, run: &RunId) -> Option<FoundRun> {
         let folder = self.root.join(&**run);
-        if let Some(found) = look(&folder, false) {
+        if let Some(found) = examine(&folder, false) {
             return Some(found);
         }
         let folder = self.pointer(run)?;
-        let found = look(&folder, true)?;
+        let found = examine(&folder, true)?;
         // Another run may have replaced this one in the folder.
         (manifest(&folder).ok()?["run"] == **run).then_some(found)
     }
@@ -67,7 +67,7 @@ impl Folders {
     /// # Errors
     ///
     /// Returns an error if the runs folder cannot be read.
-    pub(crate) fn all(&self) -> Result<BTreeMap<RunId, Found>, SessionError> {
+    pub(crate) fn all(&self) -> Result<BTreeMap<RunId, FoundRun>, SessionError> {
         let mut all = BTreeMap::new();
         for run in names(&self.root)?
             .into_iter()
@@ -93,7 +93,7 @@ impl Folders {
             reason,
         };
         let real = fs::canonicalize(folder).map_err(|source| SessionError::io("find", folder, source))?;
-        if look(&real, true).is_none() {
+        if examine(&real, true).is_none() {
             return Err(not_a_run(format!("it has no `{MANIFEST}`")));
         }
         let inside = fs::canonicalize(&self.root).ok().as_deref() == real.parent();
@@ -111,7 +111,7 @@ impl Folders {
         let run =
             RunId::new(name).map_err(|error| not_a_run(format!("its `{MANIFEST}` names no run: {error}")))?;
         let taken_by = self.root.join(name);
-        if look(&taken_by, false).is_some() {
+        if examine(&taken_by, false).is_some() {
             return Err(SessionError::Taken {
                 run,
                 folder: real,
@@ -143,7 +143,7 @@ impl Folders {
         // The name contains the process id, because two processes may accept a run at the same time.
         let draft = pointers.join(format!(".{run}.{}", std::process::id()));
         fs::create_dir_all(&pointers)
-            .and_then(|()| private::write(&draft, &path_bytes(folder)))
+            .and_then(|()| private::write(&draft, &path_to_bytes(folder)))
             .and_then(|()| fs::rename(&draft, &path))
             .map_err(|source| SessionError::io("write", &path, source))
     }
@@ -151,11 +151,11 @@ impl Folders {
     /// Returns the stored path of a run that is not in the runs folder.
     pub(crate) fn pointer(&self, run: &RunId) -> Option<PathBuf> {
         let path = self.root.join(ELSEWHERE).join(&**run);
-        let plain = fs::symlink_metadata(&path).ok()?.is_file();
-        let bytes = plain
-            .then(|| Disk::read_at_most(&path, LONGEST_PATH).ok())
-            .flatten();
-        bytes.map(path_of_bytes)
+        if !fs::symlink_metadata(&path).ok()?.is_file() {
+            return None;
+        }
+        let bytes = Disk::read_at_most(&path, LONGEST_PATH).ok()?;
+        Some(path_from_bytes(bytes))
     }
 }
 
@@ -175,13 +175,13 @@ fn names(folder: &Path) -> Result<Vec<RunId>, SessionError> {
 }
 
 /// Examines a run folder. Does not follow links, because the engine creates plain folders and files.
-fn look(folder: &Path, elsewhere: bool) -> Option<Found> {
+fn examine(folder: &Path, elsewhere: bool) -> Option<FoundRun> {
     if !fs::symlink_metadata(folder).ok()?.is_dir() {
         return None;
     }
     let manifest = fs::symlink_metadata(folder.join(MANIFEST)).ok()?;
     let events = fs::symlink_metadata(folder.join(EVENTS)).ok();
-    manifest.is_file().then(|| Found {
+    manifest.is_file().then(|| FoundRun {
         folder: folder.to_owned(),
         elsewhere,
         stamp: stamp(&manifest),
@@ -334,22 +334,22 @@ fn hash(bytes: &[u8]) -> i64 {
 }
 
 #[cfg(unix)]
-fn path_bytes(path: &Path) -> Vec<u8> {
+fn path_to_bytes(path: &Path) -> Vec<u8> {
     std::os::unix::ffi::OsStrExt::as_bytes(path.as_os_str()).to_vec()
 }
 
 #[cfg(unix)]
-fn path_of_bytes(bytes: Vec<u8>) -> PathBuf {
+fn path_from_bytes(bytes: Vec<u8>) -> PathBuf {
     let text: std::ffi::OsString = std::os::unix::ffi::OsStringExt::from_vec(bytes);
     text.into()
 }
 
 #[cfg(not(unix))]
-fn path_bytes(path: &Path) -> Vec<u8> {
+fn path_to_bytes(path: &Path) -> Vec<u8> {
     path.to_string_lossy().into_owned().into_bytes()
 }
 
 #[cfg(not(unix))]
-fn path_of_bytes(bytes: Vec<u8>) -> PathBuf {
+fn path_from_bytes(bytes: Vec<u8>) -> PathBuf {
     String::from_utf8_lossy(&bytes).into_owned().into()
 }

@@ -17,7 +17,7 @@ use crate::error::SessionError;
 use crate::folders::Folders;
 use crate::query;
 use crate::rows::{NodeTotals, Page, RunFilter, Session, StageRow, ToolCallRow, TransitionRow};
-use crate::store::{Store, Which};
+use crate::store::{RunSelection, Store};
 
 /// Default time that another process may hold the index before an error is returned.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -64,7 +64,7 @@ pub struct SessionIndex {
 #[derive(Default)]
 struct Shared {
     inbox: Mutex<Inbox>,
-    news: Condvar,
+    wake: Condvar,
 }
 
 #[derive(Default)]
@@ -75,13 +75,13 @@ struct Inbox {
     closed: bool,
 }
 
-type Job = Box<dyn FnOnce(&mut Keeper) + Send>;
+type Job = Box<dyn FnOnce(&mut Worker) + Send>;
 
 /// The state of the thread.
-struct Keeper {
+struct Worker {
     store: Store,
     /// The runs whose changes could not be applied yet.
-    late: BTreeSet<RunId>,
+    unapplied: BTreeSet<RunId>,
     failure: Option<SessionError>,
 }
 
@@ -116,16 +116,16 @@ impl SessionIndex {
         fs::create_dir_all(runs_dir).map_err(|source| SessionError::io("make", runs_dir, source))?;
         let runs_dir =
             fs::canonicalize(runs_dir).map_err(|source| SessionError::io("find", runs_dir, source))?;
-        let keeper = Keeper {
+        let worker = Worker {
             store: Store::new(&runs_dir, patience)?,
-            late: BTreeSet::new(),
+            unapplied: BTreeSet::new(),
             failure: None,
         };
         let shared = Arc::new(Shared::default());
-        let of_thread = shared.clone();
+        let thread_shared = shared.clone();
         let thread = thread::Builder::new()
             .name("orchestra-sessions".to_owned())
-            .spawn(move || keep(&of_thread, keeper))
+            .spawn(move || run_worker(&thread_shared, worker))
             .map_err(|source| SessionError::io("start a thread for", &runs_dir, source))?;
         Ok(SessionIndex {
             shared,
@@ -155,7 +155,7 @@ impl SessionIndex {
             }
             inbox.changed.insert(event.run.clone());
             drop(inbox);
-            shared.news.notify_one();
+            shared.wake.notify_one();
         }
     }
 
@@ -168,11 +168,11 @@ impl SessionIndex {
     /// be written.
     pub fn accept(&self, run_dir: impl AsRef<Path>) -> Result<RunId, SessionError> {
         let folder = run_dir.as_ref().to_owned();
-        self.call(move |keeper| {
-            let run = keeper.store.folders.accept(&folder)?;
-            keeper
+        self.call(move |worker| {
+            let run = worker.store.folders.accept(&folder)?;
+            worker
                 .store
-                .catch_up(Which::These(&BTreeSet::from([run.clone()])))?;
+                .catch_up(RunSelection::Only(&BTreeSet::from([run.clone()])))?;
             Ok(run)
         })
     }
@@ -184,7 +184,7 @@ impl SessionIndex {
     /// Returns an error if the index cannot be written.
     pub fn catch_up(&self, run: &RunId) -> Result<(), SessionError> {
         let runs = BTreeSet::from([run.clone()]);
-        self.call(move |keeper| keeper.store.catch_up(Which::These(&runs)))
+        self.call(move |worker| worker.store.catch_up(RunSelection::Only(&runs)))
     }
 
     /// Stops listing a run whose folder is outside of the runs folder. A run in the runs folder is listed until its
@@ -195,9 +195,9 @@ impl SessionIndex {
     /// Returns an error if the index cannot be written.
     pub fn forget(&self, run: &RunId) -> Result<(), SessionError> {
         let run = run.clone();
-        self.call(move |keeper| {
-            keeper.store.folders.forget(&run)?;
-            keeper.store.catch_up(Which::These(&BTreeSet::from([run])))
+        self.call(move |worker| {
+            worker.store.folders.forget(&run)?;
+            worker.store.catch_up(RunSelection::Only(&BTreeSet::from([run])))
         })
     }
 
@@ -207,9 +207,9 @@ impl SessionIndex {
     ///
     /// Returns an error if the index cannot be written now, or could not be written when a notification arrived.
     pub fn flush(&self) -> Result<(), SessionError> {
-        self.call(|keeper| {
-            keeper.catch_up(BTreeSet::new());
-            match keeper.failure.take() {
+        self.call(|worker| {
+            worker.catch_up(BTreeSet::new());
+            match worker.failure.take() {
                 Some(failure) => Err(failure),
                 None => Ok(()),
             }
@@ -222,9 +222,9 @@ impl SessionIndex {
     ///
     /// Returns an error if the database cannot be replaced or written.
     pub fn rebuild(&self) -> Result<(), SessionError> {
-        self.call(|keeper| {
-            keeper.store.database.discard()?;
-            keeper.store.catch_up(Which::All)
+        self.call(|worker| {
+            worker.store.database.discard()?;
+            worker.store.catch_up(RunSelection::All)
         })
     }
 
@@ -235,8 +235,8 @@ impl SessionIndex {
     /// Returns an error if the index cannot be read.
     pub fn list(&self, filter: &RunFilter) -> Result<Vec<Session>, SessionError> {
         let filter = filter.clone();
-        self.call(move |keeper| {
-            keeper.store.read(Which::All, |connection, folders| {
+        self.call(move |worker| {
+            worker.store.read(RunSelection::All, |connection, folders| {
                 query::list(connection, folders, &filter)
             })
         })
@@ -352,15 +352,15 @@ impl SessionIndex {
         read: impl Fn(&rusqlite::Connection, &Folders, &RunId) -> Result<T, DatabaseError> + Send + 'static,
     ) -> Result<T, SessionError> {
         let name = run.to_owned();
-        self.call(move |keeper| {
-            let store = &mut keeper.store;
+        self.call(move |worker| {
+            let store = &mut worker.store;
             // An exact id does not need the other runs to be up to date.
             let exact = RunId::new(&*name)
                 .ok()
                 .filter(|run| store.folders.find(run).is_some());
             let exact = exact.map(|run| BTreeSet::from([run]));
             store.read(
-                exact.as_ref().map_or(Which::All, Which::These),
+                exact.as_ref().map_or(RunSelection::All, RunSelection::Only),
                 |connection, folders| read(connection, folders, &query::resolve(connection, &name)?),
             )
         })
@@ -369,12 +369,12 @@ impl SessionIndex {
     /// Runs a job on the thread and waits for its result.
     fn call<T: Send + 'static>(
         &self,
-        job: impl FnOnce(&mut Keeper) -> Result<T, SessionError> + Send + 'static,
+        job: impl FnOnce(&mut Worker) -> Result<T, SessionError> + Send + 'static,
     ) -> Result<T, SessionError> {
         let (sender, receiver) = mpsc::channel();
-        let job = Box::new(move |keeper: &mut Keeper| {
+        let job = Box::new(move |worker: &mut Worker| {
             // The caller may be gone.
-            let _ = sender.send(job(keeper));
+            let _ = sender.send(job(worker));
         });
         let mut inbox = self.shared.lock();
         if inbox.closed {
@@ -382,7 +382,7 @@ impl SessionIndex {
         }
         inbox.jobs.push_back(job);
         drop(inbox);
-        self.shared.news.notify_one();
+        self.shared.wake.notify_one();
         receiver.recv().unwrap_or(Err(SessionError::Stopped))
     }
 }
@@ -390,7 +390,7 @@ impl SessionIndex {
 impl Drop for SessionIndex {
     fn drop(&mut self) {
         self.shared.lock().closed = true;
-        self.shared.news.notify_one();
+        self.shared.wake.notify_one();
         if let Some(thread) = self.thread.take() {
             // The thread returns no result.
             let _ = thread.join();
@@ -419,37 +419,37 @@ impl Drop for Closing<'_> {
 }
 
 /// The main function of the thread. Applies all changes that arrived while it was busy together.
-fn keep(shared: &Shared, mut keeper: Keeper) {
+fn run_worker(shared: &Shared, mut worker: Worker) {
     let _closing = Closing(shared);
     loop {
         let mut inbox = shared.lock();
         while inbox.changed.is_empty() && inbox.jobs.is_empty() && !inbox.closed {
-            inbox = shared.news.wait(inbox).unwrap_or_else(PoisonError::into_inner);
+            inbox = shared.wake.wait(inbox).unwrap_or_else(PoisonError::into_inner);
         }
         let changed = mem::take(&mut inbox.changed);
         let job = inbox.jobs.pop_front();
         let over = inbox.closed && job.is_none();
         drop(inbox);
-        if !changed.is_empty() || (over && !keeper.late.is_empty()) {
-            keeper.catch_up(changed);
+        if !changed.is_empty() || (over && !worker.unapplied.is_empty()) {
+            worker.catch_up(changed);
         }
         match job {
-            Some(job) => job(&mut keeper),
+            Some(job) => job(&mut worker),
             None if over => return,
             None => {}
         }
     }
 }
 
-impl Keeper {
+impl Worker {
     /// Applies the changes of some runs, and those that could not be applied before. The next flush returns a failure.
     fn catch_up(&mut self, changed: BTreeSet<RunId>) {
-        self.late.extend(changed);
-        if self.late.is_empty() {
+        self.unapplied.extend(changed);
+        if self.unapplied.is_empty() {
             return;
         }
-        match self.store.catch_up(Which::These(&self.late)) {
-            Ok(()) => self.late.clear(),
+        match self.store.catch_up(RunSelection::Only(&self.unapplied)) {
+            Ok(()) => self.unapplied.clear(),
             Err(failure) => self.failure = Some(failure),
         }
     }

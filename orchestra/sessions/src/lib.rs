@@ -15,7 +15,7 @@
 //! - **Fold**: the computation of a session and its rows from the manifest and the events.
 //! - **Cursor**: the position in `events.jsonl` up to which the index has applied the events.
 //! - **Catch up**: to apply the events after the cursor.
-//! - **Gate**: the lock file that keeps a process from replacing the database while others use it.
+//! - **Database lock**: the lock file that keeps a process from replacing the database while others use it.
 //!
 //! # Modules, in reading order
 //!
@@ -24,10 +24,11 @@
 //! - `fold`: the computation of the rows from manifest and events.
 //! - `folders`: the run folders, from which the index is derived.
 //! - `store`: catching up with the run folders, and reading from an up-to-date database.
-//! - `tables`: the tables of the database, and writing a run to them.
+//! - `schema`: the schema of the database.
+//! - `tables`: writing a run to the tables, and reading it.
 //! - `query`: the queries on the tables.
 //! - `database`: opening, checking and rebuilding the database file, and transactions.
-//! - `gate`: the lock file of the database.
+//! - `lock`: the lock file of the database.
 //! - `private`: files that only their owner can read.
 //! - `error`: [`SessionError`].
 
@@ -35,11 +36,12 @@ mod database;
 mod error;
 mod fold;
 mod folders;
-mod gate;
 mod index;
+mod lock;
 mod private;
 mod query;
 mod rows;
+mod schema;
 mod store;
 mod tables;
 

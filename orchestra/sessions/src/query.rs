@@ -14,7 +14,7 @@ use crate::rows::{NodeTotals, Page, RunFilter, Session, StageRow, ToolCallRow, T
 use crate::tables::{self, Columns, SESSION, time};
 
 /// Minimum length of a text that is also searched in the middle of run ids.
-const TELLING: usize = 3;
+const MIN_SIMILAR_LENGTH: usize = 3;
 
 /// Returns the run with an id or with a unique prefix.
 pub(crate) fn resolve(connection: &Connection, name: &str) -> Result<RunId, DatabaseError> {
@@ -48,7 +48,7 @@ pub(crate) fn resolve(connection: &Connection, name: &str) -> Result<RunId, Data
 /// the most similar spelling.
 fn similar(name: &str, all: &[RunId]) -> Vec<RunId> {
     let lower = name.to_ascii_lowercase();
-    let holds = |run: &&RunId| name.len() >= TELLING && run.to_ascii_lowercase().contains(&lower);
+    let holds = |run: &&RunId| name.len() >= MIN_SIMILAR_LENGTH && run.to_ascii_lowercase().contains(&lower);
     let found: Vec<RunId> = all.iter().filter(holds).cloned().collect();
     if !found.is_empty() {
         return found;
@@ -65,10 +65,10 @@ pub(crate) fn session(
 ) -> Result<Session, DatabaseError> {
     let mut statement = connection.prepare_cached(&format!("SELECT {SESSION} FROM runs WHERE run = ?1"))?;
     let found = statement.query_row([&**run], tables::session)?;
-    Ok(placed(folders, found))
+    Ok(with_folder(folders, found))
 }
 
-fn placed(folders: &Folders, (mut session, elsewhere): (Session, bool)) -> Session {
+fn with_folder(folders: &Folders, (mut session, elsewhere): (Session, bool)) -> Session {
     let inside = || folders.root().join(&*session.run);
     session.folder = if elsewhere {
         folders.pointer(&session.run).unwrap_or_default()
@@ -102,7 +102,7 @@ pub(crate) fn list(
     {
         let session = tables::session(row)?;
         if filter.statuses.is_empty() || filter.statuses.contains(&session.0.status) {
-            list.push(placed(folders, session));
+            list.push(with_folder(folders, session));
         }
     }
     Ok(list)

@@ -10,12 +10,12 @@ use rusqlite::Connection;
 
 use crate::database::{Access, Database, DatabaseError};
 use crate::error::SessionError;
-use crate::folders::{self, Cursor, Events, Folders, Found, Line};
+use crate::folders::{self, Cursor, Events, Folders, FoundRun, Line};
 use crate::rows::Session;
 use crate::tables::{self, Columns};
 
 /// Maximum number of events in one transaction, so that other processes can write in between.
-const MOST_EVENTS: usize = 4_096;
+const MAX_EVENTS: usize = 4_096;
 
 pub(crate) struct Store {
     pub(crate) folders: Folders,
@@ -24,9 +24,9 @@ pub(crate) struct Store {
 
 /// The runs that must be up to date.
 #[derive(Clone, Copy)]
-pub(crate) enum Which<'w> {
+pub(crate) enum RunSelection<'w> {
     All,
-    These(&'w BTreeSet<RunId>),
+    Only(&'w BTreeSet<RunId>),
 }
 
 /// Identifies a database. A rebuilt database has another token, though its file may have the same inode number.
@@ -50,19 +50,19 @@ impl Store {
 
     /// Applies the changes in the run folders that are not in the index. On return, the index contains everything that
     /// was in the folders at the time of the call.
-    pub(crate) fn catch_up(&mut self, which: Which<'_>) -> Result<(), SessionError> {
+    pub(crate) fn catch_up(&mut self, selection: RunSelection<'_>) -> Result<(), SessionError> {
         loop {
-            let Plan { mut runs, completes } = self.plan(which)?;
+            let Plan { mut runs, completes } = self.plan(selection)?;
             if runs.is_empty() && completes.is_none() {
                 return Ok(());
             }
             let folders = &self.folders;
             while !runs.is_empty() {
                 let done = self.database.transaction(Access::Write, |connection| {
-                    let mut room = MOST_EVENTS;
+                    let mut event_budget = MAX_EVENTS;
                     let mut done = 0;
                     for (run, target) in &runs {
-                        if !catch_up_with(connection, folders, run, *target, &mut room)? {
+                        if !catch_up_with(connection, folders, run, *target, &mut event_budget)? {
                             break;
                         }
                         done += 1;
@@ -84,11 +84,11 @@ impl Store {
     /// Reads from a database that contains all runs.
     pub(crate) fn read<T>(
         &mut self,
-        which: Which<'_>,
+        selection: RunSelection<'_>,
         mut read: impl FnMut(&Connection, &Folders) -> Result<T, DatabaseError>,
     ) -> Result<T, SessionError> {
         loop {
-            self.catch_up(which)?;
+            self.catch_up(selection)?;
             let folders = &self.folders;
             let answer =
                 self.database
@@ -116,7 +116,7 @@ impl Store {
             .transaction(Access::Read, |connection| Ok(incomplete(connection)?.is_none()))
     }
 
-    fn plan(&mut self, which: Which<'_>) -> Result<Plan, SessionError> {
+    fn plan(&mut self, selection: RunSelection<'_>) -> Result<Plan, SessionError> {
         let folders = &self.folders;
         self.database.transaction(Access::Read, |connection| {
             let completes = incomplete(connection)?;
@@ -124,11 +124,11 @@ impl Store {
                 runs: Vec::new(),
                 completes,
             };
-            match which {
-                Which::These(runs) if completes.is_none() => {
+            match selection {
+                RunSelection::Only(runs) if completes.is_none() => {
                     for run in runs {
                         let known = tables::cursor(connection, run)?;
-                        plan.look(
+                        plan.compare(
                             run,
                             known.map(|(cursor, stamp)| (cursor.offset, stamp)),
                             folders.find(run),
@@ -136,18 +136,18 @@ impl Store {
                     }
                 }
                 _ => {
-                    let mut there = folders.all()?;
+                    let mut found_runs = folders.all()?;
                     let mut statement = connection.prepare_cached("SELECT run, position, stamp FROM runs")?;
                     let mut rows = statement.query([])?;
                     while let Some(row) = rows.next()? {
                         let mut next = Columns::new(row);
                         let run = next.word(|name| RunId::new(name).ok())?;
                         let known = (next.count()?, next.next()?);
-                        let found = there.remove(&run);
-                        plan.look(&run, Some(known), found);
+                        let found = found_runs.remove(&run);
+                        plan.compare(&run, Some(known), found);
                     }
-                    for (run, found) in there {
-                        plan.look(&run, None, Some(found));
+                    for (run, found) in found_runs {
+                        plan.compare(&run, None, Some(found));
                     }
                 }
             }
@@ -157,7 +157,7 @@ impl Store {
 }
 
 impl Plan {
-    fn look(&mut self, run: &RunId, known: Option<(u64, i64)>, found: Option<Found>) {
+    fn compare(&mut self, run: &RunId, known: Option<(u64, i64)>, found: Option<FoundRun>) {
         let target = match (known, found) {
             (None, None) => return,
             (Some((offset, stamp)), Some(found)) if offset == found.size && stamp == found.stamp => return,
@@ -174,14 +174,14 @@ fn incomplete(connection: &Connection) -> Result<Option<Token>, DatabaseError> {
     Ok((!complete).then_some(token))
 }
 
-/// Applies the content of one run folder up to `target`, limited to `room` events. Returns whether it is done. Each
-/// event is applied once, whichever process wrote it or applied the events before it.
+/// Applies the content of one run folder up to `target`, limited to `event_budget` events. Returns whether it is done.
+/// Each event is applied once, whichever process wrote it or applied the events before it.
 fn catch_up_with(
     connection: &Connection,
     folders: &Folders,
     run: &RunId,
     target: u64,
-    room: &mut usize,
+    event_budget: &mut usize,
 ) -> Result<bool, DatabaseError> {
     let Some(found) = folders.find(run) else {
         tables::remove(connection, run)?;
@@ -189,21 +189,21 @@ fn catch_up_with(
     };
     let known = tables::cursor(connection, run)?;
     // A folder that cannot be read must not block the others; it is tried again next time.
-    let Ok(start) = begin(run, &found, known) else {
+    let Ok(start) = open_events(run, &found, known) else {
         return Ok(true);
     };
     let (mut session, mut events) = match start {
-        Start::Behind(events) => (tables::load(connection, run)?, events),
-        Start::Anew(session, events) => {
+        Start::AfterCursor(events) => (tables::load(connection, run)?, events),
+        Start::FromBeginning(session, events) => {
             tables::remove(connection, run)?;
             (*session, events)
         }
     };
-    let begun = events.cursor();
+    let start_cursor = events.cursor();
     let mut writer = tables::Writer::new(connection, run.clone())?;
     let mut whole = true;
     while events.cursor().offset < target {
-        if *room == 0 {
+        if *event_budget == 0 {
             whole = false;
             break;
         }
@@ -213,7 +213,7 @@ fn catch_up_with(
             // A line that only a newer version understands is applied when that version rebuilds the index.
             Ok(Some(Line::Whole(line))) => RunEvent::from_json(line).ok(),
         };
-        *room -= 1;
+        *event_budget -= 1;
         match event.filter(|event| i64::try_from(event.seq).is_ok()) {
             None => session.skipped_lines += 1,
             Some(event) => {
@@ -223,7 +223,7 @@ fn catch_up_with(
             }
         }
     }
-    if known.is_none_or(|(cursor, _)| cursor != events.cursor() || cursor != begun) {
+    if known.is_none_or(|(cursor, _)| cursor != events.cursor() || cursor != start_cursor) {
         tables::save(connection, &session, &found, events.cursor())?;
     }
     Ok(whole)
@@ -232,21 +232,21 @@ fn catch_up_with(
 /// The position from which the events of a run are applied.
 enum Start {
     /// After the events that are known.
-    Behind(Events),
+    AfterCursor(Events),
     /// From the beginning: the run is new, or its files differ from the known ones.
-    Anew(Box<Session>, Events),
+    FromBeginning(Box<Session>, Events),
 }
 
-fn begin(run: &RunId, found: &Found, known: Option<(Cursor, i64)>) -> io::Result<Start> {
+fn open_events(run: &RunId, found: &FoundRun, known: Option<(Cursor, i64)>) -> io::Result<Start> {
     if let Some((cursor, _)) = known.filter(|(_, stamp)| *stamp == found.stamp)
         && let Some(events) = Events::open(&found.folder, cursor)?
     {
-        return Ok(Start::Behind(events));
+        return Ok(Start::AfterCursor(events));
     }
     let manifest = folders::manifest(&found.folder)?;
-    let session = Session::of_manifest(run.clone(), &manifest);
+    let session = Session::from_manifest(run.clone(), &manifest);
     match Events::open(&found.folder, Cursor::default())? {
-        Some(events) => Ok(Start::Anew(Box::new(session), events)),
+        Some(events) => Ok(Start::FromBeginning(Box::new(session), events)),
         None => Err(ErrorKind::InvalidData.into()),
     }
 }
@@ -271,13 +271,13 @@ mod tests {
         write_run(&dir.path().join("nightly"));
         let mut store = Store::new(dir.path(), Duration::from_secs(30)).unwrap();
         let mut other = Store::new(dir.path(), Duration::from_secs(30)).unwrap();
-        let plan = store.plan(Which::All).unwrap();
+        let plan = store.plan(RunSelection::All).unwrap();
         other.database.discard().unwrap();
         store.complete(plan.completes.unwrap()).unwrap();
         assert!(!other.is_complete().unwrap());
         let all =
             |connection: &Connection, folders: &Folders| query::list(connection, folders, &RunFilter::all());
-        assert_eq!(other.read(Which::All, all).unwrap().len(), 1);
+        assert_eq!(other.read(RunSelection::All, all).unwrap().len(), 1);
     }
 
     #[test]
@@ -293,7 +293,7 @@ mod tests {
             let list = |connection: &Connection, folders: &Folders| {
                 query::list(connection, folders, &RunFilter::all())
             };
-            store.read(Which::All, list).unwrap()
+            store.read(RunSelection::All, list).unwrap()
         };
         let sessions = list();
         assert_eq!((sessions.len(), sessions[0].status), (1, SessionStatus::Running));

@@ -1,57 +1,13 @@
-//! The tables of the database, and writing a run to them.
+//! Writing a run to the tables of the database, and reading it.
 
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, named_params, params};
 
 use orchestra_engine::{ReplayedFrom, RunId, TestedCondition, Timestamp, Usage};
 
 use crate::database::DatabaseError;
-use crate::fold::{Change, Ended};
-use crate::folders::{Cursor, Found};
+use crate::fold::{Change, StageEnd};
+use crate::folders::{Cursor, FoundRun};
 use crate::rows::{Session, SessionStatus, StageState};
-
-/// The schema version. It is incremented whenever the tables or the fold change; a database of another version is
-/// rebuilt.
-pub(crate) const VERSION: i64 = 3;
-
-/// Selects the version and the file number with which the database was created.
-pub(crate) const ORIGIN: &str = "SELECT version, made_as FROM origin";
-
-/// The schema. Times are milliseconds since 1970, durations are microseconds. The rows of a run are stored together, in
-/// the order of its events.
-pub(crate) const TABLES: &str = "
-CREATE TABLE origin (version INTEGER NOT NULL, made_as INTEGER NOT NULL, token INTEGER NOT NULL, complete INTEGER NOT NULL);
-CREATE TABLE runs (
-    run TEXT PRIMARY KEY, elsewhere INTEGER NOT NULL, name TEXT NOT NULL, goal TEXT NOT NULL, file TEXT NOT NULL,
-    status TEXT NOT NULL, simulated INTEGER NOT NULL, started INTEGER, updated INTEGER, ended INTEGER,
-    code TEXT, reason TEXT, node TEXT,
-    fencing_token INTEGER NOT NULL, checkpoints INTEGER NOT NULL, checkpoint TEXT,
-    replayed_run TEXT, replayed_checkpoint TEXT, restarts INTEGER NOT NULL,
-    stages INTEGER NOT NULL, failures INTEGER NOT NULL, repeats INTEGER NOT NULL,
-    transitions INTEGER NOT NULL, tool_calls INTEGER NOT NULL,
-    input_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL, cost_micros INTEGER NOT NULL,
-    events INTEGER NOT NULL, skipped_lines INTEGER NOT NULL,
-    stamp INTEGER NOT NULL, position INTEGER NOT NULL, tail_length INTEGER NOT NULL, tail INTEGER NOT NULL
-) WITHOUT ROWID;
-CREATE TABLE stages (
-    run TEXT NOT NULL, seq INTEGER NOT NULL, node TEXT NOT NULL, branch TEXT, position INTEGER NOT NULL,
-    visit INTEGER NOT NULL, attempt INTEGER NOT NULL, repeat INTEGER NOT NULL,
-    state TEXT NOT NULL, outcome TEXT, preferred_label TEXT, error TEXT, will_retry INTEGER NOT NULL, notes TEXT,
-    started INTEGER, ended INTEGER, duration INTEGER,
-    input_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL, cost_micros INTEGER NOT NULL,
-    PRIMARY KEY (run, seq)
-) WITHOUT ROWID;
-CREATE INDEX open_stages ON stages (run, node) WHERE state = 'running';
-CREATE TABLE transitions (
-    run TEXT NOT NULL, seq INTEGER NOT NULL, time INTEGER NOT NULL, branch TEXT,
-    origin TEXT NOT NULL, target TEXT, rule TEXT NOT NULL, branches INTEGER, tested TEXT NOT NULL,
-    PRIMARY KEY (run, seq)
-) WITHOUT ROWID;
-CREATE TABLE tool_calls (
-    run TEXT NOT NULL, seq INTEGER NOT NULL, time INTEGER NOT NULL, node TEXT NOT NULL, branch TEXT,
-    tool TEXT NOT NULL, duration INTEGER NOT NULL, error TEXT,
-    PRIMARY KEY (run, seq)
-) WITHOUT ROWID;
-";
 
 /// The columns of a run, in the order in which [`session`] reads them.
 pub(crate) const SESSION: &str = "run, elsewhere, name, goal, file, status, simulated, started, updated, ended, \
@@ -195,7 +151,7 @@ pub(crate) fn remove(connection: &Connection, run: &RunId) -> Result<(), Databas
 pub(crate) fn save(
     connection: &Connection,
     session: &Session,
-    found: &Found,
+    found: &FoundRun,
     cursor: Cursor,
 ) -> Result<(), DatabaseError> {
     let run = &*session.run;
@@ -250,47 +206,47 @@ pub(crate) fn save(
 /// few stages are open, and would scan the whole run.
 pub(crate) struct Writer<'c> {
     run: RunId,
-    began: CachedStatement<'c>,
-    ended: CachedStatement<'c>,
-    ended_alone: CachedStatement<'c>,
-    stopped: CachedStatement<'c>,
-    went: CachedStatement<'c>,
-    called: CachedStatement<'c>,
+    insert_stage: CachedStatement<'c>,
+    end_stage: CachedStatement<'c>,
+    insert_ended_stage: CachedStatement<'c>,
+    interrupt_stages: CachedStatement<'c>,
+    insert_transition: CachedStatement<'c>,
+    insert_tool_call: CachedStatement<'c>,
 }
 
 impl<'c> Writer<'c> {
     pub(crate) fn new(connection: &'c Connection, run: RunId) -> Result<Writer<'c>, DatabaseError> {
         Ok(Writer {
             run,
-            began: connection.prepare_cached(
+            insert_stage: connection.prepare_cached(
                 "INSERT INTO stages (run, seq, node, branch, position, visit, attempt, repeat, state, will_retry, started, \
                  input_tokens, output_tokens, cost_micros) \
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 'running', 0, ?9, 0, 0, 0)",
             )?,
             // Between an interruption and the restart of a run, the same attempt may have two rows. The latest one is
             // meant.
-            ended: connection.prepare_cached(
+            end_stage: connection.prepare_cached(
                 "UPDATE stages SET state = :state, outcome = :outcome, preferred_label = :preferred_label, error = :error, \
                  will_retry = :will_retry, notes = :notes, ended = :ended, duration = :duration, \
                  input_tokens = :input_tokens, output_tokens = :output_tokens, cost_micros = :cost_micros \
                  WHERE run = :run AND seq = (SELECT max(seq) FROM stages INDEXED BY open_stages WHERE run = :run AND node = :node \
                  AND state = 'running' AND branch IS :branch AND visit = :visit AND attempt = :attempt)",
             )?,
-            ended_alone: connection.prepare_cached(
+            insert_ended_stage: connection.prepare_cached(
                 "INSERT INTO stages (run, seq, node, branch, position, visit, attempt, repeat, state, outcome, \
                  preferred_label, error, will_retry, notes, ended, duration, input_tokens, output_tokens, cost_micros) \
                  VALUES (:run, :seq, :node, :branch, :position, :visit, :attempt, 0, :state, :outcome, \
                  :preferred_label, :error, :will_retry, :notes, :ended, :duration, \
                  :input_tokens, :output_tokens, :cost_micros)",
             )?,
-            stopped: connection.prepare_cached(
+            interrupt_stages: connection.prepare_cached(
                 "UPDATE stages INDEXED BY open_stages SET state = 'interrupted', ended = ?2 WHERE run = ?1 AND state = 'running'",
             )?,
-            went: connection.prepare_cached(
+            insert_transition: connection.prepare_cached(
                 "INSERT INTO transitions (run, seq, time, branch, origin, target, rule, branches, tested) \
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
             )?,
-            called: connection.prepare_cached(
+            insert_tool_call: connection.prepare_cached(
                 "INSERT INTO tool_calls (run, seq, time, node, branch, tool, duration, error) \
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
             )?,
@@ -302,7 +258,7 @@ impl<'c> Writer<'c> {
         let run = &*self.run;
         let seq = int(seq);
         match change {
-            Change::Began {
+            Change::StageStarted {
                 node,
                 branch,
                 index,
@@ -312,13 +268,13 @@ impl<'c> Writer<'c> {
             } => {
                 let index = int(index);
                 let row = params![run, seq, &**node, branch, index, visit, attempt, repeat, time(at)];
-                self.began.execute(row)?;
+                self.insert_stage.execute(row)?;
             }
-            Change::Ended(ended) => self.ended(seq, at, &ended)?,
-            Change::AllStopped => {
-                self.stopped.execute(params![run, time(at)])?;
+            Change::StageEnded(ended) => self.write_end(seq, at, &ended)?,
+            Change::StagesInterrupted => {
+                self.interrupt_stages.execute(params![run, time(at)])?;
             }
-            Change::Went {
+            Change::Transition {
                 branch,
                 from,
                 to,
@@ -327,11 +283,11 @@ impl<'c> Writer<'c> {
                 tested,
             } => {
                 let to = to.map(|to| &**to);
-                let tested = written(tested)?;
+                let tested = tested_json(tested)?;
                 let row = params![run, seq, time(at), branch, &**from, to, rule, branches, tested];
-                self.went.execute(row)?;
+                self.insert_transition.execute(row)?;
             }
-            Change::Called {
+            Change::ToolCall {
                 node,
                 branch,
                 tool,
@@ -340,15 +296,15 @@ impl<'c> Writer<'c> {
             } => {
                 let duration = micros(duration);
                 let row = params![run, seq, time(at), &**node, branch, tool, duration, error];
-                self.called.execute(row)?;
+                self.insert_tool_call.execute(row)?;
             }
         }
         Ok(())
     }
 
-    fn ended(&mut self, seq: i64, at: Timestamp, ended: &Ended<'_>) -> Result<(), DatabaseError> {
+    fn write_end(&mut self, seq: i64, at: Timestamp, ended: &StageEnd<'_>) -> Result<(), DatabaseError> {
         let run = &*self.run;
-        let changed = self.ended.execute(named_params! {
+        let changed = self.end_stage.execute(named_params! {
             ":run": run,
             ":node": &**ended.node,
             ":branch": ended.branch,
@@ -370,7 +326,7 @@ impl<'c> Writer<'c> {
             return Ok(());
         }
         // The event of its beginning is lost or could not be read.
-        self.ended_alone.execute(named_params! {
+        self.insert_ended_stage.execute(named_params! {
             ":run": run,
             ":seq": seq,
             ":node": &**ended.node,
@@ -398,7 +354,7 @@ fn micros(duration: std::time::Duration) -> i64 {
     i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
 }
 
-fn written(tested: &[TestedCondition]) -> Result<String, DatabaseError> {
+fn tested_json(tested: &[TestedCondition]) -> Result<String, DatabaseError> {
     match tested {
         [] => Ok("[]".to_owned()),
         tested => Ok(serde_json::to_string(tested)

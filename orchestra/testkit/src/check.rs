@@ -7,7 +7,7 @@ use orchestra_graph::{Known, NodeIndex, Pipeline, Role, Stage, did_you_mean, kin
 use crate::error::{PARALLEL_BLOCK, ScriptError};
 
 /// Maximum number of names in a message.
-const LISTED: usize = 20;
+const MAX_LISTED: usize = 20;
 
 /// Checks the nodes, the outcomes and the answers of gates in a script against its pipeline.
 ///
@@ -39,7 +39,7 @@ pub fn check_script(pipeline: &Pipeline, script: &Script) -> Result<(), ScriptEr
             });
         };
         let stage = owner.stage(index);
-        if let Some(role) = decided_by_the_core(stage) {
+        if let Some(role) = role_without_outcome(stage) {
             return Err(ScriptError::NoOutcome {
                 node: node.to_owned(),
                 role,
@@ -52,7 +52,7 @@ pub fn check_script(pipeline: &Pipeline, script: &Script) -> Result<(), ScriptEr
                     scripted_answer(&question, outcome)?;
                 }
             }
-            None => words(owner, stage, outcomes)?,
+            None => check_outcomes(owner, stage, outcomes)?,
         }
     }
     Ok(())
@@ -159,7 +159,7 @@ pub fn answered_gate(pipeline: &Pipeline, node: &str) -> Result<Question, Script
 }
 
 /// Returns the role of a node whose outcome cannot be scripted, or `None` for other nodes.
-fn decided_by_the_core(stage: Stage<'_>) -> Option<&'static str> {
+fn role_without_outcome(stage: Stage<'_>) -> Option<&'static str> {
     match stage.row().role {
         Role::Start if stage.kind() == kind::START => Some("the start"),
         Role::Exit if stage.kind() == kind::EXIT => Some("the exit"),
@@ -172,7 +172,7 @@ fn decided_by_the_core(stage: Stage<'_>) -> Option<&'static str> {
 /// Rejects outcomes that a node with declared outcomes does not declare. For other nodes, rejects outcomes that
 /// resemble a known outcome and appear in no condition: a custom outcome counts as a success, so a typo would silently
 /// succeed.
-fn words(pipeline: &Pipeline, stage: Stage<'_>, outcomes: &[Outcome]) -> Result<(), ScriptError> {
+fn check_outcomes(pipeline: &Pipeline, stage: Stage<'_>, outcomes: &[Outcome]) -> Result<(), ScriptError> {
     let declared = stage.text(Known::Outcomes.name()).unwrap_or_default();
     let declared: Vec<&str> = declared
         .split(',')
@@ -211,15 +211,15 @@ fn words(pipeline: &Pipeline, stage: Stage<'_>, outcomes: &[Outcome]) -> Result<
     Ok(())
 }
 
-fn near_or(word: &str, known: &[&str], else_say: &str) -> String {
+fn near_or(word: &str, known: &[&str], otherwise: &str) -> String {
     match did_you_mean(word, known.iter().copied()) {
         Some(near) => format!("did you mean `{near}`?"),
-        None => else_say.to_owned(),
+        None => otherwise.to_owned(),
     }
 }
 
 fn listed(names: &[&str]) -> String {
-    match names.split_at_checked(LISTED) {
+    match names.split_at_checked(MAX_LISTED) {
         Some((first, rest)) if !rest.is_empty() => format!("{} and {} more", first.join(", "), rest.len()),
         _ => names.join(", "),
     }

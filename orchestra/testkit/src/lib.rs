@@ -114,8 +114,9 @@
 //! # Modules, in reading order
 //!
 //! - `simulation`: [`Simulation`], which configures and runs a simulated run.
+//! - `node`: [`NodeOf`], the nodes that simulations and their results accept.
 //! - `run`: the result of a simulation and its assertions.
-//! - `story`: the human-readable report of a run.
+//! - `report`: the human-readable report of a run.
 //! - `clock`: the clock with simulated time.
 //! - `script`: scripts in YAML.
 //! - `check`: checks of a script against its pipeline.
@@ -128,12 +129,14 @@ mod clock;
 mod coverage;
 mod error;
 #[cfg(feature = "simulation")]
+mod node;
+#[cfg(feature = "simulation")]
+mod report;
+#[cfg(feature = "simulation")]
 mod run;
 mod script;
 #[cfg(feature = "simulation")]
 mod simulation;
-#[cfg(feature = "simulation")]
-mod story;
 
 pub use check::{answered_gate, check_answer, check_script, gate_question, scripted_answer};
 #[cfg(feature = "simulation")]
@@ -141,7 +144,9 @@ pub use clock::FakeClock;
 pub use coverage::{Coverage, CoveredEdge};
 pub use error::ScriptError;
 #[cfg(feature = "simulation")]
+pub use node::NodeOf;
+#[cfg(feature = "simulation")]
 pub use run::SimulationRun;
 pub use script::{read_script, read_script_file};
 #[cfg(feature = "simulation")]
-pub use simulation::{NodeOf, Simulation, SimulationError};
+pub use simulation::{Simulation, SimulationError};

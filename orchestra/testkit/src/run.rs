@@ -9,8 +9,8 @@ use orchestra_engine::{
     TransitionCounts,
 };
 
-use crate::simulation::NodeOf;
-use crate::story;
+use crate::node::NodeOf;
+use crate::report;
 
 /// The result of a [`Simulation`](crate::Simulation): the end of the run, its path, its transitions and their reasons,
 /// and its times.
@@ -108,7 +108,7 @@ impl<N: ?Sized> SimulationRun<N> {
 
     /// Returns the simulated time from the start of the run to an event.
     pub fn elapsed(&self, event: &RunEvent) -> Duration {
-        story::elapsed(&self.events, event)
+        report::elapsed(&self.events, event)
     }
 
     /// Returns the delays between each failed attempt of a node and the next attempt, in simulated time.
@@ -125,12 +125,16 @@ impl<N: ?Sized> SimulationRun<N> {
             else {
                 continue;
             };
+            if *node != *id {
+                continue;
+            }
             let begins = |event: &&RunEvent| {
                 matches!(&event.kind, EventKind::StageStarted { node: of, branch: within, attempt: which, .. }
                     if of == node && within == branch && which == attempt)
             };
-            let next = self.events[at..].iter().find(begins).filter(|_| *node == *id);
-            delays.extend(next.map(|next| self.elapsed(next) - self.elapsed(failed)));
+            if let Some(next) = self.events[at..].iter().find(begins) {
+                delays.push(self.elapsed(next) - self.elapsed(failed));
+            }
         }
         delays
     }
@@ -154,7 +158,7 @@ impl<N: ?Sized> SimulationRun<N> {
         assert!(
             self.result.path == expected,
             "{}",
-            story::other_path(&self.result, &self.events, &expected)
+            report::path_mismatch(&self.result, &self.events, &expected)
         );
         self
     }
@@ -169,7 +173,7 @@ impl<N: ?Sized> SimulationRun<N> {
         assert!(
             self.result.is_success(),
             "the run did not succeed\n{}",
-            story::told(&self.result, &self.events)
+            report::run_report(&self.result, &self.events)
         );
         self
     }
@@ -198,7 +202,7 @@ impl<N: ?Sized> SimulationRun<N> {
             found == Some(code),
             "the run did not fail by `{code}`{}\n{}",
             found.map_or_else(String::new, |found| format!(" but by `{found}`")),
-            story::told(&self.result, &self.events)
+            report::run_report(&self.result, &self.events)
         );
         self
     }
@@ -221,7 +225,7 @@ impl<N: ?Sized> SimulationRun<N> {
             self.waits_for() == Some(gate.id()),
             "the run does not wait for a person at `{}`\n{}",
             gate.id(),
-            story::told(&self.result, &self.events)
+            report::run_report(&self.result, &self.events)
         );
         self
     }
@@ -230,7 +234,7 @@ impl<N: ?Sized> SimulationRun<N> {
 /// Formats the report of the run: its events with times, its transitions, and their reasons.
 impl<N: ?Sized> fmt::Display for SimulationRun<N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&story::told(&self.result, &self.events))
+        f.write_str(&report::run_report(&self.result, &self.events))
     }
 }
 

@@ -47,7 +47,7 @@ pub fn read_script(text: &str) -> Result<Script, ScriptError> {
 }
 
 /// Maximum size of a script file in bytes.
-const LARGEST: u64 = 16 << 20;
+const MAX_SCRIPT_SIZE: u64 = 16 << 20;
 
 /// Reads a script from a file; see [`read_script`].
 ///
@@ -66,9 +66,13 @@ pub fn read_script_file(path: impl AsRef<Path>) -> Result<Script, ScriptError> {
         path: path.to_owned(),
         reason,
     };
-    let bytes = Disk::read_at_most(path, LARGEST + 1).map_err(|error| unreadable(error.to_string()))?;
-    if bytes.len() as u64 > LARGEST {
-        return Err(unreadable(format!("it is larger than {} MiB", LARGEST >> 20)));
+    let bytes =
+        Disk::read_at_most(path, MAX_SCRIPT_SIZE + 1).map_err(|error| unreadable(error.to_string()))?;
+    if bytes.len() as u64 > MAX_SCRIPT_SIZE {
+        return Err(unreadable(format!(
+            "it is larger than {} MiB",
+            MAX_SCRIPT_SIZE >> 20
+        )));
     }
     let text = String::from_utf8(bytes).map_err(|error| unreadable(error.to_string()))?;
     read(&text, Some(path))
@@ -109,7 +113,7 @@ struct Entries(Vec<Entry>);
 /// An outcome in the form of an object.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Full {
+struct EntryObject {
     #[serde(default)]
     outcome: Option<String>,
     #[serde(default)]
@@ -131,25 +135,25 @@ struct Full {
 }
 
 impl Entry {
-    fn word(word: &str) -> Entry {
+    fn from_word(word: &str) -> Entry {
         Entry {
             outcome: word.scripted(),
             takes: Duration::ZERO,
         }
     }
 
-    fn full(full: Full) -> Entry {
-        let mut outcome = full.outcome.as_deref().unwrap_or("success").scripted();
-        outcome.preferred_label = full.preferred_label;
-        outcome.suggested_next_ids = full.suggested_next_ids;
-        outcome.context_updates = full.context;
-        outcome.notes = full.notes;
-        outcome.failure_reason = full.failure_reason.or(outcome.failure_reason);
-        outcome.failure_category = full.failure_category;
-        outcome.retry_after = full.retry_after;
+    fn from_object(object: EntryObject) -> Entry {
+        let mut outcome = object.outcome.as_deref().unwrap_or("success").scripted();
+        outcome.preferred_label = object.preferred_label;
+        outcome.suggested_next_ids = object.suggested_next_ids;
+        outcome.context_updates = object.context;
+        outcome.notes = object.notes;
+        outcome.failure_reason = object.failure_reason.or(outcome.failure_reason);
+        outcome.failure_category = object.failure_category;
+        outcome.retry_after = object.retry_after;
         Entry {
             outcome,
-            takes: full.takes.unwrap_or_default(),
+            takes: object.takes.unwrap_or_default(),
         }
     }
 }
@@ -163,13 +167,13 @@ impl<'de> Deserialize<'de> for Entries {
 }
 
 /// One entry of a list.
-struct Listed(Vec<Entry>);
+struct ListItem(Vec<Entry>);
 
-impl<'de> Deserialize<'de> for Listed {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Listed, D::Error> {
+impl<'de> Deserialize<'de> for ListItem {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<ListItem, D::Error> {
         deserializer
             .deserialize_any(ReadEntries { list: false })
-            .map(Listed)
+            .map(ListItem)
     }
 }
 
@@ -194,7 +198,7 @@ impl<'de> Visitor<'de> for ReadEntries {
     }
 
     fn visit_str<E: de::Error>(self, word: &str) -> Result<Vec<Entry>, E> {
-        Ok(vec![Entry::word(word)])
+        Ok(vec![Entry::from_word(word)])
     }
 
     // The label of a choice may look like a boolean or a number.
@@ -215,8 +219,8 @@ impl<'de> Visitor<'de> for ReadEntries {
     }
 
     fn visit_map<M: MapAccess<'de>>(self, map: M) -> Result<Vec<Entry>, M::Error> {
-        let full = Full::deserialize(MapAccessDeserializer::new(map))?;
-        Ok(vec![Entry::full(full)])
+        let object = EntryObject::deserialize(MapAccessDeserializer::new(map))?;
+        Ok(vec![Entry::from_object(object)])
     }
 
     fn visit_seq<S: SeqAccess<'de>>(self, mut list: S) -> Result<Vec<Entry>, S::Error> {
@@ -224,7 +228,7 @@ impl<'de> Visitor<'de> for ReadEntries {
             return Err(S::Error::invalid_type(Unexpected::Seq, &self));
         }
         let mut entries = Vec::new();
-        while let Some(Listed(entry)) = list.next_element()? {
+        while let Some(ListItem(entry)) = list.next_element()? {
             entries.extend(entry);
         }
         if entries.is_empty() {

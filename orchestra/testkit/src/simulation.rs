@@ -19,46 +19,14 @@ use crate::check::{answered_gate, check_script};
 use crate::clock::{FakeClock, in_paused_time};
 use crate::coverage::Coverage;
 use crate::error::ScriptError;
+use crate::node::NodeOf;
 use crate::run::SimulationRun;
 
 /// The id of every simulated run, so that two runs of one simulation are identical.
 const RUN_ID: &str = "simulation";
 
 /// The time limit of a simulated run that would otherwise wait forever.
-const LONGEST: Duration = Duration::from_secs(365 * 86_400);
-
-/// A node of a pipeline: a variant of the module's `Node`, or a string if the pipeline was loaded.
-///
-/// ```
-/// use orchestra_testkit::{NodeOf, Simulation};
-/// fn fails_for_good(simulation: Simulation, node: impl NodeOf<str>) -> Simulation {
-///     simulation.outcome(node, ["fail"])
-/// }
-/// let run = fails_for_good(Simulation::load("digraph { start -> build -> exit }")?, "build").run();
-/// assert_eq!(run.path().last(), Some("build"));
-/// # Ok::<(), orchestra_testkit::SimulationError>(())
-/// ```
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a node of this pipeline",
-    label = "not a node of it",
-    note = "name the nodes of a compiled pipeline by its own `Node`, such as `Node::Build`; a loaded one has texts"
-)]
-pub trait NodeOf<N: ?Sized> {
-    /// Returns the id of the node in the file.
-    fn id(&self) -> &str;
-}
-
-impl<T: AsRef<str>> NodeOf<str> for T {
-    fn id(&self) -> &str {
-        self.as_ref()
-    }
-}
-
-impl<N: AsRef<str>> NodeOf<N> for N {
-    fn id(&self) -> &str {
-        self.as_ref()
-    }
-}
+const MAX_RUN_TIME: Duration = Duration::from_secs(365 * 86_400);
 
 /// An error that keeps a simulation from running.
 ///
@@ -177,7 +145,7 @@ impl Simulation {
     /// Returns an error if the pipeline has errors.
     pub fn load(text: &str) -> Result<Simulation, SimulationError> {
         let loaded = load(Source::new("pipeline.dot", text), &LoadOptions::default());
-        Simulation::of_loaded(&loaded)
+        Simulation::from_loaded(&loaded)
     }
 
     /// Creates a simulation of a pipeline in a file, including its child pipelines. A [script](Simulation::script) may
@@ -198,10 +166,10 @@ impl Simulation {
             source,
         })?;
         let name = path.to_string_lossy().replace('\\', "/");
-        Simulation::of_loaded(&load_bytes(&name, &bytes, &options))
+        Simulation::from_loaded(&load_bytes(&name, &bytes, &options))
     }
 
-    fn of_loaded(loaded: &Loaded) -> Result<Simulation, SimulationError> {
+    fn from_loaded(loaded: &Loaded) -> Result<Simulation, SimulationError> {
         if let Some(pipeline) = loaded.pipeline() {
             return Ok(Simulation::from_pipeline(pipeline));
         }
@@ -459,7 +427,7 @@ impl<N: ?Sized> Simulation<N> {
         let handlers = Handlers(self.registry.clone().unwrap_or_default());
         let (pipeline, params, seed) = (self.pipeline.clone(), self.params.clone(), self.seed);
         // If everything is simulated, only a bug can wait forever.
-        let limit = self.max_time.or(self.registry.is_none().then_some(LONGEST));
+        let limit = self.max_time.or(self.registry.is_none().then_some(MAX_RUN_TIME));
         let (result, events) = in_paused_time(|| async move {
             let engine = builder.clock(FakeClock::new()).build()?;
             let mut start = engine.start_loaded(pipeline, handlers).run_id(RUN_ID).seed(seed);

@@ -16,52 +16,53 @@ use tokio::task::JoinError;
 use tokio::time::Instant;
 
 use crate::args::AttachArgs;
-use crate::console::Console;
 use crate::error::{CliError, Exit};
-use crate::finish::{Stopped, resume_line, verdict};
-use crate::layout::now;
-use crate::progress::{Shown, one_line};
+use crate::questions::console::Console;
+use crate::questions::pending::PendingQuestions;
+use crate::report::finish::{resume_line, status_label};
+use crate::report::progress::SharedProgress;
 use crate::runs::Runs;
-use crate::signals::Signals;
-use crate::tail::Tails;
+use crate::runs::signals::Signals;
+use crate::runs::stopped::StoppedRun;
+use crate::runs::tail::Tails;
+use crate::terminal::format::{now, one_line};
 use crate::terminal::{Paint, Terminal};
-use crate::waiting::Waiting;
 
 /// Interval between reads of new events.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Interval between requests for open questions, if there is a person to answer them.
-const ASK: Duration = Duration::from_secs(1);
+const QUESTION_INTERVAL: Duration = Duration::from_secs(1);
 
 pub(crate) fn attach(args: &AttachArgs, program: &str, terminal: &Terminal) -> Result<Exit, CliError> {
     let runs = Runs::new(&args.runs, program);
     let folder = runs.find(&args.run)?;
     let run = RunFolder::open(&folder)?;
-    let runtime = crate::runtime::runtime()?;
+    let runtime = crate::runs::runtime::runtime()?;
     terminal.detach();
-    let shown = Arc::new(Shown::new(*terminal));
-    shown.progress().of_run(&run.manifest().run);
+    let shown = Arc::new(SharedProgress::new(*terminal));
+    shown.progress().follow_run(&run.manifest().run);
     let attended = !terminal.json && std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
-    let asker = Asker {
+    let forwarder = QuestionForwarder {
         folder: folder.clone(),
         console: Arc::new(Console::new(*terminal, shown.clone())),
         shown: shown.clone(),
-        asking: if attended {
-            Asking::Nothing(Instant::now())
+        state: if attended {
+            ForwardState::Idle(Instant::now())
         } else {
-            Asking::Nobody
+            ForwardState::Nobody
         },
     };
-    let attached = Attached {
+    let follower = Follower {
         tail: Tails::new(&folder),
-        waiting: Waiting::default(),
+        waiting: PendingQuestions::default(),
         end: None,
         runs: &runs,
         run: &run,
         shown: &shown,
         terminal,
     };
-    let ended = runtime.block_on(attached.follow(args.tail, asker));
+    let ended = runtime.block_on(follower.follow(args.tail, forwarder));
     // Do not wait for a pending request to the owner.
     runtime.shutdown_background();
     ended
@@ -69,15 +70,15 @@ pub(crate) fn attach(args: &AttachArgs, program: &str, terminal: &Terminal) -> R
 
 /// The end of a run according to its last event.
 #[derive(Clone)]
-struct End {
+struct RunEnd {
     status: RunStatus,
     exit: Exit,
     reason: Option<String>,
 }
 
-impl End {
-    fn from_event(event: &RunEvent) -> Option<End> {
-        let end = |status, exit, reason: Option<&String>| End {
+impl RunEnd {
+    fn from_event(event: &RunEvent) -> Option<RunEnd> {
+        let end = |status, exit, reason: Option<&String>| RunEnd {
             status,
             exit,
             reason: reason.cloned(),
@@ -102,43 +103,43 @@ impl End {
     }
 }
 
-impl End {
-    fn words(&self) -> String {
+impl RunEnd {
+    fn describe(&self) -> String {
         let reason = self
             .reason
             .as_deref()
             .map(|reason| format!(": {}", one_line(reason)));
-        format!("{}{}", verdict(self.status).1, reason.unwrap_or_default())
+        format!("{}{}", status_label(self.status).1, reason.unwrap_or_default())
     }
 }
 
-struct Attached<'a> {
+struct Follower<'a> {
     tail: Tails,
-    waiting: Waiting,
+    waiting: PendingQuestions,
     /// The end of the run; `None` if its last event is not an end.
-    end: Option<End>,
+    end: Option<RunEnd>,
     runs: &'a Runs,
     run: &'a RunFolder,
-    shown: &'a Shown,
+    shown: &'a SharedProgress,
     terminal: &'a Terminal,
 }
 
-impl Attached<'_> {
-    async fn follow(mut self, from_now: bool, mut asker: Asker) -> Result<Exit, CliError> {
+impl Follower<'_> {
+    async fn follow(mut self, from_now: bool, mut forwarder: QuestionForwarder) -> Result<Exit, CliError> {
         let mut signals = Signals::new();
         let mut ticks = tokio::time::interval(Duration::from_secs(1));
         let mut show = !from_now;
         let mut owned = true;
         loop {
-            let news = self.look(show, &mut asker)?;
+            let found_events = self.show_new_events(show, &mut forwarder)?;
             show = true;
             // The owner may have written more events between the last read and its end.
-            if !news && !owned {
+            if !found_events && !owned {
                 self.shown.progress().clear();
-                return self.ended();
+                return self.report_end();
             }
             owned = self.run.owner()?.is_some();
-            let pause = if owned { LOOK } else { Duration::ZERO };
+            let pause = if owned { POLL_INTERVAL } else { Duration::ZERO };
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
                 _ = ticks.tick() => self.shown.progress().tick(),
@@ -146,47 +147,47 @@ impl Attached<'_> {
                     self.detach();
                     return Ok(Exit::Cancelled);
                 }
-                () = asker.step(&self.waiting) => {}
+                () = forwarder.step(&self.waiting) => {}
             }
         }
     }
 
     /// Reads and shows new events. Returns whether there were any.
-    fn look(&mut self, show: bool, asker: &mut Asker) -> Result<bool, CliError> {
-        let told = self.tail.read().map_err(|error| {
+    fn show_new_events(&mut self, show: bool, forwarder: &mut QuestionForwarder) -> Result<bool, CliError> {
+        let events = self.tail.read().map_err(|error| {
             let path = self.run.path().join("events.jsonl");
             CliError::usage("store_io", format!("cannot read `{}`: {error}", path.display()))
                 .exit(Exit::RunFailed)
         })?;
-        for told in &told {
-            self.waiting.event(&told.event);
+        for tailed in &events {
+            self.waiting.apply(&tailed.event);
             let mut before = None;
             // Child runs end and pause too.
-            if *told.event.run == self.run.manifest().run {
-                before = std::mem::replace(&mut self.end, End::from_event(&told.event));
+            if *tailed.event.run == self.run.manifest().run {
+                before = std::mem::replace(&mut self.end, RunEnd::from_event(&tailed.event));
             }
-            asker.event(&told.event);
+            forwarder.event(&tailed.event);
             if !show {
                 continue;
             }
             if self.terminal.json {
-                self.terminal.event(&told.line)
+                self.terminal.event(&tailed.line)
             } else {
                 let mut progress = self.shown.progress();
                 // The run was resumed after that end.
                 if let Some(end) = before {
-                    progress.note(&end.words());
+                    progress.note(&end.describe());
                 }
-                progress.event(&told.event);
+                progress.event(&tailed.event);
             }
         }
-        Ok(!told.is_empty())
+        Ok(!events.is_empty())
     }
 
     /// Reports the end of a run that no process executes any more.
-    fn ended(&self) -> Result<Exit, CliError> {
+    fn report_end(&self) -> Result<Exit, CliError> {
         let terminal = self.terminal;
-        let stopped = Stopped::in_folder(self.runs, Some(self.run.path()));
+        let stopped = StoppedRun::in_folder(self.runs, Some(self.run.path()));
         let Some(end) = &self.end else {
             let message = "the process that executed the run is gone, and the run has not ended";
             return Err(CliError {
@@ -210,9 +211,9 @@ impl Attached<'_> {
         } else {
             terminal.progress("");
             if let Some(reason) = &end.reason {
-                terminal.say(&format!("{}: {reason}", terminal.paint(Paint::Bad, "error")));
+                terminal.message(&format!("{}: {reason}", terminal.paint(Paint::Bad, "error")));
             }
-            let (paint, word) = verdict(end.status);
+            let (paint, word) = status_label(end.status);
             terminal.result(&format!(
                 "{}: {}",
                 terminal.paint_result(paint, word),
@@ -220,13 +221,13 @@ impl Attached<'_> {
             ));
         }
         if let Some(command) = resume {
-            terminal.say(&resume_line(terminal, &command));
+            terminal.message(&resume_line(terminal, &command));
         }
         Ok(end.exit)
     }
 
     fn detach(&self) {
-        Terminal::hurry();
+        Terminal::limit_drain();
         self.shown.progress().interject("detached; the run goes on");
         let command = self.runs.command("attach", self.run.path(), &[]);
         let command = self.terminal.paint(Paint::Bold, &command);
@@ -238,77 +239,77 @@ impl Attached<'_> {
 type Answering = Pin<Box<dyn Future<Output = Result<Answer, InterviewError>>>>;
 
 /// Forwards the questions of the run to the person at the terminal.
-struct Asker {
+struct QuestionForwarder {
     folder: PathBuf,
     console: Arc<Console>,
-    shown: Arc<Shown>,
-    asking: Asking,
+    shown: Arc<SharedProgress>,
+    state: ForwardState,
 }
 
 /// A pending response of the owner of the run.
-type Said<T> = Pin<Box<dyn Future<Output = Result<Result<T, ControlError>, JoinError>>>>;
+type Response<T> = Pin<Box<dyn Future<Output = Result<Result<T, ControlError>, JoinError>>>>;
 
 /// The state of the question loop.
-enum Asking {
+enum ForwardState {
     /// There is no person to ask.
     Nobody,
     /// Idle; the owner is queried again at this time.
-    Nothing(Instant),
+    Idle(Instant),
     /// Waiting for the owner to return its open questions.
-    Owner(Said<Vec<OpenQuestion>>),
+    Owner(Response<Vec<OpenQuestion>>),
     /// Waiting for the person to answer.
     Person(Box<OpenQuestion>, Answering),
     /// Waiting for the owner to accept an answer.
-    Answer(Said<()>),
+    Answer(Response<()>),
 }
 
-impl Asker {
+impl QuestionForwarder {
     /// Performs the next step. Cancel safe: the future may be dropped and the method called again at any time.
-    async fn step(&mut self, waiting: &Waiting) {
-        self.asking = match &mut self.asking {
-            Asking::Nobody => std::future::pending().await,
-            Asking::Nothing(until) => {
+    async fn step(&mut self, waiting: &PendingQuestions) {
+        self.state = match &mut self.state {
+            ForwardState::Nobody => std::future::pending().await,
+            ForwardState::Idle(until) => {
                 tokio::time::sleep_until(*until).await;
                 let folder = self.folder.clone();
-                Asking::Owner(Box::pin(beside(move || client(&folder)?.questions())))
+                ForwardState::Owner(Box::pin(beside(move || client(&folder)?.questions())))
             }
-            Asking::Owner(asked) => match asked.await {
+            ForwardState::Owner(asked) => match asked.await {
                 Ok(Ok(questions)) => match questions.into_iter().next() {
-                    Some(question) => self.put(question, waiting),
-                    None => later(),
+                    Some(question) => self.ask_person(question, waiting),
+                    None => idle(),
                 },
                 // The owner may be about to end, which the events will show.
-                _ => later(),
+                _ => idle(),
             },
-            Asking::Person(question, answering) => match answering.await {
+            ForwardState::Person(question, answering) => match answering.await {
                 Ok(answer) => {
                     let (folder, question) = (self.folder.clone(), question.clone());
-                    Asking::Answer(Box::pin(beside(move || {
+                    ForwardState::Answer(Box::pin(beside(move || {
                         client(&folder)?.answer_to(&question, answer)
                     })))
                 }
                 Err(error) => {
-                    self.say(&error.to_string());
-                    Asking::Nobody
+                    self.show(&error.to_string());
+                    ForwardState::Nobody
                 }
             },
-            Asking::Answer(asked) => {
+            ForwardState::Answer(asked) => {
                 if let Ok(Err(error)) = asked.await {
-                    self.say(&error.to_string());
+                    self.show(&error.to_string());
                 }
-                Asking::Nothing(Instant::now())
+                ForwardState::Idle(Instant::now())
             }
         };
     }
 
     /// Asks the person a question.
-    fn put(&self, question: OpenQuestion, waiting: &Waiting) -> Asking {
+    fn ask_person(&self, question: OpenQuestion, waiting: &PendingQuestions) -> ForwardState {
         let (console, mut asked) = (self.console.clone(), Question::clone(&question));
         let open = waiting.iter().find(|open| open.question.id == asked.id);
-        if let Some(left) = open.and_then(|open| open.left(now())) {
+        if let Some(left) = open.and_then(|open| open.remaining(now())) {
             asked.timeout = Some(left);
         }
-        Asking::Person(
+        ForwardState::Person(
             Box::new(question),
             Box::pin(async move { console.ask(asked).await }),
         )
@@ -322,20 +323,20 @@ impl Asker {
         else {
             return;
         };
-        if matches!(&self.asking, Asking::Person(question, _) if **node == *question.node) {
-            self.asking = Asking::Nothing(Instant::now());
+        if matches!(&self.state, ForwardState::Person(question, _) if **node == *question.node) {
+            self.state = ForwardState::Idle(Instant::now());
         }
     }
 
-    fn say(&self, text: &str) {
+    fn show(&self, text: &str) {
         self.shown
             .progress()
             .interject(&format!("    {}", one_line(text)));
     }
 }
 
-fn later() -> Asking {
-    Asking::Nothing(Instant::now() + ASK)
+fn idle() -> ForwardState {
+    ForwardState::Idle(Instant::now() + QUESTION_INTERVAL)
 }
 
 fn client(folder: &Path) -> Result<ControlClient, ControlError> {

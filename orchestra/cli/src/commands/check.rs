@@ -5,11 +5,12 @@ use std::collections::HashSet;
 use orchestra_graph::{Report, Severity};
 use serde_json::json;
 
-use super::count;
 use crate::args::{CheckArgs, Format};
 use crate::error::{CliError, Exit};
-use crate::pipelines::{Pipelines, print_report};
-use crate::startable::Checked;
+use crate::project::pipelines::Pipelines;
+use crate::project::startable::CheckedPipeline;
+use crate::report::diagnostics::print_report;
+use crate::terminal::format::count;
 use crate::terminal::{Paint, Terminal};
 
 pub(crate) fn check(args: &CheckArgs, pipelines: &Pipelines, terminal: &Terminal) -> Result<Exit, CliError> {
@@ -17,17 +18,17 @@ pub(crate) fn check(args: &CheckArgs, pipelines: &Pipelines, terminal: &Terminal
     let mut found = [0; 3];
     // A file may be both named here and a child of another file, and several files may share a configuration. Print
     // each diagnostic once.
-    let mut told = HashSet::new();
+    let mut printed = HashSet::new();
     let mut files = HashSet::new();
     for file in &args.files {
-        let checked = Checked::new(pipelines, file, &args.lints, args.config.as_deref(), terminal)?;
+        let checked = CheckedPipeline::new(pipelines, file, &args.lints, args.config.as_deref(), terminal)?;
         files.extend(checked.pipelines().map(|report| name(report).to_owned()));
         for report in checked.reports() {
             let mut report = report.clone();
             let name = name(&report).to_owned();
             report.diagnostics.retain(|diagnostic| {
                 let at = diagnostic.span.start;
-                told.insert((name.clone(), at, diagnostic.code, diagnostic.message.clone()))
+                printed.insert((name.clone(), at, diagnostic.code, diagnostic.message.clone()))
             });
             print_report(terminal, &report, format);
             for diagnostic in &report.diagnostics {
@@ -35,8 +36,9 @@ pub(crate) fn check(args: &CheckArgs, pipelines: &Pipelines, terminal: &Terminal
             }
         }
     }
-    let of = |severity: Severity| found[severity as usize];
-    let (errors, warnings, notes) = (of(Severity::Error), of(Severity::Warning), of(Severity::Info));
+    let number = |severity: Severity| found[severity as usize];
+    let (errors, warnings) = (number(Severity::Error), number(Severity::Warning));
+    let notes = number(Severity::Info);
     let files = files.len();
     if format == Format::Json {
         terminal.object(&json!({
@@ -56,7 +58,7 @@ pub(crate) fn check(args: &CheckArgs, pipelines: &Pipelines, terminal: &Terminal
         } else {
             terminal.paint(Paint::Good, "ok")
         };
-        terminal.say(&format!(
+        terminal.message(&format!(
             "{verdict}: {} checked, {}",
             count(files, "file"),
             parts.join(", ")

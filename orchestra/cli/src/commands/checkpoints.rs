@@ -4,18 +4,19 @@ use orchestra_engine::{Durability, EventKind, RunEvent, RunFolder, Timestamp};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::status::Written;
 use crate::args::CheckpointsArgs;
 use crate::error::{CliError, Exit};
-use crate::layout::{Cell, moment, table};
-use crate::progress::{attempt, bracketed, named};
+use crate::report::branches::short_sha;
+use crate::report::schema::WithSchema;
+use crate::report::stages::{attempt_suffix, branch_name, stage_name};
 use crate::runs::Runs;
+use crate::terminal::format::date_time;
+use crate::terminal::table::{Cell, table};
 use crate::terminal::{Paint, Terminal};
-use crate::workspace::short;
 
 /// A checkpoint of a run.
 #[derive(Debug, PartialEq, Serialize)]
-struct Point {
+struct Checkpoint {
     checkpoint: String,
     time: Timestamp,
     /// The node that had ended; `None` at the beginning.
@@ -37,9 +38,9 @@ struct Point {
 }
 
 #[derive(Serialize)]
-struct Points {
+struct CheckpointList {
     run: String,
-    checkpoints: Vec<Point>,
+    checkpoints: Vec<Checkpoint>,
 }
 
 pub(crate) fn checkpoints(
@@ -50,11 +51,11 @@ pub(crate) fn checkpoints(
     let runs = Runs::new(&args.runs, program);
     let folder = runs.find(&args.run)?;
     let run = RunFolder::open(&folder)?;
-    let mut points = Reached::default();
+    let mut points = CheckpointCollector::default();
     // Without a journal there is no checkpoint to replay from.
     if run.manifest().durability != Durability::None {
         run.each_event(|line| {
-            if line.name().is_some_and(|name| TELLING.contains(&name))
+            if line.name().is_some_and(|name| CHECKPOINT_EVENTS.contains(&name))
                 && let Some(event) = line.event()
             {
                 points.event(&event);
@@ -63,12 +64,12 @@ pub(crate) fn checkpoints(
     }
     let points = points.points;
     if terminal.json {
-        let content = &Points {
+        let content = &CheckpointList {
             run: run.manifest().run.clone(),
             checkpoints: points,
         };
         let schema = "orchestra.checkpoint_list/1";
-        terminal.json_line(&Written { schema, content }.line());
+        terminal.json_line(&WithSchema { schema, content }.line());
         return Ok(Exit::Ok);
     }
     if points.is_empty() {
@@ -79,14 +80,15 @@ pub(crate) fn checkpoints(
     let in_repositories = run.manifest().workspace.is_some();
     let rows = points.iter().map(|point| {
         let name = point.node.as_deref().unwrap_or("(the beginning)");
-        let again = attempt(point.visit.unwrap_or(1), point.attempt.unwrap_or(1));
+        let attempt = point.name.as_deref().unwrap_or_default();
+        let suffix = attempt_suffix(point.visit.unwrap_or(1), point.attempt.unwrap_or(1));
         vec![
             Cell::text(&point.checkpoint),
-            Cell::text(moment(point.time)),
-            Cell::text(format!("{name}{again}")),
-            Cell::text(point.branch.as_deref().map(bracketed).unwrap_or_default()),
+            Cell::text(date_time(point.time)),
+            Cell::text(format!("{name}{suffix}")),
+            Cell::text(point.branch.as_deref().map(branch_name).unwrap_or_default()),
             Cell::text(point.outcome.clone().unwrap_or_default()),
-            Cell::text(point.name.clone().filter(|_| in_repositories).unwrap_or_default()),
+            Cell::text(if in_repositories { attempt } else { "" }),
             Cell::text(commits(point.workspace.as_ref())),
             Cell::text(point.next.join(", ")),
         ]
@@ -115,7 +117,7 @@ pub(crate) fn checkpoints(
 
 /// Returns the last checkpoint from which stages remain to be executed. There are none at the end of the run, even if
 /// the run was retried later.
-fn last_to_replay(points: &[Point]) -> Option<&Point> {
+fn last_to_replay(points: &[Checkpoint]) -> Option<&Checkpoint> {
     points.iter().rfind(|point| !point.at_end)
 }
 
@@ -124,7 +126,7 @@ fn commits(snapshot: Option<&Value>) -> String {
     let repositories = snapshot.and_then(Value::as_object).into_iter().flatten();
     let commit = |(name, state): (&String, &Value)| {
         let sha = state["git_sha"].as_str().unwrap_or_default();
-        format!("{name} {}", short(sha))
+        format!("{name} {}", short_sha(sha))
     };
     repositories.map(commit).collect::<Vec<_>>().join(" ")
 }
@@ -140,7 +142,7 @@ fn attempt_name(restarts: u32, branch: Option<&str>, node: &str, visit: u32, att
 }
 
 /// The events that describe checkpoints.
-const TELLING: [&str; 10] = [
+const CHECKPOINT_EVENTS: [&str; 10] = [
     "PipelineStarted",
     "StageCompleted",
     "StageFailed",
@@ -155,22 +157,22 @@ const TELLING: [&str; 10] = [
 
 /// The checkpoints that the events describe.
 #[derive(Default)]
-struct Reached {
-    points: Vec<Point>,
-    ended: Option<Point>,
+struct CheckpointCollector {
+    points: Vec<Checkpoint>,
+    ended: Option<Checkpoint>,
     saved: Option<Value>,
     restarts: u32,
 }
 
-impl Reached {
+impl CheckpointCollector {
     fn event(&mut self, event: &RunEvent) {
-        let Reached {
+        let CheckpointCollector {
             points,
             ended,
             saved,
             restarts,
         } = self;
-        let of = |node: Option<String>, branch: &Option<String>| Point {
+        let checkpoint_at = |node: Option<String>, branch: &Option<String>| Checkpoint {
             checkpoint: String::new(),
             time: event.time,
             node,
@@ -184,9 +186,9 @@ impl Reached {
             at_end: false,
         };
         match &event.kind {
-            EventKind::PipelineStarted { .. } if points.is_empty() => points.push(Point {
+            EventKind::PipelineStarted { .. } if points.is_empty() => points.push(Checkpoint {
                 checkpoint: "cp_000000".to_owned(),
-                ..of(None, &None)
+                ..checkpoint_at(None, &None)
             }),
             EventKind::StageCompleted {
                 node,
@@ -196,12 +198,12 @@ impl Reached {
                 outcome,
                 ..
             } => {
-                *ended = Some(Point {
+                *ended = Some(Checkpoint {
                     visit: Some(*visit),
                     attempt: Some(*attempt),
                     name: Some(attempt_name(*restarts, branch.as_deref(), node, *visit, *attempt)),
                     outcome: Some(outcome.word().to_owned()),
-                    ..of(Some(node.to_string()), branch)
+                    ..checkpoint_at(Some(node.to_string()), branch)
                 });
             }
             EventKind::StageFailed {
@@ -211,23 +213,25 @@ impl Reached {
                 attempt,
                 ..
             } => {
-                *ended = Some(Point {
+                *ended = Some(Checkpoint {
                     visit: Some(*visit),
                     attempt: Some(*attempt),
                     name: Some(attempt_name(*restarts, branch.as_deref(), node, *visit, *attempt)),
                     outcome: Some("fail".to_owned()),
-                    ..of(Some(node.to_string()), branch)
+                    ..checkpoint_at(Some(node.to_string()), branch)
                 });
             }
             EventKind::SnapshotSaved { snapshot, .. } => *saved = Some(Value::clone(snapshot)),
             EventKind::PipelineRestarted { restart, .. } => *restarts = *restart,
             EventKind::CheckpointSaved { node, checkpoint } if !checkpoint.is_empty() => {
-                let mut point = ended.take().unwrap_or_else(|| of(Some(node.to_string()), &None));
+                let mut point = ended
+                    .take()
+                    .unwrap_or_else(|| checkpoint_at(Some(node.to_string()), &None));
                 // Transitions that wait for nothing share the checkpoint of the previous step.
                 let shared = points.pop_if(|last| last.checkpoint == *checkpoint);
                 let before = shared.and_then(|shared| shared.workspace);
                 point.workspace = saved.take().or(before);
-                points.push(Point {
+                points.push(Checkpoint {
                     checkpoint: checkpoint.clone(),
                     time: event.time,
                     ..point
@@ -239,9 +243,9 @@ impl Reached {
                 repeat: false,
                 ..
             } if ended.is_none() => {
-                let name = named(branch.as_deref(), node);
-                let goes_on = |last: &&mut Point| !last.at_end && !last.next.contains(&name);
-                if let Some(last) = points.last_mut().filter(goes_on) {
+                let name = stage_name(branch.as_deref(), node);
+                let awaits_stage = |last: &&mut Checkpoint| !last.at_end && !last.next.contains(&name);
+                if let Some(last) = points.last_mut().filter(awaits_stage) {
                     last.next.push(name);
                 }
             }

@@ -9,14 +9,13 @@ use orchestra_engine::{RunFolder, RunId, Timestamp};
 use orchestra_sessions::{RunFilter, Session, SessionIndex, SessionStatus};
 use serde_json::json;
 
-use super::count;
-use super::run::duration;
-use super::status::stands;
-use super::sweep::{self, Repositories};
+use super::run::duration_option;
+use super::sweep::{self, KnownRepositories};
 use crate::args::CleanupArgs;
 use crate::error::{CliError, Exit};
-use crate::layout::{between, bytes, long, now};
+use crate::report::session::with_present_status;
 use crate::runs::Runs;
+use crate::terminal::format::{between, bytes, count, long_duration, now};
 use crate::terminal::{Paint, Terminal};
 
 /// Prefix of a folder that is being removed. It is not a valid run id.
@@ -26,7 +25,7 @@ const REMOVING: &str = ".removing-";
 const LOCK: &str = "owner.lock";
 
 /// A folder that can be removed.
-struct Stale {
+struct StaleFolder {
     folder: PathBuf,
     /// The run; `None` for the remains of a run that never started, or was not removed completely.
     run: Option<RunId>,
@@ -35,19 +34,22 @@ struct Stale {
 
 pub(crate) fn cleanup(args: &CleanupArgs, program: &str, terminal: &Terminal) -> Result<Exit, CliError> {
     let runs = Runs::new(&args.runs, program);
-    let older_than = duration(&args.older_than)?;
-    let mut cleaned = Cleaned::default();
+    let older_than = duration_option(&args.older_than)?;
+    let mut totals = CleanupTotals::default();
     let config = args.config.as_deref();
-    let mut repositories = Repositories::new(&runs, &[], config)?;
+    let mut repositories = KnownRepositories::new(&runs, &[], config)?;
     if runs.dir().is_dir() {
         let index = runs.index()?;
-        let sessions = index.list(&RunFilter::all())?.into_iter().map(stands);
-        repositories = Repositories::new(&runs, &sessions.collect::<Vec<_>>(), config)?;
-        let mut stale = ended(&index, runs.dir(), older_than, args.paused)?;
-        stale.extend(left_over(runs.dir(), older_than)?);
+        let sessions = index
+            .list(&RunFilter::all())?
+            .into_iter()
+            .map(with_present_status);
+        repositories = KnownRepositories::new(&runs, &sessions.collect::<Vec<_>>(), config)?;
+        let mut stale = ended_runs(&index, runs.dir(), older_than, args.paused)?;
+        stale.extend(leftovers(runs.dir(), older_than)?);
         for stale in &stale {
-            let gone = cleaned.clean(stale, &runs, args.dry_run, terminal);
-            if let Some(run) = stale.run.as_ref().filter(|_| gone) {
+            let is_gone = totals.remove(stale, &runs, args.dry_run, terminal);
+            if is_gone && let Some(run) = &stale.run {
                 repositories.forget(run);
             }
         }
@@ -59,25 +61,25 @@ pub(crate) fn cleanup(args: &CleanupArgs, program: &str, terminal: &Terminal) ->
         }
     }
     let found = repositories.sweep(older_than, args.force, args.dry_run);
-    sweep::tell(&found, &runs, terminal);
+    sweep::print_results(&found, &runs, terminal);
     let failed = found.iter().filter(|found| found.is_failed()).count();
-    cleaned.failed += failed;
-    cleaned.refs = found.iter().filter(|found| found.goes()).count();
-    cleaned.kept = found.len() - cleaned.refs - failed;
-    cleaned.tell(args.dry_run, terminal);
-    Ok(match cleaned.failed {
+    totals.failed += failed;
+    totals.refs = found.iter().filter(|found| found.is_removed()).count();
+    totals.kept = found.len() - totals.refs - failed;
+    totals.print(args.dry_run, terminal);
+    Ok(match totals.failed {
         0 => Exit::Ok,
         _ => Exit::RunFailed,
     })
 }
 
 /// Returns the runs in the folder that ended long ago, oldest first.
-fn ended(
+fn ended_runs(
     index: &SessionIndex,
     dir: &Path,
     older_than: Duration,
     paused: bool,
-) -> Result<Vec<Stale>, CliError> {
+) -> Result<Vec<StaleFolder>, CliError> {
     let dir = fs::canonicalize(dir).map_err(|error| unreadable(dir, &error))?;
     let mut sessions = index.list(&RunFilter::all())?;
     sessions.reverse();
@@ -85,11 +87,11 @@ fn ended(
         .into_iter()
         .filter(|session| session.folder.parent() == Some(&*dir));
     let stale = stale.filter_map(|session| {
-        let session = stands(session);
-        let since = stopped(&session, paused)?;
+        let session = with_present_status(session);
+        let since = unchanged_since(&session, paused)?;
         let age = between(since, now());
-        (age >= older_than).then(|| Stale {
-            what: format!("{}, {}, {} ago", session.name, session.status, long(age)),
+        (age >= older_than).then(|| StaleFolder {
+            what: format!("{}, {}, {} ago", session.name, session.status, long_duration(age)),
             run: Some(session.run),
             folder: session.folder,
         })
@@ -98,7 +100,7 @@ fn ended(
 }
 
 /// Returns the time since which a removable run has not changed, or `None` if the run must stay.
-fn stopped(session: &Session, paused: bool) -> Option<Timestamp> {
+fn unchanged_since(session: &Session, paused: bool) -> Option<Timestamp> {
     match session.status {
         SessionStatus::Success | SessionStatus::Fail | SessionStatus::Cancelled => session.ended,
         SessionStatus::Paused | SessionStatus::Interrupted if paused => session.updated.or(session.started),
@@ -107,7 +109,7 @@ fn stopped(session: &Session, paused: bool) -> Option<Timestamp> {
 }
 
 /// Returns the folders of runs that never started, and of runs that were not removed completely.
-fn left_over(dir: &Path, older_than: Duration) -> Result<Vec<Stale>, CliError> {
+fn leftovers(dir: &Path, older_than: Duration) -> Result<Vec<StaleFolder>, CliError> {
     let mut stale = Vec::new();
     for entry in fs::read_dir(dir).map_err(|error| unreadable(dir, &error))? {
         let entry = entry.map_err(|error| unreadable(dir, &error))?;
@@ -117,17 +119,17 @@ fn left_over(dir: &Path, older_than: Duration) -> Result<Vec<Stale>, CliError> {
         };
         let age = found.modified().ok().and_then(|changed| changed.elapsed().ok());
         let old = age.is_some_and(|age| age >= older_than);
-        let unborn =
-            RunId::new(&*name).is_ok() && !RunFolder::is_one(&folder) && is_plain(&folder.join(LOCK));
-        if !found.is_dir() || !(name.starts_with(REMOVING) || unborn && old) {
+        let never_started =
+            RunId::new(&*name).is_ok() && !RunFolder::is_one(&folder) && is_regular_file(&folder.join(LOCK));
+        if !found.is_dir() || !(name.starts_with(REMOVING) || never_started && old) {
             continue;
         }
-        let what = if unborn {
+        let what = if never_started {
             "never began"
         } else {
             "removed in part before"
         };
-        stale.push(Stale {
+        stale.push(StaleFolder {
             folder,
             run: None,
             what: what.to_owned(),
@@ -137,7 +139,7 @@ fn left_over(dir: &Path, older_than: Duration) -> Result<Vec<Stale>, CliError> {
     Ok(stale)
 }
 
-fn is_plain(path: &Path) -> bool {
+fn is_regular_file(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|found| found.is_file())
 }
 
@@ -147,7 +149,7 @@ fn unreadable(dir: &Path, error: &io::Error) -> CliError {
 
 /// The totals of what was removed, or would be removed.
 #[derive(Default)]
-struct Cleaned {
+struct CleanupTotals {
     folders: usize,
     bytes: u64,
     failed: usize,
@@ -156,16 +158,20 @@ struct Cleaned {
     kept: usize,
 }
 
-impl Cleaned {
+impl CleanupTotals {
     /// Removes a folder. Returns whether it was removed, or would be.
-    fn clean(&mut self, stale: &Stale, runs: &Runs, dry_run: bool, terminal: &Terminal) -> bool {
+    fn remove(&mut self, stale: &StaleFolder, runs: &Runs, dry_run: bool, terminal: &Terminal) -> bool {
         let size = size(&stale.folder);
-        let removed = if dry_run { Ok(()) } else { remove(&stale.folder) };
-        let folder = runs.shown(&stale.folder);
+        let removed = if dry_run {
+            Ok(())
+        } else {
+            remove_folder(&stale.folder)
+        };
+        let folder = runs.display_path(&stale.folder);
         if let Err(error) = removed {
             self.failed += 1;
             let mark = terminal.paint(Paint::Warn, "warning[store_io]");
-            terminal.say(&format!("{mark}: `{folder}` cannot be removed: {error}"));
+            terminal.message(&format!("{mark}: `{folder}` cannot be removed: {error}"));
             return false;
         }
         self.folders += 1;
@@ -182,7 +188,7 @@ impl Cleaned {
         true
     }
 
-    fn tell(&self, dry_run: bool, terminal: &Terminal) {
+    fn print(&self, dry_run: bool, terminal: &Terminal) {
         if terminal.json {
             terminal.object(&json!({
                 "schema": "orchestra.cleanup_summary/1", "folders": self.folders, "bytes": self.bytes,
@@ -211,11 +217,11 @@ impl Cleaned {
 /// Returns the total size of the files in a folder in bytes. Does not follow links.
 fn size(folder: &Path) -> u64 {
     let mut bytes = 0;
-    let mut ahead = vec![folder.to_owned()];
-    while let Some(folder) = ahead.pop() {
+    let mut unvisited = vec![folder.to_owned()];
+    while let Some(folder) = unvisited.pop() {
         for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
             match fs::symlink_metadata(entry.path()) {
-                Ok(found) if found.is_dir() => ahead.push(entry.path()),
+                Ok(found) if found.is_dir() => unvisited.push(entry.path()),
                 Ok(found) => bytes += found.len(),
                 Err(_) => {}
             }
@@ -225,7 +231,7 @@ fn size(folder: &Path) -> u64 {
 }
 
 /// Removes a folder that nobody owns. It is renamed first, so that its remains after a crash are not a run.
-fn remove(folder: &Path) -> io::Result<()> {
+fn remove_folder(folder: &Path) -> io::Result<()> {
     let Some((parent, name)) = folder.parent().zip(folder.file_name()) else {
         return Err(io::ErrorKind::InvalidInput.into());
     };

@@ -4,11 +4,13 @@ use orchestra_config::{Resolution, ResolvedStage};
 use orchestra_graph::{Analysis, Known, Loaded, Pipeline, Stage};
 use serde_json::{Value, json};
 
-use crate::agents::{ProjectAgents, print_resolution};
 use crate::args::{CompileArgs, Format};
 use crate::error::{CliError, Exit};
-use crate::pipelines::{Pipelines, print_reports};
+use crate::project::agents::{ProjectAgents, print_resolution};
+use crate::project::pipelines::Pipelines;
+use crate::report::diagnostics::print_reports;
 use crate::terminal::Terminal;
+use crate::terminal::format::count;
 
 pub(crate) fn compile(
     args: &CompileArgs,
@@ -102,8 +104,8 @@ fn table(loaded: &Loaded, pipeline: &Pipeline, resolution: &Resolution) -> Strin
     lines.push(format!(
         "{}: {}, {}, start `{}`, exit `{}`",
         loaded.source.name(),
-        super::count(pipeline.nodes.len(), "node"),
-        super::count(pipeline.edges.len(), "edge"),
+        count(pipeline.nodes.len(), "node"),
+        count(pipeline.edges.len(), "edge"),
         pipeline.stage(pipeline.start).id(),
         pipeline.stage(pipeline.exit).id(),
     ));
@@ -160,9 +162,11 @@ fn runs_child(kind: &str) -> bool {
 
 /// Returns the child pipeline of a stage: its file, or the name under which the program registers it.
 fn child<'p>(pipeline: &'p Pipeline, stage: Stage<'p>) -> Option<&'p str> {
+    if !runs_child(stage.kind()) {
+        return None;
+    }
     let file = pipeline.child(stage.row()).map(|child| &*child.file);
     file.or_else(|| stage.text(Known::SubpipelineName.name()))
-        .filter(|_| runs_child(stage.kind()))
 }
 
 fn first_line(text: &str) -> String {

@@ -4,36 +4,38 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use orchestra_engine::{
-    Answer, ControlClient, ControlError, OfflineError, Owner, PausedRun, RunFolder, RunResult, StartError,
+    Answer, ControlClient, ControlError, OfflineError, Owner, PausedRun, RunFolder, RunResult, RunStatus,
+    StartError,
 };
 use orchestra_workspace::GitWorkspace;
 use serde_json::json;
 
 use crate::args::{AnswerArgs, CancelArgs, PauseArgs};
-use crate::entry::transforms;
 use crate::error::{CliError, Exit};
-use crate::finish::{Stopped, resume_line, verdict};
-use crate::run_session::{run_error, start_error};
+use crate::project::entry::run_transforms;
+use crate::report::finish::{resume_line, status_label};
 use crate::runs::Runs;
+use crate::runs::errors::{run_error, start_error};
+use crate::runs::stopped::StoppedRun;
 use crate::terminal::Terminal;
 
 /// Maximum time to wait for the end of a stopped run; its tools have a grace period.
-const END: Duration = Duration::from_secs(15);
+const STOP_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Polling interval during this wait.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 pub(crate) fn answer(args: &AnswerArgs, program: &str, terminal: &Terminal) -> Result<Exit, CliError> {
-    let told = Told::new(Runs::new(&args.runs, program), &args.run, "answer", terminal)?;
+    let run = ControlledRun::new(Runs::new(&args.runs, program), &args.run, "answer", terminal)?;
     let answer = Answer::choice(&args.choice);
-    match &told.owner {
+    match &run.owner {
         Some(_) => {
-            told.asked(|client| client.answer(&args.gate, answer))?;
-            told.done(&format!("the question of `{}` is answered", args.gate), None);
+            run.send(|client| client.answer(&args.gate, answer))?;
+            run.print_success(&format!("the question of `{}` is answered", args.gate), None);
         }
         None => {
-            let result = told.offline(async |run| run.answer(&args.gate, answer).await)?;
-            told.done(
+            let result = run.offline(async |run| run.answer(&args.gate, answer).await)?;
+            run.print_success(
                 &format!("the question of `{}` is answered", args.gate),
                 Some(&result),
             );
@@ -43,43 +45,43 @@ pub(crate) fn answer(args: &AnswerArgs, program: &str, terminal: &Terminal) -> R
 }
 
 pub(crate) fn pause(args: &PauseArgs, program: &str, terminal: &Terminal) -> Result<Exit, CliError> {
-    let told = Told::new(Runs::new(&args.runs, program), &args.run, "pause", terminal)?;
-    if told.owner.is_none() {
-        return Err(told.nobody());
+    let run = ControlledRun::new(Runs::new(&args.runs, program), &args.run, "pause", terminal)?;
+    if run.owner.is_none() {
+        return Err(run.not_executed());
     }
-    told.asked(|client| client.pause(&args.reason))?;
-    let words = if told.has_stopped() {
+    run.send(|client| client.pause(&args.reason))?;
+    let words = if run.wait_until_stopped() {
         "the run is paused"
     } else {
         "the run is told to pause; some of its stages are not over yet"
     };
-    told.done(words, None);
-    told.resume_line();
+    run.print_success(words, None);
+    run.resume_line();
     Ok(Exit::Ok)
 }
 
 pub(crate) fn cancel(args: &CancelArgs, program: &str, terminal: &Terminal) -> Result<Exit, CliError> {
-    let told = Told::new(Runs::new(&args.runs, program), &args.run, "cancel", terminal)?;
-    match &told.owner {
+    let run = ControlledRun::new(Runs::new(&args.runs, program), &args.run, "cancel", terminal)?;
+    match &run.owner {
         Some(_) => {
-            told.asked(|client| client.cancel(&args.reason))?;
-            let words = if told.has_stopped() {
+            run.send(|client| client.cancel(&args.reason))?;
+            let words = if run.wait_until_stopped() {
                 "the run is cancelled"
             } else {
                 "the run is told to end; some of its stages are not over yet"
             };
-            told.done(words, None);
+            run.print_success(words, None);
         }
         None => {
-            let result = told.offline(async |run| run.cancel(&args.reason).await)?;
-            told.done("the run is cancelled", Some(&result));
+            let result = run.offline(async |run| run.cancel(&args.reason).await)?;
+            run.print_success("the run is cancelled", Some(&result));
         }
     }
     Ok(Exit::Ok)
 }
 
 /// A run that receives a control command.
-struct Told<'t> {
+struct ControlledRun<'t> {
     runs: Runs,
     run: RunFolder,
     owner: Option<Owner>,
@@ -87,16 +89,16 @@ struct Told<'t> {
     terminal: &'t Terminal,
 }
 
-impl<'t> Told<'t> {
+impl<'t> ControlledRun<'t> {
     fn new(
         runs: Runs,
         name: &str,
         action: &'static str,
         terminal: &'t Terminal,
-    ) -> Result<Told<'t>, CliError> {
+    ) -> Result<ControlledRun<'t>, CliError> {
         let run = RunFolder::open(runs.find(name)?)?;
         let owner = run.owner()?;
-        Ok(Told {
+        Ok(ControlledRun {
             runs,
             run,
             owner,
@@ -110,9 +112,9 @@ impl<'t> Told<'t> {
     }
 
     /// Sends a request to the process that executes the run.
-    fn asked(&self, ask: impl FnOnce(&ControlClient) -> Result<(), ControlError>) -> Result<(), CliError> {
-        let asked = ControlClient::open(self.folder()).and_then(|client| ask(&client));
-        asked.map_err(|error| {
+    fn send(&self, request: impl FnOnce(&ControlClient) -> Result<(), ControlError>) -> Result<(), CliError> {
+        let sent = ControlClient::open(self.folder()).and_then(|client| request(&client));
+        sent.map_err(|error| {
             let converted = CliError::usage("control", error.to_string());
             let converted = CliError {
                 code: error.code().to_owned().into(),
@@ -133,14 +135,14 @@ impl<'t> Told<'t> {
         &self,
         act: impl AsyncFnOnce(PausedRun) -> Result<RunResult, OfflineError>,
     ) -> Result<RunResult, CliError> {
-        let mut run = PausedRun::open(self.folder())?.transforms(transforms());
+        let mut run = PausedRun::open(self.folder())?.transforms(run_transforms());
         if let Some(kept) = &self.run.manifest().workspace {
             let workspace = GitWorkspace::of_run(kept);
             run = run.workspace(workspace.map_err(|error| {
                 start_error(&StartError::Workspace(error), &self.runs, Some(self.folder()))
             })?);
         }
-        let runtime = crate::runtime::runtime()?;
+        let runtime = crate::runs::runtime::runtime()?;
         runtime.block_on(act(run)).map_err(|error| match &error {
             OfflineError::Start(error) => start_error(error, &self.runs, Some(self.folder())),
             OfflineError::Run(error) => run_error(error, &self.stopped()),
@@ -151,29 +153,31 @@ impl<'t> Told<'t> {
         })
     }
 
-    /// Waits until the run has stopped, which takes as long as its stages need to end.
-    fn has_stopped(&self) -> bool {
-        let begun = Instant::now();
-        while begun.elapsed() < END {
+    /// Waits until the run has stopped, which takes as long as its stages need to end. Returns whether it has.
+    fn wait_until_stopped(&self) -> bool {
+        let start = Instant::now();
+        while start.elapsed() < STOP_TIMEOUT {
             if let Ok(None) = self.run.owner() {
                 return true;
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
         false
     }
 
     /// Prints the success of the command, and its result if this process performed it.
-    fn done(&self, words: &str, result: Option<&RunResult>) {
+    fn print_success(&self, words: &str, result: Option<&RunResult>) {
         let run = &self.run.manifest().run;
-        let resume = self.stopped().resume();
-        let paused = result.is_some_and(|result| result.status == orchestra_engine::RunStatus::Paused);
+        let resume = match result {
+            Some(result) if result.status == RunStatus::Paused => self.stopped().resume(),
+            _ => None,
+        };
         if self.terminal.json {
             let pid = self.owner.as_ref().map(|owner| owner.pid);
             self.terminal.object(&json!({
                 "schema": "orchestra.control_result/1", "action": self.action, "run": run, "done_by": pid,
                 "status": result.map(|result| result.status.word()),
-                "resume": resume.as_ref().filter(|_| paused),
+                "resume": resume,
             }));
         } else {
             self.terminal.result(&format!("{run}: {words}"));
@@ -181,12 +185,12 @@ impl<'t> Told<'t> {
         let Some(result) = result else {
             return;
         };
-        if let Some(command) = resume.filter(|_| paused) {
+        if let Some(command) = resume {
             self.terminal
                 .progress("nobody executes the run, so it stays paused");
-            self.terminal.say(&resume_line(self.terminal, &command));
+            self.terminal.message(&resume_line(self.terminal, &command));
         } else if !self.terminal.json {
-            let (paint, word) = verdict(result.status);
+            let (paint, word) = status_label(result.status);
             let word = self.terminal.paint(paint, word);
             self.terminal
                 .progress(&format!("{word}: {}", result.path.join(" -> ")));
@@ -195,12 +199,12 @@ impl<'t> Told<'t> {
 
     fn resume_line(&self) {
         if let Some(command) = self.stopped().resume() {
-            self.terminal.say(&resume_line(self.terminal, &command));
+            self.terminal.message(&resume_line(self.terminal, &command));
         }
     }
 
     /// Returns the error for a pause of a run that no process executes.
-    fn nobody(&self) -> CliError {
+    fn not_executed(&self) -> CliError {
         let status = self
             .run
             .checkpoint()
@@ -224,7 +228,7 @@ impl<'t> Told<'t> {
         }
     }
 
-    fn stopped(&self) -> Stopped<'_> {
-        Stopped::in_folder(&self.runs, Some(self.folder()))
+    fn stopped(&self) -> StoppedRun<'_> {
+        StoppedRun::in_folder(&self.runs, Some(self.folder()))
     }
 }

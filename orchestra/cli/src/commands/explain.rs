@@ -1,21 +1,12 @@
 //! `explain`: the documentation page of a diagnostic.
 
-use orchestra_graph::{Page, did_you_mean};
+use orchestra_graph::did_you_mean;
 use serde_json::json;
 
 use crate::args::ExplainArgs;
 use crate::error::{CliError, Exit};
-use crate::startable::CANNOT_START;
+use crate::project::pages::pages;
 use crate::terminal::Terminal;
-
-/// Returns the pages of all diagnostics, sorted by code.
-pub(crate) fn pages() -> Vec<&'static Page> {
-    let mut pages: Vec<&Page> = orchestra_graph::rules().iter().collect();
-    pages.extend(orchestra_config::rules());
-    pages.push(&CANNOT_START);
-    pages.sort_by_key(|page| page.code);
-    pages
-}
 
 pub(crate) fn explain(args: &ExplainArgs, terminal: &Terminal) -> Result<Exit, CliError> {
     let rules = pages();

@@ -7,10 +7,11 @@ use orchestra_engine::Disk;
 use orchestra_graph::{Limits, Report, format, parse_bytes};
 use serde_json::json;
 
-use super::count;
 use crate::args::{FmtArgs, Format};
 use crate::error::{CliError, Exit};
-use crate::pipelines::{Pipelines, print_report};
+use crate::project::pipelines::Pipelines;
+use crate::report::diagnostics::print_report;
+use crate::terminal::format::count;
 use crate::terminal::{Paint, Terminal};
 
 pub(crate) fn fmt(args: &FmtArgs, pipelines: &Pipelines, terminal: &Terminal) -> Result<Exit, CliError> {

@@ -10,10 +10,11 @@ use orchestra_graph::{
 use orchestra_sessions::{SessionStatus, StageRow, StageState, TransitionRow};
 use serde_json::json;
 
-use super::status::stands;
 use crate::args::{Format, GraphArgs, Lints, Picture};
 use crate::error::{CliError, Exit};
-use crate::pipelines::{Pipelines, print_reports};
+use crate::project::pipelines::Pipelines;
+use crate::report::diagnostics::print_reports;
+use crate::report::session::with_present_status;
 use crate::runs::Runs;
 use crate::terminal::Terminal;
 
@@ -31,18 +32,18 @@ pub(crate) fn graph(
     }
     let format = match args.format {
         Some(format) => format,
-        None => by_default(args.output.as_deref())?,
+        None => default_format(args.output.as_deref())?,
     };
-    let coloured = match &args.run {
-        Some(run) => Some(Coloured::new(
+    let picture = match &args.run {
+        Some(run) => Some(RunPicture::new(
             &Runs::new(&args.runs, program),
             run,
             &loaded.graph,
         )?),
         None => None,
     };
-    let text = match &coloured {
-        Some(coloured) => coloured.draw(format)?,
+    let text = match &picture {
+        Some(picture) => picture.draw(format)?,
         None => draw(&loaded.graph, &PictureOptions::default(), format)?,
     };
     match &args.output {
@@ -71,7 +72,7 @@ pub(crate) fn graph(
     })
 }
 
-fn by_default(output: Option<&Path>) -> Result<Picture, CliError> {
+fn default_format(output: Option<&Path>) -> Result<Picture, CliError> {
     let Some(path) = output else {
         return Ok(if std::io::stdout().is_terminal() {
             Picture::Text
@@ -102,16 +103,16 @@ fn draw(graph: &Graph, options: &PictureOptions, format: Picture) -> Result<Stri
 }
 
 /// A graph with the states and transitions of a run.
-struct Coloured {
+struct RunPicture {
     graph: Graph,
     options: PictureOptions,
 }
 
-impl Coloured {
-    fn new(runs: &Runs, name: &str, graph: &Graph) -> Result<Coloured, CliError> {
+impl RunPicture {
+    fn new(runs: &Runs, name: &str, graph: &Graph) -> Result<RunPicture, CliError> {
         let folder = runs.find(name)?;
         let (index, name) = runs.index_of(&folder)?;
-        let session = stands(index.run(&name)?);
+        let session = with_present_status(index.run(&name)?);
         let stages = index.stages(&name)?;
         let mut options = PictureOptions::default();
         for node in &graph.nodes {
@@ -121,11 +122,11 @@ impl Coloured {
         for row in &stages {
             options
                 .states
-                .insert(row.node.clone(), state(row, session.status));
+                .insert(row.node.clone(), node_state(row, session.status));
         }
-        let taken = taken(&stages, &index.transitions(&name)?);
-        Ok(Coloured {
-            graph: counted(graph, &taken),
+        let counts = count_transitions(&stages, &index.transitions(&name)?);
+        Ok(RunPicture {
+            graph: with_counts(graph, &counts),
             options,
         })
     }
@@ -154,8 +155,8 @@ impl Coloured {
     }
 }
 
-fn state(row: &StageRow, run: SessionStatus) -> NodeState {
-    let goes_on = !matches!(
+fn node_state(row: &StageRow, run: SessionStatus) -> NodeState {
+    let unfinished = !matches!(
         run,
         SessionStatus::Success | SessionStatus::Fail | SessionStatus::Cancelled
     );
@@ -164,19 +165,19 @@ fn state(row: &StageRow, run: SessionStatus) -> NodeState {
         StageState::Failed if row.will_retry => NodeState::Retrying,
         StageState::Failed => NodeState::Failed,
         // The attempt is in progress, or will be repeated when the run is resumed.
-        _ if goes_on => NodeState::Running,
+        _ if unfinished => NodeState::Running,
         _ => NodeState::Skipped,
     }
 }
 
 /// The number of transitions between two nodes.
-type Taken = BTreeMap<(String, String), u32>;
+type TransitionCounts = BTreeMap<(String, String), u32>;
 
-fn taken(stages: &[StageRow], transitions: &[TransitionRow]) -> Taken {
-    let mut taken = Taken::new();
+fn count_transitions(stages: &[StageRow], transitions: &[TransitionRow]) -> TransitionCounts {
+    let mut counts = TransitionCounts::new();
     for row in transitions {
         if let Some(to) = &row.to {
-            *taken.entry((row.from.clone(), to.clone())).or_default() += 1;
+            *counts.entry((row.from.clone(), to.clone())).or_default() += 1;
         }
     }
     // A fan-out starts all branches at once. The name of a branch, such as `fan#2:left`, contains its first stage.
@@ -188,21 +189,21 @@ fn taken(stages: &[StageRow], transitions: &[TransitionRow]) -> Taken {
         if let Some((fan_out, first)) = last.split_once(':') {
             let fan_out = fan_out.split('#').next().unwrap_or(fan_out);
             let first = first.split('~').next().unwrap_or(first);
-            *taken.entry((fan_out.to_owned(), first.to_owned())).or_default() += 1;
+            *counts.entry((fan_out.to_owned(), first.to_owned())).or_default() += 1;
         }
     }
-    taken
+    counts
 }
 
 /// Adds the counts to the edges. If several edges connect two nodes, the first one gets the count.
-fn counted(graph: &Graph, taken: &Taken) -> Graph {
+fn with_counts(graph: &Graph, counts: &TransitionCounts) -> Graph {
     let mut graph = graph.clone();
-    let mut taken = taken.clone();
+    let mut counts = counts.clone();
     let id = |at: usize, nodes: &[orchestra_graph::Node]| nodes.get(at).map(|node| node.id.to_string());
     for at in 0..graph.edges.len() {
         let edge = &graph.edges[at];
         let ends = id(edge.from.at(), &graph.nodes).zip(id(edge.to.at(), &graph.nodes));
-        let Some(count) = ends.and_then(|ends| taken.remove(&ends)) else {
+        let Some(count) = ends.and_then(|ends| counts.remove(&ends)) else {
             continue;
         };
         let label = edge

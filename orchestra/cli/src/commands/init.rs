@@ -6,6 +6,7 @@ use serde_json::json;
 
 use crate::args::{InitArgs, Template};
 use crate::error::{CliError, Exit};
+use crate::terminal::format::count;
 use crate::terminal::{Paint, Terminal};
 
 pub(crate) fn init(args: &InitArgs, terminal: &Terminal) -> Result<Exit, CliError> {
@@ -27,11 +28,7 @@ pub(crate) fn init(args: &InitArgs, terminal: &Terminal) -> Result<Exit, CliErro
         let paths: Vec<&str> = files.iter().map(|(path, _)| path.as_str()).collect();
         terminal.object(&json!({"schema": "orchestra.init/1", "folder": args.name, "files": paths}));
     } else {
-        terminal.progress(&format!(
-            "made {} in `{}`",
-            super::count(files.len(), "file"),
-            args.name
-        ));
+        terminal.progress(&format!("made {} in `{}`", count(files.len(), "file"), args.name));
         terminal.progress(&terminal.paint(
             Paint::Bold,
             &format!("next: cd {} && cargo run -- run {module}", args.name),

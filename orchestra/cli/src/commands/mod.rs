@@ -12,15 +12,13 @@ mod graph;
 mod init;
 mod resume;
 mod run;
-pub(crate) mod status;
+mod status;
 mod sweep;
 
 use crate::args::{Cli, Command};
 use crate::error::{CliError, Exit};
-use crate::pipelines::Pipelines;
+use crate::project::pipelines::Pipelines;
 use crate::terminal::Terminal;
-
-pub(crate) use explain::pages;
 
 pub(crate) fn dispatch(
     cli: Cli,
@@ -52,14 +50,5 @@ pub(crate) fn dispatch(
             terminal.data(String::from_utf8_lossy(&script).trim_end());
             Ok(Exit::Ok)
         }
-    }
-}
-
-/// Formats a number with a noun: "1 error", "2 errors".
-pub(crate) fn count(number: usize, noun: &str) -> String {
-    if number == 1 {
-        format!("1 {noun}")
-    } else {
-        format!("{number} {noun}s")
     }
 }

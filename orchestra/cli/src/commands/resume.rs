@@ -5,14 +5,14 @@ use std::path::Path;
 use orchestra_engine::{PinnedSource, RunFolder, Script, SharedPipeline};
 use orchestra_graph::{LoadOptions, Loaded, ReadError, Source, load};
 
-use super::run::{agents, limits, sound};
+use super::run::{find_agents, parse_limits, valid_pipeline};
 use crate::Entry;
 use crate::args::{Lints, ReplayArgs, ResumeArgs, ResumeOptions};
-use crate::entry::{Begin, GoOnOptions, transforms};
 use crate::error::{CliError, Exit};
-use crate::pipelines::Pipelines;
-use crate::run_session::RunSession;
+use crate::project::entry::{Begin, ResumeSettings, run_transforms};
+use crate::project::pipelines::Pipelines;
 use crate::runs::Runs;
+use crate::runs::session::RunSession;
 use crate::terminal::{Paint, Terminal};
 
 pub(crate) fn resume(
@@ -24,14 +24,14 @@ pub(crate) fn resume(
     let runs = Runs::new(&args.runs, program);
     let folder = runs.find(&args.run)?;
     let accept_loss = args.accept_loss;
-    go_on(&runs, &folder, &args.options, pipelines, terminal, |options| {
-        let options = GoOnOptions {
+    continue_run(&runs, &folder, &args.options, pipelines, terminal, |settings| {
+        let settings = ResumeSettings {
             accept_loss,
-            ..options
+            ..settings
         };
         Begin::Resume {
             folder: folder.clone(),
-            options,
+            settings,
             take_over: args.take_over,
             retry: args.retry,
         }
@@ -46,47 +46,47 @@ pub(crate) fn replay(
 ) -> Result<Exit, CliError> {
     let runs = Runs::new(&args.runs, program);
     let folder = runs.find(&args.run)?;
-    go_on(&runs, &folder, &args.options, pipelines, terminal, |options| {
+    continue_run(&runs, &folder, &args.options, pipelines, terminal, |settings| {
         Begin::Replay {
             folder: folder.clone(),
             checkpoint: args.checkpoint.clone(),
             run_dir: args.run_dir.clone(),
-            options,
+            settings,
         }
     })
 }
 
-fn go_on(
+fn continue_run(
     runs: &Runs,
     folder: &Path,
     args: &ResumeOptions,
     pipelines: &Pipelines,
     terminal: &Terminal,
-    begin: impl FnOnce(GoOnOptions) -> Begin,
+    begin: impl FnOnce(ResumeSettings) -> Begin,
 ) -> Result<Exit, CliError> {
     let run = RunFolder::open(folder)?;
-    let options = GoOnOptions {
+    let settings = ResumeSettings {
         accept_changes: args.accept_changes,
         accept_loss: false,
-        limits: limits(&args.limits)?,
+        limits: parse_limits(&args.limits)?,
     };
-    let Some(begun_with) = BegunWith::new(&run, pipelines, terminal)? else {
+    let Some(found) = RunPipeline::new(&run, pipelines, terminal)? else {
         return Ok(Exit::Invalid);
     };
     let script = script(&run)?;
     let config = args.config.as_deref();
-    let agents = agents(
+    let agents = find_agents(
         config,
-        &begun_with.pipeline,
+        &found.pipeline,
         None,
-        begun_with.entry,
+        found.entry,
         script.as_ref(),
         terminal,
     )?;
     RunSession {
-        pipeline: begun_with.pipeline,
-        entry: begun_with.entry,
-        begin: begin(options),
+        pipeline: found.pipeline,
+        entry: found.entry,
+        begin: begin(settings),
         script,
         agents,
         answers: &args.answers,
@@ -94,26 +94,26 @@ fn go_on(
         runs,
         terminal,
     }
-    .go()
+    .execute()
 }
 
 /// The present version of the pipeline with which a run was started.
-pub(super) struct BegunWith<'p> {
+pub(super) struct RunPipeline<'p> {
     pub(super) pipeline: SharedPipeline,
     pub(super) entry: Option<&'p Entry>,
 }
 
-impl<'p> BegunWith<'p> {
+impl<'p> RunPipeline<'p> {
     /// Finds the pipeline: in the program, in its file, or in the run folder. Prints the diagnostics of an invalid
     /// pipeline and returns `None`.
     pub(super) fn new(
         run: &RunFolder,
         pipelines: &'p Pipelines,
         terminal: &Terminal,
-    ) -> Result<Option<BegunWith<'p>>, CliError> {
+    ) -> Result<Option<RunPipeline<'p>>, CliError> {
         let manifest = run.manifest();
         if let Some(entry) = pipelines.entry_of(&manifest.name, &manifest.file) {
-            return Ok(Some(BegunWith {
+            return Ok(Some(RunPipeline {
                 pipeline: SharedPipeline::from(entry.pipeline()),
                 entry: Some(entry),
             }));
@@ -126,15 +126,15 @@ impl<'p> BegunWith<'p> {
             terminal.progress(&format!(
                 "{note}: `{file}` is not here; the run goes on with the text that it was begun with"
             ));
-            pinned(&manifest.pipeline, &manifest.children)
+            load_stored(&manifest.pipeline, &manifest.children)
         };
         // Warnings were printed when the run started.
-        let loud = Terminal {
+        let quiet = Terminal {
             quiet: true,
             ..*terminal
         };
-        let pipeline = sound(&loaded, file, &loud);
-        Ok(pipeline.map(|pipeline| BegunWith {
+        let pipeline = valid_pipeline(&loaded, file, &quiet);
+        Ok(pipeline.map(|pipeline| RunPipeline {
             pipeline,
             entry: None,
         }))
@@ -142,14 +142,14 @@ impl<'p> BegunWith<'p> {
 }
 
 /// Loads the pipeline from the sources that are stored in the run folder.
-fn pinned(pipeline: &PinnedSource, children: &[PinnedSource]) -> Loaded {
+fn load_stored(pipeline: &PinnedSource, children: &[PinnedSource]) -> Loaded {
     let read = |path: &str, _: u64| {
         let child = children.iter().find(|child| child.file == path);
         let source = child.map(|child| child.source.as_bytes().to_vec());
         source.ok_or(ReadError::Missing)
     };
     let options = LoadOptions {
-        transforms: transforms(),
+        transforms: run_transforms(),
         children: Some(&read),
         ..LoadOptions::default()
     };

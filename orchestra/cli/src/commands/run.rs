@@ -8,17 +8,18 @@ use orchestra_graph::{Loaded, Pipeline, parse_duration};
 use orchestra_testkit::{check_script, read_script_file};
 use serde_json::json;
 
-use super::count;
 use crate::Entry;
-use crate::agents::ProjectAgents;
-use crate::args::{Format, LimitOptions, RunArgs, Survives};
-use crate::entry::{Begin, Limits, StartOptions};
+use crate::args::{DurabilityLevel, Format, LimitOptions, RunArgs};
 use crate::error::{CliError, Exit};
-use crate::parameters::parameters;
-use crate::pipelines::{Pipelines, print_reports};
-use crate::run_session::RunSession;
+use crate::project::agents::ProjectAgents;
+use crate::project::entry::{Begin, Limits, StartSettings};
+use crate::project::parameters::parameters;
+use crate::project::pipelines::Pipelines;
+use crate::report::diagnostics::print_reports;
 use crate::runs::Runs;
+use crate::runs::session::RunSession;
 use crate::terminal::Terminal;
+use crate::terminal::format::count;
 
 pub(crate) fn run(
     args: &RunArgs,
@@ -38,11 +39,11 @@ pub(crate) fn run(
         (None, _) => return Err(CliError::usage("no_file", "the pipeline is missing").help("name its file")),
     };
     let loaded = pipelines.load_to_run(file, &args.lints)?;
-    let Some(pipeline) = sound(&loaded, file, terminal) else {
+    let Some(pipeline) = valid_pipeline(&loaded, file, terminal) else {
         return Ok(Exit::Invalid);
     };
     let script = script(args, simulation, &pipeline)?;
-    let agents = agents(
+    let agents = find_agents(
         args.config.as_deref(),
         &pipeline,
         Some(&loaded),
@@ -50,33 +51,33 @@ pub(crate) fn run(
         script.as_ref(),
         terminal,
     )?;
-    let options = StartOptions {
+    let settings = StartSettings {
         params: parameters(&args.set)?,
         seed: args.seed,
         run_dir: args.run_dir.clone(),
-        limits: limits(&args.limits)?,
+        limits: parse_limits(&args.limits)?,
     };
     RunSession {
         pipeline,
         entry: pipelines.entry(file),
-        begin: Begin::Start(options),
+        begin: Begin::Start(settings),
         script,
         agents,
         answers: &args.answers,
         durability: match args.durability {
-            Survives::Full => Durability::Full,
-            Survives::Process => Durability::Process,
-            Survives::None => Durability::None,
+            DurabilityLevel::Full => Durability::Full,
+            DurabilityLevel::Process => Durability::Process,
+            DurabilityLevel::None => Durability::None,
         },
         runs: &Runs::new(&args.runs, program),
         terminal,
     }
-    .go()
+    .execute()
 }
 
 /// Finds the project's agents and repositories. Checks that the agents can run the model stages, unless these are
 /// simulated. A simulation that executes nothing needs no agents, so the result is `None`.
-pub(super) fn agents(
+pub(super) fn find_agents(
     config: Option<&Path>,
     pipeline: &SharedPipeline,
     loaded: Option<&Loaded>,
@@ -99,7 +100,7 @@ pub(super) fn agents(
 }
 
 /// Prints the diagnostics of a pipeline. Returns the pipeline if it is valid.
-pub(super) fn sound(loaded: &Loaded, file: &str, terminal: &Terminal) -> Option<SharedPipeline> {
+pub(super) fn valid_pipeline(loaded: &Loaded, file: &str, terminal: &Terminal) -> Option<SharedPipeline> {
     let errors = loaded.report.has_errors();
     if !terminal.quiet || errors {
         let format = if terminal.json { Format::Json } else { Format::Text };
@@ -117,22 +118,26 @@ pub(super) fn sound(loaded: &Loaded, file: &str, terminal: &Terminal) -> Option<
 }
 
 /// Parses the limits of a run.
-pub(super) fn limits(options: &LimitOptions) -> Result<Limits, CliError> {
+pub(super) fn parse_limits(options: &LimitOptions) -> Result<Limits, CliError> {
     Ok(Limits {
-        time: options.max_time.as_deref().map(duration).transpose()?,
+        time: options.max_time.as_deref().map(duration_option).transpose()?,
         budget: Budget {
             max_tokens: options.max_tokens,
-            max_cost_micros: options.max_cost.as_deref().map(micros).transpose()?,
+            max_cost_micros: options.max_cost.as_deref().map(parse_dollars).transpose()?,
         },
     })
 }
 
 /// Parses an amount of US dollars into millionths.
-fn micros(text: &str) -> Result<u64, CliError> {
+fn parse_dollars(text: &str) -> Result<u64, CliError> {
     let (whole, part) = text.split_once('.').unwrap_or((text, ""));
     let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-    let sound = digits(whole) && digits(part) && part.len() <= 6 && !(whole.is_empty() && part.is_empty());
-    let number = sound.then(|| format!("{whole}{part:0<6}").parse().ok()).flatten();
+    let valid = digits(whole) && digits(part) && part.len() <= 6 && !(whole.is_empty() && part.is_empty());
+    let number = if valid {
+        format!("{whole}{part:0<6}").parse().ok()
+    } else {
+        None
+    };
     number.ok_or_else(|| {
         CliError::usage(
             "cost",
@@ -185,7 +190,7 @@ fn script(
 }
 
 /// Parses a duration of the command line.
-pub(super) fn duration(text: &str) -> Result<Duration, CliError> {
+pub(super) fn duration_option(text: &str) -> Result<Duration, CliError> {
     parse_duration(text).ok_or_else(|| {
         CliError::usage("duration", format!("`{}` is not a duration", text.escape_debug()))
             .help("write a whole number and a unit: `250ms`, `30s`, `15m`, `2h`, `1d`")
@@ -206,10 +211,10 @@ mod tests {
             ("1.", 1_000_000),
         ];
         for (text, sum) in sums {
-            assert_eq!(micros(text).ok(), Some(sum), "{text}");
+            assert_eq!(parse_dollars(text).ok(), Some(sum), "{text}");
         }
         for wrong in ["", ".", "-1", "1e3", "0.0000001", "$2", "99999999999999999999"] {
-            assert!(micros(wrong).is_err(), "{wrong}");
+            assert!(parse_dollars(wrong).is_err(), "{wrong}");
         }
     }
 }

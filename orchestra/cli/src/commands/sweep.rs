@@ -12,15 +12,16 @@ use orchestra_sessions::{Session, SessionStatus};
 use orchestra_workspace::{GitWorkspace, GitWorkspaceError, Repository, Sweep, Swept, sweep};
 use serde_json::json;
 
-use crate::agents::FILE;
 use crate::error::{CliError, Exit};
-use crate::layout::{Cell, table};
+use crate::project::agents::CONFIGURATION_FILE;
+use crate::project::repositories::worktrees;
+use crate::report::branches::RunWorkspace;
 use crate::runs::Runs;
+use crate::terminal::table::{Cell, table};
 use crate::terminal::{Paint, Terminal};
-use crate::workspace::{Kept, worktrees};
 
 /// A repository in which runs worked, or that the configuration names.
-struct SweptRepository {
+struct KnownRepository {
     name: String,
     path: PathBuf,
     /// The folders that may contain worktrees of the repository.
@@ -29,28 +30,31 @@ struct SweptRepository {
 
 /// The known repositories and runs, before any run is removed.
 #[derive(Default)]
-pub(super) struct Repositories {
-    list: Vec<SweptRepository>,
+pub(super) struct KnownRepositories {
+    list: Vec<KnownRepository>,
     /// The runs that have not ended, each with its id and the last components of its branch names.
     live: BTreeMap<String, Vec<String>>,
     known: BTreeSet<String>,
 }
 
-impl Repositories {
+impl KnownRepositories {
     /// Collects the repositories of the listed runs and of the configuration.
     pub(super) fn new(
         runs: &Runs,
         sessions: &[Session],
         config: Option<&Path>,
-    ) -> Result<Repositories, CliError> {
-        let mut repositories = Repositories::default();
-        repositories.configured(runs, config)?;
+    ) -> Result<KnownRepositories, CliError> {
+        let mut repositories = KnownRepositories::default();
+        repositories.add_configured(runs, config)?;
         for session in sessions {
             let run = session.run.to_string();
             let folder = RunFolder::open(&session.folder).ok();
-            let kept = folder.and_then(|folder| Kept::from_manifest(folder.manifest()));
-            let branches = kept.iter().flat_map(|kept| kept.repositories.values());
-            let names = branches.filter_map(|kept| Some(kept.branch.rsplit('/').next()?.to_owned()));
+            let workspace = folder.and_then(|folder| RunWorkspace::from_manifest(folder.manifest()));
+            let branches = workspace
+                .iter()
+                .flat_map(|workspace| workspace.repositories.values());
+            let names =
+                branches.filter_map(|repository| Some(repository.branch.rsplit('/').next()?.to_owned()));
             if !matches!(
                 session.status,
                 SessionStatus::Success | SessionStatus::Fail | SessionStatus::Cancelled
@@ -59,8 +63,8 @@ impl Repositories {
                     .live
                     .insert(run.clone(), names.chain([run.clone()]).collect());
             }
-            for (name, repository) in kept.iter().flat_map(|kept| &kept.repositories) {
-                let worktrees = kept.iter().map(|kept| kept.worktrees.clone());
+            for (name, repository) in workspace.iter().flat_map(|workspace| &workspace.repositories) {
+                let worktrees = workspace.iter().map(|workspace| workspace.worktrees.clone());
                 repositories.add(name, &repository.path, worktrees);
             }
             repositories.known.insert(run);
@@ -68,8 +72,8 @@ impl Repositories {
         Ok(repositories)
     }
 
-    fn configured(&mut self, runs: &Runs, config: Option<&Path>) -> Result<(), CliError> {
-        let path = config.unwrap_or(Path::new(FILE));
+    fn add_configured(&mut self, runs: &Runs, config: Option<&Path>) -> Result<(), CliError> {
+        let path = config.unwrap_or(Path::new(CONFIGURATION_FILE));
         if config.is_none() && !path.is_file() {
             return Ok(());
         }
@@ -99,13 +103,9 @@ impl Repositories {
         let worktrees = worktrees
             .into_iter()
             .filter_map(|folder| std::path::absolute(folder).ok());
-        match self
-            .list
-            .iter_mut()
-            .find(|swept_repository| swept_repository.path == path)
-        {
-            Some(swept_repository) => swept_repository.worktrees.extend(worktrees),
-            None => self.list.push(SweptRepository {
+        match self.list.iter_mut().find(|known| known.path == path) {
+            Some(known) => known.worktrees.extend(worktrees),
+            None => self.list.push(KnownRepository {
                 name: name.to_owned(),
                 path,
                 worktrees: worktrees.collect(),
@@ -121,37 +121,37 @@ impl Repositories {
     /// Returns whether a run is running or resumable. `name` is its id or the last component of one of its branch
     /// names.
     fn is_live(&self, name: &str) -> bool {
-        let of = |live: &String| {
+        let matches = |live: &String| {
             let rest = name.strip_prefix(live.as_str());
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
         };
-        self.live.values().flatten().any(of)
+        self.live.values().flatten().any(matches)
     }
 
     /// Removes everything that is no longer needed.
-    pub(super) fn sweep(&self, older_than: Duration, force: bool, dry_run: bool) -> Vec<Found> {
+    pub(super) fn sweep(&self, older_than: Duration, force: bool, dry_run: bool) -> Vec<SweepResult> {
         let mut found = Vec::new();
-        for swept_repository in &self.list {
-            let mut here: BTreeMap<(&'static str, String), Found> = BTreeMap::new();
-            for worktrees in &swept_repository.worktrees {
+        for known in &self.list {
+            let mut results: BTreeMap<(&'static str, String), SweepResult> = BTreeMap::new();
+            for worktrees in &known.worktrees {
                 // An unknown run may be stored elsewhere. It counts as gone if its worktrees have not changed for long.
-                let stranger = |name: &str| {
+                let is_recent_stranger = |name: &str| {
                     !self.known.contains(name)
-                        && idle(&worktrees.join(name)).is_some_and(|idle| idle < older_than)
+                        && idle_time(&worktrees.join(name)).is_some_and(|idle_time| idle_time < older_than)
                 };
                 let options = Sweep {
                     prefix: "",
                     worktrees: worktrees.clone(),
-                    is_live: &|name| self.is_live(name) || stranger(name),
+                    is_live: &|name| self.is_live(name) || is_recent_stranger(name),
                     older_than: Some(older_than),
                     now: SystemTime::now(),
                     force,
                     dry_run,
                 };
-                let swept = open(swept_repository).and_then(|repository| sweep(&repository, &options));
+                let swept = open_repository(known).and_then(|repository| sweep(&repository, &options));
                 let all = match swept {
-                    Ok(swept) => Found::all(swept_repository, swept, force, dry_run),
-                    Err(error) => vec![Found::failed(swept_repository, &error)],
+                    Ok(swept) => SweepResult::all(known, swept, force, dry_run),
+                    Err(error) => vec![SweepResult::failed(known, &error)],
                 };
                 for found in all {
                     // There is nothing to report about an active run.
@@ -160,12 +160,12 @@ impl Repositories {
                     }
                     // The branches are the same for each folder of worktrees.
                     let key = (found.kind, found.name.clone());
-                    if !here.get(&key).is_some_and(Found::goes) {
-                        here.insert(key, found);
+                    if !results.get(&key).is_some_and(SweepResult::is_removed) {
+                        results.insert(key, found);
                     }
                 }
             }
-            found.extend(here.into_values());
+            found.extend(results.into_values());
         }
         found
     }
@@ -173,10 +173,10 @@ impl Repositories {
 
 /// Returns the time since the folders of a run's worktrees last changed, or `None` if there are none. A folder that
 /// cannot be read counts as just changed.
-fn idle(folder: &Path) -> Option<Duration> {
+fn idle_time(folder: &Path) -> Option<Duration> {
     let mut newest = SystemTime::UNIX_EPOCH;
-    let mut ahead = vec![(folder.to_owned(), 0)];
-    while let Some((folder, depth)) = ahead.pop() {
+    let mut unvisited = vec![(folder.to_owned(), 0)];
+    while let Some((folder, depth)) = unvisited.pop() {
         match fs::metadata(&folder).and_then(|found| found.modified()) {
             Ok(modified) => newest = newest.max(modified),
             Err(_) if depth == 0 => return None,
@@ -186,20 +186,20 @@ fn idle(folder: &Path) -> Option<Duration> {
         if depth < 2 {
             let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
             let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-            ahead.extend(folders.map(|entry| (entry.path(), depth + 1)));
+            unvisited.extend(folders.map(|entry| (entry.path(), depth + 1)));
         }
     }
     Some(newest.elapsed().unwrap_or_default())
 }
 
-fn open(swept_repository: &SweptRepository) -> Result<Repository, GitWorkspaceError> {
-    let workspace = GitWorkspace::builder("").repository(&swept_repository.name, &swept_repository.path);
+fn open_repository(known: &KnownRepository) -> Result<Repository, GitWorkspaceError> {
+    let workspace = GitWorkspace::builder("").repository(&known.name, &known.path);
     let opened = workspace.build()?.repositories()?.into_iter().next();
     opened
         .map(|(repository, _)| repository)
         .ok_or_else(|| GitWorkspaceError::RepositoryMissing {
-            repository: swept_repository.name.clone(),
-            path: swept_repository.path.clone(),
+            repository: known.name.clone(),
+            path: known.path.clone(),
         })
 }
 
@@ -224,7 +224,7 @@ impl Fate {
 }
 
 /// A branch, a worktree or a ref of a run.
-pub(super) struct Found {
+pub(super) struct SweepResult {
     repository: String,
     path: PathBuf,
     kind: &'static str,
@@ -233,16 +233,16 @@ pub(super) struct Found {
     why: String,
 }
 
-impl Found {
-    fn all(swept_repository: &SweptRepository, swept: Swept, force: bool, dry_run: bool) -> Vec<Found> {
-        let gone = if dry_run {
+impl SweepResult {
+    fn all(known: &KnownRepository, swept: Swept, force: bool, dry_run: bool) -> Vec<SweepResult> {
+        let removed = if dry_run {
             Fate::WouldBeRemoved
         } else {
             Fate::Removed
         };
-        let found = |kind, name: String, fate, why: String| Found {
-            repository: swept_repository.name.clone(),
-            path: swept_repository.path.clone(),
+        let found = |kind, name: String, fate, why: String| SweepResult {
+            repository: known.name.clone(),
+            path: known.path.clone(),
             kind,
             name,
             fate,
@@ -250,18 +250,18 @@ impl Found {
         };
         let trees = swept.worktrees.into_iter().map(|tree| {
             let why = "its run is gone or over".to_owned();
-            found("tree", tree.display().to_string(), gone, why)
+            found("tree", tree.display().to_string(), removed, why)
         });
         // With `force`, commits that exist nowhere else may be removed.
         let safe = if force { "" } else { "nothing of it is lost" };
         let branches = swept
             .branches
             .into_iter()
-            .map(|branch| found("branch", branch, gone, safe.to_owned()));
+            .map(|branch| found("branch", branch, removed, safe.to_owned()));
         let refs = swept
             .refs
             .into_iter()
-            .map(|name| found("ref", name, gone, safe.to_owned()));
+            .map(|name| found("ref", name, removed, safe.to_owned()));
         let kept = swept.kept.into_iter().map(|(name, why)| {
             let kind = if name.starts_with("refs/") {
                 "ref"
@@ -273,12 +273,12 @@ impl Found {
         trees.chain(branches).chain(refs).chain(kept).collect()
     }
 
-    fn failed(swept_repository: &SweptRepository, error: &GitWorkspaceError) -> Found {
-        Found {
-            repository: swept_repository.name.clone(),
-            path: swept_repository.path.clone(),
+    fn failed(known: &KnownRepository, error: &GitWorkspaceError) -> SweepResult {
+        SweepResult {
+            repository: known.name.clone(),
+            path: known.path.clone(),
             kind: "repository",
-            name: swept_repository.path.display().to_string(),
+            name: known.path.display().to_string(),
             fate: Fate::Failed,
             why: error.to_string(),
         }
@@ -293,7 +293,7 @@ impl Found {
         self.fate == Fate::Failed
     }
 
-    pub(super) fn goes(&self) -> bool {
+    pub(super) fn is_removed(&self) -> bool {
         matches!(self.fate, Fate::Removed | Fate::WouldBeRemoved)
     }
 
@@ -308,7 +308,7 @@ impl Found {
             Cell::text(self.kind),
             Cell::text(&self.repository),
             Cell::text(match self.kind {
-                "tree" => runs.shown(Path::new(&self.name)),
+                "tree" => runs.display_path(Path::new(&self.name)),
                 _ => self.name.clone(),
             }),
             Cell::text(&self.why),
@@ -317,7 +317,7 @@ impl Found {
 }
 
 /// Prints the results as JSON objects or as a table.
-pub(super) fn tell(found: &[Found], runs: &Runs, terminal: &Terminal) {
+pub(super) fn print_results(found: &[SweepResult], runs: &Runs, terminal: &Terminal) {
     if terminal.json {
         for found in found {
             terminal.object(&json!({

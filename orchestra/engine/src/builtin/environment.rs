@@ -8,8 +8,8 @@ use orchestra_graph::table::{AttributeRow, Constant};
 use orchestra_graph::{AttributeFamily, GIT_VARIABLES, Known};
 
 use crate::process::{ShellCommand, same_name};
-use crate::secrets::{is_proxy, withholds};
 use crate::run::stage::StageContext;
+use crate::secrets::{is_proxy, withholds};
 
 /// The environment of a tool command, beside the variables that the engine sets for every command.
 pub(super) struct Environment {
@@ -65,8 +65,12 @@ impl Environment {
             withholds(&name.to_string_lossy(), &value.to_string_lossy()) || found()
         };
         // These variables would lead git out of the files of the stage.
-        let leads_away =
-            |name: &OsStr| stage.workplace().is_some() && GIT_VARIABLES.iter().any(|known| same_name(OsStr::new(known), name));
+        let leads_away = |name: &OsStr| {
+            stage.workplace().is_some()
+                && GIT_VARIABLES
+                    .iter()
+                    .any(|known| same_name(OsStr::new(known), name))
+        };
         let seen = |(name, value): &(OsString, OsString)| {
             let withheld = leads_away(name) || settings.is_withheld(name);
             !withheld && (named(name) || inherits && !is_secret(name, value))

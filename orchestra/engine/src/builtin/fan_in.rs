@@ -14,9 +14,9 @@ use super::{output, status};
 use crate::handlers::handler::{Handler, HandlerFuture};
 use crate::model_stage::has_prompt;
 use crate::run::stage::StageContext;
+use crate::run::stored_text::StoredText;
 use crate::stage_end::Finished;
 use crate::store::StageFile;
-use crate::run::stored_text::StoredText;
 
 /// Maximum size in bytes of all candidates in a prompt: about 60,000 tokens.
 const LISTED: usize = 240_000;

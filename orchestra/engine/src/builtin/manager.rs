@@ -18,12 +18,12 @@ use crate::clock::{Clock, Sleep};
 use crate::event::{EventKind, RunEvent};
 use crate::handle::RunHandle;
 use crate::handlers::handler::{Handler, HandlerFuture};
-use crate::run_status::RunStatus;
-use crate::run::steering::Watched;
 use crate::run::sink::EventStream;
 use crate::run::stage::StageContext;
-use crate::stage_end::{Finished, StageEnd, Suspension};
+use crate::run::steering::Watched;
 use crate::run::steering::{ActiveStage, Instruction, marked};
+use crate::run_status::RunStatus;
+use crate::stage_end::{Finished, StageEnd, Suspension};
 use crate::store::RunFolder;
 
 pub(crate) struct ManagerLoop {

@@ -10,8 +10,8 @@ use super::child::{self, Child, ChildRun, ChildStarter, cut_short};
 use super::output::quoted;
 use crate::handlers::handler::{Handler, HandlerFuture};
 use crate::result::RunResult;
-use crate::run::steering::Watched;
 use crate::run::stage::StageContext;
+use crate::run::steering::Watched;
 use crate::stage_end::StageEnd;
 
 pub(crate) struct Subpipeline {

@@ -16,17 +16,17 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use crate::socket::{Closed, SocketName, listen, sweep, user};
 use super::{
     AnyMessage, AskedQuestion, BUSY, ControlRefusal, ControlReply, ControlRequest, MAX_REQUEST, Message,
     SCHEMA,
 };
-use crate::gates::answer_error::AnswerError;
 use crate::event::EventKind;
-use crate::process::{Peer, Relation};
+use crate::gates::answer_error::AnswerError;
 use crate::gates::question_token::QuestionRef;
 use crate::ownership::OwnedRun as _;
+use crate::process::{Peer, Relation};
 use crate::run::state::Run;
+use crate::socket::{Closed, SocketName, listen, sweep, user};
 
 /// A run that ends sooner gets no socket.
 const SHORT_RUN: Duration = Duration::from_millis(10);

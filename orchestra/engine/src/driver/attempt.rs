@@ -14,11 +14,11 @@ use tokio_util::sync::CancellationToken;
 use crate::clock::Sleep;
 use crate::handlers::handler::HandlerFuture;
 use crate::handlers::resolved::Resolved;
-use crate::run::state::Run;
 use crate::run::stage::StageContext;
-use crate::stage_end::{StageEnd, Suspension};
+use crate::run::state::Run;
 use crate::run::steering::Active;
 use crate::run::workspace::{RunFiles, WorkspaceStage};
+use crate::stage_end::{StageEnd, Suspension};
 
 /// The time that a cancelled handler which ends itself gets to finish. Tools are killed after two seconds at the
 /// latest.

@@ -6,10 +6,10 @@ use orchestra_core::{BranchPath, Effect, EffectId, Observation, Outcome, Usage};
 use orchestra_graph::{NodeIndex, Role};
 
 use crate::builtin::status;
-use crate::gates::deadline::Began;
 use crate::driver::action::Action;
 use crate::driver::state::Driver;
 use crate::event::EventKind;
+use crate::gates::deadline::Began;
 use crate::store::{StageFile, StoreError};
 
 fn has_ended(effect: &Effect) -> bool {

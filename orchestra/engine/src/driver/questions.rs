@@ -10,9 +10,17 @@ use crate::script::answer_of;
 
 impl Driver {
     /// Opens a question to a person, and asks the interviewer if there is one. A script answers it in a simulation.
-    pub(super) fn ask<'h>(&mut self, run: &'h Run, pending: &mut Pending<'h>, id: EffectId, question: Question) {
+    pub(super) fn ask<'h>(
+        &mut self,
+        run: &'h Run,
+        pending: &mut Pending<'h>,
+        id: EffectId,
+        question: Question,
+    ) {
         if let Some(script) = &run.settings.script
-            && let Some(scripted) = script.turn(&question.node, || run.attempts.next_turn(id.node)).outcome
+            && let Some(scripted) = script
+                .turn(&question.node, || run.attempts.next_turn(id.node))
+                .outcome
         {
             let event = match answer_of(&question, scripted) {
                 Some(answer) => match question.accept(&answer) {

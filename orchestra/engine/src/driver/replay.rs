@@ -74,7 +74,12 @@ impl Driver {
                         recovery.is_retried(record.events < recovery.events);
                     }
                     let snapshot = recorded.snapshot.clone();
-                    self.apply_event(recorded.event.clone(), recorded.usage, snapshot, self.time.elapsed);
+                    self.apply_event(
+                        recorded.event.clone(),
+                        recorded.usage,
+                        snapshot,
+                        self.time.elapsed,
+                    );
                 }
             }
             if let Some(journal) = &mut self.journal {

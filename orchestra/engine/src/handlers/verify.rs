@@ -6,7 +6,8 @@ use orchestra_graph::{Readable, kind};
 use crate::handlers::kinds::{KindSpec, Kinds};
 use crate::handlers::registry::Registry;
 use crate::handlers::requirements::{
-    AttributeRequirement, NodeRequirement, OutcomeRequirement, PipelineRequirements, SourceLocation, UnmetRequirement,
+    AttributeRequirement, NodeRequirement, OutcomeRequirement, PipelineRequirements, SourceLocation,
+    UnmetRequirement,
 };
 use crate::handlers::violations::{Specs, violations};
 use crate::handlers::violations_text;

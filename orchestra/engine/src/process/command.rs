@@ -11,9 +11,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::capture::OnLine;
 use super::output::{OutputStream, ProcessError};
-use crate::ownership::RunOwnership;
 use super::variables::{is_inherited, same_name};
 use crate::limit::SystemError;
+use crate::ownership::RunOwnership;
 use crate::redact::Redactor;
 
 /// An absolute path, so that `PATH` does not decide which shell reads the commands.

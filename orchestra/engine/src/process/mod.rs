@@ -37,13 +37,13 @@ mod descendants;
 mod handle;
 #[cfg(unix)]
 mod mark;
+mod output;
 #[cfg(unix)]
 mod peer;
 #[cfg(target_os = "linux")]
 mod procfs;
 #[cfg_attr(not(target_os = "linux"), path = "reaper_elsewhere.rs")]
 mod reaper;
-mod output;
 mod runner;
 mod streams;
 #[cfg(unix)]

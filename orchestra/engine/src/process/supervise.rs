@@ -13,17 +13,17 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
 use super::capture::CHUNK;
+use super::command::ShellCommand;
 use super::descendants::Descendants;
 use super::handle::Handle;
 use super::mark::Engine;
-use super::reaper::Running;
-use super::unix::{self, Wait};
-use super::command::ShellCommand;
 use super::output::{Exit, OutputStream, ProcessError, ToolOutput};
-use crate::ownership::RunOwnership;
+use super::reaper::Running;
 use super::streams::Streams;
+use super::unix::{self, Wait};
 use super::variables::MARK_VARIABLE;
 use super::watcher;
+use crate::ownership::RunOwnership;
 
 /// Time limit for the leader to die of KILL, and then for the other processes.
 const DEATH: Duration = Duration::from_millis(300);

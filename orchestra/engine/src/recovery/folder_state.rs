@@ -100,7 +100,10 @@ impl FolderState {
     }
 
     /// Creates the beginning of a run that does not exist yet. Whatever is written to it is temporary.
-    pub(crate) fn rehearsed(manifest: Manifest, records: Vec<(u64, Record)>) -> Result<FolderState, StoreError> {
+    pub(crate) fn rehearsed(
+        manifest: Manifest,
+        records: Vec<(u64, Record)>,
+    ) -> Result<FolderState, StoreError> {
         let store = Arc::new(TemporaryFolder::create(&manifest.run)?);
         let mut read = FolderState {
             store,

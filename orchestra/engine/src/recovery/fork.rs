@@ -20,7 +20,11 @@ pub(crate) struct Fork {
 }
 
 /// Reads the records of another run up to a checkpoint.
-pub(crate) fn fork(view: &RunFolder, checkpoint: &str, transforms: &[Arc<dyn Transform>]) -> Result<Fork, StoreError> {
+pub(crate) fn fork(
+    view: &RunFolder,
+    checkpoint: &str,
+    transforms: &[Arc<dyn Transform>],
+) -> Result<Fork, StoreError> {
     let mut manifest = view.manifest().clone();
     let records = view.raw_records()?;
     let last = records.len().saturating_sub(1) as u64;

@@ -8,21 +8,21 @@ use std::time::Duration;
 use orchestra_core::{Answer, EffectId, Event, Question, Reply};
 use orchestra_graph::Transform;
 
-use crate::script::Script;
 use crate::clock::Timestamp;
+use crate::driver::recovery::OfflineEvent;
 use crate::driver::state::Driver;
 use crate::engine::Engine;
 use crate::error::{BuildError, Changed, RunError, StartError};
-use crate::gates::answer_error::AnswerError;
 use crate::event::{EventKind, RunEvent};
-use crate::setup::pinned_source::load_pinned;
-use crate::driver::recovery::OfflineEvent;
+use crate::gates::answer_error::AnswerError;
 use crate::handlers::resolved::Handlers;
-use crate::result::RunResult;
 use crate::recovery::files::open_files;
+use crate::result::RunResult;
 use crate::run::stage_question::answer_text;
-use crate::store::{RunFolder, StoreError};
 use crate::run::workspace::Workspace;
+use crate::script::Script;
+use crate::setup::pinned_source::load_pinned;
+use crate::store::{RunFolder, StoreError};
 
 /// A run that no process executes, to answer one of its questions or to cancel it.
 ///

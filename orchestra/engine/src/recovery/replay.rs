@@ -111,8 +111,11 @@ impl ReplayBuilder {
         fork.manifest.started = now;
         let (target, source) = (to.clone(), from.clone());
         let forked = on_files(copying.clone(), move || {
-            let store =
-                FolderStore::create(settings.run.files.clone(), &target, settings.store_options(&target, None))?;
+            let store = FolderStore::create(
+                settings.run.files.clone(),
+                &target,
+                settings.store_options(&target, None),
+            )?;
             let mut records = fork.records.iter();
             if let Some(first) = records.next() {
                 store.append(&renamed(&source, first, &fork.manifest)?)?;

@@ -1,7 +1,7 @@
 //! The run and its stages: the state that all parts of a run share, and what its stages see of it.
 
-pub(crate) mod attempts;
 mod artifacts;
+pub(crate) mod attempts;
 pub(crate) mod authority;
 pub(crate) mod engine_folders;
 mod files;
@@ -24,5 +24,3 @@ pub(crate) mod stored_text;
 mod usage;
 pub(crate) mod workspace;
 mod write_failure;
-
-

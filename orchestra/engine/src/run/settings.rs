@@ -73,6 +73,8 @@ impl RunSettings {
 
     /// Returns whether a variable is withheld from the commands of all tool stages.
     pub(crate) fn is_withheld(&self, name: &OsStr) -> bool {
-        self.withheld_env.iter().any(|withheld| same_name(OsStr::new(withheld), name))
+        self.withheld_env
+            .iter()
+            .any(|withheld| same_name(OsStr::new(withheld), name))
     }
 }

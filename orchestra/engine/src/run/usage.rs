@@ -6,11 +6,11 @@ use std::sync::Arc;
 use orchestra_core::{Budget, EffectId, Usage};
 use orchestra_graph::NodeIndex;
 
+use crate::budget::{budget_of, less, stricter};
+use crate::lock::lock;
 use crate::run::history::ToolTally;
 use crate::run::requests::Request;
-use crate::lock::lock;
 use crate::run::state::{Parent, Run};
-use crate::budget::{budget_of, less, stricter};
 
 impl Run {
     /// Adds to the usage of an attempt.
@@ -30,7 +30,11 @@ impl Run {
     /// Adds the total usage of this run to the stage that started it.
     pub(crate) fn settle_with(&self, parent: &Parent, usage: Usage) {
         // The meters have not counted usage from before this process.
-        let counted = self.models.get().map(|models| models.meter.spent()).unwrap_or_default();
+        let counted = self
+            .models
+            .get()
+            .map(|models| models.meter.spent())
+            .unwrap_or_default();
         parent.run.spend(parent.stage.node, less(usage, counted));
         parent.run.attempts.usage.add(&parent.stage, usage);
     }

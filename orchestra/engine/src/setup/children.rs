@@ -86,7 +86,9 @@ pub(crate) fn refuse(
     let there = child_of(settings, pipeline, registry, stage).is_some();
     let (code, message) = if !there && settings.run.executes_stages() {
         ("missing_child", missing(settings, pipeline, stage))
-    } else if stage.kind() == kind::MANAGER_LOOP && settings.run.executes_stages() && !autostarts(pipeline, stage)
+    } else if stage.kind() == kind::MANAGER_LOOP
+        && settings.run.executes_stages()
+        && !autostarts(pipeline, stage)
     {
         (
             "not_provided",

@@ -8,11 +8,11 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::files::{Access, FileSystem, system};
-use super::read::{read_checkpoint, read_manifest};
 use super::line::Scan;
 use super::manifest::Manifest;
 use super::owner::Owner;
 use super::ownership;
+use super::read::{read_checkpoint, read_manifest};
 use super::{CHECKPOINT, Checkpoint, EVENTS, JOURNAL, MANIFEST, StoreError, journal};
 use crate::event::RunEvent;
 

@@ -234,6 +234,7 @@ impl Known {
     }
 
     /// Returns the default of an attribute whose value is text; empty if it has none.
+    #[doc(hidden)]
     pub const fn default_text(self) -> &'static str {
         match self.default_value() {
             Some(AttributeDefault::String(text)) => text,
@@ -242,6 +243,7 @@ impl Known {
     }
 
     /// Returns the default of an attribute whose value is `true` or `false`; `false` if it has none.
+    #[doc(hidden)]
     pub const fn default_flag(self) -> bool {
         matches!(self.default_value(), Some(AttributeDefault::Boolean(true)))
     }
@@ -256,6 +258,7 @@ impl Known {
     ///
     /// # Panics
     /// Panics if the attribute has no such default. In a constant, this is a compile error.
+    #[doc(hidden)]
     #[allow(clippy::panic, reason = "a panic in a constant is a compile error")]
     pub const fn default_integer(self) -> i64 {
         match self.default_value() {
@@ -274,6 +277,7 @@ impl Known {
     ///
     /// # Panics
     /// Panics if the attribute has no such default. In a constant, this is a compile error.
+    #[doc(hidden)]
     #[allow(clippy::panic, reason = "a panic in a constant is a compile error")]
     pub const fn default_count(self) -> u32 {
         match self.default_integer() {
@@ -292,6 +296,7 @@ impl Known {
     ///
     /// # Panics
     /// Panics if the attribute has no such default. In a constant, this is a compile error.
+    #[doc(hidden)]
     #[allow(clippy::panic, reason = "a panic in a constant is a compile error")]
     pub const fn default_float(self) -> f64 {
         match self.default_value() {
@@ -311,6 +316,7 @@ impl Known {
     ///
     /// # Panics
     /// Panics if the attribute has no such default. In a constant, this is a compile error.
+    #[doc(hidden)]
     #[allow(clippy::panic, reason = "a panic in a constant is a compile error")]
     pub const fn default_duration(self) -> Duration {
         match self.default_value() {

@@ -52,13 +52,14 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
 
 fn diagnostic(mode: &str, attribute: &Attribute) -> Diagnostic {
     let shown = crate::syntax::shorten(mode);
-    let diagnostic = Diagnostic::from_rule(&RULE, format!("unknown fidelity `{shown}`"), attribute.value_span)
-        .label("no such mode")
-        .note(format!(
-            "the modes are {}; an unknown one counts as `{}`",
-            MODES.join(", "),
-            Known::DefaultFidelity.default_text()
-        ));
+    let diagnostic =
+        Diagnostic::from_rule(&RULE, format!("unknown fidelity `{shown}`"), attribute.value_span)
+            .label("no such mode")
+            .note(format!(
+                "the modes are {}; an unknown one counts as `{}`",
+                MODES.join(", "),
+                Known::DefaultFidelity.default_text()
+            ));
     let near = if mode == "summary" {
         Some("summary:medium")
     } else {

@@ -47,13 +47,10 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
     for at in input.forward.sources(&unreached) {
         let index = NodeIndex(at as u32);
         let node = input.node(index);
-        let mut diagnostic = Diagnostic::from_rule(
-            &RULE,
-            format!("`{}` can never be reached", node.id),
-            node.span,
-        )
-        .label(format!("no way leads here from `{}`", input.id(start)))
-        .node(&*node.id);
+        let mut diagnostic =
+            Diagnostic::from_rule(&RULE, format!("`{}` can never be reached", node.id), node.span)
+                .label(format!("no way leads here from `{}`", input.id(start)))
+                .node(&*node.id);
         let near = if input.is_implicit(index) {
             input.near(&node.id)
         } else {

@@ -55,14 +55,11 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
             continue;
         }
         let span = input.analysis.inside(attribute.value_span, rule.range.clone());
-        let diagnostic = Diagnostic::from_rule(
-            &RULE,
-            format!("`#{id}` in the stylesheet matches no node"),
-            span,
-        )
-        .severity(Severity::Info)
-        .label("this rule has no effect")
-        .note("`#` and a name select the one node of that id");
+        let diagnostic =
+            Diagnostic::from_rule(&RULE, format!("`#{id}` in the stylesheet matches no node"), span)
+                .severity(Severity::Info)
+                .label("this rule has no effect")
+                .note("`#` and a name select the one node of that id");
         let near = input.near(id).map(|near| format!("#{}", input.id(near)));
         diagnostics.push(meant(
             diagnostic,

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use super::{Failing, checkpoint, commit, contents, create, event, open, options, record};
-use crate::store::owner::present;
+use crate::store::ownership::present;
 use crate::store::{
     Durability, FolderStore, OpenOptions, Opened, Position, RunStore, StageFile, StoreError, system,
 };

@@ -1,0 +1,380 @@
+//! The project configuration of a run: finding it, resolving the agents of model stages, and building their backend.
+
+use std::collections::BTreeMap;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+use orchestra_config::{Agent, BackendKind, Mode, Project, Resolution, ResolveOptions, Sources, UserFiles};
+use orchestra_engine::{Disk, EngineBuilder, EnvironmentSecrets, StageText, listed_variables};
+use orchestra_graph::{Analysis, ChildReader, Loaded, Pipeline, ReadError, SharedPipeline};
+
+use crate::Entry;
+use crate::args::Format;
+use crate::error::{CliError, Exit};
+use crate::report::diagnostics::print_report;
+use crate::report::progress::SharedProgress;
+use crate::terminal::Terminal;
+
+/// The default file name of a configuration.
+pub(crate) const CONFIGURATION_FILE: &str = "orchestra.yaml";
+/// Maximum size of an agent or tool file of the user, in bytes.
+const MAX_USER_FILE: u64 = 1 << 20;
+/// The hint on running without a model.
+const OR_SIMULATE: &str =
+    "or simulate: `--simulate-models` runs the tools all the same, `--simulate` runs nothing";
+
+/// A project, and the agents that run its model stages.
+#[derive(Clone)]
+pub(crate) struct ProjectAgents {
+    project: Arc<Project>,
+    reader: Reader,
+    user_folder: Option<String>,
+    user_agents: BTreeMap<String, Agent>,
+    #[cfg(feature = "agents")]
+    agents: orchestra_agent::Agents,
+}
+
+/// The source of a project's files: the disk, or the program into which they are compiled.
+#[derive(Clone, Copy)]
+enum Reader {
+    Disk,
+    Program(Sources),
+}
+
+impl ChildReader for Reader {
+    fn read(&self, path: &str, limit: u64) -> Result<Vec<u8>, ReadError> {
+        match self {
+            Reader::Disk => Disk.read(path, limit),
+            Reader::Program(sources) => sources.read(path, limit),
+        }
+    }
+}
+
+impl ProjectAgents {
+    /// Finds the configuration and its agents. Uses the requested file, else the configuration with which the pipeline
+    /// was compiled, else the file that is found beside the pipeline or above it.
+    pub(crate) fn find(
+        requested: Option<&Path>,
+        pipeline: &str,
+        entry: Option<&Entry>,
+        terminal: &Terminal,
+    ) -> Result<ProjectAgents, CliError> {
+        let (path, reader) = match (requested, entry.and_then(Entry::configuration)) {
+            (Some(path), _) => (Some(with_slashes(path)), Reader::Disk),
+            (None, Some(compiled)) => (
+                Some(compiled.path.to_owned()),
+                Reader::Program(Sources::new(compiled.path, compiled.files)),
+            ),
+            (None, None) => (find_configuration(pipeline), Reader::Disk),
+        };
+        let mut project = match &path {
+            Some(path) => Project::load(path, &reader),
+            None => Project::default(),
+        };
+        if project.report.has_errors() {
+            print_report(terminal, &project.report, format(terminal));
+            return Err(invalid(path.as_deref().unwrap_or(CONFIGURATION_FILE)));
+        }
+        // A compiled configuration does not depend on the user.
+        let home = match reader {
+            Reader::Disk => home(),
+            Reader::Program(_) => None,
+        };
+        let home = home.map(|home| home.join(".orchestra"));
+        let user = home.as_deref().map(user_files).unwrap_or_default();
+        for report in &user.reports {
+            print_report(terminal, report, format(terminal));
+        }
+        user.add_tools_to(&mut project);
+        let user_folder = home.map(|home| with_slashes(&home.join("prompts")));
+        Ok(ProjectAgents {
+            #[cfg(feature = "agents")]
+            agents: backend(&project, reader, user_folder.as_deref(), &user)?,
+            project: Arc::new(project),
+            reader,
+            user_folder,
+            user_agents: user.agents,
+        })
+    }
+
+    /// Returns the project.
+    pub(crate) fn project(&self) -> &Project {
+        &self.project
+    }
+
+    fn with_options<T>(&self, resolve: impl FnOnce(&ResolveOptions<'_>) -> T) -> T {
+        resolve(&ResolveOptions {
+            reader: Some(&self.reader),
+            user_folder: self.user_folder.clone(),
+            agents: self.user_agents.clone(),
+            ..ResolveOptions::default()
+        })
+    }
+
+    /// Resolves the model stages of a checked graph. The diagnostics have positions in the file.
+    pub(crate) fn resolve_graph(&self, analysis: &Analysis<'_>) -> Resolution {
+        self.with_options(|options| self.project.resolve_graph(analysis, options))
+    }
+
+    /// Resolves the model stages of a pipeline.
+    fn resolve(&self, pipeline: &Pipeline) -> Resolution {
+        self.with_options(|options| self.project.resolve(pipeline, options))
+    }
+
+    /// Returns the path of the configuration file.
+    pub(crate) fn path(&self) -> Option<&str> {
+        self.project.path.as_deref()
+    }
+
+    /// Rejects a pipeline if its model stages, or those of its child pipelines, cannot run. Prints diagnostics with
+    /// hints.
+    pub(crate) fn check(&self, pipeline: &SharedPipeline, terminal: &Terminal) -> Result<(), CliError> {
+        let mut seen = Vec::new();
+        let mut unchecked = vec![&**pipeline];
+        while let Some(pipeline) = unchecked.pop() {
+            if seen.iter().any(|file: &String| **file == *pipeline.file) {
+                continue;
+            }
+            seen.push(pipeline.file.to_string());
+            unchecked.extend(pipeline.children.iter().map(|child| &*child.pipeline));
+            self.check_one(pipeline, terminal)?;
+        }
+        Ok(())
+    }
+
+    /// Resolves the model stages of a loaded pipeline and of its child pipelines. The diagnostics have the positions of
+    /// attributes, while a pipeline that is executed has positions of nodes only.
+    pub(crate) fn resolutions(&self, loaded: &Loaded) -> Vec<Resolution> {
+        let descendants = loaded.descendants().into_iter().map(|child| &*child.loaded);
+        let resolve = |loaded: &Loaded| self.resolve_graph(&Analysis::new(&loaded.graph, &loaded.source));
+        std::iter::once(loaded).chain(descendants).map(resolve).collect()
+    }
+
+    /// Rejects a pipeline if its model stages, or those of its child pipelines, cannot be resolved.
+    pub(crate) fn check_loaded(&self, loaded: &Loaded, terminal: &Terminal) -> Result<(), CliError> {
+        let resolutions = self.resolutions(loaded);
+        match resolutions.iter().find(|resolution| resolution.has_errors()) {
+            Some(invalid_resolution) => {
+                print_resolution(invalid_resolution, terminal);
+                Err(invalid(loaded.source.name()))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn check_one(&self, pipeline: &Pipeline, terminal: &Terminal) -> Result<(), CliError> {
+        let resolution = self.resolve(pipeline);
+        if print_resolution(&resolution, terminal) {
+            return Err(invalid(&pipeline.file));
+        }
+        let without_model = resolution.stages.iter().find(|stage| {
+            let named = stage.model.is_some() && stage.provider.is_some();
+            stage.backend_kind.needs_model() && !named
+        });
+        if let Some(stage) = without_model {
+            let message = format!("stage `{}` asks a model, and none is configured", stage.node);
+            let help = match self.path() {
+                Some(path) => {
+                    format!("name a provider with models in `{path}`, {OR_SIMULATE}")
+                }
+                None => format!(
+                    "write a `{CONFIGURATION_FILE}` with a provider and its models beside the pipeline or \
+                     here (`--config` names another), {OR_SIMULATE}"
+                ),
+            };
+            return Err(CliError::usage("no_backend", message)
+                .exit(Exit::Credentials)
+                .help(help));
+        }
+        let asks = resolution
+            .stages
+            .iter()
+            .any(|stage| stage.backend_kind != BackendKind::Simulation);
+        if asks { self.check_keys(pipeline) } else { Ok(()) }
+    }
+
+    #[cfg(feature = "agents")]
+    fn check_keys(&self, pipeline: &Pipeline) -> Result<(), CliError> {
+        match self.agents.missing_keys(pipeline).first() {
+            None => Ok(()),
+            Some(error) => {
+                let error = CliError::usage(error.kind.code(), error.to_string()).exit(Exit::Credentials);
+                Err(error.help(format!("set it, {OR_SIMULATE}")))
+            }
+        }
+    }
+
+    #[cfg(not(feature = "agents"))]
+    fn check_keys(&self, _: &Pipeline) -> Result<(), CliError> {
+        let message = "this program is built without what asks models";
+        let error = CliError::usage("no_backend", message).exit(Exit::Credentials);
+        Err(error.help(format!(
+            "build it with the feature `agents` of `orchestra`, {OR_SIMULATE}"
+        )))
+    }
+
+    /// Sets the backend of the engine.
+    #[cfg(feature = "agents")]
+    pub(crate) fn set_backend(&self, builder: EngineBuilder) -> EngineBuilder {
+        builder.backend(self.agents.clone())
+    }
+
+    /// Sets the backend of the engine; there is none in this build.
+    #[cfg(not(feature = "agents"))]
+    pub(crate) fn set_backend(&self, builder: EngineBuilder) -> EngineBuilder {
+        builder
+    }
+
+    /// Passes the API keys of the providers to the engine, which redacts them in all output.
+    #[cfg(feature = "agents")]
+    pub(crate) fn set_secrets(&self, builder: EngineBuilder) -> EngineBuilder {
+        builder.secrets(self.agents.secrets())
+    }
+
+    /// Passes the API keys of the providers to the engine; there are none in this build.
+    #[cfg(not(feature = "agents"))]
+    pub(crate) fn set_secrets(&self, builder: EngineBuilder) -> EngineBuilder {
+        builder
+    }
+
+    /// Shows the text of models to a person who talks with them.
+    pub(crate) fn show_model_text(
+        &self,
+        builder: EngineBuilder,
+        pipeline: &SharedPipeline,
+        shown: &Arc<SharedProgress>,
+    ) -> EngineBuilder {
+        let talking = self.interactive_stages(pipeline);
+        if talking.is_empty() {
+            return builder;
+        }
+        let shown = shown.clone();
+        builder.on_text(move |piece: &StageText| {
+            if talking.iter().any(|node| *node == *piece.node) {
+                shown.progress().model_text(piece);
+            }
+        })
+    }
+
+    /// Returns the stages in which a person talks with the model.
+    pub(crate) fn interactive_stages(&self, pipeline: &Pipeline) -> Vec<String> {
+        let resolution = self.resolve(pipeline);
+        let talking = resolution
+            .stages
+            .iter()
+            .filter(|stage| stage.mode.value == Mode::Interactive);
+        let mut nodes: Vec<String> = talking.map(|stage| stage.node.clone()).collect();
+        // Stages of child pipelines talk at the same terminal.
+        let children = pipeline.children.iter();
+        nodes.extend(children.flat_map(|child| self.interactive_stages(&child.pipeline)));
+        nodes
+    }
+}
+
+#[cfg(feature = "agents")]
+fn backend(
+    project: &Project,
+    reader: Reader,
+    user_folder: Option<&str>,
+    user: &UserFiles,
+) -> Result<orchestra_agent::Agents, CliError> {
+    let mut builder = orchestra_agent::Agents::builder(project.clone()).reader(reader);
+    for (name, agent) in &user.agents {
+        builder = builder.agent(name, agent.clone());
+    }
+    if let Some(folder) = user_folder {
+        builder = builder.user_folder(folder);
+    }
+    builder
+        .build()
+        .map_err(|error| CliError::usage(error.kind.code(), error.to_string()).exit(Exit::Invalid))
+}
+
+/// Prints the diagnostics of a resolution. Returns whether they keep the pipeline from running.
+pub(crate) fn print_resolution(resolution: &Resolution, terminal: &Terminal) -> bool {
+    let errors = resolution.has_errors();
+    for report in &resolution.reports {
+        if errors || !terminal.quiet {
+            print_report(terminal, report, format(terminal));
+        }
+    }
+    errors
+}
+
+/// Returns the secrets in the environment. Warns about listed variables whose values are too short to be redacted.
+pub(crate) fn secrets_of_environment(pipeline: &Pipeline, terminal: &Terminal) -> Vec<String> {
+    let variables = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    let secrets = EnvironmentSecrets::find(variables, &listed_variables(pipeline));
+    for name in secrets.too_short {
+        terminal.progress(&format!(
+            "warning: the value of `{name}`, which `tool_env` lists, is too short to be redacted; use one of at least 4 bytes"
+        ));
+    }
+    secrets.values
+}
+
+fn format(terminal: &Terminal) -> Format {
+    if terminal.json { Format::Json } else { Format::Text }
+}
+
+fn invalid(file: &str) -> CliError {
+    CliError::usage(
+        "invalid_configuration",
+        format!("`{file}` cannot be run as it is configured"),
+    )
+    .exit(Exit::Invalid)
+}
+
+/// Finds the configuration in the folder of the pipeline, or in a parent folder up to the current directory.
+fn find_configuration(pipeline: &str) -> Option<String> {
+    let path = Path::new(pipeline);
+    let inside = path
+        .components()
+        .all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+    let mut folders: Vec<PathBuf> = if inside {
+        path.ancestors().skip(1).map(Path::to_owned).collect()
+    } else {
+        path.parent().map(Path::to_owned).into_iter().collect()
+    };
+    folders.push(PathBuf::new());
+    let mut files = folders.into_iter().map(|folder| folder.join(CONFIGURATION_FILE));
+    files.find(|file| file.is_file()).map(|file| with_slashes(&file))
+}
+
+/// Reads the agents and tools in the user's home folder.
+fn user_files(folder: &Path) -> UserFiles {
+    let mut files = UserFiles::default();
+    for (name, path, bytes) in yaml_files(&folder.join("agents")) {
+        files.add_agent(&name, &path, &bytes);
+    }
+    for (name, path, bytes) in yaml_files(&folder.join("tools")) {
+        files.add_tool(&name, &path, &bytes);
+    }
+    files
+}
+
+/// Returns the `.yaml` files in a folder, sorted by name: each with its stem, its path and its content.
+fn yaml_files(folder: &Path) -> Vec<(String, String, Vec<u8>)> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|ending| ending == "yaml"));
+    paths.sort_unstable();
+    let files = paths.iter().filter_map(|path| {
+        let name = path.file_stem()?.to_str()?.to_owned();
+        let path = with_slashes(path);
+        // Unreadable files are ignored, like unreadable prompts.
+        let bytes = Disk.read(&path, MAX_USER_FILE).ok()?;
+        Some((name, path, bytes))
+    });
+    files.collect()
+}
+
+fn home() -> Option<PathBuf> {
+    std::env::home_dir().filter(|home| !home.as_os_str().is_empty())
+}
+
+/// Returns a path with `/` as the separator.
+fn with_slashes(path: &Path) -> String {
+    path.to_string_lossy().replace('\\', "/")
+}

@@ -1,0 +1,271 @@
+//! A run that this process executes: showing it, pausing it on signals, and waiting for its end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use orchestra_engine::{
+    Canceller, Durability, Engine, RunError, RunEvent, RunFailure, RunFolder, RunHandle, RunResult, Script,
+    SharedPipeline, StartError,
+};
+use orchestra_testkit::Coverage;
+
+use crate::Entry;
+use crate::args::AnswerOptions;
+use crate::error::{CliError, Exit};
+use crate::project::agents::{ProjectAgents, secrets_of_environment};
+use crate::project::entry::{Begin, begin_loaded};
+use crate::project::repositories::Repositories;
+use crate::questions::answers::{AnswerCommand, Answers, parse_answers};
+use crate::questions::console::Console;
+use crate::report::branches::RunWorkspace;
+use crate::report::finish::FinalReport;
+use crate::report::progress::SharedProgress;
+use crate::runs::Runs;
+use crate::runs::errors::{run_error, start_error};
+use crate::runs::indexing::{EventForwarder, Indexing};
+use crate::runs::signals::Signals;
+use crate::runs::stopped::StoppedRun;
+use crate::terminal::Terminal;
+
+/// The reason of a pause by a signal.
+pub(crate) const INTERRUPTED: &str = "interrupted";
+
+/// Maximum time that an interrupted run may take to start, so that it can be paused.
+const START_GRACE: Duration = Duration::from_secs(2);
+
+/// A run that is about to start, or to be resumed.
+pub(crate) struct RunSession<'s> {
+    pub(crate) pipeline: SharedPipeline,
+    /// The compiled pipeline, if the run has one.
+    pub(crate) entry: Option<&'s Entry>,
+    pub(crate) begin: Begin,
+    /// The outcomes of simulated stages; `None` if all stages are executed.
+    pub(crate) script: Option<Script>,
+    /// The project and its agents; `None` in a simulation that executes nothing.
+    pub(crate) agents: Option<ProjectAgents>,
+    pub(crate) answers: &'s AnswerOptions,
+    pub(crate) durability: Durability,
+    pub(crate) runs: &'s Runs,
+    pub(crate) terminal: &'s Terminal,
+}
+
+impl RunSession<'_> {
+    /// Executes the run until it ends or stops.
+    pub(crate) fn execute(self) -> Result<Exit, CliError> {
+        let terminal = *self.terminal;
+        // A blocked reader of the output must not block the run.
+        terminal.detach();
+        let shown = Arc::new(SharedProgress::new(terminal));
+        let forwarder = EventForwarder::default();
+        let answer_command = Arc::new(AnswerCommand::new(self.runs.clone()));
+        let engine = self.engine(&shown, forwarder.clone(), answer_command.clone())?;
+        let runtime = crate::runs::runtime::runtime()?;
+        let ended = runtime.block_on(self.follow(&engine, &shown, forwarder, &answer_command));
+        // Do not wait for stages that were told to stop at once; the journal has the completed work.
+        runtime.shutdown_background();
+        ended
+    }
+
+    fn engine(
+        &self,
+        shown: &Arc<SharedProgress>,
+        forwarder: EventForwarder,
+        answer_command: Arc<AnswerCommand>,
+    ) -> Result<Engine, CliError> {
+        let terminal = *self.terminal;
+        // Simulated models do not talk.
+        let backend = match &self.script {
+            Some(_) => None,
+            None => self.agents.as_ref(),
+        };
+        let talking = backend.map_or_else(Vec::new, |agents| agents.interactive_stages(&self.pipeline));
+        let answers = Answers {
+            given: parse_answers(&self.answers.answer, &self.pipeline, &talking)?,
+            approve: self.answers.auto_approve,
+            console: Console::new(terminal, shown.clone())
+                .with_answer_command(answer_command, self.answers.wait),
+        };
+        // The run calls this synchronously, so that earlier events are shown before a question.
+        let show = {
+            let shown = shown.clone();
+            move |event: &RunEvent| {
+                show(&terminal, &shown, event);
+                forwarder.forward(event);
+            }
+        };
+        let mut builder = Engine::builder()
+            .secrets(secrets_of_environment(&self.pipeline, &terminal))
+            .runs_dir(self.runs.dir())
+            .durability(self.durability)
+            .interviewer(answers)
+            .on_event(show);
+        if let Some(script) = &self.script {
+            builder = builder.simulate(script.clone());
+        }
+        if let Some(agents) = &self.agents {
+            builder = agents.set_secrets(builder);
+            if let Some(repositories) = Repositories::new(agents.project(), self.runs) {
+                builder = builder.workspace(repositories.workspace()?);
+            }
+        }
+        if let Some(agents) = backend {
+            builder = agents.set_backend(builder);
+            if !terminal.json && !terminal.quiet {
+                builder = agents.show_model_text(builder, &self.pipeline, shown);
+            }
+        }
+        builder
+            .build()
+            .map_err(|error| CliError::usage(error.code(), error.to_string()))
+    }
+
+    async fn follow(
+        self,
+        engine: &Engine,
+        shown: &SharedProgress,
+        forwarder: EventForwarder,
+        answer_command: &AnswerCommand,
+    ) -> Result<Exit, CliError> {
+        // Signals also count while the run starts.
+        let mut signals = Signals::new();
+        let (pipeline, simulated) = (self.pipeline, self.script.is_some());
+        let before = match &self.begin {
+            Begin::Resume { folder, .. } | Begin::Replay { folder, .. } => Some(folder.clone()),
+            Begin::Start(_) => None,
+        };
+        let begin = async {
+            match self.entry {
+                Some(entry) => entry.begin(engine, self.begin).await,
+                None => begin_loaded(engine, pipeline.clone(), self.begin).await,
+            }
+        };
+        let (started, interrupted) = wait_for_start(begin, &mut signals).await;
+        if interrupted {
+            Terminal::limit_drain();
+        }
+        let Some(started) = started else {
+            let resume = before.filter(|folder| RunFolder::is_one(folder));
+            return Err(CliError {
+                resume: resume.map(|folder| self.runs.command("resume", &folder, &[])),
+                ..CliError::usage("stopped", "interrupted while the run began").exit(Exit::Cancelled)
+            });
+        };
+        let handle = started.map_err(|error| {
+            let repositories = self
+                .agents
+                .as_ref()
+                .and_then(|agents| Repositories::new(agents.project(), self.runs));
+            match (&error, repositories) {
+                (StartError::Workspace(error), Some(repositories)) => repositories.start_error(error),
+                _ => start_error(&error, self.runs, before.as_deref()),
+            }
+        })?;
+        if let Some(folder) = handle.run_dir() {
+            answer_command.set_folder(folder);
+        }
+        show_branches(&handle, shown);
+        let report = FinalReport {
+            pipeline: &pipeline,
+            terminal: self.terminal,
+            stopped: StoppedRun::new(self.runs, &handle),
+        };
+        let indexing = Indexing::begin(self.runs.dir(), handle.run_dir(), forwarder, self.terminal);
+        let Some(ended) = wait_for_end(handle, &mut signals, interrupted, shown).await else {
+            shown.progress().clear();
+            // The next user of the index applies the remaining events.
+            std::mem::forget(indexing);
+            return Err(CliError {
+                resume: report.stopped.resume(),
+                ..CliError::usage("stopped", "the run was stopped at once").exit(Exit::Cancelled)
+            });
+        };
+        shown.progress().clear();
+        indexing.end(self.terminal);
+        match ended {
+            Ok(result) => {
+                if let Some(RunFailure::Paused { .. } | RunFailure::Cancelled { .. }) = result.failure {
+                    Terminal::limit_drain();
+                }
+                let coverage = simulated.then(|| coverage(&pipeline, &result));
+                Ok(report.print(&result, coverage.as_ref()))
+            }
+            Err(error) => Err(run_error(&error, &report.stopped)),
+        }
+    }
+}
+
+/// Waits until the run has started. Also returns whether a signal arrived meanwhile. If a start takes long, for example
+/// because it waits for the lock of a repository, a second signal or a short time after the first one abandons it, and
+/// the first value is `None`.
+async fn wait_for_start<T>(begin: impl Future<Output = T>, signals: &mut Signals) -> (Option<T>, bool) {
+    let mut begin = std::pin::pin!(begin);
+    tokio::select! {
+        started = &mut begin => return (Some(started), false),
+        () = signals.next() => {}
+    }
+    let started = tokio::select! {
+        started = &mut begin => Some(started),
+        () = signals.next() => None,
+        () = tokio::time::sleep(START_GRACE) => None,
+    };
+    (started, true)
+}
+
+/// Waits for the end of the run. The first signal pauses the run. The second one abandons it and returns `None`.
+async fn wait_for_end(
+    handle: RunHandle,
+    signals: &mut Signals,
+    mut interrupted: bool,
+    shown: &SharedProgress,
+) -> Option<Result<RunResult, RunError>> {
+    let canceller: Canceller = handle.canceller();
+    let pause = || {
+        Terminal::limit_drain();
+        canceller.pause(INTERRUPTED);
+        shown
+            .progress()
+            .interject("pausing: running stages are told to stop; once more stops at once");
+    };
+    if interrupted {
+        pause();
+    }
+    let mut end = std::pin::pin!(handle.wait());
+    let mut ticks = tokio::time::interval(Duration::from_secs(1));
+    loop {
+        tokio::select! {
+            ended = &mut end => return Some(ended),
+            _ = ticks.tick() => shown.progress().tick(),
+            () = signals.next() => {
+                if interrupted {
+                    return None;
+                }
+                interrupted = true;
+                pause();
+            }
+        }
+    }
+}
+
+fn show(terminal: &Terminal, shown: &SharedProgress, event: &RunEvent) {
+    if terminal.json {
+        // Events contain only text and numbers, so serialization cannot fail.
+        terminal.event(&serde_json::to_string(event).unwrap_or_default());
+    } else {
+        shown.progress().event(event);
+    }
+}
+
+/// Shows the branches on which the run works.
+fn show_branches(handle: &RunHandle, shown: &SharedProgress) {
+    let manifest = handle.run_dir().and_then(|folder| RunFolder::open(folder).ok());
+    let workspace = manifest.and_then(|folder| RunWorkspace::from_manifest(folder.manifest()));
+    if let Some(workspace) = workspace {
+        shown.progress().show_branches_below_title(workspace.lines());
+    }
+}
+
+fn coverage(pipeline: &SharedPipeline, result: &RunResult) -> Coverage {
+    let mut coverage = Coverage::new(pipeline.clone());
+    coverage.add(&result.transitions);
+    coverage
+}

@@ -1,0 +1,79 @@
+//! The functions and macros behind the items of a generated module.
+
+use orchestra_graph::table::Pipeline;
+
+use crate::compiled::UnknownNode;
+
+/// Returns the id of a node.
+pub fn id(pipeline: &'static Pipeline, at: usize) -> &'static str {
+    pipeline.nodes.get(at).map_or("", |node| &node.id)
+}
+
+/// Returns the node with an id.
+///
+/// # Errors
+///
+/// Fails if there is no such node.
+pub fn parse<N: Copy>(pipeline: &'static Pipeline, nodes: &[N], id: &str) -> Result<N, UnknownNode> {
+    let found = pipeline.find(id).and_then(|index| nodes.get(index.at()));
+    found.copied().ok_or_else(|| UnknownNode::new(pipeline, id))
+}
+
+/// Implements the common part of an enum of a human gate's answers.
+#[macro_export]
+#[doc(hidden)]
+macro_rules! __gate {
+    ($gate:ident $($answer:ident = $label:literal, $key:literal, $target:ident;)+) => {
+        impl $gate {
+            /// All answers, in the order of the file.
+            pub const ALL: &'static [$gate] = &[$($gate::$answer),+];
+            const __CHOICES: &'static [$crate::Choice<super::Node>] =
+                &[$($crate::Choice::new($label, $key, super::Node::$target)),+];
+        }
+        impl ::core::clone::Clone for $gate {
+            fn clone(&self) -> $gate {
+                *self
+            }
+        }
+        impl ::core::marker::Copy for $gate {}
+        impl ::core::ops::Deref for $gate {
+            type Target = $crate::Choice<super::Node>;
+            fn deref(&self) -> &$crate::Choice<super::Node> {
+                &$gate::__CHOICES[*self as usize]
+            }
+        }
+        impl ::core::convert::From<$gate> for $crate::Answer {
+            fn from(choice: $gate) -> $crate::Answer {
+                $crate::Answer::choice(choice.key())
+            }
+        }
+        impl ::core::str::FromStr for $gate {
+            type Err = $crate::AnswerRefused;
+            fn from_str(text: &str) -> ::core::result::Result<$gate, $crate::AnswerRefused> {
+                $crate::Choice::named($gate::__CHOICES, text).map(|at| $gate::ALL[at])
+            }
+        }
+    };
+}
+pub use __gate as gate;
+
+/// Generates the part of a module that is for tests.
+#[cfg(feature = "testkit")]
+#[macro_export]
+#[doc(hidden)]
+macro_rules! __simulate {
+    ($node:ty, $table:path) => {
+        /// Starts a simulation: a run of this pipeline whose stages do what a test defines.
+        pub fn simulate() -> $crate::testkit::Simulation<$node> {
+            $crate::testkit::Simulation::compiled(&$table)
+        }
+    };
+}
+/// Generates nothing, because the feature `testkit` is off.
+#[cfg(not(feature = "testkit"))]
+#[macro_export]
+#[doc(hidden)]
+macro_rules! __simulate {
+    ($node:ty, $table:path) => {};
+}
+pub use __simulate as simulate;
