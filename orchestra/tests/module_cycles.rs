@@ -164,10 +164,10 @@ impl Crate {
                     );
                     at += 3;
                 }
-                (Some("use"), _) => {
-                    let end = (at..tokens.len())
-                        .find(|end| is_punct(tokens, *end, ';'))
-                        .unwrap();
+                // `use<'a>` in a return type is no import.
+                (Some("use"), _) if !is_punct(tokens, at + 1, '<') => {
+                    let is_end = |end: &usize| is_punct(tokens, *end, ';');
+                    let end = (at..tokens.len()).find(is_end).unwrap_or(tokens.len());
                     let is_public = at > 0
                         && (ident(tokens, at - 1).as_deref() == Some("pub")
                             || at > 1 && ident(tokens, at - 2).as_deref() == Some("pub"));

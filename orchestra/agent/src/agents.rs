@@ -1,4 +1,4 @@
-//! The backend that runs model stages as a project configures them.
+//! The models, tools and settings with which model stages run, as a project configures them.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -6,19 +6,15 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use orchestra_config::{Agent, BackendKind, Project, Resolution, ResolveOptions, Sources};
-use orchestra_engine::{
-    BackendError, CodergenBackend, CodergenReply, CodergenRequest, SimulationBackend, StageContext,
-};
-use orchestra_graph::{Analysis, ChildReader, Pipeline, ReadError, Stage};
+use orchestra_engine::StageContext;
+use orchestra_graph::{Analysis, ChildReader, Pipeline, ReadError};
 
-use crate::cli_backend::CliBackend;
+use crate::cli_backend::CliSettings;
 use crate::definition::AgentDefinition;
-use crate::hooks::ToolHooks;
 use crate::model::{Model, ModelError};
 use crate::prices::PriceTable;
 use crate::providers::Models;
 use crate::settings;
-use crate::talk::Talk;
 use crate::tool::{ToolRegistry, ToolSet};
 use crate::tools::{BuiltinTools, SelectError, SelectedTools, select};
 
@@ -349,11 +345,41 @@ impl Agents {
     /// Returns the working folder of a stage: that of its run or, in a run without workspace, that of the repository
     /// which its node names.
     pub(crate) fn working_dir(&self, stage: &StageContext) -> Option<PathBuf> {
-        let named = stage.node().text("repo").filter(|_| stage.workplace().is_none());
         let project = &self.shared.project;
-        let folder = named
-            .and_then(|name| settings::repository_folder(&project.configuration, folder_of(project), name));
-        folder.or_else(|| stage.working_dir().map(Path::to_owned))
+        if stage.workplace().is_none()
+            && let Some(name) = stage.node().text("repo")
+            && let Some(folder) =
+                settings::repository_folder(&project.configuration, folder_of(project), name)
+        {
+            return Some(folder);
+        }
+        stage.working_dir().map(Path::to_owned)
+    }
+
+    /// Returns the program of a configured backend, with the working folder of a stage. Returns `None` if it has no
+    /// command.
+    pub(crate) fn program(&self, backend: &str, stage: &StageContext) -> Option<CliSettings> {
+        let backend = self.shared.project.configuration.backends.get(backend)?;
+        let program = settings::program(&backend.value)?;
+        Some(match self.working_dir(stage) {
+            Some(folder) => program.working_dir(folder),
+            None => program,
+        })
+    }
+
+    /// Returns `true` if a tool is known to change nothing.
+    pub(crate) fn tool_is_read_only(&self, name: &str) -> bool {
+        let tool = self.shared.registry.get(name);
+        tool.is_some_and(|tool| tool.is_read_only())
+    }
+
+    /// Returns the names of the environment variables from which the keys of the providers are read.
+    pub(crate) fn key_variable_names(&self) -> Vec<String> {
+        let models = self.shared.models.iter();
+        models
+            .flat_map(|models| models.key_variables())
+            .map(str::to_owned)
+            .collect()
     }
 
     /// Returns the maximum number of tools that a configured backend runs in parallel. Returns `None` if it is not
@@ -362,64 +388,6 @@ impl Agents {
         let backend = self.shared.project.configuration.backends.get(backend)?;
         let most = backend.max_parallel_tools.as_ref()?.value;
         usize::try_from(most).ok()
-    }
-}
-
-impl CodergenBackend for Agents {
-    async fn run(&self, request: CodergenRequest) -> Result<CodergenReply, BackendError> {
-        let resolution = self.resolve(request.stage.pipeline());
-        let node = request.stage.node().id().to_owned();
-        let Some(resolved) = resolution.stage(&node) else {
-            return Err(BackendError::terminal(format!("`{node}` is not a model stage")));
-        };
-        if resolved.backend_kind == BackendKind::Simulation {
-            return SimulationBackend.run(request).await;
-        }
-        let talk = Talk {
-            agents: self,
-            stage: request.stage,
-            resolved,
-            prompt: request.prompt,
-        };
-        if resolved.backend_kind != BackendKind::Cli {
-            return talk.lead().await;
-        }
-        let name = &resolved.backend.value;
-        let backend = self.shared.project.configuration.backends.get(name);
-        match backend.and_then(|backend| settings::program(&backend.value)) {
-            Some(program) => {
-                let program = match self.working_dir(&talk.stage) {
-                    Some(folder) => program.working_dir(folder),
-                    None => program,
-                };
-                talk.by_program(&CliBackend::new(program)).await
-            }
-            None => Err(
-                BackendError::terminal(format!("the backend `{name}` has no `command`")).code("cli_command"),
-            ),
-        }
-    }
-
-    fn may_write(&self, stage: Stage<'_>) -> bool {
-        let resolution = self.resolve(stage.pipeline());
-        let Some(resolved) = resolution.stage(stage.id()) else {
-            return true;
-        };
-        // Hooks are commands that run with each tool call, and may write.
-        let calls = resolved.backend_kind == BackendKind::Agent && !resolved.tools.is_empty();
-        let is_read_only = |name: &str| {
-            let tool = self.shared.registry.get(name);
-            tool.is_some_and(|tool| tool.is_read_only())
-        };
-        calls && !ToolHooks::of_node(stage).is_empty() || resolved.may_write(is_read_only)
-    }
-
-    fn key_variables(&self) -> Vec<String> {
-        let models = self.shared.models.iter();
-        models
-            .flat_map(|models| models.key_variables())
-            .map(str::to_owned)
-            .collect()
     }
 }
 

@@ -5,37 +5,23 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use orchestra_config::{PromptInput, ReasoningEffort};
 use orchestra_engine::process::{Exit, ProcessError, ShellCommand, ToolOutput};
 use orchestra_engine::{BackendError, CodergenBackend, CodergenReply, CodergenRequest, StageContext, Usage};
 use orchestra_graph::format_duration;
 use serde_json::Value;
 
 use crate::hooks::ToolHooks;
-use crate::model::ReasoningEffort;
 use crate::tools::{is_of_git, line_start};
 
 /// Maximum length of a program's output, in bytes.
-const OUTPUT: usize = 16 * 1024 * 1024;
-/// Maximum number of lines and of bytes of a program's last output that an error message contains.
-const LAST: (usize, usize) = (5, 1_500);
+const MAX_OUTPUT_BYTES: usize = 16 * 1024 * 1024;
+/// Maximum number of lines of a program's last output that an error message contains.
+const MAX_LAST_LINES: usize = 5;
+/// Maximum length of a program's last output in an error message, in bytes.
+const MAX_LAST_BYTES: usize = 1_500;
 /// The file in the stage folder that contains the prompt.
 const PROMPT_FILE: &str = "agent-prompt.md";
-
-/// The way in which a program receives its prompt.
-///
-/// ```
-/// use orchestra_agent::{CliInput, CliSettings};
-/// let settings = CliSettings::new(r#"my-agent --prompt-file "$ORCHESTRA_PROMPT_FILE""#).input(CliInput::File);
-/// assert_ne!(settings, CliSettings::new("my-agent"));
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum CliInput {
-    /// On its standard input.
-    #[default]
-    Stdin,
-    /// In a file whose path is in `ORCHESTRA_PROMPT_FILE`.
-    File,
-}
 
 /// The format of a program's standard output.
 ///
@@ -95,18 +81,18 @@ impl Default for CliPointers {
 ///
 /// ```
 /// use std::time::Duration;
-/// use orchestra_agent::{CliInput, CliOutput, CliPointers, CliSettings};
+/// use orchestra_agent::{CliOutput, CliPointers, CliSettings, PromptInput};
 /// let settings = CliSettings::new(r#"my-agent --model "$ORCHESTRA_MODEL" --print"#)
 ///     .output(CliOutput::Json(CliPointers::default()))
 ///     .timeout(Duration::from_secs(1_800))
 ///     .inherit_env(["MY_AGENT_KEY"]);
-/// assert_eq!(settings.clone().input(CliInput::Stdin), settings);
+/// assert_eq!(settings.clone().input(PromptInput::Stdin), settings);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct CliSettings {
     command: String,
-    input: CliInput,
+    input: PromptInput,
     output: CliOutput,
     timeout: Option<Duration>,
     grace: Option<Duration>,
@@ -119,7 +105,7 @@ impl CliSettings {
     pub fn new(command: impl Into<String>) -> CliSettings {
         CliSettings {
             command: command.into(),
-            input: CliInput::default(),
+            input: PromptInput::Stdin,
             output: CliOutput::default(),
             timeout: None,
             grace: None,
@@ -129,7 +115,7 @@ impl CliSettings {
     }
 
     /// Sets the way in which the program receives its prompt.
-    pub fn input(mut self, input: CliInput) -> CliSettings {
+    pub fn input(mut self, input: PromptInput) -> CliSettings {
         self.input = input;
         self
     }
@@ -215,7 +201,7 @@ impl CliCall {
 ///
 /// | Variable | Meaning |
 /// |---|---|
-/// | `ORCHESTRA_PROMPT_FILE` | the file that contains the prompt, with [`CliInput::File`] |
+/// | `ORCHESTRA_PROMPT_FILE` | the file that contains the prompt, with [`PromptInput::File`] |
 /// | `ORCHESTRA_MODEL`, `ORCHESTRA_PROVIDER`, `ORCHESTRA_REASONING_EFFORT` | the settings of the stage; unset if not configured |
 /// | `ORCHESTRA_NODE_ID`, `ORCHESTRA_RUN_ID` | the node and the run |
 /// | `ORCHESTRA_ATTEMPT_KEY` | the key of the attempt, which stays the same if it is repeated after a crash |
@@ -252,7 +238,7 @@ pub struct CliBackend {
 impl CodergenBackend for CliBackend {
     async fn run(&self, request: CodergenRequest) -> Result<CodergenReply, BackendError> {
         let text = |name: &str| request.stage.node().text(name).map(str::to_owned);
-        let effort = text("reasoning_effort").and_then(|word| word.parse().ok());
+        let effort = text("reasoning_effort").and_then(|word| ReasoningEffort::from_name(&word));
         let (provider, model) = (text("llm_provider"), text("llm_model"));
         let call = CliCall {
             provider,
@@ -276,16 +262,16 @@ impl CliBackend {
     /// Returns an error if the program cannot be run, fails, takes too long, or writes invalid output, or if the stage
     /// has `tool_hooks.pre`, which cannot run around the tool calls of a program.
     pub async fn answer(&self, call: CliCall) -> Result<CodergenReply, BackendError> {
-        if ToolHooks::from_stage(&call.stage).guards() {
-            let told =
+        if ToolHooks::from_stage(&call.stage).has_pre() {
+            let message =
                 "`tool_hooks.pre` does not run around the tool calls of a program; use the backend `agent`";
-            return Err(BackendError::terminal(told).code("backend_capability"));
+            return Err(BackendError::terminal(message).code("backend_capability"));
         }
         let command = self.command(&call)?;
-        let output = command.run().await.map_err(not_run)?;
-        let (written, usage) = written(&self.settings.output, &output.stdout, &output.stderr);
-        let answered = self.exited(&output).and(written);
-        match (answered, usage) {
+        let output = command.run().await.map_err(start_error)?;
+        let (answer, usage) = parse_output(&self.settings.output, &output.stdout, &output.stderr);
+        let answer = self.check_exit(&output).and(answer);
+        match (answer, usage) {
             (Ok(text), Some(usage)) => Ok(CodergenReply::from(text).used(usage)),
             (Ok(text), None) => Ok(text.into()),
             (Err(error), usage) => {
@@ -316,14 +302,14 @@ impl CliBackend {
             .variable("ORCHESTRA_STAGE_DIR", &folder)
             .variable("ORCHESTRA_STATUS_FILE", folder.join("status.json"))
             .timeout(settings.timeout)
-            .capture_limit(OUTPUT)
+            .capture_limit(MAX_OUTPUT_BYTES)
             .redact(stage.redactor().cloned())
             .cancel(stage.cancellation());
         command = match settings.input {
-            CliInput::Stdin => command.input(prompt),
-            CliInput::File => {
+            PromptInput::Stdin => command.input(prompt),
+            PromptInput::File => {
                 let path = folder.join(PROMPT_FILE);
-                fresh(&path, &prompt).map_err(|error| no_folder(error.to_string()))?;
+                write_new(&path, &prompt).map_err(|error| no_folder(error.to_string()))?;
                 command.variable("ORCHESTRA_PROMPT_FILE", path)
             }
         };
@@ -342,11 +328,11 @@ impl CliBackend {
         if let Some(folder) = stage.run_dir() {
             command = command.variable("ORCHESTRA_RUN_DIR", folder);
         }
-        let own = settings
-            .working_dir
-            .as_deref()
-            .filter(|_| stage.workplace().is_none());
-        if let Some(folder) = own.or(stage.working_dir()) {
+        let folder = match (&settings.working_dir, stage.workplace()) {
+            (Some(folder), None) => Some(folder.as_path()),
+            _ => stage.working_dir(),
+        };
+        if let Some(folder) = folder {
             command = command.directory(folder);
         }
         if let Some(grace) = settings.grace {
@@ -357,14 +343,14 @@ impl CliBackend {
     }
 
     /// Returns an error unless the program ended with exit code 0.
-    fn exited(&self, output: &ToolOutput) -> Result<(), BackendError> {
-        let with_last_words = |what| with_last_words(what, &output.stdout, &output.stderr);
+    fn check_exit(&self, output: &ToolOutput) -> Result<(), BackendError> {
+        let with_last_lines = |what| with_last_lines(what, &output.stdout, &output.stderr);
         let (what, code) = match output.exit {
             Exit::Code(0) => return Ok(()),
             // The exit codes of the shell for a command that is missing or cannot be executed.
             Exit::Code(code @ (126 | 127)) => {
-                let said = with_last_words(format!("the program cannot be run: exit code {code}"));
-                return Err(BackendError::terminal(said).code("cli_not_found"));
+                let message = with_last_lines(format!("the program cannot be run: exit code {code}"));
+                return Err(BackendError::terminal(message).code("cli_not_found"));
             }
             Exit::Code(code) => (format!("the program failed: exit code {code}"), "cli_failed"),
             Exit::Signal(signal) => (format!("the program was killed by signal {signal}"), "cli_failed"),
@@ -374,12 +360,12 @@ impl CliBackend {
             }
             _ => ("the program was cancelled".to_owned(), "cli_cancelled"),
         };
-        Err(BackendError::retryable(with_last_words(what)).code(code))
+        Err(BackendError::retryable(with_last_lines(what)).code(code))
     }
 }
 
 /// Writes a new file. First removes an existing file, which an earlier agent may have created; links are not followed.
-fn fresh(path: &Path, text: &str) -> io::Result<()> {
+fn write_new(path: &Path, text: &str) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -391,26 +377,26 @@ fn fresh(path: &Path, text: &str) -> io::Result<()> {
     file.write_all(text.as_bytes())
 }
 
-fn not_run(error: ProcessError) -> BackendError {
+fn start_error(error: ProcessError) -> BackendError {
     let source = std::error::Error::source(&error);
-    let told = source.map_or(error.to_string(), |cause| format!("{error}: {cause}"));
-    let made = match error {
-        ProcessError::Directory { .. } | ProcessError::Variable { .. } => BackendError::terminal(told),
-        _ => BackendError::retryable(told),
+    let message = source.map_or(error.to_string(), |cause| format!("{error}: {cause}"));
+    let failure = match error {
+        ProcessError::Directory { .. } | ProcessError::Variable { .. } => BackendError::terminal(message),
+        _ => BackendError::retryable(message),
     };
-    made.code("cli_not_run")
+    failure.code("cli_not_run")
 }
 
 /// Adds the last lines of a program's standard error or, if that is empty, of its standard output.
-fn with_last_words(what: String, stdout: &str, stderr: &str) -> String {
-    let said = match stderr.trim() {
+fn with_last_lines(what: String, stdout: &str, stderr: &str) -> String {
+    let output = match stderr.trim() {
         "" => stdout.trim(),
-        said => said,
+        stderr => stderr,
     };
-    let mut lines: Vec<&str> = said.lines().rev().take(LAST.0).collect();
+    let mut lines: Vec<&str> = output.lines().rev().take(MAX_LAST_LINES).collect();
     lines.reverse();
     let lines = lines.join("\n");
-    match line_start(&lines, LAST.1) {
+    match line_start(&lines, MAX_LAST_BYTES) {
         ("", _) => what,
         (start, 0) => format!("{what}: {start}"),
         (start, _) => format!("{what}: {start} .."),
@@ -418,7 +404,7 @@ fn with_last_words(what: String, stdout: &str, stderr: &str) -> String {
 }
 
 /// Returns the answer that a program wrote, and the usage that it reported.
-pub(crate) fn written(
+pub(crate) fn parse_output(
     form: &CliOutput,
     stdout: &str,
     stderr: &str,
@@ -429,7 +415,7 @@ pub(crate) fn written(
     let found = last_object(stdout);
     let used = found.as_ref().and_then(|found| usage(pointers, found));
     let wrong =
-        |what: String| BackendError::retryable(with_last_words(what, stdout, stderr)).code("cli_output");
+        |what: String| BackendError::retryable(with_last_lines(what, stdout, stderr)).code("cli_output");
     (result(pointers, found.as_ref(), wrong), used)
 }
 
@@ -460,10 +446,10 @@ fn result(
         .as_ref()
         .and_then(|pointer| found.pointer(pointer));
     if failed == Some(&Value::Bool(true)) {
-        let said = answer.and_then(Value::as_str).unwrap_or_default();
-        let (said, _) = line_start(said, LAST.1);
+        let reason = answer.and_then(Value::as_str).unwrap_or_default();
+        let (reason, _) = line_start(reason, MAX_LAST_BYTES);
         return Err(
-            BackendError::retryable(format!("the program says that it failed: {said}")).code("cli_failed"),
+            BackendError::retryable(format!("the program says that it failed: {reason}")).code("cli_failed"),
         );
     }
     match answer {
@@ -518,9 +504,13 @@ mod tests {
             cost: Some("/cost".to_owned()),
             ..CliPointers::default()
         };
-        let told = usage(&pointers, &json!({"u": {"in": 900}, "cost": 0.0125})).unwrap();
+        let reported = usage(&pointers, &json!({"u": {"in": 900}, "cost": 0.0125})).unwrap();
         assert_eq!(
-            (told.input_tokens, told.output_tokens, told.cost_micros),
+            (
+                reported.input_tokens,
+                reported.output_tokens,
+                reported.cost_micros
+            ),
             (900, 0, 12_500)
         );
         assert_eq!(usage(&pointers, &json!({"u": {"in": "many"}, "cost": -1})), None);

@@ -6,11 +6,11 @@ use crate::model::{Arguments, Message};
 use crate::tokens::count_tokens;
 
 /// The number of last messages that stay unchanged.
-const KEPT: usize = 6;
+const UNCHANGED_MESSAGES: usize = 6;
 /// Maximum length of an old tool result, in characters.
-const RESULT: usize = 200;
+const MAX_RESULT_CHARS: usize = 200;
 /// Maximum length of an old answer or of a text argument of an old call, in characters.
-const ANSWER: usize = 1_000;
+const MAX_ANSWER_CHARS: usize = 1_000;
 
 /// The text that replaces exchanges that were removed.
 const LEFT_OUT: &str = "[Earlier parts of this conversation are left out here.]";
@@ -24,12 +24,12 @@ pub(crate) fn compact(system: &str, messages: &mut Vec<Message>, task: &mut usiz
     if size(messages) <= limit {
         return;
     }
-    let old = messages.len().saturating_sub(KEPT);
+    let old = messages.len().saturating_sub(UNCHANGED_MESSAGES);
     for message in messages.iter_mut().take(old).skip(1) {
         match message {
             Message::Tools { results } => results
                 .iter_mut()
-                .for_each(|result| shorten(&mut result.content, RESULT)),
+                .for_each(|result| shorten(&mut result.content, MAX_RESULT_CHARS)),
             Message::Assistant { tool_calls, .. } => tool_calls
                 .iter_mut()
                 .for_each(|call| shorten_arguments(&mut call.arguments)),
@@ -41,7 +41,7 @@ pub(crate) fn compact(system: &str, messages: &mut Vec<Message>, task: &mut usiz
     }
     for message in messages.iter_mut().take(old).skip(1) {
         if let Message::Assistant { text, .. } = message {
-            shorten(text, ANSWER);
+            shorten(text, MAX_ANSWER_CHARS);
         }
     }
     let mut dropped = false;
@@ -69,19 +69,19 @@ fn oldest(messages: &[Message], task: usize) -> Option<(usize, usize)> {
     let from = (1..messages.len()).find(|at| *at != task)?;
     let calls = matches!(messages.get(from + 1), Some(Message::Tools { .. }));
     let to = if calls { from + 2 } else { from + 1 };
-    (to + KEPT <= messages.len()).then_some((from, to))
+    (to + UNCHANGED_MESSAGES <= messages.len()).then_some((from, to))
 }
 
 fn shorten_arguments(arguments: &mut Arguments) {
     match arguments {
         Arguments::Object(fields) => fields.values_mut().for_each(shorten_value),
-        Arguments::Malformed { text, .. } => shorten(text, RESULT),
+        Arguments::Malformed { text, .. } => shorten(text, MAX_RESULT_CHARS),
     }
 }
 
 fn shorten_value(value: &mut Value) {
     match value {
-        Value::String(text) => shorten(text, ANSWER),
+        Value::String(text) => shorten(text, MAX_ANSWER_CHARS),
         Value::Array(list) => list.iter_mut().for_each(shorten_value),
         Value::Object(fields) => fields.values_mut().for_each(shorten_value),
         _ => {}
@@ -119,7 +119,7 @@ pub(crate) fn tokens_of(message: &Message) -> u64 {
 fn shorten(text: &mut String, limit: usize) {
     let length = text.chars().count();
     if length > limit {
-        let kept: String = text.chars().take(limit).collect();
-        *text = format!("{kept} [... {} characters left out]", length - limit);
+        let start: String = text.chars().take(limit).collect();
+        *text = format!("{start} [... {} characters left out]", length - limit);
     }
 }

@@ -4,11 +4,11 @@
 use orchestra_engine::{Context, Fidelity, PastStage, StageFile, StageHistory, Status, StoredText};
 use serde_json::Value;
 
-use crate::page::{Share, end_of, fit, natural, section};
+use crate::page::{TokenBudget, end_of, fit, section, tokens_of_lines};
 use crate::tokens::count_tokens;
 
 /// The context keys that are useless for a model, or that other parts of its prompt contain.
-const SILENT: &[&str] = &[
+const HIDDEN_KEYS: &[&str] = &[
     "current_node",
     "error_history",
     "last_response",
@@ -19,7 +19,7 @@ const SILENT: &[&str] = &[
     "tool.output",
 ];
 /// The prefixes of the engine's own keys.
-const SILENT_PREFIXES: &[&str] = &[
+const HIDDEN_PREFIXES: &[&str] = &[
     "graph.",
     "internal.",
     "parallel.",
@@ -55,7 +55,7 @@ pub(crate) type ReadText<'a> = &'a dyn Fn(&str, StageFile, usize) -> Option<Stor
 
 /// The data from which the description is made.
 pub(crate) struct Past<'a> {
-    pub(crate) around: &'a StageHistory,
+    pub(crate) history: &'a StageHistory,
     pub(crate) goal: &'a str,
     pub(crate) run: &'a str,
     pub(crate) context: &'a Context,
@@ -76,11 +76,11 @@ pub(crate) fn preamble(fidelity: Fidelity, past: &Past<'_>) -> String {
     }
     head.push(format!("Run: {}", past.run));
     if !matches!(fidelity, Fidelity::Truncate | Fidelity::Compact) {
-        head.push(counts(past.around));
+        head.push(counts(past.history));
     }
     let stages: Vec<&PastStage> = match fidelity {
         Fidelity::Truncate => Vec::new(),
-        _ => past.around.stages.iter().collect(),
+        _ => past.history.stages.iter().collect(),
     };
     compose(budget, &head.join("\n"), past, &stages, fidelity)
 }
@@ -89,20 +89,20 @@ pub(crate) fn preamble(fidelity: Fidelity, past: &Past<'_>) -> String {
 /// happened. It has at most as many tokens as the default fidelity.
 pub(crate) fn since(past: &Past<'_>) -> String {
     let budget = fidelity_budget(Fidelity::Compact).unwrap_or_default();
-    let all = &past.around.stages;
-    let new = all.get(all.len().saturating_sub(past.around.since_thread)..);
+    let all = &past.history.stages;
+    let new = all.get(all.len().saturating_sub(past.history.since_thread)..);
     let stages: Vec<&PastStage> = new
         .unwrap_or_default()
         .iter()
         .filter(|stage| stage.record.is_some())
         .collect();
     let own = past
-        .around
+        .history
         .thread_stage
         .as_ref()
         .and_then(|stage| stage.record.as_ref());
     let handled = past
-        .around
+        .history
         .handled
         .as_ref()
         .filter(|handled| handled.record.as_ref() != own);
@@ -126,12 +126,12 @@ fn compose(budget: u64, head: &str, past: &Past<'_>, stages: &[&PastStage], fide
 
 fn parts(budget: u64, head: &str, past: &Past<'_>, stages: &[&PastStage], fidelity: Fidelity) -> String {
     let head = fit(&StoredText::from(head), budget);
-    let mut left = Share::new(budget.saturating_sub(count_tokens(&head) + 1));
+    let mut left = TokenBudget::new(budget.saturating_sub(count_tokens(&head) + 1));
     if fidelity == Fidelity::Truncate {
         return head;
     }
     let bytes = usize::try_from(budget).unwrap_or(usize::MAX).saturating_mul(8);
-    let handled = past.around.handled.as_ref();
+    let handled = past.history.handled.as_ref();
     let before = stages
         .iter()
         .rev()
@@ -142,23 +142,28 @@ fn parts(budget: u64, head: &str, past: &Past<'_>, stages: &[&PastStage], fideli
         .rev()
         .copied()
         .filter(|stage| {
-            let told = [handled, before.as_ref().map(|(stage, _)| *stage)];
-            stage.record.is_some() && told.iter().flatten().all(|told| told.record != stage.record)
+            let described = [handled, before.as_ref().map(|(stage, _)| *stage)];
+            let is_new = |known: &&PastStage| known.record != stage.record;
+            stage.record.is_some() && described.iter().flatten().all(is_new)
         })
         .collect();
-    let is_new_page = fidelity != Fidelity::Full;
-    let listed = if is_new_page { listed(stages) } else { Vec::new() };
-    let values = if is_new_page {
+    let is_new_conversation = fidelity != Fidelity::Full;
+    let listed = if is_new_conversation {
+        listed(stages)
+    } else {
+        Vec::new()
+    };
+    let values = if is_new_conversation {
         values(past.context)
     } else {
         Vec::new()
     };
     let tools = match fidelity {
-        Fidelity::SummaryHigh => tools(past.around),
+        Fidelity::SummaryHigh => tools(past.history),
         _ => Vec::new(),
     };
-    let attempts = if is_new_page && fidelity != Fidelity::Compact {
-        past.around
+    let attempts = if is_new_conversation && fidelity != Fidelity::Compact {
+        past.history
             .failures
             .iter()
             .map(|failure| format!("- {}", excerpt(failure, 300)))
@@ -167,28 +172,28 @@ fn parts(budget: u64, head: &str, past: &Past<'_>, stages: &[&PastStage], fideli
         Vec::new()
     };
     // Reserve tokens so that the first parts do not starve the later ones.
-    let least = |lines: &[String], share: u64| natural(lines).min(budget * share / 100);
-    let kept_back = least(&listed, 12) + least(&values, 10) + least(&tools, 4) + least(&attempts, 4);
-    left.keep_back(kept_back);
+    let reserve = |lines: &[String], share: u64| tokens_of_lines(lines).min(budget * share / 100);
+    let reserved = reserve(&listed, 12) + reserve(&values, 10) + reserve(&tools, 4) + reserve(&attempts, 4);
+    left.reserve(reserved);
 
     let mut text = vec![head];
     if let Some(failed) = handled {
         let wanted = before
             .as_ref()
             .map_or(0, |(_, text)| count_tokens(&text.to_string()) + 20);
-        let room = (left.open() / 2).max(left.open().saturating_sub(wanted));
+        let room = (left.available() / 2).max(left.available().saturating_sub(wanted));
         text.extend(left.take(room, |room| failure(failed, past.read, room)));
     }
     if let Some((stage, answer)) = &before {
         let heading = format!("## What `{}` gave", stage.node);
-        text.extend(left.take(left.open(), |room| {
+        text.extend(left.take(left.available(), |room| {
             section(&heading, room, |room| fit(answer, room))
         }));
     }
-    left.give_back(kept_back);
-    let spoken = earlier_answers(&earlier, past.read, bytes, left.open());
-    let spoken_size = natural(
-        &spoken
+    left.release(reserved);
+    let answers = earlier_answers(&earlier, past.read, bytes, left.available());
+    let answers_size = tokens_of_lines(
+        &answers
             .iter()
             .map(|(_, text)| text.to_string())
             .collect::<Vec<_>>(),
@@ -197,8 +202,8 @@ fn parts(budget: u64, head: &str, past: &Past<'_>, stages: &[&PastStage], fideli
         if lines.is_empty() {
             return;
         }
-        let room = (budget * share / 100).max(left.open().saturating_sub(spoken_size));
-        let room = room.min(left.open());
+        let room = (budget * share / 100).max(left.available().saturating_sub(answers_size));
+        let room = room.min(left.available());
         text.extend(left.take(room, |room| {
             section(heading, room, |room| lines_within(&lines, room, last))
         }));
@@ -207,9 +212,9 @@ fn parts(budget: u64, head: &str, past: &Past<'_>, stages: &[&PastStage], fideli
     line_part("## Values", values, 15, false);
     line_part("## Failed attempts", attempts, 8, false);
     line_part("## Tools used", tools, 6, false);
-    let mut count = spoken.len() as u64;
-    for (stage, answer) in &spoken {
-        let room = left.open() / count.max(1);
+    let mut count = answers.len() as u64;
+    for (stage, answer) in &answers {
+        let room = left.available() / count.max(1);
         count -= 1;
         let heading = format!("## What `{}` gave", stage.node);
         text.extend(left.take(room, |room| section(&heading, room, |room| fit(answer, room))));
@@ -232,8 +237,8 @@ fn earlier_answers<'s>(
     most: usize,
     room: u64,
 ) -> Vec<(&'s PastStage, StoredText)> {
-    const LEAST: u64 = 120;
-    let count = usize::try_from(room / LEAST).unwrap_or(usize::MAX);
+    const MIN_TOKENS: u64 = 120;
+    let count = usize::try_from(room / MIN_TOKENS).unwrap_or(usize::MAX);
     let answers = earlier
         .iter()
         .filter_map(|stage| Some((*stage, answer(stage, read, most)?)));
@@ -272,9 +277,9 @@ fn failure(failed: &PastStage, read: ReadText<'_>, room: u64) -> Option<String> 
     })
 }
 
-fn counts(around: &StageHistory) -> String {
-    let failed = around.failures.len();
-    let last = around
+fn counts(history: &StageHistory) -> String {
+    let failed = history.failures.len();
+    let last = history
         .stages
         .last()
         .map_or(String::new(), |last| format!(" The last was `{}`.", last.node));
@@ -283,7 +288,7 @@ fn counts(around: &StageHistory) -> String {
         1 => " One attempt failed.".to_owned(),
         failed => format!(" {failed} attempts failed."),
     };
-    format!("{} stages have ended.{last}{attempts}", around.stages_in_all)
+    format!("{} stages have ended.{last}{attempts}", history.stages_in_all)
 }
 
 /// Returns a line for each visit whose outcome is known, the latest first.
@@ -303,21 +308,23 @@ fn listed(stages: &[&PastStage]) -> Vec<String> {
 }
 
 fn values(context: &Context) -> Vec<String> {
-    let told = context.iter().filter(|(key, value)| {
-        let silent = SILENT.contains(key) || SILENT_PREFIXES.iter().any(|prefix| key.starts_with(prefix));
-        !silent && !value.is_null() && value.as_str() != Some("")
+    let shown = context.iter().filter(|(key, value)| {
+        let has_hidden_prefix = HIDDEN_PREFIXES.iter().any(|prefix| key.starts_with(prefix));
+        let is_hidden = HIDDEN_KEYS.contains(key) || has_hidden_prefix;
+        !is_hidden && !value.is_null() && value.as_str() != Some("")
     });
-    told.map(|(key, value)| {
-        let text = match value {
-            Value::String(text) => excerpt(text, 1_000),
-            other => excerpt(&other.to_string(), 1_000),
-        };
-        format!("- {key}: {text}")
-    })
-    .collect()
+    shown
+        .map(|(key, value)| {
+            let text = match value {
+                Value::String(text) => excerpt(text, 1_000),
+                other => excerpt(&other.to_string(), 1_000),
+            };
+            format!("- {key}: {text}")
+        })
+        .collect()
 }
 
-fn tools(around: &StageHistory) -> Vec<String> {
+fn tools(history: &StageHistory) -> Vec<String> {
     let line = |tally: &orchestra_engine::ToolTally| {
         let failed = match tally.failures {
             0 => String::new(),
@@ -328,7 +335,7 @@ fn tools(around: &StageHistory) -> Vec<String> {
             tally.node, tally.tool, tally.calls
         )
     };
-    around.tools.iter().map(line).collect()
+    history.tools.iter().map(line).collect()
 }
 
 /// Returns as many lines as fit, and the number of omitted ones.

@@ -8,12 +8,12 @@ use serde_json::{Map, Value};
 use crate::fidelity::excerpt;
 
 /// Maximum number of repositories that are listed.
-const MOST_REPOSITORIES: usize = 20;
+const MAX_REPOSITORIES: usize = 20;
 /// Maximum number of files with conflicts that are listed, and of lines and branches of each.
-const MOST_FILES: usize = 30;
-const MOST_PLACES: usize = 8;
+const MAX_FILES: usize = 30;
+const MAX_LISTED: usize = 8;
 /// Maximum length of a path, in characters.
-const LONGEST_PATH: usize = 200;
+const MAX_PATH_CHARS: usize = 200;
 
 /// Returns the description of the files. Returns an empty text if there is nothing to describe.
 pub(crate) fn files(
@@ -47,8 +47,8 @@ fn repositories(workplace: Option<&Workplace>, here: Option<&Path>) -> String {
             _ => format!("`{name}` in `{}`", folder.display()),
         })
         .collect();
-    let named = listed(&named, MOST_REPOSITORIES);
-    let told = match own {
+    let named = listed(&named, MAX_REPOSITORIES);
+    let text = match own {
         Some((name, _)) => format!(
             "The working folder is that of the repository `{name}`; of the project there are also {named}, in folders of \
              their own."
@@ -61,7 +61,7 @@ fn repositories(workplace: Option<&Workplace>, here: Option<&Path>) -> String {
         }
         None => format!("The project has several repositories: {named}."),
     };
-    format!("# Where the files are\n\n{told}")
+    format!("# Where the files are\n\n{text}")
 }
 
 /// Returns the list of files with conflicts between branches, taken from the context.
@@ -83,7 +83,7 @@ fn conflicts(
     let shown: Vec<&Map<String, Value>> = listed
         .iter()
         .filter_map(Value::as_object)
-        .take(MOST_FILES)
+        .take(MAX_FILES)
         .collect();
     let mut lines: Vec<String> = shown
         .iter()
@@ -107,7 +107,7 @@ fn conflicts(
     } else {
         ""
     };
-    let (heading, wanted) = if may_write {
+    let (heading, instruction) = if may_write {
         (
             "# Conflicts to resolve",
             format!(
@@ -121,13 +121,13 @@ fn conflicts(
             "A later stage resolves them; take what stands there for what the branches say, not for what holds.".to_owned(),
         )
     };
-    format!("{heading}\n\n{intro}\n\n{}\n\n{wanted}", lines.join("\n"))
+    format!("{heading}\n\n{intro}\n\n{}\n\n{instruction}", lines.join("\n"))
 }
 
 /// Returns the line of a file with its conflicts.
 fn line(conflict: &Map<String, Value>, workplace: Option<&Workplace>, here: Option<&Path>) -> String {
     let text = |key: &str| conflict.get(key).and_then(Value::as_str).unwrap_or_default();
-    let (repository, path) = (text("repository"), excerpt(text("path"), LONGEST_PATH));
+    let (repository, path) = (text("repository"), excerpt(text("path"), MAX_PATH_CHARS));
     let folder = workplace.and_then(|workplace| workplace.repository(repository));
     let file = match (folder, here) {
         (Some(folder), Some(here)) if folder == here => format!("`{path}`"),
@@ -145,7 +145,7 @@ fn line(conflict: &Map<String, Value>, workplace: Option<&Workplace>, here: Opti
     let spans = match spans.as_slice() {
         [] => String::new(),
         [one] => format!(", at line {one}"),
-        many => format!(", at lines {}", listed(many, MOST_PLACES)),
+        many => format!(", at lines {}", listed(many, MAX_LISTED)),
     };
     let branches = conflict.get("branches").and_then(Value::as_array);
     let branches = branches.into_iter().flatten().filter_map(Value::as_str);
@@ -155,7 +155,7 @@ fn line(conflict: &Map<String, Value>, workplace: Option<&Workplace>, here: Opti
     let by = if branches.is_empty() {
         String::new()
     } else {
-        format!(", by {}", listed(&branches, MOST_PLACES))
+        format!(", by {}", listed(&branches, MAX_LISTED))
     };
     let kind = match text("kind") {
         "" => String::new(),
@@ -172,13 +172,13 @@ fn hunks(conflict: &Map<String, Value>) -> &[Value] {
 }
 
 /// Joins words in one line: `a`, `a and b`, `a, b and 3 more`.
-fn listed(words: &[String], most: usize) -> String {
+fn listed(words: &[String], limit: usize) -> String {
     match words {
         [] => String::new(),
         [one] => one.clone(),
-        _ if words.len() > most => {
-            let shown = words.get(..most).unwrap_or_default();
-            format!("{} and {} more", shown.join(", "), words.len() - most)
+        _ if words.len() > limit => {
+            let shown = words.get(..limit).unwrap_or_default();
+            format!("{} and {} more", shown.join(", "), words.len() - limit)
         }
         [rest @ .., last] => format!("{} and {last}", rest.join(", ")),
     }
@@ -198,30 +198,30 @@ mod tests {
         Workplace::new("/work", folders.into())
     }
 
-    fn told(workplace: &Workplace, here: &str) -> String {
+    fn description(workplace: &Workplace, here: &str) -> String {
         files(Some(workplace), Some(Path::new(here)), &Context::new(), true)
     }
 
     #[test]
     fn several_repositories_are_told_with_their_folders() {
         assert_eq!(
-            told(&two(), "/work"),
+            description(&two(), "/work"),
             "# Where the files are\n\nThe working folder holds a folder for each repository of the project: `backend` in \
              `backend/` and `frontend` in `frontend/`. Files beside these folders are not kept."
         );
         assert_eq!(
-            told(&two(), "/work/backend"),
+            description(&two(), "/work/backend"),
             "# Where the files are\n\nThe working folder is that of the repository `backend`; of the project there are \
              also `frontend`, in folders of their own."
         );
         assert_eq!(
-            told(&two(), "/work/backend/part"),
+            description(&two(), "/work/backend/part"),
             "# Where the files are\n\nThe project has several repositories: `backend` in `/work/backend` and `frontend` in \
              `/work/frontend`."
         );
         let one = Workplace::new("/work", [("backend".to_owned(), "/work".into())].into());
         assert_eq!(
-            told(&one, "/work"),
+            description(&one, "/work"),
             "",
             "of a single one there is nothing to tell"
         );
@@ -246,10 +246,10 @@ mod tests {
             ]),
             2,
         );
-        let told = files(Some(&two()), Some(Path::new("/work")), &context, true);
-        let (_, told) = told.split_once("\n\n# ").unwrap();
+        let text = files(Some(&two()), Some(Path::new("/work")), &context, true);
+        let (_, text) = text.split_once("\n\n# ").unwrap();
         assert_eq!(
-            told,
+            text,
             "Conflicts to resolve\n\n\
              Branches that ran before changed the same files in different ways. 2 files hold what both say, between lines \
              that begin with `<<<<<<<`, `|||||||` (what was there before both), `=======` and `>>>>>>>`, or with more of \
@@ -286,11 +286,11 @@ mod tests {
             "hunks": hunks,
         });
         let context = conflicts_of(Value::Array(vec![one; 400]), 400);
-        let told = files(Some(&two()), Some(Path::new("/work")), &context, true);
-        assert!(told.len() < 40_000, "{} bytes", told.len());
+        let text = files(Some(&two()), Some(Path::new("/work")), &context, true);
+        assert!(text.len() < 40_000, "{} bytes", text.len());
         assert!(
-            told.contains("- [370 more are left out; search for `<<<<<<<`]"),
-            "{told}"
+            text.contains("- [370 more are left out; search for `<<<<<<<`]"),
+            "{text}"
         );
         // An invalid list of conflicts is ignored, but the number of conflicts is still reported.
         let odd = files(None, None, &conflicts_of(json!("many"), 3), true);

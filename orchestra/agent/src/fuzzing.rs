@@ -1,10 +1,11 @@
 //! Entry points for `tests/fuzz`: parsers of the output of models and programs, without server and process.
 
+use orchestra_config::ProviderKind;
 use orchestra_engine::{BackendError, Usage};
 
-use crate::cli_backend::{CliOutput, written};
+use crate::cli_backend::{CliOutput, parse_output};
 use crate::model::{ModelError, ModelReply};
-use crate::providers::{ProviderKind, read_body};
+use crate::providers::read_body;
 
 /// Parses the body of an answer of a model, which arrives in pieces.
 ///
@@ -26,5 +27,5 @@ pub fn program_answer(
     stdout: &str,
     stderr: &str,
 ) -> (Result<String, BackendError>, Option<Usage>) {
-    written(form, stdout, stderr)
+    parse_output(form, stdout, stderr)
 }

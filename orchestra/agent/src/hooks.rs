@@ -12,9 +12,9 @@ use crate::tool::ToolContext;
 use crate::tools::{clipped, in_context};
 
 /// Default time limit of a hook.
-const USUAL: Duration = Duration::from_secs(60);
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 /// Maximum length of a hook's output that is included in a message, in bytes.
-const SHOWN: usize = 2_000;
+const MAX_OUTPUT_BYTES: usize = 2_000;
 
 /// The shell commands that run before and after each tool call of a model (Attractor 9.7).
 ///
@@ -58,7 +58,7 @@ impl Default for ToolHooks {
         ToolHooks {
             pre: None,
             post: None,
-            timeout: USUAL,
+            timeout: DEFAULT_TIMEOUT,
         }
     }
 }
@@ -71,7 +71,7 @@ impl ToolHooks {
     }
 
     pub(crate) fn of_node(node: Stage<'_>) -> ToolHooks {
-        let said = |name: &str| {
+        let command = |name: &str| {
             let of_graph = || match node.pipeline().attribute(name) {
                 Some(Constant::String(text)) => Some(text.to_string()),
                 _ => None,
@@ -80,9 +80,9 @@ impl ToolHooks {
             of_node.or_else(of_graph).filter(|text| !text.trim().is_empty())
         };
         ToolHooks {
-            pre: said("tool_hooks.pre"),
-            post: said("tool_hooks.post"),
-            timeout: USUAL,
+            pre: command("tool_hooks.pre"),
+            post: command("tool_hooks.post"),
+            timeout: DEFAULT_TIMEOUT,
         }
     }
 
@@ -110,7 +110,7 @@ impl ToolHooks {
     }
 
     /// Returns whether there is a command that runs before each call.
-    pub(crate) fn guards(&self) -> bool {
+    pub(crate) fn has_pre(&self) -> bool {
         self.pre.is_some()
     }
 
@@ -150,7 +150,7 @@ impl ToolHooks {
         hook: &str,
         command: &str,
         call: &HookedCall<'_>,
-        came: Option<(Result<&str, &str>, Duration)>,
+        ended: Option<(Result<&str, &str>, Duration)>,
         context: &ToolContext,
     ) -> Result<(), String> {
         let mut variables: Vec<(&str, String)> = vec![
@@ -158,31 +158,31 @@ impl ToolHooks {
             ("ORCHESTRA_TOOL_NAME", call.tool.to_owned()),
             ("ORCHESTRA_TOOL_CALL_ID", call.id.to_owned()),
         ];
-        let mut told = json!({
+        let mut input = json!({
             "hook": hook,
             "tool": call.tool,
             "call_id": call.id,
             "arguments": call.arguments,
         });
         if let Some(stage) = context.stage() {
-            told["node"] = stage.node().id().into();
-            told["run"] = stage.run_id().to_string().into();
-            told["attempt_key"] = stage.attempt_key().into();
+            input["node"] = stage.node().id().into();
+            input["run"] = stage.run_id().to_string().into();
+            input["attempt_key"] = stage.attempt_key().into();
             variables.push(("ORCHESTRA_NODE_ID", stage.node().id().to_owned()));
             variables.push(("ORCHESTRA_RUN_ID", stage.run_id().to_string()));
             variables.push(("ORCHESTRA_ATTEMPT_KEY", stage.attempt_key()));
         }
-        if let Some((result, took)) = came {
-            told["result"] = result.ok().into();
-            told["error"] = result.err().into();
-            told["duration_ms"] = u64::try_from(took.as_millis()).unwrap_or(u64::MAX).into();
+        if let Some((result, took)) = ended {
+            input["result"] = result.ok().into();
+            input["error"] = result.err().into();
+            input["duration_ms"] = u64::try_from(took.as_millis()).unwrap_or(u64::MAX).into();
             let word = if result.is_ok() { "success" } else { "error" };
             variables.push(("ORCHESTRA_TOOL_STATUS", word.to_owned()));
         }
         let command = in_context(ShellCommand::new(command), context)
             .timeout(self.timeout)
-            .capture_limit(SHOWN)
-            .input(told.to_string());
+            .capture_limit(MAX_OUTPUT_BYTES)
+            .input(input.to_string());
         let command = variables.into_iter().fold(command, |command, (name, value)| {
             // The id comes from a provider and may contain NUL, with which no process can be started.
             command.variable(name, value.replace('\0', "\u{fffd}"))
@@ -195,12 +195,12 @@ impl ToolHooks {
             Exit::TimedOut => format!("ended after {}, its time limit", format_duration(self.timeout)),
             _ => "cancelled".to_owned(),
         };
-        let said = format!("{}\n{}", output.stdout.trim(), output.stderr.trim());
-        Err(match said.trim() {
+        let text = format!("{}\n{}", output.stdout.trim(), output.stderr.trim());
+        Err(match text.trim() {
             "" => why,
-            said => format!(
+            text => format!(
                 "{why}: {}",
-                clipped(said.to_owned(), SHOWN, "a hook should say less")
+                clipped(text.to_owned(), MAX_OUTPUT_BYTES, "a hook should say less")
             ),
         })
     }

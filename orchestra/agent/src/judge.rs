@@ -97,8 +97,8 @@ mod tests {
             choice.response("I read both."),
             "I read both.\n\nIt is right.\n\n```json\n{\"best\":\"deep\"}\n```\n"
         );
-        let told = of(json!({"best": "deap"})).unwrap_err();
-        assert!(told.contains("Did you mean `deep`?"), "{told}");
+        let error = of(json!({"best": "deap"})).unwrap_err();
+        assert!(error.contains("Did you mean `deep`?"), "{error}");
         assert!(of(json!({})).unwrap_err().starts_with("`best` is missing"));
     }
 }

@@ -24,7 +24,7 @@
 //! - `report`: the tool with which a model reports its outcome.
 //! - `judge`: the tool with which a model chooses the best branch at a fan-in.
 //! - `compaction`: the shortening of long conversations.
-//! - `talk`: the driver of a conversation, which calls the model, the tools and the person, and persists each event.
+//! - `driver`: the driver of a conversation, which calls the model, the tools and the person, and persists each event.
 //! - `threads`: conversations that continue from stage to stage.
 //! - `fidelity`: the description of the earlier part of a run.
 //! - `files`: the description of the repositories and conflicts of a stage.
@@ -37,16 +37,19 @@
 //! - `prices`: the prices of models, and the cost of calls.
 //! - `cli_backend`: the backend that runs an external coding agent.
 //! - `settings`: the conversion of the configuration to the settings of the other modules.
-//! - `agents`: the backend of a project, which connects all of the above.
+//! - `agents`: the models, tools and settings of a project, which connect all of the above.
+//! - `backend`: the backend that runs the model stages of a project.
 //! - `definition`: agents that a program defines as structs.
 //! - `support`: functions that generated code of the macros calls.
 //! - `fuzzing`: entry points for fuzz tests.
 
 mod agents;
+mod backend;
 mod cli_backend;
 mod compaction;
 mod conversation;
 mod definition;
+mod driver;
 mod fidelity;
 mod files;
 #[doc(hidden)]
@@ -61,7 +64,6 @@ mod report;
 mod settings;
 #[doc(hidden)]
 pub mod support;
-mod talk;
 mod threads;
 mod tokens;
 mod tool;
@@ -69,17 +71,20 @@ mod tools;
 mod values;
 
 pub use agents::{Agents, AgentsBuilder};
-pub use cli_backend::{CliBackend, CliCall, CliInput, CliOutput, CliPointers, CliSettings};
-pub use conversation::{Conversation, ConversationRules, End, Ended, Happened, Next};
+pub use cli_backend::{CliBackend, CliCall, CliOutput, CliPointers, CliSettings};
+pub use conversation::{
+    Conversation, ConversationEnd, ConversationEvent, ConversationRules, ConversationStep, EndReason,
+};
 pub use definition::{AgentDefinition, AgentPrompt, AgentPromptError};
 pub use fidelity::fidelity_budget;
 pub use hooks::ToolHooks;
 pub use model::{
     Arguments, Message, Model, ModelError, ModelErrorKind, ModelFuture, ModelReply, ModelRequest, OnText,
-    ReasoningEffort, StopReason, TokenUsage, ToolCall, ToolResult,
+    StopReason, TokenUsage, ToolCall, ToolResult,
 };
+pub use orchestra_config::{PromptInput, ProviderKind, ReasoningEffort};
 pub use prices::{LongContext, Price, PriceTable, Rates};
-pub use providers::{DEFAULT_MAX_OUTPUT_TOKENS, KeySource, Models, ProviderKind, ProviderSettings};
+pub use providers::{DEFAULT_MAX_OUTPUT_TOKENS, KeySource, Models, ProviderSettings};
 pub use report::Report;
 /// The crate that generates the JSON schemas of tool arguments.
 pub use schemars;

@@ -5,53 +5,12 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
+use orchestra_config::ReasoningEffort;
 use orchestra_engine::{BackendError, FailureCategory};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::tool::ToolSpec;
-
-/// The amount of reasoning that a model does before it answers (Attractor 8.4).
-///
-/// ```
-/// use orchestra_agent::ReasoningEffort;
-/// assert_eq!("high".parse(), Ok(ReasoningEffort::High));
-/// assert_eq!(ReasoningEffort::Low.word(), "low");
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ReasoningEffort {
-    /// As little reasoning as possible.
-    Low,
-    /// A moderate amount of reasoning.
-    Medium,
-    /// As much reasoning as the task needs.
-    High,
-}
-
-impl ReasoningEffort {
-    /// Returns the name of the value as pipelines and configurations write it.
-    pub const fn word(self) -> &'static str {
-        match self {
-            ReasoningEffort::Low => "low",
-            ReasoningEffort::Medium => "medium",
-            ReasoningEffort::High => "high",
-        }
-    }
-}
-
-impl std::str::FromStr for ReasoningEffort {
-    type Err = String;
-
-    fn from_str(word: &str) -> Result<ReasoningEffort, String> {
-        match word {
-            "low" => Ok(ReasoningEffort::Low),
-            "medium" => Ok(ReasoningEffort::Medium),
-            "high" => Ok(ReasoningEffort::High),
-            other => Err(format!("`{other}` is not one of `low`, `medium`, `high`")),
-        }
-    }
-}
 
 /// One call of a model: the conversation so far, the tools that the model may call, and the options of the call.
 ///

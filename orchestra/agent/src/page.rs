@@ -5,29 +5,29 @@ use orchestra_engine::StoredText;
 use crate::tokens::count_tokens;
 
 /// A budget of tokens that is spent part by part.
-pub(crate) struct Share {
+pub(crate) struct TokenBudget {
     left: u64,
-    kept_back: u64,
+    reserved: u64,
 }
 
-impl Share {
-    pub(crate) fn new(left: u64) -> Share {
-        Share { left, kept_back: 0 }
+impl TokenBudget {
+    pub(crate) fn new(left: u64) -> TokenBudget {
+        TokenBudget { left, reserved: 0 }
     }
 
     /// Reserves tokens for later parts.
-    pub(crate) fn keep_back(&mut self, tokens: u64) {
-        self.kept_back += tokens;
+    pub(crate) fn reserve(&mut self, tokens: u64) {
+        self.reserved += tokens;
     }
 
     /// Releases reserved tokens.
-    pub(crate) fn give_back(&mut self, tokens: u64) {
-        self.kept_back = self.kept_back.saturating_sub(tokens);
+    pub(crate) fn release(&mut self, tokens: u64) {
+        self.reserved = self.reserved.saturating_sub(tokens);
     }
 
     /// Returns the number of tokens that the next part may take.
-    pub(crate) fn open(&self) -> u64 {
-        self.left.saturating_sub(self.kept_back)
+    pub(crate) fn available(&self) -> u64 {
+        self.left.saturating_sub(self.reserved)
     }
 
     /// Creates a part of at most `room` tokens, and deducts it together with the blank line before it.
@@ -39,7 +39,7 @@ impl Share {
 }
 
 /// Returns the number of tokens of some lines.
-pub(crate) fn natural(lines: &[String]) -> u64 {
+pub(crate) fn tokens_of_lines(lines: &[String]) -> u64 {
     lines.iter().map(|line| count_tokens(line) + 1).sum()
 }
 
@@ -69,8 +69,7 @@ fn cut(text: &StoredText, room: u64, head_share: f64) -> String {
         return whole;
     }
     // The omission mark takes about the same number of tokens for every number in it.
-    let mark = StoredText::default();
-    let mut mark = mark;
+    let mut mark = StoredText::default();
     (mark.missing, mark.file) = (text.len(), text.file.clone());
     let Some(open) = room
         .checked_sub(count_tokens(&mark.to_string()) + 2)

@@ -191,7 +191,7 @@ const PUBLISHED: &[(&str, f64, f64, f64, f64)] = &[
 ];
 
 /// Models that cost more above a number of input tokens: twice the input price, one and a half times the output price.
-const DEARER_WHEN_LONG: &[(&str, u64)] = &[
+const LONG_CONTEXT_ABOVE: &[(&str, u64)] = &[
     ("claude-sonnet-4", 200_000),
     ("claude-sonnet-4-5", 200_000),
     ("gemini-2.5-pro", 200_000),
@@ -208,7 +208,7 @@ impl Default for PriceTable {
         for (name, input, output, read, write) in PUBLISHED {
             table.set(*name, Rates::from_dollars(*input, *output).cache(*read, *write));
         }
-        for (name, above) in DEARER_WHEN_LONG {
+        for (name, above) in LONG_CONTEXT_ABOVE {
             if let Some(price) = table.prices.get_mut(*name) {
                 let usual = price.rates;
                 let rates = Rates {

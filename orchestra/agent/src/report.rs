@@ -336,22 +336,25 @@ mod tests {
         let own = ["dirty".to_owned()];
         let next = ["ship".to_owned(), "mend".to_owned()];
         let of = |fields: Value| Report::parse(fields.as_object().unwrap(), &own, &next);
-        let told = |fields: Value| of(fields).unwrap_err();
-        let misspelt = told(json!({"status": "failed"}));
+        let error_of = |fields: Value| of(fields).unwrap_err();
+        let misspelt = error_of(json!({"status": "failed"}));
         assert!(
             misspelt.starts_with("Unknown status `failed`. Did you mean `fail`?"),
             "{misspelt}"
         );
         assert_eq!(of(json!({"status": "FAIL"})).unwrap().status, Status::Fail);
         assert!(of(json!({"status": "dirty"})).unwrap().status.is_success());
-        assert!(told(json!({})).starts_with("`status` is missing"));
-        assert_eq!(told(json!({"status": 7})), "`status` must be a text, and is `7`.");
-        let unknown = told(json!({"status": "success", "note": "x"}));
+        assert!(error_of(json!({})).starts_with("`status` is missing"));
+        assert_eq!(
+            error_of(json!({"status": 7})),
+            "`status` must be a text, and is `7`."
+        );
+        let unknown = error_of(json!({"status": "success", "note": "x"}));
         assert!(
             unknown.starts_with("Unknown field `note`. Did you mean `notes`?"),
             "{unknown}"
         );
-        assert!(told(json!({"status": "fail", "context_updates": []})).contains("must be an object"));
+        assert!(error_of(json!({"status": "fail", "context_updates": []})).contains("must be an object"));
         let suggested = |ids: Value| of(json!({"status": "success", "suggested_next_ids": ids}));
         assert_eq!(
             suggested(json!(["mend", "ship"])).unwrap().suggested_next_ids,

@@ -4,15 +4,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use orchestra_config::{
-    Backend, CommandTool as ToolSettings, Configuration, Located, OutputFormat, ParameterType, PromptInput,
-    Provider,
+    Backend, CommandTool as ToolSettings, Configuration, Located, OutputFormat, ParameterType, Provider,
+    ProviderKind,
 };
 use serde_json::{Map, Value, json};
 
-use crate::cli_backend::{CliInput, CliOutput, CliPointers, CliSettings};
+use crate::cli_backend::{CliOutput, CliPointers, CliSettings};
 use crate::model::{ModelError, ModelErrorKind};
 use crate::prices::{PriceTable, Rates};
-use crate::providers::{KeySource, ProviderKind, ProviderSettings};
+use crate::providers::{KeySource, ProviderSettings};
 use crate::tool::ToolRegistry;
 use crate::tools::{CommandTool, InRepository, built_in};
 
@@ -42,10 +42,10 @@ pub(crate) fn providers(
 
 fn provider_settings(name: &str, provider: &Provider, folder: &Path) -> Result<ProviderSettings, ModelError> {
     let kind = match &provider.kind {
-        Some(kind) => kind.value.into(),
-        None => name.parse().map_err(|_| {
-            let told = format!("the `kind` of the provider `{name}` is not given, and its name says none");
-            ModelError::new(ModelErrorKind::Configuration, told)
+        Some(kind) => kind.value,
+        None => ProviderKind::from_name(name).ok_or_else(|| {
+            let message = format!("the `kind` of the provider `{name}` is not given, and its name says none");
+            ModelError::new(ModelErrorKind::Configuration, message)
         })?,
     };
     let mut settings = ProviderSettings::new(name, kind);
@@ -99,12 +99,8 @@ pub(crate) fn prices(configuration: &Configuration) -> PriceTable {
 pub(crate) fn program(backend: &Backend) -> Option<CliSettings> {
     let text = |value: &Option<Located<String>>| value.as_ref().map(|value| value.value.clone());
     let mut settings = CliSettings::new(text(&backend.command)?);
-    if backend
-        .input
-        .as_ref()
-        .is_some_and(|input| input.value == PromptInput::File)
-    {
-        settings = settings.input(CliInput::File);
+    if let Some(input) = &backend.input {
+        settings = settings.input(input.value);
     }
     if backend
         .output

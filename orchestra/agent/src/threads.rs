@@ -11,7 +11,7 @@ use crate::conversation::Conversation;
 use crate::model::{Message, ToolResult};
 
 /// Maximum size of a conversation that is read, in bytes.
-const LONGEST: usize = 64 << 20;
+const MAX_BYTES: usize = 64 << 20;
 
 /// The cached answer whether any stage of a run continues a conversation; computed once per run.
 #[derive(Default)]
@@ -19,8 +19,8 @@ struct Threads {
     any: OnceLock<bool>,
 }
 
-/// Returns whether any stage of a pipeline may continue a conversation.
-fn any_goes_on(pipeline: &Pipeline) -> bool {
+/// Returns `true` if any stage of a pipeline may continue a conversation.
+fn has_threads(pipeline: &Pipeline) -> bool {
     let full =
         |value: Option<&Constant>| matches!(value, Some(Constant::String(word)) if word.trim() == "full");
     let nodes = pipeline.nodes.iter().map(|row| row.attributes);
@@ -28,14 +28,14 @@ fn any_goes_on(pipeline: &Pipeline) -> bool {
     full(pipeline.attribute("default_fidelity"))
         || nodes.chain(edges).any(|rows| {
             let rows = pipeline.attributes(rows).iter();
-            let mut said = rows.filter(|row| row.key == "fidelity");
-            said.any(|row| full(Some(&row.value)))
+            let mut fidelities = rows.filter(|row| row.key == "fidelity");
+            fidelities.any(|row| full(Some(&row.value)))
         })
 }
 
 /// The earlier conversation of a thread.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct Earlier {
+pub(crate) struct EarlierConversation {
     pub(crate) messages: Vec<Message>,
     /// A description of how the latest stage of the thread failed; `None` if it did not fail.
     pub(crate) failure: Option<String>,
@@ -43,20 +43,20 @@ pub(crate) struct Earlier {
     pub(crate) is_own: bool,
 }
 
-impl Earlier {
+impl EarlierConversation {
     /// Reads the earlier conversation of a stage's thread.
-    pub(crate) fn read(stage: &StageContext, around: &StageHistory) -> Earlier {
+    pub(crate) fn read(stage: &StageContext, history: &StageHistory) -> EarlierConversation {
         let read = |record: &str| {
-            let text = stage.stage_text(record, StageFile::Conversation, LONGEST)?;
+            let text = stage.stage_text(record, StageFile::Conversation, MAX_BYTES)?;
             let messages: Vec<Message> = serde_json::from_str(&text.head).ok()?;
             (!messages.is_empty()).then_some(messages)
         };
         if stage.attempt() > 1
             && let Some(messages) = read(&stage.record())
         {
-            let reason = around.failures.last().map(String::as_str).unwrap_or_default();
+            let reason = history.failures.last().map(String::as_str).unwrap_or_default();
             let node = format!("{}: ", stage.node().id());
-            return Earlier {
+            return EarlierConversation {
                 messages,
                 failure: Some(failed(
                     stage.node().id(),
@@ -65,15 +65,15 @@ impl Earlier {
                 is_own: true,
             };
         }
-        let Some(before) = &around.thread_stage else {
-            return Earlier::default();
+        let Some(before) = &history.thread_stage else {
+            return EarlierConversation::default();
         };
         let Some(messages) = before.record.as_deref().and_then(read) else {
-            return Earlier::default();
+            return EarlierConversation::default();
         };
         let has_failed = before.status == Some(Status::Fail);
         let reason = before.failure_reason.as_deref().unwrap_or_default();
-        Earlier {
+        EarlierConversation {
             messages,
             failure: has_failed.then(|| failed(&before.node, reason)),
             is_own: false,
@@ -89,31 +89,31 @@ fn failed(node: &str, reason: &str) -> String {
 }
 
 /// A conversation that is saved for its thread when it is dropped, however the stage ends.
-pub(crate) struct Kept {
+pub(crate) struct ThreadConversation {
     pub(crate) conversation: Conversation,
     /// Earlier messages of the thread that the current conversation does not contain.
-    before: Vec<Message>,
+    earlier: Vec<Message>,
     stage: Option<StageContext>,
 }
 
-impl Kept {
-    pub(crate) fn new(conversation: Conversation, stage: &StageContext) -> Kept {
-        let any = stage.shared::<Threads>();
-        let goes_on = *any.any.get_or_init(|| any_goes_on(stage.pipeline()));
-        Kept {
+impl ThreadConversation {
+    pub(crate) fn new(conversation: Conversation, stage: &StageContext) -> ThreadConversation {
+        let threads = stage.shared::<Threads>();
+        let is_continued = *threads.any.get_or_init(|| has_threads(stage.pipeline()));
+        ThreadConversation {
             conversation,
-            before: Vec::new(),
-            stage: goes_on.then(|| stage.clone()),
+            earlier: Vec::new(),
+            stage: is_continued.then(|| stage.clone()),
         }
     }
 
     /// Sets the earlier messages that are saved before the conversation.
-    pub(crate) fn behind(&mut self, before: Vec<Message>) {
-        self.before = before;
+    pub(crate) fn set_earlier(&mut self, earlier: Vec<Message>) {
+        self.earlier = earlier;
     }
 }
 
-impl Drop for Kept {
+impl Drop for ThreadConversation {
     fn drop(&mut self) {
         let Some(stage) = &self.stage else {
             return;
@@ -122,7 +122,7 @@ impl Drop for Kept {
         if messages.is_empty() {
             return;
         }
-        let messages = without_loose_ends(self.before.iter().chain(messages).cloned().collect());
+        let messages = with_all_results(self.earlier.iter().chain(messages).cloned().collect());
         // A failed write stops the run elsewhere; `drop` cannot report it.
         if let Ok(text) = serde_json::to_string(&messages) {
             let _ = stage.keep_conversation(&text);
@@ -131,7 +131,7 @@ impl Drop for Kept {
 }
 
 /// Adds error results to calls without results, so that a provider accepts the conversation.
-fn without_loose_ends(mut messages: Vec<Message>) -> Vec<Message> {
+fn with_all_results(mut messages: Vec<Message>) -> Vec<Message> {
     let answered: Vec<String> = match messages.last() {
         Some(Message::Tools { results }) => results.iter().map(|result| result.id.clone()).collect(),
         _ => Vec::new(),
@@ -161,15 +161,15 @@ fn without_loose_ends(mut messages: Vec<Message>) -> Vec<Message> {
 }
 
 /// Converts tool calls and their results to plain text, because a provider rejects them in a stage without tools.
-pub(crate) fn in_words(messages: Vec<Message>) -> Vec<Message> {
-    let mut made: Vec<Message> = Vec::new();
+pub(crate) fn without_tool_calls(messages: Vec<Message>) -> Vec<Message> {
+    let mut plain: Vec<Message> = Vec::new();
     for message in messages {
         match message {
             Message::Assistant { text, tool_calls, .. } if !tool_calls.is_empty() => {
                 let calls = tool_calls.iter().map(|call| format!("[I call `{}`.]", call.name));
                 let parts: Vec<String> = Some(text).into_iter().chain(calls).collect();
                 let text = parts.join("\n").trim().to_owned();
-                made.push(Message::Assistant {
+                plain.push(Message::Assistant {
                     text,
                     tool_calls: Vec::new(),
                     opaque: None,
@@ -179,23 +179,23 @@ pub(crate) fn in_words(messages: Vec<Message>) -> Vec<Message> {
                 let results = results
                     .iter()
                     .map(|result| format!("[`{}` gave:]\n{}", result.name, result.content));
-                made = with_task(made, results.collect::<Vec<_>>().join("\n\n"));
+                plain = with_user_message(plain, results.collect::<Vec<_>>().join("\n\n"));
             }
-            Message::User { text } => made = with_task(made, text),
-            answer @ Message::Assistant { .. } => made.push(answer),
+            Message::User { text } => plain = with_user_message(plain, text),
+            answer @ Message::Assistant { .. } => plain.push(answer),
         }
     }
-    made
+    plain
 }
 
 /// Adds a message of the user. Merges it with the last message if that is also from the user.
-pub(crate) fn with_task(mut messages: Vec<Message>, task: String) -> Vec<Message> {
+pub(crate) fn with_user_message(mut messages: Vec<Message>, message: String) -> Vec<Message> {
     match messages.last_mut() {
         Some(Message::User { text }) => {
             text.push_str("\n\n---\n\n");
-            text.push_str(&task);
+            text.push_str(&message);
         }
-        _ => messages.push(Message::user(task)),
+        _ => messages.push(Message::user(message)),
     }
     messages
 }
@@ -222,30 +222,33 @@ mod tests {
 
     #[test]
     fn calls_without_results_are_answered() {
-        let ended = without_loose_ends(vec![Message::user("x"), calls(&["1", "2"])]);
+        let ended = with_all_results(vec![Message::user("x"), calls(&["1", "2"])]);
         let Some(Message::Tools { results }) = ended.last() else {
             panic!("{ended:?}");
         };
         assert_eq!(results.len(), 2);
-        let again = without_loose_ends(ended.clone());
+        let again = with_all_results(ended.clone());
         assert_eq!(again, ended, "nothing is left open");
-        let told = in_words(ended.clone());
+        let plain = without_tool_calls(ended.clone());
         assert!(
-            matches!(&told[1], Message::Assistant { text, tool_calls, .. } if tool_calls.is_empty() && text.contains("`shell`")),
-            "{told:?}"
+            matches!(&plain[1], Message::Assistant { text, tool_calls, .. } if tool_calls.is_empty() && text.contains("`shell`")),
+            "{plain:?}"
         );
         assert!(
-            matches!(&told[2], Message::User { text } if text.contains("cut short")),
-            "{told:?}"
+            matches!(&plain[2], Message::User { text } if text.contains("cut short")),
+            "{plain:?}"
         );
-        let plain = vec![Message::user("x")];
-        assert_eq!(without_loose_ends(plain.clone()), plain);
+        let complete = vec![Message::user("x")];
+        assert_eq!(with_all_results(complete.clone()), complete);
     }
 
     #[test]
     fn two_messages_of_the_user_are_one() {
-        let joined = with_task(vec![Message::user("first")], "second".to_owned());
+        let joined = with_user_message(vec![Message::user("first")], "second".to_owned());
         assert_eq!(joined, [Message::user("first\n\n---\n\nsecond")]);
-        assert_eq!(with_task(Vec::new(), "only".to_owned()), [Message::user("only")]);
+        assert_eq!(
+            with_user_message(Vec::new(), "only".to_owned()),
+            [Message::user("only")]
+        );
     }
 }

@@ -1,7 +1,8 @@
 //! Counts the tokens of texts and requests.
 
+use orchestra_config::ProviderKind;
+
 use crate::model::{Arguments, Message, ModelRequest};
-use crate::providers::ProviderKind;
 
 /// Returns the number of tokens of a text, counted with OpenAI's vocabulary `o200k_base`, regardless of the model.
 ///
@@ -27,16 +28,16 @@ pub fn count_tokens(text: &str) -> u64 {
 /// Splits a text into pieces of bounded length, after a line feed if possible. The tokenizer's regular expressions
 /// backtrack, and fail on long runs of white space. A split costs at most one token.
 fn pieces(text: &str) -> impl Iterator<Item = &str> {
-    const LONGEST: usize = 8 * 1024;
+    const MAX_PIECE_BYTES: usize = 8 * 1024;
     let mut rest = text;
     std::iter::from_fn(move || {
-        let most = rest.floor_char_boundary(LONGEST);
-        let (piece, _) = rest.split_at_checked(most)?;
-        let line = piece
-            .rfind('\n')
-            .filter(|_| most < rest.len())
-            .map_or(most, |at| at + 1);
-        let (piece, more) = rest.split_at_checked(line)?;
+        let end = rest.floor_char_boundary(MAX_PIECE_BYTES);
+        let (piece, _) = rest.split_at_checked(end)?;
+        let end = match piece.rfind('\n') {
+            Some(line_feed) if end < rest.len() => line_feed + 1,
+            _ => end,
+        };
+        let (piece, more) = rest.split_at_checked(end)?;
         rest = more;
         (!piece.is_empty()).then_some(piece)
     })

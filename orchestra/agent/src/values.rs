@@ -9,7 +9,7 @@ use orchestra_engine::{PastStage, StageContext, StageFile, StoredText};
 use serde_json::{Map, Value};
 
 /// Maximum length of a text that is returned whole, in bytes.
-const WHOLE: usize = 1 << 20;
+const MAX_TEXT_BYTES: usize = 1 << 20;
 /// The context key of the results of a parallel block.
 const RESULTS: &str = "parallel.results";
 /// The context key of the beginning of the latest response (Attractor 4.5). A template receives the whole response.
@@ -49,7 +49,8 @@ async fn last_response(stage: &StageContext) -> String {
     }
     let stages = stage.history().await.stages;
     let records = stages.iter().rev().filter_map(|past| past.record.as_deref());
-    let mut responses = records.filter_map(|record| stage.stage_text(record, StageFile::Response, WHOLE));
+    let mut responses =
+        records.filter_map(|record| stage.stage_text(record, StageFile::Response, MAX_TEXT_BYTES));
     let whole = responses.find(|text| text.head.starts_with(&*start));
     whole.map_or_else(|| start.to_string(), |text| text.to_string())
 }
@@ -95,9 +96,9 @@ fn ended(stage: &StageContext, past: &PastStage) -> BTreeMap<String, TemplateVal
 /// Returns the output fields of a visit; each is read when the template uses it.
 fn texts(stage: &StageContext, record: &str) -> BTreeMap<String, TemplateValue> {
     use StageFile::{Response, ToolError, ToolOutput};
-    let late = |files: &'static [StageFile], show: fn(StoredText) -> String, most: usize| {
+    let lazy = |files: &'static [StageFile], show: fn(StoredText) -> String, most: usize| {
         let (stage, record) = (stage.clone(), record.to_owned());
-        TemplateValue::Late(Arc::new(move || {
+        TemplateValue::Lazy(Arc::new(move || {
             let found = files
                 .iter()
                 .find_map(|file| stage.stage_text(&record, *file, most));
@@ -111,10 +112,10 @@ fn texts(stage: &StageContext, record: &str) -> BTreeMap<String, TemplateValue> 
             .unwrap_or_default()
     };
     [
-        ("response", late(&[Response, ToolOutput], whole, WHOLE)),
-        ("output", late(&[ToolOutput, Response], whole, WHOLE)),
-        ("stderr", late(&[ToolError], whole, WHOLE)),
-        ("file", late(&[Response, ToolOutput], path, 0)),
+        ("response", lazy(&[Response, ToolOutput], whole, MAX_TEXT_BYTES)),
+        ("output", lazy(&[ToolOutput, Response], whole, MAX_TEXT_BYTES)),
+        ("stderr", lazy(&[ToolError], whole, MAX_TEXT_BYTES)),
+        ("file", lazy(&[Response, ToolOutput], path, 0)),
     ]
     .map(|(field, value)| (field.to_owned(), value))
     .into()
@@ -134,7 +135,7 @@ fn branches(stage: &StageContext, results: &Value) -> TemplateValue {
 }
 
 fn branch(stage: &StageContext, fields: &Map<String, Value>) -> BTreeMap<String, TemplateValue> {
-    let mut made: BTreeMap<String, TemplateValue> = fields
+    let mut values: BTreeMap<String, TemplateValue> = fields
         .iter()
         .map(|(key, value)| (key.clone(), value.clone().into()))
         .collect();
@@ -152,18 +153,18 @@ fn branch(stage: &StageContext, fields: &Map<String, Value>) -> BTreeMap<String,
         }
         TemplateValue::Map(fields)
     });
-    made.insert("stages".to_owned(), TemplateValue::List(listed.collect()));
+    values.insert("stages".to_owned(), TemplateValue::List(listed.collect()));
     let stage = stage.clone();
     let response = move || {
         let mut texts = records
             .iter()
             .rev()
-            .filter_map(|record| left(&stage, record, WHOLE));
+            .filter_map(|record| output_of(&stage, record, MAX_TEXT_BYTES));
         let text = texts.next().map(|text| text.to_string());
         text.unwrap_or_default().into()
     };
-    made.insert("response".to_owned(), TemplateValue::Late(Arc::new(response)));
-    made
+    values.insert("response".to_owned(), TemplateValue::Lazy(Arc::new(response)));
+    values
 }
 
 /// Returns the records of the stages of a branch, in the order in which the stages ended.
@@ -178,7 +179,7 @@ fn records(result: &Map<String, Value>) -> Vec<String> {
 }
 
 /// Returns the output of a visit: the response or, if there is none, the output of a tool.
-pub(crate) fn left(stage: &StageContext, record: &str, most: usize) -> Option<StoredText> {
+pub(crate) fn output_of(stage: &StageContext, record: &str, most: usize) -> Option<StoredText> {
     let files = [StageFile::Response, StageFile::ToolOutput];
     let mut texts = files
         .into_iter()

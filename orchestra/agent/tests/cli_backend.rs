@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use orchestra_agent::{CliBackend, CliInput, CliOutput, CliPointers, CliSettings};
+use orchestra_agent::{CliBackend, CliOutput, CliPointers, CliSettings, PromptInput};
 use orchestra_engine::{Engine, EventKind, FailureCategory, RunEvent, RunResult, RunStatus};
 use orchestra_graph::{Source, load};
 
@@ -149,7 +149,7 @@ async fn an_agent_reads_its_prompt_works_and_writes_its_status() {
 #[tokio::test]
 async fn the_prompt_may_come_in_a_file_and_says_nothing_to_the_shell() {
     let folder = repository();
-    let settings = CliSettings::new(r#"cat "$ORCHESTRA_PROMPT_FILE"; cat"#).input(CliInput::File);
+    let settings = CliSettings::new(r#"cat "$ORCHESTRA_PROMPT_FILE"; cat"#).input(PromptInput::File);
     let text = r#"digraph { start -> say -> exit; say [prompt="$(touch planted) `touch planted` ; touch planted"] }"#;
     let pipeline = load(Source::new("a.dot", text), &Default::default())
         .pipeline()

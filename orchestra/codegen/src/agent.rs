@@ -15,8 +15,8 @@ use syn::{Fields, Ident, ItemStruct, LitStr, Path, Token, Type, bracketed};
 
 use crate::config::{sources, verify};
 use crate::invocation::crate_option;
-use crate::pipeline::{location_of, reported, unreadable};
 use crate::reader::{Children, Reader};
+use crate::text::{location_of, unreadable};
 use crate::{krate, report};
 
 const FORM: &str = "expected `role`, `persona`, `personality`, `task`, `model`, `provider`, `backend`, `name` or `config`, \
@@ -26,7 +26,7 @@ const FORM: &str = "expected `role`, `persona`, `personality`, `task`, `model`, 
 #[derive(Default)]
 struct Options {
     /// The options that are attributes of a stage, in source order.
-    said: Vec<(&'static str, Ident, LitStr)>,
+    attributes: Vec<(&'static str, Ident, LitStr)>,
     name: Option<LitStr>,
     config: Option<LitStr>,
     tools: Option<Vec<LitStr>>,
@@ -72,10 +72,10 @@ impl Options {
             .parse::<Token![=]>()
             .map_err(|error| syn::Error::new(error.span(), FORM))?;
         if let Some((known, attribute)) = ATTRIBUTES.iter().find(|(known, _)| *known == written) {
-            if self.said.iter().any(|(before, _, _)| before == attribute) {
+            if self.attributes.iter().any(|(before, _, _)| before == attribute) {
                 return Err(syn::Error::new(word.span(), format!("`{known}` is said twice")));
             }
-            self.said.push((attribute, word.clone(), text(input)?));
+            self.attributes.push((attribute, word.clone(), text(input)?));
             return Ok(());
         }
         match written.as_str() {
@@ -105,9 +105,10 @@ const FOLDERS: [(&str, &str); 4] = [
 impl Options {
     /// Returns the token that diagnostics of a file point at: the name of the layer in the file, else the
     /// configuration.
-    fn of_file(&self, path: &str) -> Span {
+    fn span_of_file(&self, path: &str) -> Span {
         let folder = FOLDERS.iter().find(|(folder, _)| path.contains(folder));
-        let layer = folder.and_then(|(_, attribute)| self.said.iter().find(|(said, _, _)| said == attribute));
+        let layer =
+            folder.and_then(|(_, attribute)| self.attributes.iter().find(|(name, _, _)| name == attribute));
         let literal = layer.map(|(_, _, literal)| literal).or(self.config.as_ref());
         literal.map_or_else(Span::call_site, LitStr::span)
     }
@@ -128,8 +129,8 @@ fn text(input: ParseStream<'_>) -> syn::Result<LitStr> {
 
 /// Expands `#[agent(..)]` on a struct.
 pub(crate) fn expand(options: TokenStream, item: TokenStream, reader: &dyn Reader) -> TokenStream {
-    let made = parsed(options, item.clone()).map(|(options, item)| agent(&options, &item, reader));
-    match made {
+    let expanded = parse(options, item.clone()).map(|(options, item)| agent(&options, &item, reader));
+    match expanded {
         Ok(code) => quote! { #item #code },
         Err(error) => {
             let errors = error.to_compile_error();
@@ -138,7 +139,7 @@ pub(crate) fn expand(options: TokenStream, item: TokenStream, reader: &dyn Reade
     }
 }
 
-fn parsed(options: TokenStream, item: TokenStream) -> syn::Result<(Options, ItemStruct)> {
+fn parse(options: TokenStream, item: TokenStream) -> syn::Result<(Options, ItemStruct)> {
     let form = "`#[agent]` stands on a struct, whose fields are the variables of its task";
     let item: ItemStruct = syn::parse2(item).map_err(|_| syn::Error::new(Span::call_site(), form))?;
     if !item.generics.params.is_empty() {
@@ -175,7 +176,7 @@ fn agent(options: &Options, item: &ItemStruct, reader: &dyn Reader) -> TokenStre
         Err(_) => report::bug("the code of an agent's files does not lex", Span::call_site()),
     };
     let agents = quote!(#krate::__private::agents);
-    let set = options.said.iter().filter_map(|(attribute, _, literal)| {
+    let set = options.attributes.iter().filter_map(|(attribute, _, literal)| {
         // The fields of `Agent` have the names of the options.
         let (option, _) = ATTRIBUTES.iter().find(|(_, known)| known == attribute)?;
         let field = Ident::new(option, Span::call_site());
@@ -230,7 +231,7 @@ struct Text {
 impl Text {
     fn new(name: &str, options: &Options, item: &ItemStruct, fields: &[&Ident]) -> Text {
         let inputs: Vec<String> = fields.iter().map(plain).collect();
-        let mut made = Text {
+        let mut pipeline = Text {
             text: format!(
                 "digraph {{\n  inputs=\"{}\"\n  start -> agent -> exit\n  agent [",
                 inputs.join(",")
@@ -243,12 +244,12 @@ impl Text {
             (None, Some(name)) => name.span(),
             (None, None) => item.ident.span(),
         };
-        made.attribute("agent", name, location);
-        for (attribute, _, literal) in &options.said {
-            made.attribute(attribute, &literal.value(), literal.span());
+        pipeline.attribute("agent", name, location);
+        for (attribute, _, literal) in &options.attributes {
+            pipeline.attribute(attribute, &literal.value(), literal.span());
         }
-        made.text.push_str("]\n}\n");
-        made
+        pipeline.text.push_str("]\n}\n");
+        pipeline
     }
 
     fn attribute(&mut self, name: &str, value: &str, token: Span) {
@@ -260,14 +261,14 @@ impl Text {
         self.tokens.push((start, self.text.len(), token));
     }
 
-    /// Returns the token that a part of the text comes from, or `otherwise` if there is none.
-    fn token(&self, span: orchestra_graph::Span, otherwise: Span) -> (Span, Span) {
+    /// Returns the token that a part of the text comes from, or `default` if there is none.
+    fn token(&self, span: orchestra_graph::Span, default: Span) -> (Span, Span) {
         let start = span.start as usize;
         let found = self
             .tokens
             .iter()
             .find(|(from, to, _)| (*from..*to).contains(&start));
-        let token = found.map_or(otherwise, |(_, _, token)| *token);
+        let token = found.map_or(default, |(_, _, token)| *token);
         (token, token)
     }
 }
@@ -312,20 +313,20 @@ fn check(name: &str, text: &Text, options: &Options, reader: &dyn Reader, krate:
     let loaded = load(Source::new(name, &text.text), &Default::default());
     let analysis = Analysis::new(&loaded.graph, &loaded.source);
     let resolution = project.resolve_graph(&analysis, &resolve_options);
-    for told in &resolution.reports {
-        let mut diagnostics = told.diagnostics.clone();
+    for report in &resolution.reports {
+        let mut diagnostics = report.diagnostics.clone();
         diagnostics.retain(|diagnostic| options.tool_set.is_none() || diagnostic.code != "unknown_tool");
-        let otherwise = options.of_file(told.source.name());
-        if told.source.name() == name {
+        let default = options.span_of_file(report.source.name());
+        if report.source.name() == name {
             // This text is generated, so it is not shown.
             for diagnostic in diagnostics
                 .iter()
                 .filter(|diagnostic| diagnostic.severity == Severity::Error)
             {
-                let location = text.token(diagnostic.span, otherwise);
+                let location = text.token(diagnostic.span, default);
                 checked
                     .diagnostics
-                    .extend(report::error(&words(diagnostic), location));
+                    .extend(report::error(&text_of(diagnostic), location));
             }
             continue;
         }
@@ -335,17 +336,17 @@ fn check(name: &str, text: &Text, options: &Options, reader: &dyn Reader, krate:
         {
             diagnostic.help = Some("make it a field of the struct".to_owned());
         }
-        let told = Report::new(told.source.clone(), diagnostics);
-        let location = (otherwise, otherwise);
+        let report = Report::new(report.source.clone(), diagnostics);
+        let location = (default, default);
         checked
             .diagnostics
-            .extend(reported(&told, location, |_| location));
+            .extend(report::first(&report, location, |_| location));
     }
     if let Some(set) = &options.tool_set {
         for unknown in &resolution.unknown_tools {
             checked
                 .diagnostics
-                .extend(verify(krate, set, &unknown.name, &words(&unknown.diagnostic)));
+                .extend(verify(krate, set, &unknown.name, &text_of(&unknown.diagnostic)));
         }
     }
     let read = resolution.files.into_iter().filter(|file| file.found);
@@ -354,17 +355,17 @@ fn check(name: &str, text: &Text, options: &Options, reader: &dyn Reader, krate:
 }
 
 /// Returns the text of a diagnostic without its position.
-fn words(diagnostic: &Diagnostic) -> String {
-    let mut words = format!("{} [{}]", diagnostic.message, diagnostic.code);
+fn text_of(diagnostic: &Diagnostic) -> String {
+    let mut text = format!("{} [{}]", diagnostic.message, diagnostic.code);
     for note in &diagnostic.notes {
-        words.push_str("\n  = note: ");
-        words.push_str(note);
+        text.push_str("\n  = note: ");
+        text.push_str(note);
     }
     if let Some(help) = &diagnostic.help {
-        words.push_str("\n  = help: ");
-        words.push_str(help);
+        text.push_str("\n  = help: ");
+        text.push_str(help);
     }
-    words
+    text
 }
 
 fn plain(ident: &impl ToTokens) -> String {

@@ -10,7 +10,7 @@ use crate::krate;
 
 /// The options of `#[attribute(..)]` on a field.
 #[derive(Default)]
-struct Said {
+struct FieldOptions {
     rename: Option<LitStr>,
     default: Option<Option<Expr>>,
 }
@@ -47,9 +47,9 @@ fn expand(input: &DeriveInput) -> syn::Result<TokenStream> {
         let Some(ident) = &field.ident else {
             continue;
         };
-        let said = said(field)?;
+        let options = field_options(field)?;
         let written = ident.to_string();
-        let name = match &said.rename {
+        let name = match &options.rename {
             Some(name) => name.value(),
             None => written.strip_prefix("r#").unwrap_or(&written).to_owned(),
         };
@@ -61,14 +61,14 @@ fn expand(input: &DeriveInput) -> syn::Result<TokenStream> {
         let span = krate::at(krate::ends(ty).1);
         let call = quote_spanned!(span=> #krate::__private::field::<#ty>());
         constants.extend(quote!(const #constant: #krate::__private::Field<#ty> = #call;));
-        let required = match &said.default {
+        let required = match &options.default {
             Some(_) => quote!(false),
             None => quote!(#constant.required),
         };
         specs.extend(quote! {
             #krate::__private::FieldSpec { name: #name, ty: #constant.ty, required: #required },
         });
-        let read = match &said.default {
+        let read = match &options.default {
             None => quote!(#constant.read(stage, #name)?),
             Some(None) => {
                 quote_spanned!(span=> #constant.read_or(stage, #name, <#ty as ::core::default::Default>::default)?)
@@ -98,8 +98,8 @@ fn expand(input: &DeriveInput) -> syn::Result<TokenStream> {
     })
 }
 
-fn said(field: &syn::Field) -> syn::Result<Said> {
-    let mut said = Said::default();
+fn field_options(field: &syn::Field) -> syn::Result<FieldOptions> {
+    let mut options = FieldOptions::default();
     for attribute in field
         .attrs
         .iter()
@@ -111,17 +111,17 @@ fn said(field: &syn::Field) -> syn::Result<Said> {
                 if name.value().trim().is_empty() {
                     return Err(syn::Error::new(name.span(), "an attribute has a name"));
                 }
-                said.rename = Some(name);
+                options.rename = Some(name);
             } else if meta.path.is_ident("default") {
                 let given = meta.input.peek(Token![=]);
-                said.default = Some(if given { Some(meta.value()?.parse()?) } else { None });
+                options.default = Some(if given { Some(meta.value()?.parse()?) } else { None });
             } else {
                 return Err(meta.error("expected `rename = \"..\"`, `default` or `default = EXPRESSION`"));
             }
             Ok(())
         })?;
     }
-    Ok(said)
+    Ok(options)
 }
 
 /// Returns the path in `#[attribute(crate = path)]` on the struct.

@@ -7,7 +7,8 @@ use orchestra_graph::table::Pipeline;
 use orchestra_graph::{Analysis, Loaded, LoadedChild, Span};
 
 use crate::code::Code;
-use crate::{pipeline, requirements, table};
+use crate::text::include;
+use crate::{requirements, table};
 
 /// All pipelines that a pipeline runs, directly or indirectly.
 pub(crate) struct Family<'l> {
@@ -90,10 +91,10 @@ impl<'l> Family<'l> {
     pub(crate) fn write(&self) -> String {
         let mut code = Code::default();
         // The tables hold these texts; the constants make cargo rebuild the program when one of the files changes.
-        for prompt in self.prompts.iter().filter(|_| self.sound) {
-            code.push("const _:&str=")
-                .push(&pipeline::include(prompt))
-                .push(";");
+        if self.sound {
+            for prompt in &self.prompts {
+                code.push("const _:&str=").push(&include(prompt)).push(";");
+            }
         }
         if self.members.is_empty() {
             return code.text;
@@ -106,7 +107,7 @@ impl<'l> Family<'l> {
                 .errors()
                 .any(|diagnostic| diagnostic.code == "invalid_utf8");
             let source = if is_text {
-                pipeline::include(loaded.source.name())
+                include(loaded.source.name())
             } else {
                 "\"\"".to_owned()
             };
@@ -114,7 +115,9 @@ impl<'l> Family<'l> {
                 .show(location)
                 .push("{use super::__orchestra;");
             code.push("pub const SOURCE:&str=").push(&source).push(";");
-            if let Some(pipeline) = member.child.pipeline.as_deref().filter(|_| self.sound) {
+            if self.sound
+                && let Some(pipeline) = member.child.pipeline.as_deref()
+            {
                 let analysis = Analysis::new(&loaded.graph, &loaded.source);
                 code.push("pub const REQUIREMENTS:__orchestra::PipelineRequirements<'static>=");
                 code.push(&requirements::write(pipeline, &analysis, 0, &[]))

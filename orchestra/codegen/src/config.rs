@@ -11,9 +11,9 @@ use syn::{LitStr, Type};
 
 use crate::children::Family;
 use crate::code::Code;
-use crate::invocation::Declared;
-use crate::pipeline::{Origin, include, location_of, reported, unreadable};
+use crate::invocation::Declaration;
 use crate::reader::{Children, Reader};
+use crate::text::{Origin, include, location_of, unreadable};
 use crate::{krate, report};
 
 /// The result of checking a pipeline against its configuration.
@@ -29,14 +29,14 @@ pub(crate) struct Checked {
 
 /// Resolves a pipeline and its children with the declared configuration.
 pub(crate) fn check(
-    declared: &Declared,
+    declaration: &Declaration,
     loaded: &Loaded,
     family: &Family<'_>,
     origin: &Origin,
     reader: &dyn Reader,
 ) -> Checked {
     let mut checked = Checked::default();
-    let options = &declared.options;
+    let options = &declaration.options;
     let Some(literal) = &options.config else {
         if let Some(tools) = &options.tools {
             let text =
@@ -46,7 +46,7 @@ pub(crate) fn check(
         return checked;
     };
     let location = (literal.span(), literal.span());
-    let name = match found(literal, declared.name.is_none(), reader) {
+    let name = match found(literal, declaration.name.is_none(), reader) {
         Ok(name) => name,
         Err(message) => {
             checked.diagnostics = report::error(&message, location);
@@ -63,7 +63,7 @@ pub(crate) fn check(
         let analysis = Analysis::new(&loaded.graph, &loaded.source);
         project.resolve_graph(&analysis, &resolve_options)
     };
-    let mut told = Told {
+    let mut collector = Collector {
         location,
         tools: options.tools.as_ref(),
         krate: krate::path(options.krate.as_ref()),
@@ -71,14 +71,14 @@ pub(crate) fn check(
         files: BTreeMap::from([(name.clone(), ())]),
         checked,
     };
-    told.take(resolve(loaded), loaded.source.name(), |span| origin.spans(span));
+    collector.add(resolve(loaded), loaded.source.name(), |span| origin.spans(span));
     for member in family.members() {
         let named = origin.spans(member.named);
         let loaded = &member.child.loaded;
-        told.take(resolve(loaded), loaded.source.name(), |_| named);
+        collector.add(resolve(loaded), loaded.source.name(), |_| named);
     }
-    let mut checked = told.checked;
-    checked.sources = sources(&name, told.files.into_keys(), reader);
+    let mut checked = collector.checked;
+    checked.sources = sources(&name, collector.files.into_keys(), reader);
     checked
 }
 
@@ -93,7 +93,7 @@ fn found(literal: &LitStr, short: bool, reader: &dyn Reader) -> Result<String, S
 }
 
 /// A collector of the results of several resolutions.
-struct Told<'d> {
+struct Collector<'d> {
     location: (Span, Span),
     tools: Option<&'d Type>,
     krate: TokenStream,
@@ -103,17 +103,17 @@ struct Told<'d> {
     checked: Checked,
 }
 
-impl Told<'_> {
+impl Collector<'_> {
     /// Adds the result of resolving a pipeline. Diagnostics in the pipeline's own text point at its tokens.
-    fn take(
+    fn add(
         &mut self,
         resolution: Resolution,
         pipeline: &str,
         spans: impl Fn(orchestra_graph::Span) -> (Span, Span),
     ) {
-        for told in &resolution.reports {
-            let source = told.source.clone();
-            let mut diagnostics = told.diagnostics.clone();
+        for report in &resolution.reports {
+            let source = report.source.clone();
+            let mut diagnostics = report.diagnostics.clone();
             // The tools of the program are only known when the program is compiled.
             diagnostics.retain(|diagnostic| self.tools.is_none() || diagnostic.code != "unknown_tool");
             let own = source.name() == pipeline;
@@ -127,12 +127,12 @@ impl Told<'_> {
                     new
                 });
             }
-            let told = Report::new(source, diagnostics);
+            let report = Report::new(source, diagnostics);
             let location = self.location;
             self.checked.diagnostics.extend(if own {
-                reported(&told, spans(orchestra_graph::Span::default()), &spans)
+                report::first(&report, spans(orchestra_graph::Span::default()), &spans)
             } else {
-                reported(&told, location, |_| location)
+                report::first(&report, location, |_| location)
             });
         }
         if let Some(tools) = self.tools {

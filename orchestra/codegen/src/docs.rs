@@ -6,10 +6,10 @@ use orchestra_graph::table::{EdgeRow, Pipeline};
 use orchestra_graph::{Graph, NodeIndex, PictureOptions, print_mermaid};
 
 /// Maximum number of nodes for which the documentation has a diagram and a table; larger ones would be unreadable.
-const MOST: usize = 200;
+const MAX_NODES: usize = 200;
 
 /// Returns the documentation of the module in Markdown.
-pub(crate) fn of(pipeline: &Pipeline, diagram: Option<String>) -> String {
+pub(crate) fn markdown(pipeline: &Pipeline, diagram: Option<String>) -> String {
     let mut text = format!(
         "Pipeline `{}`, compiled from `{}`.\n",
         inline(&pipeline.name),
@@ -19,7 +19,7 @@ pub(crate) fn of(pipeline: &Pipeline, diagram: Option<String>) -> String {
         let _ = write!(text, "\n**Goal:** {}\n", plain(pipeline.goal()));
     }
     let count = pipeline.nodes.len();
-    if count > MOST {
+    if count > MAX_NODES {
         let _ = write!(text, "\n{count} nodes, {} edges.\n", pipeline.edges.len());
         return text;
     }
@@ -33,7 +33,10 @@ pub(crate) fn of(pipeline: &Pipeline, diagram: Option<String>) -> String {
     text.push_str("\n| Node | Kind | Label | Next |\n|---|---|---|---|\n");
     for at in 0..count {
         let stage = pipeline.stage(NodeIndex(at as u32));
-        let next: Vec<String> = stage.edges().map(|(_, edge)| way(pipeline, edge)).collect();
+        let next: Vec<String> = stage
+            .edges()
+            .map(|(_, edge)| describe_edge(pipeline, edge))
+            .collect();
         let _ = writeln!(
             text,
             "| `{}` | {} | {} | {} |",
@@ -46,16 +49,16 @@ pub(crate) fn of(pipeline: &Pipeline, diagram: Option<String>) -> String {
     text
 }
 
-fn way(pipeline: &Pipeline, edge: &EdgeRow) -> String {
+fn describe_edge(pipeline: &Pipeline, edge: &EdgeRow) -> String {
     let target = inline(pipeline.stage(edge.to).id());
-    let mut way = format!("`{target}`");
+    let mut text = format!("`{target}`");
     if !edge.label.is_empty() {
-        let _ = write!(way, " ({})", plain(&edge.label));
+        let _ = write!(text, " ({})", plain(&edge.label));
     }
     if let Some(condition) = pipeline.condition(edge) {
-        let _ = write!(way, " if `{}`", inline(&condition.text).replace('|', "\\|"));
+        let _ = write!(text, " if `{}`", inline(&condition.text).replace('|', "\\|"));
     }
-    way
+    text
 }
 
 /// Returns a text as a single line that can be enclosed in backticks.
@@ -71,9 +74,9 @@ fn inline(text: &str) -> String {
 
 /// Returns a user's text as a short single line, with all characters escaped that have a meaning in Markdown.
 pub(crate) fn plain(text: &str) -> String {
-    const LONGEST: usize = 160;
+    const MAX_CHARACTERS: usize = 160;
     let mut plain = String::new();
-    for character in text.chars().take(LONGEST) {
+    for character in text.chars().take(MAX_CHARACTERS) {
         match character {
             // rustc refuses comments with characters that change the direction of text.
             '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {}
@@ -88,7 +91,7 @@ pub(crate) fn plain(text: &str) -> String {
             }
         }
     }
-    if text.chars().nth(LONGEST).is_some() {
+    if text.chars().nth(MAX_CHARACTERS).is_some() {
         plain.push_str(" ..");
     }
     plain
@@ -96,5 +99,5 @@ pub(crate) fn plain(text: &str) -> String {
 
 /// Returns the diagram of a graph in Mermaid syntax, or `None` if the graph is too large to be readable.
 pub(crate) fn diagram(graph: &Graph) -> Option<String> {
-    (graph.nodes.len() <= MOST).then(|| print_mermaid(graph, &PictureOptions::default()))
+    (graph.nodes.len() <= MAX_NODES).then(|| print_mermaid(graph, &PictureOptions::default()))
 }

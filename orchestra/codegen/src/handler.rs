@@ -86,14 +86,14 @@ pub(crate) fn function(arguments: TokenStream, item: TokenStream) -> TokenStream
         Err(_) => {
             let error =
                 "`#[handler]` stands on a function, or on a method inside an `impl` block with `#[handlers]`";
-            return beside(item, syn::Error::new(Span::call_site(), error));
+            return with_error(item, syn::Error::new(Span::call_site(), error));
         }
     };
     let arguments: Arguments = match syn::parse2(arguments) {
         Ok(arguments) => arguments,
-        Err(error) => return beside(item, error),
+        Err(error) => return with_error(item, error),
     };
-    let signature = match Signed::new(&function.signature, false) {
+    let signature = match HandlerSignature::new(&function.signature, false) {
         Ok(signature) => signature,
         Err(error) => {
             // Generate the type anyway, so that a pipeline bound to it causes no second error; an `impl` cannot contain
@@ -160,12 +160,12 @@ pub(crate) fn set(arguments: TokenStream, item: TokenStream) -> TokenStream {
         Ok(block) => block,
         Err(_) => {
             let error = "`#[handlers]` stands on an `impl` block: `#[handlers] impl App { .. }`";
-            return beside(item, syn::Error::new(Span::call_site(), error));
+            return with_error(item, syn::Error::new(Span::call_site(), error));
         }
     };
     let arguments: SetArguments = match syn::parse2(arguments) {
         Ok(arguments) => arguments,
-        Err(error) => return beside(item, error),
+        Err(error) => return with_error(item, error),
     };
     let krate = krate::path(arguments.krate.as_ref());
     let mut diagnostics: Vec<syn::Error> = Vec::new();
@@ -201,7 +201,7 @@ pub(crate) fn set(arguments: TokenStream, item: TokenStream) -> TokenStream {
         }
         match (
             attribute.parse_args::<Arguments>(),
-            Signed::new(&method.sig, true),
+            HandlerSignature::new(&method.sig, true),
         ) {
             (Ok(arguments), Ok(signature)) => methods.push((method.sig.ident.clone(), arguments, signature)),
             (arguments, signature) => {
@@ -230,7 +230,7 @@ pub(crate) fn set(arguments: TokenStream, item: TokenStream) -> TokenStream {
         let error = "no method of this block is marked with `#[handler(\"KIND\")]`";
         diagnostics.push(syn::Error::new_spanned(ty, error));
     }
-    let errors = combined(diagnostics).map(|errors| errors.to_compile_error());
+    let errors = combine_errors(diagnostics).map(|errors| errors.to_compile_error());
     let handlers: Vec<Handler<'_>> = methods
         .iter()
         .enumerate()
@@ -266,7 +266,7 @@ pub(crate) fn set(arguments: TokenStream, item: TokenStream) -> TokenStream {
     }
 }
 
-fn combined(diagnostics: Vec<syn::Error>) -> Option<syn::Error> {
+fn combine_errors(diagnostics: Vec<syn::Error>) -> Option<syn::Error> {
     diagnostics.into_iter().reduce(|mut all, diagnostic| {
         all.combine(diagnostic);
         all
@@ -280,21 +280,21 @@ fn is_handler(path: &Path) -> bool {
 }
 
 /// Returns the item unchanged, followed by an error.
-fn beside(item: TokenStream, error: syn::Error) -> TokenStream {
+fn with_error(item: TokenStream, error: syn::Error) -> TokenStream {
     let error = error.to_compile_error();
     quote! { #item #error }
 }
 
 /// The relevant parts of a handler's signature.
-struct Signed {
+struct HandlerSignature {
     asynchronous: bool,
     method: bool,
     arguments: Vec<Type>,
     returned: Type,
 }
 
-impl Signed {
-    fn new(signature: &Signature, method: bool) -> syn::Result<Signed> {
+impl HandlerSignature {
+    fn new(signature: &Signature, method: bool) -> syn::Result<HandlerSignature> {
         let mut diagnostics: Vec<syn::Error> = Vec::new();
         if !signature.generics.params.is_empty() {
             diagnostics.push(syn::Error::new_spanned(
@@ -365,9 +365,9 @@ impl Signed {
                 (**ty).clone()
             }
         };
-        match combined(diagnostics) {
+        match combine_errors(diagnostics) {
             Some(diagnostics) => Err(diagnostics),
-            None => Ok(Signed {
+            None => Ok(HandlerSignature {
                 asynchronous: signature.asyncness.is_some(),
                 method,
                 arguments,
@@ -384,7 +384,7 @@ struct Handler<'h> {
     kind: &'h LitStr,
     call: TokenStream,
     span: Span,
-    signature: &'h Signed,
+    signature: &'h HandlerSignature,
     krate: &'h TokenStream,
 }
 

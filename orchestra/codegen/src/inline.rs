@@ -9,10 +9,10 @@ pub(crate) struct Inline {
     /// The offset at which the pipeline itself begins in the text.
     pub(crate) start: usize,
     /// The tokens, in order of their positions in the text.
-    tokens: Vec<Placed>,
+    tokens: Vec<TokenSpan>,
 }
 
-struct Placed {
+struct TokenSpan {
     start: u32,
     end: u32,
     span: Span,
@@ -28,7 +28,7 @@ impl Inline {
             tokens: Vec::new(),
             column: 0,
             line: 1,
-            behind: None,
+            previous: None,
             joint: false,
         };
         writer.stream(tokens);
@@ -62,11 +62,11 @@ impl Inline {
 
 struct Writer {
     text: String,
-    tokens: Vec<Placed>,
+    tokens: Vec<TokenSpan>,
     line: usize,
     column: usize,
     /// The end of the previous token and the file that it is in.
-    behind: Option<(LineColumn, String)>,
+    previous: Option<(LineColumn, String)>,
     /// `true` if the previous token is a mark that another mark follows immediately.
     joint: bool,
 }
@@ -123,21 +123,21 @@ impl Writer {
         self.space(start, &file);
         let from = self.text.len();
         self.push(text);
-        self.tokens.push(Placed {
+        self.tokens.push(TokenSpan {
             start: from as u32,
             end: self.text.len() as u32,
             span,
         });
-        self.behind = Some((end, file));
+        self.previous = Some((end, file));
         self.joint = false;
     }
 
     /// Writes the whitespace between the previous token and one that begins here.
     fn space(&mut self, start: LineColumn, file: &str) {
-        let Some((behind, known)) = self
-            .behind
+        let Some((previous, known)) = self
+            .previous
             .as_ref()
-            .map(|(behind, before)| (*behind, before == file))
+            .map(|(previous, before)| (*previous, before == file))
         else {
             // Add the lines above the first token, so that positions are those of the file.
             self.advance(start);
@@ -145,28 +145,28 @@ impl Writer {
         };
         // Tokens that a macro combined have unrelated positions, and an editor may report that every token ends at the
         // start of its file.
-        let known = known && behind.line > 0 && (behind.line, behind.column) != (1, 0);
-        let follows = known && (start.line, start.column) >= (behind.line, behind.column);
+        let known = known && previous.line > 0 && (previous.line, previous.column) != (1, 0);
+        let follows = known && (start.line, start.column) >= (previous.line, previous.column);
         if !follows {
             if !self.joint {
                 self.push(" ");
             }
             return;
         }
-        if start == behind {
+        if start == previous {
             return;
         }
         let before = self.text.len();
         self.advance(start);
         if self.text.len() == before {
-            self.push(if start.line > behind.line { "\n" } else { " " });
+            self.push(if start.line > previous.line { "\n" } else { " " });
         }
     }
 
     /// Writes line breaks and blanks up to a position. Writes nothing if the position has been passed.
     fn advance(&mut self, to: LineColumn) {
-        const FARTHEST: usize = 1 << 20;
-        if to.line > FARTHEST || to.column > FARTHEST {
+        const MAX_POSITION: usize = 1 << 20;
+        if to.line > MAX_POSITION || to.column > MAX_POSITION {
             return;
         }
         while self.line < to.line {

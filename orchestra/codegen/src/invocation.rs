@@ -7,11 +7,11 @@ use syn::{Attribute, LitStr, Path, Token, Type, Visibility};
 
 /// An invocation of `pipeline!`.
 pub(crate) struct Invocation {
-    pub(crate) pipelines: Vec<Declared>,
+    pub(crate) pipelines: Vec<Declaration>,
 }
 
 /// One pipeline of an invocation.
-pub(crate) struct Declared {
+pub(crate) struct Declaration {
     pub(crate) attributes: Vec<Attribute>,
     pub(crate) visibility: Option<Visibility>,
     /// The name of the module; the short form takes it from the graph.
@@ -52,12 +52,12 @@ impl Parse for Invocation {
         if input.peek(LitStr) || at_digraph(input) {
             let text = text(input)?;
             let mut options = Options::default();
-            options_behind(input, &mut options)?;
+            trailing_options(input, &mut options)?;
             let _: Option<Token![;]> = input.parse()?;
             if !input.is_empty() {
                 return Err(input.error("expected `,` and an option, or the end"));
             }
-            pipelines.push(Declared {
+            pipelines.push(Declaration {
                 attributes: Vec::new(),
                 visibility: None,
                 name: None,
@@ -72,7 +72,7 @@ impl Parse for Invocation {
                 input.parse::<Token![;]>()?;
                 continue;
             }
-            pipelines.push(declared(input)?);
+            pipelines.push(declaration(input)?);
         }
         for pipeline in &mut pipelines {
             pipeline.options.inherit(&common);
@@ -96,7 +96,7 @@ impl Options {
     }
 }
 
-fn declared(input: ParseStream<'_>) -> syn::Result<Declared> {
+fn declaration(input: ParseStream<'_>) -> syn::Result<Declaration> {
     let attributes = input.call(Attribute::parse_outer)?;
     let visibility: Visibility = input.parse()?;
     if !input.peek(Token![mod]) {
@@ -107,12 +107,12 @@ fn declared(input: ParseStream<'_>) -> syn::Result<Declared> {
     input.parse::<Token![=]>()?;
     let text = text(input)?;
     let mut options = Options::default();
-    options_behind(input, &mut options)?;
+    trailing_options(input, &mut options)?;
     let inline = matches!(text, Text::Inline(_));
     if input.peek(Token![;]) || !(inline || input.is_empty()) {
         input.parse::<Token![;]>()?;
     }
-    Ok(Declared {
+    Ok(Declaration {
         attributes,
         visibility: Some(visibility),
         name: Some(name),
@@ -160,7 +160,7 @@ fn at_option(input: ParseStream<'_>) -> bool {
     })
 }
 
-fn options_behind(input: ParseStream<'_>, options: &mut Options) -> syn::Result<()> {
+fn trailing_options(input: ParseStream<'_>, options: &mut Options) -> syn::Result<()> {
     while input.peek(Token![,]) {
         input.parse::<Token![,]>()?;
         if input.is_empty() || input.peek(Token![;]) {

@@ -21,6 +21,7 @@
 //! - `reader`: file access for code generation.
 //! - `invocation`: the syntax of `pipeline!`.
 //! - `inline`: the text of Rust tokens.
+//! - `text`: the text of a pipeline, from a file or from tokens.
 //! - `pipeline`: expansion of `pipeline!`.
 //! - `children`: the child pipelines of a module.
 //! - `config`: build-time resolution of a pipeline with its configuration (`no_config` without the feature `agents`).
@@ -71,6 +72,7 @@ mod reader;
 mod report;
 mod requirements;
 mod table;
+mod text;
 mod tool;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -82,53 +84,53 @@ pub use reader::Reader;
 
 /// Expands `pipeline!`.
 pub fn expand_pipeline(input: TokenStream, reader: &dyn Reader) -> TokenStream {
-    guarded(|| pipeline::expand(input, reader))
+    catch_panic(|| pipeline::expand(input, reader))
 }
 
 /// Expands `bind!`.
 pub fn expand_bind(input: TokenStream) -> TokenStream {
-    guarded(|| bind::expand(input))
+    catch_panic(|| bind::expand(input))
 }
 
 /// Expands `#[handler(..)]` on a function.
 pub fn expand_handler(arguments: TokenStream, item: TokenStream) -> TokenStream {
-    guarded(|| handler::function(arguments, item))
+    catch_panic(|| handler::function(arguments, item))
 }
 
 /// Expands `#[handlers]` on an `impl` block.
 pub fn expand_handlers(arguments: TokenStream, item: TokenStream) -> TokenStream {
-    guarded(|| handler::set(arguments, item))
+    catch_panic(|| handler::set(arguments, item))
 }
 
 /// Expands `#[derive(Attributes)]`.
 pub fn expand_attributes(item: TokenStream) -> TokenStream {
-    guarded(|| attributes::derive(item))
+    catch_panic(|| attributes::derive(item))
 }
 
 /// Expands `#[derive(Outcome)]`.
 pub fn expand_outcome(item: TokenStream) -> TokenStream {
-    guarded(|| outcome::derive(item))
+    catch_panic(|| outcome::derive(item))
 }
 
 /// Expands `#[tool(..)]` on a function.
 pub fn expand_tool(arguments: TokenStream, item: TokenStream) -> TokenStream {
-    guarded(|| tool::function(arguments, item))
+    catch_panic(|| tool::function(arguments, item))
 }
 
 /// Expands `#[agent(..)]` on a struct.
 #[cfg(feature = "agents")]
 pub fn expand_agent(arguments: TokenStream, item: TokenStream, reader: &dyn Reader) -> TokenStream {
-    guarded(|| agent::expand(arguments, item, reader))
+    catch_panic(|| agent::expand(arguments, item, reader))
 }
 
 /// Runs an expansion. Turns a panic into an error that reports a bug, because a macro must not panic.
-fn guarded(expand: impl FnOnce() -> TokenStream) -> TokenStream {
+fn catch_panic(expand: impl FnOnce() -> TokenStream) -> TokenStream {
     catch_unwind(AssertUnwindSafe(expand)).unwrap_or_else(|payload| {
-        let words = payload
+        let message = payload
             .downcast_ref::<String>()
             .map(String::as_str)
             .or_else(|| payload.downcast_ref::<&str>().copied())
             .unwrap_or("no message");
-        report::bug(&format!("the macro panicked: {words}"), Span::call_site())
+        report::bug(&format!("the macro panicked: {message}"), Span::call_site())
     })
 }

@@ -5,7 +5,7 @@ use orchestra_graph::{NodeIndex, choices, is_drawing_attribute, kind, label_text
 
 use crate::code::{Code, type_of, value};
 use crate::docs::plain;
-use crate::names::{Taken, pascal, screaming};
+use crate::names::{NameScope, pascal, screaming};
 use crate::table;
 
 /// The input for a generated module.
@@ -62,13 +62,13 @@ pub(crate) fn write(module: &Module<'_>) -> String {
 
 /// Returns the variant name of each node.
 fn variants(pipeline: &Pipeline) -> Vec<String> {
-    let mut taken = Taken::default();
+    let mut scope = NameScope::default();
     // `ALL` is the list of all nodes.
-    taken.claim("ALL".to_owned());
+    scope.claim("ALL".to_owned());
     pipeline
         .nodes
         .iter()
-        .map(|node| taken.claim(pascal(&node.id)))
+        .map(|node| scope.claim(pascal(&node.id)))
         .collect()
 }
 
@@ -123,16 +123,16 @@ fn is_constant(key: &str) -> bool {
 }
 
 fn constants(code: &mut Code, stage: Stage<'_>, variant: &str) {
-    let mut taken = Taken::default();
+    let mut scope = NameScope::default();
     code.push("impl ").push(variant).push("{");
     if stage.attribute("label").is_none() {
-        taken.claim("LABEL".to_owned());
+        scope.claim("LABEL".to_owned());
         code.push("pub const LABEL:&'static str=")
             .string(stage.label())
             .push(";");
     }
     for row in stage.attributes().iter().filter(|row| is_constant(&row.key)) {
-        let name = taken.claim(screaming(&row.key));
+        let name = scope.claim(screaming(&row.key));
         code.push("pub const ")
             .push(&name)
             .push(": ")
@@ -152,18 +152,20 @@ fn gates(code: &mut Code, pipeline: &Pipeline, variants: &[String]) {
     code.push("pub mod choices{use super::__orchestra::__private::gate as g;");
     for at in gates {
         let stage = pipeline.stage(NodeIndex(at as u32));
-        let mut taken = Taken::default();
-        taken.claim("ALL".to_owned());
+        let mut scope = NameScope::default();
+        scope.claim("ALL".to_owned());
         let answers: Vec<Answer> = choices(pipeline, NodeIndex(at as u32))
             .into_iter()
             .map(|choice| Answer {
-                variant: taken.claim(pascal(label_text(&choice.label))),
+                variant: scope.claim(pascal(label_text(&choice.label))),
                 target: variants.get(choice.to.at()).cloned().unwrap_or_default(),
                 key: choice.key,
                 label: choice.label,
             })
             .collect();
-        if let Some(variant) = variants.get(at).filter(|_| !answers.is_empty()) {
+        if !answers.is_empty()
+            && let Some(variant) = variants.get(at)
+        {
             gate_enum(code, stage, variant, &answers);
         }
     }

@@ -11,13 +11,13 @@ const KEYWORDS: &[&str] = &[
     "virtual", "where", "while", "yield",
 ];
 
-/// The names that are already taken in a scope.
+/// The names that a scope already has.
 #[derive(Default)]
-pub(crate) struct Taken {
+pub(crate) struct NameScope {
     names: HashSet<String>,
 }
 
-impl Taken {
+impl NameScope {
     /// Returns the name itself, or the name with a number appended if it is taken.
     pub(crate) fn claim(&mut self, name: String) -> String {
         let mut candidate = name.clone();
@@ -112,10 +112,10 @@ mod tests {
 
     #[test]
     fn names_that_meet_are_told_apart_by_their_order() {
-        let mut taken = Taken::default();
+        let mut scope = NameScope::default();
         let names: Vec<String> = ["run_tests", "runTests", "RunTests_2"]
             .iter()
-            .map(|id| taken.claim(pascal(id)))
+            .map(|id| scope.claim(pascal(id)))
             .collect();
         assert_eq!(names, ["RunTests", "RunTests_2", "RunTests2"]);
     }

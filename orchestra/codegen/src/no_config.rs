@@ -4,9 +4,9 @@ use orchestra_graph::Loaded;
 use proc_macro2::TokenStream;
 
 use crate::children::Family;
-use crate::invocation::Declared;
-use crate::pipeline::Origin;
+use crate::invocation::Declaration;
 use crate::reader::Reader;
+use crate::text::Origin;
 
 /// An empty result.
 #[derive(Default)]
@@ -17,6 +17,6 @@ pub(crate) struct Checked {
 }
 
 /// Checks nothing.
-pub(crate) fn check(_: &Declared, _: &Loaded, _: &Family<'_>, _: &Origin, _: &dyn Reader) -> Checked {
+pub(crate) fn check(_: &Declaration, _: &Loaded, _: &Family<'_>, _: &Origin, _: &dyn Reader) -> Checked {
     Checked::default()
 }

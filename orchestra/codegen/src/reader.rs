@@ -56,41 +56,43 @@ pub(crate) struct Children<'r>(pub(crate) &'r dyn Reader);
 
 impl ChildReader for Children<'_> {
     fn read(&self, path: &str, limit: u64) -> Result<Vec<u8>, ReadError> {
-        self.0.read(&tidy(&self.0.manifest().join(path)), limit)
+        self.0.read(&normalize(&self.0.manifest().join(path)), limit)
     }
 }
 
 /// Removes `.` from a path and, as far as the text alone allows it, `..`.
-pub(crate) fn tidy(path: &Path) -> PathBuf {
-    let mut tidy = PathBuf::new();
+pub(crate) fn normalize(path: &Path) -> PathBuf {
+    let mut normalized = PathBuf::new();
     for component in path.components() {
         match component {
             Component::CurDir => {}
-            Component::ParentDir if matches!(tidy.components().next_back(), Some(Component::Normal(_))) => {
-                tidy.pop();
+            Component::ParentDir
+                if matches!(normalized.components().next_back(), Some(Component::Normal(_))) =>
+            {
+                normalized.pop();
             }
-            other => tidy.push(other),
+            other => normalized.push(other),
         }
     }
-    tidy
+    normalized
 }
 
 /// Returns a path relative to a folder, with forward slashes. Both must be absolute.
 pub(crate) fn relative(path: &Path, folder: &Path) -> String {
-    let (path, folder) = (tidy(path), tidy(folder));
-    let mut there: Vec<String> = Vec::new();
-    let mut ahead = path.components().peekable();
-    let mut behind = folder.components().peekable();
-    while let (Some(a), Some(b)) = (ahead.peek(), behind.peek()) {
+    let (path, folder) = (normalize(path), normalize(folder));
+    let mut components: Vec<String> = Vec::new();
+    let mut target = path.components().peekable();
+    let mut base = folder.components().peekable();
+    while let (Some(a), Some(b)) = (target.peek(), base.peek()) {
         if a != b {
             break;
         }
-        ahead.next();
-        behind.next();
+        target.next();
+        base.next();
     }
-    there.extend(behind.map(|_| "..".to_owned()));
-    there.extend(ahead.map(|component| component.as_os_str().to_string_lossy().into_owned()));
-    there.join("/")
+    components.extend(base.map(|_| "..".to_owned()));
+    components.extend(target.map(|component| component.as_os_str().to_string_lossy().into_owned()));
+    components.join("/")
 }
 
 #[cfg(test)]

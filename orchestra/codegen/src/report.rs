@@ -1,10 +1,10 @@
 //! Diagnostics for rustc: `compile_error!` for errors, and the use of a deprecated item for warnings.
 
-use orchestra_graph::{Diagnostic, Source, render};
+use orchestra_graph::{Diagnostic, Report, Severity, Source, render};
 use proc_macro2::{Delimiter, Group, Ident, Literal, Punct, Spacing, Span, TokenStream, TokenTree};
 
 /// Maximum number of errors, and of warnings, reported for one pipeline.
-pub(crate) const MAX: usize = 20;
+const MAX: usize = 20;
 
 /// Returns the code of an error with a text at a range of tokens.
 pub(crate) fn error(text: &str, (start, end): (Span, Span)) -> TokenStream {
@@ -64,6 +64,44 @@ pub(crate) fn bug(what: &str, span: Span) -> TokenStream {
         &format!("{what}; this is a bug of orchestra, please report it with the pipeline that shows it"),
         (span, span),
     )
+}
+
+/// Returns the first errors and warnings of a report in full. Reports the number of the remaining ones at `location`.
+pub(crate) fn first(
+    report: &Report,
+    location: (Span, Span),
+    spans: impl Fn(orchestra_graph::Span) -> (Span, Span),
+) -> TokenStream {
+    let mut tokens = TokenStream::new();
+    let mut rest = [0usize; 2];
+    let mut shown = [0usize; 2];
+    for diagnostic in &report.diagnostics {
+        let kind = match diagnostic.severity {
+            Severity::Error => 0,
+            Severity::Warning => 1,
+            Severity::Info => continue,
+        };
+        if shown[kind] == MAX {
+            rest[kind] += 1;
+            continue;
+        }
+        shown[kind] += 1;
+        let text = text(&report.source, diagnostic);
+        let location = spans(diagnostic.span);
+        tokens.extend(match kind {
+            0 => error(&text, location),
+            _ => warning(diagnostic.code, &text, location.0),
+        });
+    }
+    if rest[0] > 0 {
+        let text = format!("{}: ... and {} more errors", report.source.name(), rest[0]);
+        tokens.extend(error(&text, location));
+    }
+    if rest[1] > 0 {
+        let text = format!("{}: ... and {} more warnings", report.source.name(), rest[1]);
+        tokens.extend(warning("more_warnings", &text, location.0));
+    }
+    tokens
 }
 
 /// Returns a diagnostic in plain text, as the other tools of the language show it, except for its first line: rustc

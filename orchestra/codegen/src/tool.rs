@@ -12,7 +12,7 @@ use crate::invocation::crate_option;
 use crate::krate;
 
 /// Maximum length of a name that all providers accept.
-const LONGEST: usize = 64;
+const MAX_LENGTH: usize = 64;
 
 /// The options of `#[tool(..)]`.
 #[derive(Default)]
@@ -55,9 +55,9 @@ fn text(input: ParseStream<'_>, example: &str) -> syn::Result<LitStr> {
     let text: LitStr = input.parse()?;
     let word = text.value();
     let legal = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-    if word.is_empty() || word.len() > LONGEST || !word.chars().all(legal) {
+    if word.is_empty() || word.len() > MAX_LENGTH || !word.chars().all(legal) {
         let error =
-            format!("a name is made of up to {LONGEST} letters, digits, `-` and `_`, such as `{example}`");
+            format!("a name is made of up to {MAX_LENGTH} letters, digits, `-` and `_`, such as `{example}`");
         return Err(syn::Error::new(text.span(), error));
     }
     Ok(text)
@@ -151,7 +151,7 @@ fn expand(function: &Function, arguments: &[Argument], options: &Options, descri
         Vec::new(),
     );
     for (at, argument) in arguments.iter().enumerate() {
-        let Argument::Said {
+        let Argument::Value {
             name,
             description,
             ty,
@@ -170,10 +170,11 @@ fn expand(function: &Function, arguments: &[Argument], options: &Options, descri
         passed.push(quote!(#value));
     }
     let span = krate::at(name.span());
-    let run = match function.signature.asyncness.is_some() {
-        true => quote_spanned!(span=> #name(#(#passed),*).await),
+    let run = if function.signature.asyncness.is_some() {
+        quote_spanned!(span=> #name(#(#passed),*).await)
+    } else {
         // Blocking work must not hold up the threads of other tasks.
-        false => quote_spanned!(span=> #krate::__private::blocking(move || #name(#(#passed),*)).await),
+        quote_spanned!(span=> #krate::__private::blocking(move || #name(#(#passed),*)).await)
     };
     let returned = match &function.signature.output {
         ReturnType::Default => krate::at(name.span()),
@@ -240,7 +241,7 @@ fn expand(function: &Function, arguments: &[Argument], options: &Options, descri
 /// An argument of the function.
 enum Argument {
     /// A value that the model provides.
-    Said {
+    Value {
         name: String,
         description: String,
         ty: Box<Type>,
@@ -291,14 +292,14 @@ impl Argument {
                         arguments.push(Argument::Context)
                     }
                 }
-                _ => arguments.push(Argument::Said {
+                _ => arguments.push(Argument::Value {
                     name: plain(ident),
                     description,
                     ty: typed.ty.clone(),
                 }),
             }
         }
-        diagnostics.none(arguments)
+        diagnostics.into_result(arguments)
     }
 }
 
@@ -324,7 +325,7 @@ fn check(function: &Function) -> syn::Result<()> {
             "name the type that the tool returns; `impl` would leave it open",
         );
     }
-    diagnostics.none(())
+    diagnostics.into_result(())
 }
 
 fn description(function: &Function) -> syn::Result<String> {
@@ -401,7 +402,7 @@ impl Errors {
         }
     }
 
-    fn none<T>(self, value: T) -> syn::Result<T> {
+    fn into_result<T>(self, value: T) -> syn::Result<T> {
         self.0.map_or(Ok(value), Err)
     }
 }

@@ -60,7 +60,8 @@ mod tests {
     use crate::files::Files;
     use crate::layers::{LayerKind, Library};
     use crate::reports::Reports;
-    use crate::template::{Variables, check};
+    use crate::template_check::check;
+    use crate::variables::Variables;
 
     #[test]
     fn every_file_of_the_folder_is_known() {
@@ -99,7 +100,7 @@ mod tests {
                 assert_eq!(check(&last.text, &variables), [], "{path}");
             }
         }
-        let told: String = reports.into_reports().iter().map(render::concise).collect();
-        assert_eq!(told, "");
+        let text: String = reports.into_reports().iter().map(render::concise).collect();
+        assert_eq!(text, "");
     }
 }

@@ -41,7 +41,10 @@ impl AgentLayer<'_> {
     }
 }
 
-pub(crate) fn of_configuration<T: Clone>(value: Option<&Located<T>>, reason: Reason) -> Option<Candidate<T>> {
+pub(crate) fn from_configuration<T: Clone>(
+    value: Option<&Located<T>>,
+    reason: Reason,
+) -> Option<Candidate<T>> {
     value.map(|value| Candidate {
         value: value.value.clone(),
         reason,
@@ -49,7 +52,7 @@ pub(crate) fn of_configuration<T: Clone>(value: Option<&Located<T>>, reason: Rea
     })
 }
 
-pub(crate) fn of_attribute(attribute: Option<AttributeValue<'_>>) -> Option<Candidate<String>> {
+pub(crate) fn from_attribute(attribute: Option<AttributeValue<'_>>) -> Option<Candidate<String>> {
     let attribute = attribute.filter(AttributeValue::is_filled)?;
     Some(Candidate {
         value: attribute.text.trim().to_owned(),
@@ -59,13 +62,13 @@ pub(crate) fn of_attribute(attribute: Option<AttributeValue<'_>>) -> Option<Cand
 }
 
 /// Returns the candidate of an attribute that holds the name of a variant; the language has already checked the name.
-pub(crate) fn of_word<T>(
+pub(crate) fn from_word<T>(
     attribute: Option<AttributeValue<'_>>,
-    of: impl Fn(&str) -> Option<T>,
+    parse: impl Fn(&str) -> Option<T>,
 ) -> Option<Candidate<T>> {
-    let attribute = of_attribute(attribute)?;
+    let attribute = from_attribute(attribute)?;
     Some(Candidate {
-        value: of(&attribute.value)?,
+        value: parse(&attribute.value)?,
         reason: attribute.reason,
         location: attribute.location,
     })

@@ -33,7 +33,7 @@ impl Resolver<'_> {
             BackendKind::Cli => "a program gets its prompt once and answers once",
             _ => "a backend of the kind `direct` asks its model once",
         };
-        self.tell(node, mode.location, |span| {
+        self.report(node, mode.location, |span| {
             Diagnostic::from_rule(&rules::BACKEND_CAPABILITY, message, span)
                 .note(note)
                 .help("choose a backend of the kind `agent`, or the mode `autonomous`")
@@ -47,8 +47,8 @@ impl Resolver<'_> {
         }
         let stages = self.stages;
         for (name, severity) in HOOKS {
-            let said = stages.of_node(node, name).or_else(|| stages.of_graph(name));
-            let Some(said) = said.filter(|said| said.is_filled()) else {
+            let hook = stages.of_node(node, name).or_else(|| stages.of_graph(name));
+            let Some(hook) = hook.filter(|hook| hook.is_filled()) else {
                 continue;
             };
             let id = stages.id(node);
@@ -59,7 +59,7 @@ impl Resolver<'_> {
             let help = format!(
                 "choose a backend of the kind `agent`, or write `{name}=\"\"` on `{id}` to run it without the hook"
             );
-            self.tell(node, Location::Pipeline(said.span), |span| {
+            self.report(node, Location::Pipeline(hook.span), |span| {
                 Diagnostic::from_rule(&rules::BACKEND_CAPABILITY, message, span)
                     .severity(severity)
                     .note("a backend of the kind `cli` is a program that calls its tools itself")

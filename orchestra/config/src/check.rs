@@ -1,14 +1,12 @@
 //! Consistency checks of a configuration. Checks that need no pipeline run when the file is read.
 
-use std::collections::BTreeMap;
-
 use orchestra_graph::{Diagnostic, GIT_VARIABLES, Report, Span};
 
+use crate::command_tool::check_tool;
 use crate::decode::{Decode, Diagnostics, FileRules, suggestion};
 use crate::located::Located;
-use crate::names::{BUILT_IN_TOOLS, position, tool_name};
 use crate::rules;
-use crate::settings::{Backend, BackendKind, CommandTool, Configuration, ProviderKind};
+use crate::settings::{Backend, BackendKind, Configuration, ProviderKind};
 use crate::tree;
 use crate::workspace;
 
@@ -21,7 +19,7 @@ pub(crate) const FILE_RULES: FileRules = FileRules {
 };
 
 /// Maximum number of diagnostics reported for one file.
-const MAX_FAULTS: usize = 100;
+const MAX_DIAGNOSTICS: usize = 100;
 
 impl Configuration {
     /// Parses `orchestra.yaml`. Returns the settings that could be decoded, and a report of all errors.
@@ -32,9 +30,9 @@ impl Configuration {
     /// let text = b"backend: drect\nagents:\n  critic: {personna: strict, model: smart}\n";
     /// let (configuration, report) = Configuration::parse("orchestra.yaml", text);
     /// assert!(configuration.agents["critic"].model.is_some());
-    /// let told = render::concise(&report);
-    /// assert!(told.contains("orchestra.yaml:1:10: error[unknown_backend]: unknown backend `drect`"), "{told}");
-    /// assert!(told.contains("orchestra.yaml:3:12: error[config_unknown_key]: unknown key `personna`"), "{told}");
+    /// let text = render::concise(&report);
+    /// assert!(text.contains("orchestra.yaml:1:10: error[unknown_backend]: unknown backend `drect`"), "{text}");
+    /// assert!(text.contains("orchestra.yaml:3:12: error[config_unknown_key]: unknown key `personna`"), "{text}");
     /// ```
     pub fn parse(name: &str, bytes: &[u8]) -> (Configuration, Report) {
         let (source, tree) = tree::read(name, bytes, FILE_RULES.syntax);
@@ -48,9 +46,11 @@ impl Configuration {
         };
         check(&configuration, &mut diagnostics);
         let mut report = Report::new(source, diagnostics.list);
-        let more = report.diagnostics.len().saturating_sub(MAX_FAULTS);
-        report.diagnostics.truncate(MAX_FAULTS);
-        if let Some(last) = report.diagnostics.last_mut().filter(|_| more > 0) {
+        let more = report.diagnostics.len().saturating_sub(MAX_DIAGNOSTICS);
+        report.diagnostics.truncate(MAX_DIAGNOSTICS);
+        if more > 0
+            && let Some(last) = report.diagnostics.last_mut()
+        {
             last.notes.push(format!("{more} more faults follow"));
         }
         (configuration, report)
@@ -61,7 +61,7 @@ fn check(configuration: &Configuration, diagnostics: &mut Diagnostics) {
     providers(configuration, diagnostics);
     backends(configuration, diagnostics);
     for (name, tool) in &configuration.tools {
-        tool_is_sound(name, tool, diagnostics);
+        check_tool(name, tool, diagnostics);
     }
     workspace::check(&configuration.workspace, diagnostics);
     variables(&configuration.environment, diagnostics);
@@ -285,61 +285,6 @@ fn pointers(backend: &Backend) -> impl Iterator<Item = (&str, Span)> {
         .map(|pointer| (pointer.as_str(), pointer.span))
 }
 
-pub(crate) fn tool_is_sound(name: &str, tool: &Located<CommandTool>, diagnostics: &mut Diagnostics) {
-    if BUILT_IN_TOOLS.contains(&tool_name(name).as_str()) {
-        diagnostics.value(
-            format!("the tool `{name}` has the name of a built-in one"),
-            tool.span,
-            "give it another name",
-        );
-    }
-    let fits = !name.is_empty() && name.len() <= 48;
-    if !fits
-        || !name
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
-    {
-        diagnostics.value(
-            format!("`{name}` is not a valid tool name"),
-            tool.span,
-            "use letters, digits and `-`, at most 48",
-        );
-    }
-    if tool
-        .command
-        .as_ref()
-        .is_none_or(|command| command.trim().is_empty())
-    {
-        diagnostics.value(
-            format!("the tool `{name}` has no command"),
-            tool.span,
-            "add `command:` with the shell command to run",
-        );
-    }
-    let mut taken: BTreeMap<String, &str> = BTreeMap::new();
-    for parameter in tool.parameters.keys() {
-        let span = position(&tool.parameters, parameter);
-        let sign = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-        if !parameter.starts_with(|c: char| c.is_ascii_alphabetic()) || !parameter.chars().all(sign) {
-            diagnostics.value(
-                format!("`{parameter}` is not a valid parameter name"),
-                span,
-                "use letters, digits, `_` and `-`, and begin with a letter",
-            );
-        }
-        // Both would be the same environment variable of the command.
-        let variable = parameter.to_ascii_uppercase().replace('-', "_");
-        match taken.get(&variable) {
-            Some(other) => diagnostics.value(
-                format!("the parameters `{other}` and `{parameter}` are both `ORCHESTRA_ARG_{variable}`"),
-                span,
-                "rename one of them",
-            ),
-            None => drop(taken.insert(variable, parameter)),
-        }
-    }
-}
-
 fn variables(names: &[Located<String>], diagnostics: &mut Diagnostics) {
     for name in names {
         variable_name(name, diagnostics);
@@ -371,51 +316,5 @@ fn variable_name(name: &Located<String>, diagnostics: &mut Diagnostics) {
             name.span,
             "use letters, digits and `_`, and begin with a letter or `_`",
         );
-    }
-}
-
-/// Returns whether a text is a valid name of a layer or a repository: one component of a path that cannot lead out of a
-/// folder.
-pub(crate) fn is_name(name: &str) -> bool {
-    let head = name.chars().next().is_some_and(char::is_alphanumeric);
-    head && name.len() <= 128
-        && name
-            .chars()
-            .all(|c| c.is_alphanumeric() || matches!(c, '-' | '_' | '.'))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::is_name;
-
-    #[test]
-    fn no_name_leads_out_of_a_folder() {
-        let long = "a".repeat(129);
-        for name in [
-            "",
-            ".",
-            "..",
-            ".hidden",
-            "../a",
-            "a/../b",
-            "/etc/passwd",
-            "a/b",
-            "a\\b",
-            "C:\\a",
-            "a\0",
-            "a b",
-            "a\n",
-            "-a",
-            "a:b",
-            "%2e%2e",
-            "\u{202e}a",
-            "a\u{200b}b",
-            &long,
-        ] {
-            assert!(!is_name(name), "{name:?}");
-        }
-        for name in ["a", "review-pr", "v1.2_b", "prüfer", "0"] {
-            assert!(is_name(name), "{name:?}");
-        }
     }
 }

@@ -1,24 +1,21 @@
 //! The choice of each value of a stage. The order of precedence is node, stylesheet, agent, graph, pipeline, project,
 //! provider.
-//! provider.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use orchestra_graph::{Diagnostic, NodeIndex, Source, Span};
 
-use crate::candidate::{AgentLayer, Candidate, Location, of_attribute, of_configuration, of_word};
+use crate::candidate::{AgentLayer, Candidate, Location, from_attribute, from_configuration, from_word};
 use crate::check::unknown_backend;
 use crate::decode::suggestion;
-use crate::layers::{LayerKind, LayerUse, Library, NoLayer, missing};
-use crate::located::Located;
-use crate::names::{BUILT_IN_TOOLS, tool_name};
+use crate::layers::Library;
+use crate::project::Project;
 use crate::reports::Reports;
-use crate::resolve::Project;
 use crate::resolved::{Chosen, Reason, ResolvedStage, UnknownTool};
 use crate::rules;
-use crate::settings::{Agent, BackendKind, Effort, InlinePrompts, Mode, PipelineSettings, Provider};
+use crate::settings::{Agent, BackendKind, Mode, PipelineSettings, Provider, ReasoningEffort};
 use crate::stage::Stages;
-use crate::template::{TaskTemplate, Variables, check};
+use crate::variables::Variables;
 
 /// The usual aliases for models in configurations.
 const TIERS: &[&str] = &["smart", "worker", "cheap"];
@@ -80,18 +77,18 @@ impl<'r> Resolver<'r> {
             .and_then(|provider| configuration.providers.named.get(&provider.value))
             .map(|settings| &settings.value);
         let (model, alias) = self.model(node, named_model, kind, provider.as_ref(), settings);
-        let effort = of_word(of_node("reasoning_effort"), Effort::from_name)
+        let effort = from_word(of_node("reasoning_effort"), ReasoningEffort::from_name)
             .or_else(|| agent_layer.candidate(&agent_layer.agent.reasoning_effort))
-            .or_else(|| of_word(of_graph("reasoning_effort"), Effort::from_name))
+            .or_else(|| from_word(of_graph("reasoning_effort"), ReasoningEffort::from_name))
             .or_else(|| {
-                of_configuration(
+                from_configuration(
                     own.and_then(|own| own.reasoning_effort.as_ref()),
                     Reason::Pipeline,
                 )
             });
-        let mode = of_word(of_node("agent.mode"), Mode::from_name)
+        let mode = from_word(of_node("agent.mode"), Mode::from_name)
             .or_else(|| agent_layer.candidate(&agent_layer.agent.mode))
-            .or_else(|| of_configuration(own.and_then(|own| own.mode.as_ref()), Reason::Pipeline))
+            .or_else(|| from_configuration(own.and_then(|own| own.mode.as_ref()), Reason::Pipeline))
             .unwrap_or(Candidate {
                 value: Mode::Autonomous,
                 reason: Reason::Default,
@@ -99,13 +96,17 @@ impl<'r> Resolver<'r> {
             });
         let max_tokens = agent_layer
             .candidate(&agent_layer.agent.max_tokens)
-            .or_else(|| of_configuration(own.and_then(|own| own.max_tokens.as_ref()), Reason::Pipeline))
-            .or_else(|| of_configuration(settings.and_then(|own| own.max_tokens.as_ref()), Reason::Provider));
+            .or_else(|| from_configuration(own.and_then(|own| own.max_tokens.as_ref()), Reason::Pipeline))
+            .or_else(|| {
+                from_configuration(settings.and_then(|own| own.max_tokens.as_ref()), Reason::Provider)
+            });
         let definition = configuration.backends.get(&backend.value);
         let max_turns = agent_layer
             .candidate(&agent_layer.agent.max_turns)
-            .or_else(|| of_configuration(own.and_then(|own| own.max_turns.as_ref()), Reason::Pipeline))
-            .or_else(|| of_configuration(definition.and_then(|own| own.max_turns.as_ref()), Reason::Backend));
+            .or_else(|| from_configuration(own.and_then(|own| own.max_turns.as_ref()), Reason::Pipeline))
+            .or_else(|| {
+                from_configuration(definition.and_then(|own| own.max_turns.as_ref()), Reason::Backend)
+            });
         let temperature = agent_layer.candidate(&agent_layer.agent.temperature);
         self.check_mode(node, &mode, &backend, kind);
         self.check_hooks(node, &backend, kind);
@@ -137,50 +138,6 @@ impl<'r> Resolver<'r> {
         }
     }
 
-    /// Returns the prompt as a template if the graph or the project declares prompts as templates (rule F3).
-    fn inline(&mut self, node: NodeIndex, has_task: bool, variables: &Variables) -> Option<TaskTemplate> {
-        let stages = self.stages;
-        let prompt = stages
-            .of_node(node, "prompt")
-            .filter(|attribute| attribute.is_filled());
-        let stands_for_it = prompt.is_none() && !has_task;
-        let attribute = prompt.or_else(|| stages.of_node(node, "label").filter(|_| stands_for_it))?;
-        let configured = self.project.configuration.prompts.inline.as_ref();
-        let is_template = match stages.of_graph("prompt_templates") {
-            Some(attribute) => attribute.text == "true",
-            None => configured.is_some_and(|inline| inline.value == InlinePrompts::Template),
-        };
-        if !is_template {
-            if attribute.text.contains("{{") {
-                let told = Diagnostic::from_rule(
-                    &rules::LITERAL_TEMPLATE,
-                    "the prompt is not a template, so `{{` stands as it is written",
-                    attribute.span,
-                );
-                let told =
-                    told.help("write `prompt_templates=true` on the graph to make all prompts templates");
-                self.reports.add(&self.source, told.node(stages.id(node)));
-            }
-            return None;
-        }
-        let text = attribute.text.replace("$goal", "{{ goal }}");
-        for diagnostic in check(&text, variables) {
-            let part = text.get(diagnostic.range).unwrap_or_default();
-            let told = Diagnostic::from_rule(diagnostic.rule, diagnostic.message, attribute.span);
-            let told = told
-                .help(diagnostic.help)
-                .note(format!("in the prompt, at `{part}`"));
-            self.reports.add(&self.source, told.node(stages.id(node)));
-        }
-        let mut template = TaskTemplate::new(stages.id(node), self.source.name(), text);
-        let position = self.source.position(attribute.span.start);
-        template
-            .lines
-            .iter_mut()
-            .for_each(|line| *line = (position.line, position.column));
-        Some(template)
-    }
-
     /// Reports a stage that would have to continue a conversation in a program, which starts afresh each time (rule
     /// F5).
     fn check_fidelity(&mut self, node: NodeIndex, backend: &Candidate<String>, kind: BackendKind) {
@@ -195,7 +152,7 @@ impl<'r> Resolver<'r> {
             backend.value,
             self.stages.id(node)
         );
-        self.tell(node, Location::Pipeline(span), |span| {
+        self.report(node, Location::Pipeline(span), |span| {
             Diagnostic::from_rule(&rules::BACKEND_CAPABILITY, message, span)
                 .note("a program begins anew at each stage")
                 .help("write `fidelity=\"summary:high\"` on the node, or choose a backend of the kind `agent` or `direct`")
@@ -216,7 +173,7 @@ impl<'r> Resolver<'r> {
     }
 
     /// Reports a diagnostic at the location where it can be fixed.
-    pub(crate) fn tell(
+    pub(crate) fn report(
         &mut self,
         node: NodeIndex,
         location: Location,
@@ -240,7 +197,7 @@ impl<'r> Resolver<'r> {
 
     /// Returns the agent of a stage with its name. Reports an unknown agent.
     fn agent(&mut self, node: NodeIndex) -> Option<(Candidate<String>, AgentLayer<'r>)> {
-        let name = of_attribute(self.stages.of_node(node, "agent"))?;
+        let name = from_attribute(self.stages.of_node(node, "agent"))?;
         let (configured, defined) = (&self.project.configuration.agents, self.defined);
         if let Some(agent) = configured.get(&name.value) {
             let agent = &agent.value;
@@ -267,7 +224,7 @@ impl<'r> Resolver<'r> {
             suggestion(&name.value, &known)
         };
         let message = format!("unknown agent `{}`", name.value);
-        self.tell(node, name.location, |span| {
+        self.report(node, name.location, |span| {
             Diagnostic::from_rule(&rules::UNKNOWN_AGENT, message, span).help(help)
         });
         None
@@ -280,11 +237,11 @@ impl<'r> Resolver<'r> {
         own: Option<&PipelineSettings>,
     ) -> Candidate<String> {
         let configuration = &self.project.configuration;
-        let chosen = of_attribute(self.stages.of_node(node, "backend"))
+        let chosen = from_attribute(self.stages.of_node(node, "backend"))
             .or_else(|| agent_layer.candidate(&agent_layer.agent.backend))
-            .or_else(|| of_attribute(self.stages.of_graph("backend")))
-            .or_else(|| of_configuration(own.and_then(|own| own.backend.as_ref()), Reason::Pipeline))
-            .or_else(|| of_configuration(configuration.backend.as_ref(), Reason::Project))
+            .or_else(|| from_attribute(self.stages.of_graph("backend")))
+            .or_else(|| from_configuration(own.and_then(|own| own.backend.as_ref()), Reason::Pipeline))
+            .or_else(|| from_configuration(configuration.backend.as_ref(), Reason::Project))
             .unwrap_or(Candidate {
                 value: BackendKind::Agent.word().to_owned(),
                 reason: Reason::Default,
@@ -293,7 +250,7 @@ impl<'r> Resolver<'r> {
         // A backend without a kind has been reported with the configuration.
         let defined = configuration.backends.contains_key(&chosen.value);
         if configuration.backend_kind(&chosen.value).is_none() && !defined {
-            self.tell(node, chosen.location, |span| {
+            self.report(node, chosen.location, |span| {
                 unknown_backend(configuration, &chosen.value, span)
             });
         }
@@ -307,10 +264,10 @@ impl<'r> Resolver<'r> {
         agent_layer: &AgentLayer<'_>,
         own: Option<&PipelineSettings>,
     ) -> Option<Candidate<String>> {
-        of_attribute(self.stages.of_node(node, "llm_model"))
+        from_attribute(self.stages.of_node(node, "llm_model"))
             .or_else(|| agent_layer.candidate(&agent_layer.agent.model))
-            .or_else(|| of_attribute(self.stages.of_graph("llm_model")))
-            .or_else(|| of_configuration(own.and_then(|own| own.model.as_ref()), Reason::Pipeline))
+            .or_else(|| from_attribute(self.stages.of_graph("llm_model")))
+            .or_else(|| from_configuration(own.and_then(|own| own.model.as_ref()), Reason::Pipeline))
     }
 
     /// Returns the model and the alias that it was named by.
@@ -332,7 +289,7 @@ impl<'r> Resolver<'r> {
         };
         let chosen = named
             .or_else(|| {
-                of_configuration(
+                from_configuration(
                     settings.and_then(|own| own.default_model.as_ref()),
                     Reason::Provider,
                 )
@@ -347,7 +304,7 @@ impl<'r> Resolver<'r> {
                     provider.value,
                     self.stages.id(node)
                 );
-                self.tell(node, Location::Nowhere, |span| {
+                self.report(node, Location::Nowhere, |span| {
                     Diagnostic::from_rule(&rules::UNRESOLVED_MODEL, message, span).help(
                         "give the provider `models: {smart: ..}` or a `default_model`, or set `llm_model`",
                     )
@@ -379,240 +336,13 @@ impl<'r> Resolver<'r> {
             } else {
                 suggestion(&chosen.value, &known)
             };
-            self.tell(node, chosen.location, |span| {
+            self.report(node, chosen.location, |span| {
                 Diagnostic::from_rule(&rules::UNRESOLVED_MODEL, message, span)
                     .note("it is a name that a configuration gives to a model, no model itself")
                     .help(help)
             });
         }
         (Some(chosen), None)
-    }
-
-    /// Returns the tools of a stage. The tools that the node, or else its agent, names are added to those of the
-    /// backend, or to the agent's `only_tools`. An empty list leaves the stage without tools.
-    fn tools(
-        &mut self,
-        node: NodeIndex,
-        agent_layer: &AgentLayer<'_>,
-        backend: &Candidate<String>,
-        kind: BackendKind,
-    ) -> Vec<String> {
-        let listed = |list: &Option<Vec<Located<String>>>| {
-            list.as_ref().map(|list| {
-                let location = |name: &Located<String>| {
-                    agent_layer.location.unwrap_or(Location::Configuration(name.span))
-                };
-                list.iter()
-                    .map(|name| (tool_name(name), location(name)))
-                    .collect::<Vec<_>>()
-            })
-        };
-        let of_node = self.stages.of_node(node, "agent.tools").map(|attribute| {
-            let location = Location::Pipeline(attribute.span);
-            let names = attribute
-                .text
-                .split(',')
-                .map(tool_name)
-                .filter(|name| !name.is_empty());
-            names.map(|name| (name, location)).collect::<Vec<_>>()
-        });
-        let from_node = of_node.is_some();
-        let added = of_node.or_else(|| listed(&agent_layer.agent.tools));
-        let only = listed(&agent_layer.agent.only_tools);
-        let first = added
-            .iter()
-            .chain(&only)
-            .flatten()
-            .next()
-            .map(|(_, location)| *location);
-        if let (Some(location), false) = (first, kind.has_tools()) {
-            let message = format!("the backend `{}` gives its model no tools", backend.value);
-            let note = match kind {
-                BackendKind::Cli => "a program that is an agent has tools of its own",
-                _ => "a backend of the kind `direct` asks its model once",
-            };
-            self.tell(node, location, |span| {
-                Diagnostic::from_rule(&rules::BACKEND_CAPABILITY, message, span)
-                    .note(note)
-                    .help("choose a backend of the kind `agent`, or name no tools")
-            });
-        }
-        for (name, location) in added.iter().chain(&only).flatten() {
-            // The tools in the configuration are checked by `check_agents`.
-            let checked = matches!(location, Location::Configuration(_));
-            if !checked && !self.tools.contains(name) {
-                self.unknown_tool(node, name, *location);
-            }
-        }
-        if !kind.has_tools() {
-            return Vec::new();
-        }
-        let none = added.as_ref().is_some_and(Vec::is_empty) && (from_node || only.is_none());
-        let mut tools: Vec<String> = match only {
-            _ if none => Vec::new(),
-            Some(only) => only.into_iter().map(|(name, _)| name).collect(),
-            None => BUILT_IN_TOOLS.iter().map(|name| (*name).to_owned()).collect(),
-        };
-        tools.extend(added.into_iter().flatten().map(|(name, _)| name));
-        tools.sort_unstable();
-        tools.dedup();
-        tools
-    }
-
-    fn unknown_tool(&mut self, node: NodeIndex, name: &str, location: Location) {
-        let span = match location {
-            Location::Pipeline(span) | Location::Configuration(span) => span,
-            Location::Nowhere => self.stages.node_span(node),
-        };
-        let diagnostic = unknown_tool(name, &self.tools, span).node(self.stages.id(node));
-        let source = self.source.clone();
-        self.tell_unknown_tool(name, source, diagnostic);
-    }
-
-    fn tell_unknown_tool(&mut self, name: &str, source: Source, diagnostic: Diagnostic) {
-        self.reports.add(&source, diagnostic.clone());
-        let name = tool_name(name);
-        let told = |known: &UnknownTool| known.name == name && known.diagnostic.span == diagnostic.span;
-        if !self.unknown_tools.iter().any(told) {
-            self.unknown_tools.push(UnknownTool {
-                name,
-                source,
-                diagnostic,
-            });
-        }
-    }
-
-    /// Checks the tools of all agents of the configuration, even of those that no stage uses.
-    fn check_agents(&mut self) {
-        let source = self.project.report.source.clone();
-        for agent in self.project.configuration.agents.values() {
-            for name in agent.tools.iter().chain(&agent.only_tools).flatten() {
-                if !self.tools.contains(&tool_name(name)) {
-                    let diagnostic = unknown_tool(name, &self.tools, name.span);
-                    self.tell_unknown_tool(name, source.clone(), diagnostic);
-                }
-            }
-        }
-    }
-
-    /// Returns the layer that the node, or else its agent, names.
-    fn layer_name(
-        &self,
-        node: NodeIndex,
-        agent_layer: &AgentLayer<'_>,
-        kind: LayerKind,
-    ) -> Option<Candidate<String>> {
-        let of_agent = match kind {
-            LayerKind::Role => &agent_layer.agent.role,
-            LayerKind::Persona => &agent_layer.agent.persona,
-            LayerKind::Personality => &agent_layer.agent.personality,
-            LayerKind::Task => &agent_layer.agent.task,
-        };
-        of_attribute(self.stages.of_node(node, &format!("agent.{kind}")))
-            .or_else(|| agent_layer.candidate(of_agent))
-    }
-
-    /// Returns the system prompt: role, persona and personality, each with the layers it extends. No layer occurs
-    /// twice.
-    fn system(&mut self, node: NodeIndex, agent_layer: &AgentLayer<'_>) -> (String, Vec<LayerUse>) {
-        let mut texts: Vec<String> = Vec::new();
-        let mut layers: Vec<LayerUse> = Vec::new();
-        for kind in [LayerKind::Role, LayerKind::Persona, LayerKind::Personality] {
-            let Some(name) = self.layer_name(node, agent_layer, kind) else {
-                continue;
-            };
-            match self.library.chain(kind, &name.value, self.reports) {
-                Ok(chain) => {
-                    for layer in chain {
-                        let used = layer.used();
-                        if !layers.contains(&used) {
-                            texts.push(layer.text.trim().to_owned());
-                            layers.push(used);
-                        }
-                    }
-                }
-                Err(NoLayer::Invalid) => {}
-                Err(why) => self.tell(node, name.location, |span| missing(kind, &name.value, span, &why)),
-            }
-        }
-        texts.retain(|text| !text.is_empty());
-        (texts.join("\n\n"), layers)
-    }
-
-    fn task(
-        &mut self,
-        node: NodeIndex,
-        agent_layer: &AgentLayer<'_>,
-        variables: &Variables,
-        layers: &mut Vec<LayerUse>,
-    ) -> Option<TaskTemplate> {
-        let name = self.layer_name(node, agent_layer, LayerKind::Task)?;
-        let layer = match self.library.find(LayerKind::Task, &name.value, self.reports) {
-            Ok(layer) => layer,
-            Err(NoLayer::Invalid) => return None,
-            Err(why) => {
-                self.tell(node, name.location, |span| {
-                    missing(LayerKind::Task, &name.value, span, &why)
-                });
-                return None;
-            }
-        };
-        // Every stage of a pipeline has the same variables, so each task is checked once.
-        let diagnostics = if self.checked.insert(layer.path.clone()) {
-            check(&layer.text, variables)
-        } else {
-            Vec::new()
-        };
-        for diagnostic in diagnostics {
-            let span = layer.span(diagnostic.range);
-            let told = Diagnostic::from_rule(diagnostic.rule, diagnostic.message, span).help(diagnostic.help);
-            let told = told.note(format!("the stage `{}` uses this task", self.stages.id(node)));
-            self.reports.add(&layer.source, told);
-        }
-        layers.push(layer.used());
-        Some(layer.template())
-    }
-
-    /// Returns the variables that the templates of this pipeline may use.
-    fn variables(&self) -> Variables {
-        let mut variables = Variables::built_in();
-        for key in self.stages.graph_keys() {
-            variables.add(&format!("graph.{key}"));
-        }
-        variables.add("graph.goal");
-        let own = self.project.configuration.pipelines.get(self.stages.name());
-        for input in own.iter().flat_map(|own| &own.inputs) {
-            variables.add(input);
-        }
-        let inputs = self.stages.of_graph("inputs");
-        for input in inputs.iter().flat_map(|attribute| attribute.text.split(',')) {
-            variables.add(input);
-        }
-        for at in 0..self.stages.count() {
-            let node = NodeIndex(u32::try_from(at).unwrap_or(u32::MAX));
-            variables.add_node(self.stages.id(node));
-            let keys = self.stages.of_node(node, "output_keys");
-            for key in keys.iter().flat_map(|attribute| attribute.text.split(',')) {
-                variables.add(key);
-            }
-        }
-        variables
-    }
-}
-
-/// Returns the diagnostic for an unknown tool.
-fn unknown_tool(name: &str, known: &[String], span: Span) -> Diagnostic {
-    let known: Vec<&str> = known.iter().map(String::as_str).collect();
-    let diagnostic = Diagnostic::from_rule(&rules::UNKNOWN_TOOL, format!("unknown tool `{name}`"), span);
-    let repositories: Vec<&str> = known
-        .iter()
-        .filter_map(|name| Some(name.split_once(':')?.0))
-        .collect();
-    match name.split_once(':') {
-        Some((repository, _)) if !repositories.contains(&repository) => diagnostic
-            .note(format!("the workspace has no repository `{repository}`"))
-            .help(suggestion(name, &known)),
-        _ => diagnostic.help(suggestion(name, &known)),
     }
 }
 

@@ -75,7 +75,7 @@ impl Diagnostics {
             }
         };
         let mut seen: BTreeMap<&str, Span> = BTreeMap::new();
-        let mut kept = Vec::new();
+        let mut unique = Vec::new();
         for (key, value) in entries {
             match seen.get(key.text.as_str()) {
                 Some(first) => {
@@ -89,11 +89,11 @@ impl Diagnostics {
                 }
                 None => {
                     seen.insert(&key.text, key.span);
-                    kept.push((key, value));
+                    unique.push((key, value));
                 }
             }
         }
-        Some(kept)
+        Some(unique)
     }
 }
 
@@ -220,11 +220,11 @@ impl Decode for serde_json::Value {
             ),
             Node::Map(_) => {
                 let entries = diagnostics.entries(tree, "a map")?;
-                let made = entries.into_iter().filter_map(|(key, value)| {
+                let fields = entries.into_iter().filter_map(|(key, value)| {
                     let value = Value::decode(value, diagnostics)?;
                     Some((key.text.clone(), value))
                 });
-                Value::Object(made.collect())
+                Value::Object(fields.collect())
             }
         })
     }
@@ -265,13 +265,13 @@ impl<T: Decode> Decode for Vec<T> {
 
 impl<T: Decode> Decode for BTreeMap<String, Located<T>> {
     fn decode(tree: &Tree, diagnostics: &mut Diagnostics) -> Option<BTreeMap<String, Located<T>>> {
-        let mut made = BTreeMap::new();
+        let mut values = BTreeMap::new();
         for (key, value) in diagnostics.entries(tree, "a map")? {
             if let Some(value) = T::decode(value, diagnostics) {
-                made.insert(key.text.clone(), Located::new(value, key.span));
+                values.insert(key.text.clone(), Located::new(value, key.span));
             }
         }
-        Some(made)
+        Some(values)
     }
 }
 
@@ -287,17 +287,17 @@ macro_rules! section {
         impl $crate::decode::Decode for $name {
             fn decode(tree: &$crate::tree::Tree, diagnostics: &mut $crate::decode::Diagnostics) -> Option<$name> {
                 const KEYS: &[&str] = &[$($crate::decode::key_of(stringify!($field))),*];
-                let mut made = $name::default();
+                let mut section = $name::default();
                 for (key, value) in diagnostics.entries(tree, "a map")? {
                     $(if key.text == $crate::decode::key_of(stringify!($field)) {
                         if let Some(value) = $crate::decode::Decode::decode(value, diagnostics) {
-                            made.$field = value;
+                            section.$field = value;
                         }
                         continue;
                     })*
                     diagnostics.unknown_key(key, KEYS);
                 }
-                Some(made)
+                Some(section)
             }
         }
     };

@@ -8,9 +8,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use minijinja::value::{Kwargs, StringInput, Value};
 use minijinja::{Environment, Error, ErrorKind, State, escape_formatter, filters};
 
-use crate::scan::{Tag, Use};
-use crate::template::MAX_RENDERED;
+use crate::scan::{Tag, Use, names_of};
 
+/// Maximum length of a rendered template in bytes.
+pub(crate) const MAX_RENDERED: usize = 4 << 20;
 /// Maximum number of run values that one value of a template may be composed of.
 const MAX_COPIES: u64 = 128;
 /// The factor to assume if a value is multiplied by an unknown number.
@@ -23,7 +24,7 @@ const MAX_WRITTEN: usize = 4 * MAX_RENDERED;
 const MAX_INDENT: usize = 1000;
 
 /// Returns the tag by which a text may grow without bound, with the reason. Returns `None` if there is no such tag.
-pub(crate) fn endless(tags: &[Tag]) -> Option<(Range<usize>, String)> {
+pub(crate) fn unbounded_growth(tags: &[Tag]) -> Option<(Range<usize>, String)> {
     let mut copies: BTreeMap<String, u64> = BTreeMap::new();
     let mut loops = 0usize;
     // The variables that the outermost loop sets, each with the index of the last tag that sets it.
@@ -60,7 +61,7 @@ pub(crate) fn endless(tags: &[Tag]) -> Option<(Range<usize>, String)> {
         let targets = tag.targets();
         let grows = |name: &&String| carried.get(*name).is_some_and(|first| loops > 0 && *first >= at);
         let combines = tag.is("set") && !tag.only_counts() && (used.len() > 1 || tag.has_texts());
-        if let Some(name) = used.iter().find(grows).filter(|_| combines) {
+        if combines && let Some(name) = used.iter().find(grows) {
             return diagnostic(format!(
                 "`{name}` grows with each turn of the loop; write the text in the loop, or use `join`"
             ));
@@ -198,28 +199,28 @@ impl Tag {
     /// Returns the root variables whose values the tag uses, once for each use. Conditions of `if` and `elif` do not
     /// count.
     fn values(&self) -> Vec<String> {
-        let targets: BTreeSet<usize> = self.target_places().into_iter().collect();
+        if self.is("if") || self.is("elif") {
+            return Vec::new();
+        }
+        let targets: BTreeSet<usize> = self.target_positions().into_iter().collect();
         let starts: BTreeSet<usize> = targets
             .iter()
             .filter_map(|position| self.tokens.get(*position).map(|token| token.range.start))
             .collect();
-        let names = crate::scan::names_of(&self.tokens, self.statement).into_iter();
+        let names = names_of(&self.tokens, self.statement).into_iter();
         let used = names.filter(|name| name.what == Use::Variable && !starts.contains(&name.range.start));
-        let decides = self.is("if") || self.is("elif");
-        used.filter(|_| !decides)
-            .filter_map(|name| name.path.into_iter().next())
-            .collect()
+        used.filter_map(|name| name.path.into_iter().next()).collect()
     }
 
     /// Returns the variables that the tag sets.
     fn targets(&self) -> Vec<String> {
-        let positions = self.target_places().into_iter();
+        let positions = self.target_positions().into_iter();
         positions
             .filter_map(|position| self.tokens.get(position)?.word().map(str::to_owned))
             .collect()
     }
 
-    fn target_places(&self) -> Vec<usize> {
+    fn target_positions(&self) -> Vec<usize> {
         let upto = |end: &dyn Fn(usize) -> bool| -> Vec<usize> {
             let positions = 1..self.tokens.len();
             let positions = positions.take_while(|position| !end(*position));
@@ -309,8 +310,8 @@ mod tests {
              {% with f = e ~ e %}{{ f | length }}{% endwith %}{% endwith %}{% endwith %}{% endwith %}{% endwith %}".to_owned(),
             format!("{{{{ ({}) | length }}}}", vec!["text"; 190].join(" ~ ")),
         ] {
-            let said = error(&text);
-            assert!(said.starts_with("a.yaml:1:") && said.contains("grow"), "{said}");
+            let message = error(&text);
+            assert!(message.starts_with("a.yaml:1:") && message.contains("grow"), "{message}");
         }
     }
 
@@ -326,11 +327,11 @@ mod tests {
             "{{ text | indent(width=100000) }}",
             "{{ range(9000) | join(text) }}",
         ] {
-            let said = error(text);
-            assert!(said.starts_with("a.yaml:1:"), "{said}");
+            let message = error(text);
+            assert!(message.starts_with("a.yaml:1:"), "{message}");
             assert!(
-                said.contains("grow") || said.contains("larger than"),
-                "{text}: {said}"
+                message.contains("grow") || message.contains("larger than"),
+                "{text}: {message}"
             );
         }
         let captured =

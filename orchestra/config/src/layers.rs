@@ -8,10 +8,10 @@ use orchestra_graph::{Diagnostic, ReadError, Source, Span};
 use serde::{Deserialize, Serialize};
 
 use crate::built_in::BUILT_IN;
-use crate::check::is_name;
 use crate::decode::{Decode, Diagnostics, FileRules, section, words};
 use crate::files::{Files, join};
 use crate::located::Located;
+use crate::names::is_name;
 use crate::reports::Reports;
 use crate::rules;
 use crate::template::TaskTemplate;
@@ -183,7 +183,7 @@ impl Layer {
 
 /// The reason why a layer is not available.
 #[derive(Clone, Debug)]
-pub(crate) enum NoLayer {
+pub(crate) enum LayerError {
     /// The layer does not exist; holds the paths that were searched.
     Missing(Vec<String>),
     /// The name would escape the folders.
@@ -192,7 +192,7 @@ pub(crate) enum NoLayer {
     Invalid,
 }
 
-type FoundLayer = Result<Rc<Layer>, NoLayer>;
+type FoundLayer = Result<Rc<Layer>, LayerError>;
 
 /// The prompt layers of a project; finds each layer and reads it once.
 pub(crate) struct Library<'f> {
@@ -217,14 +217,14 @@ impl<'f> Library<'f> {
         if let Some(found) = self.known.borrow().get(&key) {
             return found.clone();
         }
-        let found = self.look(kind, name, reports);
+        let found = self.search(kind, name, reports);
         self.known.borrow_mut().insert(key, found.clone());
         found
     }
 
-    fn look(&self, kind: LayerKind, name: &str, reports: &mut Reports) -> FoundLayer {
+    fn search(&self, kind: LayerKind, name: &str, reports: &mut Reports) -> FoundLayer {
         if !is_name(name) {
-            return Err(NoLayer::Name);
+            return Err(LayerError::Name);
         }
         let inside = format!("{}/{name}.yaml", kind.folder());
         let mut missed = Vec::new();
@@ -246,13 +246,13 @@ impl<'f> Library<'f> {
                     let diagnostic =
                         Diagnostic::from_rule(&rules::PROMPT_LAYER_INVALID, message, Span::default());
                     reports.add(&Source::new(path, ""), diagnostic);
-                    return Err(NoLayer::Invalid);
+                    return Err(LayerError::Invalid);
                 }
             }
         }
         match BUILT_IN.iter().find(|(path, _)| *path == inside) {
             Some((path, text)) => read(kind, name, &format!("orchestra:{path}"), text.as_bytes(), reports),
-            None => Err(NoLayer::Missing(missed)),
+            None => Err(LayerError::Missing(missed)),
         }
     }
 
@@ -262,7 +262,7 @@ impl<'f> Library<'f> {
         kind: LayerKind,
         name: &str,
         reports: &mut Reports,
-    ) -> Result<Vec<Rc<Layer>>, NoLayer> {
+    ) -> Result<Vec<Rc<Layer>>, LayerError> {
         let mut chain = vec![self.find(kind, name, reports)?];
         loop {
             let Some(last) = chain.last().cloned() else {
@@ -284,7 +284,7 @@ impl<'f> Library<'f> {
                     break;
                 }
                 Ok(found) => chain.push(found),
-                Err(NoLayer::Invalid) => break,
+                Err(LayerError::Invalid) => break,
                 Err(why) => {
                     let diagnostic = missing(last.kind, base, base.span, &why);
                     reports.add(&last.source, diagnostic);
@@ -303,15 +303,15 @@ impl<'f> Library<'f> {
             return self.find(layer.kind, base, reports);
         }
         let persona = if base == layer.name {
-            Err(NoLayer::Missing(Vec::new()))
+            Err(LayerError::Missing(Vec::new()))
         } else {
             self.find(LayerKind::Persona, base, reports)
         };
         match persona {
-            Err(NoLayer::Missing(mut missed)) => match self.find(LayerKind::Role, base, reports) {
-                Err(NoLayer::Missing(more)) => {
+            Err(LayerError::Missing(mut missed)) => match self.find(LayerKind::Role, base, reports) {
+                Err(LayerError::Missing(more)) => {
                     missed.extend(more);
-                    Err(NoLayer::Missing(missed))
+                    Err(LayerError::Missing(missed))
                 }
                 found => found,
             },
@@ -321,16 +321,17 @@ impl<'f> Library<'f> {
 }
 
 /// Returns the diagnostic for a layer that does not exist, at the span that names it.
-pub(crate) fn missing(kind: LayerKind, name: &str, span: Span, why: &NoLayer) -> Diagnostic {
+pub(crate) fn missing(kind: LayerKind, name: &str, span: Span, why: &LayerError) -> Diagnostic {
     let rule = &rules::PROMPT_LAYER_MISSING;
     match why {
-        NoLayer::Name => {
-            let message = format!("`{name}` is not a valid {kind} name");
-            Diagnostic::from_rule(rule, message, span).help(
+        LayerError::Name => {
+            let diagnostic =
+                Diagnostic::from_rule(rule, format!("`{name}` is not a valid {kind} name"), span);
+            diagnostic.help(
                 "use letters, digits, `-`, `_` and `.`; a name does not lead out of the folders of prompts",
             )
         }
-        NoLayer::Missing(_) | NoLayer::Invalid => {
+        LayerError::Missing(_) | LayerError::Invalid => {
             let diagnostic = Diagnostic::from_rule(rule, format!("unknown {kind} `{name}`"), span);
             let mut known: Vec<&str> = BUILT_IN
                 .iter()
@@ -344,14 +345,14 @@ pub(crate) fn missing(kind: LayerKind, name: &str, span: Span, why: &NoLayer) ->
             let near = orchestra_graph::did_you_mean(name, known.iter().copied());
             let diagnostic = match (near, why) {
                 (Some(near), _) => diagnostic.help(format!("did you mean `{near}`?")),
-                (None, NoLayer::Missing(missed)) => match missed.first() {
+                (None, LayerError::Missing(missed)) => match missed.first() {
                     Some(first) => diagnostic.help(format!("write it into `{first}`")),
                     None => diagnostic.help(format!("Orchestra comes with {}", known.join(", "))),
                 },
                 (None, _) => diagnostic,
             };
             match why {
-                NoLayer::Missing(missed) if !missed.is_empty() => {
+                LayerError::Missing(missed) if !missed.is_empty() => {
                     diagnostic.note(format!("looked for {}", missed.join(", ")))
                 }
                 _ => diagnostic,
@@ -372,7 +373,7 @@ fn read(kind: LayerKind, name: &str, path: &str, bytes: &[u8], reports: &mut Rep
         }
     };
     reports.add_all(&source, diagnostics.list);
-    layer.map(Rc::new).ok_or(NoLayer::Invalid)
+    layer.map(Rc::new).ok_or(LayerError::Invalid)
 }
 
 fn decode(
@@ -419,7 +420,7 @@ fn decode(
         );
         return None;
     }
-    let (said, extends, text, text_key) = match kind {
+    let (written_name, extends, text, text_key) = match kind {
         LayerKind::Role => {
             let file = RoleFile::decode(body, diagnostics)?;
             (file.name, file.extends, file.system, "system")
@@ -433,10 +434,12 @@ fn decode(
             (file.name, None, file.template, "template")
         }
     };
-    if let Some(said) = said.filter(|said| said.value != name) {
+    if let Some(written) = written_name
+        && written.value != name
+    {
         diagnostics.value(
-            format!("the {kind} is called `{}`, its file `{name}.yaml`", said.value),
-            said.span,
+            format!("the {kind} is called `{}`, its file `{name}.yaml`", written.value),
+            written.span,
             format!("write `name: {name}`, or rename the file"),
         );
     }

@@ -26,21 +26,28 @@
 //! - `tree`: YAML as a tree with spans.
 //! - `decode`: decoding of the tree into types.
 //! - `check`: consistency checks of a configuration.
+//! - `command_tool`: consistency checks of command tools.
 //! - `workspace`: consistency checks of the repositories of a configuration.
 //! - `names`: look-up of tools, backends and providers by name.
 //! - `user`: the agents and tools in a user's folder.
 //! - `files`: reading, recording and embedding the files of a configuration.
 //! - `layers`: finding and reading prompt layers.
 //! - `built_in`: the prompt layers that ship with Orchestra.
-//! - `template`: checking and rendering of task templates.
+//! - `template`: rendering of task templates.
+//! - `variables`: the variables that templates may use.
 //! - `values`: the values that a template is rendered with.
 //! - `scan`: finding the names that a template uses.
 //! - `growth`: limits on the length of texts within a template.
-//! - `resolve`: the project, and the entry points of resolution.
+//! - `limits`: limits on the size and the nesting of a template.
+//! - `template_check`: checks of the syntax and the names of a template.
+//! - `project`: a configuration with its path.
+//! - `resolve`: the entry points of resolution.
 //! - `stage`: the resolver's view of a pipeline.
 //! - `candidate`: candidate values of a setting, each with its source.
 //! - `choose`: the choice of each value of a stage.
 //! - `provider`: the choice of the provider of a stage.
+//! - `tools`: the choice of the tools of a stage.
+//! - `prompts`: the prompts of a stage.
 //! - `capability`: checks of a backend against the requirements of a stage.
 //! - `repositories`: checks of the use of repositories in a pipeline.
 //! - `resolved`: the result of resolution.
@@ -53,12 +60,16 @@ mod candidate;
 mod capability;
 mod check;
 mod choose;
+mod command_tool;
 mod decode;
 mod files;
 mod growth;
 mod layers;
+mod limits;
 mod located;
 mod names;
+mod project;
+mod prompts;
 mod provider;
 mod reports;
 mod repositories;
@@ -72,27 +83,31 @@ mod settings;
 mod stage;
 mod table;
 mod template;
+mod template_check;
+mod tools;
 mod tree;
 mod user;
 mod values;
+mod variables;
 mod workspace;
 
 pub use files::{FileUse, Sources};
 pub use layers::{LayerKind, LayerUse};
 pub use located::Located;
 pub use names::{BUILT_IN_TOOLS, READ_ONLY_TOOLS, tool_name};
+pub use orchestra_graph::DEFAULT_BRANCH_PREFIX;
+pub use project::{Project, ResolveOptions};
 pub use provider::is_o_series;
-pub use resolve::{Project, ResolveOptions};
 pub use resolved::{Chosen, Reason, Resolution, ResolvedStage, UnknownTool};
 pub use rules::{explain, rules};
 #[cfg(feature = "schema")]
 pub use schema::schema;
 pub use settings::{
-    Agent, Backend, BackendKind, CommandTool, Configuration, Effort, InlinePrompts, Mode, Names,
-    OutputFormat, Parameter, ParameterType, PipelineSettings, Price, PromptInput, Prompts, Provider,
-    ProviderKind, Providers, Repository, Timespan, Workspace,
+    Agent, Backend, BackendKind, CommandTool, Configuration, InlinePrompts, Mode, Names, OutputFormat,
+    Parameter, ParameterType, PipelineSettings, Price, PromptInput, Prompts, Provider, ProviderKind,
+    Providers, ReasoningEffort, Repository, Timespan, Workspace,
 };
-pub use template::{BUILT_IN_VARIABLES, ENGINE_KEYS, STAGE_FIELDS, TaskTemplate, TemplateError};
+pub use template::{TaskTemplate, TemplateError};
 pub use user::UserFiles;
 pub use values::{TemplateValue, TemplateValues};
-pub use workspace::DEFAULT_BRANCH_PREFIX;
+pub use variables::{BUILT_IN_VARIABLES, ENGINE_KEYS, STAGE_FIELDS};

@@ -67,8 +67,8 @@ impl Configuration {
         let Some(provider) = self.providers.named.get(name) else {
             return by_name.filter(|kind| *kind != ProviderKind::OpenAiCompatible);
         };
-        let said = provider.kind.as_ref().map(|kind| kind.value).or(by_name);
-        said.or(provider
+        let kind = provider.kind.as_ref().map(|kind| kind.value).or(by_name);
+        kind.or(provider
             .api_base
             .is_some()
             .then_some(ProviderKind::OpenAiCompatible))
@@ -146,4 +146,50 @@ impl Configuration {
 /// Returns the span of an entry of a map, for diagnostics.
 pub(crate) fn position<T>(entries: &Names<T>, name: &str) -> Span {
     entries.get(name).map_or(Span::default(), |entry| entry.span)
+}
+
+/// Returns `true` if a text is a valid name of a layer or a repository: one component of a path that cannot lead out
+/// of a folder.
+pub(crate) fn is_name(name: &str) -> bool {
+    let head = name.chars().next().is_some_and(char::is_alphanumeric);
+    head && name.len() <= 128
+        && name
+            .chars()
+            .all(|c| c.is_alphanumeric() || matches!(c, '-' | '_' | '.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_name;
+
+    #[test]
+    fn no_name_leads_out_of_a_folder() {
+        let long = "a".repeat(129);
+        for name in [
+            "",
+            ".",
+            "..",
+            ".hidden",
+            "../a",
+            "a/../b",
+            "/etc/passwd",
+            "a/b",
+            "a\\b",
+            "C:\\a",
+            "a\0",
+            "a b",
+            "a\n",
+            "-a",
+            "a:b",
+            "%2e%2e",
+            "\u{202e}a",
+            "a\u{200b}b",
+            &long,
+        ] {
+            assert!(!is_name(name), "{name:?}");
+        }
+        for name in ["a", "review-pr", "v1.2_b", "prüfer", "0"] {
+            assert!(is_name(name), "{name:?}");
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 use orchestra_graph::{Diagnostic, NodeIndex};
 
-use crate::candidate::{AgentLayer, Candidate, Location, of_attribute, of_configuration};
+use crate::candidate::{AgentLayer, Candidate, Location, from_attribute, from_configuration};
 use crate::check::unknown_provider;
 use crate::choose::Resolver;
 use crate::resolved::Reason;
@@ -10,6 +10,34 @@ use crate::rules;
 use crate::settings::{BackendKind, PipelineSettings, ProviderKind};
 
 impl ProviderKind {
+    /// All kinds.
+    pub const ALL: [ProviderKind; 6] = [
+        ProviderKind::Anthropic,
+        ProviderKind::OpenAi,
+        ProviderKind::Gemini,
+        ProviderKind::OpenRouter,
+        ProviderKind::Ollama,
+        ProviderKind::OpenAiCompatible,
+    ];
+
+    /// Returns the address of the API if the configuration names none. Returns `None` if there is no such default.
+    ///
+    /// ```
+    /// use orchestra_config::ProviderKind;
+    /// assert_eq!(ProviderKind::Anthropic.api_base(), Some("https://api.anthropic.com"));
+    /// assert_eq!(ProviderKind::OpenAiCompatible.api_base(), None);
+    /// ```
+    pub const fn api_base(self) -> Option<&'static str> {
+        match self {
+            ProviderKind::Anthropic => Some("https://api.anthropic.com"),
+            ProviderKind::OpenAi => Some("https://api.openai.com/v1"),
+            ProviderKind::Gemini => Some("https://generativelanguage.googleapis.com/v1beta"),
+            ProviderKind::OpenRouter => Some("https://openrouter.ai/api/v1"),
+            ProviderKind::Ollama => Some("http://127.0.0.1:11434/v1"),
+            ProviderKind::OpenAiCompatible => None,
+        }
+    }
+
     /// Returns the kind of provider that has a model, judged by the model's name: `claude-*`, `gpt-*`, `o3*`,
     /// `gemini-*`, `VENDOR/MODEL` for OpenRouter, `MODEL:TAG` for Ollama. Returns `None` if the name fits none of them.
     ///
@@ -64,11 +92,11 @@ pub fn is_o_series(model: &str) -> bool {
 }
 
 /// The provider as far as the name of a model determines it.
-enum Told {
+enum ModelProvider {
     One(String, Reason),
     /// Several providers have the model; sorted by name.
     Several(Vec<String>),
-    Nothing,
+    Unknown,
 }
 
 impl Resolver<'_> {
@@ -84,40 +112,45 @@ impl Resolver<'_> {
     ) -> Option<Candidate<String>> {
         let configuration = &self.project.configuration;
         let providers = &configuration.providers;
-        let named = of_attribute(self.stages.of_node(node, "llm_provider"))
+        let named = from_attribute(self.stages.of_node(node, "llm_provider"))
             .or_else(|| agent_layer.candidate(&agent_layer.agent.provider))
-            .or_else(|| of_attribute(self.stages.of_graph("llm_provider")))
-            .or_else(|| of_configuration(own.and_then(|own| own.provider.as_ref()), Reason::Pipeline));
+            .or_else(|| from_attribute(self.stages.of_graph("llm_provider")))
+            .or_else(|| from_configuration(own.and_then(|own| own.provider.as_ref()), Reason::Pipeline));
         let only = || {
             let mut named = providers.named.iter();
-            let first = named.next().filter(|_| named.next().is_none())?;
+            let (Some((name, provider)), None) = (named.next(), named.next()) else {
+                return None;
+            };
             Some(Candidate {
-                value: first.0.clone(),
+                value: name.clone(),
                 reason: Reason::Project,
-                location: Location::Configuration(first.1.span),
+                location: Location::Configuration(provider.span),
             })
         };
         let mut ambiguous = None;
         let chosen = named.or_else(|| {
-            let usual = of_configuration(providers.default.as_ref(), Reason::Project).or_else(only);
-            let Some(model) = model.filter(|_| self.project.path.is_some()) else {
-                return usual;
+            let usual = from_configuration(providers.default.as_ref(), Reason::Project).or_else(only);
+            let model = match model {
+                Some(model) if self.project.path.is_some() => model,
+                _ => return usual,
             };
-            match self.told_by_model(&model.value, usual.as_ref().map(|usual| usual.value.as_str())) {
-                Told::Nothing => usual,
-                Told::One(value, reason) => Some(Candidate {
+            match self.provider_of_model(&model.value, usual.as_ref().map(|usual| usual.value.as_str())) {
+                ModelProvider::Unknown => usual,
+                ModelProvider::One(value, reason) => Some(Candidate {
                     value,
                     reason,
                     location: model.location,
                 }),
-                Told::Several(names) => {
+                ModelProvider::Several(names) => {
                     ambiguous = Some((model.clone(), names));
                     None
                 }
             }
         });
-        if let Some((model, names)) = ambiguous.as_ref().filter(|_| kind.needs_model()) {
-            self.tell_ambiguous(node, model, names);
+        if let Some((model, names)) = &ambiguous
+            && kind.needs_model()
+        {
+            self.report_ambiguous(node, model, names);
         }
         let configuration = &self.project.configuration;
         match &chosen {
@@ -126,7 +159,7 @@ impl Resolver<'_> {
                 let known = configuration.provider_kind(&chosen.value).is_some()
                     || configuration.providers.named.contains_key(&chosen.value);
                 if !known {
-                    self.tell(node, chosen.location, |span| {
+                    self.report(node, chosen.location, |span| {
                         unknown_provider(configuration, &chosen.value, span)
                     });
                 }
@@ -135,7 +168,7 @@ impl Resolver<'_> {
             // Without a configuration nothing is reported yet; a run reports a missing provider when it needs one.
             None if self.project.path.is_some() => {
                 let message = format!("nothing says which provider `{}` uses", self.stages.id(node));
-                self.tell(node, Location::Nowhere, |span| {
+                self.report(node, Location::Nowhere, |span| {
                     Diagnostic::from_rule(&rules::UNKNOWN_PROVIDER, message, span)
                         .help("add `providers: {default: NAME}` to the configuration")
                 });
@@ -147,14 +180,14 @@ impl Resolver<'_> {
 
     /// Finds the provider that has a model. `usual` is the default of the project; it is used if the name determines
     /// nothing, and if it is among several that fit.
-    fn told_by_model(&self, model: &str, usual: Option<&str>) -> Told {
+    fn provider_of_model(&self, model: &str, usual: Option<&str>) -> ModelProvider {
         let configuration = &self.project.configuration;
         let named = &configuration.providers.named;
         let decide = |names: Vec<String>, reason: Reason| match names.as_slice() {
             [] => None,
-            names if names.iter().any(|name| usual == Some(name)) => Some(Told::Nothing),
-            [one] => Some(Told::One(one.clone(), reason)),
-            _ => Some(Told::Several(names)),
+            names if names.iter().any(|name| usual == Some(name)) => Some(ModelProvider::Unknown),
+            [one] => Some(ModelProvider::One(one.clone(), reason)),
+            _ => Some(ModelProvider::Several(names)),
         };
         let names_it = |models: &crate::settings::Names<String>| {
             models.contains_key(model) || models.values().any(|known| known.value == model)
@@ -163,20 +196,20 @@ impl Resolver<'_> {
             .iter()
             .filter(|(_, provider)| names_it(&provider.value.models));
         let by_models = by_models.map(|(name, _)| name.clone()).collect();
-        if let Some(told) = decide(by_models, Reason::Models) {
-            return told;
+        if let Some(found) = decide(by_models, Reason::Models) {
+            return found;
         }
         let Some(family) = ProviderKind::of_model(model) else {
-            return Told::Nothing;
+            return ModelProvider::Unknown;
         };
         // The name of a model at OpenRouter or Ollama determines the provider only if the project has no default.
         if !family.is_vendor() && usual.is_some() {
-            return Told::Nothing;
+            return ModelProvider::Unknown;
         }
         let is_of_family = |name: &&String| configuration.provider_kind(name) == Some(family);
         let by_family = named.keys().filter(is_of_family).cloned().collect();
-        if let Some(told) = decide(by_family, Reason::Family) {
-            return told;
+        if let Some(found) = decide(by_family, Reason::Family) {
+            return found;
         }
         // The default provider cannot have the model if it is the API of another vendor. The API of the model's vendor
         // is known without a configuration.
@@ -188,13 +221,13 @@ impl Resolver<'_> {
             kind.is_some_and(|kind| kind.is_vendor() && kind != family) && !is_proxied
         });
         if is_elsewhere {
-            Told::One(family.word().to_owned(), Reason::Family)
+            ModelProvider::One(family.word().to_owned(), Reason::Family)
         } else {
-            Told::Nothing
+            ModelProvider::Unknown
         }
     }
 
-    fn tell_ambiguous(&mut self, node: NodeIndex, model: &Candidate<String>, names: &[String]) {
+    fn report_ambiguous(&mut self, node: NodeIndex, model: &Candidate<String>, names: &[String]) {
         let id = self.stages.id(node);
         let message = format!("several providers have the model `{}` of `{id}`", model.value);
         let note = format!("the providers are `{}`", names.join("`, `"));
@@ -204,7 +237,7 @@ impl Resolver<'_> {
             }
             None => String::new(),
         };
-        self.tell(node, model.location, |span| {
+        self.report(node, model.location, |span| {
             Diagnostic::from_rule(&rules::AMBIGUOUS_PROVIDER, message, span)
                 .note(note)
                 .help(help)

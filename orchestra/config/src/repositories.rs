@@ -35,7 +35,7 @@ impl Resolver<'_> {
                 suggestion(&name.text, &known)
             };
             let message = format!("unknown repository `{}`", name.text);
-            self.tell(node, Location::Pipeline(name.span), |span| {
+            self.report(node, Location::Pipeline(name.span), |span| {
                 Diagnostic::from_rule(&rules::UNKNOWN_REPOSITORY, message, span).help(help)
             });
         }
@@ -53,7 +53,7 @@ impl Resolver<'_> {
             .nodes()
             .filter(|node| self.may_write(*node, resolved.get(node).copied()))
             .collect();
-        let mut told = BTreeSet::new();
+        let mut reported = BTreeSet::new();
         for (fan_out, join) in self.stages.joins() {
             let what = match self.stages.kind(join) {
                 kind::EXIT => "the exit",
@@ -62,13 +62,13 @@ impl Resolver<'_> {
                 kind::PARALLEL => "another fan-out",
                 _ => continue,
             };
-            if told.contains(&join) {
+            if reported.contains(&join) {
                 continue;
             }
             let Some(writer) = self.writer(fan_out, join, &writers) else {
                 continue;
             };
-            told.insert(join);
+            reported.insert(join);
             let message = format!(
                 "the branches of `{}` meet at `{}`, where nothing can merge their files",
                 self.stages.id(fan_out),
@@ -79,7 +79,7 @@ impl Resolver<'_> {
                 self.stages.id(join),
                 self.stages.id(writer)
             );
-            self.tell(join, Location::Nowhere, |span| {
+            self.report(join, Location::Nowhere, |span| {
                 Diagnostic::from_rule(&rules::WORKSPACE_JOIN, message, span)
                     .note(note)
                     .help("put a fan-in (`shape=tripleoctagon`) before it")

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::decode::words;
 use crate::files::FileUse;
 use crate::layers::LayerUse;
-use crate::settings::{BackendKind, Effort, Mode};
+use crate::settings::{BackendKind, Mode, ReasoningEffort};
 use crate::template::{TaskTemplate, TemplateError};
 use crate::values::TemplateValues;
 
@@ -104,7 +104,7 @@ pub struct ResolvedStage {
     /// The alias that was replaced by the model; `None` if the model was named directly.
     pub model_alias: Option<String>,
     /// The time that the model may spend on reasoning; `None` leaves it to the provider.
-    pub reasoning_effort: Option<Chosen<Effort>>,
+    pub reasoning_effort: Option<Chosen<ReasoningEffort>>,
     /// The mode, which determines if a person talks with the model.
     pub mode: Chosen<Mode>,
     /// The maximum number of tokens of one answer. (`max_tokens` of a node is its budget, which the configuration does

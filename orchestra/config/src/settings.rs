@@ -144,16 +144,17 @@ pub struct Providers {
 
 impl Decode for Providers {
     fn decode(tree: &Tree, diagnostics: &mut Diagnostics) -> Option<Providers> {
-        let mut made = Providers::default();
+        let mut providers = Providers::default();
         for (key, value) in diagnostics.entries(tree, "a map of providers")? {
             if key.text == "default" {
-                made.default = Decode::decode(value, diagnostics).flatten();
+                providers.default = Decode::decode(value, diagnostics).flatten();
             } else if let Some(provider) = Provider::decode(value, diagnostics) {
-                made.named
+                providers
+                    .named
                     .insert(key.text.clone(), Located::new(provider, key.span));
             }
         }
-        Some(made)
+        Some(providers)
     }
 }
 
@@ -364,9 +365,9 @@ words! {
     /// How long a model may think (Attractor 8.4).
     ///
     /// ```
-    /// assert_eq!(orchestra_config::Effort::WORDS, ["low", "medium", "high"]);
+    /// assert_eq!(orchestra_config::ReasoningEffort::WORDS, ["low", "medium", "high"]);
     /// ```
-    pub enum Effort {
+    pub enum ReasoningEffort {
         /// As little as may be.
         Low = "low",
         /// Some.
@@ -398,7 +399,7 @@ section! {
         /// Its model: one of the provider's `models`, or a model itself.
         pub model: Option<Located<String>>,
         /// How long its model may think.
-        pub reasoning_effort: Option<Located<Effort>>,
+        pub reasoning_effort: Option<Located<ReasoningEffort>>,
         /// The most tokens of one answer.
         pub max_tokens: Option<Located<u64>>,
         /// How freely the model chooses its words.
@@ -528,7 +529,7 @@ section! {
         /// Their model.
         pub model: Option<Located<String>>,
         /// How long their models may think.
-        pub reasoning_effort: Option<Located<Effort>>,
+        pub reasoning_effort: Option<Located<ReasoningEffort>>,
         /// The most tokens of one answer.
         pub max_tokens: Option<Located<u64>>,
         /// Whether a person talks with the models.

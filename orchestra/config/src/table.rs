@@ -2,7 +2,7 @@
 
 use crate::resolved::{Reason, Resolution, ResolvedStage};
 
-const HEAD: [&str; 7] = ["stage", "agent", "backend", "provider", "model", "effort", "mode"];
+const HEADER: [&str; 7] = ["stage", "agent", "backend", "provider", "model", "effort", "mode"];
 
 impl Resolution {
     /// Returns a table of all model stages, in which each value has its [`Reason`] in brackets. The prompt layers, the
@@ -20,7 +20,7 @@ impl Resolution {
         if self.stages.is_empty() {
             return String::new();
         }
-        let head = HEAD.map(str::to_owned);
+        let head = HEADER.map(str::to_owned);
         let rows: Vec<[String; 7]> = std::iter::once(head).chain(self.stages.iter().map(row)).collect();
         let mut widths = [0; 7];
         for row in &rows {

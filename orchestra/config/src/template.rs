@@ -1,101 +1,21 @@
-//! Task templates. They are checked with the pipeline and rendered when a stage begins.
+//! Task templates, which are rendered when a stage begins.
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, UndefinedBehavior};
-use orchestra_graph::{Page, Position, did_you_mean};
+use orchestra_graph::Position;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::decode::suggestion;
-use crate::growth;
-use crate::rules;
-use crate::scan::{Use, excess, names};
+use crate::growth::{self, MAX_RENDERED};
+use crate::limits::exceeded_limit;
+use crate::scan::{Use, names};
 use crate::values::TemplateValues;
 
 /// Maximum number of steps of a template; a page of text takes a few hundred.
 const FUEL: u64 = 200_000;
-/// Maximum length of a rendered template in bytes.
-pub(crate) const MAX_RENDERED: usize = 4 << 20;
-
-/// Maximum number of diagnostics reported for one template.
-const MAX_FAULTS: usize = 20;
-
-/// The variables that every task template may use. Variables that a run has not set yet are empty.
-///
-/// `prompt` is the `prompt` attribute of the node; it is appended to a template that does not use it.
-///
-/// ```
-/// assert!(orchestra_config::BUILT_IN_VARIABLES.contains(&"goal"));
-/// ```
-pub const BUILT_IN_VARIABLES: &[&str] = &[
-    "current_node",
-    "goal",
-    "label",
-    "last_response",
-    "last_stage",
-    "node",
-    "outcome",
-    "preferred_label",
-    "prompt",
-    "run_id",
-];
-
-/// The context keys that the engine sets, besides the attributes of the graph under `graph.`. A key exists after the
-/// stage that sets it has ended; `{% if human.gate is defined %}` tests for it.
-///
-/// ```
-/// assert!(orchestra_config::ENGINE_KEYS.contains(&"parallel.results"));
-/// ```
-pub const ENGINE_KEYS: &[&str] = &[
-    "human.gate.answered_by",
-    "human.gate.label",
-    "human.gate.selected",
-    "human.gate.text",
-    "parallel.fail_count",
-    "parallel.fan_in.best_id",
-    "parallel.fan_in.best_outcome",
-    "parallel.results",
-    "parallel.success_count",
-    "stack.child.active_stage",
-    "stack.child.completed_stages",
-    "stack.child.elapsed_ms",
-    "stack.child.failures",
-    "stack.child.last_failure",
-    "stack.child.outcome",
-    "stack.child.retries",
-    "stack.child.status",
-    "tool.exit_code",
-    "tool.last_line",
-    "tool.output",
-    "workspace.conflict_count",
-    "workspace.conflicts",
-    "workspace.merged",
-    "workspace.unmerged",
-];
-
-/// The fields of `stages.ID` in a template: the result of the latest visit of a node.
-///
-/// `response` is the answer of a model or a person, `output` the standard output of a tool; if a stage has only one of
-/// them, both fields hold it. `stderr` is the standard error of a tool. A text of more than 1 MiB is shortened to its
-/// beginning and its end, with a mark between them. `file` is the file that holds the text, in a run that keeps its
-/// files. All fields are empty before the node has ended.
-///
-/// ```
-/// assert!(orchestra_config::STAGE_FIELDS.contains(&"response"));
-/// ```
-pub const STAGE_FIELDS: &[&str] = &[
-    "failure_reason",
-    "file",
-    "notes",
-    "outcome",
-    "output",
-    "response",
-    "stderr",
-];
 
 /// A task template, with the positions of its lines in the file that holds it.
 ///
@@ -137,7 +57,7 @@ impl TaskTemplate {
         }
     }
 
-    /// Returns whether the template uses a variable.
+    /// Returns `true` if the template uses a variable.
     pub fn uses(&self, variable: &str) -> bool {
         let mut names = names(&self.text).into_iter();
         names.any(|name| {
@@ -163,7 +83,7 @@ impl TaskTemplate {
     }
 
     /// Renders the template with the values of a context. A key with dots is a path of nested attributes:
-    /// `human.gate.text`. [Built-in variables](BUILT_IN_VARIABLES) that are not set are empty.
+    /// `human.gate.text`. [Built-in variables](crate::BUILT_IN_VARIABLES) that are not set are empty.
     ///
     /// # Errors
     ///
@@ -179,7 +99,7 @@ impl TaskTemplate {
     ///
     /// Fails under the same conditions as [`render`](TaskTemplate::render).
     pub fn render_with(&self, values: &TemplateValues) -> Result<String, TemplateError> {
-        if let Some((range, message)) = excess(&self.text) {
+        if let Some((range, message)) = exceeded_limit(&self.text) {
             return Err(self.diagnostic(range.start, message));
         }
         let environment = environment();
@@ -200,7 +120,7 @@ impl TaskTemplate {
     }
 
     fn located(&self, error: &Error) -> TemplateError {
-        self.diagnostic(range_of(error, &self.text).start, words_of(error))
+        self.diagnostic(range_of(error, &self.text).start, message_of(error))
     }
 
     fn diagnostic(&self, offset: usize, message: String) -> TemplateError {
@@ -266,269 +186,8 @@ impl fmt::Display for TemplateError {
 
 impl std::error::Error for TemplateError {}
 
-/// The variables that the templates of a pipeline may use.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Variables {
-    keys: BTreeSet<String>,
-    /// The IDs of the nodes, for `stages.ID`.
-    nodes: BTreeSet<String>,
-}
-
-impl Variables {
-    pub(crate) fn built_in() -> Variables {
-        let keys = BUILT_IN_VARIABLES.iter().chain(ENGINE_KEYS);
-        Variables {
-            keys: keys.map(|key| (*key).to_owned()).collect(),
-            nodes: BTreeSet::new(),
-        }
-    }
-
-    pub(crate) fn add(&mut self, key: &str) {
-        if !key.trim().is_empty() {
-            self.keys.insert(key.trim().to_owned());
-        }
-    }
-
-    pub(crate) fn add_node(&mut self, id: &str) {
-        self.nodes.insert(id.to_owned());
-    }
-
-    /// Returns whether a path is a key, lies within the value of a key, or is the beginning of a key.
-    fn knows(&self, path: &str) -> bool {
-        if let Some(stage) = path.strip_prefix("stages.") {
-            let (id, field) = stage.split_once('.').unwrap_or((stage, "response"));
-            return self.nodes.contains(id) && STAGE_FIELDS.contains(&field);
-        }
-        if path == "stages" {
-            return true;
-        }
-        let within = |shorter: &str, longer: &str| {
-            let rest = longer.strip_prefix(shorter);
-            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-        };
-        self.keys.iter().any(|key| within(key, path) || within(path, key))
-    }
-
-    fn help(&self, path: &str) -> String {
-        if let Some(stage) = path.strip_prefix("stages.") {
-            return self.help_of_stage(stage);
-        }
-        match did_you_mean(path, self.keys.iter().map(String::as_str)) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => {
-                let path = path.split('.').next().unwrap_or_default();
-                format!(
-                    "declare it: `inputs: [{path}]` for the pipeline in the configuration, `inputs=\"{path}\"` on the graph, \
-                 or `output_keys` on the node whose answer holds it"
-                )
-            }
-        }
-    }
-}
-
-impl Variables {
-    fn help_of_stage(&self, stage: &str) -> String {
-        let (id, field) = stage.split_once('.').unwrap_or((stage, ""));
-        if self.nodes.contains(id) {
-            let near = did_you_mean(field, STAGE_FIELDS.iter().copied());
-            return match near {
-                Some(near) => format!("did you mean `stages.{id}.{near}`?"),
-                None => format!("a stage has: {}", STAGE_FIELDS.join(", ")),
-            };
-        }
-        match did_you_mean(id, self.nodes.iter().map(String::as_str)) {
-            Some(near) if field.is_empty() => format!("did you mean `stages.{near}`?"),
-            Some(near) => format!("did you mean `stages.{near}.{field}`?"),
-            None => format!("the pipeline has no node `{id}`"),
-        }
-    }
-}
-
-/// A diagnostic of a template.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct TemplateDiagnostic {
-    pub(crate) rule: &'static Page,
-    pub(crate) message: String,
-    /// The byte range in the template.
-    pub(crate) range: Range<usize>,
-    pub(crate) help: String,
-}
-
-/// Checks a template and returns its diagnostics.
-pub(crate) fn check(text: &str, variables: &Variables) -> Vec<TemplateDiagnostic> {
-    if let Some((range, message)) = excess(text) {
-        let help = "write it in parts; longer texts belong in the values of the run".to_owned();
-        return vec![TemplateDiagnostic {
-            rule: &rules::TEMPLATE_SYNTAX,
-            message,
-            range,
-            help,
-        }];
-    }
-    let environment = environment();
-    let template = match environment.template_from_named_str("task", text) {
-        Ok(template) => template,
-        Err(error) => {
-            return vec![TemplateDiagnostic {
-                rule: &rules::TEMPLATE_SYNTAX,
-                message: words_of(&error),
-                range: range_of(&error, text),
-                help: "templates are written as for Jinja2: `{{ variable }}`, `{% if .. %}`, `{% for .. %}`"
-                    .to_owned(),
-            }];
-        }
-    };
-    let mut open = template.undeclared_variables(true);
-    let roots = template.undeclared_variables(false);
-    let global = |name: &str| environment.globals().any(|(known, _)| known == name);
-    let mut diagnostics = Vec::new();
-    let mut unmatched = open.clone();
-    for name in names(text) {
-        if diagnostics.len() == MAX_FAULTS {
-            return diagnostics;
-        }
-        let word = name.dotted.as_str();
-        let (kind, known): (_, Vec<&str>) = match name.what {
-            Use::Variable => {
-                unmatched.remove(word);
-                let path = name.path.join(".");
-                if open.contains(word) && !global(word) && !variables.knows(&path) {
-                    // Report each variable once.
-                    open.remove(word);
-                    diagnostics.push(unknown_variable(&path, name.range, variables));
-                }
-                continue;
-            }
-            Use::Function => {
-                unmatched.remove(word);
-                if !roots.contains(word) || global(word) {
-                    continue;
-                }
-                let known = environment.globals().map(|(name, _)| name).collect();
-                ("function", known)
-            }
-            Use::Filter if !exists(&environment, word, "filter") => ("filter", FILTERS.to_vec()),
-            Use::Test if !exists(&environment, word, "test") => ("test", TESTS.to_vec()),
-            Use::Filter | Use::Test => continue,
-        };
-        diagnostics.push(TemplateDiagnostic {
-            rule: &rules::TEMPLATE_SYNTAX,
-            message: format!("unknown {kind} `{word}`"),
-            range: name.range,
-            help: suggestion(word, &known),
-        });
-    }
-    // Report variables that the engine finds but the scan does not.
-    for path in unmatched.into_iter().take(MAX_FAULTS) {
-        if !global(&path) && !variables.knows(&path) {
-            let start = text.find(path.split('.').next().unwrap_or_default()).unwrap_or(0);
-            diagnostics.push(unknown_variable(&path, start..start, variables));
-        }
-    }
-    diagnostics.sort_by_key(|diagnostic| diagnostic.range.start);
-    diagnostics
-}
-
-fn unknown_variable(path: &str, range: Range<usize>, variables: &Variables) -> TemplateDiagnostic {
-    TemplateDiagnostic {
-        rule: &rules::TEMPLATE_VARIABLE,
-        message: format!("nothing sets the variable `{path}`"),
-        range,
-        help: variables.help(path),
-    }
-}
-
-/// Returns whether the engine has a filter or test of a name, by evaluating the engine's tests `filter` and `test`.
-fn exists(environment: &Environment<'_>, name: &str, kind: &str) -> bool {
-    let expression = environment.compile_expression_owned(format!("'{name}' is {kind}"));
-    let answer = expression.and_then(|expression| expression.eval(()));
-    answer.is_ok_and(|answer| answer.is_true())
-}
-
-/// The filters of the engine, for suggestions.
-const FILTERS: &[&str] = &[
-    "abs",
-    "attr",
-    "batch",
-    "bool",
-    "chain",
-    "count",
-    "d",
-    "default",
-    "dictsort",
-    "first",
-    "float",
-    "format",
-    "groupby",
-    "indent",
-    "int",
-    "items",
-    "join",
-    "last",
-    "length",
-    "lines",
-    "list",
-    "lower",
-    "map",
-    "max",
-    "min",
-    "pprint",
-    "reject",
-    "rejectattr",
-    "replace",
-    "reverse",
-    "round",
-    "safe",
-    "select",
-    "selectattr",
-    "slice",
-    "sort",
-    "split",
-    "string",
-    "sum",
-    "title",
-    "tojson",
-    "trim",
-    "unique",
-    "upper",
-    "zip",
-];
-
-/// The tests of the engine, for suggestions.
-const TESTS: &[&str] = &[
-    "boolean",
-    "defined",
-    "divisibleby",
-    "endingwith",
-    "eq",
-    "even",
-    "false",
-    "filter",
-    "float",
-    "ge",
-    "gt",
-    "in",
-    "integer",
-    "iterable",
-    "le",
-    "lower",
-    "lt",
-    "mapping",
-    "ne",
-    "none",
-    "number",
-    "odd",
-    "sameas",
-    "sequence",
-    "startingwith",
-    "string",
-    "test",
-    "true",
-    "undefined",
-    "upper",
-];
-
-fn environment<'s>() -> Environment<'s> {
+/// Returns the template engine, configured for task templates.
+pub(crate) fn environment<'s>() -> Environment<'s> {
     let mut environment = Environment::new();
     environment.set_undefined_behavior(UndefinedBehavior::Strict);
     environment.set_auto_escape_callback(|_| AutoEscape::None);
@@ -542,7 +201,7 @@ fn environment<'s>() -> Environment<'s> {
 }
 
 /// Returns the message of an error, without its position.
-fn words_of(error: &Error) -> String {
+pub(crate) fn message_of(error: &Error) -> String {
     match (error.kind(), error.detail()) {
         (ErrorKind::OutOfFuel, _) => "the template takes too many steps".to_owned(),
         (ErrorKind::WriteFailure, _) => format!("the text grows longer than {MAX_RENDERED} bytes"),
@@ -552,7 +211,7 @@ fn words_of(error: &Error) -> String {
 }
 
 /// Returns the byte range of an error, without leading whitespace and braces.
-fn range_of(error: &Error, text: &str) -> Range<usize> {
+pub(crate) fn range_of(error: &Error, text: &str) -> Range<usize> {
     let range = error.range().filter(|range| text.get(range.clone()).is_some());
     let Some(range) = range else {
         let line = error.line().unwrap_or(1).saturating_sub(1);
@@ -584,71 +243,10 @@ impl std::io::Write for Bounded {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+    #![allow(clippy::expect_used, reason = "a test fails by panicking")]
 
     use super::*;
     use serde_json::json;
-
-    fn diagnostics(text: &str) -> Vec<String> {
-        let mut variables = Variables::built_in();
-        ["pr_diff", "plan", "api.version"]
-            .iter()
-            .for_each(|key| variables.add(key));
-        let diagnostics = check(text, &variables).into_iter();
-        diagnostics
-            .map(|diagnostic| format!("{} {}", &text[diagnostic.range], diagnostic.message))
-            .collect()
-    }
-
-    #[test]
-    fn known_variables_are_known_in_all_their_forms() {
-        let text = "{{ goal }}{{ pr_diff | trim }}{{ plan.steps[0].title }}{{ human.gate.text }}{{ human['gate'] }}\
-            {% for step in plan.steps %}{{ loop.index }}{{ step.title }}{% endfor %}{{ api.version.major }}\
-            {% set x = 1 %}{{ x }}{{ range(3) | join(sep=goal) if goal is defined }}{{ plan.items() }}";
-        assert_eq!(diagnostics(text), Vec::<String>::new());
-    }
-
-    #[test]
-    fn unknown_names_are_told_where_they_stand() {
-        for (text, diagnostic) in [
-            ("a {{ pr_dif }}", "pr_dif nothing sets the variable `pr_dif`"),
-            (
-                "{{ human.gate.txt }}",
-                "human.gate.txt nothing sets the variable `human.gate.txt`",
-            ),
-            (
-                "{{ human['gaet'].text }}",
-                "human['gaet'].text nothing sets the variable `human.gaet.text`",
-            ),
-            ("{{ x.items() }}", "x nothing sets the variable `x`"),
-            (
-                "{% for a in b %}{{ a }}{% endfor %}",
-                "b nothing sets the variable `b`",
-            ),
-            ("{{ goal | uper }}", "uper unknown filter `uper`"),
-            ("{% filter uper %}a{% endfilter %}", "uper unknown filter `uper`"),
-            ("{{ goal is defnied }}", "defnied unknown test `defnied`"),
-            ("{{ include('x') }}", "include unknown function `include`"),
-            ("{{ debug() }}", "debug unknown function `debug`"),
-        ] {
-            assert_eq!(diagnostics(text), [diagnostic], "{text}");
-        }
-        let [diagnostic] = &*diagnostics("{% include 'x' %}") else {
-            panic!("a template of its own reads no other");
-        };
-        assert!(diagnostic.contains("unknown statement include"), "{diagnostic}");
-    }
-
-    #[test]
-    fn the_lists_for_suggestions_hold_what_the_engine_has() {
-        let environment = environment();
-        for name in FILTERS {
-            assert!(exists(&environment, name, "filter"), "{name}");
-        }
-        for name in TESTS {
-            assert!(exists(&environment, name, "test"), "{name}");
-        }
-    }
 
     #[test]
     fn text_is_rendered_as_it_is() {

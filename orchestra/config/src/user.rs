@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 
 use orchestra_graph::{Diagnostic, Report};
 
-use crate::check::{FILE_RULES, is_name, tool_is_sound};
+use crate::check::FILE_RULES;
+use crate::command_tool::check_tool;
 use crate::decode::{Decode, Diagnostics};
 use crate::located::Located;
-use crate::resolve::Project;
+use crate::names::is_name;
+use crate::project::Project;
 use crate::settings::{Agent, CommandTool, Names};
 use crate::tree::{self, Node, Tree};
 
@@ -44,9 +46,8 @@ impl UserFiles {
 
     /// Adds the tool of a file whose only key is `tool`.
     pub fn add_tool(&mut self, name: &str, path: &str, bytes: &[u8]) {
-        let check = |tool: &Located<CommandTool>, diagnostics: &mut Diagnostics| {
-            tool_is_sound(name, tool, diagnostics)
-        };
+        let check =
+            |tool: &Located<CommandTool>, diagnostics: &mut Diagnostics| check_tool(name, tool, diagnostics);
         if let Some(tool) = self.read(name, path, bytes, "tool", check) {
             self.tools.insert(name.to_owned(), tool);
         }
@@ -97,7 +98,7 @@ impl UserFiles {
         if !diagnostics.list.is_empty() {
             self.reports.push(Report::new(source, diagnostics.list));
         }
-        found.filter(|_| !has_errors)
+        if has_errors { None } else { found }
     }
 }
 

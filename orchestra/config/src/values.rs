@@ -7,14 +7,14 @@ use std::sync::Arc;
 use minijinja::value::{Enumerator, Object, Serde, Value as Rendered};
 use serde_json::{Map, Value};
 
-use crate::template::BUILT_IN_VARIABLES;
+use crate::variables::BUILT_IN_VARIABLES;
 
 /// A value of a template.
 ///
 /// ```
 /// use std::sync::Arc;
 /// use orchestra_config::{TaskTemplate, TemplateValue, TemplateValues};
-/// let plan = TemplateValue::Late(Arc::new(|| "three steps".into()));
+/// let plan = TemplateValue::Lazy(Arc::new(|| "three steps".into()));
 /// let stage = TemplateValue::Map([("response".to_owned(), plan)].into());
 /// let mut values = TemplateValues::default();
 /// values.set("stages", TemplateValue::Map([("plan".to_owned(), stage)].into()));
@@ -27,7 +27,7 @@ pub enum TemplateValue {
     /// A value that is available at once.
     Plain(Value),
     /// A function that is called each time a template uses the value.
-    Late(Arc<dyn Fn() -> Value + Send + Sync>),
+    Lazy(Arc<dyn Fn() -> Value + Send + Sync>),
     /// A map from names to values.
     Map(BTreeMap<String, TemplateValue>),
     /// A list of values.
@@ -38,7 +38,7 @@ impl fmt::Debug for TemplateValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             TemplateValue::Plain(value) => value.fmt(f),
-            TemplateValue::Late(_) => f.write_str("Late(..)"),
+            TemplateValue::Lazy(_) => f.write_str("Lazy(..)"),
             TemplateValue::Map(values) => values.fmt(f),
             TemplateValue::List(values) => values.fmt(f),
         }
@@ -68,11 +68,11 @@ pub struct TemplateValues {
 
 impl From<&Map<String, Value>> for TemplateValues {
     fn from(values: &Map<String, Value>) -> TemplateValues {
-        let mut made = TemplateValues::default();
+        let mut template_values = TemplateValues::default();
         for (key, value) in values {
-            made.set(key, value.clone());
+            template_values.set(key, value.clone());
         }
-        made
+        template_values
     }
 }
 
@@ -131,27 +131,27 @@ fn insert(into: &mut BTreeMap<String, TemplateValue>, key: &str, value: Template
 fn rendered(value: &TemplateValue) -> Rendered {
     match value {
         TemplateValue::Plain(value) => Rendered::from(Serde(value)),
-        TemplateValue::Late(late) => Rendered::from(Serde(late())),
-        TemplateValue::Map(values) => Rendered::from_object(LateMap(values.clone())),
+        TemplateValue::Lazy(value) => Rendered::from(Serde(value())),
+        TemplateValue::Map(values) => Rendered::from_object(LazyMap(values.clone())),
         TemplateValue::List(values) => values.iter().map(rendered).collect(),
     }
 }
 
 /// A map whose values are created on access.
-struct LateMap(BTreeMap<String, TemplateValue>);
+struct LazyMap(BTreeMap<String, TemplateValue>);
 
-impl fmt::Debug for LateMap {
+impl fmt::Debug for LazyMap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
 }
 
-impl Object for LateMap {
-    fn get_value(self: &Arc<LateMap>, key: &Rendered) -> Option<Rendered> {
+impl Object for LazyMap {
+    fn get_value(self: &Arc<LazyMap>, key: &Rendered) -> Option<Rendered> {
         self.0.get(key.as_str()?).map(rendered)
     }
 
-    fn enumerate(self: &Arc<LateMap>) -> Enumerator {
+    fn enumerate(self: &Arc<LazyMap>) -> Enumerator {
         Enumerator::Values(self.0.keys().map(|key| Rendered::from(key.as_str())).collect())
     }
 }

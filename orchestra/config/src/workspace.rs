@@ -2,35 +2,28 @@
 
 use std::collections::BTreeMap;
 
-use orchestra_graph::Span;
+use orchestra_graph::{DEFAULT_BRANCH_PREFIX, Span};
 
-use crate::check::{is_name, tool_is_sound};
+use crate::command_tool::check_tool;
 use crate::decode::{Diagnostics, suggestion};
-use crate::names::tool_name;
+use crate::names::{is_name, tool_name};
 use crate::settings::{Repository, Workspace};
 
-/// The default prefix of the branch names of runs.
-///
-/// ```
-/// use orchestra_config::{DEFAULT_BRANCH_PREFIX, Repository};
-/// assert_eq!(Repository::default().prefix(), DEFAULT_BRANCH_PREFIX);
-/// ```
-pub const DEFAULT_BRANCH_PREFIX: &str = "orchestra/";
-
 /// Maximum length of a branch prefix in bytes; the whole name is a path of a file.
-const LONGEST_PREFIX: usize = 100;
+const MAX_PREFIX_BYTES: usize = 100;
 
 impl Repository {
     /// Returns the prefix of the branch names of runs: `branch_prefix`, else `orchestra/`.
     ///
     /// ```
-    /// use orchestra_config::Repository;
+    /// use orchestra_config::{DEFAULT_BRANCH_PREFIX, Repository};
     /// let repository = Repository { branch_prefix: Some("bot/".to_owned().into()), ..Repository::default() };
     /// assert_eq!(repository.prefix(), "bot/");
+    /// assert_eq!(Repository::default().prefix(), DEFAULT_BRANCH_PREFIX);
     /// ```
     pub fn prefix(&self) -> &str {
-        let said = self.branch_prefix.as_ref();
-        said.map_or(DEFAULT_BRANCH_PREFIX, |prefix| prefix.as_str())
+        let configured = self.branch_prefix.as_ref();
+        configured.map_or(DEFAULT_BRANCH_PREFIX, |prefix| prefix.as_str())
     }
 }
 
@@ -85,7 +78,7 @@ pub(crate) fn check(workspace: &Workspace, diagnostics: &mut Diagnostics) {
             unknown(repository, tools.span, &names, diagnostics);
         }
         for (name, tool) in tools.value.iter() {
-            tool_is_sound(name, tool, diagnostics);
+            check_tool(name, tool, diagnostics);
         }
     }
 }
@@ -113,8 +106,8 @@ fn prefix_diagnostic(prefix: &str) -> Option<String> {
     if prefix.is_empty() {
         return Some("it is empty".to_owned());
     }
-    if prefix.len() > LONGEST_PREFIX {
-        return Some(format!("it has more than {LONGEST_PREFIX} bytes"));
+    if prefix.len() > MAX_PREFIX_BYTES {
+        return Some(format!("it has more than {MAX_PREFIX_BYTES} bytes"));
     }
     if let Some(found) = prefix.chars().find(|c| wrong(*c)) {
         return Some(format!("it holds {found:?}"));

@@ -2,12 +2,15 @@
 
 use orchestra_graph::Pipeline;
 
+use crate::answer::{Answer, AnsweredBy, Reply};
 use crate::context::Context;
-use crate::effect::{Effect, EffectId, Observation};
-use crate::human::{Answer, AnsweredBy, Question, Reply};
+use crate::effect::{Effect, Observation};
+use crate::id::EffectId;
 use crate::outcome::{Outcome, Status};
-use crate::state::{ExecutionPath, Phase};
-use crate::transition::{NextStep, Records, StepResult, Transition, facts};
+use crate::path::{ExecutionPath, Phase};
+use crate::question::Question;
+use crate::routing::{Records, facts};
+use crate::transition::{NextStep, StepResult, Transition};
 
 impl Transition<'_> {
     /// Asks a person to choose the next edge (Attractor 4.6, rules H1 to H3, H5).
@@ -28,7 +31,7 @@ impl Transition<'_> {
             id: id.clone(),
             question: question.clone(),
         });
-        self.tell(|| Observation::InterviewStarted { id, question });
+        self.emit(|| Observation::InterviewStarted { id, question });
         Err(StepResult::Wait)
     }
 
@@ -38,9 +41,9 @@ impl Transition<'_> {
             return StepResult::Wait;
         };
         if answer.reply == Reply::TimedOut {
-            return self.unanswered(path);
+            return self.question_timed_out(path);
         }
-        let (outcome, told) = if answer.reply == Reply::Skipped {
+        let (outcome, text) = if answer.reply == Reply::Skipped {
             let reason = "the person skipped the question";
             (Outcome::fail_terminal(reason), "skipped".to_owned())
         } else {
@@ -48,10 +51,10 @@ impl Transition<'_> {
                 return StepResult::Wait;
             };
             let label = accepted.options.first().map(|option| option.label.clone());
-            let told = accepted.text.clone().or(label).unwrap_or_default();
-            (question.outcome(&accepted, answer.by), told)
+            let text = accepted.text.clone().or(label).unwrap_or_default();
+            (question.outcome(&accepted, answer.by), text)
         };
-        let text = question.text.clone();
+        let question_text = question.text.clone();
         let timed = question.timeout.is_some();
         forget_text(&mut path.context);
         let id = path.id(self.totals.restarts);
@@ -59,17 +62,17 @@ impl Transition<'_> {
             self.effects.push(Effect::CancelEffect { id: id.clone() });
         }
         let by = answer.by;
-        self.tell(|| Observation::InterviewCompleted {
+        self.emit(|| Observation::InterviewCompleted {
             id,
-            question: text,
-            answer: told,
+            question: question_text,
+            answer: text,
             by,
         });
-        self.go(path, NextStep::Ended(outcome))
+        self.advance(path, NextStep::Ended(outcome))
     }
 
     /// Fails a gate whose question could not be asked. Only an answer or a default lets a gate succeed (rule H3).
-    pub(crate) fn not_asked(&mut self, path: &mut ExecutionPath, outcome: Outcome) -> StepResult {
+    pub(crate) fn question_failed(&mut self, path: &mut ExecutionPath, outcome: Outcome) -> StepResult {
         let Phase::Asking(question) = &path.phase else {
             return StepResult::Wait;
         };
@@ -80,12 +83,12 @@ impl Transition<'_> {
             let id = path.id(self.totals.restarts);
             self.effects.push(Effect::CancelEffect { id });
         }
-        self.go(path, NextStep::Ended(outcome))
+        self.advance(path, NextStep::Ended(outcome))
     }
 
     /// Handles the time-out of a question: uses the default, or requests another attempt (rule H3). A missing answer
     /// never counts as an approval.
-    pub(crate) fn unanswered(&mut self, path: &mut ExecutionPath) -> StepResult {
+    pub(crate) fn question_timed_out(&mut self, path: &mut ExecutionPath) -> StepResult {
         let Phase::Asking(question) = &path.phase else {
             return StepResult::Wait;
         };
@@ -103,13 +106,13 @@ impl Transition<'_> {
         forget_text(&mut path.context);
         let id = path.id(self.totals.restarts);
         self.effects.push(Effect::CancelEffect { id: id.clone() });
-        self.tell(|| Observation::InterviewTimeout {
+        self.emit(|| Observation::InterviewTimeout {
             id,
             question: text,
             timeout,
             default: label.map(|option| option.label),
         });
-        self.go(path, NextStep::Ended(outcome))
+        self.advance(path, NextStep::Ended(outcome))
     }
 }
 

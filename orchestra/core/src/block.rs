@@ -1,160 +1,24 @@
 //! Parallel blocks: branches begin, end and are joined (Attractor 4.8, rules P1 to P4).
 
-use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::Arc;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use orchestra_graph::table::{ErrorPolicy, FanOut};
 use orchestra_graph::{EdgeIndex, NodeIndex, Pipeline, Stage, branch_id, branches, format_duration, kind};
 use serde_json::{Map, Value, json};
 
-use crate::effect::{BranchPath, BranchStatus, BranchStep, Effect, EffectId, Observation};
+use crate::effect::{Effect, Observation};
 use crate::files::JoinedBranch;
-use crate::outcome::{Outcome, Status};
-use crate::state::{ExecutionPath, NodeOutcome, Phase};
-use crate::transition::{NextStep, PathEnd, Records, StepResult, Transition, facts};
+use crate::id::{BranchPath, BranchStep, EffectId};
+use crate::outcome::{BranchStatus, Outcome, Status};
+use crate::path::{Block, Branch, BranchEnd, ExecutionPath, Phase};
+use crate::routing::{Records, facts};
+use crate::transition::{NextStep, PathEnd, StepResult, Transition, or_unspecified};
 
 /// Maximum nesting depth of parallel blocks. The check `parallel_nesting` finds deeper nesting before the run.
 const MAX_NESTING: usize = 32;
 
-/// An open parallel block with the state of its branches.
-///
-/// ```
-/// use orchestra_core::{Context, Machine, Phase};
-/// # use orchestra_graph::{Source, load};
-/// let text = "digraph { start -> fan; fan [shape=component, max_parallel=1]; fan -> a -> join; fan -> b -> join
-///     join [shape=tripleoctagon]; join -> exit }";
-/// let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
-/// let machine = Machine::start(pipeline, Context::new(), 0, &mut Vec::new());
-/// let Phase::Parallel(block) = &machine.state().main.phase else { panic!("the branches run") };
-/// assert_eq!((block.branches().len(), block.running().count()), (2, 1));
-/// ```
-#[derive(Clone, Debug, PartialEq)]
-pub struct Block {
-    pub(crate) fan_out: FanOut,
-    pub(crate) branches: Vec<Branch>,
-    /// The index at which to look for a branch that has not begun.
-    pub(crate) next: usize,
-    pub(crate) running: u32,
-    pub(crate) succeeded: u32,
-    pub(crate) failed: u32,
-    pub(crate) first_failure: String,
-    pub(crate) visits: Arc<[u32]>,
-    /// The statuses of the nodes from before the block began.
-    pub(crate) outcomes: Arc<[(u32, Status)]>,
-    pub(crate) began: Duration,
-    /// The time limit of the block (rule Y6).
-    pub(crate) timeout: Option<Duration>,
-}
-
-/// A branch of an open block.
-///
-/// ```
-/// use orchestra_core::{Context, Machine, Phase};
-/// # use orchestra_graph::{Source, load};
-/// # let text = "digraph { start -> fan; fan [shape=component, max_parallel=1]; fan -> a -> join; fan -> b -> join
-/// #     join [shape=tripleoctagon]; join -> exit }";
-/// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
-/// let machine = Machine::start(pipeline, Context::new(), 0, &mut Vec::new());
-/// let Phase::Parallel(block) = &machine.state().main.phase else { panic!("the branches run") };
-/// let [a, b] = block.branches() else { panic!("there are two") };
-/// assert!(a.path().is_some() && b.path().is_none(), "one at a time");
-/// assert_eq!((a.status(), b.status()), (None, None), "neither has ended");
-/// ```
-#[derive(Clone, Debug, PartialEq)]
-pub struct Branch {
-    pub(crate) edge: EdgeIndex,
-    pub(crate) id: String,
-    pub(crate) began: Duration,
-    /// The path of the branch; `None` if the branch has not begun, or never did.
-    pub(crate) path: Option<Box<ExecutionPath>>,
-    pub(crate) ended: Option<Ended>,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Ended {
-    pub(crate) status: BranchStatus,
-    pub(crate) reason: Option<String>,
-    pub(crate) duration: Duration,
-}
-
-impl Branch {
-    /// Returns the edge of the branch.
-    pub fn edge(&self) -> EdgeIndex {
-        self.edge
-    }
-
-    /// Returns the id of the branch: the id of the edge's target, with a number if several edges lead there.
-    pub fn id(&self) -> &str {
-        &self.id
-    }
-
-    /// Returns the execution path of the branch; `None` if the branch has not begun.
-    pub fn path(&self) -> Option<&ExecutionPath> {
-        self.path.as_deref()
-    }
-
-    /// Returns the status with which the branch ended; `None` if it has not ended.
-    pub fn status(&self) -> Option<BranchStatus> {
-        self.ended.as_ref().map(|ended| ended.status)
-    }
-
-    fn is_running(&self) -> bool {
-        self.path.is_some() && self.ended.is_none()
-    }
-}
-
 impl Block {
-    /// Returns the branches, in the order of their edges.
-    pub fn branches(&self) -> &[Branch] {
-        &self.branches
-    }
-
-    /// Iterates over the execution paths of the running branches.
-    pub fn running(&self) -> impl Iterator<Item = &ExecutionPath> {
-        let running = self.branches.iter().filter(|branch| branch.is_running());
-        running.filter_map(|branch| branch.path.as_deref())
-    }
-
-    /// Returns `true` if the block has a timer of its own.
-    pub(crate) fn is_timed(&self) -> bool {
-        self.timeout.is_some()
-    }
-
-    /// Returns the time limit of the block (rule Y6).
-    pub(crate) fn timeout(&self) -> Option<Duration> {
-        self.timeout
-    }
-
-    pub(crate) fn running_paths_mut(&mut self) -> impl Iterator<Item = &mut ExecutionPath> {
-        let running = self.branches.iter_mut().filter(|branch| branch.is_running());
-        running.filter_map(|branch| branch.path.as_deref_mut())
-    }
-
-    /// Returns the index of an edge's branch.
-    pub(crate) fn position(&self, edge: EdgeIndex) -> Option<usize> {
-        self.branches
-            .binary_search_by_key(&edge, |branch| branch.edge)
-            .ok()
-    }
-
-    /// Returns the execution path of an edge's branch; `None` unless the branch is running.
-    pub(crate) fn running_at(&self, edge: EdgeIndex) -> Option<&ExecutionPath> {
-        let branch = self
-            .branches
-            .get(self.position(edge)?)
-            .filter(|branch| branch.is_running());
-        branch.and_then(|branch| branch.path.as_deref())
-    }
-
-    pub(crate) fn running_mut(&mut self, position: usize) -> Option<&mut ExecutionPath> {
-        let branch = self
-            .branches
-            .get_mut(position)
-            .filter(|branch| branch.is_running());
-        branch.and_then(|branch| branch.path.as_deref_mut())
-    }
-
     fn count(&self) -> u32 {
         self.branches.len() as u32
     }
@@ -212,7 +76,7 @@ impl Transition<'_> {
         let facts = facts(self.pipeline, path, stage, &records);
         let (edges, tested) = branches(self.pipeline, stage.index(), &facts);
         let count = edges.len() as u32;
-        self.tell(|| Observation::ParallelStarted {
+        self.emit(|| Observation::ParallelStarted {
             id,
             branches: count,
             tested,
@@ -259,7 +123,7 @@ impl Transition<'_> {
                 let counted = self.join(path, *block);
                 let mut outcome = Outcome::fail(format!("timed out after {limit}")).with_code("timeout");
                 outcome.context_updates = counted.context_updates;
-                self.go(path, NextStep::Ended(outcome))
+                self.advance(path, NextStep::Ended(outcome))
             }
             other => {
                 path.phase = other;
@@ -300,7 +164,7 @@ impl Transition<'_> {
                 block.next += 1;
                 let branch = self.begin(path, &mut block, position);
                 let target = self.pipeline.edge(block.branches[position].edge).to;
-                let result = self.go(
+                let result = self.advance(
                     block.branches[position].path.insert(branch),
                     NextStep::Enter(target),
                 );
@@ -325,14 +189,14 @@ impl Transition<'_> {
     fn begin(&mut self, path: &ExecutionPath, block: &mut Block, position: usize) -> Box<ExecutionPath> {
         let branch = &mut block.branches[position];
         branch.began = self.totals.elapsed;
-        self.take(branch.edge);
+        self.count_taken(branch.edge);
         let mut begun = Box::new(path.fork(
             branch_path_of(path, branch.edge),
             block.visits.clone(),
             block.outcomes.clone(),
         ));
         begun.at.edge = Some(branch.edge);
-        self.tell(|| Observation::ParallelBranchStarted {
+        self.emit(|| Observation::ParallelBranchStarted {
             branch: begun.branch.clone(),
             index: position as u32,
         });
@@ -363,20 +227,20 @@ impl Transition<'_> {
                 block.failed += 1;
                 if block.failed == 1 {
                     let name = &branch.id;
-                    let told = reason.as_deref().unwrap_or_default();
-                    block.first_failure = format!("branch `{name}`: {}", crate::transition::or_unsaid(told));
+                    let reason = or_unspecified(reason.as_deref().unwrap_or_default());
+                    block.first_failure = format!("branch `{name}`: {reason}");
                 }
             }
             _ => block.succeeded += 1,
         }
         let duration = self.totals.elapsed.saturating_sub(branch.began);
         let branch_path = path.branch.clone();
-        branch.ended = Some(Ended {
+        branch.ended = Some(BranchEnd {
             status,
             reason: reason.clone(),
             duration,
         });
-        self.tell(|| Observation::ParallelBranchCompleted {
+        self.emit(|| Observation::ParallelBranchCompleted {
             branch: branch_path,
             index: position as u32,
             status,
@@ -398,13 +262,13 @@ impl Transition<'_> {
                 running.flush();
                 duration = self.totals.elapsed.saturating_sub(branch.began);
             }
-            branch.ended = Some(Ended {
+            branch.ended = Some(BranchEnd {
                 status: BranchStatus::Cancelled,
                 reason: None,
                 duration,
             });
             let branch_path = branch_path_of(path, branch.edge);
-            self.tell(|| Observation::ParallelBranchCompleted {
+            self.emit(|| Observation::ParallelBranchCompleted {
                 branch: branch_path,
                 index: position as u32,
                 status: BranchStatus::Cancelled,
@@ -424,7 +288,7 @@ impl Transition<'_> {
         if block.timeout.is_some() {
             self.effects.push(Effect::CancelEffect { id: id.clone() });
         }
-        self.tell(|| Observation::ParallelCompleted {
+        self.emit(|| Observation::ParallelCompleted {
             id,
             succeeded: block.succeeded,
             failed: block.failed,
@@ -451,7 +315,7 @@ impl Transition<'_> {
             .set("parallel.success_count", block.succeeded)
             .set("parallel.fail_count", block.failed);
         path.merge(block);
-        path.joins(join.id(), joined);
+        path.set_joined(join.id(), joined);
         outcome
     }
 }
@@ -567,66 +431,4 @@ fn stages(pipeline: &Pipeline, path: &ExecutionPath) -> Vec<Value> {
         .collect();
     stages.reverse();
     stages
-}
-
-impl ExecutionPath {
-    /// Returns the last stage that ran in a branch; `None` before the first stage, even if routing nodes were passed
-    /// (rule R4).
-    fn own_last(&self) -> Option<NodeIndex> {
-        let last = self.last.node?;
-        self.visits.own().any(|(node, _)| node == last).then_some(last)
-    }
-
-    /// Merges the work of the branches of an open block into this path, and closes the block.
-    pub(crate) fn flush(&mut self) {
-        if let Phase::Parallel(mut block) = std::mem::replace(&mut self.phase, Phase::Idle) {
-            block.running_paths_mut().for_each(ExecutionPath::flush);
-            self.merge(*block);
-        }
-    }
-
-    /// Merges the work of branches in the order of their edges, so that the result does not depend on which ended
-    /// first.
-    fn merge(&mut self, block: Block) {
-        let mut outcomes: BTreeMap<u32, NodeOutcome> = BTreeMap::new();
-        let revisits = self.revisits.clone();
-        for path in block.branches.into_iter().filter_map(|branch| branch.path) {
-            self.completed.extend(path.completed);
-            for (node, outcome) in path.outcomes.iter() {
-                // If several branches ran the same node, a success does not hide a failure.
-                let hidden = outcomes
-                    .get(&node.0)
-                    .is_some_and(|known| !known.status.is_success());
-                if !hidden {
-                    outcomes.insert(node.0, outcome.clone());
-                }
-            }
-            for (node, visits) in path.visits.own() {
-                self.visits.add(node, visits);
-                self.failing.retain(|failing| failing.node != node);
-                let failing = path.failing.iter().filter(|failing| failing.node == node);
-                self.failing.extend(failing.cloned());
-            }
-            if let Some(Value::Array(errors)) = path.context.get("error_history") {
-                for error in &errors[errors.len().saturating_sub(path.errors.len())..] {
-                    self.context
-                        .append("error_history", error.as_str().unwrap_or_default().to_owned());
-                }
-            }
-            self.errors.extend(path.errors);
-            for (node, retries) in path.retries {
-                *self.retries.entry(node).or_default() += retries;
-            }
-            for (edge, taken) in path.revisits {
-                let before = revisits.get(&edge).copied().unwrap_or_default();
-                *self.revisits.entry(edge).or_default() += taken.saturating_sub(before);
-            }
-            if !path.last_failure.is_empty() {
-                self.last_failure = path.last_failure;
-            }
-        }
-        for (node, outcome) in outcomes {
-            self.outcomes.set(NodeIndex(node), outcome);
-        }
-    }
 }

@@ -3,8 +3,8 @@
 use orchestra_graph::{EdgeIndex, Mapping, NodeIndex, Pipeline};
 
 use crate::context::Context;
-use crate::effect::{BranchPath, BranchStep, EffectId};
-use crate::machine::mirror;
+use crate::id::{BranchPath, BranchStep, EffectId};
+use crate::machine::set_graph_attributes;
 use crate::saved::{SavedContext, SavedPath, SavedPhase, SavedState, SavedStateError};
 
 /// An old and a new pipeline, with the mapping of their nodes and edges.
@@ -163,7 +163,7 @@ impl Change<'_> {
             None => false,
         });
         if let SavedContext::All(context) = &mut path.context {
-            self.mirrored(context);
+            self.update_graph_attributes(context);
         }
         let SavedPhase::Parallel(block) = &mut path.phase else {
             return Ok(());
@@ -198,10 +198,10 @@ impl Change<'_> {
     }
 
     /// Replaces the attributes of the old graph with those of the new one, except those that the run has changed.
-    fn mirrored(&self, context: &mut Context) {
+    fn update_graph_attributes(&self, context: &mut Context) {
         let [mut before, mut after] = [Context::new(), Context::new()];
-        mirror(self.old, &mut before);
-        mirror(self.new, &mut after);
+        set_graph_attributes(self.old, &mut before);
+        set_graph_attributes(self.new, &mut after);
         for (key, value) in before.iter() {
             if context.get(key) == Some(value) && after.get(key).is_none() {
                 context.remove(key);

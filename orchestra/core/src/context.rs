@@ -129,6 +129,16 @@ impl Context {
         })
     }
 
+    /// Appends a text to a list; a value that is not a list is replaced.
+    pub(crate) fn append(&mut self, key: &str, text: String) {
+        let mut list = match self.get(key) {
+            Some(Value::Array(list)) => list.clone(),
+            _ => Vec::new(),
+        };
+        list.push(Value::String(text));
+        self.set(key, Value::Array(list));
+    }
+
     /// Returns the number of values.
     pub fn len(&self) -> usize {
         self.values.size() + self.engine.iter().flatten().count()

@@ -1,192 +1,19 @@
 //! Effects and events: the complete interface between the core and its driver.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use orchestra_graph::{Decision, EdgeIndex, NodeIndex, Pipeline, Tested, branch_id};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use orchestra_graph::{Decision, EdgeIndex, NodeIndex, Tested};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::answer::{Answer, AnsweredBy};
 use crate::context::Context;
 use crate::failure::RunFailure;
 use crate::files::Snapshot;
-use crate::human::{Answer, AnsweredBy, Question};
-use crate::outcome::Outcome;
+use crate::id::{BranchPath, EffectId};
+use crate::outcome::{BranchStatus, Outcome};
+use crate::question::Question;
 use crate::usage::{Budget, Usage};
-
-/// One branch on the path to an effect: a fan-out and one of its edges.
-///
-/// ```
-/// use orchestra_core::BranchStep;
-/// use orchestra_graph::{EdgeIndex, NodeIndex};
-/// let step = BranchStep { fan_out: NodeIndex(1), visit: 1, attempt: 1, edge: EdgeIndex(2) };
-/// assert!(step < BranchStep { attempt: 2, ..step });
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct BranchStep {
-    /// The fan-out node.
-    pub fan_out: NodeIndex,
-    /// The number of the visit of the fan-out, starting at 1.
-    pub visit: u32,
-    /// The number of the attempt within the visit, starting at 1.
-    pub attempt: u32,
-    /// The edge of the branch.
-    pub edge: EdgeIndex,
-}
-
-/// A position in the branches of a run; empty for the main path (rule P1).
-///
-/// ```
-/// use orchestra_core::{BranchPath, BranchStep};
-/// use orchestra_graph::{Source, load};
-/// let text = "digraph { start -> fan; fan [shape=component]; fan -> a -> join; fan -> b -> join
-///     join [shape=tripleoctagon]; join -> exit }";
-/// let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
-/// let fan_out = pipeline.find("fan").expect("declared");
-/// let (edge, _) = pipeline.stage(fan_out).edges().nth(1).expect("two branches");
-/// let path = BranchPath::default().then(BranchStep { fan_out, visit: 1, attempt: 1, edge });
-/// assert_eq!(path.name(&pipeline), "fan#1:b");
-/// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct BranchPath(Option<Arc<[BranchStep]>>);
-
-impl BranchPath {
-    /// Returns the steps, starting from the main path.
-    pub fn steps(&self) -> &[BranchStep] {
-        self.0.as_deref().unwrap_or_default()
-    }
-
-    /// Returns `true` if this is the main path.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_none()
-    }
-
-    /// Returns the path of a branch within this one.
-    #[must_use]
-    pub fn then(&self, step: BranchStep) -> BranchPath {
-        BranchPath(Some(self.steps().iter().copied().chain([step]).collect()))
-    }
-
-    /// Returns the steps as numbers, in the serialized form.
-    pub(crate) fn written(&self) -> Vec<[u32; 4]> {
-        let steps = self.steps().iter();
-        steps
-            .map(|step| [step.fan_out.0, step.visit, step.attempt, step.edge.0])
-            .collect()
-    }
-
-    /// Creates the path with these steps from the serialized form.
-    pub(crate) fn read(steps: &[[u32; 4]]) -> BranchPath {
-        let steps = steps.iter().map(|[fan_out, visit, attempt, edge]| BranchStep {
-            fan_out: NodeIndex(*fan_out),
-            visit: *visit,
-            attempt: *attempt,
-            edge: EdgeIndex(*edge),
-        });
-        let steps: Arc<[BranchStep]> = steps.collect();
-        BranchPath((!steps.is_empty()).then_some(steps))
-    }
-
-    /// Returns the path as text, such as `fan#1:left/fan2#1:a`. A repeated block includes its attempt, as in
-    /// `fan#1.2:left`.
-    pub fn name(&self, pipeline: &Pipeline) -> String {
-        let names = self.steps().iter().map(|step| {
-            let fan_out = pipeline.stage(step.fan_out).id();
-            let branch = branch_id(pipeline, step.edge);
-            match step.attempt {
-                1 => format!("{fan_out}#{}:{branch}", step.visit),
-                attempt => format!("{fan_out}#{}.{attempt}:{branch}", step.visit),
-            }
-        });
-        names.collect::<Vec<_>>().join("/")
-    }
-}
-
-/// The id of an effect, derived from its position in the run and never from a counter.
-///
-/// ```
-/// use orchestra_core::{Context, Effect, Machine};
-/// # use orchestra_graph::{Source, load};
-/// # let text = "digraph { start -> build -> exit }";
-/// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
-/// let mut effects = Vec::new();
-/// let machine = Machine::start(pipeline, Context::new(), 0, &mut effects);
-/// let Some(Effect::RunNode { id, .. }) = effects.last() else { panic!("the first stage is to run") };
-/// assert_eq!(id.name(machine.pipeline()), "build#1/1");
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct EffectId {
-    /// The number of restarts of the run before the effect (rule R9).
-    pub restart: u32,
-    /// The branch.
-    pub branch: BranchPath,
-    /// The node.
-    pub node: NodeIndex,
-    /// The number of the visit of the node, starting at 1.
-    pub visit: u32,
-    /// The number of the attempt within the visit, starting at 1.
-    pub attempt: u32,
-}
-
-/// The serialized form of an effect id: numbers only, without the restart and the branch if they are zero or empty.
-#[derive(Serialize, Deserialize)]
-struct WrittenId {
-    #[serde(default, skip_serializing_if = "is_zero")]
-    restart: u32,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    branch: Vec<[u32; 4]>,
-    node: u32,
-    visit: u32,
-    attempt: u32,
-}
-
-fn is_zero(number: &u32) -> bool {
-    *number == 0
-}
-
-impl Serialize for EffectId {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        WrittenId {
-            restart: self.restart,
-            branch: self.branch.written(),
-            node: self.node.0,
-            visit: self.visit,
-            attempt: self.attempt,
-        }
-        .serialize(serializer)
-    }
-}
-
-impl<'de> Deserialize<'de> for EffectId {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<EffectId, D::Error> {
-        let written = WrittenId::deserialize(deserializer)?;
-        Ok(EffectId {
-            restart: written.restart,
-            branch: BranchPath::read(&written.branch),
-            node: NodeIndex(written.node),
-            visit: written.visit,
-            attempt: written.attempt,
-        })
-    }
-}
-
-impl EffectId {
-    /// Returns the id as text, such as `build#2/1`, `fan#1:left/build#1/1` or `restart-1/build#1/1`. The node is left
-    /// out if the pipeline does not have it.
-    pub fn name(&self, pipeline: &Pipeline) -> String {
-        let mut name = String::new();
-        if self.restart > 0 {
-            name.push_str(&format!("restart-{}/", self.restart));
-        }
-        if !self.branch.is_empty() {
-            name.push_str(&self.branch.name(pipeline));
-            name.push('/');
-        }
-        let id = pipeline.stage(self.node).id();
-        name.push_str(&format!("{id}#{}/{}", self.visit, self.attempt));
-        name
-    }
-}
 
 /// A request to the driver, which must carry out the effects in order.
 ///
@@ -529,43 +356,6 @@ pub enum Observation {
         /// The number of restarts of the run, including this one.
         restart: u32,
     },
-}
-
-/// The status with which a branch of a parallel block ended (rule P3).
-///
-/// ```
-/// use orchestra_core::BranchStatus;
-/// assert!(BranchStatus::PartialSuccess.is_success() && !BranchStatus::Cancelled.is_success());
-/// assert_eq!(BranchStatus::Cancelled.word(), "cancelled");
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum BranchStatus {
-    /// The last stage of the branch succeeded.
-    Success,
-    /// The last stage of the branch did part of its work.
-    PartialSuccess,
-    /// The last stage of the branch failed, or nothing handled a failure in the branch.
-    Fail,
-    /// The branch was no longer needed.
-    Cancelled,
-}
-
-impl BranchStatus {
-    /// Returns the machine-readable name.
-    pub const fn word(self) -> &'static str {
-        match self {
-            BranchStatus::Success => "success",
-            BranchStatus::PartialSuccess => "partial_success",
-            BranchStatus::Fail => "fail",
-            BranchStatus::Cancelled => "cancelled",
-        }
-    }
-
-    /// Returns `true` if the status counts as a success for the join policy.
-    pub const fn is_success(self) -> bool {
-        matches!(self, BranchStatus::Success | BranchStatus::PartialSuccess)
-    }
 }
 
 /// Serialization of a node as the number of its row.

@@ -166,12 +166,12 @@ fn rank(status: &Status) -> u8 {
 /// # Ok::<(), String>(())
 /// ```
 pub fn chosen_candidate(best: &Candidate<'_>) -> Outcome {
-    let told = best.notes.map(excerpt);
-    let told = told.map_or_else(String::new, |told| format!(": {told}"));
+    let notes = best.notes.map(excerpt);
+    let notes = notes.map_or_else(String::new, |notes| format!(": {notes}"));
     Outcome::success()
         .set("parallel.fan_in.best_id", best.id)
         .set("parallel.fan_in.best_outcome", best.outcome)
-        .notes(format!("Selected best candidate: {}{told}", best.id))
+        .notes(format!("Selected best candidate: {}{notes}", best.id))
 }
 
 /// Returns the outcome of a fan-in that has no candidate to choose from. A retry cannot fix this failure.
@@ -186,7 +186,7 @@ pub fn chosen_candidate(best: &Candidate<'_>) -> Outcome {
 /// # Ok::<(), String>(())
 /// ```
 pub fn no_candidate(candidates: &[Candidate<'_>]) -> Outcome {
-    let told: Vec<String> = candidates
+    let failures: Vec<String> = candidates
         .iter()
         .map(|candidate| {
             let reason = candidate.failure_reason;
@@ -197,11 +197,11 @@ pub fn no_candidate(candidates: &[Candidate<'_>]) -> Outcome {
             )
         })
         .collect();
-    let told = match told.as_slice() {
+    let failures = match failures.as_slice() {
         [] => "every branch was cancelled".to_owned(),
-        told => told.join("; "),
+        failures => failures.join("; "),
     };
-    Outcome::fail_terminal(format!("no candidate succeeded: {told}"))
+    Outcome::fail_terminal(format!("no candidate succeeded: {failures}"))
 }
 
 fn excerpt(text: &str) -> String {

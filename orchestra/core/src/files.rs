@@ -5,8 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::effect::BranchStatus;
-use crate::state::ExecutionPath;
+use crate::outcome::BranchStatus;
 
 /// The state of the files of an execution path after an attempt, as the workspace of the run describes it.
 ///
@@ -112,66 +111,6 @@ impl SavedFiles {
         Files {
             snapshot: self.snapshot.map(Arc::new),
             joining: self.joining,
-        }
-    }
-}
-
-impl ExecutionPath {
-    /// Returns the latest state of the files of the path; `None` if nothing was changed since the run began.
-    pub fn snapshot(&self) -> Option<&Snapshot> {
-        self.files.as_ref()?.snapshot.as_deref()
-    }
-
-    /// Returns the branches that ended before the current join, in the order of their edges. Returns an empty list as
-    /// soon as their files are merged.
-    pub fn joined(&self) -> &[JoinedBranch] {
-        let joining = self.files.as_ref().and_then(|files| files.joining.as_ref());
-        joining.map_or(&[], |joining| &joining.branches)
-    }
-
-    /// Returns a message about the work that must be finished before the path may end.
-    pub(crate) fn unfinished(&self) -> Option<&str> {
-        self.snapshot()?.unfinished.as_deref()
-    }
-
-    /// Stores a new snapshot. If files changed, no later failure of any stage counts as equal to an earlier one (rule
-    /// R10).
-    pub(crate) fn keep_snapshot(&mut self, snapshot: Snapshot) {
-        if self.snapshot().is_none_or(|known| known.value != snapshot.value) {
-            self.failing.clear();
-        }
-        let files = self.files.get_or_insert_default();
-        if snapshot.joined {
-            files.joining = None;
-        }
-        files.snapshot = Some(Arc::new(snapshot));
-    }
-
-    /// Returns the files with which a branch begins.
-    pub(crate) fn files_of_branch(&self) -> Option<Box<Files>> {
-        let snapshot = self.files.as_ref()?.snapshot.clone()?;
-        Some(Box::new(Files {
-            snapshot: Some(snapshot),
-            joining: None,
-        }))
-    }
-
-    /// Records the branches that are joined at a node, if any of them has files.
-    pub(crate) fn joins(&mut self, at: &str, branches: Vec<JoinedBranch>) {
-        if branches.iter().any(|branch| branch.snapshot.is_some()) {
-            self.files.get_or_insert_default().joining = Some(Box::new(Joining {
-                at: at.to_owned(),
-                branches,
-            }));
-        }
-    }
-
-    /// Drops the joined branches if the path has left their join.
-    pub(crate) fn passes_join(&mut self, node: &str) {
-        if let Some(files) = &mut self.files
-            && files.joining.as_ref().is_some_and(|joining| joining.at != node)
-        {
-            files.joining = None;
         }
     }
 }

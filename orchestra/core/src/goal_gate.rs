@@ -9,13 +9,14 @@ use orchestra_graph::{Decision, Next, NodeIndex, Pipeline, Role, Rule};
 use crate::effect::Observation;
 use crate::failure::RunFailure;
 use crate::outcome::Status;
-use crate::state::ExecutionPath;
-use crate::transition::{Records, StepResult, Transition, facts};
+use crate::path::ExecutionPath;
+use crate::routing::{Records, facts};
+use crate::transition::{StepResult, Transition};
 
 impl Transition<'_> {
     /// Checks the goal gates of a run that is about to end successfully. Returns the node to which an unsatisfied gate
     /// sends the run; `None` if all gates are satisfied (Attractor 3.4, rule R7).
-    pub(crate) fn gates(
+    pub(crate) fn check_goal_gates(
         &mut self,
         path: &ExecutionPath,
         from: NodeIndex,
@@ -33,25 +34,27 @@ impl Transition<'_> {
             settings.retry_target,
             settings.fallback_retry_target,
         ];
-        let target = targets.into_iter().flatten().next();
-        let spent = self.totals.reroutes >= settings.max_goal_gate_reroutes;
-        let Some(target) = target.filter(|_| !spent) else {
-            return Err(StepResult::Abort(RunFailure::GoalGate {
-                node: row.id.to_string(),
-                outcome: unsatisfied.status.word().to_owned(),
-                reason: unsatisfied.reason.to_owned(),
-                condition: unsatisfied.condition,
-                limit: target.map(|_| settings.max_goal_gate_reroutes),
-            }));
+        let limit = settings.max_goal_gate_reroutes;
+        let target = match targets.into_iter().flatten().next() {
+            Some(target) if self.totals.reroutes < limit => target,
+            target => {
+                return Err(StepResult::Abort(RunFailure::GoalGate {
+                    node: row.id.to_string(),
+                    outcome: unsatisfied.status.word().to_owned(),
+                    reason: unsatisfied.reason.to_owned(),
+                    condition: unsatisfied.condition,
+                    limit: target.is_some().then_some(limit),
+                }));
+            }
         };
         self.totals.reroutes += 1;
         let reroute = self.totals.reroutes;
-        self.tell(|| Observation::GoalGateUnsatisfied {
+        self.emit(|| Observation::GoalGateUnsatisfied {
             gate,
             target,
             reroute,
         });
-        self.tell(|| Observation::Routed {
+        self.emit(|| Observation::Routed {
             branch: Default::default(),
             from,
             decision: Decision {
@@ -91,7 +94,9 @@ fn first_unsatisfied<'l>(
             .and_then(|at| pipeline.conditions.get(at as usize));
         let mut seen = facts(pipeline, path, pipeline.stage(gate), &records);
         let (status, reason) = if row.role == Role::Exit {
-            condition.filter(|_| gate == from)?;
+            if condition.is_none() || gate != from {
+                return None;
+            }
             (&path.last.status, path.last.failure_reason.as_str())
         } else {
             let outcome = path.outcomes.get(gate)?;

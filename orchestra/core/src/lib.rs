@@ -22,30 +22,40 @@
 //! # Modules, in reading order
 //!
 //! - `effect`: the interface between the machine and its driver: effects, events and observations.
-//! - `outcome`: the result of a stage.
+//! - `id`: the ids of effects.
+//! - `outcome`: the results of stages and branches.
 //! - `context`: the named values that stages share.
 //! - `usage`: the usage of models by stages, and the budget of a run.
 //! - `failure`: the reasons for which a run fails.
-//! - `state`: the state of a run: execution paths, counters and totals.
-//! - `machine`: the entry point, which applies events to the state.
-//! - `transition`: the steps of one execution path: entering nodes, attempts, outcomes and routing.
-//! - `retry`: the delay before the next attempt.
-//! - `goal_gate`: the goal gates, which are checked before a run ends successfully.
-//! - `block`: parallel blocks, whose branches begin, end and are joined.
-//! - `fan_in`: the choice of the best branch.
+//! - `state`: the state of a run: the main path and the totals.
+//! - `path`: execution paths, and the parallel blocks in which they branch.
+//! - `history`: the visits, outcomes and failures of a path.
 //! - `files`: the state of the files that the stages of a path work on.
-//! - `human`: questions and answers.
+//! - `machine`: the entry point, which applies events to the state.
+//! - `transition`: the steps of one execution path from node to node.
+//! - `attempt`: the attempts of a stage and their outcomes.
+//! - `retry`: the delay before the next attempt.
+//! - `routing`: the choice of the next edge.
+//! - `goal_gate`: the goal gates, which are checked before a run ends successfully.
+//! - `block`: the branches of parallel blocks, which begin, end and are joined.
+//! - `merge`: the merge of branches into their parent path.
+//! - `fan_in`: the choice of the best branch.
+//! - `question`: the questions to people.
+//! - `answer`: the answers to questions.
 //! - `option`: the options that a question offers or withholds.
 //! - `chat`: the turns of a person in a conversation with a model.
 //! - `ask`: human gates, which ask questions and apply the answers.
-//! - `saved`: the saved state of a run.
-//! - `saved_block`: the saved state of a parallel block.
+//! - `saved`: the serialized state of a run.
+//! - `save`: the conversion of the state to its serialized form.
+//! - `restore`: the restoration of the state from its serialized form.
 //! - `carry_over`: the adaptation of a saved state to a changed pipeline.
 //! - `retry_run`: the point at which a failed run is retried.
 //! - `manager`: the manager loop, a separate state machine that supervises a child pipeline.
 //! - `nanos`: the serialization of durations.
 
+mod answer;
 mod ask;
+mod attempt;
 mod block;
 mod carry_over;
 mod chat;
@@ -55,38 +65,45 @@ mod failure;
 mod fan_in;
 mod files;
 mod goal_gate;
-mod human;
+mod history;
+mod id;
 mod machine;
 mod manager;
+mod merge;
 mod nanos;
 mod option;
 mod outcome;
+mod path;
+mod question;
+mod restore;
 mod retry;
 mod retry_run;
+mod routing;
+mod save;
 mod saved;
-mod saved_block;
 mod state;
 mod transition;
 mod usage;
 
-pub use block::{Block, Branch};
+pub use answer::{Answer, AnsweredBy, Reply};
 pub use chat::ChatTurn;
 pub use context::Context;
-pub use effect::{BranchPath, BranchStatus, BranchStep, Effect, EffectId, Event, Observation};
+pub use effect::{Effect, Event, Observation};
 pub use failure::RunFailure;
 pub use fan_in::{Candidate, best_candidate, candidates, chosen_candidate, fan_in, no_candidate};
 pub use files::{JoinedBranch, Snapshot};
-pub use human::{Accepted, Answer, AnswerRefused, AnsweredBy, Question, QuestionKind, Reply};
+pub use history::{AttemptError, Counts, FailureStreak, LastStage, NodeOutcome, Outcomes};
+pub use id::{BranchPath, BranchStep, EffectId};
 pub use machine::Machine;
 pub use manager::{
     ChildReport, ChildStatus, Manager, ManagerCondition, ManagerEffect, ManagerEvent, ManagerPlan,
 };
 pub use option::{QuestionOption, UnmetCondition, WithheldOption};
 pub use orchestra_graph::{Mapping, SharedPipeline};
-pub use outcome::{FailureCategory, Outcome, Status};
+pub use outcome::{BranchStatus, FailureCategory, Outcome, Status};
+pub use path::{Block, Branch, ExecutionPath, Phase};
+pub use question::{Accepted, AnswerRefused, Question, QuestionKind};
 pub use retry_run::{RetryPoint, retry_point};
 pub use saved::{SavedState, SavedStateError};
-pub use state::{
-    AttemptError, Counts, ExecutionPath, Failing, Last, NodeOutcome, Outcomes, Phase, State, Totals,
-};
+pub use state::{State, Totals};
 pub use usage::{Budget, Usage};

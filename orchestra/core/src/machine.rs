@@ -7,11 +7,13 @@ use orchestra_graph::{EdgeIndex, NodeIndex, Pipeline, SharedPipeline};
 use serde_json::Value;
 
 use crate::context::Context;
-use crate::effect::{Effect, EffectId, Event, Observation};
+use crate::effect::{Effect, Event, Observation};
 use crate::failure::RunFailure;
-use crate::human::Question;
+use crate::id::EffectId;
+use crate::path::{ExecutionPath, Phase};
+use crate::question::Question;
 use crate::saved::SavedState;
-use crate::state::{ExecutionPath, Phase, State, Totals};
+use crate::state::{State, Totals};
 use crate::transition::{NextStep, PathEnd, StepResult, Transition, call_once};
 use crate::usage::Usage;
 
@@ -54,7 +56,7 @@ impl Machine {
     /// Creates a run that has not [begun](Machine::begin) yet. The graph's attributes are in its context.
     pub fn prepare(pipeline: impl Into<SharedPipeline>, mut context: Context, seed: u64) -> Machine {
         let pipeline = pipeline.into();
-        mirror(&pipeline, &mut context);
+        set_graph_attributes(&pipeline, &mut context);
         let state = State {
             main: ExecutionPath::main(pipeline.nodes.len(), context),
             totals: Totals {
@@ -77,8 +79,8 @@ impl Machine {
     }
 
     /// Sets whether the machine produces [`Effect::Observe`]; by default it does. No other effect depends on it.
-    pub fn observe(&mut self, wanted: bool) {
-        self.observed = wanted;
+    pub fn observe(&mut self, observed: bool) {
+        self.observed = observed;
     }
 
     /// Resumes a run from a [saved state](crate::SavedState). The caller then requests its [effects](Machine::reissue).
@@ -108,9 +110,9 @@ impl Machine {
     /// # Ok::<(), orchestra_core::SavedStateError>(())
     /// ```
     pub fn reissue(&self, effects: &mut Vec<Effect>) {
-        self.waits(&self.state.main, &mut |path, id| match &path.phase {
+        self.visit_waiting(&self.state.main, &mut |path, id| match &path.phase {
             Phase::Running => {
-                self.started_again(path, &id, effects);
+                self.observe_start(path, &id, effects);
                 effects.push(Effect::RunNode {
                     id,
                     context: path.context.clone(),
@@ -121,7 +123,7 @@ impl Machine {
                 delay: path.at.delay,
             }),
             Phase::Asking(question) => {
-                self.started_again(path, &id, effects);
+                self.observe_start(path, &id, effects);
                 if let Some(delay) = question.timeout {
                     let id = id.clone();
                     effects.push(Effect::StartTimer { id, delay });
@@ -136,7 +138,8 @@ impl Machine {
         });
     }
 
-    fn started_again(&self, path: &ExecutionPath, id: &EffectId, effects: &mut Vec<Effect>) {
+    /// Reports the start of a stage that is started again.
+    fn observe_start(&self, path: &ExecutionPath, id: &EffectId, effects: &mut Vec<Effect>) {
         if self.observed {
             let (id, index) = (id.clone(), path.at.index);
             effects.push(Effect::Observe(Observation::StageStarted { id, index }));
@@ -147,7 +150,7 @@ impl Machine {
     pub fn begin(&mut self, effects: &mut Vec<Effect>) {
         let start = self.pipeline.start;
         let result = self.transition(effects, |transition, main| {
-            transition.go(main, NextStep::Enter(start))
+            transition.advance(main, NextStep::Enter(start))
         });
         self.conclude(result, effects);
     }
@@ -158,7 +161,7 @@ impl Machine {
         if self.state.totals.finished {
             match event {
                 // Stages that were cancelled at the end of the run have a cost all the same.
-                Event::Used { id, usage } => self.spent(&id, usage),
+                Event::Used { id, usage } => self.add_usage(&id, usage),
                 Event::Retried { node, from_edges } if node.at() < self.pipeline.nodes.len() => {
                     self.state.totals.finished = false;
                     let result = self.transition(effects, |transition, main| {
@@ -182,13 +185,13 @@ impl Machine {
             Event::NodeFinished { id, outcome } => {
                 self.deliver(&id, effects, |transition, path| match path.phase {
                     Phase::Running => transition.finish(path, outcome),
-                    Phase::Asking(_) => transition.not_asked(path, outcome),
+                    Phase::Asking(_) => transition.question_failed(path, outcome),
                     _ => StepResult::Wait,
                 })
             }
             Event::TimerFired { id } => self.deliver(&id, effects, |transition, path| match &path.phase {
-                Phase::BackOff => transition.go(path, NextStep::Attempt),
-                Phase::Asking(question) if question.timeout.is_some() => transition.unanswered(path),
+                Phase::BackOff => transition.advance(path, NextStep::Attempt),
+                Phase::Asking(question) if question.timeout.is_some() => transition.question_timed_out(path),
                 Phase::Parallel(block) if block.is_timed() => transition.block_timed_out(path),
                 _ => StepResult::Wait,
             }),
@@ -211,7 +214,7 @@ impl Machine {
                 })
             }
             Event::Used { id, usage } => {
-                self.spent(&id, usage);
+                self.add_usage(&id, usage);
                 self.deliver(&id, effects, |_, path| {
                     if matches!(path.phase, Phase::Running) {
                         path.progress.get_or_insert_default().used += usage;
@@ -223,9 +226,9 @@ impl Machine {
                 let observed = self.observed.then(|| (id.clone(), snapshot.clone()));
                 self.deliver(&id, effects, |transition, path| {
                     if matches!(path.phase, Phase::Running) {
-                        path.keep_snapshot(snapshot);
+                        path.set_snapshot(snapshot);
                         if let Some((id, snapshot)) = observed {
-                            transition.tell(|| Observation::SnapshotSaved { id, snapshot });
+                            transition.emit(|| Observation::SnapshotSaved { id, snapshot });
                         }
                     }
                     StepResult::Wait
@@ -240,7 +243,7 @@ impl Machine {
                         // The notes contain everything that the stage derived from the answer.
                         progress.answer = None;
                         if let Some(id) = observed {
-                            transition.tell(|| Observation::StageNoted { id });
+                            transition.emit(|| Observation::StageNoted { id });
                         }
                     }
                     StepResult::Wait
@@ -255,7 +258,7 @@ impl Machine {
         self.conclude(result, effects);
     }
 
-    fn spent(&mut self, id: &EffectId, usage: Usage) {
+    fn add_usage(&mut self, id: &EffectId, usage: Usage) {
         let totals = &mut self.state.totals;
         totals.usage += usage;
         if has_budget(&self.pipeline, id.node) {
@@ -286,14 +289,14 @@ impl Machine {
     /// Returns the effects that the run waits for: running stages, timers, questions.
     pub fn pending(&self) -> Vec<EffectId> {
         let mut pending = Vec::new();
-        self.waits(&self.state.main, &mut |_, id| pending.push(id));
+        self.visit_waiting(&self.state.main, &mut |_, id| pending.push(id));
         pending
     }
 
     /// Returns the open questions with the ids of their effects.
     pub fn questions(&self) -> Vec<(EffectId, Question)> {
         let mut questions = Vec::new();
-        self.waits(&self.state.main, &mut |path, id| {
+        self.visit_waiting(&self.state.main, &mut |path, id| {
             if let Phase::Asking(question) = &path.phase {
                 questions.push((id, Question::clone(question)));
             }
@@ -342,18 +345,22 @@ impl Machine {
             && here == (id.node, id.visit, id.attempt)
     }
 
-    /// Passes every path that waits for an effect of its own to `tell`, with the id of the effect. A path comes before
+    /// Passes every path that waits for an effect of its own to `visit`, with the id of the effect. A path comes before
     /// its branches.
-    fn waits<'s>(&'s self, path: &'s ExecutionPath, tell: &mut dyn FnMut(&'s ExecutionPath, EffectId)) {
+    fn visit_waiting<'s>(
+        &'s self,
+        path: &'s ExecutionPath,
+        visit: &mut dyn FnMut(&'s ExecutionPath, EffectId),
+    ) {
         match &path.phase {
             Phase::Idle => {}
             Phase::Parallel(block) => {
                 if block.timeout().is_some() {
-                    tell(path, path.id(self.state.totals.restarts));
+                    visit(path, path.id(self.state.totals.restarts));
                 }
-                block.running().for_each(|path| self.waits(path, tell));
+                block.running().for_each(|path| self.visit_waiting(path, visit));
             }
-            _ => tell(path, path.id(self.state.totals.restarts)),
+            _ => visit(path, path.id(self.state.totals.restarts)),
         }
     }
 
@@ -398,7 +405,7 @@ impl Machine {
                 StepResult::Restart { edge, context } => match self.restart(edge, &context, effects) {
                     Ok(target) => {
                         result = self.transition(effects, |transition, main| {
-                            transition.go(main, NextStep::Enter(target))
+                            transition.advance(main, NextStep::Enter(target))
                         });
                         continue;
                     }
@@ -468,7 +475,7 @@ fn has_budget(pipeline: &Pipeline, node: NodeIndex) -> bool {
 }
 
 /// Sets the graph's attributes in a context (Attractor 5.1).
-pub(crate) fn mirror(pipeline: &Pipeline, context: &mut Context) {
+pub(crate) fn set_graph_attributes(pipeline: &Pipeline, context: &mut Context) {
     for row in pipeline.attributes(pipeline.graph_attributes) {
         context.set(["graph.", &row.key].concat(), value_of(&row.value));
     }

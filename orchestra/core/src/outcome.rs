@@ -1,4 +1,4 @@
-//! The outcome of a stage (Attractor 5.2).
+//! The outcomes of stages and branches (Attractor 5.2, rule P3).
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -271,6 +271,43 @@ impl Outcome {
     pub fn retry_after(mut self, delay: Duration) -> Outcome {
         self.retry_after = Some(delay);
         self
+    }
+}
+
+/// The status with which a branch of a parallel block ended (rule P3).
+///
+/// ```
+/// use orchestra_core::BranchStatus;
+/// assert!(BranchStatus::PartialSuccess.is_success() && !BranchStatus::Cancelled.is_success());
+/// assert_eq!(BranchStatus::Cancelled.word(), "cancelled");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BranchStatus {
+    /// The last stage of the branch succeeded.
+    Success,
+    /// The last stage of the branch did part of its work.
+    PartialSuccess,
+    /// The last stage of the branch failed, or nothing handled a failure in the branch.
+    Fail,
+    /// The branch was no longer needed.
+    Cancelled,
+}
+
+impl BranchStatus {
+    /// Returns the machine-readable name.
+    pub const fn word(self) -> &'static str {
+        match self {
+            BranchStatus::Success => "success",
+            BranchStatus::PartialSuccess => "partial_success",
+            BranchStatus::Fail => "fail",
+            BranchStatus::Cancelled => "cancelled",
+        }
+    }
+
+    /// Returns `true` if the status counts as a success for the join policy.
+    pub const fn is_success(self) -> bool {
+        matches!(self, BranchStatus::Success | BranchStatus::PartialSuccess)
     }
 }
 

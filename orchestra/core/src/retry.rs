@@ -1,10 +1,11 @@
-//! The delay before the next attempt (rule Y4).
+//! Retries: the delay before the next attempt, and the context key that counts them (rule Y4).
 
 use std::time::Duration;
 
+use orchestra_graph::Stage;
 use orchestra_graph::table::Retry;
 
-use crate::effect::EffectId;
+use crate::id::EffectId;
 
 /// The maximum delay that a server may request.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
@@ -12,13 +13,18 @@ const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
 /// Returns the delay after a failed attempt, in whole milliseconds. The same seed and attempt always produce the same
 /// delay.
 pub(crate) fn delay(retry: &Retry, seed: u64, failed: &EffectId, retry_after: Option<Duration>) -> Duration {
-    if let Some(wanted) = retry_after {
-        return wanted.min(MAX_RETRY_AFTER);
+    if let Some(requested) = retry_after {
+        return requested.min(MAX_RETRY_AFTER);
     }
     let delay = retry.delay(failed.attempt);
     let factor = if retry.jitter { jitter(seed, failed) } else { 1.0 };
     // The float-to-integer cast saturates.
     Duration::from_millis((delay.as_secs_f64() * factor * 1_000.0).round() as u64)
+}
+
+/// Returns the context key of a stage's retry count (Attractor 5.1).
+pub(crate) fn count_key(stage: Stage<'_>) -> String {
+    ["internal.retry_count.", stage.id()].concat()
 }
 
 /// Returns a factor from 0.5 up to 1.5. It is a function of the attempt's position in the run, not the next number of a
@@ -51,7 +57,7 @@ mod tests {
     use orchestra_graph::NodeIndex;
 
     use super::*;
-    use crate::effect::BranchPath;
+    use crate::id::BranchPath;
 
     fn attempt(node: u32, attempt: u32) -> EffectId {
         EffectId {

@@ -4,7 +4,8 @@ use orchestra_graph::{NodeIndex, Pipeline, Role};
 
 use crate::failure::RunFailure;
 use crate::outcome::Status;
-use crate::state::{ExecutionPath, State};
+use crate::path::ExecutionPath;
+use crate::state::State;
 
 /// The point at which a failed run is retried.
 ///
@@ -44,23 +45,23 @@ pub fn retry_point(
 ) -> Option<RetryPoint> {
     let main = &state.main;
     let named = failure.node().and_then(|id| pipeline.find(id));
-    let stage = |node: NodeIndex| Some(RetryPoint::Stage(block_around(pipeline, node).unwrap_or(node)));
+    let stage = |node: NodeIndex| Some(RetryPoint::Stage(enclosing_block(pipeline, node).unwrap_or(node)));
     match failure {
         RunFailure::StageFailed { .. }
         | RunFailure::OutputParse { .. }
         | RunFailure::FailureBreaker { .. }
         | RunFailure::GoalGate { .. } => stage(named?),
-        RunFailure::FailureEnd { .. } => stage(led_to_end(pipeline, main)?),
+        RunFailure::FailureEnd { .. } => stage(stage_before_end(pipeline, main)?),
         RunFailure::NoMatchingEdge { .. } | RunFailure::DeadEnd { .. } => {
             let node = named?;
-            match block_around(pipeline, node) {
+            match enclosing_block(pipeline, node) {
                 Some(block) => Some(RetryPoint::Stage(block)),
                 None if changed => Some(RetryPoint::Edges(node)),
                 None if pipeline.stage(node).row().role == Role::Work => Some(RetryPoint::Stage(node)),
                 None => None,
             }
         }
-        RunFailure::MaxVisits { .. } => match block_around(pipeline, named?) {
+        RunFailure::MaxVisits { .. } => match enclosing_block(pipeline, named?) {
             Some(block) => changed.then_some(RetryPoint::Stage(block)),
             // The retry requests exactly the visit that exceeded the limit.
             None => named.map(RetryPoint::Stage),
@@ -72,7 +73,7 @@ pub fn retry_point(
             if changed =>
         {
             let node = named?;
-            Some(block_around(pipeline, node).map_or(RetryPoint::Edges(node), RetryPoint::Stage))
+            Some(enclosing_block(pipeline, node).map_or(RetryPoint::Edges(node), RetryPoint::Stage))
         }
         _ => None,
     }
@@ -80,7 +81,7 @@ pub fn retry_point(
 
 /// Returns the stage that led to an end that is marked as a failure: the stage that failed last, else the stage before
 /// the end.
-fn led_to_end(pipeline: &Pipeline, main: &ExecutionPath) -> Option<NodeIndex> {
+fn stage_before_end(pipeline: &Pipeline, main: &ExecutionPath) -> Option<NodeIndex> {
     let is_failed = |node: &NodeIndex| {
         let outcome = main.outcomes.get(*node);
         outcome.is_some_and(|outcome| outcome.status == Status::Fail)
@@ -92,14 +93,14 @@ fn led_to_end(pipeline: &Pipeline, main: &ExecutionPath) -> Option<NodeIndex> {
 }
 
 /// Returns the fan-out of the outermost parallel block that contains a node; `None` on the main path.
-fn block_around(pipeline: &Pipeline, node: NodeIndex) -> Option<NodeIndex> {
+fn enclosing_block(pipeline: &Pipeline, node: NodeIndex) -> Option<NodeIndex> {
     let fan_outs = (0..pipeline.nodes.len() as u32).map(NodeIndex);
-    let around = fan_outs.filter(|fan_out| is_inside(pipeline, *fan_out, node));
-    let around: Vec<NodeIndex> = around.collect();
-    let outermost = around
+    let enclosing = fan_outs.filter(|fan_out| is_inside(pipeline, *fan_out, node));
+    let enclosing: Vec<NodeIndex> = enclosing.collect();
+    let outermost = enclosing
         .iter()
-        .find(|one| !around.iter().any(|other| is_inside(pipeline, *other, **one)));
-    outermost.or(around.first()).copied()
+        .find(|one| !enclosing.iter().any(|other| is_inside(pipeline, *other, **one)));
+    outermost.or(enclosing.first()).copied()
 }
 
 /// Returns `true` if a node can be reached from the branches of a fan-out without passing its join.

@@ -136,7 +136,7 @@ impl Budget {
             let most = most as f64 / 1_000_000.0;
             format!("{:.4} of {most:.4} US dollars", used.cost_usd())
         });
-        let told: Vec<String> = tokens.into_iter().chain(cost).collect();
-        told.join(", ")
+        let limits: Vec<String> = tokens.into_iter().chain(cost).collect();
+        limits.join(", ")
     }
 }

@@ -1,4 +1,4 @@
-//! Environment variables that affect started commands.
+//! Names that git uses: its environment variables, and the branches of runs.
 
 /// The variables by which git finds a repository and its parts. They must be removed for a command that is to work in
 /// the repository of its directory, because it would work in another one otherwise.
@@ -24,3 +24,10 @@ pub const GIT_VARIABLES: &[&str] = &[
     "GIT_SHALLOW_FILE",
     "GIT_WORK_TREE",
 ];
+
+/// The default prefix of the branch names of runs.
+///
+/// ```
+/// assert!(orchestra_graph::DEFAULT_BRANCH_PREFIX.ends_with('/'));
+/// ```
+pub const DEFAULT_BRANCH_PREFIX: &str = "orchestra/";

@@ -56,7 +56,7 @@
 //! - `requirements`: the requirements of a pipeline on handlers.
 //! - `render`: diagnostics as text and JSON.
 //! - `print`: pictures as DOT and Mermaid.
-//! - `environment`: environment variables that affect started commands.
+//! - `environment`: names that git uses: environment variables, and the branches of runs.
 
 mod analysis;
 pub mod ast;
@@ -104,7 +104,7 @@ pub use check::LintRule;
 pub use child_reader::{ChildReader, ReadError, plain_path};
 pub use choice::{Choice, choice_named, choices};
 pub use diagnostic::{Diagnostic, Fix, Related, Report, did_you_mean};
-pub use environment::GIT_VARIABLES;
+pub use environment::{DEFAULT_BRANCH_PREFIX, GIT_VARIABLES};
 pub use explain::{explain, rules};
 pub use label::{accelerator_key, label_text, normalize_label};
 pub use load::{load, load_bytes};

@@ -1,15 +1,17 @@
 //! Merges that a person finishes.
 
 use orchestra_engine::{
-    Answer, AnsweredBy, Outcome, Question, QuestionOption, Reply, StageEnd, WorkspaceError, WorkspaceStage,
+    Answer, AnsweredBy, Outcome, Question, QuestionOption, Reply, StageEnd, WorkspaceStage,
 };
 
+use crate::attempt::AttemptIds;
+use crate::blocking::{blocking, failed};
 use crate::join::Report;
 use crate::merge::Favour;
-use crate::session::{Session, blocking};
+use crate::session::Session;
 
 /// Maximum number of conflicting files in a question.
-const NAMED: usize = 20;
+const MAX_LISTED_FILES: usize = 20;
 
 impl Session {
     /// Asks a person how to finish an open merge until it is finished.
@@ -30,26 +32,26 @@ impl Session {
                 // Without an answer nothing is merged: a person must decide.
                 answer = context.require_answer(question) => answer.map_err(|error| Box::new(error.into()))?,
             };
-            let (worktrees, names) = (self.worktrees().clone(), Session::names(stage));
+            let (worktrees, ids) = (self.worktrees().clone(), AttemptIds::from_stage(stage.stage()));
             let name = stage.path_id().to_owned();
-            let done = match chosen(&answer) {
+            let done = match chosen_key(&answer) {
                 "d" => {
-                    let message = names.message("merge, finished by a person");
+                    let message = ids.message("merge, finished by a person");
                     let done = blocking(move || worktrees.commit(&worktrees.of_path(&name), &message)).await;
                     done.map(|committed| committed.left)
                 }
                 "o" | "t" => {
-                    let favour = match chosen(&answer) {
+                    let favour = match chosen_key(&answer) {
                         "o" => Favour::Ours,
                         _ => Favour::Theirs,
                     };
-                    let done = blocking(move || worktrees.favour(&worktrees.of_path(&name), favour, &names));
+                    let done = blocking(move || worktrees.favour(&worktrees.of_path(&name), favour, &ids));
                     done.await.map(|()| Vec::new())
                 }
                 _ => {
-                    let refused = report.refused();
-                    let given_up = self.give_up(stage).await;
-                    let outcome = given_up.map_or_else(|error| error.outcome(), |()| refused);
+                    let refused = report.conflict_outcome();
+                    let aborted = self.abort_merge(stage).await;
+                    let outcome = aborted.map_or_else(|error| error.outcome(), |()| refused);
                     return Err(Box::new(outcome.into()));
                 }
             };
@@ -74,11 +76,11 @@ impl Session {
         } else {
             format!("Branches conflict before `{}` in", stage.stage().node().id())
         };
-        for file in left.iter().take(NAMED) {
+        for file in left.iter().take(MAX_LISTED_FILES) {
             text.push_str(&format!("\n  {file}"));
         }
-        if left.len() > NAMED {
-            text.push_str(&format!("\n  and {} more", left.len() - NAMED));
+        if left.len() > MAX_LISTED_FILES {
+            text.push_str(&format!("\n  and {} more", left.len() - MAX_LISTED_FILES));
         }
         text.push_str(&format!(
             "\nThe files are in {}, with the conflicts marked. How is the merge to be finished?",
@@ -100,13 +102,8 @@ impl Session {
     }
 }
 
-/// Returns the end of a stage whose files cannot be prepared or committed.
-pub(crate) fn failed(error: WorkspaceError) -> Box<StageEnd> {
-    Box::new(error.outcome().into())
-}
-
 /// Returns the key of the chosen option, or an empty string if there is none.
-fn chosen(answer: &Answer) -> &'static str {
+fn chosen_key(answer: &Answer) -> &'static str {
     let Reply::Chosen(texts) = &answer.reply else {
         return "";
     };

@@ -7,9 +7,10 @@ use std::time::{Duration, SystemTime};
 use crate::error::GitWorkspaceError;
 use crate::lock::RepositoryLock;
 use crate::open;
-use crate::refs::{BASE, KEPT, OPEN, base_ref, head_ref, open_ref};
-use crate::repository::{Repository, Sha};
-use crate::run_worktrees::{forget_marks, is_open};
+use crate::ref_names::{BASE, KEPT, OPEN, base_ref, head_ref, open_ref};
+use crate::repository::Repository;
+use crate::run_worktrees::{is_open, remove_stale_marks};
+use crate::sha::Sha;
 
 /// A branch that a run made.
 ///
@@ -49,19 +50,60 @@ pub struct OwnBranch {
     pub worktree: Option<PathBuf>,
 }
 
+/// The treatment of branches and refs whose commits are reachable from nowhere else.
+///
+/// ```
+/// use std::time::Duration;
+/// use orchestra_workspace::UnmergedCommits;
+/// let week = Duration::from_secs(7 * 86_400);
+/// assert_ne!(UnmergedCommits::Remove { older_than: Some(week) }, UnmergedCommits::Keep);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UnmergedCommits {
+    /// The branches and refs stay.
+    Keep,
+    /// The branches and refs are removed, and their commits become unreachable.
+    Remove {
+        /// The minimum age of the commits to remove; `None` removes commits of any age.
+        older_than: Option<Duration>,
+    },
+}
+
+impl UnmergedCommits {
+    fn removes(self, age: Duration) -> bool {
+        match self {
+            UnmergedCommits::Keep => false,
+            UnmergedCommits::Remove { older_than } => older_than.is_none_or(|older_than| age >= older_than),
+        }
+    }
+}
+
+/// The mode of a sweep.
+///
+/// ```
+/// use orchestra_workspace::SweepMode;
+/// assert_ne!(SweepMode::DryRun, SweepMode::Remove);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SweepMode {
+    /// Remove what is no longer needed.
+    Remove,
+    /// Report what would be removed without removing anything.
+    DryRun,
+}
+
 /// The options of a sweep.
 ///
 /// ```
 /// use std::time::SystemTime;
-/// use orchestra_workspace::Sweep;
+/// use orchestra_workspace::{Sweep, SweepMode, UnmergedCommits};
 /// let sweep = Sweep {
 ///     prefix: "orchestra/",
 ///     worktrees: ".orchestra/worktrees".into(),
 ///     is_live: &|run| run == "poem-1",
-///     older_than: None,
 ///     now: SystemTime::now(),
-///     force: false,
-///     dry_run: true,
+///     unmerged: UnmergedCommits::Keep,
+///     mode: SweepMode::DryRun,
 /// };
 /// assert!((sweep.is_live)("poem-1"));
 /// ```
@@ -74,15 +116,12 @@ pub struct Sweep<'s> {
     /// the worktree nor the commit of a branch names its run, the argument is the last component of the branch name,
     /// which begins with the short id of the run.
     pub is_live: &'s dyn Fn(&str) -> bool,
-    /// Minimum age of unmerged branches and refs to remove. They are removed only with `force`, because their commits
-    /// are lost.
-    pub older_than: Option<Duration>,
     /// The time from which ages are computed.
     pub now: SystemTime,
-    /// `true` to also remove commits that become unreachable: all of them, or those older than `older_than`.
-    pub force: bool,
-    /// `true` to report what would be removed without removing anything.
-    pub dry_run: bool,
+    /// The treatment of commits that are reachable from nowhere else.
+    pub unmerged: UnmergedCommits,
+    /// The mode of the sweep.
+    pub mode: SweepMode,
 }
 
 /// The branches, worktrees and refs that a sweep removed, or would remove.
@@ -96,7 +135,7 @@ pub struct Swept {
     pub branches: Vec<String>,
     /// The removed worktrees.
     pub worktrees: Vec<PathBuf>,
-    /// The removed refs: set-aside work that is also reachable elsewhere or was removed by force, and refs without
+    /// The removed refs: set-aside work that is also reachable elsewhere or that the options remove, and refs without
     /// their branch.
     pub refs: Vec<String>,
     /// The branches and refs that stay, each with the reason.
@@ -128,7 +167,7 @@ fn list(
             .iter()
             .find(|tree| tree.branch.as_ref() == Some(name))
             .map(|tree| tree.path.clone());
-        let (age, told) = about(repository, tip, now)?;
+        let (age, run) = commit_info(repository, tip, now)?;
         let of_tree = worktrees
             .zip(worktree.as_deref())
             .and_then(|(all, path)| run_of(all, path));
@@ -137,7 +176,7 @@ fn list(
             tip: tip.clone(),
             base: base.clone(),
             age,
-            run: of_tree.or(told),
+            run: of_tree.or(run),
             merged_into: merged_into(repository, tip, &bases)?,
             ahead: ahead(repository, tip, &[head_ref(name)])?,
             worktree,
@@ -146,8 +185,8 @@ fn list(
     Ok(list)
 }
 
-/// Removes the worktrees of runs that have ended, and their merged branches. No commit becomes unreachable unless
-/// `force` is set.
+/// Removes the worktrees of runs that have ended, and their merged branches. No commit becomes unreachable unless the
+/// options remove unmerged commits.
 ///
 /// # Errors
 ///
@@ -167,7 +206,7 @@ pub fn sweep(repository: &Repository, options: &Sweep<'_>) -> Result<Swept, GitW
             swept.kept.push((branch.name, reason));
             continue;
         }
-        if !options.dry_run {
+        if options.mode == SweepMode::Remove {
             let lock = repository.lock(&format!("sweep {}", branch.name))?;
             repository.unlock_refs(&lock, &branch.name);
             // Delete the branch only if it was not moved since it was examined.
@@ -176,13 +215,13 @@ pub fn sweep(repository: &Repository, options: &Sweep<'_>) -> Result<Swept, GitW
                 continue;
             }
             repository.delete_branch_locked(&lock, &branch.name, &branch.tip)?;
-            drop_mark(repository, &lock, &branch.name)?;
+            delete_base_ref(repository, &lock, &branch.name)?;
         }
         swept.branches.push(branch.name);
     }
     sweep_refs(repository, options, &mut swept)?;
-    if !options.dry_run {
-        forget_marks(&options.worktrees);
+    if options.mode == SweepMode::Remove {
+        remove_stale_marks(&options.worktrees);
     }
     Ok(swept)
 }
@@ -202,16 +241,17 @@ fn reason_to_keep(branch: &OwnBranch, options: &Sweep<'_>, swept: &Swept) -> Opt
     if branch.ahead == 0 {
         return None;
     }
-    let old = options.older_than.is_none_or(|older| branch.age >= older);
     let commits = if branch.ahead == 1 {
         "one commit".to_owned()
     } else {
         format!("{} commits", branch.ahead)
     };
-    match (options.force, old) {
-        (true, true) => None,
-        (true, false) => Some(format!("{commits} would be lost, and it is not older than asked")),
-        (false, _) => Some(format!("{commits} would be lost; merge it, or force its removal")),
+    match options.unmerged {
+        unmerged if unmerged.removes(branch.age) => None,
+        UnmergedCommits::Remove { .. } => {
+            Some(format!("{commits} would be lost, and it is not older than asked"))
+        }
+        UnmergedCommits::Keep => Some(format!("{commits} would be lost; merge it, or force its removal")),
     }
 }
 
@@ -246,7 +286,7 @@ fn sweep_trees(
         if (options.is_live)(&run) || is_open(&options.worktrees, &run) {
             continue;
         }
-        if !options.dry_run {
+        if options.mode == SweepMode::Remove {
             // The work in a worktree whose HEAD is detached is set aside under this name.
             let branch = tree.branch.unwrap_or_else(|| format!("{}{run}", options.prefix));
             let handle = repository.tree(tree.path.clone(), branch.clone());
@@ -261,7 +301,11 @@ fn sweep_trees(
 }
 
 /// Deletes the ref that marks a branch, but not the ref of an open merge, which may hold work.
-fn drop_mark(repository: &Repository, lock: &RepositoryLock, branch: &str) -> Result<(), GitWorkspaceError> {
+fn delete_base_ref(
+    repository: &Repository,
+    lock: &RepositoryLock,
+    branch: &str,
+) -> Result<(), GitWorkspaceError> {
     match repository.resolve(&base_ref(branch))? {
         Some(base) => repository.delete_ref(lock, &base_ref(branch), &base),
         None => Ok(()),
@@ -295,13 +339,12 @@ fn sweep_refs(
         if !branch.starts_with(options.prefix) {
             continue;
         }
-        let (age, run) = about(repository, &sha, options.now)?;
+        let (age, run) = commit_info(repository, &sha, options.now)?;
         if is_live(run.as_deref(), &branch, options) || swept.kept.iter().any(|(kept, _)| *kept == branch) {
             continue;
         }
         let held = is_held(repository, &name, &sha, swept)?;
-        let old = options.older_than.is_none_or(|older| age >= older);
-        if held || (options.force && old && gone(&branch, swept)) {
+        if held || (options.unmerged.removes(age) && gone(&branch, swept)) {
             remove(repository, options, swept, &name, &sha)?;
         } else {
             swept.kept.push((
@@ -320,7 +363,7 @@ fn remove(
     name: &str,
     sha: &Sha,
 ) -> Result<(), GitWorkspaceError> {
-    if !options.dry_run {
+    if options.mode == SweepMode::Remove {
         let lock = repository.lock(&format!("sweep {name}"))?;
         let file = repository.common().join(format!("{name}.lock"));
         if file.exists() {
@@ -347,7 +390,7 @@ fn refs(repository: &Repository, below: &str) -> Result<BTreeMap<String, Sha>, G
 }
 
 /// Returns the age of a commit, and the run that its trailers name.
-fn about(
+fn commit_info(
     repository: &Repository,
     commit: &Sha,
     now: SystemTime,
@@ -431,7 +474,7 @@ fn is_held(repository: &Repository, name: &str, sha: &Sha, swept: &Swept) -> Res
     let gone: Vec<String> = swept.branches.iter().map(|name| head_ref(name)).collect();
     Ok(match ahead(repository, sha, &gone)? {
         0 => true,
-        1 => name.starts_with(KEPT) && open::Note::read(repository, sha).is_ok(),
+        1 => name.starts_with(KEPT) && open::OpenMerge::read(repository, sha).is_ok(),
         _ => false,
     })
 }

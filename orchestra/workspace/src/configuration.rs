@@ -110,8 +110,8 @@ impl Configuration {
                 Some((key, value)) => (key, Some(value)),
                 None => (std::str::from_utf8(entry).ok()?, None),
             };
-            let kept = is_kept(key) && ![Some(key), value].into_iter().flatten().any(has_credentials);
-            kept.then(|| (key.to_owned(), value.map(str::to_owned)))
+            let has_credentials = [Some(key), value].into_iter().flatten().any(has_credentials);
+            (is_included(key) && !has_credentials).then(|| (key.to_owned(), value.map(str::to_owned)))
         });
         Configuration(entries.collect())
     }
@@ -152,7 +152,7 @@ impl Configuration {
     }
 }
 
-fn is_kept(key: &str) -> bool {
+fn is_included(key: &str) -> bool {
     PLAIN.contains(&key) || names_program(key) || parts(key).is_some_and(|parts| REMOTE.contains(&parts))
 }
 

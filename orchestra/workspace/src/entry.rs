@@ -1,4 +1,4 @@
-//! The location of a worktree: its folder and its entry in the common git folder.
+//! The creation, the repair and the removal of a worktree: its folder and its entry in the common git folder.
 
 use std::fs;
 use std::io;
@@ -6,53 +6,31 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::error::GitWorkspaceError;
-use crate::git::GitCommand;
+use crate::git_path::os_path;
+use crate::location::WorktreeLocation;
 use crate::lock::RepositoryLock;
-use crate::refs::head_ref;
-use crate::repository::{Sha, os_path};
+use crate::ref_names::head_ref;
+use crate::sha::Sha;
 use crate::tree::{Ensured, Tree};
 
 /// Time limit of a checkout.
-const CHECKOUT: Duration = Duration::from_secs(600);
+const CHECKOUT_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// The lock reason that git writes into the entry of a worktree until it is checked out.
 const UNFINISHED: &str = "initializing";
 
-/// The folder of a worktree and its entry in the common git folder.
-#[derive(Debug, Clone)]
-pub(crate) struct WorktreeLocation {
-    pub(crate) folder: PathBuf,
-    pub(crate) entry: PathBuf,
-}
-
-impl WorktreeLocation {
-    /// Returns a command that runs in the worktree. It names both paths explicitly, because a damaged `.git` file could
-    /// point to the user's own worktree.
-    pub(crate) fn command(&self) -> GitCommand {
-        GitCommand::new(&self.folder)
-            .env("GIT_DIR", &self.entry)
-            .env("GIT_WORK_TREE", &self.folder)
-    }
-
-    /// Returns the file in which an operation that moves branch and files records its target while it runs.
-    pub(crate) fn moving(&self) -> PathBuf {
-        self.entry.join("orchestra-moving")
-    }
-
-    pub(crate) fn is_moving(&self) -> bool {
-        self.moving().exists()
-    }
-}
-
 impl Tree {
     /// Returns the location of the worktree. Fails if it does not exist.
     pub(crate) fn location(&self) -> Result<WorktreeLocation, GitWorkspaceError> {
-        let known = self.known().location.clone();
-        let location = match known.filter(|location| location.entry.join("gitdir").exists()) {
+        let cached = self.cache().location.clone();
+        let location = match cached.filter(|location| location.entry.join("gitdir").exists()) {
             Some(location) => location,
             None => {
                 let folder = self.folder();
-                let entry = self.entries()?.into_iter().find(|entry| names(entry, &folder));
+                let entry = self
+                    .entries()?
+                    .into_iter()
+                    .find(|entry| is_entry_of(entry, &folder));
                 let entry = entry.ok_or_else(|| self.no_tree())?;
                 WorktreeLocation { folder, entry }
             }
@@ -63,7 +41,7 @@ impl Tree {
         if location.folder.join(".git").is_dir() {
             return Err(self.nested(&location.folder));
         }
-        self.known().location = Some(location.clone());
+        self.cache().location = Some(location.clone());
         Ok(location)
     }
 
@@ -112,11 +90,11 @@ impl Tree {
     ) -> Result<Ensured, GitWorkspaceError> {
         let parent = self.path().parent().unwrap_or(self.path()).to_owned();
         fs::create_dir_all(&parent).map_err(|source| self.io(&parent, source))?;
-        self.known().location = None;
+        self.cache().location = None;
         self.sweep_removed()?;
         let folder = self.folder();
         for entry in self.entries()? {
-            if names(&entry, &folder) {
+            if is_entry_of(&entry, &folder) {
                 if is_unfinished(&entry) {
                     // Nobody has worked in a worktree that was never checked out.
                     self.drop_entry(lock, &entry)?;
@@ -129,17 +107,20 @@ impl Tree {
                 fs::remove_dir_all(&entry).map_err(|source| self.io(&entry, source))?;
             }
         }
-        let entry = self.entries()?.into_iter().find(|entry| names(entry, &folder));
+        let entry = self
+            .entries()?
+            .into_iter()
+            .find(|entry| is_entry_of(entry, &folder));
         let empty = fs::read_dir(&folder).map_or(true, |mut list| list.next().is_none());
         match entry {
-            Some(entry) => self.mend(lock, &WorktreeLocation { folder, entry })?,
+            Some(entry) => self.repair(lock, &WorktreeLocation { folder, entry })?,
             None if empty => {
                 self.add(lock, &folder, tip)?;
-                return Ok(Ensured::Made);
+                return Ok(Ensured::Created);
             }
-            None => self.adopt(lock, &folder, tip)?,
+            None => self.create_entry(lock, &folder, tip)?,
         }
-        Ok(Ensured::WasThere)
+        Ok(Ensured::Existed)
     }
 
     fn add(&self, lock: &RepositoryLock, folder: &Path, tip: &Sha) -> Result<(), GitWorkspaceError> {
@@ -154,7 +135,10 @@ impl Tree {
             .arg(tip.as_str())
             .holding(lock.file());
         self.repository().run(&command)?;
-        let entry = self.entries()?.into_iter().find(|entry| names(entry, folder));
+        let entry = self
+            .entries()?
+            .into_iter()
+            .find(|entry| is_entry_of(entry, folder));
         let location = WorktreeLocation {
             folder: folder.to_owned(),
             entry: entry.ok_or_else(|| self.no_tree())?,
@@ -162,7 +146,7 @@ impl Tree {
         let checkout = location
             .command()
             .args(["reset", "--hard", "--no-recurse-submodules", "-q"])
-            .timeout(CHECKOUT)
+            .timeout(CHECKOUT_TIMEOUT)
             .holding(lock.file());
         self.repository().run(&checkout)?;
         let mark = location.entry.join("locked");
@@ -172,7 +156,7 @@ impl Tree {
     }
 
     /// Repairs the link from the folder to its entry, and a missing index.
-    fn mend(&self, lock: &RepositoryLock, location: &WorktreeLocation) -> Result<(), GitWorkspaceError> {
+    fn repair(&self, lock: &RepositoryLock, location: &WorktreeLocation) -> Result<(), GitWorkspaceError> {
         let link = location.folder.join(".git");
         if link.is_dir() {
             return Err(self.nested(&location.folder));
@@ -206,7 +190,7 @@ impl Tree {
     }
 
     /// Creates a new entry for a folder whose entry was removed. The files stay as they are.
-    fn adopt(&self, lock: &RepositoryLock, folder: &Path, tip: &Sha) -> Result<(), GitWorkspaceError> {
+    fn create_entry(&self, lock: &RepositoryLock, folder: &Path, tip: &Sha) -> Result<(), GitWorkspaceError> {
         if folder.join(".git").is_dir() {
             return Err(self.nested(folder));
         }
@@ -237,7 +221,7 @@ impl Tree {
             folder: folder.to_owned(),
             entry,
         };
-        self.mend(lock, &location)?;
+        self.repair(lock, &location)?;
         self.attach(lock, &location)
     }
 
@@ -262,7 +246,11 @@ impl Tree {
     pub(crate) fn discard(&self, lock: &RepositoryLock) -> Result<(), GitWorkspaceError> {
         let folder = self.folder();
         self.remove_folder(&folder)?;
-        for entry in self.entries()?.into_iter().filter(|entry| names(entry, &folder)) {
+        for entry in self
+            .entries()?
+            .into_iter()
+            .filter(|entry| is_entry_of(entry, &folder))
+        {
             self.drop_entry(lock, &entry)?;
         }
         self.sweep_removed()?;
@@ -345,7 +333,7 @@ impl Tree {
 }
 
 /// Returns whether an entry belongs to a folder.
-fn names(entry: &Path, folder: &Path) -> bool {
+fn is_entry_of(entry: &Path, folder: &Path) -> bool {
     let Ok(text) = fs::read(entry.join("gitdir")) else {
         return false;
     };

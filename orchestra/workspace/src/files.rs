@@ -5,16 +5,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::entry::WorktreeLocation;
 use crate::error::GitWorkspaceError;
+use crate::git_path::os_path;
+use crate::location::WorktreeLocation;
 use crate::lock::RepositoryLock;
-use crate::refs::head_ref;
-use crate::repository::{Sha, os_path};
-use crate::tree::{Kept, Tree, TreeState};
+use crate::ref_names::head_ref;
+use crate::sha::Sha;
+use crate::tree::{SetAside, Tree, TreeState};
 use crate::watch::Watch;
 
 /// Time limit of commands that read or write all files.
-const ALL_FILES: Duration = Duration::from_secs(600);
+const ALL_FILES_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// The files beside HEAD that belong to a merge, rebase, cherry-pick, revert or bisection in progress.
 const OPERATIONS: &[&str] = &[
@@ -92,22 +93,24 @@ impl Tree {
     }
 
     /// Returns the checked-out commit if the watch is certain that no file differs from it.
-    pub(crate) fn quiet(&self, location: &WorktreeLocation) -> Option<Sha> {
+    pub(crate) fn unchanged_head(&self, location: &WorktreeLocation) -> Option<Sha> {
         let (_, head) = self.quick_head(location)?;
-        let mut known = self.known();
-        let settled = known.settled.clone().filter(|settled| *settled == head)?;
-        if known.watch.as_mut().is_some_and(Watch::is_quiet) {
-            return Some(settled);
+        let mut cache = self.cache();
+        if cache.clean_commit.as_ref() != Some(&head) {
+            return None;
         }
-        known.settled = None;
+        if cache.watch.as_mut().is_some_and(Watch::is_quiet) {
+            return Some(head);
+        }
+        cache.clean_commit = None;
         None
     }
 
     /// Determines the state of the worktree with git. The watch starts first: it sees the later changes, and git sees
     /// the earlier ones.
-    pub(crate) fn look(&self, location: &WorktreeLocation) -> Result<TreeState, GitWorkspaceError> {
+    pub(crate) fn query_state(&self, location: &WorktreeLocation) -> Result<TreeState, GitWorkspaceError> {
         let repository = self.repository();
-        self.known().settled = None;
+        self.cache().clean_commit = None;
         let list = [
             "ls-files",
             "-z",
@@ -116,39 +119,39 @@ impl Tree {
             "--exclude-standard",
             "--directory",
         ];
-        let ignored = repository.run(&location.command().args(list).timeout(ALL_FILES))?;
+        let ignored = repository.run(&location.command().args(list).timeout(ALL_FILES_TIMEOUT))?;
         let folders = ignored
             .split(|byte| *byte == 0)
             .filter_map(|path| path.strip_suffix(b"/"));
         let folders = folders.map(|path| location.folder.join(os_path(path))).collect();
         {
-            let mut known = self.known();
-            let watch = known.watch.take().or_else(|| Watch::start(&location.folder));
-            known.watch = watch.and_then(|watch| watch.cover(&location.folder, &folders));
+            let mut cache = self.cache();
+            let watch = cache.watch.take().or_else(|| Watch::start(&location.folder));
+            cache.watch = watch.and_then(|watch| watch.cover(&location.folder, &folders));
         }
         let dirty = !self.status(location)?.is_empty() || self.filled_submodule(location)?.is_some();
         let head = self.head(location)?.commit;
         let head = head.ok_or_else(|| self.moved(location, "HEAD names no commit".to_owned()))?;
         if !dirty {
-            self.known().settled = Some(head.clone());
+            self.cache().clean_commit = Some(head.clone());
         }
         Ok(TreeState { head, dirty })
     }
 
-    /// Updates the known state so that the next query needs no git command. Ignores errors, which the next query will
+    /// Updates the cache so that the next query needs no git command. Ignores errors, which the next query will
     /// report.
-    pub(crate) fn settle(&self, location: &WorktreeLocation) {
-        let _ = self.look(location);
+    pub(crate) fn refresh_cache(&self, location: &WorktreeLocation) {
+        let _ = self.query_state(location);
     }
 
     /// Does the same for a worktree that was just created: all its files were written by git, and none is ignored.
-    pub(crate) fn settle_new(&self, location: &WorktreeLocation) {
+    pub(crate) fn init_cache(&self, location: &WorktreeLocation) {
         let head = self.quick_head(location).map(|(_, head)| head);
         let watch = Watch::start(&location.folder);
         let watch = watch.and_then(|watch| watch.cover(&location.folder, &HashSet::new()));
-        let mut known = self.known();
-        known.settled = head.filter(|_| watch.is_some());
-        known.watch = watch;
+        let mut cache = self.cache();
+        cache.clean_commit = if watch.is_some() { head } else { None };
+        cache.watch = watch;
     }
 
     fn status(&self, location: &WorktreeLocation) -> Result<Vec<u8>, GitWorkspaceError> {
@@ -165,7 +168,7 @@ impl Tree {
             .env("GIT_OPTIONAL_LOCKS", "1")
             .args(words)
             .arg("--no-renames");
-        self.repository().run(&command.timeout(ALL_FILES))
+        self.repository().run(&command.timeout(ALL_FILES_TIMEOUT))
     }
 
     /// Writes all files that are not ignored to a tree object and updates the index.
@@ -183,7 +186,7 @@ impl Tree {
             .command()
             .args(["add", "--all", "--sparse", "--", "."])
             .setting("core.safecrlf=false");
-        let add = add.timeout(ALL_FILES).holding(lock.file());
+        let add = add.timeout(ALL_FILES_TIMEOUT).holding(lock.file());
         let output = repository.try_run(&add)?;
         if output.status != 0 {
             let nested = output.stderr.split("error: '").nth(1).and_then(|rest| {
@@ -201,7 +204,7 @@ impl Tree {
                 &location
                     .command()
                     .args(["reset", "-q"])
-                    .timeout(ALL_FILES)
+                    .timeout(ALL_FILES_TIMEOUT)
                     .holding(lock.file()),
             )?;
             return Err(self.nested(&location.folder.join(path)));
@@ -228,7 +231,7 @@ impl Tree {
         let list = location
             .command()
             .args(["ls-files", "-z", "--stage"])
-            .timeout(ALL_FILES);
+            .timeout(ALL_FILES_TIMEOUT);
         let list = self.repository().run(&list)?;
         let links = list
             .split(|byte| *byte == 0)
@@ -249,9 +252,11 @@ impl Tree {
             .repository()
             .command()
             .args(["diff-tree", "-r", "-z", "--raw", "--no-renames"]);
-        let output = self
-            .repository()
-            .run(&command.args([old.as_str(), new.as_str()]).timeout(ALL_FILES))?;
+        let output = self.repository().run(
+            &command
+                .args([old.as_str(), new.as_str()])
+                .timeout(ALL_FILES_TIMEOUT),
+        )?;
         let mut parts = output.split(|byte| *byte == 0);
         while let (Some(change), Some(path)) = (parts.next(), parts.next()) {
             let mode = change.split(|byte| *byte == b' ').nth(1);
@@ -270,13 +275,13 @@ impl Tree {
         location: &WorktreeLocation,
         to: &Sha,
         known: Option<&Sha>,
-    ) -> Result<Vec<Kept>, GitWorkspaceError> {
+    ) -> Result<Vec<SetAside>, GitWorkspaceError> {
         let repository = self.repository();
         let head = self.head(location)?.commit;
         let tip = repository.tip(self.branch())?;
         let onto = head.clone().or_else(|| tip.clone()).unwrap_or_else(|| to.clone());
-        let mut kept: Vec<Kept> = Vec::new();
-        if self.quiet(location).as_ref() != Some(&onto) {
+        let mut set_aside: Vec<SetAside> = Vec::new();
+        if self.unchanged_head(location).as_ref() != Some(&onto) {
             let files = self.write_tree(lock, location, &onto)?;
             let named = known == Some(&files)
                 || repository.tree_of(&onto)? == files
@@ -285,29 +290,29 @@ impl Tree {
                 let text = format!("orchestra: files of {} that were set aside\n", self.branch());
                 let commit = repository.write_commit(&files, std::slice::from_ref(&onto), &text)?;
                 let reference = repository.keep(lock, self.branch(), &commit)?;
-                kept.push(Kept {
+                set_aside.push(SetAside {
                     reference,
                     commit,
                     files: true,
                 });
             }
         }
-        let told = self.known().at.clone();
-        for commit in [head, tip, told].into_iter().flatten() {
+        let returned = self.cache().at.clone();
+        for commit in [head, tip, returned].into_iter().flatten() {
             let mut held = repository.is_ancestor(&commit, to)?;
-            for other in &kept {
+            for other in &set_aside {
                 held = held || repository.is_ancestor(&commit, &other.commit)?;
             }
             if !held {
                 let reference = repository.keep(lock, self.branch(), &commit)?;
-                kept.push(Kept {
+                set_aside.push(SetAside {
                     reference,
                     commit,
                     files: false,
                 });
             }
         }
-        Ok(kept)
+        Ok(set_aside)
     }
 
     /// Moves the branch to the commit of HEAD and attaches HEAD to the branch. Old commits get a ref.
@@ -320,8 +325,8 @@ impl Tree {
         new: &Sha,
     ) -> Result<(), GitWorkspaceError> {
         let repository = self.repository();
-        let told = self.known().at.clone();
-        for old in [&tip, &told].into_iter().flatten() {
+        let returned = self.cache().at.clone();
+        for old in [&tip, &returned].into_iter().flatten() {
             if !repository.is_ancestor(old, new)? {
                 repository.keep(lock, self.branch(), old)?;
             }
@@ -333,7 +338,7 @@ impl Tree {
             self.attach(lock, location)?;
         }
         self.end_operations(lock, location)?;
-        self.known().at = Some(new.clone());
+        self.cache().at = Some(new.clone());
         Ok(())
     }
 
@@ -346,7 +351,7 @@ impl Tree {
         files: &Sha,
     ) -> Result<(), GitWorkspaceError> {
         let repository = self.repository();
-        self.known().settled = None;
+        self.cache().clean_commit = None;
         let note = location.moving();
         let new = location.entry.join("orchestra-moving.new");
         fs::write(&new, format!("{to} {files}\n")).map_err(|source| self.io(&new, source))?;
@@ -363,7 +368,7 @@ impl Tree {
             location
                 .command()
                 .args(words)
-                .timeout(ALL_FILES)
+                .timeout(ALL_FILES_TIMEOUT)
                 .holding(lock.file())
         };
         repository.run(&all(&["reset", "--hard", "--quiet", to.as_str()]))?;
@@ -374,12 +379,12 @@ impl Tree {
         let root = self.root();
         fs::create_dir_all(&root).map_err(|source| self.io(&root, source))?;
         fs::remove_file(&note).map_err(|source| self.io(&note, source))?;
-        self.known().at = Some(to.clone());
+        self.cache().at = Some(to.clone());
         Ok(())
     }
 
     /// Completes an operation in the worktree that was killed.
-    pub(crate) fn heal(
+    pub(crate) fn recover(
         &self,
         lock: &RepositoryLock,
         location: &WorktreeLocation,

@@ -14,13 +14,13 @@ use orchestra_engine::RunOwnership;
 use orchestra_engine::process::ContainedProgram;
 
 /// The oldest supported git: the first version with `merge-tree --write-tree`.
-const OLDEST: (u32, u32) = (2, 38);
+const MIN_VERSION: (u32, u32) = (2, 38);
 
 /// Default time limit of a command.
-const TIMEOUT: Duration = Duration::from_secs(60);
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Time limit for reading the remaining output of a killed command.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const REMAINING_OUTPUT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Runs git commands. Implemented by [`SystemGit`], and by fakes in tests.
 ///
@@ -74,7 +74,7 @@ impl GitCommand {
             arguments: Vec::new(),
             environment: Vec::new(),
             stdin: None,
-            timeout: TIMEOUT,
+            timeout: DEFAULT_TIMEOUT,
             held: None,
             programs: false,
             run: None,
@@ -205,10 +205,10 @@ pub enum GitError {
         found: String,
     },
     /// The version of the program is unknown.
-    #[error("`git --version` does not say a version but `{}`", .said.escape_debug())]
+    #[error("`git --version` does not say a version but `{}`", .output.escape_debug())]
     UnknownVersion {
         /// The output of `git --version`.
-        said: String,
+        output: String,
     },
     /// The operating system could not run the program.
     #[error("`git {command}` could not be run: {source}")]
@@ -283,20 +283,20 @@ impl SystemGit {
     pub fn at(program: impl Into<PathBuf>) -> Result<SystemGit, GitError> {
         let mut git = SystemGit {
             program: program.into(),
-            version: OLDEST,
+            version: MIN_VERSION,
             environment: Vec::new(),
         };
         let output = git.run(&GitCommand::new(".").arg("--version"))?;
-        let said = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-        let found = said.strip_prefix("git version ").unwrap_or_default();
+        let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        let found = text.strip_prefix("git version ").unwrap_or_default();
         let mut numbers = found.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
         let (Some(Ok(major)), Some(Ok(minor))) = (numbers.next(), numbers.next()) else {
             return Err(GitError::UnknownVersion {
-                said: said.chars().take(200).collect(),
+                output: text.chars().take(200).collect(),
             });
         };
         git.version = (major, minor);
-        if git.version < OLDEST {
+        if git.version < MIN_VERSION {
             return Err(GitError::TooOld {
                 found: found.to_owned(),
             });
@@ -403,7 +403,7 @@ impl Git for SystemGit {
         let Some([stdout, stderr]) = collect(&outputs, deadline) else {
             program.kill();
             // Limit the wait: other processes may still hold the pipes.
-            let _ = collect(&outputs, Instant::now().checked_add(LAST_WORDS));
+            let _ = collect(&outputs, Instant::now().checked_add(REMAINING_OUTPUT_TIMEOUT));
             return Err(GitError::TimedOut {
                 command: command.name(),
                 after: command.timeout,

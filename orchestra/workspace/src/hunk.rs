@@ -3,10 +3,10 @@
 use serde::Serialize;
 
 /// Maximum length of the text of one side of a hunk, in bytes.
-const TEXT: usize = 4 * 1024;
+const MAX_TEXT_BYTES: usize = 4 * 1024;
 
 /// Maximum number of hunks of one file.
-const HUNKS: usize = 64;
+const MAX_HUNKS: usize = 64;
 
 /// A part of a file that two sides changed.
 ///
@@ -131,7 +131,9 @@ pub(crate) fn hunks(bytes: &[u8], size: usize) -> Vec<Hunk> {
                 theirs,
                 ..
             } => {
-                let cut = [ours, base, theirs].iter().any(|text| text.len() > TEXT);
+                let cut = [ours, base, theirs]
+                    .iter()
+                    .any(|text| text.len() > MAX_TEXT_BYTES);
                 Some(Hunk {
                     line,
                     ours: bounded(ours),
@@ -142,11 +144,11 @@ pub(crate) fn hunks(bytes: &[u8], size: usize) -> Vec<Hunk> {
             }
             Part::Plain(_) => None,
         });
-    conflicts.take(HUNKS).collect()
+    conflicts.take(MAX_HUNKS).collect()
 }
 
 fn bounded(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes.get(..TEXT).unwrap_or(bytes)).into_owned()
+    String::from_utf8_lossy(bytes.get(..MAX_TEXT_BYTES).unwrap_or(bytes)).into_owned()
 }
 
 #[cfg(test)]

@@ -4,15 +4,15 @@ use orchestra_engine::{BranchStatus, Outcome, WorkspaceError, WorkspaceStage};
 use orchestra_graph::Stage;
 use serde_json::{Value, json};
 
+use crate::attempt::AttemptIds;
 use crate::error::GitWorkspaceError;
 use crate::merge::{Conflict, Favour, Plan, Side, plan, resolve};
-use crate::repository::Sha;
 use crate::run_worktrees::{PathWorktrees, RunWorktrees, Slot};
-use crate::session::Names;
+use crate::sha::Sha;
 use crate::snapshot::{Head, heads_of};
 
 /// Maximum size of the conflicts in the context, in bytes of JSON. The files contain all of them.
-const TOLD: usize = 64 * 1024;
+const MAX_CONFLICT_BYTES: usize = 64 * 1024;
 
 /// The reason reported for a branch whose conflicts have to be resolved.
 pub(crate) const CONFLICTS: &str = "it conflicts";
@@ -42,7 +42,7 @@ impl Policy {
 }
 
 /// A join that is about to be performed.
-pub(crate) struct Joining {
+pub(crate) struct Join {
     path_id: String,
     /// The branches to merge in the order of their edges, each with its commits in all repositories.
     sides: Vec<(String, Vec<Head>)>,
@@ -64,14 +64,14 @@ pub(crate) struct Report {
     open: bool,
 }
 
-impl Joining {
+impl Join {
     pub(crate) fn new(
         stage: &WorkspaceStage,
         slots: &[Slot],
         policy: Policy,
         began_at: Option<Vec<Head>>,
-    ) -> Result<Joining, WorkspaceError> {
-        let mut joining = Joining {
+    ) -> Result<Join, WorkspaceError> {
+        let mut join = Join {
             path_id: stage.path_id().to_owned(),
             sides: Vec::new(),
             unmerged: Vec::new(),
@@ -87,7 +87,7 @@ impl Joining {
                 _ => None,
             };
             if let Some(reason) = left_out {
-                joining.unmerged.push((branch.id.clone(), reason.to_owned()));
+                join.unmerged.push((branch.id.clone(), reason.to_owned()));
                 continue;
             }
             let heads = match &branch.snapshot {
@@ -101,16 +101,20 @@ impl Joining {
                     format!("the snapshot of branch `{id}` is of no use: {reason}"),
                 )
             })?;
-            joining.sides.push((branch.id.clone(), heads));
+            join.sides.push((branch.id.clone(), heads));
         }
-        Ok(joining)
+        Ok(join)
     }
 
     /// Merges all repositories, or none. If branches conflict, the merge is left open in the worktrees of the path.
-    pub(crate) fn merge(&self, worktrees: &RunWorktrees, names: &Names) -> Result<Report, GitWorkspaceError> {
+    pub(crate) fn merge(
+        &self,
+        worktrees: &RunWorktrees,
+        ids: &AttemptIds,
+    ) -> Result<Report, GitWorkspaceError> {
         let path = worktrees.of_path(&self.path_id);
-        let mut known = path.known();
-        let heads = self.began_at.clone().or_else(|| known.heads.clone());
+        let mut state = path.state();
+        let heads = self.began_at.clone().or_else(|| state.heads.clone());
         let Some(heads) = heads else {
             return Err(GitWorkspaceError::PathNotReady {
                 path_id: path.name.clone(),
@@ -131,7 +135,7 @@ impl Joining {
                 })
             });
             let sides: Vec<Side> = sides.collect();
-            let message = |merged: &[&str]| names.message(&format!("merge {}", quoted(merged)));
+            let message = |merged: &[&str]| ids.message(&format!("merge {}", quoted(merged)));
             plans.push(plan(&slot.repository, &head.sha, &sides, &message)?);
         }
         let mut report = Report {
@@ -159,17 +163,19 @@ impl Joining {
                 report.merged.push(name.clone())
             }
         }
-        let done = match report.open {
-            false => advance(&path, &heads, &plans),
-            true if self.may_open => open(worktrees, &path, &heads, &plans),
-            true => return Ok(report),
+        let done = if !report.open {
+            advance(&path, &heads, &plans)
+        } else if self.may_open {
+            open(worktrees, &path, &heads, &plans)
+        } else {
+            return Ok(report);
         };
-        known.heads = Some(match done {
+        state.heads = Some(match done {
             Ok(heads) => heads,
             // All repositories or none: leave no merge half open.
             Err(error) => {
-                take_back(worktrees, &path, &heads)?;
-                known.heads = Some(heads);
+                restore_heads(worktrees, &path, &heads)?;
+                state.heads = Some(heads);
                 return Err(error);
             }
         });
@@ -188,7 +194,7 @@ fn advance(path: &PathWorktrees, heads: &[Head], plans: &[Plan]) -> Result<Vec<H
 }
 
 /// Restores the worktrees of a path to the commits before the merge, with no merge open.
-fn take_back(
+fn restore_heads(
     worktrees: &RunWorktrees,
     path: &PathWorktrees,
     heads: &[Head],
@@ -209,8 +215,8 @@ fn open(
     heads: &[Head],
     plans: &[Plan],
 ) -> Result<Vec<Head>, GitWorkspaceError> {
-    if let Some(underway) = underway(worktrees, path, heads, plans)? {
-        return Ok(underway);
+    if let Some(heads) = merge_in_progress(worktrees, path, heads, plans)? {
+        return Ok(heads);
     }
     for (tree, head) in path.trees.iter().zip(heads) {
         tree.restore(&head.sha)?;
@@ -231,13 +237,13 @@ fn open(
 }
 
 /// Returns the state of the worktrees if exactly this merge is already open in them. A person may be resolving it.
-fn underway(
+fn merge_in_progress(
     worktrees: &RunWorktrees,
     path: &PathWorktrees,
     heads: &[Head],
     plans: &[Plan],
 ) -> Result<Option<Vec<Head>>, GitWorkspaceError> {
-    let mut underway = Vec::with_capacity(heads.len());
+    let mut present = Vec::with_capacity(heads.len());
     for (((slot, tree), head), plan) in worktrees.slots.iter().zip(&path.trees).zip(heads).zip(plans) {
         let repository = &slot.repository;
         let state = tree.state()?;
@@ -252,13 +258,13 @@ fn underway(
         if !same || emptied || !repository.is_ancestor(&plan.clean, &state.head)? {
             return Ok(None);
         }
-        underway.push(Head {
+        present.push(Head {
             sha: state.head,
             merging: found,
             before: Some(head.sha.clone()),
         });
     }
-    Ok(Some(underway))
+    Ok(Some(present))
 }
 
 impl RunWorktrees {
@@ -276,12 +282,12 @@ impl RunWorktrees {
     }
 
     /// Undoes an open merge.
-    pub(crate) fn give_up(&self, path: &PathWorktrees) -> Result<(), GitWorkspaceError> {
-        let mut known = path.known();
-        let Some(heads) = &mut known.heads else {
+    pub(crate) fn abort_merge(&self, path: &PathWorktrees) -> Result<(), GitWorkspaceError> {
+        let mut state = path.state();
+        let Some(heads) = &mut state.heads else {
             return Ok(());
         };
-        take_back(self, path, heads)?;
+        restore_heads(self, path, heads)?;
         for head in heads {
             *head = Head::at(head.before.as_ref().unwrap_or(&head.sha));
         }
@@ -293,10 +299,10 @@ impl RunWorktrees {
         &self,
         path: &PathWorktrees,
         favour: Favour,
-        names: &Names,
+        ids: &AttemptIds,
     ) -> Result<(), GitWorkspaceError> {
-        let mut known = path.known();
-        let Some(heads) = &mut known.heads else {
+        let mut state = path.state();
+        let Some(heads) = &mut state.heads else {
             return Ok(());
         };
         let mut resolved: Vec<Option<Sha>> = Vec::with_capacity(heads.len());
@@ -306,7 +312,7 @@ impl RunWorktrees {
                 Favour::Theirs => "merge, in conflicts as the branches have it",
             };
             resolved.push(match &head.merging {
-                Some(open) => Some(resolve(&slot.repository, open, favour, &names.message(what))?),
+                Some(open) => Some(resolve(&slot.repository, open, favour, &ids.message(what))?),
                 None => None,
             });
         }
@@ -347,17 +353,17 @@ impl Report {
     }
 
     /// Adds the merged branches and the conflicts to the context updates of an outcome.
-    pub(crate) fn tell(&self, outcome: &mut Outcome) {
+    pub(crate) fn update_context(&self, outcome: &mut Outcome) {
         let unmerged: Vec<Value> = self
             .unmerged
             .iter()
             .map(|(branch, reason)| json!({"branch": branch, "reason": reason}))
             .collect();
-        let mut left = TOLD;
+        let mut left = MAX_CONFLICT_BYTES;
         let conflicts: Vec<Value> = self
             .conflicts
             .iter()
-            .map(|(repository, conflict)| told(repository, conflict, &mut left))
+            .map(|(repository, conflict)| conflict_json(repository, conflict, &mut left))
             .collect();
         let updates = [
             ("workspace.merged", json!(self.merged)),
@@ -371,7 +377,7 @@ impl Report {
     }
 
     /// Returns the outcome of a fan-in that does not accept conflicts.
-    pub(crate) fn refused(&self) -> Outcome {
+    pub(crate) fn conflict_outcome(&self) -> Outcome {
         let mut outcome = Outcome::fail_terminal(format!(
             "the branches conflict, and nothing is merged: {}",
             self.open_files.join(", ")
@@ -388,7 +394,7 @@ impl Report {
             .iter()
             .map(|name| (name.clone(), "others conflict".to_owned()));
         none.unmerged.extend(together);
-        none.tell(&mut outcome);
+        none.update_context(&mut outcome);
         outcome
     }
 }
@@ -399,7 +405,7 @@ fn is_of(id: &str, outer: &str) -> bool {
 }
 
 /// Converts a conflict to JSON. Drops the text of its hunks if it exceeds the remaining size.
-fn told(repository: &str, conflict: &Conflict, left: &mut usize) -> Value {
+fn conflict_json(repository: &str, conflict: &Conflict, left: &mut usize) -> Value {
     let mut value = serde_json::to_value(conflict).unwrap_or_default();
     if let Some(fields) = value.as_object_mut() {
         fields.insert("repository".to_owned(), repository.into());

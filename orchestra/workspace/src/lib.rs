@@ -36,56 +36,76 @@
 //! - `session`: the workspace session of one run: the steps before and after each stage.
 //! - `run_worktrees`: the worktrees of the execution paths of a run.
 //! - `snapshot`: the stored state of a run's files.
+//! - `attempt`: the ids of an attempt in its commits.
 //! - `join`: the merge of the branches that join at a stage.
 //! - `ask`: merges that a person finishes.
+//! - `blocking`: work that blocks on git, and its errors for the engine.
 //! - `repository`: [`Repository`], a repository of the user.
-//! - `standing`: queries and checks of repositories and worktrees.
-//! - `refs`: the refs of runs.
+//! - `commits`: the commits of a repository.
+//! - `branches`: the branches of a repository.
+//! - `queries`: queries and checks of repositories and worktrees.
+//! - `refs`: changes of the refs of runs.
+//! - `ref_names`: the names of the refs of runs.
 //! - `lock`: the lock that serializes the operations in a repository.
+//! - `commit_cache`: a cache of facts about commits.
 //! - `tree`: [`Tree`], a worktree of a run.
-//! - `entry`: the location of a worktree and its entry in the common git folder.
+//! - `location`: the folder of a worktree and its entry in the common git folder.
+//! - `entry`: the creation, the repair and the removal of a worktree.
 //! - `files`: the content of a worktree.
 //! - `watch`: the detection of changes without reading files.
 //! - `merge`: the planning of merges.
-//! - `lab`: merges of git objects.
+//! - `object_merge`: merges of git objects.
 //! - `hunk`: conflict markers in files.
 //! - `open`: the commit message of an open merge.
 //! - `message`: commit messages.
 //! - `cleanup`: listing and removal of branches, worktrees and refs.
 //! - `git`: the program `git`, behind the trait [`Git`].
+//! - `git_path`: paths as git prints them.
+//! - `sha`: [`Sha`], the name of a git object.
 //! - `configuration`: the git configuration that applies in a run.
-//! - `fault`: [`GitWorkspaceError`], the errors of this crate.
+//! - `error`: [`GitWorkspaceError`], the errors of this crate.
 
 mod ask;
+mod attempt;
+mod blocking;
+mod branches;
 mod cleanup;
+mod commit_cache;
+mod commits;
 mod configuration;
 mod entry;
 mod error;
 mod files;
 mod git;
+mod git_path;
 mod hunk;
 mod join;
-mod lab;
+mod location;
 mod lock;
 mod merge;
 mod message;
+mod object_merge;
 mod open;
+mod queries;
+mod ref_names;
 mod refs;
 mod repository;
 mod run_worktrees;
 mod session;
+mod sha;
 mod snapshot;
-mod standing;
 mod tree;
 mod watch;
 mod workspace;
 
-pub use cleanup::{OwnBranch, Sweep, Swept, branches, sweep};
+pub use cleanup::{OwnBranch, Sweep, SweepMode, Swept, UnmergedCommits, branches, sweep};
 pub use error::GitWorkspaceError;
 pub use git::{Git, GitCommand, GitError, GitOutput, SystemGit};
 pub use hunk::Hunk;
 pub use merge::{Blobs, Conflict, Favour, Open, Plan, Side, plan, resolve};
 pub use message::Message;
-pub use repository::{Repository, Sha};
-pub use tree::{Ensured, Finish, Kept, Tree, TreeState};
-pub use workspace::{BRANCH_PREFIX, GitWorkspace, GitWorkspaceBuilder};
+pub use orchestra_graph::DEFAULT_BRANCH_PREFIX;
+pub use repository::Repository;
+pub use sha::Sha;
+pub use tree::{Ensured, Finish, SetAside, Tree, TreeState};
+pub use workspace::{GitWorkspace, GitWorkspaceBuilder};

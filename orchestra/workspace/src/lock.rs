@@ -11,13 +11,13 @@ use std::time::{Duration, SystemTime};
 use crate::error::GitWorkspaceError;
 
 /// Maximum duration of an operation. A lock file that was created later is not from the killed operation.
-const LONGEST: Duration = Duration::from_secs(15 * 60);
+const MAX_OPERATION: Duration = Duration::from_secs(15 * 60);
 
 /// Maximum time to wait for another operation.
-const WAIT: Duration = Duration::from_secs(300);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Age from which a lock file of git is stale, if only this run writes there.
-const STALE: Duration = Duration::from_secs(1);
+const STALE_AGE: Duration = Duration::from_secs(1);
 
 /// The lock of a repository, held for one operation. It is released when this process and the git commands that it runs
 /// have ended.
@@ -93,7 +93,7 @@ impl RepositoryLock {
     fn unlock_packed(&self, path: &Path, began: SystemTime) {
         let later = fs::metadata(path)
             .and_then(|metadata| metadata.modified())
-            .is_ok_and(|made| made >= began && made <= began + LONGEST);
+            .is_ok_and(|modified| modified >= began && modified <= began + MAX_OPERATION);
         if later {
             wait_for_age(path);
             let _ = fs::remove_file(path);
@@ -123,11 +123,11 @@ fn wait(file: File, repository: &str, path: &Path) -> Result<File, GitWorkspaceE
         let _ = sender.send(result);
     });
     waiting.map_err(io)?;
-    match locked.recv_timeout(WAIT) {
+    match locked.recv_timeout(LOCK_TIMEOUT) {
         Ok(result) => result.map_err(io),
         Err(_) => Err(GitWorkspaceError::Busy {
             repository: repository.to_owned(),
-            seconds: WAIT.as_secs(),
+            seconds: LOCK_TIMEOUT.as_secs(),
             holder: fs::read_to_string(path).unwrap_or_default().trim().to_owned(),
         }),
     }
@@ -136,8 +136,8 @@ fn wait(file: File, repository: &str, path: &Path) -> Result<File, GitWorkspaceE
 /// Waits until a lock file is gone, or too old to belong to a running command.
 fn wait_for_age(path: &Path) {
     let young = || {
-        let made = fs::metadata(path).and_then(|metadata| metadata.modified()).ok()?;
-        STALE.checked_sub(SystemTime::now().duration_since(made).unwrap_or(STALE))
+        let modified = fs::metadata(path).and_then(|metadata| metadata.modified()).ok()?;
+        STALE_AGE.checked_sub(SystemTime::now().duration_since(modified).unwrap_or(STALE_AGE))
     };
     while let Some(left) = young().filter(|left| !left.is_zero()) {
         thread::sleep(left.min(Duration::from_millis(20)));

@@ -7,10 +7,11 @@ use serde::Serialize;
 
 use crate::error::GitWorkspaceError;
 use crate::hunk::{Hunk, Part, hunks, is_marked, marker_size, parts};
-use crate::lab::{Entry, Files, Lab, Merged};
 use crate::message::Message;
+use crate::object_merge::{Entry, Files, Merged, ObjectMerger};
 use crate::open;
-use crate::repository::{Repository, Sha};
+use crate::repository::Repository;
+use crate::sha::Sha;
 
 /// The message of intermediate commits, which no ref ever names.
 const STEP: &str = "orchestra: step of a merge\n";
@@ -138,7 +139,7 @@ pub fn plan(
             return Err(repository.missing(sha));
         }
     }
-    let lab = Lab::new(repository, onto)?;
+    let merger = ObjectMerger::new(repository, onto)?;
     let (mut clean, mut merged) = (onto.clone(), Vec::new());
     let mut rest: Vec<&Side> = sides.iter().collect();
     // Conflicting branches are tried again after each round of merges, until no further branch merges cleanly.
@@ -147,7 +148,7 @@ pub fn plan(
         let mut open = Vec::new();
         for side in rest {
             if !repository.is_ancestor(&side.sha, &clean)? {
-                let result = lab.merge(&clean, &side.sha, 0)?;
+                let result = merger.merge(&clean, &side.sha, 0)?;
                 if !result.clean {
                     open.push(side);
                     continue;
@@ -165,7 +166,7 @@ pub fn plan(
     let open = if rest.is_empty() {
         None
     } else {
-        Some(pile(&lab, onto, &clean, &merged, &rest)?)
+        Some(merge_with_markers(&merger, onto, &clean, &merged, &rest)?)
     };
     let merged = merged.iter().map(|side| side.name.clone()).collect();
     Ok(Plan { clean, merged, open })
@@ -183,28 +184,28 @@ pub fn resolve(
     favour: Favour,
     message: &Message,
 ) -> Result<Sha, GitWorkspaceError> {
-    let note = open::Note::read(repository, open)?;
-    let mut parents = note.parents.iter();
+    let open_merge = open::OpenMerge::read(repository, open)?;
+    let mut parents = open_merge.parents.iter();
     let Some(clean) = parents.next() else {
         return Err(repository.missing(open));
     };
-    let lab = Lab::new(repository, clean)?;
+    let merger = ObjectMerger::new(repository, clean)?;
     let mut top = clean.clone();
     let mut tree = repository.tree_of(clean)?;
     for (number, tip) in parents.enumerate() {
         if number > 0 {
-            let last = note.parents.get(number).cloned();
+            let last = open_merge.parents.get(number).cloned();
             let parents: Vec<Sha> = [top].into_iter().chain(last).collect();
             top = repository.write_commit(&tree, &parents, STEP)?;
         }
-        tree = decide(&lab, &lab.merge(&top, tip, 0)?, favour)?;
+        tree = take_side(&merger, &merger.merge(&top, tip, 0)?, favour)?;
     }
-    repository.write_commit(&tree, &note.parents, &message.to_text())
+    repository.write_commit(&tree, &open_merge.parents, &message.to_text())
 }
 
 /// Returns the tree of a merge with one side taken of each conflict.
-fn decide(lab: &Lab<'_>, merged: &Merged, favour: Favour) -> Result<Sha, GitWorkspaceError> {
-    let files = lab.files(&merged.tree)?;
+fn take_side(merger: &ObjectMerger<'_>, merged: &Merged, favour: Favour) -> Result<Sha, GitWorkspaceError> {
+    let files = merger.files(&merged.tree)?;
     let mut edits: BTreeMap<Vec<u8>, Option<Entry>> = BTreeMap::new();
     for (path, stages) in &merged.stages {
         let [_, ours, theirs] = stages;
@@ -212,7 +213,7 @@ fn decide(lab: &Lab<'_>, merged: &Merged, favour: Favour) -> Result<Sha, GitWork
         let there = files.get(path).filter(|(mode, _)| mode.starts_with("100"));
         let text = match (there, ours, theirs) {
             (Some((_, sha)), Some(_), Some(_)) => {
-                lab.blobs(std::slice::from_ref(sha))?.pop().unwrap_or_default()
+                merger.blobs(std::slice::from_ref(sha))?.pop().unwrap_or_default()
             }
             _ => Vec::new(),
         };
@@ -224,34 +225,34 @@ fn decide(lab: &Lab<'_>, merged: &Merged, favour: Favour) -> Result<Sha, GitWork
                     (Part::Conflict { ours, .. }, Favour::Ours) => *ours,
                     (Part::Conflict { theirs, .. }, Favour::Theirs) => *theirs,
                 });
-                Some((mode.clone(), lab.write_blob(bytes.copied().collect())?))
+                Some((mode.clone(), merger.write_blob(bytes.copied().collect())?))
             }
             (_, side) => side.clone(),
         };
         edits.insert(path.clone(), entry);
     }
-    lab.edit(&merged.tree, &edits)
+    merger.edit(&merged.tree, &edits)
 }
 
 /// A conflict that is being assembled.
-struct Found {
+struct FoundConflict {
     path: Vec<u8>,
     size: usize,
     conflict: Conflict,
 }
 
 /// Merges the conflicting sides one on top of the other.
-fn pile(
-    lab: &Lab<'_>,
+fn merge_with_markers(
+    merger: &ObjectMerger<'_>,
     onto: &Sha,
     clean: &Sha,
     merged: &[&Side],
     open: &[&Side],
 ) -> Result<Open, GitWorkspaceError> {
-    let repository = lab.repository;
+    let repository = merger.repository;
     let mut top = clean.clone();
-    let mut before = lab.files(clean)?;
-    let mut found: Vec<Found> = Vec::new();
+    let mut before = merger.files(clean)?;
+    let mut found: Vec<FoundConflict> = Vec::new();
     let mut below: Vec<&Side> = merged.to_vec();
     let mut tree = None;
     for (number, side) in open.iter().enumerate() {
@@ -262,14 +263,14 @@ fn pile(
             top = repository.write_merge(tree, &parents, STEP)?;
         }
         let step = Step {
-            lab,
+            merger,
             side,
             number,
             below: &below,
         };
-        let made = step.take(&top, &before, &mut found)?;
-        before = lab.files(&made)?;
-        tree = Some(made);
+        let merged_tree = step.merge_side(&top, &before, &mut found)?;
+        before = merger.files(&merged_tree)?;
+        tree = Some(merged_tree);
         below.push(side);
     }
     let tree = tree.map_or_else(|| repository.tree_of(clean), Ok)?;
@@ -277,12 +278,12 @@ fn pile(
     for side in &below {
         touched.push((side.name.clone(), changed_paths(repository, onto, &side.sha)?));
     }
-    for Found { path, size, conflict } in &mut found {
+    for FoundConflict { path, size, conflict } in &mut found {
         let entry = before
             .get(path.as_slice())
             .filter(|(mode, _)| mode.starts_with("100"));
         if let Some((_, sha)) = entry {
-            let text = lab.blobs(std::slice::from_ref(sha))?.pop().unwrap_or_default();
+            let text = merger.blobs(std::slice::from_ref(sha))?.pop().unwrap_or_default();
             conflict.hunks = hunks(&text, *size);
         }
         let last = conflict.sides.clone();
@@ -309,22 +310,27 @@ fn pile(
 
 /// The merge of one side on top of others, with conflict markers.
 struct Step<'s> {
-    lab: &'s Lab<'s>,
+    merger: &'s ObjectMerger<'s>,
     side: &'s Side,
     number: usize,
     below: &'s [&'s Side],
 }
 
 impl Step<'_> {
-    fn take(&self, top: &Sha, before: &Files, found: &mut Vec<Found>) -> Result<Sha, GitWorkspaceError> {
-        let lab = self.lab;
-        let result = lab.merge(top, &self.side.sha, self.number)?;
-        let files = lab.files(&result.tree)?;
+    fn merge_side(
+        &self,
+        top: &Sha,
+        before: &Files,
+        found: &mut Vec<FoundConflict>,
+    ) -> Result<Sha, GitWorkspaceError> {
+        let merger = self.merger;
+        let result = merger.merge(top, &self.side.sha, self.number)?;
+        let files = merger.files(&result.tree)?;
         let mut edits: BTreeMap<Vec<u8>, Option<Entry>> = BTreeMap::new();
         let size = marker_size(self.number);
         let earlier: BTreeSet<Vec<u8>> = found.iter().map(|found| found.path.clone()).collect();
         for path in &earlier {
-            self.hold(path, before, &files, &result, &mut edits, found)?;
+            self.preserve_conflicts(path, before, &files, &result, &mut edits, found)?;
         }
         let paths: BTreeSet<&Vec<u8>> = result.stages.keys().chain(result.kinds.keys()).collect();
         for path in paths {
@@ -353,16 +359,16 @@ impl Step<'_> {
             if edits.contains_key(path) {
                 continue;
             }
-            let text = lab.blobs(std::slice::from_ref(sha))?.pop().unwrap_or_default();
+            let text = merger.blobs(std::slice::from_ref(sha))?.pop().unwrap_or_default();
             let named = self.name_sides(&text, top);
             if named != text {
-                edits.insert(path.clone(), Some((mode.clone(), lab.write_blob(named)?)));
+                edits.insert(path.clone(), Some((mode.clone(), merger.write_blob(named)?)));
             }
         }
-        lab.edit(&result.tree, &edits)
+        merger.edit(&result.tree, &edits)
     }
 
-    fn conflict(&self, path: &[u8], kind: &str, blobs: Blobs) -> Found {
+    fn conflict(&self, path: &[u8], kind: &str, blobs: Blobs) -> FoundConflict {
         let conflict = Conflict {
             path: String::from_utf8_lossy(path).into_owned(),
             kind: kind.to_owned(),
@@ -370,7 +376,7 @@ impl Step<'_> {
             hunks: Vec::new(),
             blobs,
         };
-        Found {
+        FoundConflict {
             path: path.to_vec(),
             size: marker_size(self.number),
             conflict,
@@ -380,16 +386,16 @@ impl Step<'_> {
     /// Preserves the earlier conflicts of a file. Git merges into the lines between markers like into any others, so a
     /// change could end up inside a part that is discarded later. In that case, the complete file of the side becomes a
     /// new conflict around the previous text.
-    fn hold(
+    fn preserve_conflicts(
         &self,
         path: &[u8],
         before: &Files,
         files: &Files,
         result: &Merged,
         edits: &mut BTreeMap<Vec<u8>, Option<Entry>>,
-        found: &mut Vec<Found>,
+        found: &mut Vec<FoundConflict>,
     ) -> Result<(), GitWorkspaceError> {
-        let lab = self.lab;
+        let merger = self.merger;
         let Some((mode, old)) = before.get(path) else {
             return Ok(());
         };
@@ -398,7 +404,7 @@ impl Step<'_> {
             return Ok(());
         }
         let text = |sha: &Sha| {
-            Ok::<_, GitWorkspaceError>(lab.blobs(std::slice::from_ref(sha))?.pop().unwrap_or_default())
+            Ok::<_, GitWorkspaceError>(merger.blobs(std::slice::from_ref(sha))?.pop().unwrap_or_default())
         };
         let earlier = text(old)?;
         let blocks: Vec<&[u8]> = (0..self.number)
@@ -436,7 +442,7 @@ impl Step<'_> {
         }
         let theirs = match result.stages.get(path) {
             Some([_, _, theirs]) => theirs.clone(),
-            None => lab.files(&self.side.sha)?.get(path).cloned(),
+            None => merger.files(&self.side.sha)?.get(path).cloned(),
         };
         let Some((_, theirs)) = theirs else {
             edits.insert(path.to_vec(), Some((mode.clone(), old.clone())));
@@ -464,7 +470,7 @@ impl Step<'_> {
         );
         put("=", "", &text(&theirs)?);
         put(">", &format!(" {}", self.side.name), &[]);
-        edits.insert(path.to_vec(), Some((mode.clone(), lab.write_blob(bytes)?)));
+        edits.insert(path.to_vec(), Some((mode.clone(), merger.write_blob(bytes)?)));
         let blobs = Blobs {
             base: base.map(|sha| sha.to_string()),
             ours: Some(old.to_string()),

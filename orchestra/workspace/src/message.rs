@@ -1,8 +1,8 @@
 //! Commit messages.
 
 /// Maximum length in characters of the first line and of a trailer value, and of the body.
-const LINE: usize = 200;
-const BODY: usize = 8 * 1024;
+const MAX_LINE_CHARS: usize = 200;
+const MAX_BODY_CHARS: usize = 8 * 1024;
 
 /// The message of a commit: a summary line, a body, and machine-readable trailers.
 ///
@@ -37,7 +37,7 @@ impl Message {
             .body
             .chars()
             .filter(|c| *c == '\n' || !c.is_control())
-            .take(BODY)
+            .take(MAX_BODY_CHARS)
             .collect();
         if !body.trim().is_empty() {
             text = format!("{text}\n{}\n", body.trim_end());
@@ -62,7 +62,7 @@ fn line(text: &str) -> String {
         .split(|c: char| c.is_control() || c == ' ')
         .filter(|word| !word.is_empty());
     let line = flat.collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(LINE) {
+    match line.char_indices().nth(MAX_LINE_CHARS) {
         Some((end, _)) => format!("{}...", line.get(..end).unwrap_or_default()),
         None => line,
     }

@@ -4,15 +4,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::error::GitWorkspaceError;
+use crate::git_path::os_path;
 use crate::hunk::is_marked;
-use crate::repository::{Repository, Sha, os_path};
+use crate::repository::Repository;
+use crate::sha::Sha;
 
 /// Prefix of a message line that names a conflicting file. The quoted path follows it.
 const FILE: &str = "Orchestra-Conflict: ";
 
 /// An open merge, read from its commit.
 #[derive(Debug)]
-pub(crate) struct Note {
+pub(crate) struct OpenMerge {
     /// The clean part, followed by the tips that conflict.
     pub(crate) parents: Vec<Sha>,
     /// The complete commit message.
@@ -30,9 +32,9 @@ pub(crate) fn text(sides: &[String], files: &[Vec<u8>]) -> String {
     text
 }
 
-impl Note {
+impl OpenMerge {
     /// Reads the commit of an open merge.
-    pub(crate) fn read(repository: &Repository, open: &Sha) -> Result<Note, GitWorkspaceError> {
+    pub(crate) fn read(repository: &Repository, open: &Sha) -> Result<OpenMerge, GitWorkspaceError> {
         if !repository.has_commit(open)? {
             return Err(repository.missing(open));
         }
@@ -48,7 +50,7 @@ impl Note {
                 sha: open.short().to_owned(),
             });
         }
-        Ok(Note {
+        Ok(OpenMerge {
             parents,
             text: format!("{}\n", text.trim_end()),
             files,

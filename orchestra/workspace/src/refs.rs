@@ -1,27 +1,10 @@
-//! The refs of runs, and the lock under which they change.
+//! Changes of the refs of runs, and the lock under which they change.
 
 use crate::error::GitWorkspaceError;
 use crate::lock::{RepositoryLock, ref_locks};
-use crate::repository::{Repository, Sha, Worktree, os_path};
-
-/// Prefix of the refs of work that was set aside.
-pub(crate) const KEPT: &str = "refs/orchestra/kept/";
-/// Prefix of the refs that mark branches as made by runs.
-pub(crate) const BASE: &str = "refs/orchestra/base/";
-/// Prefix of the refs of open merges.
-pub(crate) const OPEN: &str = "refs/orchestra/open/";
-
-pub(crate) fn head_ref(branch: &str) -> String {
-    format!("refs/heads/{branch}")
-}
-
-pub(crate) fn base_ref(branch: &str) -> String {
-    format!("{BASE}{branch}")
-}
-
-pub(crate) fn open_ref(branch: &str) -> String {
-    format!("{OPEN}{branch}")
-}
+use crate::ref_names::{KEPT, base_ref, head_ref, open_ref};
+use crate::repository::Repository;
+use crate::sha::Sha;
 
 impl Repository {
     pub(crate) fn lock(&self, operation: &str) -> Result<RepositoryLock, GitWorkspaceError> {
@@ -91,24 +74,5 @@ impl Repository {
             there => self.set_ref(lock, &name, sha, there.as_ref())?,
         }
         Ok(name)
-    }
-
-    /// Returns all worktrees, the user's first.
-    pub(crate) fn worktrees(&self) -> Result<Vec<Worktree>, GitWorkspaceError> {
-        let output = self.run(&self.command().args(["worktree", "list", "--porcelain", "-z"]))?;
-        let mut trees: Vec<Worktree> = Vec::new();
-        for line in output.split(|byte| *byte == 0) {
-            if let Some(path) = line.strip_prefix(b"worktree ") {
-                trees.push(Worktree {
-                    path: os_path(path),
-                    branch: None,
-                });
-            } else if let (Some(branch), Some(tree)) =
-                (line.strip_prefix(b"branch refs/heads/"), trees.last_mut())
-            {
-                tree.branch = Some(String::from_utf8_lossy(branch).into_owned());
-            }
-        }
-        Ok(trees)
     }
 }

@@ -1,88 +1,17 @@
 //! A repository of the user, in which runs have their own branches.
 
-#[cfg(unix)]
-use std::collections::{HashMap, HashSet};
-use std::ffi::OsStr;
-use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use orchestra_engine::RunOwnership;
-use serde::{Deserialize, Serialize};
 
+use crate::commit_cache::CommitCache;
 use crate::configuration::{CommonFolder, Configuration};
 use crate::error::GitWorkspaceError;
 use crate::git::{Git, GitCommand, GitError, GitOutput};
-use crate::lock::RepositoryLock;
-use crate::refs::{base_ref, head_ref, open_ref};
-use crate::tree::Tree;
-
-/// The name of a git object: 40 or 64 hexadecimal digits.
-///
-/// ```
-/// use orchestra_workspace::Sha;
-/// let sha: Sha = "89e6c98d92887913cadf06b2adb97f26cde4849b".parse().unwrap();
-/// assert_eq!(sha.short(), "89e6c98d9288");
-/// assert!("HEAD".parse::<Sha>().is_err());
-/// ```
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct Sha(String);
-
-impl Sha {
-    /// Returns all digits.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
-    /// Returns the first 12 digits.
-    pub fn short(&self) -> &str {
-        self.0.get(..12).unwrap_or(&self.0)
-    }
-}
-
-impl TryFrom<String> for Sha {
-    type Error = GitWorkspaceError;
-
-    fn try_from(text: String) -> Result<Sha, GitWorkspaceError> {
-        text.parse()
-    }
-}
-
-impl From<Sha> for String {
-    fn from(sha: Sha) -> String {
-        sha.0
-    }
-}
-
-impl std::str::FromStr for Sha {
-    type Err = GitWorkspaceError;
-
-    fn from_str(text: &str) -> Result<Sha, GitWorkspaceError> {
-        let digits = text
-            .bytes()
-            .all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
-        if digits && (text.len() == 40 || text.len() == 64) {
-            return Ok(Sha(text.to_owned()));
-        }
-        Err(GitWorkspaceError::InvalidSha {
-            text: text.chars().take(100).collect(),
-        })
-    }
-}
-
-impl fmt::Display for Sha {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl fmt::Debug for Sha {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Sha({})", self.0)
-    }
-}
+use crate::git_path::path_from;
+use crate::sha::Sha;
 
 /// A repository of the user. Its worktree, index, HEAD and branches are only read.
 ///
@@ -108,23 +37,11 @@ struct Inner {
     /// The configuration that was found on disk.
     found: Configuration,
     /// The folder that git commands use in place of the common folder.
-    shown: Option<CommonFolder>,
+    replacement: Option<CommonFolder>,
     /// The run for which the repository was opened, once a stage has begun.
     run: OnceLock<RunOwnership>,
-    facts: Mutex<Facts>,
+    commits: Mutex<CommitCache>,
 }
-
-/// Cached facts about commits, which never change.
-#[derive(Default)]
-struct Facts {
-    /// The commits that exist.
-    there: HashSet<Sha>,
-    trees: HashMap<Sha, Sha>,
-    ancestors: HashMap<(Sha, Sha), bool>,
-}
-
-/// Maximum number of cached facts.
-const FACTS: usize = 10_000;
 
 impl fmt::Debug for Repository {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -181,9 +98,9 @@ impl Repository {
             prefix: PathBuf::new(),
             common: folder.clone(),
             found: Configuration::default(),
-            shown: None,
+            replacement: None,
             run: OnceLock::new(),
-            facts: Mutex::default(),
+            commits: Mutex::default(),
         };
         let opening = Repository(Arc::new(opening));
         let parse = |what: &str| {
@@ -218,9 +135,9 @@ impl Repository {
             prefix: path_of("--show-prefix")?,
             common: path_of("--git-common-dir")?,
             found: Configuration::parse(&listed),
-            shown: None,
+            replacement: None,
             run: OnceLock::new(),
-            facts: Mutex::default(),
+            commits: Mutex::default(),
         };
         Ok(Repository(Arc::new(inner)))
     }
@@ -232,7 +149,7 @@ impl Repository {
 
     /// Returns the same repository with another configuration.
     pub(crate) fn configured(&self, configuration: &Configuration) -> Result<Repository, GitWorkspaceError> {
-        let shown = CommonFolder::create(self.common(), configuration)
+        let replacement = CommonFolder::create(self.common(), configuration)
             .map_err(|source| GitWorkspaceError::io(self.name(), &std::env::temp_dir(), source))?;
         Ok(Repository(Arc::new(Inner {
             git: Arc::clone(&self.0.git),
@@ -241,9 +158,9 @@ impl Repository {
             prefix: self.0.prefix.clone(),
             common: self.0.common.clone(),
             found: self.0.found.clone(),
-            shown: Some(shown),
+            replacement: Some(replacement),
             run: OnceLock::new(),
-            facts: Mutex::default(),
+            commits: Mutex::default(),
         })))
     }
 
@@ -288,154 +205,6 @@ impl Repository {
     pub fn common(&self) -> &Path {
         &self.0.common
     }
-
-    /// Returns the commit that the user has checked out, on a branch or detached.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if there is no commit yet, or if git cannot be run.
-    pub fn head(&self) -> Result<Sha, GitWorkspaceError> {
-        let none = || GitWorkspaceError::NoCommit {
-            repository: self.name().to_owned(),
-            path: self.top().to_owned(),
-        };
-        self.resolve("HEAD^{commit}")?.ok_or_else(none)
-    }
-
-    /// Returns whether a branch exists.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if git cannot be run.
-    pub fn branch_exists(&self, branch: &str) -> Result<bool, GitWorkspaceError> {
-        Ok(self.resolve(&head_ref(branch))?.is_some())
-    }
-
-    /// Returns the commit of a branch, or `None` if the branch does not exist.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if git cannot be run.
-    pub fn tip(&self, branch: &str) -> Result<Option<Sha>, GitWorkspaceError> {
-        self.resolve(&head_ref(branch))
-    }
-
-    /// Returns whether a commit exists.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if git cannot be run.
-    pub fn has_commit(&self, sha: &Sha) -> Result<bool, GitWorkspaceError> {
-        if self.facts().there.contains(sha) {
-            return Ok(true);
-        }
-        let there = self.resolve(&format!("{sha}^{{commit}}"))?.is_some();
-        if there {
-            self.facts().there.insert(sha.clone());
-        }
-        Ok(there)
-    }
-
-    /// Returns whether `ancestor` is reachable from `descendant`. Each commit is its own ancestor.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if one of the commits does not exist, or if git cannot be run.
-    pub fn is_ancestor(&self, ancestor: &Sha, descendant: &Sha) -> Result<bool, GitWorkspaceError> {
-        if ancestor == descendant {
-            return Ok(true);
-        }
-        let pair = (ancestor.clone(), descendant.clone());
-        let known = self.facts().ancestors.get(&pair).copied();
-        if let Some(is) = known {
-            return Ok(is);
-        }
-        let command = self.command().args([
-            "merge-base",
-            "--is-ancestor",
-            ancestor.as_str(),
-            descendant.as_str(),
-        ]);
-        let output = self.try_run(&command)?;
-        let is = match output.status {
-            0 => true,
-            1 => false,
-            _ => return Err(self.error(&command, &output)),
-        };
-        self.facts().ancestors.insert(pair, is);
-        Ok(is)
-    }
-
-    /// Returns a handle of a worktree of a run at a path, on its own branch. Creates nothing yet.
-    pub fn tree(&self, path: PathBuf, branch: String) -> Tree {
-        Tree::new(self.clone(), path, branch)
-    }
-
-    /// Deletes a merged branch that a run made, with the refs beside it. Succeeds if the branch does not exist.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if no run made the branch, if it is checked out, or if it has commits that `into` lacks.
-    pub fn delete_branch(&self, branch: &str, into: &Sha) -> Result<(), GitWorkspaceError> {
-        let lock = self.lock(&format!("delete branch {branch}"))?;
-        self.unlock_refs(&lock, branch);
-        if let Some(tip) = self.tip(branch)? {
-            if self.resolve(&base_ref(branch))?.is_none() {
-                return Err(GitWorkspaceError::NotOurs {
-                    repository: self.name().to_owned(),
-                    branch: branch.to_owned(),
-                });
-            }
-            if !self.is_ancestor(&tip, into)? {
-                return Err(GitWorkspaceError::NotMerged {
-                    repository: self.name().to_owned(),
-                    branch: branch.to_owned(),
-                    into: into.short().to_owned(),
-                });
-            }
-            self.delete_branch_locked(&lock, branch, &tip)?;
-        }
-        self.delete_beside(&lock, branch)
-    }
-
-    /// Deletes the branch itself, unless it is checked out in a worktree.
-    pub(crate) fn delete_branch_locked(
-        &self,
-        lock: &RepositoryLock,
-        branch: &str,
-        tip: &Sha,
-    ) -> Result<(), GitWorkspaceError> {
-        let in_use = self
-            .worktrees()?
-            .into_iter()
-            .find(|tree| tree.branch.as_deref() == Some(branch) && tree.path.exists());
-        if let Some(tree) = in_use {
-            return Err(GitWorkspaceError::BranchInUse {
-                repository: self.name().to_owned(),
-                branch: branch.to_owned(),
-                path: tree.path,
-            });
-        }
-        self.delete_ref(lock, &head_ref(branch), tip)
-    }
-
-    /// Deletes the refs that mark a branch as made by a run. Must be called after the branch was deleted, because an
-    /// unmarked branch counts as the user's.
-    pub(crate) fn delete_beside(&self, lock: &RepositoryLock, branch: &str) -> Result<(), GitWorkspaceError> {
-        for name in [open_ref(branch), base_ref(branch)] {
-            if let Some(sha) = self.resolve(&name)? {
-                self.delete_ref(lock, &name, &sha)?;
-            }
-        }
-        Ok(())
-    }
-}
-
-/// A worktree that git knows.
-#[derive(Debug)]
-pub(crate) struct Worktree {
-    pub(crate) path: PathBuf,
-    pub(crate) branch: Option<String>,
 }
 
 /// Operations for the other modules of this crate.
@@ -447,10 +216,10 @@ impl Repository {
 
     /// Runs a command. Accepts any exit status.
     pub(crate) fn try_run(&self, command: &GitCommand) -> Result<GitOutput, GitWorkspaceError> {
-        let Some(shown) = &self.0.shown else {
+        let Some(replacement) = &self.0.replacement else {
             return Ok(self.0.git.run(command)?);
         };
-        let mut command = shown
+        let mut command = replacement
             .apply(command)
             .map_err(|source| GitWorkspaceError::io(self.name(), self.common(), source))?;
         if let Some(run) = self.0.run.get() {
@@ -494,9 +263,9 @@ impl Repository {
     /// Converts a failed command to an error.
     pub(crate) fn error(&self, command: &GitCommand, output: &GitOutput) -> GitWorkspaceError {
         let repository = self.name().to_owned();
-        let said = output.stderr.trim();
-        let has = |part: &str| said.contains(part);
-        let detail: String = said
+        let stderr = output.stderr.trim();
+        let has = |part: &str| stderr.contains(part);
+        let detail: String = stderr
             .lines()
             .last()
             .unwrap_or_default()
@@ -526,7 +295,7 @@ impl Repository {
             repository,
             command: command.name(),
             status: output.status,
-            stderr: said.chars().take(2000).collect(),
+            stderr: stderr.chars().take(2000).collect(),
         }
     }
 
@@ -553,121 +322,12 @@ impl Repository {
         }
     }
 
-    /// Returns the cached facts. Clears the cache if it is full.
-    fn facts(&self) -> MutexGuard<'_, Facts> {
-        let mut facts = self.0.facts.lock().unwrap_or_else(PoisonError::into_inner);
-        if facts.there.len() + facts.trees.len() + facts.ancestors.len() > FACTS {
-            *facts = Facts::default();
+    /// Returns the cache. Clears it if it is full.
+    pub(crate) fn commit_cache(&self) -> MutexGuard<'_, CommitCache> {
+        let mut cache = self.0.commits.lock().unwrap_or_else(PoisonError::into_inner);
+        if cache.is_full() {
+            *cache = CommitCache::default();
         }
-        facts
+        cache
     }
-
-    /// Returns the tree of a commit.
-    pub(crate) fn tree_of(&self, commit: &Sha) -> Result<Sha, GitWorkspaceError> {
-        let known = self.facts().trees.get(commit).cloned();
-        if let Some(tree) = known {
-            return Ok(tree);
-        }
-        let missing = || self.missing(commit);
-        let tree = self.resolve(&format!("{commit}^{{tree}}"))?.ok_or_else(missing)?;
-        self.facts().trees.insert(commit.clone(), tree.clone());
-        Ok(tree)
-    }
-
-    pub(crate) fn missing(&self, commit: &Sha) -> GitWorkspaceError {
-        GitWorkspaceError::CommitMissing {
-            repository: self.name().to_owned(),
-            sha: commit.to_string(),
-        }
-    }
-
-    /// Returns the parents of a commit.
-    pub(crate) fn parents(&self, commit: &Sha) -> Result<Vec<Sha>, GitWorkspaceError> {
-        let command = self.command().args([
-            "rev-list",
-            "--parents",
-            "-n",
-            "1",
-            "--end-of-options",
-            commit.as_str(),
-        ]);
-        let output = self.run(&command)?;
-        let text = String::from_utf8_lossy(&output).into_owned();
-        let parents = text.split_whitespace().skip(1).map(str::parse);
-        parents
-            .collect::<Result<_, _>>()
-            .map_err(|_| self.unreadable(&command))
-    }
-
-    /// Returns the message of a commit.
-    pub(crate) fn message_of(&self, commit: &Sha) -> Result<String, GitWorkspaceError> {
-        let command = self
-            .command()
-            .args(["log", "-1", "--format=%B", "--end-of-options", commit.as_str()]);
-        Ok(String::from_utf8_lossy(&self.run(&command)?).into_owned())
-    }
-
-    /// Writes a commit object, which no ref names yet.
-    pub(crate) fn write_commit(
-        &self,
-        tree: &Sha,
-        parents: &[Sha],
-        message: &str,
-    ) -> Result<Sha, GitWorkspaceError> {
-        self.run_sha(&self.commit_command(tree, parents, message))
-    }
-
-    /// Like [`write_commit`](Repository::write_commit), but with the date of the newest parent. The merge of the same
-    /// commits is therefore the same commit whenever it is computed, so a merge that a person has begun to resolve is
-    /// recognised.
-    pub(crate) fn write_merge(
-        &self,
-        tree: &Sha,
-        parents: &[Sha],
-        message: &str,
-    ) -> Result<Sha, GitWorkspaceError> {
-        let asked = self
-            .command()
-            .args(["log", "--no-walk", "--format=%ct"])
-            .args(parents.iter().map(Sha::as_str));
-        let told = self.run(&asked)?;
-        let told = String::from_utf8_lossy(&told).into_owned();
-        let newest = told.lines().filter_map(|line| line.parse::<u64>().ok()).max();
-        let date = format!("@{} +0000", newest.unwrap_or_default());
-        let command = self
-            .commit_command(tree, parents, message)
-            .env("GIT_AUTHOR_DATE", &date)
-            .env("GIT_COMMITTER_DATE", &date);
-        self.run_sha(&command)
-    }
-
-    fn commit_command(&self, tree: &Sha, parents: &[Sha], message: &str) -> GitCommand {
-        // The message may exceed the maximum length of an argument.
-        let words = ["commit-tree", "--no-gpg-sign", tree.as_str(), "-F", "-"];
-        let mut command = self.command().args(words).stdin(message);
-        for parent in parents {
-            command = command.arg("-p").arg(parent.as_str());
-        }
-        command
-    }
-}
-
-/// Converts a path that git printed as one line. The path may contain line breaks.
-pub(crate) fn path_from(output: &[u8]) -> PathBuf {
-    os_path(output.strip_suffix(b"\n").unwrap_or(output))
-}
-
-/// Converts a path from the bytes that git prints.
-pub(crate) fn os_path(bytes: &[u8]) -> PathBuf {
-    PathBuf::from(os_text(bytes))
-}
-
-#[cfg(unix)]
-pub(crate) fn os_text(bytes: &[u8]) -> OsString {
-    <OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(bytes).to_owned()
-}
-
-#[cfg(not(unix))]
-pub(crate) fn os_text(bytes: &[u8]) -> OsString {
-    String::from_utf8_lossy(bytes).into_owned().into()
 }

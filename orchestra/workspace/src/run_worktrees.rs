@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::error::GitWorkspaceError;
 use crate::message::Message;
-use crate::repository::{Repository, Sha};
+use crate::repository::Repository;
+use crate::sha::Sha;
 use crate::snapshot::{Head, SavedHead, SavedHeads};
 use crate::tree::{Ensured, Finish, Tree};
 
@@ -36,7 +37,7 @@ impl Slot {
     }
 }
 
-/// The execution paths of a run that have worktrees, and their known state.
+/// The execution paths of a run that have worktrees, and their state.
 pub(crate) struct RunWorktrees {
     /// The folder of the worktrees of the run.
     pub(crate) folder: PathBuf,
@@ -50,16 +51,16 @@ pub(crate) struct RunWorktrees {
 pub(crate) struct PathWorktrees {
     pub(crate) name: String,
     pub(crate) trees: Vec<Tree>,
-    known: Mutex<Known>,
+    state: Mutex<PathState>,
 }
 
 /// The state of the worktrees of an execution path as far as this process knows it.
 #[derive(Default)]
-pub(crate) struct Known {
+pub(crate) struct PathState {
     /// The commits that are checked out; `None` until the worktrees were prepared.
     pub(crate) heads: Option<Vec<Head>>,
     /// `true` if the worktrees contain changes that were made between stages.
-    unsettled: bool,
+    has_changes: bool,
 }
 
 /// The result of committing.
@@ -68,11 +69,11 @@ pub(crate) struct Committed {
     /// The files that still contain conflict markers.
     pub(crate) left: Vec<String>,
     /// Messages about the repositories whose new commit does not descend from the previous one.
-    pub(crate) turned_back: Vec<String>,
+    pub(crate) discarded: Vec<String>,
 }
 
 /// The state that the worktrees of a path must have when a stage begins.
-pub(crate) struct Wanted {
+pub(crate) struct TargetState {
     /// The commits of the snapshot, or the commits from which the run started; `None` to continue from the present
     /// state.
     pub(crate) heads: Option<Vec<Head>>,
@@ -85,12 +86,12 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl PathWorktrees {
-    pub(crate) fn known(&self) -> MutexGuard<'_, Known> {
-        lock(&self.known)
+    pub(crate) fn state(&self) -> MutexGuard<'_, PathState> {
+        lock(&self.state)
     }
 
     pub(crate) fn is_ready(&self) -> bool {
-        self.known().heads.is_some()
+        self.state().heads.is_some()
     }
 }
 
@@ -115,7 +116,7 @@ impl RunWorktrees {
             Arc::new(PathWorktrees {
                 name: name.to_owned(),
                 trees: trees.collect(),
-                known: Mutex::default(),
+                state: Mutex::default(),
             })
         });
         path.clone()
@@ -140,22 +141,22 @@ impl RunWorktrees {
         }
     }
 
-    /// Brings the worktrees of a path to the wanted state.
+    /// Brings the worktrees of a path to the target state.
     pub(crate) fn prepare(
         &self,
         path: &PathWorktrees,
-        around: &[String],
-        wanted: &Wanted,
+        outer: &[String],
+        target: &TargetState,
     ) -> Result<(), GitWorkspaceError> {
-        let mut known = path.known();
-        match (&known.heads, &wanted.heads) {
-            (Some(_), None) if !wanted.starts_over => return Ok(()),
-            (Some(heads), Some(wanted_heads)) if !wanted.starts_over && heads == wanted_heads => {
+        let mut state = path.state();
+        match (&state.heads, &target.heads) {
+            (Some(_), None) if !target.starts_over => return Ok(()),
+            (Some(heads), Some(target_heads)) if !target.starts_over && heads == target_heads => {
                 return Ok(());
             }
             _ => {}
         }
-        hide(&self.folder)?;
+        create_hidden(&self.folder)?;
         self.mark()?;
         // Take the mark first: `sweep` removes empty folders of runs that are not active.
         fs::create_dir_all(&self.folder).map_err(|source| GitWorkspaceError::Folder {
@@ -163,20 +164,20 @@ impl RunWorktrees {
             source,
         })?;
         let mut heads = Vec::with_capacity(self.slots.len());
-        let mut unsettled = false;
+        let mut has_changes = false;
         for (at, (slot, tree)) in self.slots.iter().zip(&path.trees).enumerate() {
-            let head = match &wanted.heads {
+            let head = match &target.heads {
                 Some(heads) => heads.get(at).cloned(),
-                None => self.present(path, around, at)?,
+                None => self.present_head(path, outer, at)?,
             };
             let head = head.unwrap_or_else(|| Head::at(&slot.base));
-            let (head, foreign) = self.bring(slot, tree, &head, wanted)?;
-            unsettled |= foreign;
+            let (head, is_changed) = self.prepare_tree(slot, tree, &head, target.starts_over)?;
+            has_changes |= is_changed;
             heads.push(head);
         }
-        *known = Known {
+        *state = PathState {
             heads: Some(heads),
-            unsettled,
+            has_changes,
         };
         Ok(())
     }
@@ -201,10 +202,10 @@ impl RunWorktrees {
 
     /// Returns the commit of a worktree that is not part of any snapshot: its present commit, or that of the nearest
     /// outer path.
-    fn present(
+    fn present_head(
         &self,
         path: &PathWorktrees,
-        around: &[String],
+        outer: &[String],
         at: usize,
     ) -> Result<Option<Head>, GitWorkspaceError> {
         if self.has_trees(&path.name)
@@ -213,7 +214,7 @@ impl RunWorktrees {
         {
             return Ok(Some(Head::at(&tree.state()?.head)));
         }
-        let nearest = around.iter().find(|name| self.has_trees(name));
+        let nearest = outer.iter().find(|name| self.has_trees(name));
         match nearest.map(|name| self.of_path(name)) {
             Some(path) => match path.trees.get(at) {
                 Some(tree) if tree.exists() => Ok(Some(Head::at(&tree.state()?.head))),
@@ -223,39 +224,39 @@ impl RunWorktrees {
         }
     }
 
-    /// Brings one worktree to the wanted state. Also returns whether it contains changes that were made between stages.
-    fn bring(
+    /// Brings one worktree to the target state. Also returns whether it contains changes that were made between stages.
+    fn prepare_tree(
         &self,
         slot: &Slot,
         tree: &Tree,
-        wanted: &Head,
-        how: &Wanted,
+        target: &Head,
+        starts_over: bool,
     ) -> Result<(Head, bool), GitWorkspaceError> {
-        if !slot.repository.has_commit(&wanted.sha)? {
-            return Err(slot.repository.missing(&wanted.sha));
+        if !slot.repository.has_commit(&target.sha)? {
+            return Err(slot.repository.missing(&target.sha));
         }
-        let ensured = tree.ensure(&wanted.sha, &slot.base)?;
+        let ensured = tree.ensure(&target.sha, &slot.base)?;
         let state = tree.state()?;
-        let same = state.head == wanted.sha;
-        let beyond = !same && slot.repository.is_ancestor(&wanted.sha, &state.head)?;
+        let same = state.head == target.sha;
+        let beyond = !same && slot.repository.is_ancestor(&target.sha, &state.head)?;
         // Unchanged files contain no open merge, even if a ref names one.
-        let underway = ensured == Ensured::WasThere && state.dirty;
-        let fits = beyond || (same && (wanted.merging.is_none() || underway));
-        if fits && !how.starts_over {
-            let foreign = beyond || (state.dirty && wanted.merging.is_none());
+        let underway = ensured == Ensured::Existed && state.dirty;
+        let fits = beyond || (same && (target.merging.is_none() || underway));
+        if fits && !starts_over {
+            let is_changed = beyond || (state.dirty && target.merging.is_none());
             let head = Head {
                 sha: state.head,
-                ..wanted.clone()
+                ..target.clone()
             };
-            return Ok((head, foreign));
+            return Ok((head, is_changed));
         }
         if !same || state.dirty {
-            tree.restore(&wanted.sha)?;
+            tree.restore(&target.sha)?;
         }
-        if let Some(open) = &wanted.merging {
-            tree.open_merge(&wanted.sha, open)?;
+        if let Some(open) = &target.merging {
+            tree.open_merge(&target.sha, open)?;
         }
-        Ok((wanted.clone(), false))
+        Ok((target.clone(), false))
     }
 
     /// Commits the changes in the worktrees of a path, or finishes the merge that is open in them.
@@ -264,16 +265,16 @@ impl RunWorktrees {
         path: &PathWorktrees,
         message: &Message,
     ) -> Result<Committed, GitWorkspaceError> {
-        let mut known = path.known();
-        let unsettled = known.unsettled;
-        let Some(heads) = &mut known.heads else {
+        let mut state = path.state();
+        let has_changes = state.has_changes;
+        let Some(heads) = &mut state.heads else {
             return Ok(Committed::default());
         };
         let before = heads.clone();
-        let mut committed = self.commit_all(path, heads, unsettled, message)?;
+        let mut committed = self.commit_all(path, heads, has_changes, message)?;
         for ((slot, before), now) in self.slots.iter().zip(&before).zip(heads.iter()) {
             if !slot.repository.is_ancestor(&before.sha, &now.sha)? {
-                committed.turned_back.push(format!(
+                committed.discarded.push(format!(
                     "`{}` was at {} and is at {}, which does not follow from it; what is left out is kept under \
                      refs/orchestra/kept/{}",
                     slot.name,
@@ -283,7 +284,7 @@ impl RunWorktrees {
                 ));
             }
         }
-        known.unsettled = false;
+        state.has_changes = false;
         Ok(committed)
     }
 
@@ -291,7 +292,7 @@ impl RunWorktrees {
         &self,
         path: &PathWorktrees,
         heads: &mut [Head],
-        unsettled: bool,
+        has_changes: bool,
         message: &Message,
     ) -> Result<Committed, GitWorkspaceError> {
         let trees = || self.slots.iter().zip(&path.trees);
@@ -334,7 +335,7 @@ impl RunWorktrees {
             });
         }
         for ((_, tree), head) in trees().zip(heads.iter_mut()) {
-            if (unsettled || tree.changed()?)
+            if (has_changes || tree.changed()?)
                 && let Some(sha) = tree.commit(message)?
             {
                 head.sha = sha;
@@ -346,8 +347,8 @@ impl RunWorktrees {
     /// Returns the snapshot of a path, which covers all repositories. Returns `None` if the worktrees were not
     /// prepared.
     pub(crate) fn saved(&self, path: &PathWorktrees) -> Option<SavedHeads> {
-        let known = path.known();
-        let heads = known.heads.as_ref()?;
+        let state = path.state();
+        let heads = state.heads.as_ref()?;
         let saved = self.slots.iter().zip(heads).map(|(slot, head)| {
             let saved = SavedHead {
                 git_sha: head.sha.clone(),
@@ -378,38 +379,38 @@ impl RunWorktrees {
         &self,
         message: &Message,
         last: &str,
-        stood: Option<&[Head]>,
+        last_heads: Option<&[Head]>,
     ) -> Result<(), GitWorkspaceError> {
         let mut first = Ok(());
         for name in self.names_on_disk() {
-            let stood = stood.filter(|_| name == last);
-            let closed = self.close_one(&name, message, stood);
+            let heads = if name == last { last_heads } else { None };
+            let closed = self.close_one(&name, message, heads);
             first = first.and(closed);
         }
         // Fails if the folder contains foreign files, which must stay.
         let _ = fs::remove_dir(&self.folder);
         let _ = fs::remove_file(mark_of(&self.folder));
         for slot in &self.slots {
-            let forgotten = self.forget_branches(slot);
-            first = first.and(forgotten);
+            let deleted = self.delete_merged_branches(slot);
+            first = first.and(deleted);
         }
         first
     }
 
-    /// Removes the worktrees of one path. `stood` holds their last known commits, for a process that did not prepare
-    /// them.
+    /// Removes the worktrees of one path. `last_heads` holds their last known commits, for a process that did not
+    /// prepare them.
     fn close_one(
         &self,
         name: &str,
         message: &Message,
-        stood: Option<&[Head]>,
+        last_heads: Option<&[Head]>,
     ) -> Result<(), GitWorkspaceError> {
         let path = self.of_path(name);
-        let mut known = path.known();
-        let heads = known
+        let mut state = path.state();
+        let heads = state
             .heads
             .take()
-            .or(stood.map(<[Head]>::to_vec))
+            .or(last_heads.map(<[Head]>::to_vec))
             .unwrap_or_default();
         let mut first = Ok(());
         let open = self.is_merging(name)?;
@@ -431,7 +432,7 @@ impl RunWorktrees {
     }
 
     /// Deletes the branches of paths that are merged into the branch of the main path. The others stay for the user.
-    fn forget_branches(&self, slot: &Slot) -> Result<(), GitWorkspaceError> {
+    fn delete_merged_branches(&self, slot: &Slot) -> Result<(), GitWorkspaceError> {
         let Some(into) = slot.repository.tip(&slot.branch)? else {
             return Ok(());
         };
@@ -467,7 +468,7 @@ pub(crate) fn is_open(worktrees: &Path, run: &str) -> bool {
 
 /// Removes the marks and the empty folders of runs that have no worktrees any more. A process that was suspended
 /// creates both again if it resumes after the end of the run.
-pub(crate) fn forget_marks(worktrees: &Path) {
+pub(crate) fn remove_stale_marks(worktrees: &Path) {
     for entry in fs::read_dir(worktrees).into_iter().flatten().flatten() {
         let path = entry.path();
         let name = path.file_name().and_then(|name| name.to_str());
@@ -488,7 +489,7 @@ pub(crate) fn forget_marks(worktrees: &Path) {
 
 /// Creates the parent of the folder of a run's worktrees, and adds a `.gitignore` so that the worktrees do not show up
 /// in the `git status` of a user's worktree that contains them.
-fn hide(folder: &Path) -> Result<(), GitWorkspaceError> {
+fn create_hidden(folder: &Path) -> Result<(), GitWorkspaceError> {
     let error = |path: &Path| {
         let path = path.to_owned();
         move |source| GitWorkspaceError::Folder { path, source }
@@ -497,11 +498,11 @@ fn hide(folder: &Path) -> Result<(), GitWorkspaceError> {
         return Ok(());
     };
     fs::create_dir_all(worktrees).map_err(error(worktrees))?;
-    let ours = match worktrees.parent() {
-        Some(around) if around.file_name().is_some_and(|name| name == ".orchestra") => around,
+    let hidden = match worktrees.parent() {
+        Some(parent) if parent.file_name().is_some_and(|name| name == ".orchestra") => parent,
         _ => worktrees,
     };
-    let ignore = ours.join(".gitignore");
+    let ignore = hidden.join(".gitignore");
     if !ignore.exists() {
         fs::write(&ignore, "*\n").map_err(error(&ignore))?;
     }

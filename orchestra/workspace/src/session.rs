@@ -4,16 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use orchestra_engine::{
-    Outcome, RunEnd, Snapshot, StageContext, StageEnd, Status, Workplace, WorkspaceEnd, WorkspaceError,
-    WorkspaceFuture, WorkspaceSession, WorkspaceStage,
+    Outcome, RunEnd, Snapshot, StageEnd, Status, Workplace, WorkspaceEnd, WorkspaceError, WorkspaceFuture,
+    WorkspaceSession, WorkspaceStage,
 };
 use orchestra_graph::{Role, Stage, kind};
 
-use crate::ask::failed;
-use crate::error::GitWorkspaceError;
-use crate::join::{CONFLICTS, Joining, Policy, Report};
+use crate::attempt::AttemptIds;
+use crate::blocking::{blocking, failed};
+use crate::join::{CONFLICTS, Join, Policy, Report};
 use crate::message::Message;
-use crate::run_worktrees::{Committed, RunWorktrees, Wanted, lock};
+use crate::run_worktrees::{Committed, RunWorktrees, TargetState, lock};
 use crate::snapshot::{Head, heads_of};
 
 /// The files of a run.
@@ -23,55 +23,6 @@ pub(crate) struct Session {
     joined: Mutex<BTreeMap<String, Report>>,
     /// The attempts whose merge was opened before the run stopped.
     begun: Mutex<BTreeSet<String>>,
-}
-
-/// The ids that identify an attempt in its commits.
-#[derive(Clone)]
-pub(crate) struct Names {
-    pub(crate) run: String,
-    pub(crate) node: String,
-    pub(crate) attempt: String,
-}
-
-impl Names {
-    fn from_stage(stage: &StageContext) -> Names {
-        Names {
-            run: stage.run_id().to_string(),
-            node: stage.node().id().to_owned(),
-            attempt: stage.attempt_key(),
-        }
-    }
-
-    /// Returns the message of a commit of the attempt.
-    pub(crate) fn message(&self, summary: &str) -> Message {
-        let trailer = |name: &str, value: &str| (format!("Orchestra-{name}"), value.to_owned());
-        Message {
-            summary: format!("{}: {summary}", self.node),
-            body: String::new(),
-            trailers: vec![
-                trailer("Run", &self.run),
-                trailer("Node", &self.node),
-                trailer("Attempt", &self.attempt),
-                // The id from which the run can be replayed.
-                trailer("Checkpoint", &self.attempt),
-            ],
-        }
-    }
-}
-
-/// Converts an error to that of the engine.
-pub(crate) fn error_of(error: &GitWorkspaceError) -> WorkspaceError {
-    WorkspaceError::new(error.code(), error.to_string())
-}
-
-/// Runs work that blocks on git outside of the threads that run stages.
-pub(crate) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, GitWorkspaceError> + Send + 'static,
-) -> Result<T, WorkspaceError> {
-    match orchestra_engine::beside(work).await {
-        Ok(done) => done.map_err(|error| error_of(&error)),
-        Err(error) => Err(WorkspaceError::new("workspace_io", error.to_string())),
-    }
 }
 
 impl Session {
@@ -85,7 +36,7 @@ impl Session {
 
     /// Returns the commits at which the worktrees of a stage's path must be, or `None` to continue from the present
     /// state.
-    fn wanted(&self, stage: &WorkspaceStage) -> Result<Option<Vec<Head>>, WorkspaceError> {
+    fn target_heads(&self, stage: &WorkspaceStage) -> Result<Option<Vec<Head>>, WorkspaceError> {
         match stage.snapshot() {
             Some(snapshot) => {
                 let names = self.worktrees.slots.iter().map(|slot| slot.name.as_str());
@@ -121,8 +72,8 @@ impl Session {
             slot.repository.act_for(&run);
         }
         let fan_in = stage.stage().node().kind() == kind::FAN_IN;
-        let (own, around) = (stage.path_id().to_owned(), stage.outer_path_ids().to_vec());
-        let heads = self.wanted(stage)?;
+        let (own, outer) = (stage.path_id().to_owned(), stage.outer_path_ids().to_vec());
+        let heads = self.target_heads(stage)?;
         let worktrees = self.worktrees.clone();
         let writes = stage.may_write() || stage.joined().next().is_some();
         let mut starts_over = stage.starts_over();
@@ -135,10 +86,10 @@ impl Session {
         }
         let (name, location) = blocking(move || {
             let reads = || {
-                around
+                outer
                     .iter()
                     .find(|path| worktrees.has_trees(path))
-                    .or(around.last())
+                    .or(outer.last())
             };
             let name = if writes || worktrees.of_path(&own).is_ready() || worktrees.has_trees(&own) {
                 own.clone()
@@ -146,12 +97,12 @@ impl Session {
                 reads().cloned().unwrap_or(own.clone())
             };
             let path = worktrees.of_path(&name);
-            let wanted = Wanted {
+            let target = TargetState {
                 heads,
                 // A stage must not discard the work of other paths.
                 starts_over: starts_over && name == own,
             };
-            worktrees.prepare(&path, &around, &wanted)?;
+            worktrees.prepare(&path, &outer, &target)?;
             let slots = worktrees.slots.iter().zip(&path.trees);
             let folders = slots.map(|(slot, tree)| (slot.name.clone(), tree.root()));
             let location = Workplace::new(worktrees.root(&path), folders.collect());
@@ -159,7 +110,7 @@ impl Session {
         })
         .await?;
         if !fan_in && name == stage.path_id() && stage.joined().next().is_some() {
-            self.adopt(stage).await?;
+            self.commit_manual_changes(stage).await?;
             let report = self.join(stage, Policy::Merge).await?;
             let key = stage.stage().attempt_key();
             lock(&self.joined).insert(key, report);
@@ -168,10 +119,10 @@ impl Session {
     }
 
     /// Commits the changes that a person made in the worktrees of a path, before branches are merged into them.
-    async fn adopt(&self, stage: &WorkspaceStage) -> Result<(), WorkspaceError> {
+    async fn commit_manual_changes(&self, stage: &WorkspaceStage) -> Result<(), WorkspaceError> {
         let (worktrees, name) = (self.worktrees.clone(), stage.path_id().to_owned());
-        let message = Names::from_stage(stage.stage()).message("what was changed by hand before");
-        let adopted = blocking(move || {
+        let message = AttemptIds::from_stage(stage.stage()).message("what was changed by hand before");
+        let committed = blocking(move || {
             let path = worktrees.of_path(&name);
             let open = worktrees.is_merging(&name)?;
             if open {
@@ -180,7 +131,7 @@ impl Session {
                 worktrees.commit(&path, &message)
             }
         });
-        adopted.await.map(|committed| tell(stage, &committed))
+        committed.await.map(|committed| log_discarded(stage, &committed))
     }
 
     /// Returns whether a merge that the snapshot does not contain is open in the worktrees of the path.
@@ -194,13 +145,13 @@ impl Session {
         let worktrees = self.worktrees.clone();
         let key = stage.stage().attempt_key();
         let began_at = if lock(&self.begun).remove(&key) {
-            self.wanted(stage)?
+            self.target_heads(stage)?
         } else {
             None
         };
-        let joining = Joining::new(stage, &worktrees.slots, policy, began_at)?;
-        let names = Names::from_stage(stage.stage());
-        let report = blocking(move || joining.merge(&worktrees, &names)).await?;
+        let join = Join::new(stage, &worktrees.slots, policy, began_at)?;
+        let ids = AttemptIds::from_stage(stage.stage());
+        let report = blocking(move || join.merge(&worktrees, &ids)).await?;
         for (branch, reason) in &report.unmerged {
             stage.stage().log(if reason == CONFLICTS {
                 format!("branch `{branch}` conflicts with what was merged before it")
@@ -212,7 +163,7 @@ impl Session {
     }
 
     async fn finish(&self, stage: &WorkspaceStage, outcome: Outcome) -> (StageEnd, Option<Snapshot>) {
-        let names = Names::from_stage(stage.stage());
+        let ids = AttemptIds::from_stage(stage.stage());
         let key = stage.stage().attempt_key();
         let mut report = lock(&self.joined).remove(&key);
         let mut outcome = outcome;
@@ -220,10 +171,10 @@ impl Session {
         let mut left = Vec::new();
         if own {
             let (worktrees, name) = (self.worktrees.clone(), stage.path_id().to_owned());
-            let message = names.message(&summary(&outcome));
+            let message = ids.message(&summary(&outcome));
             match blocking(move || worktrees.commit(&worktrees.of_path(&name), &message)).await {
                 Ok(committed) => {
-                    tell(stage, &committed);
+                    log_discarded(stage, &committed);
                     left = committed.left;
                 }
                 Err(error) => return (error.outcome().into(), None),
@@ -253,7 +204,7 @@ impl Session {
             }
         });
         if let Some(report) = &report {
-            report.tell(&mut outcome);
+            report.update_context(&mut outcome);
         } else if own && left.is_empty() && was_open(stage) {
             outcome = outcome.set("workspace.conflicts", Vec::<String>::new());
             outcome = outcome.set("workspace.conflict_count", 0);
@@ -270,7 +221,7 @@ impl Session {
         let value = serde_json::to_value(&saved).ok()?;
         let same = match stage.snapshot() {
             Some(before) => before.value == value,
-            None => self.wanted(stage).ok().flatten().is_some_and(|bases| {
+            None => self.target_heads(stage).ok().flatten().is_some_and(|bases| {
                 let heads = saved.values().map(|head| (&head.git_sha, &head.merging));
                 heads.eq(bases.iter().map(|head| (&head.sha, &head.merging)))
             }),
@@ -302,45 +253,41 @@ impl Session {
         outcome: &Outcome,
     ) -> Result<Report, Box<StageEnd>> {
         let policy = Policy::new(stage.stage().node(), outcome);
-        let adopted = self.adopt(stage).await;
-        adopted.map_err(failed)?;
+        let committed = self.commit_manual_changes(stage).await;
+        committed.map_err(failed)?;
         let joined = self.join(stage, policy).await;
         let report = joined.map_err(failed)?;
         let report = match stage.stage().node().text("on_conflict") {
             Some("human") if report.is_open() => self.ask(stage, report).await?,
             Some("fail") if report.is_open() => {
-                let told = report.refused();
-                self.give_up(stage).await.map_err(failed)?;
-                return Err(Box::new(told.into()));
+                let outcome = report.conflict_outcome();
+                self.abort_merge(stage).await.map_err(failed)?;
+                return Err(Box::new(outcome.into()));
             }
             _ => report,
         };
-        self.tidy(stage).await;
+        self.remove_joined_worktrees(stage).await;
         Ok(report)
     }
 
     /// Undoes an open merge and restores every worktree.
-    pub(crate) async fn give_up(&self, stage: &WorkspaceStage) -> Result<(), WorkspaceError> {
+    pub(crate) async fn abort_merge(&self, stage: &WorkspaceStage) -> Result<(), WorkspaceError> {
         let (worktrees, name) = (self.worktrees.clone(), stage.path_id().to_owned());
-        blocking(move || worktrees.give_up(&worktrees.of_path(&name))).await
+        blocking(move || worktrees.abort_merge(&worktrees.of_path(&name))).await
     }
 
     pub(crate) fn worktrees(&self) -> &Arc<RunWorktrees> {
         &self.worktrees
     }
 
-    pub(crate) fn names(stage: &WorkspaceStage) -> Names {
-        Names::from_stage(stage.stage())
-    }
-
     /// Removes the worktrees of branches that have ended. Those that cannot be removed now are removed at the end of
     /// the run.
-    async fn tidy(&self, stage: &WorkspaceStage) {
+    async fn remove_joined_worktrees(&self, stage: &WorkspaceStage) {
         let worktrees = self.worktrees.clone();
-        let names = Names::from_stage(stage.stage());
+        let ids = AttemptIds::from_stage(stage.stage());
         let ended: Vec<String> = stage.joined().map(|(path, _)| path.to_owned()).collect();
-        let tidied = blocking(move || {
-            let message = names.message("what a branch left that was cut short");
+        let removed = blocking(move || {
+            let message = ids.message("what a branch left that was cut short");
             let mut first = Ok(());
             for path in ended {
                 let closed = worktrees.close(&path, &message);
@@ -348,7 +295,7 @@ impl Session {
             }
             first
         });
-        if let Err(error) = tidied.await {
+        if let Err(error) = removed.await {
             stage
                 .stage()
                 .log(format!("the files of ended branches are not tidied up: {error}"));
@@ -381,7 +328,7 @@ impl WorkspaceSession for Session {
                 return Ok(None);
             }
             let (worktrees, name) = (self.worktrees.clone(), stage.path_id().to_owned());
-            let message = Names::from_stage(stage.stage()).message("changes so far");
+            let message = AttemptIds::from_stage(stage.stage()).message("changes so far");
             blocking(move || worktrees.commit(&worktrees.of_path(&name), &message).map(drop)).await?;
             Ok(self.snapshot(stage, true, false, &[]))
         })
@@ -391,7 +338,7 @@ impl WorkspaceSession for Session {
         let worktrees = self.worktrees.clone();
         Box::pin(async move {
             let names = worktrees.slots.iter().map(|slot| slot.name.as_str());
-            let stood = end
+            let last_heads = end
                 .snapshot
                 .as_ref()
                 .and_then(|snapshot| heads_of(&snapshot.value, names).ok());
@@ -403,7 +350,7 @@ impl WorkspaceSession for Session {
                             summary: "what was not committed when the run ended".to_owned(),
                             ..Message::default()
                         };
-                        worktrees.close_all(&message, &end.path_id, stood.as_deref())
+                        worktrees.close_all(&message, &end.path_id, last_heads.as_deref())
                     })
                     .await
                 }
@@ -427,8 +374,8 @@ fn was_open(stage: &WorkspaceStage) -> bool {
 
 /// Returns the summary of an outcome for the commit message.
 fn summary(outcome: &Outcome) -> String {
-    let told = outcome.notes.as_deref().or(outcome.failure_reason.as_deref());
-    let first = told.and_then(|told| told.lines().find(|line| !line.trim().is_empty()));
+    let text = outcome.notes.as_deref().or(outcome.failure_reason.as_deref());
+    let first = text.and_then(|text| text.lines().find(|line| !line.trim().is_empty()));
     match (&outcome.status, first) {
         (Status::Fail | Status::Retry, Some(reason)) => format!("failed: {reason}"),
         (Status::Fail | Status::Retry, None) => "failed".to_owned(),
@@ -438,8 +385,10 @@ fn summary(outcome: &Outcome) -> String {
 }
 
 /// Logs the repositories in which a stage discarded commits: later stages do not see them.
-fn tell(stage: &WorkspaceStage, committed: &Committed) {
-    for told in &committed.turned_back {
-        stage.stage().log(format!("the stage took back commits: {told}"));
+fn log_discarded(stage: &WorkspaceStage, committed: &Committed) {
+    for message in &committed.discarded {
+        stage
+            .stage()
+            .log(format!("the stage took back commits: {message}"));
     }
 }

@@ -7,22 +7,22 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::configuration::Configuration;
-use crate::repository::Sha;
+use crate::sha::Sha;
 
 /// The workspace data that is stored with a run when it begins.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Kept {
+pub(crate) struct StoredRun {
     /// The run for which the data was stored. A replay reads the data of another run.
     pub(crate) run: String,
     /// The folder of the worktrees of all runs.
     pub(crate) worktrees: PathBuf,
     /// The repositories by name.
-    pub(crate) repositories: BTreeMap<String, KeptRepository>,
+    pub(crate) repositories: BTreeMap<String, StoredRepository>,
 }
 
 /// A repository as it was when the run began.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct KeptRepository {
+pub(crate) struct StoredRepository {
     /// The top folder of the user's worktree.
     pub(crate) path: PathBuf,
     /// The commit from which the run started.

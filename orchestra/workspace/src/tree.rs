@@ -4,13 +4,14 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::entry::WorktreeLocation;
 use crate::error::GitWorkspaceError;
+use crate::location::WorktreeLocation;
 use crate::lock::RepositoryLock;
 use crate::message::Message;
 use crate::open;
-use crate::refs::{base_ref, head_ref, open_ref};
-use crate::repository::{Repository, Sha};
+use crate::ref_names::{base_ref, head_ref, open_ref};
+use crate::repository::Repository;
+use crate::sha::Sha;
 use crate::watch::Watch;
 
 /// A worktree of a run and the branch that it is on.
@@ -32,7 +33,7 @@ use crate::watch::Watch;
 /// let base = repository.head().unwrap();
 ///
 /// let tree = repository.tree(folder.path().join("trees/session/backend"), "orchestra/poem/a1b2c3".into());
-/// assert_eq!(tree.ensure(&base, &base).unwrap(), Ensured::Made);
+/// assert_eq!(tree.ensure(&base, &base).unwrap(), Ensured::Created);
 /// std::fs::write(tree.root().join("poem.txt"), "roses").unwrap();
 /// let message = Message { summary: "write: a poem".into(), ..Message::default() };
 /// let commit = tree.commit(&message).unwrap().unwrap();
@@ -45,16 +46,16 @@ pub struct Tree {
     repository: Repository,
     path: PathBuf,
     branch: String,
-    known: Mutex<Known>,
+    cache: Mutex<TreeCache>,
 }
 
 /// The cached state of a handle.
 #[derive(Debug, Default)]
-pub(crate) struct Known {
+pub(crate) struct TreeCache {
     /// The last commit that was returned to the caller.
     pub(crate) at: Option<Sha>,
-    /// The commit that the files were equal to when the watch was last quiet.
-    pub(crate) settled: Option<Sha>,
+    /// The commit that the files were equal to when they were last compared.
+    pub(crate) clean_commit: Option<Sha>,
     pub(crate) watch: Option<Watch>,
     pub(crate) location: Option<WorktreeLocation>,
 }
@@ -63,14 +64,14 @@ pub(crate) struct Known {
 ///
 /// ```
 /// use orchestra_workspace::Ensured;
-/// assert_ne!(Ensured::Made, Ensured::WasThere);
+/// assert_ne!(Ensured::Created, Ensured::Existed);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ensured {
     /// The worktree was created. Its files are those of its branch.
-    Made,
+    Created,
     /// The worktree existed, possibly with changes.
-    WasThere,
+    Existed,
 }
 
 /// The state of a worktree.
@@ -91,13 +92,13 @@ pub struct TreeState {
 /// Work that was set aside.
 ///
 /// ```
-/// use orchestra_workspace::Kept;
+/// use orchestra_workspace::SetAside;
 /// let commit = "89e6c98d92887913cadf06b2adb97f26cde4849b".parse().unwrap();
-/// let kept = Kept { reference: "refs/orchestra/kept/poem/a1b2c3/89e6c98d9288".into(), commit, files: true };
-/// assert!(kept.files);
+/// let work = SetAside { reference: "refs/orchestra/kept/poem/a1b2c3/89e6c98d9288".into(), commit, files: true };
+/// assert!(work.files);
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kept {
+pub struct SetAside {
     /// The ref that names the work from now on.
     pub reference: String,
     /// The commit.
@@ -127,13 +128,20 @@ pub enum Finish {
     },
 }
 
+impl Repository {
+    /// Returns a handle of a worktree of a run at a path, on its own branch. Creates nothing yet.
+    pub fn tree(&self, path: PathBuf, branch: String) -> Tree {
+        Tree::new(self.clone(), path, branch)
+    }
+}
+
 impl Tree {
-    pub(crate) fn new(repository: Repository, path: PathBuf, branch: String) -> Tree {
+    fn new(repository: Repository, path: PathBuf, branch: String) -> Tree {
         Tree {
             repository,
             path,
             branch,
-            known: Mutex::new(Known::default()),
+            cache: Mutex::new(TreeCache::default()),
         }
     }
 
@@ -171,15 +179,15 @@ impl Tree {
         let tip = self.ensure_branch(&lock, at, base)?;
         let ensured = self.ensure_folder(&lock, &tip)?;
         let location = self.location()?;
-        self.heal(&lock, &location)?;
+        self.recover(&lock, &location)?;
         let root = self.root();
         fs::create_dir_all(&root)
             .map_err(|source| GitWorkspaceError::io(repository.name(), &root, source))?;
-        self.known().at = Some(at.clone());
+        self.cache().at = Some(at.clone());
         drop(lock);
         match ensured {
-            Ensured::Made => self.settle_new(&location),
-            Ensured::WasThere => self.settle(&location),
+            Ensured::Created => self.init_cache(&location),
+            Ensured::Existed => self.refresh_cache(&location),
         }
         Ok(ensured)
     }
@@ -232,11 +240,11 @@ impl Tree {
         if location.is_moving() {
             let (lock, location) = self.begin("state")?;
             drop(lock);
-            return self.look(&location);
+            return self.query_state(&location);
         }
-        match self.quiet(&location) {
+        match self.unchanged_head(&location) {
             Some(head) => Ok(TreeState { head, dirty: false }),
-            None => self.look(&location),
+            None => self.query_state(&location),
         }
     }
 
@@ -248,7 +256,7 @@ impl Tree {
     /// Returns an error if the worktree does not exist, or if git cannot be run.
     pub fn changed(&self) -> Result<bool, GitWorkspaceError> {
         let state = self.state()?;
-        Ok(state.dirty || self.known().at.as_ref() != Some(&state.head))
+        Ok(state.dirty || self.cache().at.as_ref() != Some(&state.head))
     }
 
     /// Moves branch and files to a commit. Work beyond it is set aside first; ignored files stay.
@@ -256,9 +264,9 @@ impl Tree {
     /// # Errors
     ///
     /// Returns an error if the commit or the worktree does not exist, or if a nested repository cannot be set aside.
-    pub fn restore(&self, to: &Sha) -> Result<Vec<Kept>, GitWorkspaceError> {
-        if self.is_settled(to)? {
-            self.known().at = Some(to.clone());
+    pub fn restore(&self, to: &Sha) -> Result<Vec<SetAside>, GitWorkspaceError> {
+        if self.is_certainly_at(to)? {
+            self.cache().at = Some(to.clone());
             return Ok(Vec::new());
         }
         let (lock, location) = self.begin("restore")?;
@@ -266,11 +274,11 @@ impl Tree {
         if !repository.has_commit(to)? {
             return Err(repository.missing(to));
         }
-        let kept = self.set_aside(&lock, &location, to, None)?;
+        let set_aside = self.set_aside(&lock, &location, to, None)?;
         self.move_to(&lock, &location, to, to)?;
         drop(lock);
-        self.settle(&location);
-        Ok(kept)
+        self.refresh_cache(&location);
+        Ok(set_aside)
     }
 
     /// Commits all changes. The branch also follows commits that others made in the worktree.
@@ -282,9 +290,9 @@ impl Tree {
     /// Returns an error if the worktree does not exist, contains a nested repository or a changed submodule, or if git
     /// fails.
     pub fn commit(&self, message: &Message) -> Result<Option<Sha>, GitWorkspaceError> {
-        let at = self.known().at.clone();
+        let at = self.cache().at.clone();
         if let Some(at) = at
-            && self.is_settled(&at)?
+            && self.is_certainly_at(&at)?
         {
             return Ok(None);
         }
@@ -304,10 +312,10 @@ impl Tree {
             self.repository
                 .write_commit(&files, std::slice::from_ref(&onto), &message.to_text())?
         };
-        let before = self.known().at.clone().or_else(|| tip.clone());
+        let before = self.cache().at.clone().or_else(|| tip.clone());
         self.follow(&lock, &location, &head, tip, &new)?;
         drop(lock);
-        self.settle(&location);
+        self.refresh_cache(&location);
         Ok((before.as_ref() != Some(&new)).then_some(new))
     }
 
@@ -316,13 +324,13 @@ impl Tree {
     /// # Errors
     ///
     /// Returns an error if a nested repository cannot be set aside, or if files cannot be removed.
-    pub fn remove(&self) -> Result<Vec<Kept>, GitWorkspaceError> {
+    pub fn remove(&self) -> Result<Vec<SetAside>, GitWorkspaceError> {
         let lock = self.repository.lock(&format!("remove {}", self.path.display()))?;
         self.repository.unlock_refs(&lock, &self.branch);
-        self.known().watch = None;
-        let kept = match self.location() {
+        self.cache().watch = None;
+        let set_aside = match self.location() {
             Ok(location) => {
-                self.heal(&lock, &location)?;
+                self.recover(&lock, &location)?;
                 let tip = self.repository.tip(&self.branch)?;
                 let open = self.repository.resolve(&open_ref(&self.branch))?;
                 let open = open.map(|open| self.repository.tree_of(&open)).transpose()?;
@@ -335,8 +343,8 @@ impl Tree {
             Err(other) => return Err(other),
         };
         self.discard(&lock)?;
-        *self.known() = Known::default();
-        Ok(kept)
+        *self.cache() = TreeCache::default();
+        Ok(set_aside)
     }
 
     /// Checks out an open merge: branch and HEAD at `clean`, the files of `open`. A ref names the open merge once its
@@ -369,7 +377,7 @@ impl Tree {
     pub fn finish_merge(&self, open: &Sha, message: &Message) -> Result<Finish, GitWorkspaceError> {
         let (lock, location) = self.begin("finish merge")?;
         let repository = &self.repository;
-        let note = open::Note::read(repository, open)?;
+        let merge = open::OpenMerge::read(repository, open)?;
         let head = self.head(&location)?;
         let tip = repository.tip(&self.branch)?;
         let onto = head
@@ -379,18 +387,18 @@ impl Tree {
             .ok_or_else(|| self.no_head())?;
         let files = self.write_tree(&lock, &location, &onto)?;
         let mut parents = vec![onto.clone()];
-        for parent in &note.parents {
+        for parent in &merge.parents {
             if !repository.is_ancestor(parent, &onto)? {
                 parents.push(parent.clone());
             }
         }
-        let marked = note.marked(&location.folder);
+        let marked = merge.marked(&location.folder);
         if !marked.is_empty() {
-            let same = files == repository.tree_of(open)? && note.parents.first() == Some(&onto);
+            let same = files == repository.tree_of(open)? && merge.parents.first() == Some(&onto);
             let now = if same {
                 open.clone()
             } else {
-                repository.write_commit(&files, &parents, &note.text)?
+                repository.write_commit(&files, &parents, &merge.text)?
             };
             repository.keep(&lock, &self.branch, open)?;
             self.name_open(&lock, &now)?;
@@ -413,7 +421,7 @@ impl Tree {
             repository.delete_ref(&lock, &open_ref(&self.branch), &there)?;
         }
         drop(lock);
-        self.settle(&location);
+        self.refresh_cache(&location);
         Ok(Finish::Merged(new))
     }
 
@@ -427,7 +435,7 @@ impl Tree {
         if !self.repository.has_commit(to)? {
             return Err(self.repository.missing(to));
         }
-        let state = self.look(&location)?;
+        let state = self.query_state(&location)?;
         if state.dirty || (state.head != *from && state.head != *to) {
             let detail = if state.dirty {
                 "files were changed".to_owned()
@@ -443,15 +451,15 @@ impl Tree {
         }
         self.move_to(&lock, &location, to, to)?;
         drop(lock);
-        self.settle(&location);
+        self.refresh_cache(&location);
         Ok(())
     }
 }
 
 /// Helpers that the operations share.
 impl Tree {
-    pub(crate) fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn cache(&self) -> MutexGuard<'_, TreeCache> {
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes the lock and completes killed operations in the worktree.
@@ -461,18 +469,16 @@ impl Tree {
             .lock(&format!("{operation} {}", self.path.display()))?;
         self.repository.unlock_refs(&lock, &self.branch);
         let location = self.location()?;
-        self.heal(&lock, &location)?;
+        self.recover(&lock, &location)?;
         Ok((lock, location))
     }
 
     /// Returns whether branch and files are certainly at a commit, without running git.
-    fn is_settled(&self, at: &Sha) -> Result<bool, GitWorkspaceError> {
+    fn is_certainly_at(&self, at: &Sha) -> Result<bool, GitWorkspaceError> {
         let location = self.location()?;
-        Ok(
-            !location.is_moving()
-                && self.quiet(&location).as_ref() == Some(at)
-                && self.is_attached(&location),
-        )
+        Ok(!location.is_moving()
+            && self.unchanged_head(&location).as_ref() == Some(at)
+            && self.is_attached(&location))
     }
 
     /// Creates the ref of the open merge. A merge that was open before gets another ref.

@@ -8,16 +8,15 @@ use std::sync::Arc;
 use orchestra_engine::{
     OpenedWorkspace, Workspace, WorkspaceError, WorkspaceFuture, WorkspaceRun, WorkspaceSession,
 };
+use orchestra_graph::DEFAULT_BRANCH_PREFIX;
 
+use crate::blocking::error_of;
 use crate::error::GitWorkspaceError;
 use crate::git::{Git, SystemGit};
 use crate::repository::Repository;
 use crate::run_worktrees::{RunWorktrees, Slot};
-use crate::session::{Session, error_of};
-use crate::snapshot::{Kept, KeptRepository};
-
-/// Default prefix of the branches of runs.
-pub const BRANCH_PREFIX: &str = "orchestra/";
+use crate::session::Session;
+use crate::snapshot::{StoredRepository, StoredRun};
 
 /// The git repositories in which the stages of runs work. Each run has its own branches and worktrees, separate from
 /// those of the user.
@@ -47,20 +46,20 @@ pub const BRANCH_PREFIX: &str = "orchestra/";
 ///
 /// // The user's own files are as they were; the work is on a branch of the run.
 /// assert!(!backend.join("note.txt").exists());
-/// let told = git.run(&GitCommand::new(&backend).args(["show", "orchestra/note/first:note.txt"]))?;
-/// assert_eq!(told.stdout, b"hi\n");
+/// let output = git.run(&GitCommand::new(&backend).args(["show", "orchestra/note/first:note.txt"]))?;
+/// assert_eq!(output.stdout, b"hi\n");
 /// # Ok(()) }
 /// ```
 #[derive(Clone)]
 pub struct GitWorkspace {
     git: Arc<dyn Git>,
     worktrees: PathBuf,
-    repositories: BTreeMap<String, Named>,
+    repositories: BTreeMap<String, RepositorySettings>,
 }
 
 /// The path and the branch prefix of a repository.
 #[derive(Clone)]
-struct Named {
+struct RepositorySettings {
     path: PathBuf,
     prefix: String,
 }
@@ -79,7 +78,7 @@ struct Named {
 pub struct GitWorkspaceBuilder {
     git: Option<Arc<dyn Git>>,
     worktrees: PathBuf,
-    repositories: BTreeMap<String, Named>,
+    repositories: BTreeMap<String, RepositorySettings>,
 }
 
 impl GitWorkspace {
@@ -98,15 +97,15 @@ impl GitWorkspace {
     /// # Errors
     ///
     /// Returns an error if the stored data cannot be read, or if there is no `git` program.
-    pub fn of_run(kept: &serde_json::Value) -> Result<GitWorkspace, WorkspaceError> {
-        let kept: Kept = serde_json::from_value(kept.clone()).map_err(|error| {
+    pub fn of_run(stored: &serde_json::Value) -> Result<GitWorkspace, WorkspaceError> {
+        let stored: StoredRun = serde_json::from_value(stored.clone()).map_err(|error| {
             WorkspaceError::new(
                 "workspace_unreadable",
                 format!("what the run kept of its workspace cannot be read: {error}"),
             )
         })?;
-        let mut builder = GitWorkspace::builder(kept.worktrees);
-        for (name, repository) in kept.repositories {
+        let mut builder = GitWorkspace::builder(stored.worktrees);
+        for (name, repository) in stored.repositories {
             builder = builder.repository(name, repository.path);
         }
         builder.build().map_err(|error| error_of(&error))
@@ -144,31 +143,31 @@ impl GitWorkspace {
         &self,
         run: &str,
         pipeline: &str,
-        kept: Option<Kept>,
-    ) -> Result<(Kept, RunWorktrees), GitWorkspaceError> {
+        stored: Option<StoredRun>,
+    ) -> Result<(StoredRun, RunWorktrees), GitWorkspaceError> {
         let opened = self.repositories()?;
-        if let Some(kept) = &kept {
+        if let Some(stored) = &stored {
             let now: Vec<&str> = self.names().collect();
-            let then: Vec<&str> = kept.repositories.keys().map(String::as_str).collect();
+            let then: Vec<&str> = stored.repositories.keys().map(String::as_str).collect();
             if now != then {
                 return Err(GitWorkspaceError::OtherRepositories {
-                    run: kept.run.clone(),
+                    run: stored.run.clone(),
                     then: then.join("`, `"),
                     now: now.join("`, `"),
                 });
             }
         }
-        let goes_on = kept.as_ref().is_some_and(|kept| kept.run == run);
-        let worktrees = match &kept {
-            Some(kept) if goes_on => kept.worktrees.clone(),
+        let is_resumed = stored.as_ref().is_some_and(|stored| stored.run == run);
+        let worktrees = match &stored {
+            Some(stored) if is_resumed => stored.worktrees.clone(),
             _ => std::path::absolute(&self.worktrees).unwrap_or_else(|_| self.worktrees.clone()),
         };
         let mut slots = Vec::with_capacity(opened.len());
         let mut configurations = Vec::with_capacity(opened.len());
         for (repository, prefix) in opened {
-            let before = kept
+            let before = stored
                 .as_ref()
-                .and_then(|kept| kept.repositories.get(repository.name()));
+                .and_then(|stored| stored.repositories.get(repository.name()));
             let base = match before {
                 Some(before) if !repository.has_commit(&before.base)? => {
                     return Err(repository.missing(&before.base));
@@ -190,35 +189,35 @@ impl GitWorkspace {
             slots.push(Slot {
                 name: repository.name().to_owned(),
                 branch: match before {
-                    Some(before) if goes_on => before.branch.clone(),
+                    Some(before) if is_resumed => before.branch.clone(),
                     _ => format!("{prefix}{}/", plain(pipeline)),
                 },
                 repository,
                 base,
             });
         }
-        if !goes_on {
+        if !is_resumed {
             let id = free_id(run, &slots)?;
             slots.iter_mut().for_each(|slot| slot.branch.push_str(&id));
         }
-        let kept = Kept {
+        let stored = StoredRun {
             run: run.to_owned(),
             worktrees: worktrees.clone(),
             repositories: slots
                 .iter()
                 .zip(configurations)
                 .map(|(slot, configuration)| {
-                    let kept = KeptRepository {
+                    let stored = StoredRepository {
                         path: slot.repository.top().to_owned(),
                         base: slot.base.clone(),
                         branch: slot.branch.clone(),
                         configuration: Some(configuration),
                     };
-                    (slot.name.clone(), kept)
+                    (slot.name.clone(), stored)
                 })
                 .collect(),
         };
-        Ok((kept, RunWorktrees::new(worktrees.join(run), slots)))
+        Ok((stored, RunWorktrees::new(worktrees.join(run), slots)))
     }
 }
 
@@ -228,8 +227,8 @@ impl Workspace for GitWorkspace {
         run: WorkspaceRun<'w>,
     ) -> WorkspaceFuture<'w, Result<OpenedWorkspace, WorkspaceError>> {
         Box::pin(async move {
-            let kept = match run.kept {
-                Some(kept) => Some(serde_json::from_value(kept.clone()).map_err(|error| {
+            let stored = match run.kept {
+                Some(stored) => Some(serde_json::from_value(stored.clone()).map_err(|error| {
                     WorkspaceError::new(
                         "workspace_unreadable",
                         format!(
@@ -242,15 +241,15 @@ impl Workspace for GitWorkspace {
             };
             let (workspace, id) = (self.clone(), run.run.to_string());
             let name = run.pipeline.name.to_string();
-            let opened = orchestra_engine::beside(move || workspace.open_run(&id, &name, kept)).await;
-            let (kept, worktrees) = match opened {
+            let opened = orchestra_engine::beside(move || workspace.open_run(&id, &name, stored)).await;
+            let (stored, worktrees) = match opened {
                 Ok(opened) => opened.map_err(|error| error_of(&error))?,
                 Err(error) => return Err(WorkspaceError::new("workspace_io", error.to_string())),
             };
-            let kept = serde_json::to_value(kept)
+            let stored = serde_json::to_value(stored)
                 .map_err(|error| WorkspaceError::new("workspace_unreadable", error.to_string()))?;
             let session: Arc<dyn WorkspaceSession> = Arc::new(Session::new(worktrees));
-            Ok(OpenedWorkspace::new(kept, session))
+            Ok(OpenedWorkspace::new(stored, session))
         })
     }
 }
@@ -259,15 +258,15 @@ impl GitWorkspaceBuilder {
     /// Adds a repository by name. The path is the folder of one of its worktrees, or a folder below it.
     #[must_use]
     pub fn repository(mut self, name: impl Into<String>, path: impl Into<PathBuf>) -> GitWorkspaceBuilder {
-        let named = Named {
+        let named = RepositorySettings {
             path: path.into(),
-            prefix: BRANCH_PREFIX.to_owned(),
+            prefix: DEFAULT_BRANCH_PREFIX.to_owned(),
         };
         self.repositories.insert(name.into(), named);
         self
     }
 
-    /// Sets the branch prefix of a repository that was added before. The default is [`BRANCH_PREFIX`].
+    /// Sets the branch prefix of a repository that was added before. The default is [`DEFAULT_BRANCH_PREFIX`].
     #[must_use]
     pub fn branch_prefix(mut self, repository: &str, prefix: impl Into<String>) -> GitWorkspaceBuilder {
         if let Some(named) = self.repositories.get_mut(repository) {

@@ -8,7 +8,7 @@ use std::fs;
 use std::time::{Duration, SystemTime};
 
 use common::{Yard, message, shown, write};
-use orchestra_workspace::{Repository, Sweep, Swept, branches, sweep};
+use orchestra_workspace::{Repository, Sweep, SweepMode, Swept, UnmergedCommits, branches, sweep};
 
 /// One day after the commits of the tests were made.
 fn tomorrow() -> SystemTime {
@@ -20,16 +20,21 @@ fn swept(yard: &Yard, repository: &Repository, change: impl FnOnce(&mut Sweep<'_
         prefix: "orchestra/",
         worktrees: yard.folder.path().join("trees"),
         is_live: &|_| false,
-        older_than: None,
         now: tomorrow(),
-        force: false,
-        dry_run: false,
+        unmerged: UnmergedCommits::Keep,
+        mode: SweepMode::Remove,
     };
     change(&mut options);
     let before = yard.untouched();
     let swept = sweep(repository, &options).unwrap();
     assert_eq!(yard.untouched(), before);
     swept
+}
+
+fn older_than(seconds: u64) -> UnmergedCommits {
+    UnmergedCommits::Remove {
+        older_than: Some(Duration::from_secs(seconds)),
+    }
 }
 
 fn refs(yard: &Yard) -> String {
@@ -59,7 +64,7 @@ fn merged_branches_and_stale_trees_go_and_work_stays() {
     assert!(list[1].worktree.is_some());
 
     let before = refs(&yard);
-    let planned = swept(&yard, &repository, |options| options.dry_run = true);
+    let planned = swept(&yard, &repository, |options| options.mode = SweepMode::DryRun);
     assert_eq!(refs(&yard), before);
     assert!(tree.path().exists());
     let done = swept(&yard, &repository, |_| {});
@@ -78,13 +83,13 @@ fn merged_branches_and_stale_trees_go_and_work_stays() {
     );
     assert_eq!(common::unreachable(&yard), "");
 
-    // Too young even with `force`, then old enough.
+    // Too young, then old enough.
     let none = swept(&yard, &repository, |options| {
-        (options.force, options.older_than) = (true, Some(Duration::from_secs(7 * 86_400)));
+        options.unmerged = older_than(7 * 86_400);
     });
     assert_eq!((none.branches.len(), none.refs.len()), (0, 0), "{none:?}");
     let all = swept(&yard, &repository, |options| {
-        (options.force, options.older_than) = (true, Some(Duration::from_secs(3600)));
+        options.unmerged = older_than(3_600);
     });
     assert_eq!(all.branches, ["orchestra/poem/ab12"]);
     assert_eq!(refs(&yard), "");
@@ -103,7 +108,7 @@ fn nothing_of_a_live_run_is_touched() {
     let before = refs(&yard);
     let done = swept(&yard, &repository, |options| {
         options.is_live = &|run| run == "run1" || run.starts_with("ab12");
-        options.force = true;
+        options.unmerged = UnmergedCommits::Remove { older_than: None };
     });
     assert_eq!(refs(&yard), before);
     assert_eq!(
@@ -123,7 +128,7 @@ fn of_two_branches_with_the_same_work_one_stays() {
     let twin = yard.tree(&repository, "twin");
     twin.ensure(&work, &base).unwrap();
     twin.remove().unwrap();
-    let planned = swept(&yard, &repository, |options| options.dry_run = true);
+    let planned = swept(&yard, &repository, |options| options.mode = SweepMode::DryRun);
     let done = swept(&yard, &repository, |_| {});
     assert_eq!(planned, done);
     assert_eq!((done.branches.len(), done.kept.len()), (1, 1), "{done:?}");
@@ -140,7 +145,9 @@ fn branches_of_others_and_dangling_entries_are_left_or_mended() {
     let (repository, tree, _) = yard.ready();
     yard.git(&["branch", "orchestra/mine"]);
     fs::remove_dir_all(tree.path()).unwrap();
-    let done = swept(&yard, &repository, |options| options.force = true);
+    let done = swept(&yard, &repository, |options| {
+        options.unmerged = UnmergedCommits::Remove { older_than: None };
+    });
     assert_eq!(done.branches, ["orchestra/poem/ab12"]);
     assert_eq!(refs(&yard), "refs/heads/orchestra/mine\n");
     assert!(!yard.git(&["worktree", "list"]).contains("trees"));
@@ -158,7 +165,7 @@ fn what_a_frozen_process_makes_behind_the_end_of_its_run_is_removed() {
     fs::write(trees.join("filled/file"), "").unwrap();
     let open = fs::File::open(trees.join("open.lock")).unwrap();
     open.try_lock().unwrap();
-    swept(&yard, &repository, |options| options.dry_run = true);
+    swept(&yard, &repository, |options| options.mode = SweepMode::DryRun);
     assert!(trees.join("gone").exists());
     swept(&yard, &repository, |_| {});
     let is_there = |name: &str| trees.join(name).exists();

@@ -11,8 +11,8 @@ use std::time::{Duration, SystemTime};
 
 use common::{Yard, git, message, read, run, shown, write};
 use orchestra_workspace::{
-    Favour, Finish, Git, GitCommand, GitError, GitOutput, Repository, Sha, Side, Sweep, SystemGit, Tree,
-    plan, resolve, sweep,
+    Favour, Finish, Git, GitCommand, GitError, GitOutput, Repository, Sha, Side, Sweep, SweepMode, SystemGit,
+    Tree, UnmergedCommits, plan, resolve, sweep,
 };
 
 /// The fault that is injected at the chosen call.
@@ -330,10 +330,9 @@ fn cases() -> Vec<Case> {
                     prefix: "orchestra/",
                     worktrees: start.yard.folder.path().join("trees"),
                     is_live: &|_| false,
-                    older_than: None,
                     now: SystemTime::UNIX_EPOCH,
-                    force: false,
-                    dry_run: false,
+                    unmerged: UnmergedCommits::Keep,
+                    mode: SweepMode::Remove,
                 };
                 let swept = sweep(repository, &options)?;
                 // A worktree that could not be removed is reported, and the next sweep removes it.

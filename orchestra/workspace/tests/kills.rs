@@ -15,7 +15,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use orchestra_engine::{RunResult, StartError};
-use orchestra_workspace::{Git, GitCommand, GitError, GitOutput, GitWorkspace, Sweep, SystemGit, sweep};
+use orchestra_workspace::{
+    Git, GitCommand, GitError, GitOutput, GitWorkspace, Sweep, SweepMode, SystemGit, UnmergedCommits, sweep,
+};
 use pair::{LIST, NAMES, Pair, pipeline};
 
 /// The variable with the folder in which the process to kill works.
@@ -196,10 +198,9 @@ async fn run(scratch: &Path) -> usize {
             prefix: &prefix,
             worktrees: workspace.worktrees().to_owned(),
             is_live: &|_| false,
-            older_than: None,
             now: std::time::SystemTime::now(),
-            force: false,
-            dry_run: false,
+            unmerged: UnmergedCommits::Keep,
+            mode: SweepMode::Remove,
         };
         let swept = sweep(&repository, &options).unwrap();
         assert!(

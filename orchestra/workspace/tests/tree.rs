@@ -37,7 +37,7 @@ fn a_second_process_finds_the_tree_as_it_is() {
     write(&tree.root(), "a.txt", "edited\n");
     drop(tree);
     let again = yard.tree(&repository, "session");
-    assert_eq!(again.ensure(&base, &base).unwrap(), Ensured::WasThere);
+    assert_eq!(again.ensure(&base, &base).unwrap(), Ensured::Existed);
     assert!(again.changed().unwrap());
     assert!(again.state().unwrap().dirty);
     assert_eq!(read(&again.root(), "a.txt"), "edited\n");
@@ -150,29 +150,29 @@ fn leftovers_of_every_kind_are_mended() {
     // The folder was deleted manually.
     fs::remove_dir_all(&path).unwrap();
     assert_eq!(tree.state().unwrap_err().code(), "tree_missing");
-    assert_eq!(again(), Ensured::Made);
+    assert_eq!(again(), Ensured::Created);
     // Deleted while its entry was locked.
     yard.git(&["worktree", "lock", path.to_str().unwrap()]);
     fs::remove_dir_all(&path).unwrap();
-    assert_eq!(again(), Ensured::Made);
+    assert_eq!(again(), Ensured::Created);
     // Killed during checkout.
     fs::write(entry.join("locked"), "initializing\n").unwrap();
     fs::remove_file(root.join("a.txt")).unwrap();
     fs::remove_file(entry.join("index")).unwrap();
     fs::write(entry.join("index.lock"), "half").unwrap();
-    assert_eq!(again(), Ensured::Made);
+    assert_eq!(again(), Ensured::Created);
     // The entry was pruned, but the files exist.
     fs::remove_dir_all(&entry).unwrap();
-    assert_eq!(again(), Ensured::WasThere);
+    assert_eq!(again(), Ensured::Existed);
     // The link is missing, or points into the user's repository.
     fs::remove_file(path.join(".git")).unwrap();
-    assert_eq!(again(), Ensured::WasThere);
+    assert_eq!(again(), Ensured::Existed);
     fs::write(
         path.join(".git"),
         format!("gitdir: {}\n", yard.user.join(".git").display()),
     )
     .unwrap();
-    assert_eq!(again(), Ensured::WasThere);
+    assert_eq!(again(), Ensured::Existed);
     assert_eq!(
         run(&path, &["rev-parse", "--show-toplevel"]).trim(),
         path.canonicalize().unwrap().to_str().unwrap()
@@ -182,7 +182,7 @@ fn leftovers_of_every_kind_are_mended() {
     fs::write(entry.join("HEAD.lock"), "").unwrap();
     fs::write(yard.user.join(".git/refs/heads/orchestra/poem/ab12.lock"), "").unwrap();
     fs::write(yard.user.join(".git/orchestra.lock"), "1 commit\n").unwrap();
-    assert_eq!(again(), Ensured::WasThere);
+    assert_eq!(again(), Ensured::Existed);
     write(&root, "a.txt", "more\n");
     let tree = yard.tree(&repository, "session");
     tree.ensure(&done, &base).unwrap();
@@ -192,7 +192,7 @@ fn leftovers_of_every_kind_are_mended() {
     fs::create_dir_all(path.parent().unwrap().join(".removed-backend-0/x")).unwrap();
     fs::create_dir_all(&path).unwrap();
     let tree = yard.tree(&repository, "session");
-    assert_eq!(tree.ensure(&done, &base).unwrap(), Ensured::Made);
+    assert_eq!(tree.ensure(&done, &base).unwrap(), Ensured::Created);
     assert!(!path.parent().unwrap().join(".removed-backend-0").exists());
     assert_eq!(read(&root, "a.txt"), "more\n", "the branch is where it was");
 }

@@ -4,25 +4,25 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::Ask;
 use super::call_error::{CallError, error_inside};
 use super::capability::{Claude, Thinking, thinking_budget};
 use super::events::Event;
-use super::http::Reading;
+use super::fields::{arguments_out, parsed, text_of};
+use super::http::ReplyParser;
 use super::layout::{Layout, Piece};
-use super::{arguments_out, parsed, text_of};
+use super::request::WireRequest;
 use crate::model::{Arguments, Message, ModelReply, StopReason, TokenUsage, ToolCall};
 
 const WIRE: &str = "anthropic";
 
 /// Minimum thinking budget that the provider accepts, in tokens.
-const LEAST_BUDGET: u32 = 1_024;
+const MIN_BUDGET: u32 = 1_024;
 
 /// Returns the maximum number of output tokens: the requested one, else the default plus the thinking budget.
-pub(super) fn output_limit(ask: &Ask<'_>) -> u32 {
-    let claude = Claude::from_model(&ask.request.model);
-    ask.max_output.unwrap_or_else(|| {
-        let thought = match (claude.thinking, ask.request.reasoning_effort) {
+pub(super) fn output_limit(wire: &WireRequest<'_>) -> u32 {
+    let claude = Claude::from_model(&wire.request.model);
+    wire.max_output.unwrap_or_else(|| {
+        let thought = match (claude.thinking, wire.request.reasoning_effort) {
             (Thinking::No, _) | (_, None) => 0,
             (_, Some(effort)) => thinking_budget(effort),
         };
@@ -31,12 +31,12 @@ pub(super) fn output_limit(ask: &Ask<'_>) -> u32 {
 }
 
 /// Returns the body of the request.
-pub(super) fn body(ask: &Ask<'_>) -> Value {
-    let request = ask.request;
-    let limit = output_limit(ask);
+pub(super) fn body(wire: &WireRequest<'_>) -> Value {
+    let request = wire.request;
+    let limit = output_limit(wire);
     let mut messages = messages(&request.messages);
     let mut body = json!({"model": request.model, "max_tokens": limit});
-    if ask.streamed {
+    if wire.streamed {
         body["stream"] = true.into();
     }
     if !request.system.trim().is_empty() {
@@ -63,16 +63,19 @@ pub(super) fn body(ask: &Ask<'_>) -> Value {
     }
     body["messages"] = messages.into();
     let claude = Claude::from_model(&request.model);
-    let thinks = think(ask, claude, limit, &mut body);
-    if let Some(temperature) = request.temperature.filter(|_| claude.temperature && !thinks) {
+    let thinks = think(wire, claude, limit, &mut body);
+    if let Some(temperature) = request.temperature
+        && claude.temperature
+        && !thinks
+    {
         body["temperature"] = temperature.into();
     }
     body
 }
 
 /// Enables thinking if the request has an effort and the model supports it. Returns whether it is enabled.
-fn think(ask: &Ask<'_>, claude: Claude, limit: u32, body: &mut Value) -> bool {
-    let Some(effort) = ask.request.reasoning_effort else {
+fn think(wire: &WireRequest<'_>, claude: Claude, limit: u32, body: &mut Value) -> bool {
+    let Some(effort) = wire.request.reasoning_effort else {
         return false;
     };
     match claude.thinking {
@@ -84,7 +87,7 @@ fn think(ask: &Ask<'_>, claude: Claude, limit: u32, body: &mut Value) -> bool {
         Thinking::Budget => {
             // Leave tokens for the answer.
             let budget = thinking_budget(effort).min(limit / 4 * 3);
-            let may = budget >= LEAST_BUDGET && !in_unsigned_turn(&ask.request.messages);
+            let may = budget >= MIN_BUDGET && !in_unsigned_turn(&wire.request.messages);
             if may {
                 body["thinking"] = json!({"type": "enabled", "budget_tokens": budget});
             }
@@ -155,7 +158,7 @@ fn text_block(text: &str) -> Option<Value> {
 fn block(piece: Piece<'_>) -> Option<Value> {
     match piece {
         Piece::Text(text, _) => text_block(text),
-        Piece::Kept(value) => Some(value.clone()),
+        Piece::ProviderData(value) => Some(value.clone()),
         Piece::Call(call, _) => Some(json!({
             "type": "tool_use", "id": call.id, "name": call.name, "input": arguments_out(&call.arguments),
         })),
@@ -183,7 +186,7 @@ enum Block {
         input: String,
     },
     /// A block that is sent back unchanged.
-    Kept(Value),
+    RedactedThinking(Value),
 }
 
 #[derive(Default)]
@@ -217,7 +220,7 @@ impl Block {
                 thinking: text("thinking"),
                 signature: text("signature"),
             }),
-            "redacted_thinking" => Some(Block::Kept(block.clone())),
+            "redacted_thinking" => Some(Block::RedactedThinking(block.clone())),
             "tool_use" => {
                 let input = match block.get("input") {
                     // In a stream the input follows in deltas.
@@ -269,8 +272,8 @@ impl Answer {
     }
 }
 
-impl Reading for Answer {
-    fn whole(&mut self, body: &Value) -> Result<(), CallError> {
+impl ReplyParser for Answer {
+    fn parse_body(&mut self, body: &Value) -> Result<(), CallError> {
         self.counts.take(&body["usage"]);
         let Some(content) = body["content"].as_array() else {
             return Err(CallError::malformed("the answer has no `content`"));
@@ -281,7 +284,7 @@ impl Reading for Answer {
         Ok(())
     }
 
-    fn event(&mut self, event: &Event, on_text: &mut dyn FnMut(&str)) -> Result<bool, CallError> {
+    fn parse_event(&mut self, event: &Event, on_text: &mut dyn FnMut(&str)) -> Result<bool, CallError> {
         let data = parsed(&event.data)?;
         match text_of(&data, "type") {
             "message_start" => self.counts.take(&data["message"]["usage"]),
@@ -348,9 +351,11 @@ impl Reading for Answer {
                     layout.text(text, None);
                 }
                 Block::Thinking { thinking, signature } => {
-                    layout.keep(json!({"type": "thinking", "thinking": thinking, "signature": signature}));
+                    layout.provider_data(
+                        json!({"type": "thinking", "thinking": thinking, "signature": signature}),
+                    );
                 }
-                Block::Kept(value) => layout.keep(value.clone()),
+                Block::RedactedThinking(value) => layout.provider_data(value.clone()),
                 Block::Call { id, name, input } => {
                     if name.is_empty() || id.is_empty() {
                         return Err(CallError::malformed("the answer calls a tool without a name"));

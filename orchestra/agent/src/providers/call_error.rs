@@ -7,10 +7,10 @@ use serde_json::Value;
 use crate::model::{ModelErrorKind, TokenUsage};
 
 /// Maximum accepted value of a provider's requested delay. The engine waits less.
-const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(60 * 60);
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(60 * 60);
 
 /// Maximum length of a provider's message in an error, in characters.
-const LONGEST_WORDS: usize = 500;
+const MAX_MESSAGE_CHARS: usize = 500;
 
 /// An error to which provider and model are not yet added.
 #[derive(Debug)]
@@ -51,7 +51,7 @@ impl CallError {
 #[derive(Debug, Default)]
 struct ErrorDetails {
     /// The identifiers of the kind of error: type, code, status, reason.
-    words: Vec<String>,
+    identifiers: Vec<String>,
     message: String,
     /// The status code in the body.
     status: Option<u16>,
@@ -62,17 +62,17 @@ struct ErrorDetails {
 
 /// Returns the error in a body or an event, if there is one.
 pub(super) fn error_inside(body: &Value) -> Option<CallError> {
-    let said = said(body)?;
+    let details = error_details(body)?;
     // The HTTP status of the answer was another one; the status in the body only classifies the error.
-    let code = said.status.map(|code| format!(" (code {code})"));
-    Some(error(said.status, &code.unwrap_or_default(), said))
+    let code = details.status.map(|code| format!(" (code {code})"));
+    Some(error(details.status, &code.unwrap_or_default(), details))
 }
 
 /// Returns the error of an answer whose status is not 200.
-pub(super) fn of_status(status: u16, retry_after: Option<Duration>, body: &[u8]) -> CallError {
+pub(super) fn from_status(status: u16, retry_after: Option<Duration>, body: &[u8]) -> CallError {
     let parsed: Option<Value> = serde_json::from_slice(body).ok();
-    let mut made = match parsed.as_ref().and_then(said) {
-        Some(said) => error(Some(status), &format!(" (HTTP {status})"), said),
+    let mut error = match parsed.as_ref().and_then(error_details) {
+        Some(details) => error(Some(status), &format!(" (HTTP {status})"), details),
         // Without a message of the provider, the path is more likely wrong than the model.
         None if matches!(status, 404 | 405) => CallError::new(
             ModelErrorKind::Configuration,
@@ -86,13 +86,13 @@ pub(super) fn of_status(status: u16, retry_after: Option<Duration>, body: &[u8])
             CallError::new(kind, format!("HTTP {status}; it says {}", excerpt(body)))
         }
     };
-    made.status = Some(status);
-    made.retry_after = retry_after.or(made.retry_after);
-    made
+    error.status = Some(status);
+    error.retry_after = retry_after.or(error.retry_after);
+    error
 }
 
-fn error(status: Option<u16>, shown: &str, said: ErrorDetails) -> CallError {
-    let kind = kind(status, &said);
+fn error(status: Option<u16>, code: &str, details: ErrorDetails) -> CallError {
+    let kind = kind(status, &details);
     let what = match kind {
         ModelErrorKind::Authentication => "the key is not accepted",
         ModelErrorKind::Quota => "the account has no credit or quota left",
@@ -103,19 +103,19 @@ fn error(status: Option<u16>, shown: &str, said: ErrorDetails) -> CallError {
         ModelErrorKind::Timeout => "the provider took too long",
         _ => "the provider does not take the request",
     };
-    let words = said.words.join(", ");
-    let message = match (said.message.is_empty(), words.is_empty()) {
+    let identifiers = details.identifiers.join(", ");
+    let message = match (details.message.is_empty(), identifiers.is_empty()) {
         (true, true) => "it gives no reason".to_owned(),
-        (true, false) => format!("it says \"{}\"", bounded(&words)),
-        (false, _) => format!("it says \"{}\"", bounded(&said.message)),
+        (true, false) => format!("it says \"{}\"", bounded(&identifiers)),
+        (false, _) => format!("it says \"{}\"", bounded(&details.message)),
     };
-    let mut made = CallError::new(kind, format!("{what}{shown}; {message}"));
-    made.retry_after = said.retry_after;
-    made
+    let mut error = CallError::new(kind, format!("{what}{code}; {message}"));
+    error.retry_after = details.retry_after;
+    error
 }
 
 /// Parses the details of an error in any of the formats: `{"error": {..}}`, `{"error": ".."}`, `[{"error": {..}}]`.
-fn said(body: &Value) -> Option<ErrorDetails> {
+fn error_details(body: &Value) -> Option<ErrorDetails> {
     let body = body.as_array().and_then(|list| list.first()).unwrap_or(body);
     let error = body.get("error").filter(|error| !error.is_null())?;
     if let Some(text) = error.as_str() {
@@ -124,7 +124,7 @@ fn said(body: &Value) -> Option<ErrorDetails> {
             ..ErrorDetails::default()
         });
     }
-    let mut said = ErrorDetails {
+    let mut details = ErrorDetails {
         message: error
             .get("message")
             .and_then(Value::as_str)
@@ -134,9 +134,9 @@ fn said(body: &Value) -> Option<ErrorDetails> {
     };
     for field in ["type", "code", "status"] {
         match error.get(field) {
-            Some(Value::String(word)) => said.words.push(word.clone()),
+            Some(Value::String(word)) => details.identifiers.push(word.clone()),
             Some(Value::Number(number)) => {
-                said.status = number.as_u64().and_then(|number| u16::try_from(number).ok())
+                details.status = number.as_u64().and_then(|number| u16::try_from(number).ok())
             }
             _ => {}
         }
@@ -148,10 +148,10 @@ fn said(body: &Value) -> Option<ErrorDetails> {
         .flatten()
     {
         if let Some(reason) = detail.get("reason").and_then(Value::as_str) {
-            said.words.push(reason.to_owned());
+            details.identifiers.push(reason.to_owned());
         }
         if let Some(delay) = detail.get("retryDelay").and_then(Value::as_str) {
-            said.retry_after = delay.strip_suffix('s').and_then(|text| count(text, 1.0));
+            details.retry_after = delay.strip_suffix('s').and_then(|text| count(text, 1.0));
         }
         for violation in detail
             .get("violations")
@@ -159,7 +159,7 @@ fn said(body: &Value) -> Option<ErrorDetails> {
             .into_iter()
             .flatten()
         {
-            said.quotas.extend(
+            details.quotas.extend(
                 violation
                     .get("quotaId")
                     .and_then(Value::as_str)
@@ -167,23 +167,26 @@ fn said(body: &Value) -> Option<ErrorDetails> {
             );
         }
     }
-    Some(said)
+    Some(details)
 }
 
 /// Classifies an error: first by the provider's identifiers, then by the status.
-fn kind(status: Option<u16>, said: &ErrorDetails) -> ModelErrorKind {
+fn kind(status: Option<u16>, details: &ErrorDetails) -> ModelErrorKind {
     use ModelErrorKind as Kind;
-    let is = |words: &[&str]| said.words.iter().any(|word| words.contains(&word.as_str()));
-    let message = said.message.to_lowercase();
-    let tells = |parts: &[&str]| parts.iter().any(|part| message.contains(part));
+    let is = |known: &[&str]| {
+        let mut identifiers = details.identifiers.iter();
+        identifiers.any(|identifier| known.contains(&identifier.as_str()))
+    };
+    let message = details.message.to_lowercase();
+    let message_has = |parts: &[&str]| parts.iter().any(|part| message.contains(part));
     let no_credit = is(&[
         "insufficient_quota",
         "billing_error",
         "billing_hard_limit_reached",
         "billing_not_active",
     ]) || status == Some(402)
-        || tells(&["credit balance is too low"])
-        || said.quotas.iter().any(|quota| quota.contains("PerDay"));
+        || message_has(&["credit balance is too low"])
+        || details.quotas.iter().any(|quota| quota.contains("PerDay"));
     if no_credit {
         return Kind::Quota;
     }
@@ -193,7 +196,7 @@ fn kind(status: Option<u16>, said: &ErrorDetails) -> ModelErrorKind {
         "request_too_large",
         "string_above_max_length",
     ]) || status == Some(413)
-        || tells(&[
+        || message_has(&[
             "prompt is too long",
             "maximum context length",
             "context length exceeded",
@@ -256,18 +259,14 @@ pub(super) fn retry_after<'h>(header: impl Fn(&str) -> Option<&'h str>, now: Sys
         return Some(delay);
     }
     let date = httpdate::parse_http_date(text).ok()?;
-    Some(
-        date.duration_since(now)
-            .unwrap_or_default()
-            .min(LONGEST_RETRY_AFTER),
-    )
+    Some(date.duration_since(now).unwrap_or_default().min(MAX_RETRY_AFTER))
 }
 
 /// Parses a number of time units, `per_second` of which make a second. The result is capped. Returns `None` for an
 /// invalid number.
 fn count(text: &str, per_second: f64) -> Option<Duration> {
     let seconds = text.trim().parse::<f64>().ok()? / per_second;
-    (seconds >= 0.0).then(|| Duration::from_secs_f64(seconds.min(LONGEST_RETRY_AFTER.as_secs_f64())))
+    (seconds >= 0.0).then(|| Duration::from_secs_f64(seconds.min(MAX_RETRY_AFTER.as_secs_f64())))
 }
 
 /// Returns the beginning of a body, quoted for people.
@@ -289,11 +288,11 @@ pub(super) fn bounded(text: &str) -> String {
             line.push(' ');
         }
         line.push_str(word);
-        if line.len() > 8 * LONGEST_WORDS {
+        if line.len() > 8 * MAX_MESSAGE_CHARS {
             break;
         }
     }
-    match line.char_indices().nth(LONGEST_WORDS) {
+    match line.char_indices().nth(MAX_MESSAGE_CHARS) {
         Some((at, _)) => format!("{}..", line.get(..at).unwrap_or_default()),
         None => line,
     }
@@ -306,7 +305,7 @@ mod tests {
     use super::*;
 
     fn by_status(status: u16, body: &Value) -> ModelErrorKind {
-        of_status(status, None, body.to_string().as_bytes()).kind
+        from_status(status, None, body.to_string().as_bytes()).kind
     }
 
     /// Documented errors of the providers, with their expected classification.
@@ -463,7 +462,7 @@ mod tests {
                 {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "36.5s"},
             ]}})
         };
-        let minute = of_status(
+        let minute = from_status(
             429,
             None,
             body("RequestsPerMinutePerProject").to_string().as_bytes(),
@@ -502,7 +501,7 @@ mod tests {
     fn a_wish_to_be_left_alone_is_read_and_capped() {
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000);
         let read = |name: &'static str, value: &'static str| {
-            retry_after(|asked| (asked == name).then_some(value), now)
+            retry_after(|header| (header == name).then_some(value), now)
         };
         assert_eq!(read("retry-after", " 7 "), Some(Duration::from_secs(7)));
         assert_eq!(read("retry-after", "0.5"), Some(Duration::from_millis(500)));
@@ -521,7 +520,7 @@ mod tests {
             "inf",
             "Sat, 15 Jan 2050 08:00:00 GMT",
         ] {
-            assert_eq!(read("retry-after", absurd), Some(LONGEST_RETRY_AFTER), "{absurd}");
+            assert_eq!(read("retry-after", absurd), Some(MAX_RETRY_AFTER), "{absurd}");
         }
         for nonsense in ["-1", "NaN", "soon", "", "-inf"] {
             assert_eq!(read("retry-after", nonsense), None, "{nonsense}");
@@ -534,12 +533,12 @@ mod tests {
             "<html>\n<h1>502\tBad\u{1b}[31m Gateway</h1>{}",
             "x ".repeat(10_000)
         );
-        let said = excerpt(page.as_bytes());
+        let excerpt = excerpt(page.as_bytes());
         assert!(
-            said.starts_with("\"<html> <h1>502 Bad [31m Gateway</h1>x x"),
-            "{said}"
+            excerpt.starts_with("\"<html> <h1>502 Bad [31m Gateway</h1>x x"),
+            "{excerpt}"
         );
-        assert!(said.chars().count() <= LONGEST_WORDS + 4);
-        assert_eq!(excerpt(b" \n"), "nothing");
+        assert!(excerpt.chars().count() <= MAX_MESSAGE_CHARS + 4);
+        assert_eq!(super::excerpt(b" \n"), "nothing");
     }
 }

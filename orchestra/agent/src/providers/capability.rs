@@ -1,10 +1,12 @@
 //! The capabilities of models, derived from their names. An option that an unknown model might reject is left out:
 //! ignoring an effort costs less than a failed call.
 
+use orchestra_config::{ReasoningEffort, is_o_series};
 use serde_json::{Value, json};
 
-use crate::model::ReasoningEffort;
-use orchestra_config::is_o_series;
+/// Default maximum number of output tokens of Anthropic models, for which the API requires a limit. The thinking budget
+/// is added to it.
+pub const DEFAULT_MAX_OUTPUT_TOKENS: u32 = 8_192;
 
 /// The kind of thinking of an Anthropic model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +52,7 @@ impl Claude {
             temperature: !(known && version.is_some_and(|version| version >= (4, 7))),
             default_output: match version {
                 Some(version) if version < (3, 5) => 4_096,
-                _ => super::DEFAULT_MAX_OUTPUT_TOKENS,
+                _ => DEFAULT_MAX_OUTPUT_TOKENS,
             },
         }
     }

@@ -2,26 +2,26 @@
 
 use serde_json::{Value, json};
 
-use super::Ask;
-use super::call_error::{CallError, error_inside};
+use super::call_error::{CallError, error_inside, excerpt};
 use super::capability::gemini_thinking;
 use super::events::Event;
-use super::http::Reading;
+use super::fields::{arguments_out, count_of, parsed, text_of};
+use super::http::ReplyParser;
 use super::layout::{Layout, Piece};
-use super::{arguments_out, count_of, parsed, text_of};
+use super::request::WireRequest;
 use crate::model::{Arguments, Message, ModelReply, StopReason, TokenUsage, ToolCall};
 
 const WIRE: &str = "gemini";
 
 /// Prefix of the ids that we give to calls without an id; such ids are not sent back to the provider.
-const OUR_ID: &str = "unnamed_call_";
+const GENERATED_ID_PREFIX: &str = "unnamed_call_";
 
 /// The signature that the provider accepts for a call of another model. It rejects a request without a signature.
 const FOREIGN_CALL: &str = "skip_thought_signature_validator";
 
 /// Returns the body of the request.
-pub(super) fn body(ask: &Ask<'_>) -> Value {
-    let request = ask.request;
+pub(super) fn body(wire: &WireRequest<'_>) -> Value {
+    let request = wire.request;
     let signed = request.model.to_ascii_lowercase().starts_with("gemini-3");
     let mut body = json!({"contents": contents(&request.messages, signed)});
     if !request.system.trim().is_empty() {
@@ -33,14 +33,14 @@ pub(super) fn body(ask: &Ask<'_>) -> Value {
         });
         body["tools"] = json!([{"functionDeclarations": tools.collect::<Vec<_>>()}]);
     }
-    if let Some(limit) = ask.max_output {
+    if let Some(limit) = wire.max_output {
         body["generationConfig"]["maxOutputTokens"] = limit.into();
     }
     if let Some(temperature) = request.temperature {
         body["generationConfig"]["temperature"] = temperature.into();
     }
     let effort = request.reasoning_effort;
-    if let Some(config) = effort.and_then(|effort| gemini_thinking(&request.model, effort, ask.max_output)) {
+    if let Some(config) = effort.and_then(|effort| gemini_thinking(&request.model, effort, wire.max_output)) {
         body["generationConfig"]["thinkingConfig"] = config;
     }
     body
@@ -63,7 +63,7 @@ fn contents(messages: &[Message], signed: bool) -> Vec<Value> {
                 let pieces = layout.pieces(text, tool_calls).into_iter();
                 let mut parts: Vec<Value> = pieces.filter_map(part).collect();
                 let call = parts.iter_mut().find(|part| part.get("functionCall").is_some());
-                if let Some(call) = call.filter(|_| foreign) {
+                if foreign && let Some(call) = call {
                     call["thoughtSignature"] = FOREIGN_CALL.into();
                 }
                 ("model", parts)
@@ -86,14 +86,14 @@ fn contents(messages: &[Message], signed: bool) -> Vec<Value> {
 }
 
 fn name_call(call: &mut Value, id: &str) {
-    if !id.starts_with(OUR_ID) {
+    if !id.starts_with(GENERATED_ID_PREFIX) {
         call["id"] = id.into();
     }
 }
 
 fn part(piece: Piece<'_>) -> Option<Value> {
     let (mut part, signature) = match piece {
-        Piece::Text("", None) | Piece::Kept(_) => return None,
+        Piece::Text("", None) | Piece::ProviderData(_) => return None,
         Piece::Text(text, signature) => (json!({"text": text}), signature),
         Piece::Call(call, signature) => {
             let mut out = json!({"name": call.name, "args": arguments_out(&call.arguments)});
@@ -162,7 +162,7 @@ impl Answer {
         if let Some(call) = part.get("functionCall") {
             let count = self.parts.len();
             let id = match text_of(call, "id") {
-                "" => format!("{OUR_ID}{count}"),
+                "" => format!("{GENERATED_ID_PREFIX}{count}"),
                 id => id.to_owned(),
             };
             let arguments = match &call["args"] {
@@ -179,7 +179,10 @@ impl Answer {
             self.parts.push(Part::Call(call, signature));
             return;
         }
-        let Some(text) = part["text"].as_str().filter(|_| part["thought"] != true) else {
+        if part["thought"] == true {
+            return;
+        }
+        let Some(text) = part["text"].as_str() else {
             return;
         };
         if text.is_empty() && signature.is_none() {
@@ -198,12 +201,12 @@ impl Answer {
     }
 }
 
-impl Reading for Answer {
-    fn whole(&mut self, body: &Value) -> Result<(), CallError> {
+impl ReplyParser for Answer {
+    fn parse_body(&mut self, body: &Value) -> Result<(), CallError> {
         self.take(body, &mut |_| {})
     }
 
-    fn event(&mut self, event: &Event, on_text: &mut dyn FnMut(&str)) -> Result<bool, CallError> {
+    fn parse_event(&mut self, event: &Event, on_text: &mut dyn FnMut(&str)) -> Result<bool, CallError> {
         let data = parsed(&event.data)?;
         self.take(&data, on_text)?;
         // Only the end of the stream marks the end of the answer.
@@ -246,9 +249,9 @@ impl Reading for Answer {
             "SAFETY" | "RECITATION" | "PROHIBITED_CONTENT" | "BLOCKLIST" | "SPII" => StopReason::Refused,
             // The model wrote an unreadable call, and the provider does not pass it on.
             "MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL" => {
-                let said = super::call_error::excerpt(self.stop_message.as_bytes());
+                let message = excerpt(self.stop_message.as_bytes());
                 return Err(CallError::malformed(format!(
-                    "the model made a call of a tool that is none ({stop}); the provider says {said}"
+                    "the model made a call of a tool that is none ({stop}); the provider says {message}"
                 )));
             }
             other => StopReason::Other(other.to_owned()),

@@ -12,33 +12,33 @@ use super::events::{Event, Events, StreamError};
 use crate::model::{ModelErrorKind, ModelReply, TokenUsage};
 
 /// Maximum size of an answer that is not streamed, in bytes. Its JSON may take ten times as much memory.
-const LARGEST_ANSWER: usize = 8 * 1024 * 1024;
+const MAX_ANSWER_BYTES: usize = 8 * 1024 * 1024;
 
 /// Maximum size of a stream, in bytes. Each token arrives with a few hundred bytes of overhead.
-const LARGEST_STREAM: usize = 64 * 1024 * 1024;
+const MAX_STREAM_BYTES: usize = 64 * 1024 * 1024;
 
 /// Maximum size of an event of a stream, in bytes.
-const LARGEST_EVENT: usize = 4 * 1024 * 1024;
+const MAX_EVENT_BYTES: usize = 4 * 1024 * 1024;
 
 /// Maximum number of bytes read from the body of an error.
-const LARGEST_ERROR: usize = 64 * 1024;
+const MAX_ERROR_BYTES: usize = 64 * 1024;
 
 /// Maximum time to wait for the body of an error; the status already shows what happened.
-const LONGEST_ERROR: Duration = Duration::from_secs(10);
+const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Maximum time to establish a connection.
-const LONGEST_CONNECT: Duration = Duration::from_secs(30);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Maximum time to wait for the end of a complete stream, so that its connection can be reused.
-const LONGEST_END: Duration = Duration::from_millis(100);
+const STREAM_END_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// A parser that accumulates an answer. It keeps the parts received so far if the rest does not arrive.
-pub(super) trait Reading: Send {
+pub(super) trait ReplyParser: Send {
     /// Parses an answer that is not streamed.
-    fn whole(&mut self, body: &Value) -> Result<(), CallError>;
+    fn parse_body(&mut self, body: &Value) -> Result<(), CallError>;
 
     /// Parses an event of a stream. Returns whether the answer is complete.
-    fn event(&mut self, event: &Event, on_text: &mut dyn FnMut(&str)) -> Result<bool, CallError>;
+    fn parse_event(&mut self, event: &Event, on_text: &mut dyn FnMut(&str)) -> Result<bool, CallError>;
 
     /// Returns whether a stream that ends now is a complete answer.
     fn may_end(&self) -> bool;
@@ -51,7 +51,7 @@ pub(super) trait Reading: Send {
 }
 
 /// An HTTP request to a server.
-pub(super) struct Asked {
+pub(super) struct HttpRequest {
     pub(super) url: Url,
     pub(super) headers: HeaderMap,
     pub(super) body: Vec<u8>,
@@ -67,7 +67,7 @@ pub(super) fn client(base: &Url) -> Result<Client, reqwest::Error> {
         .redirect(reqwest::redirect::Policy::none())
         .retry(reqwest::retry::never())
         .referer(false)
-        .connect_timeout(LONGEST_CONNECT)
+        .connect_timeout(CONNECT_TIMEOUT)
         .user_agent(concat!("orchestra/", env!("CARGO_PKG_VERSION")));
     if base.scheme() == "http" {
         // Plain HTTP does not need the certificates of the system, which may be missing.
@@ -87,16 +87,22 @@ pub(super) fn is_loopback(base: &Url) -> bool {
     host == "localhost" || address.is_some_and(|address| address.is_loopback())
 }
 
-/// Sends a request and reads its answer into `reading`.
+/// Sends a request and reads its answer into `parser`.
 pub(super) async fn exchange(
     client: &Client,
-    asked: Asked,
-    reading: &mut dyn Reading,
+    request: HttpRequest,
+    parser: &mut dyn ReplyParser,
     on_text: &mut (dyn FnMut(&str) + Send),
 ) -> Result<(), CallError> {
-    let idle = asked.idle;
-    let request = client.post(asked.url).headers(asked.headers).body(asked.body);
-    let mut response = in_time(idle, request.send()).await?;
+    let HttpRequest {
+        url,
+        headers,
+        body,
+        streamed,
+        idle,
+    } = request;
+    let request = client.post(url).headers(headers).body(body);
+    let mut response = with_idle_timeout(idle, request.send()).await?;
     let status = response.status();
     if status.is_redirection() {
         return Err(redirected(&response));
@@ -105,22 +111,22 @@ pub(super) async fn exchange(
         let headers = response.headers().clone();
         let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
         let retry_after = call_error::retry_after(header, SystemTime::now());
-        let body = beginning(&mut response, idle.min(LONGEST_ERROR)).await;
-        return Err(call_error::of_status(status.as_u16(), retry_after, &body));
+        let body = beginning(&mut response, idle.min(ERROR_BODY_TIMEOUT)).await;
+        return Err(call_error::from_status(status.as_u16(), retry_after, &body));
     }
     let kind = response
         .headers()
         .get(CONTENT_TYPE)
         .and_then(|value| value.to_str().ok());
     let kind = kind.unwrap_or_default().to_ascii_lowercase();
-    if asked.streamed && is_stream(&kind) {
-        return stream(response, idle, reading, on_text).await;
+    if streamed && is_stream(&kind) {
+        return stream(response, idle, parser, on_text).await;
     }
     // Some servers ignore the request to stream, and errors are never streamed.
-    let body = whole(&mut response, idle).await?;
-    read_whole(&body, &kind, reading)?;
-    if asked.streamed {
-        on_text(&reading.reply()?.text);
+    let body = read_to_end(&mut response, idle).await?;
+    parse_body(&body, &kind, parser)?;
+    if streamed {
+        on_text(&parser.reply()?.text);
     }
     Ok(())
 }
@@ -131,36 +137,36 @@ pub(super) fn is_stream(kind: &str) -> bool {
 }
 
 /// Parses an answer that is not streamed.
-pub(super) fn read_whole(body: &[u8], kind: &str, reading: &mut dyn Reading) -> Result<(), CallError> {
+pub(super) fn parse_body(body: &[u8], kind: &str, parser: &mut dyn ReplyParser) -> Result<(), CallError> {
     let parsed: Value = match serde_json::from_slice(body) {
         Ok(parsed) => parsed,
         Err(error) => {
-            let said = call_error::excerpt(body);
+            let excerpt = call_error::excerpt(body);
             return Err(CallError::malformed(format!(
-                "the answer is not JSON ({error}); its content type is `{kind}`, and it says {said}"
+                "the answer is not JSON ({error}); its content type is `{kind}`, and it says {excerpt}"
             )));
         }
     };
     if let Some(error) = call_error::error_inside(&parsed) {
         // An error may come with a token usage, so read that too.
-        drop(reading.whole(&parsed));
+        drop(parser.parse_body(&parsed));
         return Err(error);
     }
-    reading.whole(&parsed)
+    parser.parse_body(&parsed)
 }
 
 /// Reads a stream until its answer is complete.
 async fn stream(
     mut response: Response,
     idle: Duration,
-    reading: &mut dyn Reading,
+    parser: &mut dyn ReplyParser,
     on_text: &mut (dyn FnMut(&str) + Send),
 ) -> Result<(), CallError> {
-    let mut stream = StreamReader::new(reading);
-    while let Some(bytes) = in_time(idle, response.chunk()).await? {
+    let mut stream = StreamReader::new(parser);
+    while let Some(bytes) = with_idle_timeout(idle, response.chunk()).await? {
         if stream.push(&bytes, on_text)? {
             // Reading the end frees the connection for reuse; the answer is already complete.
-            drop(timeout(LONGEST_END, response.chunk()).await);
+            drop(timeout(STREAM_END_TIMEOUT, response.chunk()).await);
             return Ok(());
         }
     }
@@ -171,41 +177,41 @@ async fn stream(
 pub(super) struct StreamReader<'r> {
     events: Events,
     size: usize,
-    reading: &'r mut dyn Reading,
+    parser: &'r mut dyn ReplyParser,
 }
 
 impl StreamReader<'_> {
     /// Creates a reader at the beginning of a stream.
-    pub(super) fn new(reading: &mut dyn Reading) -> StreamReader<'_> {
+    pub(super) fn new(parser: &mut dyn ReplyParser) -> StreamReader<'_> {
         StreamReader {
-            events: Events::new(LARGEST_EVENT),
+            events: Events::new(MAX_EVENT_BYTES),
             size: 0,
-            reading,
+            parser,
         }
     }
 
     /// Reads some bytes. Returns whether the answer is complete.
     pub(super) fn push(&mut self, bytes: &[u8], on_text: &mut dyn FnMut(&str)) -> Result<bool, CallError> {
         self.size += bytes.len();
-        if self.size > LARGEST_STREAM {
-            return Err(too_large("the stream", LARGEST_STREAM));
+        if self.size > MAX_STREAM_BYTES {
+            return Err(too_large("the stream", MAX_STREAM_BYTES));
         }
         let pushed = self.events.push(bytes);
         // Apply the events before an error, no matter how the bytes are split.
         while let Some(event) = self.events.next() {
-            if self.reading.event(&event, on_text)? {
+            if self.parser.parse_event(&event, on_text)? {
                 return Ok(true);
             }
         }
         pushed.map(|()| false).map_err(|error| match error {
-            StreamError::TooLarge => too_large("an event of the stream", LARGEST_EVENT),
+            StreamError::TooLarge => too_large("an event of the stream", MAX_EVENT_BYTES),
             StreamError::Encoding => CallError::malformed("the stream is not UTF-8"),
         })
     }
 
     /// Ends a stream whose answer was not complete. Returns an error unless the answer may end without a mark.
     pub(super) fn end(&self) -> Result<(), CallError> {
-        if self.reading.may_end() {
+        if self.parser.may_end() {
             Ok(())
         } else if self.size == 0 {
             Err(CallError::malformed("the answer is empty"))
@@ -218,21 +224,21 @@ impl StreamReader<'_> {
 }
 
 /// Waits for `work`. Returns an error if nothing arrives within the idle time.
-async fn in_time<T>(
+async fn with_idle_timeout<T>(
     idle: Duration,
     work: impl Future<Output = Result<T, reqwest::Error>>,
 ) -> Result<T, CallError> {
     match timeout(idle, work).await {
-        Ok(result) => result.map_err(broken),
+        Ok(result) => result.map_err(connection_error),
         Err(_) => Err(CallError::new(
             ModelErrorKind::Timeout,
-            format!("nothing came for {}", in_words(idle)),
+            format!("nothing came for {}", duration_text(idle)),
         )),
     }
 }
 
 /// Formats a duration for people.
-pub(super) fn in_words(duration: Duration) -> String {
+pub(super) fn duration_text(duration: Duration) -> String {
     if duration.subsec_nanos() == 0 {
         format!("{} s", duration.as_secs())
     } else {
@@ -241,7 +247,7 @@ pub(super) fn in_words(duration: Duration) -> String {
 }
 
 /// Converts the error of a connection that broke or could not be made.
-fn broken(error: reqwest::Error) -> CallError {
+fn connection_error(error: reqwest::Error) -> CallError {
     // An address may contain confidential data.
     let error = error.without_url();
     let (kind, text) = if error.is_timeout() {
@@ -253,14 +259,14 @@ fn broken(error: reqwest::Error) -> CallError {
     } else {
         (ModelErrorKind::Network, "the connection broke")
     };
-    let cause = innermost(&error);
+    let cause = root_cause(&error);
     let mut call = CallError::new(kind, format!("{text}: {cause}"));
     call.source = Some(Box::new(error));
     call
 }
 
 /// Returns the message of the innermost cause, which is the most specific one.
-fn innermost(error: &dyn std::error::Error) -> String {
+fn root_cause(error: &dyn std::error::Error) -> String {
     let mut cause = error;
     while let Some(next) = cause.source() {
         cause = next;
@@ -295,11 +301,11 @@ fn too_large(what: &str, limit: usize) -> CallError {
 }
 
 /// Reads a whole body. Returns an error if it is too large or empty.
-async fn whole(response: &mut Response, idle: Duration) -> Result<Vec<u8>, CallError> {
+async fn read_to_end(response: &mut Response, idle: Duration) -> Result<Vec<u8>, CallError> {
     let mut body = Vec::new();
-    while let Some(bytes) = in_time(idle, response.chunk()).await? {
-        if body.len() + bytes.len() > LARGEST_ANSWER {
-            return Err(too_large("the answer", LARGEST_ANSWER));
+    while let Some(bytes) = with_idle_timeout(idle, response.chunk()).await? {
+        if body.len() + bytes.len() > MAX_ANSWER_BYTES {
+            return Err(too_large("the answer", MAX_ANSWER_BYTES));
         }
         body.extend_from_slice(&bytes);
     }
@@ -312,15 +318,15 @@ async fn whole(response: &mut Response, idle: Duration) -> Result<Vec<u8>, CallE
 /// Reads the beginning of a body, as much as arrives in time.
 async fn beginning(response: &mut Response, limit: Duration) -> Vec<u8> {
     let mut body = Vec::new();
-    let reading = async {
+    let read = async {
         while let Ok(Some(bytes)) = response.chunk().await {
-            let room = LARGEST_ERROR - body.len();
+            let room = MAX_ERROR_BYTES - body.len();
             body.extend_from_slice(bytes.get(..room.min(bytes.len())).unwrap_or_default());
-            if body.len() >= LARGEST_ERROR {
+            if body.len() >= MAX_ERROR_BYTES {
                 break;
             }
         }
     };
-    drop(timeout(limit, reading).await);
+    drop(timeout(limit, read).await);
     body
 }

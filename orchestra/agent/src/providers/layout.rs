@@ -27,7 +27,8 @@ enum Part {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         signature: Option<String>,
     },
-    Kept(Value),
+    #[serde(rename = "kept")]
+    ProviderData(Value),
 }
 
 /// A part of an answer as it is sent back to its provider.
@@ -38,7 +39,7 @@ pub(super) enum Piece<'m> {
     /// A tool call, with its signature.
     Call(&'m ToolCall, Option<&'m str>),
     /// Data of the provider.
-    Kept(&'m Value),
+    ProviderData(&'m Value),
 }
 
 impl Layout {
@@ -66,17 +67,17 @@ impl Layout {
         self.parts.push(Part::Call { index, signature });
     }
 
-    pub(super) fn keep(&mut self, value: Value) {
-        self.parts.push(Part::Kept(value));
+    pub(super) fn provider_data(&mut self, value: Value) {
+        self.parts.push(Part::ProviderData(value));
     }
 
     /// Returns the value to store with the message, or `None` if it contains nothing beyond the message itself.
     pub(super) fn into_opaque(self) -> Option<Value> {
-        let says = |part: &Part| match part {
+        let has_content = |part: &Part| match part {
             Part::Text { signature, .. } | Part::Call { signature, .. } => signature.is_some(),
-            Part::Kept(_) => true,
+            Part::ProviderData(_) => true,
         };
-        if self.parts.iter().any(says) {
+        if self.parts.iter().any(has_content) {
             serde_json::to_value(self).ok()
         } else {
             None
@@ -86,7 +87,8 @@ impl Layout {
     /// Returns the parts of a message in their order. If the message was changed since, its text is one piece, after
     /// the data of the provider and before the calls.
     pub(super) fn pieces<'m>(&'m self, text: &'m str, calls: &'m [ToolCall]) -> Vec<Piece<'m>> {
-        self.exact(text, calls).unwrap_or_else(|| self.loose(text, calls))
+        self.exact(text, calls)
+            .unwrap_or_else(|| self.fallback(text, calls))
     }
 
     fn exact<'m>(&'m self, text: &'m str, calls: &'m [ToolCall]) -> Option<Vec<Piece<'m>>> {
@@ -104,15 +106,15 @@ impl Layout {
                     Piece::Call(calls.get(*index)?, signature.as_deref())
                 }
                 Part::Call { .. } => return None,
-                Part::Kept(value) => Piece::Kept(value),
+                Part::ProviderData(value) => Piece::ProviderData(value),
             });
         }
         (rest.is_empty() && next == calls.len()).then_some(pieces)
     }
 
-    fn loose<'m>(&'m self, text: &'m str, calls: &'m [ToolCall]) -> Vec<Piece<'m>> {
-        let kept = self.parts.iter().filter_map(|part| match part {
-            Part::Kept(value) => Some(Piece::Kept(value)),
+    fn fallback<'m>(&'m self, text: &'m str, calls: &'m [ToolCall]) -> Vec<Piece<'m>> {
+        let provider_data = self.parts.iter().filter_map(|part| match part {
+            Part::ProviderData(value) => Some(Piece::ProviderData(value)),
             _ => None,
         });
         let signature = |wanted: usize| {
@@ -124,7 +126,7 @@ impl Layout {
         let text = (!text.is_empty()).then_some(Piece::Text(text, None));
         let calls = calls.iter().enumerate();
         let calls = calls.map(|(index, call)| Piece::Call(call, signature(index)));
-        kept.chain(text).chain(calls).collect()
+        provider_data.chain(text).chain(calls).collect()
     }
 }
 
@@ -146,7 +148,7 @@ mod tests {
     #[test]
     fn parts_go_back_in_their_order_and_only_to_their_provider() {
         let mut layout = Layout::new("x");
-        layout.keep(json!({"thinking": 1}));
+        layout.provider_data(json!({"thinking": 1}));
         layout.text("ab", None);
         layout.call(0, Some("s".into()));
         layout.text("ä", None);
@@ -154,9 +156,9 @@ mod tests {
         assert_eq!(Layout::parse(opaque.as_ref(), "y"), None);
         let layout = Layout::parse(opaque.as_ref(), "x").unwrap();
         let calls = [call("1")];
-        let kept = json!({"thinking": 1});
+        let data = json!({"thinking": 1});
         let expected = [
-            Piece::Kept(&kept),
+            Piece::ProviderData(&data),
             Piece::Text("ab", None),
             Piece::Call(&calls[0], Some("s")),
             Piece::Text("ä", None),
@@ -164,14 +166,14 @@ mod tests {
         assert_eq!(layout.pieces("abä", &calls), expected);
         // Redacted text may have another length, and calls may have been left out.
         let changed = [
-            Piece::Kept(&kept),
+            Piece::ProviderData(&data),
             Piece::Text("[secret]", None),
             Piece::Call(&calls[0], Some("s")),
         ];
         assert_eq!(layout.pieces("[secret]", &calls), changed);
         assert_eq!(
             layout.pieces("abä", &[])[..],
-            [Piece::Kept(&kept), Piece::Text("abä", None)]
+            [Piece::ProviderData(&data), Piece::Text("abä", None)]
         );
     }
 

@@ -1,17 +1,19 @@
 //! A [`Model`] for real providers, over their wire formats.
 //!
 //! Each wire format has a module that builds requests and parses answers: [`anthropic`], [`openai`], [`responses`],
-//! [`gemini`]. [`http`] exchanges the bytes, [`fault`] classifies errors, and [`capability`] knows the capabilities of
-//! models.
+//! [`gemini`]. [`http`] exchanges the bytes, [`call_error`] classifies errors, and [`capability`] knows the
+//! capabilities of models.
 
 mod anthropic;
 mod call_error;
 mod capability;
 mod events;
+mod fields;
 mod gemini;
 mod http;
 mod layout;
 mod openai;
+mod request;
 mod responses;
 mod settings;
 #[cfg(test)]
@@ -21,23 +23,19 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::OnceLock;
 
+use orchestra_config::ProviderKind;
 use orchestra_engine::is_placeholder_key;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Url};
 use secrecy::{ExposeSecret, SecretString};
-use serde_json::{Value, json};
 
 use self::call_error::CallError;
-use self::http::{Asked, Reading, StreamReader};
-use crate::model::{
-    Arguments, Model, ModelError, ModelErrorKind, ModelFuture, ModelReply, ModelRequest, OnText, ToolResult,
-};
+use self::http::{HttpRequest, ReplyParser, StreamReader};
+use self::request::{Wire, WireRequest};
+use crate::model::{Model, ModelError, ModelErrorKind, ModelFuture, ModelReply, ModelRequest, OnText};
 
-pub use self::settings::{KeySource, ProviderKind, ProviderSettings};
-
-/// Default maximum number of output tokens of Anthropic models, for which the API requires a limit. The thinking budget
-/// is added to it.
-pub const DEFAULT_MAX_OUTPUT_TOKENS: u32 = 8_192;
+pub use self::capability::DEFAULT_MAX_OUTPUT_TOKENS;
+pub use self::settings::{KeySource, ProviderSettings};
 
 /// The models of all configured providers.
 ///
@@ -151,10 +149,10 @@ impl Models {
     /// # Errors
     /// Returns an error if the provider does not exist.
     pub fn output_limit(&self, request: &ModelRequest) -> Result<Option<u32>, ModelError> {
-        let ask = self.provider(&request.provider)?.ask(request, false);
-        Ok(match ask.kind {
-            ProviderKind::Anthropic => Some(anthropic::output_limit(&ask)),
-            _ => ask.max_output,
+        let request = self.provider(&request.provider)?.wire_request(request, false);
+        Ok(match request.kind {
+            ProviderKind::Anthropic => Some(anthropic::output_limit(&request)),
+            _ => request.max_output,
         })
     }
 
@@ -190,28 +188,8 @@ impl fmt::Debug for Models {
     }
 }
 
-/// The wire format of a model call.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Wire {
-    Messages,
-    ChatCompletions,
-    Responses,
-    GenerateContent,
-}
-
-impl Wire {
-    fn for_model(kind: ProviderKind, model: &str) -> Wire {
-        match kind {
-            ProviderKind::Anthropic => Wire::Messages,
-            ProviderKind::Gemini => Wire::GenerateContent,
-            ProviderKind::OpenAi if capability::Gpt::from_model(model).responses => Wire::Responses,
-            _ => Wire::ChatCompletions,
-        }
-    }
-}
-
-/// Returns a reader of the answers of a model.
-fn reading(kind: ProviderKind, model: &str) -> Box<dyn Reading> {
+/// Returns a parser of the answers of a model.
+fn reply_parser(kind: ProviderKind, model: &str) -> Box<dyn ReplyParser> {
     match Wire::for_model(kind, model) {
         Wire::Messages => Box::<anthropic::Answer>::default(),
         Wire::ChatCompletions => Box::new(openai::Answer::new(kind)),
@@ -231,12 +209,12 @@ pub(crate) fn read_body(
     pieces: &[&[u8]],
     on_text: &mut dyn FnMut(&str),
 ) -> Result<ModelReply, ModelError> {
-    let mut reading = reading(kind, model);
-    let mut read = |reading: &mut dyn Reading| {
+    let mut parser = reply_parser(kind, model);
+    let mut read = |parser: &mut dyn ReplyParser| {
         if !http::is_stream(content_type) {
-            return http::read_whole(&pieces.concat(), content_type, reading);
+            return http::parse_body(&pieces.concat(), content_type, parser);
         }
-        let mut stream = StreamReader::new(reading);
+        let mut stream = StreamReader::new(parser);
         for piece in pieces {
             if stream.push(piece, on_text)? {
                 return Ok(());
@@ -244,9 +222,9 @@ pub(crate) fn read_body(
         }
         stream.end()
     };
-    let reply = read(reading.as_mut()).and_then(|()| reading.reply());
+    let reply = read(parser.as_mut()).and_then(|()| parser.reply());
     reply.map_err(|error| {
-        let call = error.with_usage(reading.usage());
+        let call = error.with_usage(parser.usage());
         let mut error = ModelError::new(call.kind, call.text);
         error.usage = call.usage;
         error
@@ -261,15 +239,6 @@ fn names_secret(header: &str) -> bool {
         .any(|ending| name.ends_with(ending))
 }
 
-/// A request with the settings of the provider's configuration.
-struct Ask<'r> {
-    request: &'r ModelRequest,
-    kind: ProviderKind,
-    wire: Wire,
-    max_output: Option<u32>,
-    streamed: bool,
-}
-
 struct Provider {
     settings: ProviderSettings,
     base: Url,
@@ -282,7 +251,7 @@ impl Provider {
     fn new(settings: ProviderSettings) -> Result<Provider, ModelError> {
         let wrong = |problem: &str| misconfigured(&settings.name, problem);
         let kind = settings.kind;
-        let Some(base) = settings.api_base.as_deref().or(kind.default_base()) else {
+        let Some(base) = settings.api_base.as_deref().or(kind.api_base()) else {
             return Err(wrong(&format!(
                 "a provider of the kind `{kind}` needs an `api_base`"
             )));
@@ -324,8 +293,8 @@ impl Provider {
         })
     }
 
-    fn ask<'r>(&self, request: &'r ModelRequest, streamed: bool) -> Ask<'r> {
-        Ask {
+    fn wire_request<'r>(&self, request: &'r ModelRequest, streamed: bool) -> WireRequest<'r> {
+        WireRequest {
             request,
             kind: self.settings.kind,
             wire: Wire::for_model(self.settings.kind, &request.model),
@@ -340,51 +309,51 @@ impl Provider {
         on_text: Option<OnText<'_>>,
     ) -> Result<ModelReply, ModelError> {
         let key = self.key()?;
-        let mut reading = reading(self.settings.kind, &request.model);
-        let whole = self.settings.timeout;
-        let exchange = self.exchange(request, key, reading.as_mut(), on_text);
-        let error = match tokio::time::timeout(whole, exchange).await {
-            Ok(Ok(())) => match reading.reply() {
+        let mut parser = reply_parser(self.settings.kind, &request.model);
+        let timeout = self.settings.timeout;
+        let exchange = self.exchange(request, key, parser.as_mut(), on_text);
+        let error = match tokio::time::timeout(timeout, exchange).await {
+            Ok(Ok(())) => match parser.reply() {
                 Ok(reply) => return Ok(reply),
                 Err(error) => error,
             },
             Ok(Err(error)) => error,
             Err(_) => {
-                let limit = http::in_words(whole);
+                let limit = http::duration_text(timeout);
                 CallError::new(
                     ModelErrorKind::Timeout,
                     format!("no whole answer came within {limit}"),
                 )
             }
         };
-        Err(self.error(request, error.with_usage(reading.usage())))
+        Err(self.error(request, error.with_usage(parser.usage())))
     }
 
     async fn exchange(
         &self,
         request: &ModelRequest,
         key: Option<&SecretString>,
-        reading: &mut dyn Reading,
+        parser: &mut dyn ReplyParser,
         on_text: Option<OnText<'_>>,
     ) -> Result<(), CallError> {
-        let ask = self.ask(request, on_text.is_some());
-        let body = match ask.wire {
-            Wire::Messages => anthropic::body(&ask),
-            Wire::ChatCompletions => openai::body(&ask),
-            Wire::Responses => responses::body(&ask),
-            Wire::GenerateContent => gemini::body(&ask),
+        let request = self.wire_request(request, on_text.is_some());
+        let body = match request.wire {
+            Wire::Messages => anthropic::body(&request),
+            Wire::ChatCompletions => openai::body(&request),
+            Wire::Responses => responses::body(&request),
+            Wire::GenerateContent => gemini::body(&request),
         };
-        let asked = Asked {
-            url: self.url(&ask)?,
-            headers: self.headers(key, ask.streamed)?,
+        let http_request = HttpRequest {
+            url: self.url(&request)?,
+            headers: self.headers(key, request.streamed)?,
             body: body.to_string().into_bytes(),
-            streamed: ask.streamed,
+            streamed: request.streamed,
             idle: self.settings.idle_timeout,
         };
         let client = self.client()?;
         let mut nobody = |_: &str| {};
         let on_text: OnText<'_> = on_text.unwrap_or(&mut nobody);
-        http::exchange(client, asked, reading, on_text).await
+        http::exchange(client, http_request, parser, on_text).await
     }
 
     fn key(&self) -> Result<Option<&SecretString>, ModelError> {
@@ -406,16 +375,16 @@ impl Provider {
         if let Some(client) = self.client.get() {
             return Ok(client);
         }
-        let made = http::client(&self.base).map_err(|error| {
+        let client = http::client(&self.base).map_err(|error| {
             let text = format!("encrypted connections cannot be made: {error}");
             let mut call = CallError::new(ModelErrorKind::Configuration, text);
             call.source = Some(Box::new(error));
             call
         })?;
-        Ok(self.client.get_or_init(|| made))
+        Ok(self.client.get_or_init(|| client))
     }
 
-    fn url(&self, ask: &Ask<'_>) -> Result<Url, CallError> {
+    fn url(&self, request: &WireRequest<'_>) -> Result<Url, CallError> {
         let mut url = self.base.clone();
         let versioned = url.path().trim_end_matches('/').ends_with("/v1");
         {
@@ -423,14 +392,14 @@ impl Provider {
                 .path_segments_mut()
                 .map_err(|()| CallError::new(ModelErrorKind::Configuration, "the `api_base` has no path"))?;
             path.pop_if_empty();
-            match ask.wire {
+            match request.wire {
                 Wire::Messages if versioned => path.push("messages"),
                 Wire::Messages => path.extend(["v1", "messages"]),
                 Wire::Responses => path.push("responses"),
                 Wire::GenerateContent => {
-                    let model = &ask.request.model;
+                    let model = &request.request.model;
                     let model = model.strip_prefix("models/").unwrap_or(model);
-                    let method = if ask.streamed {
+                    let method = if request.streamed {
                         "streamGenerateContent"
                     } else {
                         "generateContent"
@@ -440,7 +409,7 @@ impl Provider {
                 Wire::ChatCompletions => path.extend(["chat", "completions"]),
             };
         }
-        if ask.wire == Wire::GenerateContent && ask.streamed {
+        if request.wire == Wire::GenerateContent && request.streamed {
             url.query_pairs_mut().append_pair("alt", "sse");
         }
         Ok(url)
@@ -504,39 +473,4 @@ fn misconfigured(provider: &str, problem: &str) -> ModelError {
         ModelErrorKind::Configuration,
         format!("the provider `{provider}` cannot be used: {problem}"),
     )
-}
-
-/// Returns arguments in the form that providers accept: an object, even if the model's arguments were malformed.
-fn arguments_out(arguments: &Arguments) -> Value {
-    match arguments {
-        Arguments::Object(fields) => Value::Object(fields.clone()),
-        Arguments::Malformed { text, .. } => json!({"malformed_arguments": text}),
-    }
-}
-
-/// Returns the text of a tool result, for formats that cannot mark a result as failed.
-fn tool_text(result: &ToolResult) -> String {
-    if result.is_error {
-        format!("The tool failed: {}", result.content)
-    } else {
-        result.content.clone()
-    }
-}
-
-/// Returns a number field of an object, or 0 if it is missing.
-fn count_of(value: &Value, field: &str) -> u64 {
-    value.get(field).and_then(Value::as_u64).unwrap_or(0)
-}
-
-/// Returns a text field of an object, or an empty text if it is missing.
-fn text_of<'v>(value: &'v Value, field: &str) -> &'v str {
-    value.get(field).and_then(Value::as_str).unwrap_or_default()
-}
-
-/// Parses the JSON of an event.
-fn parsed(data: &str) -> Result<Value, CallError> {
-    serde_json::from_str(data).map_err(|error| {
-        let said = call_error::excerpt(data.as_bytes());
-        CallError::malformed(format!("an event of the stream is not JSON ({error}): {said}"))
-    })
 }

@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use orchestra_config::ProviderKind;
 use serde_json::{Value, json};
 
-use super::Ask;
 use super::call_error::{CallError, error_inside};
 use super::capability::Gpt;
 use super::events::Event;
-use super::http::Reading;
-use super::settings::ProviderKind;
-use super::{arguments_out, count_of, parsed, text_of, tool_text};
+use super::fields::{arguments_out, count_of, parsed, text_of, tool_text};
+use super::http::ReplyParser;
+use super::request::WireRequest;
 use crate::model::{
     Arguments, Message, ModelErrorKind, ModelReply, ModelRequest, StopReason, TokenUsage, ToolCall,
 };
@@ -18,16 +18,16 @@ use crate::model::{
 const WIRE: &str = "openai";
 
 /// Returns the body of the request.
-pub(super) fn body(ask: &Ask<'_>) -> Value {
-    let request = ask.request;
+pub(super) fn body(wire: &WireRequest<'_>) -> Value {
+    let request = wire.request;
     let mut body = json!({"model": request.model, "messages": messages(request)});
-    if ask.streamed {
+    if wire.streamed {
         body["stream"] = true.into();
         body["stream_options"] = json!({"include_usage": true});
     }
-    if let Some(limit) = ask.max_output {
+    if let Some(limit) = wire.max_output {
         // Reasoning models reject the older name, and other servers do not know the newer one.
-        let name = match ask.kind {
+        let name = match wire.kind {
             ProviderKind::OpenAi => "max_completion_tokens",
             _ => "max_tokens",
         };
@@ -42,7 +42,7 @@ pub(super) fn body(ask: &Ask<'_>) -> Value {
         body["tools"] = tools.collect();
     }
     // OpenRouter itself leaves out options that a model does not support.
-    let routed = ask.kind == ProviderKind::OpenRouter;
+    let routed = wire.kind == ProviderKind::OpenRouter;
     let gpt = Gpt::from_model(&request.model);
     if let Some(effort) = request.reasoning_effort {
         if routed {
@@ -51,7 +51,9 @@ pub(super) fn body(ask: &Ask<'_>) -> Value {
             body["reasoning_effort"] = effort.word().into();
         }
     }
-    if let Some(temperature) = request.temperature.filter(|_| routed || gpt.temperature) {
+    if let Some(temperature) = request.temperature
+        && (routed || gpt.temperature)
+    {
         body["temperature"] = temperature.into();
     }
     body
@@ -224,8 +226,8 @@ impl Answer {
     }
 }
 
-impl Reading for Answer {
-    fn whole(&mut self, body: &Value) -> Result<(), CallError> {
+impl ReplyParser for Answer {
+    fn parse_body(&mut self, body: &Value) -> Result<(), CallError> {
         self.count(&body["usage"]);
         let Some(choice) = body["choices"].get(0) else {
             return Err(CallError::malformed("the answer has no `choices`"));
@@ -236,7 +238,7 @@ impl Reading for Answer {
         self.choice(choice, "message", &mut |_| {})
     }
 
-    fn event(&mut self, event: &Event, on_text: &mut dyn FnMut(&str)) -> Result<bool, CallError> {
+    fn parse_event(&mut self, event: &Event, on_text: &mut dyn FnMut(&str)) -> Result<bool, CallError> {
         if event.data.trim() == "[DONE]" {
             return Ok(true);
         }

@@ -3,37 +3,38 @@
 
 use serde_json::{Value, json};
 
-use super::Ask;
 use super::call_error::{CallError, error_inside};
 use super::capability::Gpt;
 use super::events::Event;
-use super::http::Reading;
+use super::fields::{arguments_out, count_of, parsed, text_of, tool_text};
+use super::http::ReplyParser;
 use super::layout::{Layout, Piece};
-use super::{arguments_out, count_of, parsed, text_of, tool_text};
+use super::request::WireRequest;
 use crate::model::{Arguments, Message, ModelErrorKind, ModelReply, StopReason, TokenUsage, ToolCall};
 
 const WIRE: &str = "openai-responses";
 
 /// Returns the body of the request.
-pub(super) fn body(ask: &Ask<'_>) -> Value {
-    let request = ask.request;
+pub(super) fn body(wire: &WireRequest<'_>) -> Value {
+    let request = wire.request;
     let mut body = json!({
         "model": request.model,
         "input": input(&request.messages),
         "store": false,
         "include": ["reasoning.encrypted_content"],
     });
-    if ask.streamed {
+    if wire.streamed {
         body["stream"] = true.into();
     }
     if !request.system.trim().is_empty() {
         body["instructions"] = request.system.as_str().into();
     }
-    if let Some(limit) = ask.max_output {
+    if let Some(limit) = wire.max_output {
         body["max_output_tokens"] = limit.into();
     }
-    let effort = request.reasoning_effort;
-    if let Some(effort) = effort.filter(|_| Gpt::from_model(&request.model).effort) {
+    if let Some(effort) = request.reasoning_effort
+        && Gpt::from_model(&request.model).effort
+    {
         body["reasoning"] = json!({"effort": effort.word()});
     }
     if !request.tools.is_empty() {
@@ -74,7 +75,7 @@ fn item(piece: Piece<'_>) -> Option<Value> {
     match piece {
         Piece::Text("", _) => None,
         Piece::Text(text, _) => Some(json!({"role": "assistant", "content": text})),
-        Piece::Kept(value) => Some(value.clone()),
+        Piece::ProviderData(value) => Some(value.clone()),
         Piece::Call(call, _) => Some(json!({
             "type": "function_call", "call_id": call.id, "name": call.name,
             "arguments": arguments_out(&call.arguments).to_string(),
@@ -93,8 +94,8 @@ pub(super) struct Answer {
     usage: Option<TokenUsage>,
 }
 
-impl Reading for Answer {
-    fn whole(&mut self, body: &Value) -> Result<(), CallError> {
+impl ReplyParser for Answer {
+    fn parse_body(&mut self, body: &Value) -> Result<(), CallError> {
         let usage = &body["usage"];
         if usage.is_object() {
             let details = &usage["input_tokens_details"];
@@ -117,13 +118,13 @@ impl Reading for Answer {
         Ok(())
     }
 
-    fn event(&mut self, event: &Event, on_text: &mut dyn FnMut(&str)) -> Result<bool, CallError> {
+    fn parse_event(&mut self, event: &Event, on_text: &mut dyn FnMut(&str)) -> Result<bool, CallError> {
         let mut data = parsed(&event.data)?;
         match text_of(&data, "type") {
             "response.output_text.delta" | "response.refusal.delta" => on_text(text_of(&data, "delta")),
             "response.output_item.done" => self.items.push(data["item"].take()),
             "response.completed" | "response.incomplete" | "response.failed" => {
-                self.whole(&data["response"])?;
+                self.parse_body(&data["response"])?;
                 return Ok(true);
             }
             "error" => {
@@ -183,7 +184,7 @@ impl Reading for Answer {
                     let known = ["type", "id", "summary", "encrypted_content"];
                     let fields = item.as_object().into_iter().flatten();
                     let fields = fields.filter(|(name, _)| known.contains(&name.as_str()));
-                    layout.keep(
+                    layout.provider_data(
                         fields
                             .map(|(name, value)| (name.clone(), value.clone()))
                             .collect(),

@@ -1,126 +1,13 @@
+//! The settings of providers.
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::Read;
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::time::Duration;
 
+use orchestra_config::ProviderKind;
 use secrecy::{ExposeSecret, SecretString};
-
-/// The API of a provider.
-///
-/// ```
-/// use orchestra_agent::ProviderKind;
-/// assert_eq!("openai-compatible".parse(), Ok(ProviderKind::OpenAiCompatible));
-/// assert_eq!(ProviderKind::of_model("claude-sonnet-4-5"), Some(ProviderKind::Anthropic));
-/// assert_eq!(ProviderKind::of_model("my-own-model"), None);
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[non_exhaustive]
-pub enum ProviderKind {
-    /// Anthropic's Messages API.
-    Anthropic,
-    /// OpenAI's Chat Completions and Responses APIs.
-    OpenAi,
-    /// Google's Gemini API.
-    Gemini,
-    /// OpenRouter, which forwards requests to many providers.
-    OpenRouter,
-    /// Local models, served by Ollama.
-    Ollama,
-    /// Any other server with a Chat Completions API; it needs an `api_base`.
-    OpenAiCompatible,
-}
-
-impl ProviderKind {
-    /// All kinds.
-    pub const ALL: [ProviderKind; 6] = [
-        ProviderKind::Anthropic,
-        ProviderKind::OpenAi,
-        ProviderKind::Gemini,
-        ProviderKind::OpenRouter,
-        ProviderKind::Ollama,
-        ProviderKind::OpenAiCompatible,
-    ];
-
-    /// Returns the name of the kind in configurations.
-    pub const fn word(self) -> &'static str {
-        match self {
-            ProviderKind::Anthropic => "anthropic",
-            ProviderKind::OpenAi => "openai",
-            ProviderKind::Gemini => "gemini",
-            ProviderKind::OpenRouter => "openrouter",
-            ProviderKind::Ollama => "ollama",
-            ProviderKind::OpenAiCompatible => "openai-compatible",
-        }
-    }
-
-    /// Returns the default base URL, or `None` if the configuration must set one.
-    pub const fn default_base(self) -> Option<&'static str> {
-        match self {
-            ProviderKind::Anthropic => Some("https://api.anthropic.com"),
-            ProviderKind::OpenAi => Some("https://api.openai.com/v1"),
-            ProviderKind::Gemini => Some("https://generativelanguage.googleapis.com/v1beta"),
-            ProviderKind::OpenRouter => Some("https://openrouter.ai/api/v1"),
-            ProviderKind::Ollama => Some("http://127.0.0.1:11434/v1"),
-            ProviderKind::OpenAiCompatible => None,
-        }
-    }
-
-    /// Returns the environment variable that contains the key by default, or `None` if no key is needed.
-    pub const fn default_key_variable(self) -> Option<&'static str> {
-        match self {
-            ProviderKind::Anthropic => Some("ANTHROPIC_API_KEY"),
-            ProviderKind::OpenAi => Some("OPENAI_API_KEY"),
-            ProviderKind::Gemini => Some("GEMINI_API_KEY"),
-            ProviderKind::OpenRouter => Some("OPENROUTER_API_KEY"),
-            ProviderKind::Ollama | ProviderKind::OpenAiCompatible => None,
-        }
-    }
-
-    /// Returns the kind of provider that has a model, derived from the model's name; see
-    /// [`orchestra_config::ProviderKind::of_model`].
-    pub fn of_model(model: &str) -> Option<ProviderKind> {
-        orchestra_config::ProviderKind::of_model(model).map(ProviderKind::from)
-    }
-}
-
-impl From<orchestra_config::ProviderKind> for ProviderKind {
-    fn from(kind: orchestra_config::ProviderKind) -> ProviderKind {
-        use orchestra_config::ProviderKind as Kind;
-        match kind {
-            Kind::Anthropic => ProviderKind::Anthropic,
-            Kind::OpenAi => ProviderKind::OpenAi,
-            Kind::Gemini => ProviderKind::Gemini,
-            Kind::OpenRouter => ProviderKind::OpenRouter,
-            Kind::Ollama => ProviderKind::Ollama,
-            Kind::OpenAiCompatible => ProviderKind::OpenAiCompatible,
-        }
-    }
-}
-
-impl fmt::Display for ProviderKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word())
-    }
-}
-
-impl FromStr for ProviderKind {
-    type Err = String;
-
-    fn from_str(word: &str) -> Result<ProviderKind, String> {
-        let words = || ProviderKind::ALL.map(ProviderKind::word);
-        if let Some(kind) = ProviderKind::ALL.into_iter().find(|kind| kind.word() == word) {
-            return Ok(kind);
-        }
-        let near = orchestra_graph::did_you_mean(word, words());
-        let hint = near.map_or_else(
-            || format!("it is one of `{}`", words().join("`, `")),
-            |near| format!("did you mean `{near}`?"),
-        );
-        Err(format!("unknown kind of provider `{word}`; {hint}"))
-    }
-}
 
 /// The source of a provider's key. A configuration never contains a key itself.
 ///
@@ -195,10 +82,10 @@ impl KeySource {
 
 /// Reads a key file, up to the maximum length of a key.
 fn read_file(path: &std::path::Path) -> std::io::Result<String> {
-    const LONGEST: u64 = 16 * 1024;
+    const MAX_BYTES: u64 = 16 * 1024;
     let mut text = String::new();
     orchestra_engine::Disk::open(path)?
-        .take(LONGEST)
+        .take(MAX_BYTES)
         .read_to_string(&mut text)?;
     Ok(text)
 }
@@ -242,7 +129,7 @@ impl ProviderSettings {
     /// Creates the default settings of a kind: its base URL, its key variable, 15 minutes per call, 5 minutes without a
     /// byte.
     pub fn new(name: impl Into<String>, kind: ProviderKind) -> ProviderSettings {
-        let key = kind.default_key_variable();
+        let key = kind.api_key_env();
         ProviderSettings {
             name: name.into(),
             kind,

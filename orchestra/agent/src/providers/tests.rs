@@ -1,16 +1,16 @@
 //! Invalid answers of providers must neither cause a panic nor count as answers.
 
+use orchestra_config::ProviderKind;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::events::Event;
-use super::http::Reading;
-use super::settings::ProviderKind;
+use super::http::ReplyParser;
 use super::{anthropic, gemini, openai, responses};
 
 const FORMATS: [&str; 4] = ["anthropic", "openai", "responses", "gemini"];
 
-fn reading(format: &str) -> Box<dyn Reading> {
+fn parser(format: &str) -> Box<dyn ReplyParser> {
     match format {
         "anthropic" => Box::<anthropic::Answer>::default(),
         "openai" => Box::new(openai::Answer::new(ProviderKind::OpenAiCompatible)),
@@ -75,8 +75,8 @@ proptest! {
     fn an_odd_answer_is_read_or_refused(format in 0..FORMATS.len(), at in 0_usize..80, with in prop::option::of(anything())) {
         let (mut body, _) = recorded(FORMATS[format]);
         spoil(&mut body, &mut { at }, with.as_ref());
-        let mut reading = reading(FORMATS[format]);
-        if reading.whole(&body).is_ok() && let Ok(reply) = reading.reply() {
+        let mut parser = parser(FORMATS[format]);
+        if parser.parse_body(&body).is_ok() && let Ok(reply) = parser.reply() {
             prop_assert!(reply.tool_calls.iter().all(|call| !call.name.is_empty() && !call.id.is_empty()));
             let again = serde_json::to_value(&reply).unwrap();
             prop_assert_eq!(serde_json::from_value::<crate::ModelReply>(again).unwrap(), reply);
@@ -106,34 +106,34 @@ proptest! {
             }
             if events.is_empty() { return Ok(()); }
         }
-        let mut reading = reading(FORMATS[format]);
+        let mut parser = parser(FORMATS[format]);
         let mut streamed = String::new();
         let mut complete = false;
         for data in events {
             let event = Event { name: String::new(), data };
-            match reading.event(&event, &mut |text| streamed.push_str(text)) {
+            match parser.parse_event(&event, &mut |text| streamed.push_str(text)) {
                 Ok(done) => complete = done,
                 Err(_) => return Ok(()),
             }
             if complete { break; }
         }
-        if (complete || reading.may_end()) && let Ok(reply) = reading.reply() {
+        if (complete || parser.may_end()) && let Ok(reply) = parser.reply() {
             prop_assert!(reply.tool_calls.iter().all(|call| !call.name.is_empty() && !call.id.is_empty()));
         }
     }
 
     /// No prefix of a stream counts as a complete answer.
     #[test]
-    fn no_beginning_of_a_stream_is_an_answer(format in 0..FORMATS.len(), kept in 0.0..1.0_f64) {
+    fn no_beginning_of_a_stream_is_an_answer(format in 0..FORMATS.len(), share in 0.0..1.0_f64) {
         let (_, events) = recorded(FORMATS[format]);
         // OpenAI's stream marks its end twice, and Gemini's last event is its only end.
         let end = if FORMATS[format] == "openai" { events.len() - 3 } else { events.len() - 1 };
-        let mut reading = reading(FORMATS[format]);
-        for data in events.into_iter().take((kept * (end + 1) as f64) as usize) {
+        let mut parser = parser(FORMATS[format]);
+        for data in events.into_iter().take((share * (end + 1) as f64) as usize) {
             let event = Event { name: String::new(), data };
-            let complete = reading.event(&event, &mut |_| {}).unwrap();
+            let complete = parser.parse_event(&event, &mut |_| {}).unwrap();
             prop_assert!(!complete);
         }
-        prop_assert!(!reading.may_end() || reading.reply().is_err());
+        prop_assert!(!parser.may_end() || parser.reply().is_err());
     }
 }

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use crate::tool::ToolError;
 
 /// Maximum length of a wrong value in an error message, in characters.
-const SHOWN: usize = 60;
+const MAX_SHOWN_CHARS: usize = 60;
 
 /// A builder of the parameter schema of a tool, which `#[orchestra::tool]` uses.
 ///
@@ -143,7 +143,7 @@ pub(crate) fn check(schema: &Value, arguments: &Map<String, Value>) -> Result<()
 }
 
 /// Describes the parameters of a schema: ``` `path` (string), optional `offset` (integer)```.
-pub(crate) fn in_words(schema: &Value) -> String {
+pub(crate) fn describe_parameters(schema: &Value) -> String {
     let required: Vec<&str> = schema
         .get("required")
         .and_then(Value::as_array)
@@ -152,7 +152,7 @@ pub(crate) fn in_words(schema: &Value) -> String {
         .filter_map(Value::as_str)
         .collect();
     let properties = schema.get("properties").and_then(Value::as_object);
-    let mut told = [Vec::new(), Vec::new()];
+    let mut described = [Vec::new(), Vec::new()];
     for (name, property) in properties.into_iter().flatten() {
         let types: Vec<&str> = types(property)
             .into_iter()
@@ -163,16 +163,18 @@ pub(crate) fn in_words(schema: &Value) -> String {
         } else {
             format!(" ({})", types.join(" or "))
         };
-        let [first, optional] = &mut told;
+        let [first, optional] = &mut described;
         if required.contains(&name.as_str()) {
             first.push(format!("`{name}`{types}"))
         } else {
             optional.push(format!("optional `{name}`{types}"))
         }
     }
-    match told.concat() {
-        told if told.is_empty() => "no arguments".to_owned(),
-        told => told.join(", "),
+    let described = described.concat();
+    if described.is_empty() {
+        "no arguments".to_owned()
+    } else {
+        described.join(", ")
     }
 }
 
@@ -180,7 +182,7 @@ fn wrong(schema: &Value, what: &str) -> ToolError {
     let end = if what.ends_with('?') { "" } else { "." };
     ToolError::new(format!(
         "wrong arguments: {what}{end} Expected: {}",
-        in_words(schema)
+        describe_parameters(schema)
     ))
 }
 
@@ -218,7 +220,7 @@ fn may_be_null(schema: &Value) -> bool {
 
 fn shown(value: &Value) -> String {
     let text = value.to_string();
-    match text.char_indices().nth(SHOWN) {
+    match text.char_indices().nth(MAX_SHOWN_CHARS) {
         Some((at, _)) => format!("`{}..`", text.get(..at).unwrap_or_default()),
         None => format!("`{text}`"),
     }
@@ -237,7 +239,7 @@ mod tests {
         offset: Option<u32>,
     }
 
-    fn told(arguments: Value) -> String {
+    fn message_of(arguments: Value) -> String {
         let Value::Object(fields) = arguments else {
             panic!("an object");
         };
@@ -262,9 +264,9 @@ mod tests {
                 "`offset` expects integer or null, found `\"3\"`.",
             ),
         ] {
-            assert_eq!(told(arguments), format!("wrong arguments: {start}{end}"));
+            assert_eq!(message_of(arguments), format!("wrong arguments: {start}{end}"));
         }
-        let far = told(json!({"path": "a", "offset": -3}));
+        let far = message_of(json!({"path": "a", "offset": -3}));
         assert!(
             far.starts_with("wrong arguments: invalid value") && far.ends_with(end),
             "{far}"

@@ -13,10 +13,10 @@ use crate::tool::{Tool, ToolContext, ToolError, ToolFuture, ToolSpec};
 /// Prefix of the environment variables that contain arguments.
 const PREFIX: &str = "ORCHESTRA_ARG_";
 /// Default time limit of a command.
-const USUAL: Duration = Duration::from_secs(300);
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(300);
 /// Maximum length of an argument in an environment variable, in bytes. It is below the limit of Linux, which includes
 /// the name.
-const LONGEST_VALUE: usize = 120 * 1024;
+const MAX_VALUE_BYTES: usize = 120 * 1024;
 
 /// A tool that runs a shell command, as configurations define it.
 ///
@@ -92,7 +92,7 @@ impl CommandTool {
             repository: None,
             directory: None,
             command: command.into(),
-            timeout: USUAL,
+            timeout: DEFAULT_TIMEOUT,
             read_only: false,
         }
     }
@@ -190,7 +190,7 @@ impl Tool for CommandTool {
                 if text.contains('\0') {
                     return Err(ToolError::new(format!("`{name}` holds a NUL character")));
                 }
-                if text.len() <= LONGEST_VALUE {
+                if text.len() <= MAX_VALUE_BYTES {
                     command = command.variable(variable(name), text);
                 }
             }

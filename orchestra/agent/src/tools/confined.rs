@@ -15,14 +15,14 @@ use cap_tempfile::TempFile;
 use orchestra_engine::{CancellationToken, EngineFolders, StageContext};
 use orchestra_graph::did_you_mean;
 
-use super::kept::{Belongs, Kept, is_named, is_ours};
+use super::protected::{PathOwner, ProtectedFolders, is_engine_path, is_named};
 use super::text;
 use crate::tool::{ToolContext, ToolError};
 
 /// Maximum number of folder entries that are searched for a similar name.
-const NEIGHBOURS: usize = 1_000;
+const MAX_SEARCHED_NAMES: usize = 1_000;
 /// Maximum length of a path in bytes; no system supports longer ones.
-const LONGEST: usize = 4_096;
+const MAX_PATH_BYTES: usize = 4_096;
 
 /// A folder that paths cannot leave.
 pub(crate) struct Confined {
@@ -31,7 +31,7 @@ pub(crate) struct Confined {
     /// The names of the folders in which files may be written; if empty, everywhere.
     repositories: Vec<String>,
     /// The folders of the engine.
-    kept: Kept,
+    protected: ProtectedFolders,
 }
 
 impl Confined {
@@ -48,7 +48,7 @@ impl Confined {
             dir,
             root: root.to_owned(),
             repositories,
-            kept: Kept::new(folders),
+            protected: ProtectedFolders::new(folders),
         })
     }
 
@@ -67,8 +67,10 @@ impl Confined {
         if path.contains('\0') {
             return Err(ToolError::new("the path holds a NUL character"));
         }
-        if path.len() > LONGEST {
-            return Err(ToolError::new(format!("the path is longer than {LONGEST} bytes")));
+        if path.len() > MAX_PATH_BYTES {
+            return Err(ToolError::new(format!(
+                "the path is longer than {MAX_PATH_BYTES} bytes"
+            )));
         }
         let written = Path::new(path);
         let below = if written.is_absolute() || written.has_root() {
@@ -91,6 +93,14 @@ impl Confined {
         Ok(below)
     }
 
+    /// Returns the path at which a search begins: the given one, else the working folder.
+    pub(crate) fn start(&self, path: Option<&str>) -> Result<PathBuf, ToolError> {
+        match path {
+            Some(path) => self.inside(path),
+            None => Ok(PathBuf::from(".")),
+        }
+    }
+
     fn below_root(&self, path: &Path) -> Option<PathBuf> {
         let real = self.root.canonicalize().ok();
         let roots = [Some(self.root.as_path()), real.as_deref()];
@@ -105,9 +115,9 @@ impl Confined {
 
     /// Returns an error if the path must not be read: it belongs to the engine, and not to the current run.
     pub(crate) fn readable(&self, path: &Path) -> Result<(), ToolError> {
-        match self.kept.owner(&self.dir, &self.root, &self.real(path)) {
-            Belongs::Project | Belongs::OwnRun => Ok(()),
-            Belongs::Engine => Err(ToolError::new(format!(
+        match self.protected.owner(&self.dir, &self.root, &self.real(path)) {
+            PathOwner::Project | PathOwner::OwnRun => Ok(()),
+            PathOwner::Engine => Err(ToolError::new(format!(
                 "`{}` belongs to Orchestra itself: it keeps other runs there, which are not read; what earlier stages \
                  of this run left is read by the paths that the prompt gives",
                 shown(path)
@@ -117,7 +127,7 @@ impl Confined {
 
     /// Returns whether a walk that follows no links must skip a folder.
     pub(crate) fn is_passed_over(&self, folder: &Path) -> bool {
-        self.kept.owner(&self.dir, &self.root, folder) == Belongs::Engine
+        self.protected.owner(&self.dir, &self.root, folder) == PathOwner::Engine
     }
 
     /// Opens a regular file if it is [readable](Confined::readable).
@@ -163,8 +173,8 @@ impl Confined {
                 shown(path)
             )));
         }
-        let belongs = self.kept.owner(&self.dir, &self.root, &real);
-        if belongs != Belongs::Project || is_ours(path) || is_ours(&real) {
+        let owner = self.protected.owner(&self.dir, &self.root, &real);
+        if owner != PathOwner::Project || is_engine_path(path) || is_engine_path(&real) {
             return Err(ToolError::new(format!(
                 "`{}` belongs to Orchestra itself, which keeps runs there, and is not written; choose another folder",
                 shown(path)
@@ -294,7 +304,7 @@ impl Confined {
         let entries = self.dir.read_dir(parent).ok()?;
         let names: Vec<String> = entries
             .flatten()
-            .take(NEIGHBOURS)
+            .take(MAX_SEARCHED_NAMES)
             .filter_map(|entry| entry.file_name().into_string().ok())
             .collect();
         let near = did_you_mean(path.file_name()?.to_str()?, names.iter().map(String::as_str))?;

@@ -2,30 +2,25 @@
 
 use std::io::Read as _;
 use std::ops::Range;
-use std::sync::LazyLock;
 
+use orchestra_engine::CancellationToken;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Map, Value};
 
-use super::confined::{Confined, shown, work};
-use super::read::is_binary;
-use super::{arguments, spec, text};
-use crate::tool::{Tool, ToolContext, ToolError, ToolFuture, ToolSpec};
+use super::confined::{Confined, shown};
+use super::file_tool::FileCall;
+use super::text::{self, is_binary};
+use crate::tool::ToolError;
 
 /// Maximum size of a file that can be edited, in bytes. Larger files are hardly sources.
-const LARGEST: u64 = 16 * 1024 * 1024;
+const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
 /// Maximum number of line numbers that a message lists.
-const PLACES: usize = 10;
+const MAX_LINE_NUMBERS: usize = 10;
 
-/// The tool `edit-file`, which replaces parts of a file.
-pub(crate) struct EditFile;
-
-static SCHEMA: LazyLock<Value> = LazyLock::new(arguments::schema_of::<Arguments>);
-
+/// A call of the tool `edit-file`, which replaces parts of a file.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Arguments {
+pub(crate) struct EditFile {
     /// The file, relative to the working folder.
     path: String,
     /// The replacements, made one after the other; if one cannot be made, none is.
@@ -45,67 +40,56 @@ struct Edit {
     replace_all: bool,
 }
 
-impl Tool for EditFile {
-    fn spec(&self) -> ToolSpec {
-        spec(
-            &SCHEMA,
-            "edit_file",
-            "Replaces pieces of a text file, each given by its exact text. Either all edits are made or none.",
-        )
-    }
+impl FileCall for EditFile {
+    const NAME: &'static str = "edit_file";
+    const DESCRIPTION: &'static str = "Replaces pieces of a text file, each given by its exact text. \
+        Either all edits are made or none.";
+    const IS_READ_ONLY: bool = false;
 
-    fn call<'a>(&'a self, arguments: Map<String, Value>, context: ToolContext) -> ToolFuture<'a> {
-        Box::pin(async move {
-            let arguments: Arguments = arguments::read(&SCHEMA, arguments)?;
-            let told = work(&context, move |folder, _| edit(folder, &arguments));
-            Ok(told.await?.into())
-        })
+    fn run(&self, folder: &Confined, _: &CancellationToken, _: usize) -> Result<String, ToolError> {
+        let path = folder.inside(&self.path)?;
+        let name = shown(&path);
+        if self.edits.is_empty() {
+            return Err(ToolError::new("`edits` is empty; give at least one replacement"));
+        }
+        folder.writable(&path)?;
+        let (file, metadata) = folder.file(&path)?;
+        if metadata.len() > MAX_FILE_BYTES {
+            return Err(ToolError::new(format!(
+                "`{name}` is larger than {} MiB, too large to be edited",
+                MAX_FILE_BYTES >> 20
+            )));
+        }
+        let mut bytes = Vec::new();
+        let read = file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes);
+        read.map_err(|error| folder.error(&path, &error))?;
+        if is_binary(&bytes) {
+            return Err(ToolError::new(format!(
+                "`{name}` is a binary file; it is not edited"
+            )));
+        }
+        let before = String::from_utf8(bytes)
+            .map_err(|_| ToolError::new(format!("`{name}` is not UTF-8, so it is not edited")))?;
+        let mut content = before.clone();
+        let mut replaced = Vec::new();
+        for (at, edit) in self.edits.iter().enumerate() {
+            let lines = apply(&mut content, edit).map_err(|what| {
+                let which = match self.edits.len() {
+                    1 => String::new(),
+                    count => format!("edit {} of {count}: ", at + 1),
+                };
+                ToolError::new(format!("{which}{what} (`{name}` is unchanged)"))
+            })?;
+            replaced.push(lines);
+        }
+        if content == before {
+            return Ok(format!("`{name}` is unchanged: the edits make no difference"));
+        }
+        folder.replace(&path, content.as_bytes())?;
+        let count = text::count(replaced.iter().map(Vec::len).sum(), "replacement");
+        let lines: Vec<String> = replaced.iter().map(|lines| numbers(lines)).collect();
+        Ok(format!("`{name}` is changed: {count}, at {}", lines.join("; ")))
     }
-}
-
-fn edit(folder: &Confined, arguments: &Arguments) -> Result<String, ToolError> {
-    let path = folder.inside(&arguments.path)?;
-    let name = shown(&path);
-    if arguments.edits.is_empty() {
-        return Err(ToolError::new("`edits` is empty; give at least one replacement"));
-    }
-    folder.writable(&path)?;
-    let (file, metadata) = folder.file(&path)?;
-    if metadata.len() > LARGEST {
-        return Err(ToolError::new(format!(
-            "`{name}` is larger than {} MiB, too large to be edited",
-            LARGEST >> 20
-        )));
-    }
-    let mut bytes = Vec::new();
-    let read = file.take(LARGEST + 1).read_to_end(&mut bytes);
-    read.map_err(|error| folder.error(&path, &error))?;
-    if is_binary(&bytes) {
-        return Err(ToolError::new(format!(
-            "`{name}` is a binary file; it is not edited"
-        )));
-    }
-    let before = String::from_utf8(bytes)
-        .map_err(|_| ToolError::new(format!("`{name}` is not UTF-8, so it is not edited")))?;
-    let mut content = before.clone();
-    let mut told = Vec::new();
-    for (at, edit) in arguments.edits.iter().enumerate() {
-        let lines = apply(&mut content, edit).map_err(|what| {
-            let which = match arguments.edits.len() {
-                1 => String::new(),
-                count => format!("edit {} of {count}: ", at + 1),
-            };
-            ToolError::new(format!("{which}{what} (`{name}` is unchanged)"))
-        })?;
-        told.push(lines);
-    }
-    if content == before {
-        return Ok(format!("`{name}` is unchanged: the edits make no difference"));
-    }
-    folder.replace(&path, content.as_bytes())?;
-    let count = text::count(told.iter().map(Vec::len).sum(), "replacement");
-    let lines: Vec<String> = told.iter().map(|lines| numbers(lines)).collect();
-    Ok(format!("`{name}` is changed: {count}, at {}", lines.join("; ")))
 }
 
 /// Applies one edit. Returns the line numbers of the replacements.
@@ -160,10 +144,14 @@ fn line_of(content: &str, at: usize) -> usize {
 
 /// Formats line numbers: `line 3`, `lines 3, 8 and 12`.
 fn numbers(lines: &[usize]) -> String {
-    let shown: Vec<String> = lines.iter().take(PLACES).map(usize::to_string).collect();
+    let shown: Vec<String> = lines
+        .iter()
+        .take(MAX_LINE_NUMBERS)
+        .map(usize::to_string)
+        .collect();
     match shown.as_slice() {
         [one] => format!("line {one}"),
-        many if lines.len() > PLACES => format!("lines {}, and more", many.join(", ")),
+        many if lines.len() > MAX_LINE_NUMBERS => format!("lines {}, and more", many.join(", ")),
         [rest @ .., last] => format!("lines {} and {last}", rest.join(", ")),
         [] => "no line".to_owned(),
     }

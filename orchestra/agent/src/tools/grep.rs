@@ -2,8 +2,7 @@
 
 use std::io;
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
+use std::path::Path;
 
 use grep_matcher::LineTerminator;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
@@ -11,30 +10,26 @@ use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContex
 use orchestra_engine::CancellationToken;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Map, Value};
 
-use super::confined::{Confined, shown, work};
+use super::confined::{Confined, shown};
+use super::file_tool::FileCall;
+use super::text;
 use super::walk::{Ended, Pattern, files};
-use super::{arguments, spec, text};
-use crate::tool::{Tool, ToolContext, ToolError, ToolFuture, ToolSpec};
+use crate::tool::ToolError;
 
 /// Maximum number of bytes that are shown of a line.
-const LINE: usize = 500;
+const MAX_LINE_BYTES: usize = 500;
 /// Maximum number of lines around a match.
-const CONTEXT: usize = 20;
+const MAX_CONTEXT_LINES: usize = 20;
 /// Maximum size of a compiled expression, in bytes.
-const EXPRESSION: usize = 4 * 1024 * 1024;
+const MAX_EXPRESSION_BYTES: usize = 4 * 1024 * 1024;
 /// Maximum length of a line that is searched, in bytes.
-const HEAP: usize = 16 * 1024 * 1024;
+const MAX_SEARCHED_LINE_BYTES: usize = 16 * 1024 * 1024;
 
-/// The tool `grep`, which searches files with a regular expression.
-pub(crate) struct Grep;
-
-static SCHEMA: LazyLock<Value> = LazyLock::new(arguments::schema_of::<Arguments>);
-
+/// A call of the tool `grep`, which searches files with a regular expression.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Arguments {
+pub(crate) struct Grep {
     /// The regular expression, for one line, in the syntax of Rust's `regex` and ripgrep.
     pattern: String,
     /// The file or folder to look in, relative to the working folder; all of it unless given.
@@ -51,109 +46,76 @@ struct Arguments {
     files_only: bool,
 }
 
-impl Tool for Grep {
-    fn spec(&self) -> ToolSpec {
-        spec(
-            &SCHEMA,
-            "grep",
-            "Finds the lines that a regular expression matches. A match is shown as `path:line:text`, a line around it \
-             as `path-line-text`. Binary files, and files that git ignores, are left out; links are not followed.",
-        )
+impl FileCall for Grep {
+    const NAME: &'static str = "grep";
+    const DESCRIPTION: &'static str = "Finds the lines that a regular expression matches. A match is shown \
+        as `path:line:text`, a line around it as `path-line-text`. Binary files, and files that git \
+        ignores, are left out; links are not followed.";
+    const IS_READ_ONLY: bool = true;
+
+    fn stage_file(&mut self) -> Option<&mut String> {
+        self.path.as_mut()
     }
 
-    fn is_read_only(&self) -> bool {
-        true
-    }
-
-    fn call<'a>(&'a self, arguments: Map<String, Value>, context: ToolContext) -> ToolFuture<'a> {
-        Box::pin(async move {
-            let mut arguments: Arguments = arguments::read(&SCHEMA, arguments)?;
-            let limit = context.most_output();
-            let left = arguments
-                .path
-                .as_deref()
-                .and_then(|path| context.for_stage_file(path));
-            let context = match left {
-                Some((context, path)) => {
-                    arguments.path = Some(path);
-                    context
-                }
-                None => context,
-            };
-            let found = work(&context, move |folder, stop| {
-                search(folder, stop, &arguments, limit)
-            });
-            Ok(found.await?.into())
-        })
-    }
-}
-
-fn search(
-    folder: &Confined,
-    stop: &CancellationToken,
-    arguments: &Arguments,
-    limit: usize,
-) -> Result<String, ToolError> {
-    let start = arguments
-        .path
-        .as_deref()
-        .map_or(Ok(PathBuf::from(".")), |path| folder.inside(path))?;
-    let matcher = matcher(&arguments.pattern, arguments.ignore_case)?;
-    let only = arguments.glob.as_deref().map(Pattern::new).transpose()?;
-    let context = arguments.context.unwrap_or(0).min(CONTEXT);
-    let mut searcher = SearcherBuilder::new()
-        .line_number(true)
-        .line_terminator(LineTerminator::crlf())
-        .before_context(context)
-        .after_context(context)
-        .heap_limit(Some(HEAP))
-        .binary_detection(BinaryDetection::quit(0))
-        .build();
-    // The last line, a summary, needs space.
-    let mut report = Report {
-        text: String::new(),
-        room: limit.saturating_sub(300),
-        names_only: arguments.files_only,
-        lines: 0,
-        files: 0,
-        full: false,
-    };
-    let mut unread = Vec::new();
-    let ended = files(folder, &start, stop, &mut |path| {
-        if only.as_ref().is_some_and(|only| !only.matches(path)) {
-            return ControlFlow::Continue(());
-        }
-        let name = shown(path);
-        let mut found = Found {
-            report: &mut report,
-            name: &name,
+    fn run(&self, folder: &Confined, stop: &CancellationToken, limit: usize) -> Result<String, ToolError> {
+        let start = folder.start(self.path.as_deref())?;
+        let matcher = matcher(&self.pattern, self.ignore_case)?;
+        let only = self.glob.as_deref().map(Pattern::new).transpose()?;
+        let context = self.context.unwrap_or(0).min(MAX_CONTEXT_LINES);
+        let mut searcher = SearcherBuilder::new()
+            .line_number(true)
+            .line_terminator(LineTerminator::crlf())
+            .before_context(context)
+            .after_context(context)
+            .heap_limit(Some(MAX_SEARCHED_LINE_BYTES))
+            .binary_detection(BinaryDetection::quit(0))
+            .build();
+        // The last line, a summary, needs space.
+        let mut report = Report {
+            text: String::new(),
+            room: limit.saturating_sub(300),
+            names_only: self.files_only,
             lines: 0,
-            stop,
+            files: 0,
+            full: false,
         };
-        let searched = in_file(folder, path, &mut searcher, &matcher, &mut found);
-        let lines = found.lines;
-        if let Err(error) = searched {
-            unread.push(format!("{name}: {error}"));
+        let mut unread = Vec::new();
+        let ended = files(folder, &start, stop, &mut |path| {
+            if only.as_ref().is_some_and(|only| !only.matches(path)) {
+                return ControlFlow::Continue(());
+            }
+            let name = shown(path);
+            let mut found = Found {
+                report: &mut report,
+                name: &name,
+                lines: 0,
+                stop,
+            };
+            let searched = in_file(folder, path, &mut searcher, &matcher, &mut found);
+            let lines = found.lines;
+            if let Err(error) = searched {
+                unread.push(format!("{name}: {error}"));
+            }
+            report.end_of_file(&name, lines);
+            if report.full {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        })?;
+        if stop.is_cancelled() {
+            return Err(ToolError::new("cancelled"));
         }
-        report.end_of_file(&name, lines);
-        if report.full {
-            ControlFlow::Break(())
-        } else {
-            ControlFlow::Continue(())
-        }
-    })?;
-    if stop.is_cancelled() {
-        return Err(ToolError::new("cancelled"));
+        Ok(report.finish(&self.pattern, ended, &unread))
     }
-    Ok(report.finish(&arguments.pattern, ended, &unread))
 }
 
 fn matcher(pattern: &str, ignore_case: bool) -> Result<RegexMatcher, ToolError> {
     let made = RegexMatcherBuilder::new()
         .case_insensitive(ignore_case)
         .crlf(true)
-        .size_limit(EXPRESSION)
-        .dfa_size_limit(EXPRESSION)
+        .size_limit(MAX_EXPRESSION_BYTES)
+        .dfa_size_limit(MAX_EXPRESSION_BYTES)
         .build(pattern);
     made.map_err(|error| {
         ToolError::new(format!(
@@ -247,7 +209,7 @@ impl Found<'_> {
     fn add(&mut self, bytes: &[u8], number: Option<u64>, sign: char) -> bool {
         if !self.report.names_only {
             let line = String::from_utf8_lossy(bytes);
-            let (shown, left_out) = text::line_start(line.trim_end_matches(['\n', '\r']), LINE);
+            let (shown, left_out) = text::line_start(line.trim_end_matches(['\n', '\r']), MAX_LINE_BYTES);
             let more = if left_out > 0 {
                 format!(" [{left_out} more bytes]")
             } else {

@@ -4,9 +4,10 @@ pub(crate) mod arguments;
 mod command;
 mod confined;
 mod edit;
+mod file_tool;
 mod glob;
 mod grep;
-mod kept;
+mod protected;
 mod read;
 mod repository;
 mod runner;
@@ -19,7 +20,7 @@ mod write;
 
 use std::sync::Arc;
 
-pub(crate) use arguments::in_words;
+pub(crate) use arguments::describe_parameters;
 pub use command::{CommandTool, CommandToolError};
 pub(crate) use repository::InRepository;
 pub use runner::ToolRunner;
@@ -27,6 +28,14 @@ pub use select::{SelectError, SelectedTools, select};
 pub(crate) use shell::{in_context, is_of_git};
 pub(crate) use text::{clipped, line_start};
 
+use self::edit::EditFile;
+use self::file_tool::FileTool;
+use self::glob::GlobFiles;
+use self::grep::Grep;
+use self::read::ReadFile;
+use self::search::SearchCode;
+use self::shell::Shell;
+use self::write::WriteFile;
 use crate::tool::{Tool, ToolNames, ToolRegistry, ToolSet};
 
 /// The set of the built-in tools.
@@ -80,21 +89,12 @@ impl ToolSet for BuiltinTools {
 
 pub(crate) fn built_in() -> [Arc<dyn Tool>; 7] {
     [
-        Arc::new(read::ReadFile),
-        Arc::new(write::WriteFile),
-        Arc::new(edit::EditFile),
-        Arc::new(shell::Shell),
-        Arc::new(grep::Grep),
-        Arc::new(glob::GlobFiles),
-        Arc::new(search::SearchCode),
+        Arc::new(FileTool::<ReadFile>::new()),
+        Arc::new(FileTool::<WriteFile>::new()),
+        Arc::new(FileTool::<EditFile>::new()),
+        Arc::new(Shell),
+        Arc::new(FileTool::<Grep>::new()),
+        Arc::new(FileTool::<GlobFiles>::new()),
+        Arc::new(FileTool::<SearchCode>::new()),
     ]
-}
-
-/// Returns the description of a built-in tool.
-fn spec(parameters: &serde_json::Value, name: &str, description: &str) -> crate::tool::ToolSpec {
-    crate::tool::ToolSpec {
-        name: name.to_owned(),
-        description: description.to_owned(),
-        parameters: parameters.clone(),
-    }
 }

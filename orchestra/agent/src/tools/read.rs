@@ -2,30 +2,23 @@
 
 use std::io::{self, BufRead, BufReader};
 use std::path::Path;
-use std::sync::LazyLock;
 
 use orchestra_engine::CancellationToken;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Map, Value};
 
-use super::confined::{Confined, shown, work};
-use super::{arguments, spec, text};
-use crate::tool::{Tool, ToolContext, ToolError, ToolFuture, ToolSpec};
+use super::confined::{Confined, shown};
+use super::file_tool::FileCall;
+use super::text::{self, is_binary};
+use crate::tool::ToolError;
 
-/// The number of bytes at the beginning of a file that decide whether it is text.
-const PROBE: usize = 8 * 1024;
 /// Maximum number of bytes that are shown of a line.
-const LINE: usize = 2_000;
+const MAX_LINE_BYTES: usize = 2_000;
 
-/// The tool `read-file`, which reads lines of a text file.
-pub(crate) struct ReadFile;
-
-static SCHEMA: LazyLock<Value> = LazyLock::new(arguments::schema_of::<Arguments>);
-
+/// A call of the tool `read-file`, which reads lines of a text file.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Arguments {
+pub(crate) struct ReadFile {
     /// The file, relative to the working folder.
     path: String,
     /// The first line to read, from 1.
@@ -34,73 +27,46 @@ struct Arguments {
     limit: Option<u64>,
 }
 
-impl Tool for ReadFile {
-    fn spec(&self) -> ToolSpec {
-        spec(
-            &SCHEMA,
-            "read_file",
-            "Reads a text file. Each line comes behind its number and a tab, which are not part of the file. Of a long \
-             file only a part is shown; the last line then says how to read on.",
-        )
+impl FileCall for ReadFile {
+    const NAME: &'static str = "read_file";
+    const DESCRIPTION: &'static str = "Reads a text file. Each line comes behind its number and a tab, \
+        which are not part of the file. Of a long file only a part is shown; the last line then says how \
+        to read on.";
+    const IS_READ_ONLY: bool = true;
+
+    fn stage_file(&mut self) -> Option<&mut String> {
+        Some(&mut self.path)
     }
 
-    fn is_read_only(&self) -> bool {
-        true
-    }
-
-    fn call<'a>(&'a self, arguments: Map<String, Value>, context: ToolContext) -> ToolFuture<'a> {
-        Box::pin(async move {
-            let mut arguments: Arguments = arguments::read(&SCHEMA, arguments)?;
-            let limit = context.most_output();
-            let context = match context.for_stage_file(&arguments.path) {
-                Some((context, path)) => {
-                    arguments.path = path;
-                    context
-                }
-                None => context,
-            };
-            let text = work(&context, move |folder, stop| {
-                read(folder, stop, &arguments, limit)
-            })
-            .await?;
-            Ok(text.into())
-        })
-    }
-}
-
-fn read(
-    folder: &Confined,
-    stop: &CancellationToken,
-    arguments: &Arguments,
-    limit: usize,
-) -> Result<String, ToolError> {
-    let first = arguments.offset.unwrap_or(1).max(1);
-    let most = arguments.limit.unwrap_or(u64::MAX);
-    if most == 0 {
-        return Err(ToolError::new("`limit` is 0, so there is nothing to read"));
-    }
-    let path = folder.inside(&arguments.path)?;
-    let (file, metadata) = folder.file(&path)?;
-    let mut file = BufReader::with_capacity(64 * 1024, file);
-    let error = |error: io::Error| folder.error(&path, &error);
-    if is_binary(file.fill_buf().map_err(error)?) {
-        return Err(ToolError::new(format!(
-            "`{}` is a binary file of {}; it is not shown",
-            shown(&path),
-            text::count(usize::try_from(metadata.len()).unwrap_or(usize::MAX), "byte")
-        )));
-    }
-    // The last line, which describes the omitted part, needs space.
-    let room = limit.saturating_sub(300);
-    let mut page = Page::default();
-    let mut total = 0_u64;
-    while let Some(line) = next_line(&mut file, stop).map_err(error)? {
-        total += 1;
-        if total >= first && total - first < most {
-            page.add(total, &line, room);
+    fn run(&self, folder: &Confined, stop: &CancellationToken, limit: usize) -> Result<String, ToolError> {
+        let first = self.offset.unwrap_or(1).max(1);
+        let most = self.limit.unwrap_or(u64::MAX);
+        if most == 0 {
+            return Err(ToolError::new("`limit` is 0, so there is nothing to read"));
         }
+        let path = folder.inside(&self.path)?;
+        let (file, metadata) = folder.file(&path)?;
+        let mut file = BufReader::with_capacity(64 * 1024, file);
+        let error = |error: io::Error| folder.error(&path, &error);
+        if is_binary(file.fill_buf().map_err(error)?) {
+            return Err(ToolError::new(format!(
+                "`{}` is a binary file of {}; it is not shown",
+                shown(&path),
+                text::count(usize::try_from(metadata.len()).unwrap_or(usize::MAX), "byte")
+            )));
+        }
+        // The last line, which describes the omitted part, needs space.
+        let room = limit.saturating_sub(300);
+        let mut page = Page::default();
+        let mut total = 0_u64;
+        while let Some(line) = next_line(&mut file, stop).map_err(error)? {
+            total += 1;
+            if total >= first && total - first < most {
+                page.add(total, &line, room);
+            }
+        }
+        Ok(page.finish(&path, first, total))
     }
-    Ok(page.finish(&path, first, total))
 }
 
 /// The lines that are shown.
@@ -178,7 +144,7 @@ fn next_line(file: &mut impl BufRead, stop: &CancellationToken) -> io::Result<Op
         any = true;
         let end = chunk.iter().position(|byte| *byte == b'\n');
         let content = chunk.get(..end.unwrap_or(chunk.len())).unwrap_or_default();
-        let room = LINE.saturating_sub(line.start.len()).min(content.len());
+        let room = MAX_LINE_BYTES.saturating_sub(line.start.len()).min(content.len());
         line.start
             .extend_from_slice(content.get(..room).unwrap_or_default());
         line.length += content.len() as u64;
@@ -198,9 +164,4 @@ fn next_line(file: &mut impl BufRead, stop: &CancellationToken) -> io::Result<Op
         line.length -= 1;
     }
     Ok(any.then_some(line))
-}
-
-/// Returns whether the beginning of a file shows that it is binary.
-pub(crate) fn is_binary(start: &[u8]) -> bool {
-    start.iter().take(PROBE).any(|byte| *byte == 0)
 }

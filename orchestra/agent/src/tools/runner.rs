@@ -9,15 +9,15 @@ use orchestra_graph::{did_you_mean, format_duration};
 use serde_json::{Map, Value};
 
 use super::select::SelectedTools;
-use super::{clipped, in_words, text};
+use super::{clipped, describe_parameters, text};
 use crate::hooks::{HookedCall, ToolHooks};
 use crate::model::{Arguments, ToolCall, ToolResult};
 use crate::tool::{Tool, ToolContext, ToolError};
 
 /// Default maximum number of calls of one answer that run concurrently.
-const PARALLEL: usize = 8;
+const DEFAULT_PARALLEL: usize = 8;
 /// Maximum length of an error in the events of the run, in bytes.
-const TOLD: usize = 300;
+const MAX_EVENT_ERROR_BYTES: usize = 300;
 
 /// Executes the tool calls of a model.
 ///
@@ -69,7 +69,7 @@ impl ToolRunner {
             tools,
             context,
             hooks: ToolHooks::default(),
-            parallel: PARALLEL,
+            parallel: DEFAULT_PARALLEL,
             timeout: None,
         }
     }
@@ -81,8 +81,8 @@ impl ToolRunner {
     }
 
     /// Sets the maximum number of calls that run concurrently: 8 by default.
-    pub fn parallel(mut self, most: usize) -> ToolRunner {
-        self.parallel = most.max(1);
+    pub fn parallel(mut self, limit: usize) -> ToolRunner {
+        self.parallel = limit.max(1);
         self
     }
 
@@ -118,14 +118,14 @@ impl ToolRunner {
         let name = self.tools.configured_name(&call.name).unwrap_or(&call.name);
         let began = Instant::now();
         let result = match self.tools.get(&call.name) {
-            Some(tool) => self.guarded(name, tool, call).await,
+            Some(tool) => self.call_with_hooks(name, tool, call).await,
             None => Err(self.unknown(&call.name)),
         };
         let took = began.elapsed();
         if let Some(stage) = self.context.stage() {
             let error = result.as_ref().err().map(|error| {
                 let first = error.message.lines().next().unwrap_or_default();
-                text::line_start(first, TOLD).0
+                text::line_start(first, MAX_EVENT_ERROR_BYTES).0
             });
             stage.record_tool_call(name, took, error);
         }
@@ -139,14 +139,19 @@ impl ToolRunner {
     }
 
     /// Executes a call with its hooks.
-    async fn guarded(&self, name: &str, tool: &Arc<dyn Tool>, call: &ToolCall) -> Result<String, ToolError> {
+    async fn call_with_hooks(
+        &self,
+        name: &str,
+        tool: &Arc<dyn Tool>,
+        call: &ToolCall,
+    ) -> Result<String, ToolError> {
         if self.context.cancellation().is_cancelled() {
             return Err(cancelled());
         }
         let arguments = match &call.arguments {
             Arguments::Object(arguments) => arguments,
             Arguments::Malformed { problem, .. } => {
-                let expected = in_words(&tool.spec().parameters);
+                let expected = describe_parameters(&tool.spec().parameters);
                 return Err(ToolError::new(format!(
                     "the arguments are not a JSON object: {problem}. Call again with a JSON object that holds: {expected}"
                 )));
@@ -171,7 +176,7 @@ impl ToolRunner {
             });
         }
         let began = Instant::now();
-        let result = self.bounded(tool, arguments.clone()).await;
+        let result = self.call_with_limits(tool, arguments.clone()).await;
         let took = began.elapsed();
         self.after(name, &hooked, &result, took).await;
         result
@@ -197,7 +202,7 @@ impl ToolRunner {
 
     /// Executes a call with the time limit and cancellation of the runner. A panic becomes an error, and a long result
     /// is clipped.
-    async fn bounded(
+    async fn call_with_limits(
         &self,
         tool: &Arc<dyn Tool>,
         arguments: Map<String, Value>,
@@ -220,10 +225,10 @@ impl ToolRunner {
             Ok(Ok(output)) => Ok(clip(output.text)),
             Ok(Err(error)) => Err(ToolError::new(clip(error.message))),
             Err(payload) => {
-                let words = payload.downcast_ref::<String>().map(String::as_str);
-                let words = words.or_else(|| payload.downcast_ref::<&str>().copied());
-                let words = words.unwrap_or("it said nothing more");
-                Err(ToolError::new(clip(format!("the tool panicked: {words}"))))
+                let message = payload.downcast_ref::<String>().map(String::as_str);
+                let message = message.or_else(|| payload.downcast_ref::<&str>().copied());
+                let message = message.unwrap_or("it said nothing more");
+                Err(ToolError::new(clip(format!("the tool panicked: {message}"))))
             }
         }
     }

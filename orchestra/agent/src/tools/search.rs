@@ -3,31 +3,29 @@
 use std::io::Read as _;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
 
 use grep_matcher::Matcher as _;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use orchestra_engine::CancellationToken;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Map, Value};
 
-use super::confined::{Confined, shown, work};
-use super::read::is_binary;
+use super::confined::{Confined, shown};
+use super::file_tool::FileCall;
+use super::text::{self, is_binary};
 use super::walk::{Ended, Pattern, files};
-use super::{arguments, spec, text};
-use crate::tool::{Tool, ToolContext, ToolError, ToolFuture, ToolSpec};
+use crate::tool::ToolError;
 
 /// Maximum number of terms of a query; more terms do not improve the result.
-const TERMS: usize = 16;
+const MAX_TERMS: usize = 16;
 /// Maximum size of a file that is searched, in bytes. Larger files are usually data or generated.
-const LARGEST: u64 = 1024 * 1024;
+const MAX_FILE_BYTES: u64 = 1024 * 1024;
 /// The default and the maximum number of files that are shown.
 const FILES: (usize, usize) = (8, 50);
 /// Maximum number of matching lines that are shown of a file.
-const PLACES: usize = 4;
+const MAX_LINES: usize = 4;
 /// Maximum number of bytes that are shown of a line.
-const LINE: usize = 200;
+const MAX_LINE_BYTES: usize = 200;
 /// Words before a name that mark its definition.
 const DEFINING: &[&str] = &[
     "fn",
@@ -56,14 +54,10 @@ const DEFINING: &[&str] = &[
     "val",
 ];
 
-/// The tool `search-code`, which finds the files that match some words best.
-pub(crate) struct SearchCode;
-
-static SCHEMA: LazyLock<Value> = LazyLock::new(arguments::schema_of::<Arguments>);
-
+/// A call of the tool `search-code`, which finds the files that match some words best.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Arguments {
+pub(crate) struct SearchCode {
     /// Words or names, such as `retry backoff` or `parse_config`. Capitals do not matter, and `parse_config` also finds
     /// `parseConfig` and `parse-config`.
     query: String,
@@ -75,82 +69,56 @@ struct Arguments {
     limit: Option<usize>,
 }
 
-impl Tool for SearchCode {
-    fn spec(&self) -> ToolSpec {
-        spec(
-            &SCHEMA,
-            "search_code",
-            "Finds the files that fit some words best, when it is not known exactly what to look for. A file counts the \
-             more, the more of the words it holds, the rarer those are elsewhere, and if it defines them or is named \
-             after them. Each file is shown with its best places. For exact patterns there is `grep`.",
-        )
-    }
+impl FileCall for SearchCode {
+    const NAME: &'static str = "search_code";
+    const DESCRIPTION: &'static str = "Finds the files that fit some words best, when it is not known \
+        exactly what to look for. A file counts the more, the more of the words it holds, the rarer those \
+        are elsewhere, and if it defines them or is named after them. Each file is shown with its best \
+        places. For exact patterns there is `grep`.";
+    const IS_READ_ONLY: bool = true;
 
-    fn is_read_only(&self) -> bool {
-        true
-    }
-
-    fn call<'a>(&'a self, arguments: Map<String, Value>, context: ToolContext) -> ToolFuture<'a> {
-        Box::pin(async move {
-            let arguments: Arguments = arguments::read(&SCHEMA, arguments)?;
-            let limit = context.most_output();
-            let found = work(&context, move |folder, stop| {
-                search(folder, stop, &arguments, limit)
-            });
-            Ok(found.await?.into())
-        })
-    }
-}
-
-fn search(
-    folder: &Confined,
-    stop: &CancellationToken,
-    arguments: &Arguments,
-    limit: usize,
-) -> Result<String, ToolError> {
-    let start = arguments
-        .path
-        .as_deref()
-        .map_or(Ok(PathBuf::from(".")), |path| folder.inside(path))?;
-    let terms = terms(&arguments.query)?;
-    let only = arguments.glob.as_deref().map(Pattern::new).transpose()?;
-    let (mut hits, mut looked_at) = (Vec::new(), 0_usize);
-    let ended = files(folder, &start, stop, &mut |path| {
-        if only.as_ref().is_none_or(|only| only.matches(path))
-            && let Some(content) = content(folder, path)
-        {
-            looked_at += 1;
-            hits.extend(Hit::find(path, &content, &terms));
+    fn run(&self, folder: &Confined, stop: &CancellationToken, limit: usize) -> Result<String, ToolError> {
+        let start = folder.start(self.path.as_deref())?;
+        let terms = terms(&self.query)?;
+        let only = self.glob.as_deref().map(Pattern::new).transpose()?;
+        let (mut hits, mut looked_at) = (Vec::new(), 0_usize);
+        let ended = files(folder, &start, stop, &mut |path| {
+            if only.as_ref().is_none_or(|only| only.matches(path))
+                && let Some(content) = content(folder, path)
+            {
+                looked_at += 1;
+                hits.extend(Hit::find(path, &content, &terms));
+            }
+            ControlFlow::Continue(())
+        })?;
+        let ranked = rank(hits, &terms, looked_at);
+        let most = self.limit.unwrap_or(FILES.0).clamp(1, FILES.1);
+        let mut report = String::new();
+        let mut left_out = ranked.len();
+        // The last line, a note on omitted files, needs space.
+        let room = limit.saturating_sub(300);
+        for (score, hit) in ranked.iter().take(most) {
+            let shown = entry(folder, *score, hit, &terms);
+            if report.len() + shown.len() > room {
+                break;
+            }
+            report.push_str(&shown);
+            left_out -= 1;
         }
-        ControlFlow::Continue(())
-    })?;
-    let ranked = rank(hits, &terms, looked_at);
-    let most = arguments.limit.unwrap_or(FILES.0).clamp(1, FILES.1);
-    let mut told = String::new();
-    let mut left_out = ranked.len();
-    // The last line, a note on omitted files, needs space.
-    let room = limit.saturating_sub(300);
-    for (score, hit) in ranked.iter().take(most) {
-        let shown = entry(folder, *score, hit, &terms);
-        if told.len() + shown.len() > room {
-            break;
+        let words: Vec<&str> = terms.iter().map(|term| term.text.as_str()).collect();
+        if ranked.is_empty() {
+            report = format!("none of {} files holds {}\n", looked_at, words.join(", "));
+        } else if left_out > 0 {
+            report.push_str(&format!(
+                "[{} more; for those narrow the query, look in a `path`, or raise `limit`]\n",
+                text::count(left_out, "file")
+            ));
         }
-        told.push_str(&shown);
-        left_out -= 1;
+        if ended == Ended::TooMany {
+            report.push_str("[the folder is too large to be looked through as a whole; look in a `path`]\n");
+        }
+        Ok(report)
     }
-    let words: Vec<&str> = terms.iter().map(|term| term.text.as_str()).collect();
-    if ranked.is_empty() {
-        told = format!("none of {} files holds {}\n", looked_at, words.join(", "));
-    } else if left_out > 0 {
-        told.push_str(&format!(
-            "[{} more; for those narrow the query, look in a `path`, or raise `limit`]\n",
-            text::count(left_out, "file")
-        ));
-    }
-    if ended == Ended::TooMany {
-        told.push_str("[the folder is too large to be looked through as a whole; look in a `path`]\n");
-    }
-    Ok(told)
 }
 
 /// A word of the query.
@@ -165,7 +133,7 @@ fn terms(query: &str) -> Result<Vec<Term>, ToolError> {
     for word in words.map(|word| word.trim_matches(['_', '-'])) {
         let parts = parts(word);
         let text = parts.join("_");
-        if text.is_empty() || terms.iter().any(|term| term.text == text) || terms.len() == TERMS {
+        if text.is_empty() || terms.iter().any(|term| term.text == text) || terms.len() == MAX_TERMS {
             continue;
         }
         // The parts contain only letters and digits, so they need no escaping.
@@ -207,11 +175,11 @@ fn parts(name: &str) -> Vec<String> {
 /// Returns the content of a text file, or `None` if the file is unreadable, binary or too large.
 fn content(folder: &Confined, path: &Path) -> Option<String> {
     let (file, metadata) = folder.walked_file(path).ok()?;
-    if metadata.len() > LARGEST {
+    if metadata.len() > MAX_FILE_BYTES {
         return None;
     }
     let mut bytes = Vec::new();
-    file.take(LARGEST).read_to_end(&mut bytes).ok()?;
+    file.take(MAX_FILE_BYTES).read_to_end(&mut bytes).ok()?;
     (!is_binary(&bytes)).then(|| String::from_utf8_lossy(&bytes).into_owned())
 }
 
@@ -292,7 +260,7 @@ fn best(mut lines: Vec<(usize, usize)>) -> Vec<usize> {
     summed.sort_by(|(left, heavy), (right, light)| light.cmp(heavy).then(left.cmp(right)));
     summed
         .into_iter()
-        .take(PLACES)
+        .take(MAX_LINES)
         .map(|(number, _)| number)
         .collect()
 }
@@ -359,7 +327,7 @@ fn entry(folder: &Confined, score: f64, hit: &Hit, terms: &[Term]) -> String {
     } else {
         counts.join(", ")
     };
-    let mut told = format!("{} (score {score:.1}; {counts})\n", shown(&hit.path));
+    let mut report = format!("{} (score {score:.1}; {counts})\n", shown(&hit.path));
     let content = content(folder, &hit.path).unwrap_or_default();
     let lines: Vec<&str> = content.lines().collect();
     let mut wanted: Vec<usize> = hit
@@ -373,15 +341,15 @@ fn entry(folder: &Confined, score: f64, hit: &Hit, terms: &[Term]) -> String {
     let mut last = None;
     for at in wanted {
         if last.is_some_and(|last: usize| last + 1 < at) {
-            told.push_str("  --\n");
+            report.push_str("  --\n");
         }
         last = Some(at);
         let sign = if hit.lines.contains(&at) { ':' } else { '-' };
-        let (line, left_out) = text::line_start(lines.get(at).copied().unwrap_or_default(), LINE);
+        let (line, left_out) = text::line_start(lines.get(at).copied().unwrap_or_default(), MAX_LINE_BYTES);
         let more = if left_out > 0 { " .." } else { "" };
-        told.push_str(&format!("  {}{sign} {line}{more}\n", at + 1));
+        report.push_str(&format!("  {}{sign} {line}{more}\n", at + 1));
     }
-    told
+    report
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use orchestra_graph::did_you_mean;
 use crate::tool::{Tool, ToolRegistry, ToolSpec, canonical_name, configured_name};
 
 /// Maximum length of a tool name that all providers accept.
-const LONGEST: usize = 64;
+const MAX_NAME_LENGTH: usize = 64;
 
 /// Selects the tools of an agent: a base set and additions, optionally restricted to some of them.
 ///
@@ -184,13 +184,13 @@ fn model_name(configured: &str) -> String {
         let letters = part.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
         letters && !part.is_empty() && !part.contains("--") && !part.starts_with('-') && !part.ends_with('-')
     };
-    if parts.len() <= 2 && parts.iter().all(fits) && plain.len() <= LONGEST {
+    if parts.len() <= 2 && parts.iter().all(fits) && plain.len() <= MAX_NAME_LENGTH {
         return plain;
     }
     let legal = plain
         .chars()
         .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' });
-    let start: String = legal.take(LONGEST - 17).collect();
+    let start: String = legal.take(MAX_NAME_LENGTH - 17).collect();
     format!("{start}-{:016x}", digits(configured))
 }
 

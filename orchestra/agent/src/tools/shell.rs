@@ -9,13 +9,17 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::{arguments, spec, text};
+use super::{arguments, text};
 use crate::tool::{Tool, ToolContext, ToolError, ToolFuture, ToolSpec};
 
 /// Default time limit of a command.
-const USUAL: Duration = Duration::from_secs(120);
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
 /// Maximum time limit of a command.
-const LONGEST: Duration = Duration::from_secs(1_800);
+const MAX_TIMEOUT: Duration = Duration::from_secs(1_800);
+
+const DESCRIPTION: &str = "Runs a command in the working folder, and gives its exit code and both outputs. \
+    It finds no input, and nothing of it stays behind when it ends. Of a long output the middle is left \
+    out.";
 
 /// The tool `shell`, which runs a command.
 pub(crate) struct Shell;
@@ -33,12 +37,11 @@ struct Arguments {
 
 impl Tool for Shell {
     fn spec(&self) -> ToolSpec {
-        spec(
-            &SCHEMA,
-            "shell",
-            "Runs a command in the working folder, and gives its exit code and both outputs. It finds no input, and \
-             nothing of it stays behind when it ends. Of a long output the middle is left out.",
-        )
+        ToolSpec {
+            name: "shell".to_owned(),
+            description: DESCRIPTION.to_owned(),
+            parameters: Value::clone(&SCHEMA),
+        }
     }
 
     fn call<'a>(&'a self, arguments: Map<String, Value>, context: ToolContext) -> ToolFuture<'a> {
@@ -49,8 +52,8 @@ impl Tool for Shell {
             }
             let limit = match arguments.timeout_seconds {
                 Some(0) => return Err(ToolError::new("`timeout_seconds` is 0, so nothing could be done")),
-                Some(seconds) => Duration::from_secs(seconds).min(LONGEST),
-                None => USUAL,
+                Some(seconds) => Duration::from_secs(seconds).min(MAX_TIMEOUT),
+                None => DEFAULT_TIMEOUT,
             };
             let command = in_context(ShellCommand::new(arguments.command), &context).timeout(limit);
             finished(command, limit, context.most_output())
@@ -94,15 +97,16 @@ pub(crate) async fn finished(
         let cause = source.map_or_else(String::new, |cause| format!(": {cause}"));
         ToolError::new(format!("{error}{cause}"))
     })?;
-    let told = told(&output, limit);
+    let report = report(&output, limit);
     match output.exit {
-        Exit::Code(0) => Ok(told),
-        _ => Err(ToolError::new(told)),
+        Exit::Code(0) => Ok(report),
+        _ => Err(ToolError::new(report)),
     }
 }
 
-fn told(output: &ToolOutput, limit: Duration) -> String {
-    let mut told = match output.exit {
+/// Describes how a command ended, with its output.
+fn report(output: &ToolOutput, limit: Duration) -> String {
+    let mut report = match output.exit {
         Exit::Code(code) => format!("exit code {code}"),
         Exit::Signal(signal) => format!("killed by signal {signal}"),
         Exit::TimedOut => format!("ended after {}, its time limit", format_duration(limit)),
@@ -115,22 +119,22 @@ fn told(output: &ToolOutput, limit: Duration) -> String {
     ] {
         if bytes > 0 {
             let bytes = text::count(usize::try_from(bytes).unwrap_or(usize::MAX), "byte");
-            told.push_str(&format!(
+            report.push_str(&format!(
                 "\n--- {name} ({bytes}) ---\n{}",
                 stream.trim_end_matches('\n')
             ));
         }
     }
     if output.stdout_bytes + output.stderr_bytes == 0 {
-        told.push_str("\nno output");
+        report.push_str("\nno output");
     }
     if output.truncated {
-        told.push_str(
+        report.push_str(
             "\n[of the output only the ends are shown; to see all of it, send it to a file and read that in parts]",
         );
     }
     if output.lossy {
-        told.push_str("\n[bytes that are not UTF-8 are shown as \u{fffd}]");
+        report.push_str("\n[bytes that are not UTF-8 are shown as \u{fffd}]");
     }
-    told
+    report
 }

@@ -1,4 +1,7 @@
-//! Helpers for bounded texts that mark what was omitted.
+//! Helpers for bounded texts that mark what was omitted, and the detection of binary files.
+
+/// The number of bytes at the beginning of a file that decide whether it is text.
+const PROBE: usize = 8 * 1024;
 
 /// Returns a text of about `limit` bytes: a longer one is reduced to its beginning and its end, with a line between
 /// them that states the number of omitted bytes.
@@ -26,6 +29,11 @@ pub(crate) fn count(number: usize, noun: &str) -> String {
         1 => format!("1 {noun}"),
         _ => format!("{number} {noun}s"),
     }
+}
+
+/// Returns `true` if the beginning of a file shows that it is binary.
+pub(crate) fn is_binary(start: &[u8]) -> bool {
+    start.iter().take(PROBE).any(|byte| *byte == 0)
 }
 
 /// Returns the last character boundary at or before an index.
@@ -56,10 +64,10 @@ mod tests {
                 continue;
             }
             let (head, rest) = cut.split_once("\n[").unwrap();
-            let (told, tail) = rest
+            let (count, tail) = rest
                 .split_once(" bytes are left out here; ask for less]\n")
                 .unwrap();
-            let left_out: usize = told.parse().unwrap();
+            let left_out: usize = count.parse().unwrap();
             assert!(text.starts_with(head) && text.ends_with(tail));
             assert_eq!(head.len() + tail.len() + left_out, text.len());
             assert!(head.len() <= 10 && tail.len() <= 10);

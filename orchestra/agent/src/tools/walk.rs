@@ -17,9 +17,9 @@ const IGNORE_FILES: [&str; 2] = [".gitignore", ".ignore"];
 /// Maximum number of bytes read from an ignore file.
 const IGNORE_SIZE: u64 = 1024 * 1024;
 /// Maximum depth of folders. Sources are hardly deeper, but circular links might be.
-const DEEPEST: usize = 64;
+const MAX_DEPTH: usize = 64;
 /// Maximum number of entries of a walk.
-const MOST: usize = 500_000;
+const MAX_ENTRIES: usize = 500_000;
 
 /// The way in which a walk ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,7 +111,7 @@ impl Walk<'_> {
         let mut names = Vec::new();
         for entry in entries.flatten() {
             self.seen += 1;
-            if self.seen > MOST || self.stop.is_cancelled() {
+            if self.seen > MAX_ENTRIES || self.stop.is_cancelled() {
                 return ControlFlow::Break(Ended::TooMany);
             }
             if let Ok(kind) = entry.file_type() {
@@ -128,7 +128,7 @@ impl Walk<'_> {
                 if (self.visit)(&path).is_break() {
                     return ControlFlow::Break(Ended::Enough);
                 }
-            } else if kind.is_dir() && depth < DEEPEST && !self.folder.is_passed_over(&path) {
+            } else if kind.is_dir() && depth < MAX_DEPTH && !self.folder.is_passed_over(&path) {
                 self.below(&path, depth + 1)?;
             }
         }

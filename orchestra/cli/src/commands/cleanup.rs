@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use orchestra_engine::{RunFolder, RunId, Timestamp};
 use orchestra_sessions::{RunFilter, Session, SessionIndex, SessionStatus};
+use orchestra_workspace::{SweepMode, UnmergedCommits};
 use serde_json::json;
 
 use super::run::duration_option;
@@ -60,7 +61,19 @@ pub(crate) fn cleanup(args: &CleanupArgs, program: &str, terminal: &Terminal) ->
             }
         }
     }
-    let found = repositories.sweep(older_than, args.force, args.dry_run);
+    let unmerged = if args.force {
+        UnmergedCommits::Remove {
+            older_than: Some(older_than),
+        }
+    } else {
+        UnmergedCommits::Keep
+    };
+    let mode = if args.dry_run {
+        SweepMode::DryRun
+    } else {
+        SweepMode::Remove
+    };
+    let found = repositories.sweep(older_than, unmerged, mode);
     sweep::print_results(&found, &runs, terminal);
     let failed = found.iter().filter(|found| found.is_failed()).count();
     totals.failed += failed;

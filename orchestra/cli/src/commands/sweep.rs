@@ -9,7 +9,9 @@ use std::time::{Duration, SystemTime};
 use orchestra_config::Project;
 use orchestra_engine::{Disk, RunFolder};
 use orchestra_sessions::{Session, SessionStatus};
-use orchestra_workspace::{GitWorkspace, GitWorkspaceError, Repository, Sweep, Swept, sweep};
+use orchestra_workspace::{
+    GitWorkspace, GitWorkspaceError, Repository, Sweep, SweepMode, Swept, UnmergedCommits, sweep,
+};
 use serde_json::json;
 
 use crate::error::{CliError, Exit};
@@ -129,7 +131,12 @@ impl KnownRepositories {
     }
 
     /// Removes everything that is no longer needed.
-    pub(super) fn sweep(&self, older_than: Duration, force: bool, dry_run: bool) -> Vec<SweepResult> {
+    pub(super) fn sweep(
+        &self,
+        older_than: Duration,
+        unmerged: UnmergedCommits,
+        mode: SweepMode,
+    ) -> Vec<SweepResult> {
         let mut found = Vec::new();
         for known in &self.list {
             let mut results: BTreeMap<(&'static str, String), SweepResult> = BTreeMap::new();
@@ -143,14 +150,13 @@ impl KnownRepositories {
                     prefix: "",
                     worktrees: worktrees.clone(),
                     is_live: &|name| self.is_live(name) || is_recent_stranger(name),
-                    older_than: Some(older_than),
                     now: SystemTime::now(),
-                    force,
-                    dry_run,
+                    unmerged,
+                    mode,
                 };
                 let swept = open_repository(known).and_then(|repository| sweep(&repository, &options));
                 let all = match swept {
-                    Ok(swept) => SweepResult::all(known, swept, force, dry_run),
+                    Ok(swept) => SweepResult::all(known, swept, unmerged, mode),
                     Err(error) => vec![SweepResult::failed(known, &error)],
                 };
                 for found in all {
@@ -234,11 +240,15 @@ pub(super) struct SweepResult {
 }
 
 impl SweepResult {
-    fn all(known: &KnownRepository, swept: Swept, force: bool, dry_run: bool) -> Vec<SweepResult> {
-        let removed = if dry_run {
-            Fate::WouldBeRemoved
-        } else {
-            Fate::Removed
+    fn all(
+        known: &KnownRepository,
+        swept: Swept,
+        unmerged: UnmergedCommits,
+        mode: SweepMode,
+    ) -> Vec<SweepResult> {
+        let removed = match mode {
+            SweepMode::Remove => Fate::Removed,
+            SweepMode::DryRun => Fate::WouldBeRemoved,
         };
         let found = |kind, name: String, fate, why: String| SweepResult {
             repository: known.name.clone(),
@@ -252,8 +262,10 @@ impl SweepResult {
             let why = "its run is gone or over".to_owned();
             found("tree", tree.display().to_string(), removed, why)
         });
-        // With `force`, commits that exist nowhere else may be removed.
-        let safe = if force { "" } else { "nothing of it is lost" };
+        let safe = match unmerged {
+            UnmergedCommits::Keep => "nothing of it is lost",
+            UnmergedCommits::Remove { .. } => "",
+        };
         let branches = swept
             .branches
             .into_iter()

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use orchestra_workspace::{Git, GitCommand, Message, Repository, Sha, SystemGit, Tree};
+use orchestra_workspace::{Git, GitCommand, Message, Plan, Repository, Sha, Side, SystemGit, Tree, plan};
 use tempfile::TempDir;
 
 /// The real git, without the configuration of this machine and with a fixed date.
@@ -260,4 +260,12 @@ pub fn shown(repository: &Repository, sha: &Sha, path: &str) -> String {
 /// Returns the errors and the unreachable objects of a repository.
 pub fn unreachable(yard: &Yard) -> String {
     yard.git(&["fsck", "--unreachable", "--no-reflogs", "--no-progress"])
+}
+
+/// Plans the merge of some sides.
+pub fn joined(repository: &Repository, onto: &Sha, sides: &[Side]) -> Plan {
+    plan(repository, onto, sides, &|names| {
+        message(&format!("join: {}", names.join(", ")))
+    })
+    .unwrap()
 }

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use orchestra_workspace::{
-    Favour, Git, GitCommand, GitError, GitOutput, Message, Repository, Sha, Side, Sweep, branches, plan,
-    resolve, sweep,
+    Favour, Git, GitCommand, GitError, GitOutput, Message, Repository, Sha, Side, Sweep, SweepMode,
+    UnmergedCommits, branches, plan, resolve, sweep,
 };
 use tempfile::TempDir;
 
@@ -136,10 +136,11 @@ fn git_output(input: &[u8]) {
                 prefix: "orchestra/",
                 worktrees: top.join("trees"),
                 is_live: &|_| false,
-                older_than: Some(Duration::from_secs(1)),
                 now: SystemTime::now(),
-                force: true,
-                dry_run: true,
+                unmerged: UnmergedCommits::Remove {
+                    older_than: Some(Duration::from_secs(1)),
+                },
+                mode: SweepMode::DryRun,
             },
         )),
         3 => drop(repository.delete_branch("x", &sha)),

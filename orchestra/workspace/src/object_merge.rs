@@ -7,12 +7,14 @@ use std::time::Duration;
 
 use crate::error::GitWorkspaceError;
 use crate::git::GitCommand;
+use crate::git_path::os_path;
 use crate::hunk::marker_size;
 use crate::lock::RepositoryLock;
-use crate::repository::{Repository, Sha, os_path};
+use crate::repository::Repository;
+use crate::sha::Sha;
 
 /// Time limit of a merge.
-const MERGE: Duration = Duration::from_secs(600);
+const MERGE_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Mode and object of a file.
 pub(crate) type Entry = (String, Sha);
@@ -36,7 +38,7 @@ pub(crate) struct Merged {
 /// Git reads attributes from the folder in which it runs, so this folder contains the attributes files of the commit
 /// that is merged into.
 #[derive(Debug)]
-pub(crate) struct Lab<'r> {
+pub(crate) struct ObjectMerger<'r> {
     pub(crate) repository: &'r Repository,
     folder: PathBuf,
     /// The user's attributes, to which the marker size is added.
@@ -44,29 +46,32 @@ pub(crate) struct Lab<'r> {
     _lock: RepositoryLock,
 }
 
-impl<'r> Lab<'r> {
-    pub(crate) fn new(repository: &'r Repository, onto: &Sha) -> Result<Lab<'r>, GitWorkspaceError> {
+impl<'r> ObjectMerger<'r> {
+    pub(crate) fn new(repository: &'r Repository, onto: &Sha) -> Result<ObjectMerger<'r>, GitWorkspaceError> {
         let lock = repository.lock("merge")?;
         let folder = repository.common().join("orchestra.tmp");
         // A killed merge may have left it.
         let _ = fs::remove_dir_all(&folder);
-        let mut lab = Lab {
+        let mut merger = ObjectMerger {
             repository,
             folder,
             attributes: Vec::new(),
             _lock: lock,
         };
-        lab.write("tree/.gitattributes", b"")?;
-        for (path, (_, sha)) in lab.files(onto)? {
+        merger.write("tree/.gitattributes", b"")?;
+        for (path, (_, sha)) in merger.files(onto)? {
             if path == b".gitattributes" || path.ends_with(b"/.gitattributes") {
-                let text = lab.blobs(std::slice::from_ref(&sha))?.pop().unwrap_or_default();
-                lab.write_at(lab.folder.join("tree").join(os_path(&path)), &text)?;
+                let text = merger
+                    .blobs(std::slice::from_ref(&sha))?
+                    .pop()
+                    .unwrap_or_default();
+                merger.write_at(merger.folder.join("tree").join(os_path(&path)), &text)?;
             }
         }
-        let asked = repository
+        let query = repository
             .command()
             .args(["config", "--type=path", "--get", "core.attributesFile"]);
-        let output = repository.try_run(&asked)?;
+        let output = repository.try_run(&query)?;
         let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".config"));
         let folder = || {
             std::env::var_os("XDG_CONFIG_HOME")
@@ -77,8 +82,8 @@ impl<'r> Lab<'r> {
             0 => Some(os_path(output.stdout.trim_ascii_end())),
             _ => folder().or_else(home).map(|folder| folder.join("git/attributes")),
         };
-        lab.attributes = file.and_then(|file| fs::read(file).ok()).unwrap_or_default();
-        Ok(lab)
+        merger.attributes = file.and_then(|file| fs::read(file).ok()).unwrap_or_default();
+        Ok(merger)
     }
 
     fn write(&self, name: &str, bytes: &[u8]) -> Result<(), GitWorkspaceError> {
@@ -86,11 +91,11 @@ impl<'r> Lab<'r> {
     }
 
     fn write_at(&self, path: PathBuf, bytes: &[u8]) -> Result<(), GitWorkspaceError> {
-        let made = path
+        let written = path
             .parent()
             .map_or(Ok(()), fs::create_dir_all)
             .and_then(|()| fs::write(&path, bytes));
-        made.map_err(|source| GitWorkspaceError::io(self.repository.name(), &path, source))
+        written.map_err(|source| GitWorkspaceError::io(self.repository.name(), &path, source))
     }
 
     fn command(&self) -> GitCommand {
@@ -100,7 +105,7 @@ impl<'r> Lab<'r> {
             .env("GIT_WORK_TREE", &tree);
         command
             .env("GIT_INDEX_FILE", self.folder.join("index"))
-            .timeout(MERGE)
+            .timeout(MERGE_TIMEOUT)
     }
 
     /// Merges two commits. `open` is the number of sides that are already merged with markers.
@@ -134,7 +139,7 @@ impl<'r> Lab<'r> {
             .repository
             .command()
             .args(["ls-tree", "-r", "-z", "--full-tree", tree.as_str()]);
-        let output = self.repository.run(&command.timeout(MERGE))?;
+        let output = self.repository.run(&command.timeout(MERGE_TIMEOUT))?;
         let lines = output.split(|byte| *byte == 0).filter(|line| !line.is_empty());
         let entry = |line: &[u8]| {
             let at = line.iter().position(|byte| *byte == b'\t')?;
@@ -158,13 +163,13 @@ impl<'r> Lab<'r> {
         if shas.is_empty() {
             return Ok(Vec::new());
         }
-        let asked: String = shas.iter().map(|sha| format!("{sha}\n")).collect();
+        let input: String = shas.iter().map(|sha| format!("{sha}\n")).collect();
         let command = self
             .repository
             .command()
             .args(["cat-file", "--batch"])
-            .stdin(asked)
-            .timeout(MERGE);
+            .stdin(input)
+            .timeout(MERGE_TIMEOUT);
         let output = self.repository.run(&command)?;
         let mut rest = output.as_slice();
         let mut blobs = Vec::new();
@@ -240,7 +245,7 @@ impl<'r> Lab<'r> {
     }
 }
 
-impl Drop for Lab<'_> {
+impl Drop for ObjectMerger<'_> {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.folder);
     }

@@ -1,10 +1,21 @@
 //! Queries and checks of repositories and worktrees.
 
+use std::path::PathBuf;
+
 use crate::error::GitWorkspaceError;
-use crate::open::Note;
-use crate::refs::open_ref;
-use crate::repository::{Repository, Sha};
+use crate::git_path::os_path;
+use crate::open::OpenMerge;
+use crate::ref_names::open_ref;
+use crate::repository::Repository;
+use crate::sha::Sha;
 use crate::tree::Tree;
+
+/// A worktree that git knows.
+#[derive(Debug)]
+pub(crate) struct Worktree {
+    pub(crate) path: PathBuf,
+    pub(crate) branch: Option<String>,
+}
 
 impl Repository {
     /// Checks that branches and commits can be created in the repository.
@@ -30,6 +41,25 @@ impl Repository {
         named
             .map(|(sha, name)| Ok((name.to_owned(), sha.parse()?)))
             .collect()
+    }
+
+    /// Returns all worktrees, the user's first.
+    pub(crate) fn worktrees(&self) -> Result<Vec<Worktree>, GitWorkspaceError> {
+        let output = self.run(&self.command().args(["worktree", "list", "--porcelain", "-z"]))?;
+        let mut trees: Vec<Worktree> = Vec::new();
+        for line in output.split(|byte| *byte == 0) {
+            if let Some(path) = line.strip_prefix(b"worktree ") {
+                trees.push(Worktree {
+                    path: os_path(path),
+                    branch: None,
+                });
+            } else if let (Some(branch), Some(tree)) =
+                (line.strip_prefix(b"branch refs/heads/"), trees.last_mut())
+            {
+                tree.branch = Some(String::from_utf8_lossy(branch).into_owned());
+            }
+        }
+        Ok(trees)
     }
 
     /// Deletes the ref of the open merge of a branch. The commit gets another ref, for a run that is resumed from an
@@ -69,7 +99,7 @@ impl Tree {
     ///
     /// Returns an error if `open` is not an open merge, or if the worktree does not exist.
     pub fn unresolved(&self, open: &Sha) -> Result<Vec<String>, GitWorkspaceError> {
-        let note = Note::read(self.repository(), open)?;
-        Ok(note.marked(&self.location()?.folder))
+        let merge = OpenMerge::read(self.repository(), open)?;
+        Ok(merge.marked(&self.location()?.folder))
     }
 }

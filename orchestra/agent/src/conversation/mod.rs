@@ -1,232 +1,52 @@
 //! A conversation between a model, its tools and possibly a person, as a state machine: events go in, the next action
 //! comes out. The machine performs no I/O, and the same events always result in the same conversation.
 
+mod event;
+mod rules;
+mod step;
+
 use orchestra_engine::ChatTurn;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub use self::event::ConversationEvent;
+pub(crate) use self::event::events;
+pub use self::rules::ConversationRules;
+pub use self::step::{ConversationEnd, ConversationStep, EndReason};
 use crate::compaction;
 use crate::judge::{self, Choice};
 use crate::model::{Arguments, Message, ModelReply, StopReason, ToolCall, ToolResult};
 use crate::report::{self, Report};
 
 /// Maximum number of consecutive answers that contain only invalid tool calls.
-const MOST_MALFORMED: u32 = 3;
+const MAX_MALFORMED: u32 = 3;
 /// Maximum number of times that the model is asked to continue an answer that was cut off.
-const MOST_CUTS: u32 = 2;
-
-/// The rules of a conversation.
-///
-/// ```
-/// use orchestra_agent::ConversationRules;
-/// let rules = ConversationRules::default();
-/// assert_eq!((rules.max_turns, rules.interactive), (50, false));
-/// ```
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct ConversationRules {
-    /// Maximum number of model calls.
-    pub max_turns: u32,
-    /// `true` if a person replies when the model calls no tools.
-    pub interactive: bool,
-    /// `true` if the model reports its outcome with the tool `report_outcome`.
-    pub reports: bool,
-    /// `true` if the model is reminded once when it ends without a report.
-    pub reminds: bool,
-    /// Outcome statuses that a report may contain in addition to the built-in ones.
-    pub words: Vec<String>,
-    /// The ids of the nodes that a report may suggest as the next stage.
-    pub successors: Vec<String>,
-    /// The context keys that the report of a success must set.
-    pub keys: Vec<String>,
-    /// The ids among which the model chooses with the tool `choose`; empty if there is nothing to choose.
-    pub choices: Vec<String>,
-    /// The number of tokens above which the conversation is compacted; `None` means never.
-    pub compact_at: Option<u64>,
-}
-
-impl Default for ConversationRules {
-    fn default() -> ConversationRules {
-        ConversationRules {
-            max_turns: 50,
-            interactive: false,
-            reports: false,
-            reminds: false,
-            words: Vec::new(),
-            successors: Vec::new(),
-            keys: Vec::new(),
-            choices: Vec::new(),
-            compact_at: None,
-        }
-    }
-}
-
-/// An event of a conversation. The list of its events is everything that must be persisted of a conversation.
-///
-/// ```
-/// use orchestra_agent::Happened;
-/// let text = serde_json::to_string(&Happened::Said { text: "/done".into() })?;
-/// assert_eq!(text, r#"{"said":{"text":"/done"}}"#);
-/// # Ok::<(), serde_json::Error>(())
-/// ```
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Happened {
-    /// The conversation began.
-    Began {
-        /// The system prompt.
-        system: String,
-        /// The earlier messages, and the task as the last message.
-        messages: Vec<Message>,
-    },
-    /// The model answered.
-    Replied {
-        /// The answer.
-        reply: ModelReply,
-    },
-    /// The tools that the model called have ended.
-    Called {
-        /// The results, in the order of the calls.
-        results: Vec<ToolResult>,
-    },
-    /// The person replied.
-    Said {
-        /// The text of the person.
-        text: String,
-    },
-    /// The manager loop that supervises the run gave instructions (rule F7).
-    Steered {
-        /// The instructions, oldest first.
-        instructions: Vec<String>,
-    },
-}
-
-/// The next action in a conversation.
-///
-/// ```
-/// use orchestra_agent::{Conversation, ConversationRules, Happened, Message, ModelReply, Next};
-/// let mut conversation = Conversation::new(ConversationRules::default());
-/// conversation.on(Happened::Began { system: String::new(), messages: vec![Message::user("Write a poem.")] });
-/// assert_eq!(conversation.next(), Next::AskModel);
-/// conversation.on(Happened::Replied { reply: ModelReply::text("Leaves fall.") });
-/// let Next::End(end) = conversation.next() else { panic!("nothing is left to do") };
-/// assert_eq!(end.text, "Leaves fall.");
-/// ```
-#[derive(Clone, Debug, PartialEq)]
-pub enum Next {
-    /// Call the model with [`messages`](Conversation::messages).
-    AskModel,
-    /// Execute tool calls.
-    CallTools(Vec<ToolCall>),
-    /// Wait for the reply of the person.
-    AskPerson,
-    /// Nothing: the conversation has ended.
-    End(End),
-}
-
-/// The end of a conversation.
-///
-/// ```
-/// use orchestra_agent::{End, Ended};
-/// let end = End { text: "Leaves fall.".into(), how: Ended::Answered };
-/// assert!(end.how.is_success());
-/// ```
-#[derive(Clone, Debug, PartialEq)]
-pub struct End {
-    /// The last text of the model.
-    pub text: String,
-    /// The reason why the conversation ended.
-    pub how: Ended,
-}
-
-/// The reason why a conversation ended.
-///
-/// ```
-/// use orchestra_agent::Ended;
-/// assert!(Ended::Approved.is_success());
-/// assert!(!Ended::TurnsUsedUp { turns: 50 }.is_success());
-/// ```
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub enum Ended {
-    /// The model gave its final answer.
-    Answered,
-    /// The model reported its outcome.
-    Reported(Report),
-    /// The model chose one of several candidates.
-    Chosen {
-        /// The id of the chosen candidate.
-        best: String,
-        /// The reason for the choice; may be empty.
-        reason: String,
-    },
-    /// The person ended the conversation with `/done`.
-    Done,
-    /// The person approved the result.
-    Approved,
-    /// The person rejected the result.
-    Rejected {
-        /// The reason for the rejection; may be empty.
-        reason: String,
-    },
-    /// The maximum number of model calls was reached.
-    TurnsUsedUp {
-        /// The number of model calls.
-        turns: u32,
-    },
-    /// The model repeatedly made invalid tool calls.
-    Malformed {
-        /// The problem of the last call.
-        problem: String,
-    },
-    /// The model did not report its outcome, although it was reminded.
-    Unreported,
-    /// The model stopped without an answer.
-    Stopped {
-        /// The reason, as the provider names it; empty if the provider names none.
-        reason: String,
-    },
-    /// The answer was repeatedly cut off because it was too long.
-    Cut,
-    /// The model, or a filter of its provider, declined to answer.
-    Refused,
-}
-
-impl Ended {
-    /// Returns whether the stage succeeded.
-    pub fn is_success(&self) -> bool {
-        match self {
-            Ended::Answered | Ended::Chosen { .. } | Ended::Done | Ended::Approved => true,
-            Ended::Reported(report) => report.status.is_success(),
-            _ => false,
-        }
-    }
-}
+const MAX_CUTS: u32 = 2;
 
 /// A conversation between a model, its tools and possibly a person.
 ///
 /// ```
 /// use orchestra_agent::{
-///     Arguments, Conversation, ConversationRules, Happened, Message, ModelReply, Next, StopReason, ToolCall, ToolResult,
+///     Arguments, Conversation, ConversationEvent, ConversationRules, ConversationStep, Message, ModelReply, StopReason,
+///     ToolCall, ToolResult,
 /// };
 /// let mut conversation = Conversation::new(ConversationRules::default());
-/// conversation.on(Happened::Began { system: String::new(), messages: vec![Message::user("What is in a.txt?")] });
+/// conversation.on(ConversationEvent::Began { system: String::new(), messages: vec![Message::user("What is in a.txt?")] });
 /// let call = ToolCall { id: "1".into(), name: "read_file".into(), arguments: Arguments::parse(r#"{"path":"a.txt"}"#) };
 /// let mut reply = ModelReply::text("");
 /// reply.tool_calls = vec![call.clone()];
 /// reply.stop = StopReason::ToolCalls;
-/// conversation.on(Happened::Replied { reply });
-/// assert_eq!(conversation.next(), Next::CallTools(vec![call]));
+/// conversation.on(ConversationEvent::Replied { reply });
+/// assert_eq!(conversation.next(), ConversationStep::CallTools(vec![call]));
 /// let result = ToolResult { id: "1".into(), name: "read_file".into(), content: "tea".into(), is_error: false };
-/// conversation.on(Happened::Called { results: vec![result] });
-/// assert_eq!((conversation.next(), conversation.turns()), (Next::AskModel, 1));
+/// conversation.on(ConversationEvent::Called { results: vec![result] });
+/// assert_eq!((conversation.next(), conversation.turns()), (ConversationStep::AskModel, 1));
 /// ```
 #[derive(Clone, Debug)]
 pub struct Conversation {
     rules: ConversationRules,
     system: String,
     messages: Vec<Message>,
-    next: Next,
+    next: ConversationStep,
     turns: u32,
     malformed: u32,
     cuts: u32,
@@ -234,7 +54,7 @@ pub struct Conversation {
     /// The id of the report call, and the report. The other calls of the same answer are made before the end.
     reported: Option<(String, Report)>,
     chosen: Option<Choice>,
-    last_words: String,
+    last_text: String,
     /// The index of the task in `messages`.
     task: usize,
 }
@@ -246,14 +66,14 @@ impl Conversation {
             rules,
             system: String::new(),
             messages: Vec::new(),
-            next: Next::AskModel,
+            next: ConversationStep::AskModel,
             turns: 0,
             malformed: 0,
             cuts: 0,
             reminded: false,
             reported: None,
             chosen: None,
-            last_words: String::new(),
+            last_text: String::new(),
             task: 0,
         }
     }
@@ -273,38 +93,42 @@ impl Conversation {
         self.turns
     }
 
-    /// Returns whether the next model call is the last one allowed.
+    /// Returns `true` if the next model call is the last one allowed.
     pub fn is_last_turn(&self) -> bool {
         self.turns + 1 >= self.rules.max_turns
     }
 
     /// Returns the next action.
-    pub fn next(&self) -> Next {
+    pub fn next(&self) -> ConversationStep {
         self.next.clone()
     }
 
     /// Returns the last text of the model.
-    pub fn last_words(&self) -> &str {
-        &self.last_words
+    pub fn last_text(&self) -> &str {
+        &self.last_text
     }
 
     /// Applies an event. An event that does not fit the current state, such as results of calls that were not made, is
     /// ignored.
-    pub fn on(&mut self, happened: Happened) {
-        match (happened, &self.next) {
-            (Happened::Began { system, messages }, Next::AskModel) if self.turns == 0 => {
+    pub fn on(&mut self, event: ConversationEvent) {
+        match (event, &self.next) {
+            (ConversationEvent::Began { system, messages }, ConversationStep::AskModel)
+                if self.turns == 0 =>
+            {
                 self.system = system;
                 self.task = messages.len().saturating_sub(1);
                 self.messages = messages;
                 self.ask();
             }
-            (Happened::Replied { reply }, Next::AskModel) => self.replied(&reply),
-            (Happened::Called { results }, Next::CallTools(calls)) => {
+            (ConversationEvent::Replied { reply }, ConversationStep::AskModel) => self.replied(&reply),
+            (ConversationEvent::Called { results }, ConversationStep::CallTools(calls)) => {
                 let results = in_order(calls, results);
                 self.called(results);
             }
-            (Happened::Said { text }, Next::AskPerson) => self.said(&text),
-            (Happened::Steered { instructions }, Next::AskModel) => {
+            (ConversationEvent::PersonReplied { text }, ConversationStep::AskPerson) => {
+                self.person_replied(&text)
+            }
+            (ConversationEvent::Steered { instructions }, ConversationStep::AskModel) => {
                 self.messages.push(Message::user(steering(&instructions)));
                 self.ask();
             }
@@ -319,7 +143,7 @@ impl Conversation {
             self.messages.push(reply.message());
         }
         if !reply.text.trim().is_empty() {
-            self.last_words.clone_from(&reply.text);
+            self.last_text.clone_from(&reply.text);
         }
         if reply.stop == StopReason::Refused {
             let calls = reply.tool_calls.iter();
@@ -329,14 +153,14 @@ impl Conversation {
             if !results.is_empty() {
                 self.messages.push(Message::Tools { results });
             }
-            return self.end(Ended::Refused);
+            return self.end(EndReason::Refused);
         }
         let is_cut = reply.stop == StopReason::MaxTokens;
         if reply.tool_calls.is_empty() {
             return if is_cut {
-                self.go_on_after_cut()
+                self.continue_after_cut()
             } else {
-                self.ended_its_turn(reply)
+                self.answered(reply)
             };
         }
         // Invalid calls, the report and the choice are answered here; the tools handle the other calls.
@@ -351,17 +175,17 @@ impl Conversation {
                     } else {
                         ""
                     };
-                    let told = format!(
+                    let content = format!(
                         "The arguments are not a JSON object: {what}.{cut} Call again with a JSON object that fits the schema."
                     );
                     problem = Some(what.clone());
-                    answered.push(refusal(call, told));
+                    answered.push(refusal(call, content));
                 }
                 // The arguments were cut off, so the call must not be made without them.
                 (Arguments::Object(fields), _) if is_cut && fields.is_empty() => {
                     problem = Some("the answer was cut off".to_owned());
-                    let told = "The answer was cut off before the arguments came. Call again.";
-                    answered.push(refusal(call, told.to_owned()));
+                    let content = "The answer was cut off before the arguments came. Call again.";
+                    answered.push(refusal(call, content.to_owned()));
                 }
                 (Arguments::Object(fields), true) => match self.report(fields) {
                     Ok(report) => {
@@ -403,14 +227,14 @@ impl Conversation {
         if !answered.is_empty() {
             self.messages.push(Message::Tools { results: answered });
         }
-        if self.malformed > MOST_MALFORMED {
+        if self.malformed > MAX_MALFORMED {
             let problem = problem.unwrap_or_default();
-            return self.end(Ended::Malformed { problem });
+            return self.end(EndReason::Malformed { problem });
         }
         if calls.is_empty() {
-            self.go_on()
+            self.proceed()
         } else {
-            self.next = Next::CallTools(calls)
+            self.next = ConversationStep::CallTools(calls)
         }
     }
 
@@ -434,7 +258,7 @@ impl Conversation {
     }
 
     /// Handles an answer without tool calls.
-    fn ended_its_turn(&mut self, reply: &ModelReply) {
+    fn answered(&mut self, reply: &ModelReply) {
         let is_last = self.turns >= self.rules.max_turns;
         let must_report = self.rules.reports && self.rules.reminds && !self.rules.interactive;
         if reply.text.trim().is_empty() && !must_report {
@@ -442,17 +266,17 @@ impl Conversation {
                 StopReason::Other(reason) => reason.clone(),
                 _ => String::new(),
             };
-            return self.end(Ended::Stopped { reason });
+            return self.end(EndReason::Stopped { reason });
         }
         if must_report && is_last {
             let turns = self.turns;
-            return self.end(Ended::TurnsUsedUp { turns });
+            return self.end(EndReason::TurnsUsedUp { turns });
         }
         if must_report && self.reminded {
-            return self.end(Ended::Unreported);
+            return self.end(EndReason::Unreported);
         }
         if self.rules.interactive {
-            self.next = Next::AskPerson;
+            self.next = ConversationStep::AskPerson;
         } else if must_report {
             self.reminded = true;
             let keys = match self.rules.keys.join("`, `") {
@@ -463,14 +287,14 @@ impl Conversation {
                 .push(Message::user(format!("{}{keys}", report::REMINDER)));
             self.ask();
         } else {
-            self.end(Ended::Answered);
+            self.end(EndReason::Answered);
         }
     }
 
-    fn go_on_after_cut(&mut self) {
+    fn continue_after_cut(&mut self) {
         self.cuts += 1;
-        if self.cuts > MOST_CUTS || self.turns >= self.rules.max_turns {
-            return self.end(Ended::Cut);
+        if self.cuts > MAX_CUTS || self.turns >= self.rules.max_turns {
+            return self.end(EndReason::Cut);
         }
         self.messages.push(Message::user(
             "Your answer was cut off because it was too long. Go on from where it ends.",
@@ -485,7 +309,7 @@ impl Conversation {
             _ => self.messages.push(Message::Tools { results }),
         }
         self.put_in_order();
-        self.go_on();
+        self.proceed();
     }
 
     /// Sorts the results of the last answer in the order of its calls.
@@ -504,26 +328,26 @@ impl Conversation {
 
     /// Continues after the results of an answer: ends the conversation if the model reported or chose, else calls the
     /// model again.
-    fn go_on(&mut self) {
+    fn proceed(&mut self) {
         if let Some((_, report)) = self.reported.take() {
-            return self.end(Ended::Reported(report));
+            return self.end(EndReason::Reported(report));
         }
         if let Some(Choice { best, reason }) = self.chosen.take() {
-            return self.end(Ended::Chosen { best, reason });
+            return self.end(EndReason::Chosen { best, reason });
         }
         if self.turns >= self.rules.max_turns {
             let turns = self.turns;
-            return self.end(Ended::TurnsUsedUp { turns });
+            return self.end(EndReason::TurnsUsedUp { turns });
         }
         self.ask();
     }
 
-    fn said(&mut self, text: &str) {
+    fn person_replied(&mut self, text: &str) {
         // Unknown commands were already rejected before this event.
         match ChatTurn::parse(text).unwrap_or(ChatTurn::Say(text)) {
-            ChatTurn::Done => self.end(Ended::Done),
-            ChatTurn::Approve => self.end(Ended::Approved),
-            ChatTurn::Reject(reason) => self.end(Ended::Rejected {
+            ChatTurn::Done => self.end(EndReason::Done),
+            ChatTurn::Approve => self.end(EndReason::Approved),
+            ChatTurn::Reject(reason) => self.end(EndReason::Rejected {
                 reason: reason.to_owned(),
             }),
             ChatTurn::Say(text) => {
@@ -541,13 +365,13 @@ impl Conversation {
         if let Some(limit) = self.rules.compact_at {
             compaction::compact(&self.system, &mut self.messages, &mut self.task, limit);
         }
-        self.next = Next::AskModel;
+        self.next = ConversationStep::AskModel;
     }
 
-    fn end(&mut self, how: Ended) {
-        self.next = Next::End(End {
-            text: self.last_words.clone(),
-            how,
+    fn end(&mut self, reason: EndReason) {
+        self.next = ConversationStep::End(ConversationEnd {
+            text: self.last_text.clone(),
+            reason,
         });
     }
 }
@@ -580,14 +404,6 @@ fn in_order(calls: &[ToolCall], mut results: Vec<ToolResult>) -> Vec<ToolResult>
             },
         )
         .collect()
-}
-
-/// Deserializes the persisted events of a conversation.
-///
-/// # Errors
-/// Returns an error if a note is not a conversation event.
-pub(crate) fn events(notes: &[Value]) -> Result<Vec<Happened>, serde_json::Error> {
-    notes.iter().map(Happened::deserialize).collect()
 }
 
 #[cfg(test)]
@@ -674,17 +490,18 @@ mod tests {
                 ..ConversationRules::default()
             };
             let mut conversation = Conversation::new(rules.clone());
-            let mut told = vec![Happened::Began { system: "s".into(), messages: vec![Message::user("task")] }];
-            conversation.on(told[0].clone());
+            let began = ConversationEvent::Began { system: "s".into(), messages: vec![Message::user("task")] };
+            let mut log = vec![began.clone()];
+            conversation.on(began);
             let mut replies = replies.into_iter();
             let mut steered = steered.into_iter();
-            let mut said = 0;
+            let mut answers = 0;
             loop {
-                let happened = match conversation.next() {
-                    Next::AskModel if steered.next().unwrap_or_default() => Happened::Steered {
-                        instructions: vec!["Look left.".into()],
-                    },
-                    Next::AskModel => {
+                let event = match conversation.next() {
+                    ConversationStep::AskModel if steered.next().unwrap_or_default() => {
+                        ConversationEvent::Steered { instructions: vec!["Look left.".into()] }
+                    }
+                    ConversationStep::AskModel => {
                         prop_assert!(is_sound(conversation.messages()), "{:#?}", conversation.messages());
                         let keeps_task = conversation.messages().iter().any(|message| match message {
                             Message::User { text } => text.starts_with("task"),
@@ -692,33 +509,34 @@ mod tests {
                         });
                         prop_assert!(keeps_task, "the task is gone");
                         let Some(reply) = replies.next() else { break };
-                        Happened::Replied { reply }
+                        ConversationEvent::Replied { reply }
                     }
-                    Next::CallTools(calls) => {
+                    ConversationStep::CallTools(calls) => {
                         let results = calls.iter().rev().skip(usize::from(lost)).map(|call| ToolResult {
                             id: call.id.clone(),
                             name: call.name.clone(),
                             content: "fn main() {}\n".repeat(20),
                             is_error: false,
                         });
-                        Happened::Called { results: results.collect() }
+                        ConversationEvent::Called { results: results.collect() }
                     }
-                    Next::AskPerson => {
-                        said += 1;
-                        Happened::Said { text: if said < 3 { "go on".into() } else { "/done".into() } }
+                    ConversationStep::AskPerson => {
+                        answers += 1;
+                        let text = if answers < 3 { "go on".into() } else { "/done".into() };
+                        ConversationEvent::PersonReplied { text }
                     }
-                    Next::End(_) => break,
+                    ConversationStep::End(_) => break,
                 };
-                told.push(happened.clone());
-                conversation.on(happened);
+                log.push(event.clone());
+                conversation.on(event);
             }
-            let ended = matches!(conversation.next(), Next::End(_));
+            let ended = matches!(conversation.next(), ConversationStep::End(_));
             prop_assert!(ended, "it never ends");
             prop_assert!(is_sound(conversation.messages()), "{:#?}", conversation.messages());
             // Replaying the persisted events results in the same conversation.
-            let notes: Vec<Value> = told.iter().map(|happened| json!(happened)).collect();
+            let notes: Vec<Value> = log.iter().map(|event| json!(event)).collect();
             let mut again = Conversation::new(rules);
-            events(&notes).unwrap().into_iter().for_each(|happened| again.on(happened));
+            events(&notes).unwrap().into_iter().for_each(|event| again.on(event));
             prop_assert_eq!(again.next(), conversation.next());
             prop_assert_eq!(again.messages(), conversation.messages());
         }

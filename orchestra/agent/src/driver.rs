@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use orchestra_config::{BackendKind, Chosen, Effort, Mode, ResolvedStage};
+use orchestra_config::{BackendKind, Chosen, Mode, ResolvedStage};
 use orchestra_engine::{
     Answer, BackendError, ChatVerdict, CodergenBackend as _, CodergenReply, FailureCategory, Fidelity,
     Outcome, Question, QuestionKind, Reply, Reservation, StageContext, StageFile, StageHistory, StoreError,
@@ -14,13 +14,16 @@ use orchestra_graph::kind;
 use crate::agents::Agents;
 use crate::cli_backend::{CliBackend, CliCall};
 use crate::compaction::tokens_of;
-use crate::conversation::{Conversation, ConversationRules, End, Ended, Happened, Next, events, steering};
+use crate::conversation::{
+    Conversation, ConversationEnd, ConversationEvent, ConversationRules, ConversationStep, EndReason, events,
+    steering,
+};
 use crate::fidelity::{Past, preamble, since};
 use crate::files::files;
 use crate::judge::{self, Choice};
-use crate::model::{Message, ModelReply, ModelRequest, ReasoningEffort, TokenUsage};
+use crate::model::{Message, ModelReply, ModelRequest, TokenUsage};
 use crate::report::Reportable;
-use crate::threads::{Earlier, Kept, in_words, with_task};
+use crate::threads::{EarlierConversation, ThreadConversation, with_user_message, without_tool_calls};
 use crate::tokens::{count_tokens, input_token_bound};
 use crate::tools::ToolRunner;
 use crate::values::values;
@@ -34,7 +37,7 @@ const MAX_TRIES: u32 = 5;
 /// The delay before the second attempt; it doubles with each further attempt.
 const FIRST_DELAY: Duration = Duration::from_secs(1);
 /// Maximum delay between attempts, even if a server requests a longer one (rule Y4).
-const LONGEST_DELAY: Duration = Duration::from_secs(60);
+const MAX_DELAY: Duration = Duration::from_secs(60);
 
 /// The text that is appended to the system prompt of every model which reports its outcome.
 const AUTONOMOUS: &str = "You do one stage of an automated pipeline. Nobody reads what you write while you work, and nobody \
@@ -42,7 +45,7 @@ answers questions: use the tools until the task is done, check what you did, and
 `report_outcome`. Report `fail` with the reason where the task cannot be done; never claim what you have not seen.";
 
 /// The conversation of one attempt of a stage.
-pub(crate) struct Talk<'a> {
+pub(crate) struct ConversationDriver<'a> {
     pub(crate) agents: &'a Agents,
     pub(crate) stage: StageContext,
     pub(crate) resolved: &'a ResolvedStage,
@@ -50,8 +53,9 @@ pub(crate) struct Talk<'a> {
     pub(crate) prompt: String,
 }
 
-impl Talk<'_> {
-    pub(crate) async fn lead(self) -> Result<CodergenReply, BackendError> {
+impl ConversationDriver<'_> {
+    /// Runs the stage until its conversation ends.
+    pub(crate) async fn run(self) -> Result<CodergenReply, BackendError> {
         let stage = self.stage.clone();
         let interactive = self.resolved.mode.value == Mode::Interactive;
         let with_tools = self.resolved.backend_kind == BackendKind::Agent;
@@ -71,56 +75,57 @@ impl Talk<'_> {
             choices: choices.clone(),
             compact_at: Some(COMPACT_AT),
         });
-        let noted = events(stage.notes()).map_err(|error| {
+        let recorded = events(stage.notes()).map_err(|error| {
             BackendError::terminal("what the stage noted before it was cut short cannot be read")
                 .caused_by(error)
         })?;
-        let around = stage.history().await;
-        let mut kept = Kept::new(conversation, &stage);
-        if noted.is_empty() {
-            let began = self.begin(&around, &mut kept, reports).await?;
-            self.note(&mut kept.conversation, began, false).await?;
+        let history = stage.history().await;
+        let mut thread = ThreadConversation::new(conversation, &stage);
+        if recorded.is_empty() {
+            let began = self.begin(&history, &mut thread, reports).await?;
+            self.note(&mut thread.conversation, began, false).await?;
         } else {
-            noted
+            recorded
                 .into_iter()
-                .for_each(|happened| kept.conversation.on(happened))
+                .for_each(|event| thread.conversation.on(event))
         }
-        let conversation = &mut kept.conversation;
+        let conversation = &mut thread.conversation;
         loop {
             match conversation.next() {
-                Next::AskModel => {
+                ConversationStep::AskModel => {
                     let instructions = stage.instructions();
                     if !instructions.is_empty() {
-                        self.note(conversation, Happened::Steered { instructions }, false)
-                            .await?;
+                        let steered = ConversationEvent::Steered { instructions };
+                        self.note(conversation, steered, false).await?;
                     }
                     let request =
                         self.request(conversation, &tools, reports.then_some(&reportable), &choices);
                     let (reply, reserved) = self.call_model(&request).await?;
-                    self.note(conversation, Happened::Replied { reply }, false)
-                        .await?;
+                    let replied = ConversationEvent::Replied { reply };
+                    self.note(conversation, replied, false).await?;
                     drop(reserved);
                 }
-                Next::CallTools(calls) => {
+                ConversationStep::CallTools(calls) => {
                     let mut results = tools.call_all(&calls).await;
                     for result in &mut results {
                         result.content = stage.redacted(&result.content).into_owned();
                     }
-                    self.note(conversation, Happened::Called { results }, false)
-                        .await?;
+                    let called = ConversationEvent::Called { results };
+                    self.note(conversation, called, false).await?;
                 }
-                Next::AskPerson => {
+                ConversationStep::AskPerson => {
                     let text = self.ask_person(conversation).await?;
-                    self.note(conversation, Happened::Said { text }, true).await?;
+                    let replied = ConversationEvent::PersonReplied { text };
+                    self.note(conversation, replied, true).await?;
                 }
-                Next::End(end) => return self.reply(end),
+                ConversationStep::End(end) => return self.reply(end),
             }
         }
     }
 
     fn max_turns(&self, with_tools: bool, answers: bool) -> u32 {
-        let asked = self.resolved.max_turns.as_ref().map(|turns| turns.value);
-        let turns = match (with_tools, asked) {
+        let configured = self.resolved.max_turns.as_ref().map(|turns| turns.value);
+        let turns = match (with_tools, configured) {
             (_, Some(turns)) => turns,
             (true, None) => u64::from(ConversationRules::default().max_turns),
             // One call, plus one if a tool call or a reply of the person comes in between.
@@ -158,10 +163,10 @@ impl Talk<'_> {
     async fn note(
         &self,
         conversation: &mut Conversation,
-        happened: Happened,
+        event: ConversationEvent,
         checkpoint: bool,
     ) -> Result<(), BackendError> {
-        let mut note = serde_json::to_value(&happened)
+        let mut note = serde_json::to_value(&event)
             .map_err(|error| BackendError::terminal("the conversation cannot be kept").caused_by(error))?;
         if let Some(redactor) = self.stage.redactor() {
             redactor.value(&mut note);
@@ -171,47 +176,45 @@ impl Talk<'_> {
         } else {
             self.stage.note(note.clone()).await
         }
-        let happened = serde_json::from_value(note)
+        let event = serde_json::from_value(note)
             .map_err(|error| BackendError::terminal("the conversation cannot be kept").caused_by(error))?;
-        conversation.on(happened);
+        conversation.on(event);
         Ok(())
     }
 
     /// Returns the first event of the conversation, with the system prompt and the first message.
     async fn begin(
         &self,
-        around: &StageHistory,
-        kept: &mut Kept,
+        history: &StageHistory,
+        thread: &mut ThreadConversation,
         reports: bool,
-    ) -> Result<Happened, BackendError> {
-        let earlier = if around.fidelity == Fidelity::Full || around.degraded {
-            Earlier::read(&self.stage, around)
+    ) -> Result<ConversationEvent, BackendError> {
+        let earlier = if history.fidelity == Fidelity::Full || history.degraded {
+            EarlierConversation::read(&self.stage, history)
         } else {
-            Earlier::default()
+            EarlierConversation::default()
         };
-        let goes_on = around.fidelity == Fidelity::Full && !earlier.messages.is_empty();
-        let told = self.told(around, goes_on.then_some(&earlier));
-        let (system, message) = self.opening(told, reports, &[]).await?;
-        let messages = match goes_on {
-            true if self.resolved.backend_kind == BackendKind::Direct => {
-                with_task(in_words(earlier.messages), message)
-            }
-            true => with_task(earlier.messages, message),
-            false => {
-                kept.behind(earlier.messages);
-                vec![Message::user(message)]
-            }
+        let continues = history.fidelity == Fidelity::Full && !earlier.messages.is_empty();
+        let description = self.describe_run(history, continues.then_some(&earlier));
+        let (system, message) = self.opening(description, reports, &[]).await?;
+        let messages = if !continues {
+            thread.set_earlier(earlier.messages);
+            vec![Message::user(message)]
+        } else if self.resolved.backend_kind == BackendKind::Direct {
+            with_user_message(without_tool_calls(earlier.messages), message)
+        } else {
+            with_user_message(earlier.messages, message)
         };
-        Ok(Happened::Began { system, messages })
+        Ok(ConversationEvent::Began { system, messages })
     }
 
     /// Returns the description of the run for the model: the whole preamble if no earlier conversation is continued,
     /// else only what happened since.
-    fn told(&self, around: &StageHistory, earlier: Option<&Earlier>) -> String {
+    fn describe_run(&self, history: &StageHistory, earlier: Option<&EarlierConversation>) -> String {
         let stage = &self.stage;
         let read = |record: &str, file: StageFile, most: usize| stage.stage_text(record, file, most);
         let past = Past {
-            around,
+            history,
             goal: stage.goal(),
             run: stage.run_id(),
             context: stage.context(),
@@ -219,7 +222,7 @@ impl Talk<'_> {
         };
         let Some(earlier) = earlier else {
             // A thread that begins has no history, so it needs a preamble.
-            let fidelity = match around.fidelity {
+            let fidelity = match history.fidelity {
                 Fidelity::Full => Fidelity::Compact,
                 fidelity => fidelity,
             };
@@ -238,7 +241,7 @@ impl Talk<'_> {
     /// Returns the system prompt and the first message to the model, and stores both as the prompt of the stage.
     async fn opening(
         &self,
-        told: String,
+        description: String,
         reports: bool,
         instructions: &[String],
     ) -> Result<(String, String), BackendError> {
@@ -246,7 +249,7 @@ impl Talk<'_> {
         let task = self.task(reports).await?;
         let may_write = self.agents.may_write(stage.node());
         let files = files(stage.workplace(), stage.working_dir(), stage.context(), may_write);
-        let before: Vec<String> = [told, files]
+        let before: Vec<String> = [description, files]
             .into_iter()
             .filter(|part| !part.is_empty())
             .collect();
@@ -275,28 +278,28 @@ impl Talk<'_> {
     }
 
     /// Runs the stage with an external program, which has its own agent loop.
-    pub(crate) async fn by_program(self, program: &CliBackend) -> Result<CodergenReply, BackendError> {
+    pub(crate) async fn run_program(self, program: &CliBackend) -> Result<CodergenReply, BackendError> {
         if self.resolved.mode.value == Mode::Interactive {
-            let told = "nobody can talk with a program during a stage; use the backend `agent` or `direct`";
-            return Err(BackendError::terminal(told).code("backend_capability"));
+            let reason = "nobody can talk with a program during a stage; use the backend `agent` or `direct`";
+            return Err(BackendError::terminal(reason).code("backend_capability"));
         }
         let stage = self.stage.clone();
-        let around = stage.history().await;
-        if around.fidelity == Fidelity::Full || around.degraded {
-            let told = "a program begins anew at each stage, so the fidelity `full` cannot be kept; use the backend `agent` or \
-                        `direct`, or another fidelity";
-            return Err(BackendError::terminal(told).code("backend_capability"));
+        let history = stage.history().await;
+        if history.fidelity == Fidelity::Full || history.degraded {
+            let reason = "a program begins anew at each stage, so the fidelity `full` cannot be kept; use the backend \
+                          `agent` or `direct`, or another fidelity";
+            return Err(BackendError::terminal(reason).code("backend_capability"));
         }
         // Instructions that arrive while the program runs are delivered to the next model stage.
-        let told = self.told(&around, None);
-        let (system, prompt) = self.opening(told, false, &stage.instructions()).await?;
+        let description = self.describe_run(&history, None);
+        let (system, prompt) = self.opening(description, false, &stage.instructions()).await?;
         let resolved = self.resolved;
         let text = |chosen: &Option<Chosen<String>>| chosen.as_ref().map(|chosen| chosen.value.clone());
         let mut call = CliCall::new(stage, prompt);
         call.system = system;
         call.provider = text(&resolved.provider);
         call.model = text(&resolved.model);
-        call.effort = effort(resolved);
+        call.effort = resolved.reasoning_effort.as_ref().map(|effort| effort.value);
         program.answer(call).await
     }
 
@@ -308,7 +311,8 @@ impl Talk<'_> {
         let own = &*own;
         let is_fan_in = node.kind() == kind::FAN_IN;
         // The engine's addition to the prompt becomes part of the report schema if the model reports.
-        let (prompt, appended) = match self.prompt.strip_prefix(own).filter(|_| !is_fan_in) {
+        let (prompt, appended) = match self.prompt.strip_prefix(own) {
+            _ if is_fan_in => (self.prompt.as_str(), ""),
             Some(appended) if node.text("prompt").is_some_and(|text| !text.trim().is_empty()) => {
                 (own, appended)
             }
@@ -372,7 +376,7 @@ impl Talk<'_> {
             // A call without a limit on its output cannot be reserved.
             request.max_output_tokens.get_or_insert(DEFAULT_MAX_OUTPUT_TOKENS);
         }
-        request.reasoning_effort = effort(resolved);
+        request.reasoning_effort = resolved.reasoning_effort.as_ref().map(|effort| effort.value);
         request.temperature = resolved.temperature.as_ref().map(|temperature| temperature.value);
         request
     }
@@ -385,7 +389,7 @@ impl Talk<'_> {
         loop {
             match self.ask_model(request).await {
                 Err(error) if tries < MAX_TRIES && error.category == FailureCategory::Retryable => {
-                    let wait = error.retry_after.unwrap_or(delay).min(LONGEST_DELAY);
+                    let wait = error.retry_after.unwrap_or(delay).min(MAX_DELAY);
                     self.stage.log(format!(
                         "{error}; asking again in {} s ({tries} of {MAX_TRIES} tries failed)",
                         wait.as_secs_f64()
@@ -403,18 +407,18 @@ impl Talk<'_> {
     /// persisted.
     async fn ask_model(&self, request: &ModelRequest) -> Result<(ModelReply, Reservation), BackendError> {
         let stage = &self.stage;
-        let reserved = stage.reserve(self.most(request)?).await?;
+        let reserved = stage.reserve(self.max_usage(request)?).await?;
         let mut text = stage.text();
-        let mut told = |piece: &str| text.push(piece);
+        let mut push = |piece: &str| text.push(piece);
         let on_text: Option<crate::OnText<'_>> = if self.agents.streams() {
-            Some(&mut told)
+            Some(&mut push)
         } else {
             None
         };
         match self.agents.model().call(request, on_text).await {
             Ok(reply) => {
                 // If the provider does not report its usage, use our own count.
-                let used = reply.usage.unwrap_or_else(|| counted(request, &reply));
+                let used = reply.usage.unwrap_or_else(|| estimated_usage(request, &reply));
                 reserved.record(self.usage(request, used));
                 Ok((reply, reserved))
             }
@@ -428,7 +432,7 @@ impl Talk<'_> {
     }
 
     /// Returns the maximum usage of a call, which is reserved from the budget.
-    fn most(&self, request: &ModelRequest) -> Result<Usage, BackendError> {
+    fn max_usage(&self, request: &ModelRequest) -> Result<Usage, BackendError> {
         let budget = self.stage.budget();
         if budget.is_empty() {
             return Ok(Usage::default());
@@ -469,14 +473,14 @@ impl Talk<'_> {
 
     /// Asks the person for a reply and waits for it.
     async fn ask_person(&self, conversation: &Conversation) -> Result<String, BackendError> {
-        let words = conversation.last_words();
-        let question = Question::new(QuestionKind::FreeText, words)
+        let text = conversation.last_text();
+        let question = Question::new(QuestionKind::FreeText, text)
             .chat()
             .metadata("turn", conversation.messages().len() as u64);
         // A timeout must not approve anything: somebody else may answer when the run is resumed.
         let Answer { reply, .. } = self.stage.require_answer(question).await?;
         match reply {
-            Reply::Chosen(said) => Ok(said.join("\n")),
+            Reply::Chosen(texts) => Ok(texts.join("\n")),
             _ => {
                 let mut error = BackendError::retryable("nobody answered in time");
                 error.code = Some("timeout".to_owned());
@@ -486,59 +490,60 @@ impl Talk<'_> {
     }
 
     /// Converts the end of the conversation to the reply for the engine.
-    fn reply(&self, end: End) -> Result<CodergenReply, BackendError> {
-        let End { text, how } = end;
-        let failed = |reason: String, code: &str| Err(BackendError::terminal(reason).code(code));
+    fn reply(&self, end: ConversationEnd) -> Result<CodergenReply, BackendError> {
+        let ConversationEnd { text, reason } = end;
+        let failed = |message: String, code: &str| Err(BackendError::terminal(message).code(code));
         let mut verdict = None;
-        let (outcome, text) = match how {
-            Ended::Answered | Ended::Done => return Ok(text.into()),
-            Ended::Chosen { best, reason } => {
+        let (outcome, text) = match reason {
+            EndReason::Answered | EndReason::Done => return Ok(text.into()),
+            EndReason::Chosen { best, reason } => {
                 return Ok(Choice { best, reason }.response(&text).into());
             }
-            Ended::Reported(report) => {
+            EndReason::Reported(report) => {
                 let outcome = report.outcome();
-                let told = outcome.notes.clone().unwrap_or_default();
-                let text = if text.trim().is_empty() { told } else { text };
+                let notes = outcome.notes.clone().unwrap_or_default();
+                let text = if text.trim().is_empty() { notes } else { text };
                 (outcome, text)
             }
-            Ended::Approved => return Ok(CodergenReply::from(text).with_verdict(ChatVerdict::Approved)),
-            Ended::Rejected { reason } => {
-                let told = if reason.is_empty() {
+            EndReason::Approved => return Ok(CodergenReply::from(text).with_verdict(ChatVerdict::Approved)),
+            EndReason::Rejected { reason } => {
+                let message = if reason.is_empty() {
                     "a person rejected it".to_owned()
                 } else {
                     format!("a person rejected it: {reason}")
                 };
                 verdict = Some(ChatVerdict::Rejected { reason });
-                (Outcome::fail_terminal(told).prefer("Reject"), text)
+                (Outcome::fail_terminal(message).prefer("Reject"), text)
             }
-            Ended::TurnsUsedUp { turns } => {
-                let told =
+            EndReason::TurnsUsedUp { turns } => {
+                let message =
                     format!("the model did not come to an end in {turns} turns; `max_turns` allows more");
-                return failed(told, "agent_turns");
+                return failed(message, "agent_turns");
             }
-            Ended::Malformed { problem } => {
-                let told = format!("the model kept calling tools in ways that cannot be followed: {problem}");
-                return Err(BackendError::retryable(told).code("agent_malformed_calls"));
+            EndReason::Malformed { problem } => {
+                let message =
+                    format!("the model kept calling tools in ways that cannot be followed: {problem}");
+                return Err(BackendError::retryable(message).code("agent_malformed_calls"));
             }
-            Ended::Unreported => {
-                let told = "the model did not report the outcome of the stage";
-                return Err(BackendError::retryable(told).code("agent_no_report"));
+            EndReason::Unreported => {
+                let message = "the model did not report the outcome of the stage";
+                return Err(BackendError::retryable(message).code("agent_no_report"));
             }
-            Ended::Stopped { reason } => {
+            EndReason::Stopped { reason } => {
                 let why = if reason.is_empty() {
                     String::new()
                 } else {
                     format!(": {reason}")
                 };
-                let told = format!("the model stopped without an answer{why}");
-                return Err(BackendError::retryable(told).code("model_no_answer"));
+                let message = format!("the model stopped without an answer{why}");
+                return Err(BackendError::retryable(message).code("model_no_answer"));
             }
-            Ended::Cut => {
-                let told =
+            EndReason::Cut => {
+                let message =
                     "the answer is longer than it may be; `max_tokens` of the agent or provider allows more";
-                return failed(told.to_owned(), "model_answer_cut");
+                return failed(message.to_owned(), "model_answer_cut");
             }
-            Ended::Refused => return failed("the model declined to answer".to_owned(), "model_refused"),
+            EndReason::Refused => return failed("the model declined to answer".to_owned(), "model_refused"),
         };
         let reply = CodergenReply::from(outcome).with_response(text);
         Ok(match verdict {
@@ -552,18 +557,8 @@ fn unwritable(error: StoreError) -> BackendError {
     BackendError::retryable("the stage's files cannot be written").caused_by(error)
 }
 
-/// Returns the reasoning effort of the model of a stage.
-fn effort(resolved: &ResolvedStage) -> Option<ReasoningEffort> {
-    let effort = resolved.reasoning_effort.as_ref()?;
-    Some(match effort.value {
-        Effort::Low => ReasoningEffort::Low,
-        Effort::Medium => ReasoningEffort::Medium,
-        Effort::High => ReasoningEffort::High,
-    })
-}
-
 /// Returns the tokens of a call by our own count.
-fn counted(request: &ModelRequest, reply: &ModelReply) -> TokenUsage {
+fn estimated_usage(request: &ModelRequest, reply: &ModelReply) -> TokenUsage {
     let tools = serde_json::to_string(&request.tools).unwrap_or_default();
     let input = request.messages.iter().map(tokens_of).sum::<u64>();
     TokenUsage {

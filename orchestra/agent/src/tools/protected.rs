@@ -10,7 +10,7 @@ use cap_std::fs::Dir;
 use orchestra_engine::EngineFolders;
 
 /// The folder in a project in which the engine stores its files.
-const OURS: &str = ".orchestra";
+const ENGINE_FOLDER: &str = ".orchestra";
 
 /// The identity of a folder in its file system, regardless of the path that leads to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,7 +60,7 @@ impl Identity {
 
 /// The owner of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Belongs {
+pub(super) enum PathOwner {
     /// The project.
     Project,
     /// The current run, whose files may be read.
@@ -70,15 +70,15 @@ pub(super) enum Belongs {
 }
 
 /// The folders that models must not change. They may read only the folder of their own run.
-pub(super) struct Kept {
+pub(super) struct ProtectedFolders {
     own: Option<Identity>,
     others: Vec<Identity>,
 }
 
-impl Kept {
-    pub(super) fn new(folders: &EngineFolders) -> Kept {
+impl ProtectedFolders {
+    pub(super) fn new(folders: &EngineFolders) -> ProtectedFolders {
         let others = folders.runs.iter().chain(&folders.control);
-        Kept {
+        ProtectedFolders {
             own: folders.run.as_deref().and_then(Identity::from_folder),
             others: others
                 .filter_map(|folder| Identity::from_folder(folder))
@@ -87,9 +87,9 @@ impl Kept {
     }
 
     /// Returns the owner of a path below an open folder. `real` must not contain links or `..`.
-    pub(super) fn owner(&self, dir: &Dir, root: &Path, real: &Path) -> Belongs {
+    pub(super) fn owner(&self, dir: &Dir, root: &Path, real: &Path) -> PathOwner {
         if self.own.is_none() && self.others.is_empty() {
-            return Belongs::Project;
+            return PathOwner::Project;
         }
         for folder in real.ancestors() {
             let folder = if folder.as_os_str().is_empty() {
@@ -101,27 +101,31 @@ impl Kept {
                 continue;
             };
             if self.own.as_ref() == Some(&identity) {
-                return Belongs::OwnRun;
+                return PathOwner::OwnRun;
             }
             if self.others.contains(&identity) {
-                return Belongs::Engine;
+                return PathOwner::Engine;
             }
         }
-        Belongs::Project
+        PathOwner::Project
     }
 }
 
 /// Returns whether a path contains the name of the engine's folder in projects.
-pub(super) fn is_ours(path: &Path) -> bool {
+pub(super) fn is_engine_path(path: &Path) -> bool {
     path.components()
-        .any(|part| matches!(part, Component::Normal(name) if is_named(name, OURS, "orches~1")))
+        .any(|part| matches!(part, Component::Normal(name) if is_named(name, ENGINE_FOLDER, "orches~1")))
 }
 
 /// Returns whether some file system treats a name as another one: ignoring case, as its short name, without trailing
 /// dots and spaces, or without the characters that HFS+ ignores.
 pub(super) fn is_named(name: &OsStr, meant: &str, short: &str) -> bool {
-    let unseen = |c: char| matches!(c, '\u{200c}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{206a}'..='\u{206f}' | '\u{feff}');
-    let name: String = name.to_string_lossy().chars().filter(|c| !unseen(*c)).collect();
+    let is_ignored = |c: char| matches!(c, '\u{200c}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{206a}'..='\u{206f}' | '\u{feff}');
+    let name: String = name
+        .to_string_lossy()
+        .chars()
+        .filter(|c| !is_ignored(*c))
+        .collect();
     // NTFS separates the name of a stream by a colon.
     let name = name.split(':').next().unwrap_or_default();
     let name = name.trim_end_matches(['.', ' ']);

@@ -1,0 +1,172 @@
+//! The prompts of a stage: its layers, its task, and its own prompt.
+
+use orchestra_graph::{Diagnostic, NodeIndex};
+
+use crate::candidate::{AgentLayer, Candidate, from_attribute};
+use crate::choose::Resolver;
+use crate::layers::{LayerError, LayerKind, LayerUse, missing};
+use crate::rules;
+use crate::settings::InlinePrompts;
+use crate::template::TaskTemplate;
+use crate::template_check::check;
+use crate::variables::Variables;
+
+impl Resolver<'_> {
+    /// Returns the layer that the node, or else its agent, names.
+    fn layer_name(
+        &self,
+        node: NodeIndex,
+        agent_layer: &AgentLayer<'_>,
+        kind: LayerKind,
+    ) -> Option<Candidate<String>> {
+        let of_agent = match kind {
+            LayerKind::Role => &agent_layer.agent.role,
+            LayerKind::Persona => &agent_layer.agent.persona,
+            LayerKind::Personality => &agent_layer.agent.personality,
+            LayerKind::Task => &agent_layer.agent.task,
+        };
+        from_attribute(self.stages.of_node(node, &format!("agent.{kind}")))
+            .or_else(|| agent_layer.candidate(of_agent))
+    }
+
+    /// Returns the system prompt: role, persona and personality, each with the layers it extends. No layer occurs
+    /// twice.
+    pub(crate) fn system(
+        &mut self,
+        node: NodeIndex,
+        agent_layer: &AgentLayer<'_>,
+    ) -> (String, Vec<LayerUse>) {
+        let mut texts: Vec<String> = Vec::new();
+        let mut layers: Vec<LayerUse> = Vec::new();
+        for kind in [LayerKind::Role, LayerKind::Persona, LayerKind::Personality] {
+            let Some(name) = self.layer_name(node, agent_layer, kind) else {
+                continue;
+            };
+            match self.library.chain(kind, &name.value, self.reports) {
+                Ok(chain) => {
+                    for layer in chain {
+                        let used = layer.used();
+                        if !layers.contains(&used) {
+                            texts.push(layer.text.trim().to_owned());
+                            layers.push(used);
+                        }
+                    }
+                }
+                Err(LayerError::Invalid) => {}
+                Err(why) => self.report(node, name.location, |span| missing(kind, &name.value, span, &why)),
+            }
+        }
+        texts.retain(|text| !text.is_empty());
+        (texts.join("\n\n"), layers)
+    }
+
+    /// Returns the task template of a stage, and adds its layer to the layers.
+    pub(crate) fn task(
+        &mut self,
+        node: NodeIndex,
+        agent_layer: &AgentLayer<'_>,
+        variables: &Variables,
+        layers: &mut Vec<LayerUse>,
+    ) -> Option<TaskTemplate> {
+        let name = self.layer_name(node, agent_layer, LayerKind::Task)?;
+        let layer = match self.library.find(LayerKind::Task, &name.value, self.reports) {
+            Ok(layer) => layer,
+            Err(LayerError::Invalid) => return None,
+            Err(why) => {
+                self.report(node, name.location, |span| {
+                    missing(LayerKind::Task, &name.value, span, &why)
+                });
+                return None;
+            }
+        };
+        // Every stage of a pipeline has the same variables, so each task is checked once.
+        if self.checked.insert(layer.path.clone()) {
+            for found in check(&layer.text, variables) {
+                let span = layer.span(found.range);
+                let diagnostic = Diagnostic::from_rule(found.rule, found.message, span)
+                    .help(found.help)
+                    .note(format!("the stage `{}` uses this task", self.stages.id(node)));
+                self.reports.add(&layer.source, diagnostic);
+            }
+        }
+        layers.push(layer.used());
+        Some(layer.template())
+    }
+
+    /// Returns the variables that the templates of this pipeline may use.
+    pub(crate) fn variables(&self) -> Variables {
+        let mut variables = Variables::built_in();
+        for key in self.stages.graph_keys() {
+            variables.add(&format!("graph.{key}"));
+        }
+        variables.add("graph.goal");
+        let own = self.project.configuration.pipelines.get(self.stages.name());
+        for input in own.iter().flat_map(|own| &own.inputs) {
+            variables.add(input);
+        }
+        let inputs = self.stages.of_graph("inputs");
+        for input in inputs.iter().flat_map(|attribute| attribute.text.split(',')) {
+            variables.add(input);
+        }
+        for at in 0..self.stages.count() {
+            let node = NodeIndex(u32::try_from(at).unwrap_or(u32::MAX));
+            variables.add_node(self.stages.id(node));
+            let keys = self.stages.of_node(node, "output_keys");
+            for key in keys.iter().flat_map(|attribute| attribute.text.split(',')) {
+                variables.add(key);
+            }
+        }
+        variables
+    }
+
+    /// Returns the prompt as a template if the graph or the project declares prompts as templates (rule F3).
+    pub(crate) fn inline(
+        &mut self,
+        node: NodeIndex,
+        has_task: bool,
+        variables: &Variables,
+    ) -> Option<TaskTemplate> {
+        let stages = self.stages;
+        let prompt = stages
+            .of_node(node, "prompt")
+            .filter(|attribute| attribute.is_filled());
+        let attribute = match prompt {
+            Some(prompt) => prompt,
+            // Without a prompt and a task, the label is the prompt.
+            None if !has_task => stages.of_node(node, "label")?,
+            None => return None,
+        };
+        let configured = self.project.configuration.prompts.inline.as_ref();
+        let is_template = match stages.of_graph("prompt_templates") {
+            Some(attribute) => attribute.text == "true",
+            None => configured.is_some_and(|inline| inline.value == InlinePrompts::Template),
+        };
+        if !is_template {
+            if attribute.text.contains("{{") {
+                let diagnostic = Diagnostic::from_rule(
+                    &rules::LITERAL_TEMPLATE,
+                    "the prompt is not a template, so `{{` stands as it is written",
+                    attribute.span,
+                )
+                .help("write `prompt_templates=true` on the graph to make all prompts templates");
+                self.reports.add(&self.source, diagnostic.node(stages.id(node)));
+            }
+            return None;
+        }
+        let text = attribute.text.replace("$goal", "{{ goal }}");
+        for found in check(&text, variables) {
+            let part = text.get(found.range).unwrap_or_default();
+            let diagnostic = Diagnostic::from_rule(found.rule, found.message, attribute.span)
+                .help(found.help)
+                .note(format!("in the prompt, at `{part}`"));
+            self.reports.add(&self.source, diagnostic.node(stages.id(node)));
+        }
+        let mut template = TaskTemplate::new(stages.id(node), self.source.name(), text);
+        let position = self.source.position(attribute.span.start);
+        template
+            .lines
+            .iter_mut()
+            .for_each(|line| *line = (position.line, position.column));
+        Some(template)
+    }
+}

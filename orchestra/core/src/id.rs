@@ -1,0 +1,180 @@
+//! The ids of effects, and the positions of execution paths in the branches of a run.
+
+use std::sync::Arc;
+
+use orchestra_graph::{EdgeIndex, NodeIndex, Pipeline, branch_id};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// One branch on the path to an effect: a fan-out and one of its edges.
+///
+/// ```
+/// use orchestra_core::BranchStep;
+/// use orchestra_graph::{EdgeIndex, NodeIndex};
+/// let step = BranchStep { fan_out: NodeIndex(1), visit: 1, attempt: 1, edge: EdgeIndex(2) };
+/// assert!(step < BranchStep { attempt: 2, ..step });
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct BranchStep {
+    /// The fan-out node.
+    pub fan_out: NodeIndex,
+    /// The number of the visit of the fan-out, starting at 1.
+    pub visit: u32,
+    /// The number of the attempt within the visit, starting at 1.
+    pub attempt: u32,
+    /// The edge of the branch.
+    pub edge: EdgeIndex,
+}
+
+/// A position in the branches of a run; empty for the main path (rule P1).
+///
+/// ```
+/// use orchestra_core::{BranchPath, BranchStep};
+/// use orchestra_graph::{Source, load};
+/// let text = "digraph { start -> fan; fan [shape=component]; fan -> a -> join; fan -> b -> join
+///     join [shape=tripleoctagon]; join -> exit }";
+/// let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// let fan_out = pipeline.find("fan").expect("declared");
+/// let (edge, _) = pipeline.stage(fan_out).edges().nth(1).expect("two branches");
+/// let path = BranchPath::default().then(BranchStep { fan_out, visit: 1, attempt: 1, edge });
+/// assert_eq!(path.name(&pipeline), "fan#1:b");
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct BranchPath(Option<Arc<[BranchStep]>>);
+
+impl BranchPath {
+    /// Returns the steps, starting from the main path.
+    pub fn steps(&self) -> &[BranchStep] {
+        self.0.as_deref().unwrap_or_default()
+    }
+
+    /// Returns `true` if this is the main path.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// Returns the path of a branch within this one.
+    #[must_use]
+    pub fn then(&self, step: BranchStep) -> BranchPath {
+        BranchPath(Some(self.steps().iter().copied().chain([step]).collect()))
+    }
+
+    /// Returns the steps as numbers, in the serialized form.
+    pub(crate) fn to_numbers(&self) -> Vec<[u32; 4]> {
+        let steps = self.steps().iter();
+        steps
+            .map(|step| [step.fan_out.0, step.visit, step.attempt, step.edge.0])
+            .collect()
+    }
+
+    /// Creates the path with these steps from the serialized form.
+    pub(crate) fn from_numbers(steps: &[[u32; 4]]) -> BranchPath {
+        let steps = steps.iter().map(|[fan_out, visit, attempt, edge]| BranchStep {
+            fan_out: NodeIndex(*fan_out),
+            visit: *visit,
+            attempt: *attempt,
+            edge: EdgeIndex(*edge),
+        });
+        let steps: Arc<[BranchStep]> = steps.collect();
+        BranchPath((!steps.is_empty()).then_some(steps))
+    }
+
+    /// Returns the path as text, such as `fan#1:left/fan2#1:a`. A repeated block includes its attempt, as in
+    /// `fan#1.2:left`.
+    pub fn name(&self, pipeline: &Pipeline) -> String {
+        let names = self.steps().iter().map(|step| {
+            let fan_out = pipeline.stage(step.fan_out).id();
+            let branch = branch_id(pipeline, step.edge);
+            match step.attempt {
+                1 => format!("{fan_out}#{}:{branch}", step.visit),
+                attempt => format!("{fan_out}#{}.{attempt}:{branch}", step.visit),
+            }
+        });
+        names.collect::<Vec<_>>().join("/")
+    }
+}
+
+/// The id of an effect, derived from its position in the run and never from a counter.
+///
+/// ```
+/// use orchestra_core::{Context, Effect, Machine};
+/// # use orchestra_graph::{Source, load};
+/// # let text = "digraph { start -> build -> exit }";
+/// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// let mut effects = Vec::new();
+/// let machine = Machine::start(pipeline, Context::new(), 0, &mut effects);
+/// let Some(Effect::RunNode { id, .. }) = effects.last() else { panic!("the first stage is to run") };
+/// assert_eq!(id.name(machine.pipeline()), "build#1/1");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct EffectId {
+    /// The number of restarts of the run before the effect (rule R9).
+    pub restart: u32,
+    /// The branch.
+    pub branch: BranchPath,
+    /// The node.
+    pub node: NodeIndex,
+    /// The number of the visit of the node, starting at 1.
+    pub visit: u32,
+    /// The number of the attempt within the visit, starting at 1.
+    pub attempt: u32,
+}
+
+/// The serialized form of an effect id: numbers only, without the restart and the branch if they are zero or empty.
+#[derive(Serialize, Deserialize)]
+struct SerializedId {
+    #[serde(default, skip_serializing_if = "is_zero")]
+    restart: u32,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    branch: Vec<[u32; 4]>,
+    node: u32,
+    visit: u32,
+    attempt: u32,
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
+impl Serialize for EffectId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        SerializedId {
+            restart: self.restart,
+            branch: self.branch.to_numbers(),
+            node: self.node.0,
+            visit: self.visit,
+            attempt: self.attempt,
+        }
+        .serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for EffectId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<EffectId, D::Error> {
+        let id = SerializedId::deserialize(deserializer)?;
+        Ok(EffectId {
+            restart: id.restart,
+            branch: BranchPath::from_numbers(&id.branch),
+            node: NodeIndex(id.node),
+            visit: id.visit,
+            attempt: id.attempt,
+        })
+    }
+}
+
+impl EffectId {
+    /// Returns the id as text, such as `build#2/1`, `fan#1:left/build#1/1` or `restart-1/build#1/1`. The node is left
+    /// out if the pipeline does not have it.
+    pub fn name(&self, pipeline: &Pipeline) -> String {
+        let mut name = String::new();
+        if self.restart > 0 {
+            name.push_str(&format!("restart-{}/", self.restart));
+        }
+        if !self.branch.is_empty() {
+            name.push_str(&self.branch.name(pipeline));
+            name.push('/');
+        }
+        let id = pipeline.stage(self.node).id();
+        name.push_str(&format!("{id}#{}/{}", self.visit, self.attempt));
+        name
+    }
+}
