@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde::Deserialize;
 
 use crate::results::Results;
-use crate::{TestName, root};
+use crate::{Target, TestName, root};
 
 /// The content of `figures.yaml`.
 #[derive(Debug, Deserialize)]
@@ -58,7 +58,7 @@ impl Figure {
     /// # Errors
     /// A test is not written as `PATH::NAME`, or belongs to no package.
     pub fn commands(&self) -> Result<Vec<Command>, String> {
-        let mut targets: Vec<(Vec<String>, Vec<String>)> = Vec::new();
+        let mut targets: Vec<(Target, Vec<String>)> = Vec::new();
         for test in self.tests()? {
             let target = test.target()?;
             match targets.iter_mut().find(|(known, _)| *known == target) {
@@ -67,7 +67,7 @@ impl Figure {
             }
         }
         let suite = targets.into_iter().map(|(target, names)| Command {
-            line: format!("cargo {} -- {}", target.join(" "), names.join(" ")),
+            line: target.command(&names),
             is_long: false,
         });
         let long = self.longer.iter().map(|line| Command {

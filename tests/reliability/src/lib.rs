@@ -8,5 +8,5 @@ mod named;
 mod results;
 
 pub use figures::{Command, Figure, FigureFile, read_figures, render};
-pub use named::{TestName, named_in, root, tests_in};
+pub use named::{Target, TestName, named_in, root, tests_in};
 pub use results::{Outcome, Results};

@@ -46,24 +46,49 @@ impl TestName {
         }
     }
 
-    /// Returns the arguments of `cargo` that run the whole target of the test: the libraries' own tests, or one file. They are
-    /// those of the suite with one target chosen, so that nothing is compiled anew with other features.
+    /// Returns the target of the test: the tests of the libraries, a file of tests, or a module of the tests of a crate.
     ///
     /// # Errors
     /// The file belongs to no package, or is no target.
-    pub fn target(&self) -> Result<Vec<String>, String> {
+    pub fn target(&self) -> Result<Target, String> {
         let path = Path::new(&self.file);
         let is_package = |folder: &&Path| root().join(folder).join("Cargo.toml").is_file();
         let package = path.ancestors().skip(1).find(is_package);
         let below = package.and_then(|package| path.strip_prefix(package).ok());
-        let mut parts = below.into_iter().flatten().filter_map(|part| part.to_str());
-        let target = match (parts.next(), path.file_stem().and_then(|stem| stem.to_str())) {
-            (Some("src"), _) => vec!["--lib"],
-            (Some("tests"), Some(stem)) => vec!["--test", stem],
-            _ => return Err(format!("`{}` is in no `src` or `tests` of a package", self.file)),
+        let parts: Vec<&str> = below.into_iter().flatten().filter_map(|part| part.to_str()).collect();
+        let target = |program: &str, module: Option<&str>| Target {
+            program: program.to_owned(),
+            module: module.map(str::to_owned),
         };
-        let arguments = ["test", "--workspace"].into_iter().chain(target);
-        Ok(arguments.map(str::to_owned).collect())
+        match (&parts[..], path.file_stem().and_then(|stem| stem.to_str())) {
+            (["src", ..], _) => Ok(target("--lib", None)),
+            (["tests", "it", module, _], _) => Ok(target("--test it", Some(module))),
+            (["tests", "it", _], Some(stem)) => Ok(target("--test it", Some(stem))),
+            (["tests", ..], Some(stem)) => Ok(target(&format!("--test {stem}"), None)),
+            _ => Err(format!("`{}` is in no `src` or `tests` of a package", self.file)),
+        }
+    }
+}
+
+/// The tests that one command of `cargo` runs. They are those of the suite with one target chosen, so that nothing is
+/// compiled anew with other features.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// The option that chooses the program, such as `--test machine`.
+    program: String,
+    /// The module of the tests, for a program with the tests of a whole crate.
+    module: Option<String>,
+}
+
+impl Target {
+    /// Returns the command that runs tests of the target.
+    pub fn command(&self, names: &[String]) -> String {
+        let names = names.iter().map(|name| match &self.module {
+            Some(module) => format!("{module}::{name}"),
+            None => name.clone(),
+        });
+        let names: Vec<String> = names.collect();
+        format!("cargo test --workspace {} -- {}", self.program, names.join(" "))
     }
 }
 

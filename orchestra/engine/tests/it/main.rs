@@ -1,0 +1,33 @@
+//! The integration tests of the crate, in one program.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod artifacts;
+mod asleep;
+mod children_support;
+mod control;
+mod events;
+mod fan_in;
+mod flow;
+mod folder;
+mod gates;
+mod handlers;
+mod interview;
+mod journal;
+mod long_stages;
+mod lost_records;
+mod manager;
+mod offline;
+mod outputs;
+mod parallel;
+mod planted;
+mod requirements;
+mod resume;
+mod secrets;
+mod subpipeline;
+#[path = "../support/mod.rs"]
+mod support;
+mod tampered;
+mod tool;
+mod usage;
+mod workspace;

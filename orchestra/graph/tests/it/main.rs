@@ -1,0 +1,17 @@
+//! The integration tests of the crate, in one program.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod checks;
+mod children;
+mod corpus;
+mod differences;
+mod fan_outs;
+mod formatting;
+mod hostile;
+mod long_lists;
+mod printing;
+mod reference;
+mod rendering;
+mod rules;
+mod spellings;

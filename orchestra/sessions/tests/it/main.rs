@@ -1,0 +1,8 @@
+//! The integration tests of the crate, in one program.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod damage;
+mod index;
+mod processes;
+mod support;
