@@ -31,7 +31,7 @@ enum DeskError {
     #[error("nobody said what to add")]
     NothingToAdd,
     #[error("the stage has no folder")]
-    Folder(#[from] orchestra::StoreError),
+    Folder(#[from] orchestra::engine::StoreError),
     #[error("cannot write `{}`", .0.display())]
     Write(PathBuf, #[source] std::io::Error),
 }

@@ -15,8 +15,8 @@ use std::process::ExitCode;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use orchestra::engine::{EventKind, RunEvent};
 use orchestra::prelude::*;
-use orchestra::{EventKind, RunEvent};
 use serde_json::Value;
 
 orchestra::pipeline! {

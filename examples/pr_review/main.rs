@@ -20,8 +20,8 @@ use std::process::ExitCode;
 
 use orchestra::agents::{Agents, ModelError};
 use orchestra::config::Project;
+use orchestra::engine::{EventKind, InterviewError, RunEvent, Script};
 use orchestra::prelude::*;
-use orchestra::{EventKind, InterviewError, RunEvent, Script};
 
 orchestra::pipeline! {
     /// Reviews a pull request until a critic is satisfied, or three rounds are over.
@@ -74,7 +74,7 @@ enum ReviewError {
     #[error(transparent)]
     Model(#[from] ModelError),
     #[error(transparent)]
-    Engine(#[from] orchestra::BuildError),
+    Engine(#[from] orchestra::engine::BuildError),
     #[error(transparent)]
     Start(#[from] orchestra::StartError),
     #[error(transparent)]

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
+use orchestra::engine::{Disk, QueueInterviewer};
 use orchestra::graph::ChildReader as _;
-use orchestra::{Disk, QueueInterviewer};
 use orchestra_model_server_tests::{Answer as ModelAnswer, Fault, ModelServer, Request, Wire};
 use serde_json::{Value, json};
 

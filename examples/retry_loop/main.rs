@@ -14,8 +14,8 @@
 
 use std::process::ExitCode;
 
+use orchestra::engine::{BackendError, CodergenReply, CodergenRequest, EventKind, RunEvent};
 use orchestra::prelude::*;
-use orchestra::{BackendError, CodergenReply, CodergenRequest, EventKind, RunEvent};
 
 orchestra::pipeline! {
     /// Writes release notes, verifies them, and tries again.

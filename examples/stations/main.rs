@@ -15,8 +15,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
+use orchestra::engine::{BackendError, CodergenReply, CodergenRequest};
 use orchestra::prelude::*;
-use orchestra::{BackendError, CodergenReply, CodergenRequest};
 use serde_json::{Value, json};
 
 orchestra::pipeline! {

@@ -14,8 +14,8 @@ use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use orchestra::engine::{EventKind, RunEvent};
 use orchestra::prelude::*;
-use orchestra::{EventKind, RunEvent};
 
 orchestra::pipeline! {
     /// Has pi worked out, under supervision.

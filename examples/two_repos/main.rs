@@ -17,9 +17,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use orchestra::config::Project;
+use orchestra::engine::{BuildError, EventKind, RunEvent, Workplace};
 use orchestra::prelude::*;
 use orchestra::workspace::{Git, GitCommand, GitError, GitWorkspace, GitWorkspaceError, SystemGit};
-use orchestra::{BuildError, EventKind, RunEvent, Workplace};
 
 orchestra::pipeline! {
     /// Brings three features into two repositories.

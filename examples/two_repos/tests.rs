@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use orchestra::{
-    Durability, OpenedWorkspace, Outcome, RunFolder, Snapshot, StageEnd, Workspace, WorkspaceEnd,
-    WorkspaceError, WorkspaceFuture, WorkspaceRun, WorkspaceSession, WorkspaceStage,
+use orchestra::Outcome;
+use orchestra::engine::{
+    Durability, OpenedWorkspace, RunFolder, Snapshot, StageEnd, Workspace, WorkspaceEnd, WorkspaceError,
+    WorkspaceFuture, WorkspaceRun, WorkspaceSession, WorkspaceStage,
 };
 
 use super::two_repos::Node;

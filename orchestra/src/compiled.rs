@@ -1,4 +1,4 @@
-//! The types that a generated module uses besides its table.
+//! The types of the modules that [`pipeline!`](crate::pipeline) generates, besides their tables.
 
 use std::fmt;
 
@@ -167,7 +167,7 @@ impl std::error::Error for UnknownNode {}
 /// assert_eq!(Review::Approve.target(), gate::Node::Exit);
 /// assert!(matches!("fix it".parse(), Ok(Review::FixIt)));
 /// assert_eq!(orchestra::Answer::from(Review::FixIt), orchestra::Answer::choice("F"));
-/// let queue = orchestra::QueueInterviewer::new().answers_for("review", [Review::FixIt, Review::Approve]);
+/// let queue = orchestra::engine::QueueInterviewer::new().answers_for("review", [Review::FixIt, Review::Approve]);
 /// # assert_eq!(queue.len(), 2);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

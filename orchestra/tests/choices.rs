@@ -3,8 +3,8 @@
 #![cfg(feature = "macros")]
 #![allow(clippy::unwrap_used)]
 
+use orchestra::engine::{AnsweredBy, QueueInterviewer, Reply};
 use orchestra::prelude::*;
-use orchestra::{AnsweredBy, QueueInterviewer, Reply};
 
 orchestra::pipeline! {
     mod review = digraph review {

@@ -119,7 +119,7 @@ impl<'l> Family<'l> {
                 && let Some(pipeline) = member.child.pipeline.as_deref()
             {
                 let analysis = Analysis::new(&loaded.graph, &loaded.source);
-                code.push("pub const REQUIREMENTS:__orchestra::PipelineRequirements<'static>=");
+                code.push("pub const REQUIREMENTS:__orchestra::engine::PipelineRequirements<'static>=");
                 code.push(&requirements::write(pipeline, &analysis, 0, &[]))
                     .push(";");
                 code.push("pub ");

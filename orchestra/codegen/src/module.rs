@@ -30,7 +30,7 @@ pub(crate) fn write(module: &Module<'_>) -> String {
     code.doc("The text of the pipeline.");
     code.push("pub const SOURCE:&str=").push(&module.source).push(";");
     code.doc("The pipeline as constant data, in the form that the engine runs.");
-    code.push("pub static PIPELINE:__orchestra::Compiled<Mark>=__orchestra::Compiled::new(&__table::TABLE)");
+    code.push("pub static PIPELINE:__orchestra::engine::Compiled<Mark>=__orchestra::engine::Compiled::new(&__table::TABLE)");
     if !module.config.is_empty() {
         code.push(".configured(CONFIG.configuration(),CONFIG.files())");
     }
@@ -38,10 +38,10 @@ pub(crate) fn write(module: &Module<'_>) -> String {
     code.doc("Tells the engine which handlers the pipeline is bound to.");
     code.push("pub enum Mark{}");
     code.doc("The edges, with their conditions.");
-    code.push("pub static TRANSITIONS:__orchestra::Transitions<Node>=");
-    code.push("__orchestra::Transitions::new(&__table::TABLE,Node::ALL);");
+    code.push("pub static TRANSITIONS:__orchestra::compiled::Transitions<Node>=");
+    code.push("__orchestra::compiled::Transitions::new(&__table::TABLE,Node::ALL);");
     code.doc("What the pipeline needs of its handlers.");
-    code.push("pub const REQUIREMENTS:__orchestra::PipelineRequirements<'static>=")
+    code.push("pub const REQUIREMENTS:__orchestra::engine::PipelineRequirements<'static>=")
         .push(&module.requirements)
         .push(";");
     code.push("__orchestra::__private::simulate!{Node,__table::TABLE}");
@@ -99,8 +99,8 @@ fn node_enum(code: &mut Code, variants: &[String]) {
     code.push("impl ::core::fmt::Debug for Node{fn fmt(&self,f:&mut ::core::fmt::Formatter<'_>)");
     code.push("->::core::fmt::Result{f.write_str(self.id())}}");
     code.push("impl ::core::convert::AsRef<str> for Node{fn as_ref(&self)->&str{self.id()}}");
-    code.push("impl ::core::str::FromStr for Node{type Err=__orchestra::UnknownNode;");
-    code.push("fn from_str(id:&str)->::core::result::Result<Node,__orchestra::UnknownNode>");
+    code.push("impl ::core::str::FromStr for Node{type Err=__orchestra::compiled::UnknownNode;");
+    code.push("fn from_str(id:&str)->::core::result::Result<Node,__orchestra::compiled::UnknownNode>");
     code.push("{__orchestra::__private::parse(&__table::TABLE,Node::ALL,id)}}");
 }
 

@@ -25,7 +25,7 @@ pub(crate) fn write(
     code.push(
         "{use __orchestra::__private::{NodeRequirement,AttributeRequirement,OutcomeRequirement,Readable,at};",
     );
-    code.push("__orchestra::PipelineRequirements{file:")
+    code.push("__orchestra::engine::PipelineRequirements{file:")
         .string(&pipeline.file)
         .push(",source:SOURCE,nodes:&[");
     let graph = analysis.graph();

@@ -27,8 +27,8 @@ macro_rules! __gate {
         impl $gate {
             /// All answers, in the order of the file.
             pub const ALL: &'static [$gate] = &[$($gate::$answer),+];
-            const __CHOICES: &'static [$crate::Choice<super::Node>] =
-                &[$($crate::Choice::new($label, $key, super::Node::$target)),+];
+            const __CHOICES: &'static [$crate::compiled::Choice<super::Node>] =
+                &[$($crate::compiled::Choice::new($label, $key, super::Node::$target)),+];
         }
         impl ::core::clone::Clone for $gate {
             fn clone(&self) -> $gate {
@@ -37,8 +37,8 @@ macro_rules! __gate {
         }
         impl ::core::marker::Copy for $gate {}
         impl ::core::ops::Deref for $gate {
-            type Target = $crate::Choice<super::Node>;
-            fn deref(&self) -> &$crate::Choice<super::Node> {
+            type Target = $crate::compiled::Choice<super::Node>;
+            fn deref(&self) -> &$crate::compiled::Choice<super::Node> {
                 &$gate::__CHOICES[*self as usize]
             }
         }
@@ -48,9 +48,9 @@ macro_rules! __gate {
             }
         }
         impl ::core::str::FromStr for $gate {
-            type Err = $crate::AnswerRefused;
-            fn from_str(text: &str) -> ::core::result::Result<$gate, $crate::AnswerRefused> {
-                $crate::Choice::named($gate::__CHOICES, text).map(|at| $gate::ALL[at])
+            type Err = $crate::engine::AnswerRefused;
+            fn from_str(text: &str) -> ::core::result::Result<$gate, $crate::engine::AnswerRefused> {
+                $crate::compiled::Choice::named($gate::__CHOICES, text).map(|at| $gate::ALL[at])
             }
         }
     };

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use orchestra::{Clock, Sleep, Timestamp};
+use orchestra::engine::{Clock, Sleep, Timestamp};
 
 /// Time that only waits turn on: they end at once, and are kept.
 #[derive(Clone, Debug, Default)]

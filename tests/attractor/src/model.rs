@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use orchestra::{BackendError, CodergenBackend, CodergenReply, CodergenRequest, Context, Outcome};
+use orchestra::engine::{BackendError, CodergenBackend, CodergenReply, CodergenRequest};
+use orchestra::{Context, Outcome};
 
 /// One call of the model.
 #[derive(Clone, Debug)]

@@ -2,7 +2,8 @@
 
 use std::sync::{Arc, Mutex};
 
-use orchestra::{Binding, Builtin, Engine, EngineBuilder, EventKind, RunEvent, RunResult, StartBuilder};
+use orchestra::engine::{Binding, Builtin, EngineBuilder, EventKind, RunEvent, StartBuilder};
+use orchestra::{Engine, RunResult};
 
 use crate::{Model, Ticks, pipeline};
 

@@ -4,9 +4,9 @@
 
 use std::time::Duration;
 
+use orchestra::engine::{EventKind, Script};
 use orchestra::graph::condition::parse_condition;
 use orchestra::prelude::*;
-use orchestra::{EventKind, Script};
 use orchestra_attractor_tests::{Ran, Ticks, listening, loaded, pipeline, problems};
 
 /// Simulates a text, on a clock that waits turn on.

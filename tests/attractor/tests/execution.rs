@@ -5,9 +5,9 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
+use orchestra::engine::{CallbackInterviewer, EventKind};
 use orchestra::graph::{LoadOptions, ReadError, Source, load};
 use orchestra::prelude::*;
-use orchestra::{CallbackInterviewer, EventKind};
 use orchestra_attractor_tests::{Model, listening, loaded, pipeline, run};
 use serde_json::{Value, json};
 

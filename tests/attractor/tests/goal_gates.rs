@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-use orchestra::RunFailure;
+use orchestra::engine::RunFailure;
 use orchestra::prelude::*;
 use orchestra_attractor_tests::{Model, Ran, run};
 

@@ -5,8 +5,9 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use orchestra::StartError;
+use orchestra::engine::{BackendError, CallbackInterviewer, CodergenReply, CodergenRequest, EventKind};
 use orchestra::prelude::*;
-use orchestra::{BackendError, CallbackInterviewer, CodergenReply, CodergenRequest, EventKind, StartError};
 use orchestra_attractor_tests::{Model, listening, pipeline, run};
 use tokio::sync::{Barrier, Semaphore};
 

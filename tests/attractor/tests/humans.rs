@@ -5,11 +5,11 @@
 
 use std::sync::{Arc, Mutex};
 
-use orchestra::graph::Pipeline;
-use orchestra::prelude::*;
-use orchestra::{
+use orchestra::engine::{
     AskError, CallbackInterviewer, EventKind, InterviewError, QuestionKind, QuestionOption, QueueInterviewer,
 };
+use orchestra::graph::Pipeline;
+use orchestra::prelude::*;
 use orchestra_attractor_tests::{Model, Ran, listening, pipeline};
 
 const GATE: &str = r#"digraph { start -> ask; ask [shape=hexagon, label="Ship it?"]

@@ -4,12 +4,12 @@
 
 use std::sync::{Arc, Mutex};
 
-use orchestra::graph::{Graph, Known, Node};
-use orchestra::prelude::*;
-use orchestra::{
+use orchestra::engine::{
     BackendError, CallbackInterviewer, CodergenReply, CodergenRequest, EventKind, InterviewError,
     QueueInterviewer,
 };
+use orchestra::graph::{Graph, Known, Node};
+use orchestra::prelude::*;
 use orchestra_attractor_tests::{Model, listening, loaded, pipeline, problems, run_both, run_both_on};
 use serde_json::Value;
 

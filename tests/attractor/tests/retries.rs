@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+use orchestra::engine::{EventKind, RunEvent};
 use orchestra::prelude::*;
-use orchestra::{EventKind, RunEvent};
 use orchestra_attractor_tests::{Model, Ran, Ticks, listening, pipeline};
 use serde_json::Value;
 

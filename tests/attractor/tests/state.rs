@@ -5,8 +5,8 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
+use orchestra::engine::{CallbackInterviewer, EventKind, InterviewError, QueueInterviewer, RunFolder};
 use orchestra::prelude::*;
-use orchestra::{CallbackInterviewer, EventKind, InterviewError, QueueInterviewer, RunFolder};
 use orchestra_attractor_tests::{Model, listening, pipeline, run};
 use serde_json::{Value, json};
 

@@ -55,7 +55,11 @@ impl TestName {
         let is_package = |folder: &&Path| root().join(folder).join("Cargo.toml").is_file();
         let package = path.ancestors().skip(1).find(is_package);
         let below = package.and_then(|package| path.strip_prefix(package).ok());
-        let parts: Vec<&str> = below.into_iter().flatten().filter_map(|part| part.to_str()).collect();
+        let parts: Vec<&str> = below
+            .into_iter()
+            .flatten()
+            .filter_map(|part| part.to_str())
+            .collect();
         let target = |program: &str, module: Option<&str>| Target {
             program: program.to_owned(),
             module: module.map(str::to_owned),

@@ -59,7 +59,10 @@ fn started(scratch: &Scratch, args: &[&str]) -> Started {
 /// Returns the command that runs this test program as a helper.
 fn helper(name: &str) -> String {
     let program = std::env::current_exe().unwrap();
-    format!("{} --exact control_hostile::{name} --ignored --nocapture", program.display())
+    format!(
+        "{} --exact control_hostile::{name} --ignored --nocapture",
+        program.display()
+    )
 }
 
 /// Returns the control socket of a run's owner.

@@ -1,7 +1,6 @@
 //! System limits that the program exceeds: each error names the limit, and nothing panics.
 
 #![cfg(target_os = "linux")]
-
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr)]
 
 use crate::support;

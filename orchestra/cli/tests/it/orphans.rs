@@ -1,7 +1,6 @@
 //! Orphaned processes of tools: the program adopts them, also as process 1, reaps them, and kills them at the end.
 
 #![cfg(target_os = "linux")]
-
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr)]
 
 use crate::support;
