@@ -150,7 +150,7 @@ impl std::error::Error for UnknownNode {}
 
 /// A choice of a human gate. Each variant of a module's choice enums dereferences to its choice.
 ///
-/// A variant also converts into an [`Answer`](crate::Answer) to the gate's question. It can be parsed from a text, such
+/// A variant also converts into an [`Answer`] to the gate's question. It can be parsed from a text, such
 /// as `human.gate.selected` of the context; the text may be any answer that the gate itself accepts.
 ///
 /// ```

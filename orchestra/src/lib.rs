@@ -133,8 +133,8 @@ pub use orchestra_engine as engine;
 #[cfg(feature = "engine")]
 #[doc(inline)]
 pub use orchestra_engine::{
-    Answer, Context, Engine, HandlerSet, Outcome, Question, RunError, RunResult, RunStatus, StageContext,
-    StartError, Status,
+    Answer, Builtin, Context, Engine, HandlerSet, Outcome, Question, RunError, RunResult, RunStatus,
+    StageContext, StartError, Status,
 };
 #[cfg(feature = "sessions")]
 #[doc(inline)]
@@ -282,7 +282,7 @@ pub use orchestra_macros::handlers;
 /// - `nodes::Critic`: a type for each node, whose attributes are typed constants, such as `PROMPT` and `TIMEOUT`.
 /// - `choices::ReviewGate`: an enum for each human gate, with `ALL`, `FromStr`, `label()`, `key()` and `target()`; each
 ///   variant converts into an [`Answer`].
-/// - [`TRANSITIONS`](Transitions): the edges, with their conditions.
+/// - [`TRANSITIONS`](compiled::Transitions): the edges, with their conditions.
 /// - `CONFIG`, if `config` is given: the configuration and all files that it needs, as constant data. A new layer file
 ///   that would replace one of these files takes effect only when the program is rebuilt for another reason.
 /// - `simulate()`, with the feature `testkit`: starts a run whose stages do what a test defines.

@@ -60,7 +60,7 @@ pub mod pipelines {
         }
     }
 }
-use orchestra::engine::Builtin;
+use orchestra::Builtin;
 /// The number of children.
 pub fn children() -> usize { pipelines::release::PIPELINE.children.len() + pipelines::release::REQUIREMENTS.children.len() }
 /// Runs it.

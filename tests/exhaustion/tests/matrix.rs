@@ -14,7 +14,7 @@ use orchestra_model_server_tests::{Answer, ModelServer, Wire};
 
 use support::limit::{KINDS, Kind, Limit};
 use support::table::{self, Cells, MISSING, NEVER};
-use support::{CALLS, Call, Done, Project, RUN, open_to_all, template, until, untyped};
+use support::{CALLS, Call, Done, Project, RUN, copy_program, open_to_all, template, until, untyped};
 
 /// The table.
 const MATRIX: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/MATRIX.md");
@@ -33,7 +33,7 @@ impl Scratch {
         open_to_all(folder.path());
         // Where another user can start it.
         let program = folder.path().join("orchestra");
-        std::fs::copy(env!("CARGO_BIN_EXE_orchestra-exhaustion-program"), &program).unwrap();
+        copy_program(env!("CARGO_BIN_EXE_orchestra-exhaustion-program"), &program);
         let model = ModelServer::start();
         model.respond_with(|_| Answer::text("Something."));
         let made = folder.path().join("template");

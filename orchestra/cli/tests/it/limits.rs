@@ -7,7 +7,7 @@ use crate::support;
 
 use std::process::Command;
 
-use support::{Done, Scratch};
+use support::{Done, Scratch, copy_program};
 
 const PIPELINE: &str = r#"digraph small {
     node [shape=parallelogram]
@@ -103,7 +103,7 @@ fn a_lack_of_threads_panics_nowhere() {
             .status()
             .unwrap();
         let program = scratch.path("orchestra");
-        std::fs::copy(env!("CARGO_BIN_EXE_orchestra"), &program).unwrap();
+        copy_program(env!("CARGO_BIN_EXE_orchestra"), &program);
         let mut command = Command::new("sh");
         let words =
             format!("exec {as_other} prlimit --nproc={threads} ./orchestra run small.dot --run-dir run");

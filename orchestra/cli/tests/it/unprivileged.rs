@@ -12,7 +12,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use support::{Done, Scratch, done};
+use support::{Done, Scratch, copy_program, done};
 
 /// The id of the user and the group `nobody`.
 const NOBODY: u32 = 65_534;
@@ -31,7 +31,7 @@ impl Someone {
         let built = Path::new(env!("CARGO_BIN_EXE_orchestra"));
         // The build folder may be inaccessible to other users.
         if fs::hard_link(built, &program).is_err() {
-            fs::copy(built, &program).unwrap();
+            copy_program(built, &program);
         }
         let is_root = fs::metadata(scratch.path(".")).unwrap().uid() == 0;
         if is_root {

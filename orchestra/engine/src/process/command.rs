@@ -111,8 +111,8 @@ impl ShellCommand {
 
     /// Sets a variable for the command. Use it for text that must not become a part of the command.
     ///
-    /// A variable that is set overrides an inherited one. [`MARK_VARIABLE`] cannot be set. Linux limits a variable to
-    /// 128 KiB; the start fails if it is longer.
+    /// A variable that is set overrides an inherited one. [`MARK_VARIABLE`](super::MARK_VARIABLE) cannot be set. Linux
+    /// limits a variable to 128 KiB; the start fails if it is longer.
     pub fn variable(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.variables.push((name.into(), value.into()));
         self

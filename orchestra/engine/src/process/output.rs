@@ -99,7 +99,7 @@ pub struct ToolOutput {
     pub stdout_bytes: u64,
     /// The number of bytes written to the standard error.
     pub stderr_bytes: u64,
-    /// `true` if the middle of a stream was dropped: see [`ShellCommand::capture_limit`].
+    /// `true` if the middle of a stream was dropped: see [`ShellCommand::capture_limit`](super::ShellCommand::capture_limit).
     pub truncated: bool,
     /// `true` if invalid UTF-8 was replaced in `stdout` or `stderr`.
     pub lossy: bool,

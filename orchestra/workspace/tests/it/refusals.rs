@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use common::{Yard, git, message, write};
+use common::{Yard, copy_program, git, message, write};
 use orchestra_workspace::{Git, GitCommand, GitError, GitOutput, Repository, SystemGit};
 
 #[test]
@@ -17,10 +17,10 @@ fn git_that_is_missing_or_too_old_is_told() {
         let folder = tempfile::tempdir().unwrap();
         let fake = |text: &str| {
             let path = folder.path().join("git");
+            write(folder.path(), "staged", &format!("#!/bin/sh\n{text}\n"));
             let staged = folder.path().join("staged");
-            fs::write(&staged, format!("#!/bin/sh\n{text}\n")).unwrap();
             fs::set_permissions(&staged, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-            fs::rename(&staged, &path).unwrap();
+            copy_program(&staged, &path);
             path
         };
         let old = SystemGit::at(fake("echo git version 2.37.9")).unwrap_err();
@@ -149,7 +149,7 @@ mod other_users {
         });
         // The test program may be in a folder that only root can access.
         let program = folder.join("program");
-        fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+        copy_program(std::env::current_exe().unwrap(), &program);
         mode(&program, 0o755);
         let mut child = Command::new(&program);
         child.args([

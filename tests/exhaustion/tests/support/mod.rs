@@ -413,3 +413,10 @@ pub(crate) fn until(is: impl Fn() -> bool) -> bool {
 pub(crate) fn open_to_all(folder: &Path) {
     std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o755)).unwrap();
 }
+
+/// Copies a program. A child process does it: a program that this process has open for writing cannot be started, and
+/// children that other threads start at that moment inherit the open file.
+pub(crate) fn copy_program(from: impl AsRef<Path>, to: impl AsRef<Path>) {
+    let copied = Command::new("cp").arg(from.as_ref()).arg(to.as_ref()).status();
+    assert!(copied.unwrap().success());
+}

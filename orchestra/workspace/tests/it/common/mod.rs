@@ -269,3 +269,13 @@ pub fn joined(repository: &Repository, onto: &Sha, sides: &[Side]) -> Plan {
     })
     .unwrap()
 }
+
+/// Copies a program. A child process does it: a program that this process has open for writing cannot be started, and
+/// children that other threads start at that moment inherit the open file.
+pub fn copy_program(from: impl AsRef<Path>, to: impl AsRef<Path>) {
+    let copied = std::process::Command::new("cp")
+        .arg(from.as_ref())
+        .arg(to.as_ref())
+        .status();
+    assert!(copied.unwrap().success());
+}
