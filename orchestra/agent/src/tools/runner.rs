@@ -223,6 +223,8 @@ impl ToolRunner {
         let clip = |text| clipped(text, limit, "ask for less at once");
         match result {
             Ok(Ok(output)) => Ok(clip(output.text)),
+            // A tool that ends itself when its stage is cancelled may be faster than the branch above.
+            Ok(Err(_)) if self.context.cancellation().is_cancelled() => Err(cancelled()),
             Ok(Err(error)) => Err(ToolError::new(clip(error.message))),
             Err(payload) => {
                 let message = payload.downcast_ref::<String>().map(String::as_str);
