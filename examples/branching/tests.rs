@@ -1,4 +1,4 @@
-//! Both ways, in simulations.
+//! Simulates both edges.
 
 use super::branching::{self, Node};
 

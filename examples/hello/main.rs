@@ -1,4 +1,4 @@
-//! A line of stages, compiled into a program and run with simulated models.
+//! A sequence of stages, compiled into a program and run with simulated models.
 //!
 //! `cargo run -p hello`
 

@@ -1,12 +1,12 @@
-//! A person decides: publish, shorten, add a sentence in their own words, discard.
+//! A person decides: publish, shorten, add a sentence in their own words, or discard.
 //!
-//! `cargo run -p human_gate -- run human_gate` writes an announcement and asks what to do with it. A key such as `P`
-//! answers, and so do the label and the node that it leads to; anything else is asked again. The second gate takes any
-//! text, because one of its edges says `freeform=true`. When nobody answers for five minutes the default of the gate is
-//! taken, by which the announcement is discarded: silence never publishes.
+//! `cargo run -p human_gate -- run human_gate` writes an announcement and asks what to do with it. A choice can be
+//! answered by its key, such as `P`, by its label, or by the name of its target node. Any other answer is asked
+//! again. The second gate accepts any text, because one of its edges has `freeform=true`. If nobody answers within
+//! five minutes, the gate takes its default, which discards the announcement: silence never publishes.
 //!
-//! Without a terminal the answers come from the command line or from a pipe; where nobody can be asked, the program
-//! leaves with exit code 5, names the gate, and prints the command that goes on with the run.
+//! Without a terminal, answers come from the command line or from a pipe. If nobody can be asked, the program exits
+//! with code 5, names the gate, and prints the command that resumes the run.
 //!
 //! `cargo run -p human_gate -- run human_gate --answer review=Shorten --answer review=Publish`
 //! `cargo run -p human_gate -- run human_gate --set product=Kettle --set version=2.1`
@@ -17,13 +17,13 @@ use std::path::PathBuf;
 use orchestra::prelude::*;
 
 orchestra::pipeline! {
-    /// Writes an announcement, and does with it what somebody says.
+    /// Writes an announcement and does with it what a person decides.
     pub mod human_gate = "human_gate.dot", handlers = Desk;
 }
 
 orchestra::main!(human_gate);
 
-/// Why a stage cannot do its work.
+/// The reason why a stage fails.
 #[derive(Debug, thiserror::Error)]
 enum DeskError {
     #[error("there is no announcement to {0}")]
@@ -36,7 +36,7 @@ enum DeskError {
     Write(PathBuf, #[source] std::io::Error),
 }
 
-/// The handlers of the pipeline; the announcement itself is in the context, one sentence an entry.
+/// The handlers of the pipeline. The announcement is in the context, one sentence per entry.
 #[derive(Default)]
 struct Desk;
 
@@ -103,7 +103,7 @@ impl Desk {
     }
 }
 
-/// Keeps an announcement, and shows it to whoever is about to decide.
+/// Stores an announcement and shows it to the person who decides.
 fn show(stage: &StageContext, sentences: Vec<String>) -> Outcome {
     stage.log(format!("\"{}\"", sentences.join(" ")));
     Outcome::success().set("announcement", sentences)

@@ -1,4 +1,4 @@
-//! The gates, answered by tests; what comes before and behind it is the program's own.
+//! Tests that answer the gates. The stages before and after them are those of the program.
 
 use std::time::Duration;
 
@@ -67,7 +67,7 @@ fn a_gate_with_a_free_edge_takes_any_text_that_is_no_choice() {
         simulation.answer(Node::Review, Review::Publish)
     };
     let run = adding().answer(Node::Wording, "Back to the roots.").run();
-    // The context speaks of the last answer, which had no text; the sentence is in the announcement.
+    // The context describes the last answer, which had no text. The sentence is in the announcement.
     assert_eq!(run.context().text("human.gate.text"), "");
     assert!(run.context().text("announcement").contains("Back to the roots."));
     assert_eq!(sentences(&run), 4);

@@ -1,12 +1,13 @@
-//! Three reviewers at once, a critic who sends the text back, and three mirrors of which two suffice.
+//! Three parallel reviewers, a critic who sends the text back, and three mirrors of which two must succeed.
 //!
-//! Each reviewer reads `page.txt` for faults of one kind. The three run side by side, each with a context of its own; at
-//! the fan-in their results come together, and the one that found most is chosen. The critic has the writer mend what
-//! that one found, and the three read again, until none of them finds anything. Then the page goes to three mirrors at
-//! once. Two of three must take it (`join_policy="quorum"`): as soon as they have, nobody waits for the third.
+//! Each reviewer reads `page.txt` and searches for errors of one kind. The three run in parallel, each with its own
+//! copy of the context. The fan-in collects their results and chooses the one with the most findings. The critic
+//! sends these back to the writer, who corrects them, and the reviewers read again until they find nothing. Then the
+//! page is published to three mirrors in parallel, of which two must succeed (`join_policy="quorum"`). As soon as two
+//! have, the third is cancelled.
 //!
-//! `cargo run -p parallel_review` has one mirror that is down. With `cargo run -p parallel_review -- storm` two are, and
-//! the run takes its failed end.
+//! `cargo run -p parallel_review` runs with one mirror that is down. In `cargo run -p parallel_review -- storm`, two
+//! mirrors are down and the run fails.
 
 #![allow(clippy::print_stdout)]
 
@@ -20,16 +21,16 @@ use orchestra::prelude::*;
 use serde_json::Value;
 
 orchestra::pipeline! {
-    /// Reviews a page until nothing is found, and publishes it.
+    /// Reviews a page until no errors are found, then publishes it.
     pub mod parallel_review = "parallel_review.dot", handlers = Press;
 }
 
 /// The handlers of the pipeline.
 #[derive(Default)]
 struct Press {
-    /// The mirrors that cannot be reached.
+    /// The mirrors that are down.
     down: &'static [&'static str],
-    /// The mirrors that hold the page.
+    /// The mirrors that have the page.
     holding: Mutex<BTreeSet<String>>,
 }
 
@@ -39,17 +40,17 @@ impl Press {
     }
 }
 
-/// What every `page.review` node must say.
+/// The attributes of every `page.review` node.
 #[derive(Attributes)]
 struct ReviewAttributes {
-    /// The kind of fault: `repetitions`, `fillers` or `blanks`.
+    /// The kind of error: `repetitions`, `fillers` or `blanks`.
     looks_for: String,
 }
 
-/// How long it takes to see that a mirror does not answer.
+/// The time until a mirror counts as down.
 const NO_ANSWER: Duration = Duration::from_millis(500);
 
-/// How the critic can decide.
+/// The outcomes of the critic.
 #[derive(Outcome)]
 enum Verdict {
     Success,
@@ -58,7 +59,7 @@ enum Verdict {
 
 #[handlers]
 impl Press {
-    /// Writes the page; when the critic has sent it back, without the faults that were found.
+    /// Writes the page. If the critic sent it back, corrects the errors that were found.
     #[handler("page.write")]
     async fn write(&self, stage: StageContext) -> Outcome {
         let context = stage.context();
@@ -73,7 +74,8 @@ impl Press {
         }
     }
 
-    /// Reads the page for faults of one kind. The score is their number, so the fan-in chooses whoever found most.
+    /// Searches the page for errors of one kind. The score is their number, so the fan-in chooses the reviewer with
+    /// the most.
     #[handler("page.review")]
     async fn review(&self, attributes: ReviewAttributes, stage: StageContext) -> Outcome {
         let Some(fault) = Fault::parse(&attributes.looks_for) else {
@@ -85,7 +87,7 @@ impl Press {
             .notes(format!("{found} lines"))
     }
 
-    /// Sends the page back as long as anybody found anything.
+    /// Sends the page back if a reviewer found errors.
     #[handler("page.judge")]
     async fn judge(&self, stage: StageContext) -> Verdict {
         let results = stage.context().get("parallel.results").and_then(Value::as_array);
@@ -99,7 +101,7 @@ impl Press {
         }
     }
 
-    /// Puts the page on the mirror that the node is named after.
+    /// Publishes the page to the mirror after which the node is named.
     #[handler("page.mirror")]
     async fn mirror(&self, stage: StageContext) -> Outcome {
         let mirror = stage.node().id();
@@ -111,7 +113,7 @@ impl Press {
         Outcome::success().notes("the page is there")
     }
 
-    /// A page on too few mirrors is taken from those that hold it.
+    /// Removes the page from the mirrors that have it, because they are too few.
     #[handler("page.withdraw")]
     async fn withdraw(&self) -> Outcome {
         let withdrawn: Vec<String> = std::mem::take(&mut *self.holding()).into_iter().collect();
@@ -119,7 +121,7 @@ impl Press {
     }
 }
 
-/// A kind of fault that a reviewer looks for and the writer can mend.
+/// A kind of error that a reviewer finds and the writer corrects.
 #[derive(Clone, Copy)]
 enum Fault {
     Repetitions,
@@ -137,7 +139,7 @@ impl Fault {
         }
     }
 
-    /// How many lines of a text have it.
+    /// Returns the number of lines with this error.
     fn found(self, text: &str) -> usize {
         text.lines()
             .filter(|line| self.mended_line(line) != *line)
@@ -168,16 +170,16 @@ impl Fault {
     }
 }
 
-/// Tells how the run goes.
+/// Prints the progress of the run.
 fn show(event: &RunEvent) {
     match &event.kind {
         EventKind::StageCompleted {
-            node,
+            stage,
             notes: Some(notes),
             ..
-        } => println!("{node}: {notes}"),
-        EventKind::StageFailed { node, error, .. } => println!("{node}: {error}"),
-        EventKind::StageCancelled { node, .. } => println!("{node}: not waited for"),
+        } => println!("{}: {notes}", stage.node),
+        EventKind::StageFailed { stage, error, .. } => println!("{}: {error}", stage.node),
+        EventKind::StageCancelled { stage, .. } => println!("{}: not waited for", stage.node),
         _ => {}
     }
 }

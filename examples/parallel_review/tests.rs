@@ -1,4 +1,4 @@
-//! The pipeline with the program's own handlers; where a test says what a stage does, that stage is simulated.
+//! Runs the pipeline with the handlers of the program. A test simulates the stages whose outcomes it sets.
 
 use orchestra::testkit::Simulation;
 

@@ -1,16 +1,19 @@
-//! Agents in a pipeline: three reviewers side by side, a critic who sends them back, a person with the last word.
+//! Agents in a pipeline: three parallel reviewers, a critic who sends them back, and a person who has the last word.
 //!
-//! `pr_review.dot` says who follows whom, `orchestra.yaml` who they are: their prompts, models and tools. Roles and some
-//! layers come with Orchestra, others are in `prompts/`. All of it is checked while this program is built: take a layer
-//! away, or misspell a variable of a task, and it does not compile.
+//! `pr_review.dot` defines the stages and their order, `orchestra.yaml` the agents: their prompts, models and tools.
+//! Some roles and prompt layers come with Orchestra, others are in `prompts/`. All of them are checked when this
+//! program is built: it does not compile if a layer is missing or a variable of a task is misspelled.
 //!
-//! Each reviewer reports its findings under a name of its own branch. The critic reads all three; if it is not satisfied,
-//! they look again, with its doubts. After the third round the review is written anyway: how long models may disagree is
-//! decided by a handler of this program, and no model. The synthesizer talks with a person until it is approved.
+//! Each reviewer reports its findings under the name of its branch. The critic reads all three. If it is not
+//! satisfied, the reviewers run again with its objections. After the third round the review is written in any case: a
+//! handler of this program, not a model, decides how long the models may disagree. The synthesizer talks with a
+//! person until that person approves.
 //!
-//! `cargo run -p pr_review` asks no model: it simulates them, and a critic who is satisfied the second time.
-//! `cargo run -p pr_review -- ask change.diff` asks those of `orchestra.yaml` about a change of the folder it runs in. It
-//! needs their keys, such as `ANTHROPIC_API_KEY`, and you: answer the review, and end it with `/approve` or `/reject`.
+//! `cargo run -p pr_review` calls no model: it simulates the models, with a critic who is satisfied in the second
+//! round.
+//! `cargo run -p pr_review -- ask change.diff` calls the models of `orchestra.yaml` to review a change of the current
+//! folder. It needs their API keys, such as `ANTHROPIC_API_KEY`, and a person: reply to the review, and end the
+//! conversation with `/approve` or `/reject`.
 
 #![allow(clippy::print_stdout)]
 
@@ -24,27 +27,27 @@ use orchestra::engine::{EventKind, InterviewError, RunEvent, Script};
 use orchestra::prelude::*;
 
 orchestra::pipeline! {
-    /// Reviews a pull request until a critic is satisfied, or three rounds are over.
+    /// Reviews a pull request until a critic is satisfied, or after three rounds.
     pub mod pr_review = "pr_review.dot", handlers = Rounds, config = "orchestra.yaml";
 }
 
-/// The change that is reviewed where no other is named.
+/// The change to review if none is given.
 const CHANGE: &str = include_str!("change.diff");
 
-/// Where runs that ask models keep what was said, the review among it: `RUN/synthesizer/response.md`.
+/// The runs folder for runs that call models. The review is in `RUN/synthesizer/response.md`.
 const RUNS: &str = ".orchestra/runs";
 
 /// The handlers of the pipeline.
 struct Rounds;
 
-/// What every `review.rounds` node must say.
+/// The attributes of every `review.rounds` node.
 #[derive(Attributes)]
 struct RoundsAttributes {
-    /// How many rounds there are at most.
+    /// The maximum number of rounds.
     most: u32,
 }
 
-/// Whether there is another round.
+/// The outcomes of `review.rounds`: whether there is another round.
 #[derive(Outcome)]
 enum Another {
     Success,
@@ -64,7 +67,7 @@ impl Rounds {
     }
 }
 
-/// Why there is no review.
+/// The reason why there is no review.
 #[derive(Debug, thiserror::Error)]
 enum ReviewError {
     #[error("cannot read `{0}`")]
@@ -81,7 +84,7 @@ enum ReviewError {
     Run(#[from] orchestra::RunError),
 }
 
-/// The agents of the configuration that is compiled in.
+/// Returns the agents of the compiled configuration.
 fn agents() -> Result<Agents, ModelError> {
     let project = Project::load(pr_review::CONFIG.configuration(), &pr_review::CONFIG);
     Agents::builder(project).reader(pr_review::CONFIG).build()
@@ -106,16 +109,16 @@ impl Interviewer for Person {
     }
 }
 
-/// Tells how the run goes.
+/// Prints the progress of the run.
 fn show(event: &RunEvent) {
     match &event.kind {
-        EventKind::StageCompleted { node, outcome, .. } => println!("{node}: {}", outcome.word()),
-        EventKind::StageFailed { node, error, .. } => println!("{node}: {error}"),
+        EventKind::StageCompleted { stage, outcome, .. } => println!("{}: {}", stage.node, outcome.word()),
+        EventKind::StageFailed { stage, error, .. } => println!("{}: {error}", stage.node),
         _ => {}
     }
 }
 
-/// The review without a model: the critic is satisfied the second time.
+/// Simulates the review. The critic is satisfied in the second round.
 fn simulated() -> Script {
     Script::new()
         .run_handlers()

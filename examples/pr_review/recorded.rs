@@ -1,5 +1,5 @@
-//! The pipeline with models, against recorded traffic: a model server on loopback answers as it was recorded, and each
-//! request, each prompt and the outcome of the run must be as they were.
+//! Runs the pipeline with models against recorded traffic. A model server on loopback gives the recorded answers.
+//! Each request, each prompt and the outcome of the run must be as recorded.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,13 +12,13 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// What each stage was asked and answered, in turn.
+/// The requests and answers of each stage, in order.
 type Recording = BTreeMap<String, Vec<Value>>;
 
-/// The stages that ask a model.
+/// The stages that call a model.
 const STAGES: [&str; 5] = ["security", "design", "correctness", "critic", "synthesizer"];
 
-/// What the person says.
+/// The answers of the person.
 const SAID: [&str; 3] = [
     "Name the people of the example in the first point.",
     "There is no test for either. I would not merge it.",
@@ -33,7 +33,7 @@ fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The agents of the program, whose provider is the server.
+/// Returns the agents of the program, with the server as their provider.
 fn agents_of(server: &ModelServer, key: PathBuf) -> Agents {
     let (at, text) = (
         pr_review::CONFIG.configuration(),
@@ -65,7 +65,7 @@ fn answer(exchange: &Value) -> ModelAnswer {
     })
 }
 
-/// Answers each stage as it was recorded, and keeps what it asks.
+/// Answers each stage as recorded, and stores its requests.
 fn answer_as_recorded(
     server: &ModelServer,
     systems: Vec<(String, String)>,
@@ -74,10 +74,10 @@ fn answer_as_recorded(
     let asked: Arc<Mutex<Recording>> = Arc::default();
     let kept = asked.clone();
     server.respond_with(move |request: &Request| {
-        let told = request.body["system"][0]["text"].as_str().unwrap_or_default();
+        let prompt = request.body["system"][0]["text"].as_str().unwrap_or_default();
         let stage = systems
             .iter()
-            .find(|(_, system)| told.starts_with(system.as_str()));
+            .find(|(_, system)| prompt.starts_with(system.as_str()));
         let mut kept = kept.lock().unwrap();
         let stage = stage.map_or("nobody", |(stage, _)| stage.as_str());
         let before = kept.entry(stage.to_owned()).or_default();
@@ -101,7 +101,7 @@ fn answer_as_recorded(
     asked
 }
 
-/// Compares with a file that was recorded. Where there is none it is written, and the test fails.
+/// Compares a text with a recorded file. If the file is missing, writes it and fails.
 #[track_caller]
 fn compare(name: &str, now: &str) {
     let path = recorded(name);
@@ -113,7 +113,7 @@ fn compare(name: &str, now: &str) {
     assert_eq!(read(&path), now, "{name} is not as it was recorded");
 }
 
-/// To record anew, take the requests out of `review.json`, remove the prompts, and run it until it passes.
+/// To record again, remove the requests from `review.json` and the prompts, and run this test until it passes.
 #[tokio::test]
 async fn the_review_goes_as_it_was_recorded() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! The pipeline in simulation: what the critic says decides the way, and the program's own handler ends the rounds.
+//! Simulates the pipeline. The outcome of the critic selects the edge, and the handler of the program ends the
+//! rounds.
 
 use orchestra::testkit::{Simulation, SimulationRun};
 
@@ -9,7 +10,7 @@ fn simulation() -> Simulation<Node> {
     pr_review::simulate().handlers(Rounds).param("pr_diff", CHANGE)
 }
 
-/// How often each round was begun, and how often the review was written.
+/// Returns how often each round began, and how often the review was written.
 fn rounds_and_reviews(run: &SimulationRun<Node>) -> (u64, u64) {
     let rounds = run.taken(Node::Start, Node::Review) + run.taken(Node::Rounds, Node::Review);
     (rounds, run.taken(Node::Synthesizer, Node::Exit))

@@ -1,4 +1,4 @@
-//! Real tools on a real crate: build, test, package, and a handler of the program's own that records the package.
+//! Tools on a real crate: build, test, package, and a handler of the program that records the package.
 //!
 //! `cargo run -p release_check -- run release_check`
 
@@ -6,16 +6,16 @@ use std::path::PathBuf;
 
 use orchestra::prelude::*;
 
-/// What every `release.record` node must say; leave an attribute out and the build fails.
+/// The attributes of every `release.record` node. If one is missing, the build fails.
 #[derive(Attributes)]
 struct RecordAttributes {
-    /// The folder that holds the package.
+    /// The folder with the package.
     packages: String,
-    /// The largest package that may be released, in KiB.
+    /// The maximum size of a package in KiB.
     max_kib: u64,
 }
 
-/// How recording can end; the edges of the pipeline may wait for these words and no others.
+/// The outcomes of `release.record`. Edges of the pipeline may test these and no others.
 #[derive(Outcome)]
 enum Recorded {
     Success,
@@ -30,7 +30,7 @@ enum RecordError {
     Nothing(PathBuf),
 }
 
-/// Finds the newest package and holds its size against the limit.
+/// Finds the newest package and compares its size with the limit.
 #[orchestra::handler("release.record")]
 async fn record(attributes: RecordAttributes, stage: StageContext) -> Result<Recorded, RecordError> {
     let folder = PathBuf::from(&attributes.packages);
@@ -63,7 +63,7 @@ async fn record(attributes: RecordAttributes, stage: StageContext) -> Result<Rec
 }
 
 orchestra::pipeline! {
-    /// Is the crate beside this file ready to be released?
+    /// Checks whether the crate beside this file is ready for a release.
     pub mod release_check = "release_check.dot", handlers = record;
 }
 

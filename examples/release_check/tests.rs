@@ -1,4 +1,4 @@
-//! The pipeline without its tools; what they do to a real crate is tested through the command line.
+//! Tests the pipeline without its tools. The command line tests them on a real crate.
 
 use super::release_check::{self, Node};
 use super::*;
@@ -33,7 +33,7 @@ fn whatever_fails_is_reported() {
 
 #[test]
 fn a_package_that_is_not_there_is_not_recorded() {
-    // The handler runs for real, and away from the root of the repository it finds no folder.
+    // The handler really runs. Outside the root of the repository it finds no folder.
     let run = release_check::simulate().handlers(record {}).run();
     run.assert_failure("failure_end");
     let reason = &run.error_history()[0].reason;

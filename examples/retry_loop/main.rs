@@ -1,14 +1,15 @@
-//! A loop that ends: a planner, a writer, and a verifier whose tests and lint decide.
+//! A bounded loop: a planner, a writer, and a verifier that tests and lints the result.
 //!
-//! The writer makes release notes of `changes.txt`. The verifier tests that they name every change, and holds their
-//! lines against a limit. What it finds becomes the run's `error_history`, by which the writer mends its next try.
-//! After the third try (`visits.verifier>=3`) the run takes its failed end, which keeps the history and the time; a bound
-//! that is part of the graph, so that no mistake in a handler makes it endless.
+//! The writer turns `changes.txt` into release notes. The verifier tests that they mention every change, and checks
+//! the length of their lines. Its findings become `error_history` of the run, from which the writer corrects its next
+//! draft. After the third draft (`visits.verifier>=3`) the run fails, and keeps the history and the time. This bound
+//! is part of the graph, so no error in a handler can make the loop endless.
 //!
-//! `cargo run -p retry_loop` needs three tries. `cargo run -p retry_loop -- deaf` has a writer who does not listen.
+//! `cargo run -p retry_loop` needs three drafts. In `cargo run -p retry_loop -- deaf`, the writer ignores the
+//! findings.
 //!
-//! The writer is a model stage. Here a small backend stands for the model, so that nothing is called; give the engine
-//! another one, and the same pipeline asks that.
+//! The writer is a model stage. A small backend replaces the model, so that no model is called. With another backend
+//! the same pipeline calls a model.
 
 #![allow(clippy::print_stdout)]
 
@@ -22,7 +23,7 @@ orchestra::pipeline! {
     pub mod retry_loop = "retry_loop.dot", handlers = Notes;
 }
 
-/// The handlers of the pipeline, which make and verify the notes of these changes.
+/// The handlers of the pipeline, which write and verify the notes for these changes.
 struct Notes {
     changes: &'static str,
 }
@@ -35,16 +36,16 @@ impl Default for Notes {
     }
 }
 
-/// What every `notes.verify` node must say.
+/// The attributes of every `notes.verify` node.
 #[derive(Attributes)]
 struct VerifyAttributes {
-    /// The longest line that the lint lets pass, in characters.
+    /// The maximum length of a line in characters.
     max_width: usize,
 }
 
 #[handlers]
 impl Notes {
-    /// Sorts the changes under their headings.
+    /// Sorts the changes by heading.
     #[handler("notes.plan")]
     async fn plan(&self) -> Outcome {
         let of = |kind: &str| -> Vec<&str> {
@@ -62,7 +63,7 @@ impl Notes {
             .notes(notes)
     }
 
-    /// Tests and lints the draft. A failure is kept by the engine in `error_history`, with its reason.
+    /// Tests and lints the draft. The engine stores the reason of a failure in `error_history`.
     #[handler("notes.verify")]
     async fn verify(&self, attributes: VerifyAttributes, stage: StageContext) -> Outcome {
         let context = stage.context();
@@ -91,7 +92,7 @@ impl Notes {
             .set("lint_passed", wide.is_none())
     }
 
-    /// The failed end: what is known when the last try is over.
+    /// Fails the run after the last draft, with what is known then.
     #[handler("notes.give_up")]
     async fn give_up(&self, stage: StageContext) -> Outcome {
         Outcome::success()
@@ -101,7 +102,7 @@ impl Notes {
     }
 }
 
-/// Stands for a model: an author in a hurry, who mends what was found, one thing at a time.
+/// Replaces a model: a hurried author who corrects one finding at a time.
 struct Author {
     listens: bool,
 }
@@ -119,7 +120,7 @@ impl CodergenBackend for Author {
         if history.contains("is missing") {
             draft.push_str(&section("Fixes", &list(context, "fixes")));
         }
-        // The width is only minded once the rest was in order.
+        // The width is corrected only after everything else.
         if history.contains("verifier: lint: ") {
             draft = wrapped(&draft, retry_loop::nodes::Verifier::MAX_WIDTH);
         }
@@ -127,13 +128,13 @@ impl CodergenBackend for Author {
     }
 }
 
-/// A heading with its changes, one a line.
+/// Formats a heading and its changes, one per line.
 fn section(heading: &str, changes: &[String]) -> String {
     let lines: String = changes.iter().map(|change| format!("- {change}\n")).collect();
     format!("## {heading}\n\n{lines}\n")
 }
 
-/// The text with lines of at most so many characters.
+/// Wraps a text to a maximum line length.
 fn wrapped(text: &str, width: i64) -> String {
     let width = usize::try_from(width).unwrap_or_default();
     let mut wrapped = String::new();
@@ -160,24 +161,24 @@ fn in_one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The texts of a list in the context.
+/// Returns the texts of a list in the context.
 fn list(context: &Context, key: &str) -> Vec<String> {
     let list = context.get(key).and_then(|value| value.as_array());
     let texts = list.into_iter().flatten().filter_map(|text| text.as_str());
     texts.map(str::to_owned).collect()
 }
 
-/// Tells how the run goes, in a line for each stage.
+/// Prints the progress of the run, one line for each stage.
 fn show(event: &RunEvent) {
     match &event.kind {
         EventKind::StageCompleted {
-            node,
+            stage,
             notes: Some(notes),
             ..
-        } => println!("{node}: {notes}"),
-        EventKind::StageFailed {
-            node, visit, error, ..
-        } => println!("{node}, try {visit}: {error}"),
+        } => println!("{}: {notes}", stage.node),
+        EventKind::StageFailed { stage, error, .. } => {
+            println!("{}, try {}: {error}", stage.node, stage.visit);
+        }
         _ => {}
     }
 }

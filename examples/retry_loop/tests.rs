@@ -1,13 +1,13 @@
-//! The pipeline, with a writer who gives what a test says; planner, verifier and failed end are the program's own.
+//! Runs the pipeline with a scripted writer. Planner, verifier and the failing end are those of the program.
 //!
-//! The first four are the tests of the retry loop's specification (T-100, tests 1 to 4).
+//! The first four tests are those of the specification of the retry loop (T-100, tests 1 to 4).
 
 use orchestra::testkit::{Simulation, SimulationRun};
 
 use super::retry_loop::{self, Node, nodes};
 use super::*;
 
-/// A draft that names these changes.
+/// Returns a draft that mentions these changes.
 fn draft(features: &[String], fixes: &[String]) -> String {
     section("Features", features) + &section("Fixes", fixes)
 }
@@ -18,7 +18,7 @@ fn changes(kind: &str) -> Vec<String> {
     changes.map(|change| change.trim().to_owned()).collect()
 }
 
-/// Nothing is missing, and no line is too long.
+/// No change is missing, and no line is too long.
 fn good() -> Outcome {
     let draft = draft(&changes("feat:"), &changes("fix:"));
     Outcome::success().set("draft", wrapped(&draft, nodes::Verifier::MAX_WIDTH))

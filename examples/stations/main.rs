@@ -1,14 +1,14 @@
-//! First-match routing: each station gives out data, and the first edge that fits them is taken.
+//! First-match routing: each station writes outputs, and the first edge whose condition they meet is taken.
 //!
-//! A small shop sends an order. Under `routing="first_match"` the edges of a station are tried in the order of the file.
-//! Some hold always, some after a success or a failure, and some by what the station gave out: whether a key is there,
-//! or whether it has a value, whose type counts (`1` is not `"1"`). No station is come to twice, unless the edge allows
-//! it: here only for what lacks on the shelves, which is delivered at most twice.
+//! A small shop ships an order. With `routing="first_match"`, the edges of a station are tested in the order of the
+//! file. Some always hold, some hold after a success or a failure, and some test an output: whether a key is set, or
+//! whether it has a value, whose type matters (`1` is not `"1"`). No station is visited twice, unless an edge allows
+//! it; here only the delivery of missing goods may repeat, at most twice.
 //!
-//! `weigh` is a model station with `output_keys`: they are asked for in its prompt, and taken from the JSON block of the
-//! response. A small backend stands for the model here; it works out the weight and answers in the same form.
+//! `weigh` is a model station with `output_keys`. The engine adds the keys to its prompt and reads them from the JSON
+//! block of the response. A small backend replaces the model: it computes the weight and answers in the same form.
 //!
-//! `cargo run -p stations` sends several orders, and says for each which way it took.
+//! `cargo run -p stations` ships several orders and prints the stations that each one passed.
 
 #![allow(clippy::print_stdout)]
 
@@ -20,17 +20,17 @@ use orchestra::prelude::*;
 use serde_json::{Value, json};
 
 orchestra::pipeline! {
-    /// Gets an order out of the house.
+    /// Ships an order.
     pub mod stations = "stations.dot", handlers = Shop;
 }
 
-/// What the goods of the shop weigh, in grams.
+/// The weight of each kind of goods in grams.
 const GOODS: [(&str, u64); 4] = [("card", 20), ("book", 400), ("lamp", 2_500), ("anvil", 30_000)];
 
-/// How many goods of a kind a delivery brings.
+/// The number of items in a delivery.
 const DELIVERY: usize = 2;
 
-/// The heaviest parcel, in grams; what is heavier in all but not bulky goes in several.
+/// The maximum weight of a parcel in grams. A heavier order of small items is split.
 const PARCEL: u64 = 5_000;
 
 fn weight_of(goods: &str) -> Option<u64> {
@@ -40,7 +40,7 @@ fn weight_of(goods: &str) -> Option<u64> {
         .map(|(_, grams)| *grams)
 }
 
-/// The handlers of the pipeline, and what is on the shelves.
+/// The handlers of the pipeline, and the stock.
 #[derive(Default)]
 struct Shop {
     shelves: Mutex<BTreeMap<String, usize>>,
@@ -54,7 +54,7 @@ impl Shop {
         }
     }
 
-    /// Takes goods from the shelves, all of them or none; what is not there comes back.
+    /// Takes items from the stock, all or none. The missing ones are an output.
     fn take(&self, goods: &[String]) -> Vec<String> {
         let mut shelves = self.shelves.lock().unwrap_or_else(PoisonError::into_inner);
         let mut left = shelves.clone();
@@ -78,7 +78,7 @@ impl Shop {
 
 #[handlers]
 impl Shop {
-    /// Takes the goods of the order, such as `book, book, card; gift`.
+    /// Reads the items of the order, such as `book, book, card; gift`.
     #[handler("shop.pick")]
     async fn pick(&self, stage: StageContext) -> Outcome {
         let order = stage.context().text("order");
@@ -96,7 +96,7 @@ impl Shop {
             .set("gift", wishes.contains("gift"))
     }
 
-    /// Has a delivery of what lacks.
+    /// Orders a delivery of the missing items.
     #[handler("shop.restock")]
     async fn restock(&self, stage: StageContext) -> Outcome {
         let mut lacking = texts(stage.context(), "lacking");
@@ -131,7 +131,7 @@ impl Shop {
     }
 }
 
-/// Stands for a model: weighs the goods, and answers in words with a JSON block, as the prompt asks.
+/// Replaces a model: weighs the items, and answers in words with a JSON block, as the prompt requests.
 struct Scales;
 
 impl CodergenBackend for Scales {
@@ -154,7 +154,7 @@ impl CodergenBackend for Scales {
     }
 }
 
-/// The texts of a list in the context.
+/// Returns the texts of a list in the context.
 fn texts(context: &Context, key: &str) -> Vec<String> {
     let list = context.get(key).and_then(Value::as_array);
     let texts = list.into_iter().flatten().filter_map(Value::as_str);

@@ -1,11 +1,11 @@
-//! The way from station to station, by what they give out.
+//! Tests the route from station to station for given outputs.
 
 use orchestra::testkit::{Simulation, SimulationRun};
 
 use super::stations::{self, Node};
 use super::*;
 
-/// The way behind `pick` and `weigh`, when these give out what is said.
+/// Returns the stations after `pick` and `weigh` for these outputs.
 fn way(pick: Outcome, weigh: Outcome) -> Vec<String> {
     let simulation: Simulation<Node> = stations::simulate();
     let run = simulation
@@ -20,7 +20,7 @@ fn weighed(key: &str, value: impl Into<Value>) -> String {
     way(Outcome::success(), Outcome::success().set(key, value)).swap_remove(1)
 }
 
-/// An order in the real shop, with scripted scales.
+/// Ships an order in the real shop, with scripted scales.
 fn order(text: &str, shelves: &[(&str, usize)]) -> SimulationRun<Node> {
     stations::simulate()
         .handlers(Shop::with(shelves))

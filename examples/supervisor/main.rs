@@ -1,12 +1,12 @@
-//! A manager that watches another pipeline at work, tells it a better way, and stops it when it is enough.
+//! A manager that supervises another pipeline while it runs, steers it to a better method, and stops it in time.
 //!
-//! The child, `digits.dot`, works out one digit of pi more in each round, by a series that takes ten times as long for
-//! each. The manager looks at it every tenth of a second and sees how it stands (`stack.child.*`). When the child gets
-//! stuck the manager's guard holds, and the stage that is at work is told, in the midst of it, to take Machin's formula
-//! instead. Twelve digits are enough, so the stop condition ends the child, which would go on. If it were still at it
-//! after three seconds the manager would give it up.
+//! The child, `digits.dot`, computes one more digit of pi in each round, with a series that needs ten times as many
+//! terms for each digit. The manager observes it every tenth of a second (`stack.child.*`). When the child makes no
+//! progress, the guard of the manager holds, and the running stage receives the instruction to use Machin's formula
+//! instead. Twelve digits are enough: the stop condition then ends the child, which would otherwise continue. After
+//! three seconds the manager would give up.
 //!
-//! `cargo run -p supervisor` shows all that. In `cargo run -p supervisor -- deaf` the child does not listen.
+//! `cargo run -p supervisor` shows this. In `cargo run -p supervisor -- deaf`, the child ignores the instruction.
 
 #![allow(clippy::print_stdout)]
 
@@ -18,15 +18,15 @@ use orchestra::engine::{EventKind, RunEvent};
 use orchestra::prelude::*;
 
 orchestra::pipeline! {
-    /// Has pi worked out, under supervision.
+    /// Computes pi under supervision.
     pub mod supervisor = "supervisor.dot", handlers = Mathematician;
 }
 
 /// The handlers of the manager's pipeline and of its child.
 struct Mathematician {
-    /// Whether instructions are heard.
+    /// `true` if the child follows instructions.
     listens: bool,
-    /// What is known of pi. A manager sees how its child stands, but not what that found.
+    /// The known digits of pi. The manager sees the progress of the child, not its results.
     pi: Mutex<String>,
 }
 
@@ -39,17 +39,21 @@ impl Mathematician {
 
 #[handlers]
 impl Mathematician {
-    /// One digit more. A method that was learned is kept for later rounds.
+    /// Computes one more digit. A method from an instruction is kept for later rounds.
     #[handler("pi.approximate")]
     async fn approximate(&self, stage: StageContext) -> Outcome {
         let digits = stage.visit();
         let mut series = Series::new(Method::from_name(&stage.context().text("method")));
         while !series.is_good_for(digits) {
             series.go_on();
-            // Others get their turn, and the manager may have said something.
+            // Let other tasks run. The manager may have sent an instruction.
             tokio::time::sleep(Duration::from_millis(5)).await;
-            let told = stage.instructions();
-            if self.listens && told.iter().any(|instruction| instruction.contains("Machin")) {
+            let instructions = stage.instructions();
+            if self.listens
+                && instructions
+                    .iter()
+                    .any(|instruction| instruction.contains("Machin"))
+            {
                 series = Series::new(Method::Machin);
             }
         }
@@ -77,12 +81,12 @@ impl Mathematician {
     }
 }
 
-/// How pi can be worked out.
+/// A method to compute pi.
 #[derive(Clone, Copy, PartialEq)]
 enum Method {
     /// 4 (1 - 1/3 + 1/5 - 1/7 ..), which needs ten times as many terms for each digit.
     Leibniz,
-    /// 4 (4 arctan 1/5 - arctan 1/239), where each term gives more than a digit.
+    /// 4 (4 arctan 1/5 - arctan 1/239), where each term gives more than one digit.
     Machin,
 }
 
@@ -102,7 +106,7 @@ impl Method {
     }
 }
 
-/// A series that comes nearer to pi with each term.
+/// A series that converges to pi.
 struct Series {
     method: Method,
     terms: u64,
@@ -118,7 +122,7 @@ impl Series {
         }
     }
 
-    /// The size of the next term; pi is no farther away.
+    /// Returns the size of the next term, which bounds the error.
     fn next(&self) -> f64 {
         let odd = (2 * self.terms + 1) as f64;
         match self.method {
@@ -127,7 +131,7 @@ impl Series {
         }
     }
 
-    /// Adds some terms more.
+    /// Adds more terms.
     fn go_on(&mut self) {
         let row = match self.method {
             Method::Leibniz => 50_000,
@@ -144,22 +148,22 @@ impl Series {
         self.next() < 0.1_f64.powf(digits.into())
     }
 
-    /// Pi to so many digits.
+    /// Returns pi with this number of digits.
     fn text(&self, digits: u32) -> String {
         let places = digits.saturating_sub(1) as usize;
         format!("{:.places$}", self.sum)
     }
 }
 
-/// Tells how the run goes, that of the child included.
+/// Prints the progress of the run and of its child.
 fn show(event: &RunEvent) {
     match &event.kind {
         EventKind::StageCompleted {
-            node,
+            stage,
             notes: Some(notes),
             ..
-        } => println!("{node}: {notes}"),
-        EventKind::StageFailed { node, error, .. } => println!("{node}: {error}"),
+        } => println!("{}: {notes}", stage.node),
+        EventKind::StageFailed { stage, error, .. } => println!("{}: {error}", stage.node),
         EventKind::StageLog { node, message } => println!("{node}: {message}"),
         _ => {}
     }

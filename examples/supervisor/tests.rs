@@ -1,4 +1,4 @@
-//! The manager over a child that works for real, in simulated time, and over one that does what a test says.
+//! Tests the manager with a child that really computes, in simulated time, and with a scripted child.
 
 use orchestra::testkit::{Simulation, SimulationRun};
 
@@ -10,7 +10,8 @@ fn supervised(listens: bool) -> SimulationRun<Node> {
     simulation.handlers(Mathematician::new(listens)).run()
 }
 
-/// A child whose stages end as they are told; they are named by texts, because they are none of the manager's nodes.
+/// Runs a child whose stages end as scripted. They are named by texts, because they are not nodes of the manager's
+/// pipeline.
 fn scripted(rounds: impl IntoIterator<Item = Outcome>) -> SimulationRun {
     Simulation::from_pipeline(&*supervisor::PIPELINE)
         .outcome("approximate", rounds)

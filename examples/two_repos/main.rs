@@ -1,13 +1,15 @@
-//! Work in git repositories: three features at once, each in two repositories, merged, and mended where they conflict.
+//! Work in git repositories: three parallel features, each in two repositories, are merged, and a conflict is
+//! resolved.
 //!
-//! The program makes two small repositories, a service and its web page, and runs `two_repos.dot` in them. A run works on
-//! branches and in trees of its own: what the user has checked out is not touched, and the work is on a branch in the end.
-//! Each of the three writers has a branch beside it, in both repositories. The fan-in merges them: the routes of the service
-//! differ in lines that are apart, so they are merged as they are; two entries of the menu want the same place, which is a
-//! conflict. It is left in the file, and told as data; the next stage settles it, and its commit is the merge.
+//! The program creates two small repositories, a service and its web page, and runs `two_repos.dot` in them. A run
+//! has branches and worktrees of its own: the user's checkout is not touched, and the result is on a branch. Each of
+//! the three writers has its own branch in both repositories. The fan-in merges them. The routes of the service
+//! differ in separate lines, so they merge cleanly. Two menu entries want the same position, which is a conflict. The
+//! conflict stays in the file and is also passed on as data. The next stage resolves it, and its commit is the merge.
 //!
-//! `cargo run -p two_repos` does so in a temporary folder, and prints the branches. `cargo run -p two_repos -- FOLDER` keeps
-//! the repositories in a folder that is made: look at them with git, or change the stages and run it again.
+//! `cargo run -p two_repos` does this in a temporary folder and prints the branches. `cargo run -p two_repos --
+//! FOLDER` creates the repositories in a folder and keeps them: inspect them with git, or change the stages and run
+//! it again.
 
 #![allow(clippy::print_stdout)]
 
@@ -22,35 +24,35 @@ use orchestra::prelude::*;
 use orchestra::workspace::{Git, GitCommand, GitError, GitWorkspace, GitWorkspaceError, SystemGit};
 
 orchestra::pipeline! {
-    /// Brings three features into two repositories.
+    /// Implements three features in two repositories.
     pub mod two_repos = "two_repos.dot", handlers = Team, config = "orchestra.yaml";
 }
 
 /// The routes of the service, in order.
 const ROUTES: &str = "/accounts\n/customers\n/help\n/invoices\n/orders\n/products\n/reports\n/users\n";
-/// The menu of the web page, in the order in which it is shown.
+/// The menu of the web page, in display order.
 const MENU: &str = "Home\nOrders\nProducts\n";
-/// The features that a review looks for: their routes, and their entries of the menu.
+/// The features that the review expects: their routes and their menu entries.
 const FEATURES: [(&str, &str); 3] = [("/search", "Search"), ("/export", "Export"), ("/login", "Log in")];
 
 /// The handlers of the pipeline.
 struct Team;
 
-/// What every `feature.write` node says.
+/// The attributes of every `feature.write` node.
 #[derive(Attributes)]
 struct FeatureAttributes {
     /// The route of the service.
     path: String,
-    /// The entry of the menu.
+    /// The menu entry.
     entry: String,
-    /// Whether it is the first of the menu, and not the last.
+    /// `true` if the entry is the first of the menu, `false` if it is the last.
     #[attribute(default = false)]
     first: bool,
 }
 
 #[handlers]
 impl Team {
-    /// Writes a feature: a route of the service, and an entry of the menu.
+    /// Writes a feature: a route of the service and a menu entry.
     #[handler("feature.write")]
     async fn write(&self, feature: FeatureAttributes, stage: StageContext) -> Result<Outcome, io::Error> {
         let (routes, menu) = files(&stage)?;
@@ -65,7 +67,7 @@ impl Team {
         Ok(Outcome::success().notes(format!("{} and its entry in the menu", feature.path)))
     }
 
-    /// Settles the conflicts that a merge has left in the files: what two branches add at one place, both of them want.
+    /// Resolves the conflicts that a merge has left in the files: keeps what both branches added.
     #[handler("feature.settle")]
     async fn settle(&self, stage: StageContext) -> Result<Outcome, io::Error> {
         let conflicts = stage.context().get("workspace.conflicts");
@@ -83,7 +85,7 @@ impl Team {
         Ok(Outcome::success().notes(format!("settled {}", settled.join(", "))))
     }
 
-    /// Looks whether each feature is there, in both repositories.
+    /// Checks that each feature is present in both repositories.
     #[handler("feature.review")]
     async fn review(&self, stage: StageContext) -> Result<Outcome, io::Error> {
         let (routes, menu) = files(&stage)?;
@@ -101,13 +103,13 @@ impl Team {
     }
 }
 
-/// The files of both repositories that a stage works on.
+/// The files of both repositories in which a stage works.
 fn files(stage: &StageContext) -> Result<(PathBuf, PathBuf), io::Error> {
     let routes = repository_of(stage, "backend")?.join("routes.txt");
     Ok((routes, repository_of(stage, "frontend")?.join("menu.txt")))
 }
 
-/// The tree of a repository that a stage was given.
+/// Returns the worktree of a repository that a stage was given.
 fn repository_of(stage: &StageContext, name: &str) -> Result<PathBuf, io::Error> {
     let folder = stage.workplace().and_then(|dir: &Workplace| dir.repository(name));
     let folder = folder.ok_or_else(|| io::Error::other(format!("the run has no repository `{name}`")))?;
@@ -118,7 +120,8 @@ fn lines(file: &Path) -> Result<Vec<String>, io::Error> {
     Ok(fs::read_to_string(file)?.lines().map(str::to_owned).collect())
 }
 
-/// A text with conflict markers without them: of each conflict first the one side, then the other, and not what was before.
+/// Removes the conflict markers from a text: keeps both sides of each conflict, first ours, then theirs, without the
+/// base.
 fn both_sides(text: &str) -> String {
     let mut kept = String::new();
     let mut base = false;
@@ -134,7 +137,7 @@ fn both_sides(text: &str) -> String {
     kept
 }
 
-/// Why there is nothing to look at.
+/// The reason why the example fails.
 #[derive(Debug, thiserror::Error)]
 enum ExampleError {
     #[error("`{}`: {source}", .path.display())]
@@ -153,14 +156,14 @@ enum ExampleError {
     Run(#[from] orchestra::RunError),
 }
 
-/// The folder that the repositories and the runs are in.
+/// The folder with the repositories and the runs.
 struct DemoFolder {
     folder: PathBuf,
     git: SystemGit,
 }
 
 impl DemoFolder {
-    /// Makes both repositories, each with one commit of its user.
+    /// Creates both repositories, each with one commit of the user.
     fn make(folder: &Path) -> Result<DemoFolder, ExampleError> {
         let dir = DemoFolder {
             folder: folder.to_owned(),
@@ -197,7 +200,7 @@ impl DemoFolder {
         Ok(dir)
     }
 
-    /// The repositories that the configuration names, in this folder.
+    /// Returns the repositories of the configuration, in this folder.
     fn workspace(&self) -> Result<GitWorkspace, GitWorkspaceError> {
         let project = Project::load(two_repos::CONFIG.configuration(), &two_repos::CONFIG);
         let mut builder = GitWorkspace::builder(self.folder.join(".orchestra/worktrees"));
@@ -211,12 +214,12 @@ impl DemoFolder {
         builder.build()
     }
 
-    /// Where runs are kept.
+    /// Returns the runs folder.
     fn runs(&self) -> PathBuf {
         self.folder.join(".orchestra/runs")
     }
 
-    /// What git says in a repository of the user.
+    /// Runs git in a repository of the user and returns its output.
     fn git(&self, name: &str, words: &[&str]) -> Result<String, ExampleError> {
         let said = self
             .git
@@ -240,13 +243,13 @@ impl DemoFolder {
     }
 }
 
-/// Tells how the run goes.
+/// Prints the progress of the run.
 fn show(event: &RunEvent) {
     match &event.kind {
-        EventKind::StageCompleted { node, notes, .. } => {
-            println!("{node}: {}", notes.as_deref().unwrap_or("ok"));
+        EventKind::StageCompleted { stage, notes, .. } => {
+            println!("{}: {}", stage.node, notes.as_deref().unwrap_or("ok"));
         }
-        EventKind::StageFailed { node, error, .. } => println!("{node}: {error}"),
+        EventKind::StageFailed { stage, error, .. } => println!("{}: {error}", stage.node),
         _ => {}
     }
 }

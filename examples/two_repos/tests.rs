@@ -1,4 +1,5 @@
-//! The pipeline in simulation, and for real: from each checkpoint a run goes on in trees as they were there.
+//! Runs the pipeline in simulation and for real. From each checkpoint, a run resumes with the worktrees of that
+//! moment.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,13 +27,13 @@ fn both_sides_of_a_conflict_are_kept_and_nothing_of_what_was_before() {
     assert_eq!(both_sides(text), "a\nb\nc\nd\n");
 }
 
-/// Where the trees of each line stand: the commit in each repository.
+/// The positions of the worktrees of each execution path: the commit in each repository.
 type Lines = BTreeMap<String, BTreeMap<String, String>>;
 
-/// The same when a stage was given them first.
+/// The same when a stage received them first.
 type Begun = Arc<Mutex<Lines>>;
 
-/// Repositories that say where the trees stand which they give.
+/// Repositories that record the positions of the worktrees that they provide.
 struct Looking {
     inner: GitWorkspace,
     begun: Begun,
@@ -73,7 +74,7 @@ impl WorkspaceSession for LookingSession {
                     .run(&GitCommand::new(folder).args(words));
                 let sha = String::from_utf8(said.unwrap().stdout).unwrap();
                 let mut stands = sha.trim().to_owned();
-                // A merge that is not finished is in the files, on top of that.
+                // An unfinished merge is in the files, on top of that commit.
                 let text = fs::read_to_string(folder.join("menu.txt")).unwrap_or_default();
                 if text.contains("<<<<<<<") {
                     stands.push_str(" merging");
@@ -107,7 +108,7 @@ impl WorkspaceSession for LookingSession {
     }
 }
 
-/// Where the lines of a run stand at each checkpoint, by the snapshots that it has told of.
+/// Returns the positions of the execution paths at each checkpoint, from the snapshots in the events.
 fn checkpoints(events: &[RunEvent]) -> Vec<(String, Lines)> {
     let mut lines = Lines::new();
     let mut points: Vec<(String, Lines)> = vec![("cp_000000".to_owned(), Lines::new())];
@@ -153,7 +154,7 @@ async fn from_each_checkpoint_a_run_goes_on_in_trees_as_they_were_there() {
         .map(|name| (name.to_owned(), dir.git(name, &["rev-parse", "main"]).unwrap()))
         .into();
     let mut points = checkpoints(&events);
-    // The last one is the end, from which nothing goes on.
+    // The last one is the end, from which nothing resumes.
     let (_, last) = points.pop().unwrap();
     let last = last["session"].clone();
     assert!(points.len() >= 8, "{points:?}");
@@ -177,7 +178,7 @@ async fn from_each_checkpoint_a_run_goes_on_in_trees_as_they_were_there() {
         let begun = begun.lock().unwrap_or_else(PoisonError::into_inner);
         let main = lines.get("session");
         for (line, stands) in begun.iter() {
-            // A line beside the main one begins where that stands, which moves on until it does.
+            // A branch begins at the position of the main path, which moves on until the branch begins.
             let moves = main.is_none() && line != "session";
             let expected = lines.get(line).or(main).unwrap_or(&bases);
             if !moves {

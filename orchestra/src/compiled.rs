@@ -47,7 +47,7 @@ pub struct Transitions<N: 'static> {
 ///
 /// let edge = tiny::TRANSITIONS.from(tiny::Node::Work).next().expect("it has two");
 /// assert_eq!((edge.from, edge.to), (tiny::Node::Work, tiny::Node::Exit));
-/// assert_eq!((edge.condition(), edge.row.weight), (Some("outcome=success"), 2));
+/// assert_eq!((edge.label(), edge.condition(), edge.row.weight), ("", Some("outcome=success"), 2));
 /// ```
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
@@ -56,7 +56,7 @@ pub struct Transition<N> {
     pub from: N,
     /// The target node.
     pub to: N,
-    /// The row of the edge in the table: label, weight, position in the file.
+    /// The row of the edge in the table: weight, position in the file.
     pub row: &'static EdgeRow,
     pipeline: &'static Pipeline,
 }
@@ -88,11 +88,16 @@ impl<N: Copy + PartialEq> Transitions<N> {
 }
 
 impl<N> Transition<N> {
+    /// Returns the label as written; empty if the edge has none.
+    pub fn label(&self) -> &'static str {
+        self.pipeline.text(self.row.label)
+    }
+
     /// Returns the condition as written, or `None` if the edge has no condition.
     pub fn condition(&self) -> Option<&'static str> {
         self.pipeline
             .condition(self.row)
-            .map(|condition| &*condition.text)
+            .map(|condition| condition.text())
     }
 
     /// Returns whether the condition holds. An edge without a condition always holds.
@@ -128,7 +133,7 @@ impl UnknownNode {
         UnknownNode {
             id: id.to_owned(),
             pipeline: &pipeline.name,
-            near: did_you_mean(id, pipeline.nodes.iter().map(|node| &*node.id)),
+            near: did_you_mean(id, pipeline.stages().map(|stage| stage.id())),
         }
     }
 

@@ -133,8 +133,8 @@ pub use orchestra_engine as engine;
 #[cfg(feature = "engine")]
 #[doc(inline)]
 pub use orchestra_engine::{
-    Answer, Builtin, Context, Engine, HandlerSet, Outcome, Question, RunError, RunResult, RunStatus,
-    StageContext, StartError, Status,
+    Answer, Context, Engine, HandlerSet, Outcome, Question, RunError, RunResult, RunStatus, StageContext,
+    StartError, Status,
 };
 #[cfg(feature = "sessions")]
 #[doc(inline)]
@@ -260,10 +260,11 @@ pub use orchestra_macros::handlers;
 /// Options follow the text, separated by commas. Options at the beginning of the braces, each followed by a semicolon,
 /// apply to every pipeline in the braces.
 ///
-/// - `handlers = (Builtin, App)` binds the pipeline to handlers. Violations of its requirements are then compile
-///   errors, all in one message, with their positions in the `.dot` file: a kind without a handler, a node without an
-///   attribute that its handler requires, a value of the wrong type, and an edge that waits for an outcome that no
-///   handler returns. A pipeline that uses only built-in kinds is bound without this option.
+/// - `handlers = App` binds the pipeline to a handler set, or to a tuple of sets such as `(App, ship)`. Violations of its
+///   requirements are then compile errors, all in one message, with their positions in the `.dot` file: a kind without
+///   a handler, a node without an attribute that its handler requires, a value of the wrong type, and an edge that waits
+///   for an outcome that no handler returns. A pipeline that uses only built-in kinds is bound to `()` without this
+///   option.
 /// - `allow(dead_end)` silences warnings by their code; `deny(dead_end)` and `deny(warnings)` turn them into errors. A
 ///   note is only shown in a build if its code is denied.
 /// - `config = "orchestra.yaml"` resolves every model stage with the project configuration: agents, providers, models,
@@ -442,8 +443,8 @@ pub use orchestra_macros::Outcome;
 #[cfg(feature = "macros")]
 pub mod prelude {
     pub use orchestra_engine::{
-        Answer, AutoApprove, Builtin, CodergenBackend, Context, Engine, FailureCategory, HandlerSet,
-        Interviewer, Outcome, Question, RunResult, RunStatus, SimulationBackend, StageContext, Status,
+        Answer, AutoApprove, CodergenBackend, Context, Engine, FailureCategory, HandlerSet, Interviewer,
+        Outcome, Question, RunResult, RunStatus, SimulationBackend, StageContext, Status,
     };
     pub use orchestra_macros::{Attributes, Outcome, bind, handler, handlers, pipeline};
 }

@@ -114,9 +114,7 @@ async fn an_agent_of_the_program_does_a_stage_with_its_tools() {
         .unwrap();
     assert!(!agents.resolve(&pipeline).has_errors());
     let engine = Engine::builder().backend(agents).build().unwrap();
-    let run = engine
-        .start_loaded(pipeline, ())
-        .param("pr_diff", "+ eval(input)");
+    let run = engine.start(pipeline, ()).param("pr_diff", "+ eval(input)");
     let result = run.await.unwrap().wait().await.unwrap();
     assert!(result.is_success(), "{:?}", result.failure);
     assert_eq!(result.context.text("last_response"), "fault 7");

@@ -1,7 +1,7 @@
-//! The rules of ARCHITECTURE.md: the allowed dependencies of each crate, and forbidden uses of files, clock and
-//! environment.
+//! The rules of ARCHITECTURE.md: the allowed dependencies of each crate and their licences (`deny.toml`), forbidden
+//! uses of files, clock and environment, and the length of files.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -36,7 +36,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("orchestra-macros", &["orchestra-codegen", "proc-macro2"]),
     (
         "orchestra-core",
-        &["orchestra-graph", "rpds", "serde", "serde_json"],
+        &["orchestra-graph", "rand_xoshiro", "rpds", "serde", "serde_json"],
     ),
     (
         "orchestra-engine",
@@ -46,10 +46,12 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "crc32fast",
             "futures-core",
             "futures-util",
+            "getrandom",
             "libc",
             "orchestra-core",
             "orchestra-graph",
             "process-wrap",
+            "rand_xoshiro",
             "rustix",
             "serde",
             "serde_json",
@@ -141,19 +143,29 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
 ];
 
+/// The largest number of lines of a Rust file.
+const MAX_LINES: usize = 600;
+
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
 /// Returns the packages of the workspace, as cargo describes them.
 fn packages() -> Vec<Value> {
+    metadata(&["--no-deps"])
+}
+
+/// Returns the packages that `cargo metadata` lists.
+fn metadata(arguments: &[&str]) -> Vec<Value> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
-        .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
+        .args(["metadata", "--format-version", "1", "--offline"])
+        .args(arguments)
         .current_dir(root())
         .output()
         .unwrap();
-    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let failed = || panic!("{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| failed());
     metadata["packages"].as_array().unwrap().clone()
 }
 
@@ -259,12 +271,121 @@ fn the_engine_asks_its_clock_for_the_time() {
     }
 }
 
+#[test]
+fn no_source_file_is_longer_than_600_lines() {
+    let mut long = Vec::new();
+    for file in sources(&root()) {
+        let lines = std::fs::read_to_string(&file).unwrap().lines().count();
+        if lines > MAX_LINES {
+            long.push(format!("{}: {lines} lines", file.display()));
+        }
+    }
+    long.sort();
+    assert!(
+        long.is_empty(),
+        "files longer than {MAX_LINES} lines; split each by topic into modules (a test program becomes a folder \
+         with a `main.rs`, so that it keeps its name), and update the paths in documents:\n{}",
+        long.join("\n")
+    );
+}
+
+/// Returns the platform of the compiler. The packages of other platforms may not have been downloaded.
+fn platform() -> String {
+    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let output = Command::new(rustc).arg("-vV").output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let host = text.lines().find_map(|line| line.strip_prefix("host: "));
+    host.unwrap().to_owned()
+}
+
+/// Returns the licences that `deny.toml` allows.
+fn allowed_licences() -> BTreeSet<String> {
+    let text = std::fs::read_to_string(root().join("deny.toml")).unwrap();
+    let (_, rest) = text.split_once("[licenses]\nallow = [").unwrap();
+    let (list, _) = rest.split_once(']').unwrap();
+    let quoted = list.split('"').skip(1).step_by(2);
+    quoted.map(str::to_owned).collect()
+}
+
+/// Returns whether a licence expression of a manifest can be met by the allowed licences.
+fn is_met(expression: &str, allowed: &BTreeSet<String>) -> bool {
+    // The order of precedence is WITH, AND, OR; `/` is an old spelling of OR.
+    let expression = expression.replace('/', " OR ").replace(" WITH ", "+with+");
+    let expression = expression.replace('(', " ( ").replace(')', " ) ");
+    let mut words: Vec<&str> = expression.split_whitespace().rev().collect();
+    let met = any_of(&mut words, allowed);
+    met && words.is_empty()
+}
+
+fn any_of(words: &mut Vec<&str>, allowed: &BTreeSet<String>) -> bool {
+    let mut met = all_of(words, allowed);
+    while words.pop_if(|word| *word == "OR").is_some() {
+        met |= all_of(words, allowed);
+    }
+    met
+}
+
+fn all_of(words: &mut Vec<&str>, allowed: &BTreeSet<String>) -> bool {
+    let mut met = one(words, allowed);
+    while words.pop_if(|word| *word == "AND").is_some() {
+        met &= one(words, allowed);
+    }
+    met
+}
+
+fn one(words: &mut Vec<&str>, allowed: &BTreeSet<String>) -> bool {
+    match words.pop() {
+        Some("(") => {
+            let met = any_of(words, allowed);
+            words.pop() == Some(")") && met
+        }
+        Some(licence) => allowed.contains(&licence.replace("+with+", " WITH ")),
+        None => false,
+    }
+}
+
+/// Returns the licence expression of a package. A few packages only have a file with the text of their licence.
+fn licence(package: &Value) -> String {
+    if let Some(expression) = package["license"].as_str() {
+        return expression.to_owned();
+    }
+    let manifest = Path::new(package["manifest_path"].as_str().unwrap());
+    let file = manifest.with_file_name(package["license_file"].as_str().unwrap_or("LICENSE"));
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    let mit = text.trim_start().starts_with("MIT License");
+    if mit { "MIT".to_owned() } else { String::new() }
+}
+
+#[test]
+fn each_dependency_has_an_allowed_licence_and_comes_from_the_registry() {
+    let allowed = allowed_licences();
+    assert!(is_met("(GPL-3.0 OR MIT) AND Unicode-3.0", &allowed));
+    assert!(!is_met("MIT AND GPL-3.0", &allowed) && !is_met("", &allowed));
+    let packages = metadata(&["--filter-platform", &platform()]);
+    assert!(packages.len() > 100);
+    for package in &packages {
+        let (name, licence) = (&package["name"], licence(package));
+        assert!(
+            is_met(&licence, &allowed),
+            "{name} has the licence {licence:?}, which deny.toml does not allow"
+        );
+        let registry = package["source"]
+            .as_str()
+            .is_none_or(|source| source.starts_with("registry+"));
+        assert!(registry, "{name} comes from {}", package["source"]);
+    }
+}
+
+/// Returns the Rust files below a folder, without those that a build or a run of the program leaves.
 fn sources(folder: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
-            files.extend(sources(&path));
+            let name = path.file_name().unwrap().to_string_lossy();
+            if name != "target" && !name.starts_with('.') {
+                files.extend(sources(&path));
+            }
         } else if path.extension().is_some_and(|ending| ending == "rs") {
             files.push(path);
         }

@@ -48,7 +48,7 @@ async fn typed_answers_lead_a_run() {
     let answers = QueueInterviewer::new().answers_for("ask", [Ask::FixIt, Ask::ALL_2]);
     let engine = Engine::builder().interviewer(answers.clone()).build().unwrap();
     let result = engine
-        .start(&review::PIPELINE, Builtin)
+        .start(&review::PIPELINE, ())
         .await
         .unwrap()
         .wait()
@@ -69,7 +69,7 @@ async fn a_handle_takes_a_typed_answer() {
     let run = Engine::builder()
         .build()
         .unwrap()
-        .start(&review::PIPELINE, Builtin)
+        .start(&review::PIPELINE, ())
         .await
         .unwrap();
     while run.questions().is_empty() {

@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 const EXCEPTIONS: &[(&str, &str)] = &[
     ("src/private/handlers.rs", HIDDEN),
     ("src/private/lazy.rs", HIDDEN),
-    ("src/private/table.rs", HIDDEN),
 ];
 
 const HIDDEN: &str = "the module is hidden: only generated code names its types";

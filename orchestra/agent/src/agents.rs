@@ -50,7 +50,7 @@ type Key = (String, String, String);
 /// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
 /// assert!(!agents.resolve(&pipeline).has_errors());
 /// let engine = Engine::builder().backend(agents).build()?;
-/// let result = engine.start_loaded(pipeline, ()).await?.wait().await?;
+/// let result = engine.start(pipeline, ()).await?.wait().await?;
 /// assert_eq!(result.context.text("last_response"), "I am owl-7b.");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # }).unwrap();

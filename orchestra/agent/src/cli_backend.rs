@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use orchestra_config::{PromptInput, ReasoningEffort};
 use orchestra_engine::process::{Exit, ProcessError, ShellCommand, ToolOutput};
-use orchestra_engine::{BackendError, CodergenBackend, CodergenReply, CodergenRequest, StageContext, Usage};
+use orchestra_engine::{
+    BackendError, CodergenBackend, CodergenReply, CodergenRequest, StageContext, StageFile, Usage,
+};
 use orchestra_graph::format_duration;
 use serde_json::Value;
 
@@ -225,7 +227,7 @@ impl CliCall {
 /// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
 /// let agent = CliSettings::new(r#"echo "$ORCHESTRA_MODEL was asked: $(cat)""#);
 /// let engine = Engine::builder().backend(CliBackend::new(agent)).build()?;
-/// let result = engine.start_loaded(pipeline, ()).await?.wait().await?;
+/// let result = engine.start(pipeline, ()).await?.wait().await?;
 /// assert_eq!(result.context.text("last_response"), "small was asked: Say hello.");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # }).unwrap();
@@ -300,7 +302,7 @@ impl CliBackend {
             .variable("ORCHESTRA_RUN_ID", stage.run_id().to_string())
             .variable("ORCHESTRA_ATTEMPT_KEY", stage.attempt_key())
             .variable("ORCHESTRA_STAGE_DIR", &folder)
-            .variable("ORCHESTRA_STATUS_FILE", folder.join("status.json"))
+            .variable("ORCHESTRA_STATUS_FILE", folder.join(StageFile::Status.name()))
             .timeout(settings.timeout)
             .capture_limit(MAX_OUTPUT_BYTES)
             .redact(stage.redactor().cloned())

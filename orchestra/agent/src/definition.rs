@@ -1,7 +1,7 @@
 //! Agents that a program defines with `#[orchestra::agent]`.
 
 use orchestra_config::{Agent, Project, Resolution, ResolveOptions, Sources};
-use orchestra_graph::{Analysis, Source, load};
+use orchestra_graph::{Source, load};
 use serde_json::{Map, Value};
 
 /// An agent that a program defines: a struct marked with `#[orchestra::agent]`, whose fields are the variables of its
@@ -91,7 +91,7 @@ fn resolution<A: AgentDefinition + ?Sized>() -> Resolution {
         ..ResolveOptions::default()
     };
     let loaded = load(Source::new(A::NAME, A::PIPELINE), &Default::default());
-    project.resolve_graph(&Analysis::new(&loaded.graph, &loaded.source), &options)
+    project.resolve_graph(&loaded.analysis(), &options)
 }
 
 /// The prompt of an agent.

@@ -76,8 +76,7 @@ impl ConversationDriver<'_> {
             compact_at: Some(COMPACT_AT),
         });
         let recorded = events(stage.notes()).map_err(|error| {
-            BackendError::terminal("what the stage noted before it was cut short cannot be read")
-                .caused_by(error)
+            BackendError::terminal("the notes of the interrupted stage cannot be read").caused_by(error)
         })?;
         let history = stage.history().await;
         let mut thread = ThreadConversation::new(conversation, &stage);

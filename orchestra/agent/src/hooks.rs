@@ -72,9 +72,9 @@ impl ToolHooks {
 
     pub(crate) fn of_node(node: Stage<'_>) -> ToolHooks {
         let command = |name: &str| {
-            let of_graph = || match node.pipeline().attribute(name) {
-                Some(Constant::String(text)) => Some(text.to_string()),
-                _ => None,
+            let of_graph = || {
+                let value = node.pipeline().attribute(name);
+                value.and_then(Constant::text).map(str::to_owned)
             };
             let of_node = node.text(name).map(str::to_owned);
             of_node.or_else(of_graph).filter(|text| !text.trim().is_empty())

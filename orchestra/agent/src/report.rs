@@ -198,10 +198,11 @@ impl Reportable {
             if row.condition.is_some() {
                 continue;
             }
-            if row.label.trim().is_empty() {
+            let label = stage.pipeline().text(row.label);
+            if label.trim().is_empty() {
                 unlabelled.push(row.to);
-            } else if !labels.iter().any(|label| **label == *row.label) {
-                labels.push(row.label.to_string());
+            } else if !labels.iter().any(|known| known == label) {
+                labels.push(label.to_owned());
             }
         }
         unlabelled.sort_unstable();

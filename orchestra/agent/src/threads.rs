@@ -21,15 +21,13 @@ struct Threads {
 
 /// Returns `true` if any stage of a pipeline may continue a conversation.
 fn has_threads(pipeline: &Pipeline) -> bool {
-    let full =
-        |value: Option<&Constant>| matches!(value, Some(Constant::String(word)) if word.trim() == "full");
+    let full = |value: Constant<&str>| value.text().is_some_and(|word| word.trim() == "full");
     let nodes = pipeline.nodes.iter().map(|row| row.attributes);
     let edges = pipeline.edges.iter().map(|row| row.attributes);
-    full(pipeline.attribute("default_fidelity"))
+    pipeline.attribute("default_fidelity").is_some_and(full)
         || nodes.chain(edges).any(|rows| {
-            let rows = pipeline.attributes(rows).iter();
-            let mut fidelities = rows.filter(|row| row.key == "fidelity");
-            fidelities.any(|row| full(Some(&row.value)))
+            let mut attributes = pipeline.attributes(rows);
+            attributes.any(|(name, value)| name == "fidelity" && full(value))
         })
 }
 

@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 
-use orchestra_engine::{StageContext, StageFile};
+use orchestra_engine::{RunFolder, StageContext, StageFile, stage_folder_name};
 use orchestra_graph::did_you_mean;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -143,9 +143,13 @@ impl ToolContext {
         let (folders, [file]) = parts.split_at_checked(parts.len().checked_sub(1)?)? else {
             return None;
         };
-        let node = folders.iter().find(|part| !part.starts_with("restart-"))?;
+        let node = folders.iter().find(|part| !RunFolder::is_restart(part))?;
         let files = [StageFile::Response, StageFile::ToolOutput, StageFile::ToolError];
-        let is_left = files.iter().any(|left| left.name() == *file) && stage.pipeline().find(node).is_some();
+        let is_stage = stage
+            .pipeline()
+            .stages()
+            .any(|stage| stage_folder_name(stage.id()) == *node);
+        let is_left = is_stage && files.iter().any(|left| left.name() == *file);
         is_left.then(|| (self.at(&folder), parts.join("/")))
     }
 

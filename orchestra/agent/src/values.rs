@@ -63,9 +63,8 @@ async fn stages(stage: &StageContext, resolved: &ResolvedStage) -> TemplateValue
         Some(named) => named.clone(),
         None => stage
             .pipeline()
-            .nodes
-            .iter()
-            .map(|row| row.id.to_string())
+            .stages()
+            .map(|stage| stage.id().to_owned())
             .collect(),
     };
     let empty = || STAGE_FIELDS.iter().map(|field| ((*field).to_owned(), "".into()));

@@ -40,7 +40,6 @@
 //! - `questions`: questions to people.
 //!   - `console`: questions on the terminal.
 //!   - `answers`: the answers of the command line, and automatic approval.
-//!   - `pending`: the open questions of a run.
 //! - `report`: what is printed about pipelines and runs.
 //!   - `progress`: the progress display of a run; its `events` adds the lines of events.
 //!   - `finish`: the report at the end of a run.

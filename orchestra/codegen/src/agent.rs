@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use orchestra_config::{Agent, Project, ResolveOptions};
-use orchestra_graph::{Analysis, Diagnostic, Limits, Report, Severity, Source, load};
+use orchestra_graph::{Diagnostic, Limits, Report, Severity, Source, load};
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::parse::{Parse, ParseStream};
@@ -311,8 +311,7 @@ fn check(name: &str, text: &Text, options: &Options, reader: &dyn Reader, krate:
         ..ResolveOptions::default()
     };
     let loaded = load(Source::new(name, &text.text), &Default::default());
-    let analysis = Analysis::new(&loaded.graph, &loaded.source);
-    let resolution = project.resolve_graph(&analysis, &resolve_options);
+    let resolution = project.resolve_graph(&loaded.analysis(), &resolve_options);
     for report in &resolution.reports {
         let mut diagnostics = report.diagnostics.clone();
         diagnostics.retain(|diagnostic| options.tool_set.is_none() || diagnostic.code != "unknown_tool");

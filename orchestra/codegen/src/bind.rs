@@ -87,8 +87,8 @@ pub(crate) fn expand(input: TokenStream) -> TokenStream {
 
         #[automatically_derived]
         impl #krate::__private::Binding<#handlers> for #name {
-            fn pipeline(&self) -> &'static #krate::__private::Pipeline {
-                &#module::PIPELINE
+            fn into_pipeline(self) -> #krate::__private::SharedPipeline {
+                #krate::__private::SharedPipeline::Static(&#module::PIPELINE)
             }
 
             fn configuration(

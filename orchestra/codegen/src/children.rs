@@ -4,16 +4,16 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use orchestra_graph::table::Pipeline;
-use orchestra_graph::{Analysis, Loaded, LoadedChild, Span};
+use orchestra_graph::{Loaded, LoadedChild, Span};
 
 use crate::code::Code;
 use crate::text::include;
 use crate::{requirements, table};
 
 /// All pipelines that a pipeline runs, directly or indirectly.
-pub(crate) struct Family<'l> {
-    members: Vec<Member<'l>>,
-    /// The index of each file among the members.
+pub(crate) struct Descendants<'l> {
+    all: Vec<Descendant<'l>>,
+    /// The index of each file among the descendants.
     locations: HashMap<*const Loaded, usize>,
     /// `true` if the pipeline and its children have no errors.
     sound: bool,
@@ -22,48 +22,48 @@ pub(crate) struct Family<'l> {
 }
 
 /// A pipeline that another one runs.
-pub(crate) struct Member<'l> {
+pub(crate) struct Descendant<'l> {
     pub(crate) child: &'l LoadedChild,
     /// The span in the first pipeline that names this child, or the child that leads to it.
     pub(crate) named: Span,
 }
 
-impl<'l> Family<'l> {
-    pub(crate) fn new(loaded: &'l Loaded) -> Family<'l> {
-        let mut family = Family {
-            members: Vec::new(),
+impl<'l> Descendants<'l> {
+    pub(crate) fn new(loaded: &'l Loaded) -> Descendants<'l> {
+        let mut descendants = Descendants {
+            all: Vec::new(),
             locations: HashMap::new(),
             sound: !loaded.report.has_errors(),
             prompts: loaded.prompt_files.iter().map(String::as_str).collect(),
         };
         for first in &loaded.children {
             for child in std::iter::once(first).chain(first.loaded.descendants()) {
-                let location = family.members.len();
-                if *family
+                let location = descendants.all.len();
+                if *descendants
                     .locations
                     .entry(Arc::as_ptr(&child.loaded))
                     .or_insert(location)
                     == location
                 {
                     let named = first.attribute.value_span;
-                    family.members.push(Member { child, named });
+                    descendants.all.push(Descendant { child, named });
                     let prompts = child.loaded.prompt_files.iter();
-                    family.prompts.extend(prompts.map(String::as_str));
+                    descendants.prompts.extend(prompts.map(String::as_str));
                 }
             }
         }
-        family
+        descendants
     }
 
-    pub(crate) fn members(&self) -> &[Member<'l>] {
-        &self.members
+    pub(crate) fn all(&self) -> &[Descendant<'l>] {
+        &self.all
     }
 
-    /// Returns the tables of the members without errors.
+    /// Returns the tables of the descendants without errors.
     pub(crate) fn pipelines(&self) -> impl Iterator<Item = &Pipeline> {
-        self.members
+        self.all
             .iter()
-            .filter_map(|member| member.child.pipeline.as_deref())
+            .filter_map(|descendant| descendant.child.pipeline.as_deref())
     }
 
     /// Returns the paths of the tables of a file's direct children. `up` leads from its table to the modules of the
@@ -81,7 +81,7 @@ impl<'l> Family<'l> {
 
     /// Returns the paths of the children's requirements, relative to the module. Returns none if there are errors.
     pub(crate) fn requirements(&self) -> Vec<String> {
-        let count = if self.sound { self.members.len() } else { 0 };
+        let count = if self.sound { self.all.len() } else { 0 };
         (0..count)
             .map(|location| format!("__children::child{location}::REQUIREMENTS"))
             .collect()
@@ -96,12 +96,12 @@ impl<'l> Family<'l> {
                 code.push("const _:&str=").push(&include(prompt)).push(";");
             }
         }
-        if self.members.is_empty() {
+        if self.all.is_empty() {
             return code.text;
         }
         code.push("mod __children{use super::__orchestra;");
-        for (location, member) in self.members.iter().enumerate() {
-            let loaded = &member.child.loaded;
+        for (location, descendant) in self.all.iter().enumerate() {
+            let loaded = &descendant.child.loaded;
             let is_text = !loaded
                 .report
                 .errors()
@@ -116,9 +116,9 @@ impl<'l> Family<'l> {
                 .push("{use super::__orchestra;");
             code.push("pub const SOURCE:&str=").push(&source).push(";");
             if self.sound
-                && let Some(pipeline) = member.child.pipeline.as_deref()
+                && let Some(pipeline) = descendant.child.pipeline.as_deref()
             {
-                let analysis = Analysis::new(&loaded.graph, &loaded.source);
+                let analysis = loaded.analysis();
                 code.push("pub const REQUIREMENTS:__orchestra::engine::PipelineRequirements<'static>=");
                 code.push(&requirements::write(pipeline, &analysis, 0, &[]))
                     .push(";");

@@ -74,7 +74,7 @@ impl Code {
 }
 
 /// Returns a floating-point literal.
-pub(crate) fn float(number: f64) -> String {
+fn float(number: f64) -> String {
     if number.is_finite() {
         format!("{number:?}")
     } else {
@@ -84,12 +84,12 @@ pub(crate) fn float(number: f64) -> String {
 }
 
 /// Returns a duration in milliseconds, at most `u64::MAX`.
-pub(crate) fn millis(duration: std::time::Duration) -> u64 {
+fn millis(duration: std::time::Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Returns the Rust type of a constant with this value.
-pub(crate) fn type_of(value: &Constant) -> &'static str {
+pub(crate) fn type_of(value: Constant<&str>) -> &'static str {
     match value {
         Constant::String(_) => "&'static str",
         Constant::Integer(_) => "i64",
@@ -100,15 +100,15 @@ pub(crate) fn type_of(value: &Constant) -> &'static str {
 }
 
 /// Writes the value of a constant.
-pub(crate) fn value(code: &mut Code, value: &Constant) {
+pub(crate) fn value(code: &mut Code, value: Constant<&str>) {
     match value {
         Constant::String(text) => code.string(text),
         Constant::Integer(number) => code.show(number),
-        Constant::Float(number) => code.push(&float(*number)),
+        Constant::Float(number) => code.push(&float(number)),
         Constant::Boolean(value) => code.show(value),
         Constant::Duration(duration) => code
             .push("::core::time::Duration::from_millis(")
-            .show(millis(*duration))
+            .show(millis(duration))
             .push(")"),
     };
 }

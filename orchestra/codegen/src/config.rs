@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 
 use orchestra_config::{Project, Resolution, ResolveOptions};
-use orchestra_graph::{Analysis, Limits, Loaded, Report};
+use orchestra_graph::{Limits, Loaded, Report};
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::{LitStr, Type};
 
-use crate::children::Family;
+use crate::children::Descendants;
 use crate::code::Code;
 use crate::invocation::Declaration;
 use crate::reader::{Children, Reader};
@@ -31,7 +31,7 @@ pub(crate) struct Checked {
 pub(crate) fn check(
     declaration: &Declaration,
     loaded: &Loaded,
-    family: &Family<'_>,
+    descendants: &Descendants<'_>,
     origin: &Origin,
     reader: &dyn Reader,
 ) -> Checked {
@@ -59,10 +59,7 @@ pub(crate) fn check(
         reader: Some(&files),
         ..ResolveOptions::default()
     };
-    let resolve = |loaded: &Loaded| {
-        let analysis = Analysis::new(&loaded.graph, &loaded.source);
-        project.resolve_graph(&analysis, &resolve_options)
-    };
+    let resolve = |loaded: &Loaded| project.resolve_graph(&loaded.analysis(), &resolve_options);
     let mut collector = Collector {
         location,
         tools: options.tools.as_ref(),
@@ -72,9 +69,9 @@ pub(crate) fn check(
         checked,
     };
     collector.add(resolve(loaded), loaded.source.name(), |span| origin.spans(span));
-    for member in family.members() {
-        let named = origin.spans(member.named);
-        let loaded = &member.child.loaded;
+    for descendant in descendants.all() {
+        let named = origin.spans(descendant.named);
+        let loaded = &descendant.child.loaded;
         collector.add(resolve(loaded), loaded.source.name(), |_| named);
     }
     let mut checked = collector.checked;

@@ -53,10 +53,10 @@ fn describe_edge(pipeline: &Pipeline, edge: &EdgeRow) -> String {
     let target = inline(pipeline.stage(edge.to).id());
     let mut text = format!("`{target}`");
     if !edge.label.is_empty() {
-        let _ = write!(text, " ({})", plain(&edge.label));
+        let _ = write!(text, " ({})", plain(pipeline.text(edge.label)));
     }
     if let Some(condition) = pipeline.condition(edge) {
-        let _ = write!(text, " if `{}`", inline(&condition.text).replace('|', "\\|"));
+        let _ = write!(text, " if `{}`", inline(condition.text()).replace('|', "\\|"));
     }
     text
 }

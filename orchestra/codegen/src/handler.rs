@@ -4,12 +4,13 @@ use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 use syn::parse::{Parse, ParseStream};
 use syn::{
-    Attribute, FnArg, ImplItem, ItemImpl, LitStr, Path, ReceiverKind, ReturnType, Safety, Signature, Token,
-    Type, Visibility,
+    Attribute, FnArg, ImplItem, ItemImpl, LitStr, Path, ReceiverKind, ReturnType, Signature, Token, Type,
+    Visibility,
 };
 
 use crate::invocation::crate_option;
 use crate::krate;
+use crate::signature::{Errors, Purpose, check_argument, check_call, check_returned};
 
 /// The arguments of `#[handler(..)]`: `"kind"` and `crate = path`.
 struct Arguments {
@@ -168,17 +169,17 @@ pub(crate) fn set(arguments: TokenStream, item: TokenStream) -> TokenStream {
         Err(error) => return with_error(item, error),
     };
     let krate = krate::path(arguments.krate.as_ref());
-    let mut diagnostics: Vec<syn::Error> = Vec::new();
+    let mut diagnostics = Errors::default();
     if let Some((of, _)) = &block.trait_ {
-        diagnostics.push(syn::Error::new_spanned(
+        diagnostics.add(
             of,
             "`#[handlers]` stands on an `impl` block of a type, not of a trait",
-        ));
+        );
     }
     if !block.generics.params.is_empty() {
         let error =
             "a set of handlers cannot be generic, because its kinds are constants; write a concrete type";
-        diagnostics.push(syn::Error::new_spanned(&block.generics, error));
+        diagnostics.add(&block.generics, error);
     }
     let mut methods = Vec::new();
     for item in &mut block.items {
@@ -194,10 +195,7 @@ pub(crate) fn set(arguments: TokenStream, item: TokenStream) -> TokenStream {
         };
         let attribute = method.attrs.remove(at);
         if let Some(second) = method.attrs.iter().find(|attribute| is_handler(attribute.path())) {
-            diagnostics.push(syn::Error::new_spanned(
-                second,
-                "a method handles one kind; write a second method",
-            ));
+            diagnostics.add(second, "a method handles one kind; write a second method");
         }
         match (
             attribute.parse_args::<Arguments>(),
@@ -205,14 +203,9 @@ pub(crate) fn set(arguments: TokenStream, item: TokenStream) -> TokenStream {
         ) {
             (Ok(arguments), Ok(signature)) => methods.push((method.sig.ident.clone(), arguments, signature)),
             (arguments, signature) => {
-                arguments
-                    .err()
-                    .into_iter()
-                    .for_each(|error| diagnostics.push(error));
-                signature
-                    .err()
-                    .into_iter()
-                    .for_each(|error| diagnostics.push(error));
+                for error in arguments.err().into_iter().chain(signature.err()) {
+                    diagnostics.push(error);
+                }
             }
         }
     }
@@ -228,9 +221,10 @@ pub(crate) fn set(arguments: TokenStream, item: TokenStream) -> TokenStream {
     let ty = &block.self_ty;
     if diagnostics.is_empty() && methods.is_empty() {
         let error = "no method of this block is marked with `#[handler(\"KIND\")]`";
-        diagnostics.push(syn::Error::new_spanned(ty, error));
+        diagnostics.add(ty, error);
     }
-    let errors = combine_errors(diagnostics).map(|errors| errors.to_compile_error());
+    let errors = diagnostics.into_result(()).err();
+    let errors = errors.map(|errors| errors.to_compile_error());
     let handlers: Vec<Handler<'_>> = methods
         .iter()
         .enumerate()
@@ -266,13 +260,6 @@ pub(crate) fn set(arguments: TokenStream, item: TokenStream) -> TokenStream {
     }
 }
 
-fn combine_errors(diagnostics: Vec<syn::Error>) -> Option<syn::Error> {
-    diagnostics.into_iter().reduce(|mut all, diagnostic| {
-        all.combine(diagnostic);
-        all
-    })
-}
-
 fn is_handler(path: &Path) -> bool {
     path.segments
         .last()
@@ -295,85 +282,52 @@ struct HandlerSignature {
 
 impl HandlerSignature {
     fn new(signature: &Signature, method: bool) -> syn::Result<HandlerSignature> {
-        let mut diagnostics: Vec<syn::Error> = Vec::new();
-        if !signature.generics.params.is_empty() {
-            diagnostics.push(syn::Error::new_spanned(
-                &signature.generics,
-                "a handler cannot be generic, because nothing would say for which types",
-            ));
-        }
-        if let Safety::Unsafe(marked) = &signature.safety {
-            diagnostics.push(syn::Error::new_spanned(
-                marked,
-                "a handler cannot be unsafe, because the engine calls it",
-            ));
-        }
-        if let Some(variadic) = &signature.variadic {
-            diagnostics.push(syn::Error::new_spanned(
-                variadic,
-                "a handler has a fixed number of arguments",
-            ));
-        }
+        let mut diagnostics = Errors::default();
+        check_call(signature, Purpose::Handler, &mut diagnostics);
         let mut arguments = Vec::new();
         for (at, argument) in signature.inputs.iter().enumerate() {
             match argument {
-                FnArg::Receiver(receiver) if !method => diagnostics.push(syn::Error::new_spanned(
+                FnArg::Receiver(receiver) if !method => diagnostics.add(
                     receiver,
                     "a method becomes a handler when its `impl` block is marked with `#[handlers]`",
-                )),
+                ),
                 FnArg::Receiver(receiver) => {
                     let plain = matches!(receiver.kind, ReceiverKind::Reference(_, _, None));
                     if !plain {
-                        diagnostics.push(syn::Error::new_spanned(
+                        diagnostics.add(
                             receiver,
                             "a handler takes `&self`, because stages run at the same time; keep what changes in a lock",
-                        ));
+                        );
                     }
                 }
                 FnArg::Typed(typed) => {
                     if method && at == 0 {
-                        diagnostics.push(syn::Error::new_spanned(
+                        diagnostics.add(
                             typed,
                             "a handler of a set takes `&self` first; without it, mark a free function",
-                        ));
+                        );
                     }
-                    match &*typed.ty {
-                        Type::Reference(reference) => {
-                            let error = "arguments of a handler are owned; remove the `&`";
-                            diagnostics.push(syn::Error::new_spanned(reference, error));
-                        }
-                        Type::ImplTrait(ty) => {
-                            let error = "name the type of the argument; `impl` would leave it open";
-                            diagnostics.push(syn::Error::new_spanned(ty, error));
-                        }
-                        ty => arguments.push(ty.clone()),
+                    if check_argument(&typed.ty, Purpose::Handler, &mut diagnostics) {
+                        arguments.push((*typed.ty).clone());
                     }
                 }
             }
         }
         if method && signature.inputs.is_empty() {
             let error = "a handler of a set takes `&self` first; without it, mark a free function";
-            diagnostics.push(syn::Error::new_spanned(&signature.ident, error));
+            diagnostics.add(&signature.ident, error);
         }
+        check_returned(signature, Purpose::Handler, &mut diagnostics);
         let returned = match &signature.output {
             ReturnType::Default => syn::parse_quote!(()),
-            ReturnType::Type(_, ty) => {
-                if let Type::ImplTrait(ty) = &**ty {
-                    let error = "name the type that the handler returns; `impl` would leave it open";
-                    diagnostics.push(syn::Error::new_spanned(ty, error));
-                }
-                (**ty).clone()
-            }
+            ReturnType::Type(_, ty) => (**ty).clone(),
         };
-        match combine_errors(diagnostics) {
-            Some(diagnostics) => Err(diagnostics),
-            None => Ok(HandlerSignature {
-                asynchronous: signature.asyncness.is_some(),
-                method,
-                arguments,
-                returned,
-            }),
-        }
+        diagnostics.into_result(HandlerSignature {
+            asynchronous: signature.asyncness.is_some(),
+            method,
+            arguments,
+            returned,
+        })
     }
 }
 

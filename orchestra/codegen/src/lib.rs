@@ -8,7 +8,7 @@
 //! - **Invocation**: the tokens passed to `pipeline!`, which declare one or more pipelines.
 //! - **Inline pipeline**: a pipeline whose text is Rust tokens instead of a file.
 //! - **Table**: the compiled form of a pipeline, as constant data in the generated module.
-//! - **Family**: all child pipelines that a pipeline runs, directly or indirectly.
+//! - **Descendants**: all child pipelines that a pipeline runs, directly or indirectly.
 //! - **Handler**: a function or method of the program that executes the nodes of a kind.
 //! - **Requirements**: the attributes and outcomes that a pipeline requires of custom handlers. They are compared with
 //!   the handlers when the program is compiled.
@@ -34,6 +34,7 @@
 //! - `requirements`: the code of the requirements on custom handlers.
 //! - `docs`: the documentation of a generated module.
 //! - `bind`: expansion of `bind!`.
+//! - `signature`: the rules for the signatures of handlers and tools.
 //! - `handler`: expansion of `#[handler]` and `#[handlers]`.
 //! - `attributes`: expansion of `#[derive(Attributes)]`.
 //! - `outcome`: expansion of `#[derive(Outcome)]`.
@@ -71,6 +72,7 @@ mod pipeline;
 mod reader;
 mod report;
 mod requirements;
+mod signature;
 mod table;
 mod text;
 mod tool;

@@ -66,9 +66,8 @@ fn variants(pipeline: &Pipeline) -> Vec<String> {
     // `ALL` is the list of all nodes.
     scope.claim("ALL".to_owned());
     pipeline
-        .nodes
-        .iter()
-        .map(|node| scope.claim(pascal(&node.id)))
+        .stages()
+        .map(|stage| scope.claim(pascal(stage.id())))
         .collect()
 }
 
@@ -131,14 +130,14 @@ fn constants(code: &mut Code, stage: Stage<'_>, variant: &str) {
             .string(stage.label())
             .push(";");
     }
-    for row in stage.attributes().iter().filter(|row| is_constant(&row.key)) {
-        let name = scope.claim(screaming(&row.key));
+    for (key, constant) in stage.attributes().filter(|(key, _)| is_constant(key)) {
+        let name = scope.claim(screaming(key));
         code.push("pub const ")
             .push(&name)
             .push(": ")
-            .push(type_of(&row.value))
+            .push(type_of(constant))
             .push("=");
-        value(code, &row.value);
+        value(code, constant);
         code.push(";");
     }
     code.push("}");

@@ -3,7 +3,7 @@
 use orchestra_graph::Loaded;
 use proc_macro2::TokenStream;
 
-use crate::children::Family;
+use crate::children::Descendants;
 use crate::invocation::Declaration;
 use crate::reader::Reader;
 use crate::text::Origin;
@@ -17,6 +17,6 @@ pub(crate) struct Checked {
 }
 
 /// Checks nothing.
-pub(crate) fn check(_: &Declaration, _: &Loaded, _: &Family<'_>, _: &Origin, _: &dyn Reader) -> Checked {
+pub(crate) fn check(_: &Declaration, _: &Loaded, _: &Descendants<'_>, _: &Origin, _: &dyn Reader) -> Checked {
     Checked::default()
 }

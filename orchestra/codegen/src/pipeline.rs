@@ -3,13 +3,13 @@
 use std::path::Path;
 use std::str::FromStr;
 
-use orchestra_graph::table::{End, NodeRow, Pipeline, Retry, Role, Rows, Settings};
+use orchestra_graph::table::{NodeRow, Pipeline, Predicates, Rows, Settings, Texts};
 use orchestra_graph::{Analysis, LoadOptions, Loaded, NodeIndex, did_you_mean, load_bytes, rules};
 use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::{Type, Visibility};
 
-use crate::children::Family;
+use crate::children::Descendants;
 use crate::invocation::{Declaration, Invocation, Options, Text};
 use crate::reader::{Children, Reader};
 use crate::text::{Origin, PipelineText, file, inline};
@@ -58,7 +58,7 @@ fn expand_one(declaration: Declaration, reader: &dyn Reader) -> TokenStream {
     // An inline text is padded with the lines above it in its file; they do not count towards the limit.
     options.limits.bytes += found.start;
     let loaded = load_bytes(&found.name, &found.bytes, &options);
-    let family = Family::new(&loaded);
+    let descendants = Descendants::new(&loaded);
     let mut config = config::Checked::default();
     if !missing {
         let location = found.origin.spans(loaded.graph.span);
@@ -66,14 +66,14 @@ fn expand_one(declaration: Declaration, reader: &dyn Reader) -> TokenStream {
             found.origin.spans(span)
         }));
         // A child has no tokens; its diagnostics point at the attribute that names it.
-        for member in family.members() {
-            let named = found.origin.spans(member.named);
-            diagnostics.extend(report::first(&member.child.loaded.report, named, |_| named));
+        for descendant in descendants.all() {
+            let named = found.origin.spans(descendant.named);
+            diagnostics.extend(report::first(&descendant.child.loaded.report, named, |_| named));
         }
-        config = config::check(&declaration, &loaded, &family, &found.origin, reader);
+        config = config::check(&declaration, &loaded, &descendants, &found.origin, reader);
         diagnostics.extend(std::mem::take(&mut config.diagnostics));
     }
-    let generated = generate(&declaration, &found, &loaded, &family, &config);
+    let generated = generate(&declaration, &found, &loaded, &descendants, &config);
     quote! { #diagnostics #generated }
 }
 
@@ -100,19 +100,19 @@ fn generate(
     declaration: &Declaration,
     found: &PipelineText,
     loaded: &Loaded,
-    family: &Family<'_>,
+    descendants: &Descendants<'_>,
     config: &config::Checked,
 ) -> TokenStream {
-    let analysis = Analysis::new(&loaded.graph, &loaded.source);
+    let analysis = loaded.analysis();
     let sound = !loaded.report.has_errors();
     let understood = || Pipeline::from_analysis(&analysis).unwrap_or_else(|| incomplete_table(&analysis));
     let pipeline = loaded.pipeline().unwrap_or_else(understood);
     let written = module::write(&module::Module {
         pipeline: &pipeline,
         source: found.source.clone().unwrap_or_else(|| "\"\"".to_owned()),
-        requirements: requirements::write(&pipeline, &analysis, found.start, &family.requirements()),
-        tables: family.tables(loaded, "super::__children::"),
-        children: family.write(),
+        requirements: requirements::write(&pipeline, &analysis, found.start, &descendants.requirements()),
+        tables: descendants.tables(loaded, "super::__children::"),
+        children: descendants.write(),
         config: config.sources.clone(),
     });
     let location = match &declaration.text {
@@ -134,13 +134,13 @@ fn generate(
     let diagram = sound.then(|| docs::diagram(&loaded.graph)).flatten();
     let docs = docs::markdown(&pipeline, diagram);
     let inside = krate::inside_module(declaration.options.krate.as_ref());
-    let custom = uses_custom(&pipeline) || family.pipelines().any(uses_custom);
+    let custom = uses_custom(&pipeline) || descendants.pipelines().any(uses_custom);
     let binding = binding(declaration, &name, custom, sound);
     let tools = &config.tools;
     quote! {
         #(#attributes)*
         #[doc = #docs]
-        #[allow(dead_code, missing_docs, non_camel_case_types, unreachable_pub, unused_imports, clippy::all, rustdoc::all)]
+        #[allow(dead_code, long_running_const_eval, missing_docs, non_camel_case_types, unreachable_pub, unused_imports, clippy::all, rustdoc::all)]
         #visibility mod #name {
             use #inside as __orchestra;
             #body
@@ -152,7 +152,7 @@ fn generate(
 
 /// Returns whether a pipeline needs handlers that are not built in.
 fn uses_custom(pipeline: &Pipeline) -> bool {
-    pipeline.kinds.iter().any(|kind| requirements::is_custom(kind))
+    pipeline.kinds().any(requirements::is_custom)
 }
 
 /// Binds the module to its handlers and generates the check of its requirements. Without declared handlers, binds it to
@@ -170,7 +170,7 @@ fn binding(declaration: &Declaration, name: &Ident, custom: bool, sound: bool) -
             let bound = bound(handlers.to_token_stream());
             quote! { #bound #check }
         }
-        None if !custom => bound(quote!(#krate::__private::Builtin)),
+        None if !custom => bound(quote!(())),
         None => TokenStream::new(),
     }
 }
@@ -205,38 +205,27 @@ fn module_name(graph: &str, file: &str) -> String {
 fn incomplete_table(analysis: &Analysis<'_>) -> Pipeline {
     let graph = analysis.graph();
     let source = analysis.source();
-    let kinds: Vec<_> = graph
-        .indexed_nodes()
-        .map(|(at, _)| analysis.kind(at).to_owned().into())
-        .collect();
+    let mut texts = Texts::EMPTY;
     let nodes: Vec<NodeRow> = graph
         .nodes
         .iter()
-        .enumerate()
-        .map(|(at, node)| NodeRow {
-            id: node.id.to_string().into(),
-            kind: at as u32,
-            role: Role::Work,
-            end: End::Unstated,
-            on_failure_route: false,
-            edges: Rows::default(),
-            attributes: Rows::default(),
-            retry_target: None,
-            fallback_retry_target: None,
-            max_visits: None,
-            goal_gate: false,
-            goal_condition: None,
-            allow_partial: false,
-            retry: Retry::ONCE,
-            fan_out: None,
-            child: None,
+        .zip(0..)
+        .map(|(node, kind)| NodeRow {
+            id: texts.add(&node.id),
+            kind,
             position: source.position(node.span.start),
+            ..NodeRow::DEFAULT
         })
+        .collect();
+    let kinds: Vec<_> = graph
+        .indexed_nodes()
+        .map(|(at, _)| texts.add(analysis.kind(at)))
         .collect();
     Pipeline {
         name: graph.name.clone().into(),
         file: source.name().to_owned().into(),
         source: source.text().to_owned().into(),
+        texts,
         settings: Settings::DEFAULT,
         start: NodeIndex(0),
         exit: NodeIndex(0),
@@ -244,8 +233,10 @@ fn incomplete_table(analysis: &Analysis<'_>) -> Pipeline {
         nodes: nodes.into(),
         edges: Vec::new().into(),
         conditions: Vec::new().into(),
+        keys: Vec::new().into(),
+        predicates: Predicates::Expressions(Vec::new()),
         attributes: Vec::new().into(),
-        graph_attributes: Rows::default(),
+        graph_attributes: Rows::NONE,
         children: Vec::new().into(),
     }
 }

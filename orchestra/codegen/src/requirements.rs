@@ -1,6 +1,6 @@
 //! The code of `REQUIREMENTS`: the requirements of a pipeline on custom handlers, with exact positions in its text.
 
-use orchestra_graph::condition::{Comparison, Expression};
+use orchestra_graph::condition::{Comparison, find_literal};
 use orchestra_graph::table::Pipeline;
 use orchestra_graph::{Analysis, EdgeCondition, EdgeIndex, Known, Readable, Requirements, Span, kind};
 
@@ -46,18 +46,18 @@ pub(crate) fn write(
                 .map_or(node.span, |ty| ty.value_span),
         );
         code.push(",attributes:&[");
-        for row in stage.attributes() {
+        for (name, constant) in stage.attributes() {
             let span = node
                 .attributes
-                .find(&row.key)
+                .find(name)
                 .map_or(node.span, |found| found.value_span);
-            let value: String = row.value.to_value().to_string().chars().take(80).collect();
+            let value: String = constant.to_value().to_string().chars().take(80).collect();
             code.push("AttributeRequirement{name:")
-                .string(&row.key)
+                .string(name)
                 .push(",value:")
                 .string(&value);
             code.push(",readable:Readable(")
-                .show(Readable::from_constant(&row.value).0)
+                .show(Readable::from_constant(constant).0)
                 .push("),location:");
             locations.write(&mut code, span);
             code.push("},");
@@ -126,39 +126,15 @@ impl Locations<'_, '_> {
             return edge_row.to_span;
         };
         let text = attribute.value.as_str().unwrap_or_default();
-        let clause = match self.analysis.condition(edge) {
-            EdgeCondition::Parsed(expression) => clause(expression, words),
+        let is_word = |key: &str, comparison: Comparison, literal: &str| {
+            key == "outcome" && comparison == Comparison::Equal && words.iter().any(|word| word == literal)
+        };
+        let found = match self.analysis.condition(edge) {
+            EdgeCondition::Parsed(_) => find_literal(text, is_word),
             _ => None,
         };
-        let Some(word) = clause else {
-            return attribute.value_span;
-        };
-        // The expression has no spans; look for the word after `outcome` and the equals sign.
-        let found = text.match_indices("outcome").find_map(|(at, key)| {
-            let rest = text[at + key.len()..].trim_start().strip_prefix('=')?;
-            let rest = rest.trim_start().trim_start_matches(['"', '\'']);
-            rest.starts_with(word).then(|| text.len() - rest.len())
-        });
-        found.map_or(attribute.value_span, |at| {
-            self.analysis.inside(attribute.value_span, at..at + word.len())
+        found.map_or(attribute.value_span, |range| {
+            self.analysis.inside(attribute.value_span, range)
         })
     }
-}
-
-fn clause<'e>(expression: &'e Expression, words: &[String]) -> Option<&'e str> {
-    let mut found = None;
-    expression.visit(&mut |part| {
-        if let Expression::Compare {
-            key,
-            comparison: Comparison::Equal,
-            literal,
-        } = part
-            && key == "outcome"
-            && words.contains(literal)
-            && found.is_none()
-        {
-            found = Some(literal.as_str());
-        }
-    });
-    found
 }

@@ -1,310 +1,127 @@
-//! The table of a pipeline as constant data: flat rows, which short `const fn`s convert.
-
-use std::collections::HashMap;
+//! The table of a pipeline as constant data: its rows as numbers, its texts as one string.
 
 use orchestra_graph::NodeIndex;
 use orchestra_graph::condition::{Comparison, Expression};
 use orchestra_graph::table::{
-    Constant, End, ErrorPolicy, JoinPolicy, NodeRow, Pipeline, Retry, Role, Routing, Test, Text,
+    AttributeRow, ConditionRow, EdgeRow, NodeRow, Pipeline, Predicates, Settings, Text,
 };
 
-use crate::code::{Code, float, millis};
+use crate::code::Code;
 
 /// Conditions with more parts are evaluated as a tree, because code for them would slow down the build.
 const MAX_PARTS: usize = 64;
 
-/// Writes the rows of a list as a static of plain data, and a second static that is built from it.
-fn list(code: &mut Code, name: &str, row: &str, plain: &str, count: usize, rows: &str, more: &str) {
-    // A separate static is cheaper to check than a list that is borrowed in a call.
-    code.push("static P")
-        .push(name)
-        .push(":[")
-        .push(plain)
-        .push(";")
-        .show(count)
-        .push("]=[")
-        .push(rows);
-    code.push("];static ")
-        .push(name)
-        .push(":[")
-        .push(row)
-        .push(";")
-        .show(count)
-        .push("]=");
-    code.push(&name.to_lowercase())
-        .push("(&P")
-        .push(name)
-        .push(more)
-        .push(");");
-}
-
 /// Writes the module that holds the table. `tables` are the paths of the child tables, relative to that module.
 pub(crate) fn write(code: &mut Code, pipeline: &Pipeline, tables: &[String]) {
     code.push("mod __table{use super::__orchestra::__private::*;");
+    numbers(code, "ENDS", pipeline.texts.ends());
     texts(code, "KINDS", &pipeline.kinds);
-    nodes(code, pipeline);
-    edges(code, pipeline);
-    attributes(code, pipeline);
-    conditions(code, pipeline);
+    let settings = Settings::write(&[pipeline.settings]);
+    rows(code, "SETTINGS", "Settings", 1, &settings);
+    let nodes = NodeRow::write(&pipeline.nodes);
+    rows(code, "NODES", "NodeRow", pipeline.nodes.len(), &nodes);
+    let edges = EdgeRow::write(&pipeline.edges);
+    rows(code, "EDGES", "EdgeRow", pipeline.edges.len(), &edges);
+    let (count, attributes) = (
+        pipeline.attributes.len(),
+        AttributeRow::write(&pipeline.attributes),
+    );
+    rows(code, "ATTRIBUTES", "AttributeRow", count, &attributes);
+    let (count, conditions) = (
+        pipeline.conditions.len(),
+        ConditionRow::write(&pipeline.conditions),
+    );
+    rows(code, "CONDITIONS", "ConditionRow", count, &conditions);
+    texts(code, "KEYS", &pipeline.keys);
+    predicates(code, pipeline);
     children(code, pipeline, tables);
-    code.push("pub static TABLE:Pipeline=pipeline(");
-    code.string(&pipeline.name).push(",").string(&pipeline.file);
-    let settings = &pipeline.settings;
-    code.push(",super::SOURCE,settings(")
-        .show(settings.routing == Routing::FirstMatch)
-        .push(",[");
-    code.numbers(&[
-        settings.max_node_visits,
-        settings.failure_breaker,
-        settings.max_goal_gate_reroutes,
-        settings.max_restarts,
-        or_none(settings.retry_target.map(|node| node.0)),
-        or_none(settings.fallback_retry_target.map(|node| node.0)),
-    ])
-    .push("]),");
-    code.numbers(&[pipeline.start.0, pipeline.exit.0]);
-    code.push("&KINDS,&NODES,&EDGES,&CONDITIONS,&ATTRIBUTES,");
-    code.numbers(&[pipeline.graph_attributes.start, pipeline.graph_attributes.end])
-        .push("&CHILDREN);}");
+    code.push("pub static TABLE:Pipeline=Pipeline{name:Borrowed(")
+        .string(&pipeline.name);
+    code.push("),file:Borrowed(").string(&pipeline.file);
+    code.push("),source:Borrowed(super::SOURCE),texts:Texts::new(")
+        .string(pipeline.texts.joined());
+    code.push(",&ENDS),settings:SETTINGS[0],");
+    node(code, "start", pipeline.start);
+    node(code, "exit", pipeline.exit);
+    code.push("kinds:Borrowed(&KINDS),nodes:Borrowed(&NODES),edges:Borrowed(&EDGES),");
+    code.push("conditions:Borrowed(&CONDITIONS),keys:Borrowed(&KEYS),predicates:Predicates::Functions(&PREDICATES),");
+    code.push("attributes:Borrowed(&ATTRIBUTES),graph_attributes:Rows{start:")
+        .show(pipeline.graph_attributes.start)
+        .push(",end:")
+        .show(pipeline.graph_attributes.end);
+    code.push("},children:Borrowed(&CHILDREN)};}");
+}
+
+fn node(code: &mut Code, field: &str, node: NodeIndex) {
+    code.push(field).push(":NodeIndex(").show(node.0).push("),");
+}
+
+/// Writes a list of numbers.
+fn numbers(code: &mut Code, name: &str, numbers: &[u32]) {
+    code.push("static ")
+        .push(name)
+        .push(":[u32;")
+        .show(numbers.len())
+        .push("]=[");
+    code.numbers(numbers).push("];");
+}
+
+/// Writes rows as a static of numbers, and a second static that is read from it. A separate static is cheaper to check
+/// than a list that is borrowed in a call.
+fn rows(code: &mut Code, name: &str, row: &str, count: usize, words: &[u32]) {
+    numbers(code, &format!("W{name}"), words);
+    code.push("static ").push(name).push(":[").push(row);
+    code.push(";").show(count).push("]=").push(row);
+    code.push("::read(&W").push(name).push(");");
+}
+
+fn texts(code: &mut Code, name: &str, texts: &[Text]) {
+    code.push("static ").push(name).push(":[Text;");
+    code.show(texts.len()).push("]=[");
+    for text in texts {
+        code.push("Text(").show(text.0).push("),");
+    }
+    code.push("];");
 }
 
 fn children(code: &mut Code, pipeline: &Pipeline, tables: &[String]) {
     let count = pipeline.children.len();
     code.push("static CHILDREN:[Child;").show(count).push("]=[");
     for (row, table) in pipeline.children.iter().zip(tables) {
-        code.push("child(")
-            .string(&row.file)
-            .push(",&")
+        code.push("Child{file:Borrowed(").string(&row.file);
+        code.push("),pipeline:SharedPipeline::Static(&")
             .push(table)
-            .push("),");
+            .push(")},");
     }
     code.push("];");
 }
 
-fn texts(code: &mut Code, name: &str, texts: &[Text]) {
-    code.push("static ")
-        .push(name)
-        .push(":[Text;")
-        .show(texts.len())
-        .push("]=texts(&[");
-    code.strings(texts.iter().map(|text| &**text)).push("]);");
-}
-
-fn nodes(code: &mut Code, pipeline: &Pipeline) {
-    let [mut rows, mut more, mut retries, mut fan_outs] = std::array::from_fn(|_| Code::default());
-    for (at, row) in pipeline.nodes.iter().enumerate() {
-        rows.push("(")
-            .string(&row.id)
-            .push(",[")
-            .show(row.kind)
-            .push(match row.role {
-                Role::Start => ",0,",
-                Role::Exit => ",1,",
-                Role::Routing => ",2,",
-                Role::Work => ",3,",
-            });
-        rows.numbers(&[
-            row.edges.start,
-            row.edges.end,
-            row.attributes.start,
-            row.attributes.end,
-        ]);
-        rows.numbers(&[row.position.line, row.position.column])
-            .push("]),");
-        write_retry(&mut retries, at, row);
-        write_fan_out(&mut fan_outs, at, row);
-        let target = |target: Option<NodeIndex>| target.map(|node| node.0);
-        let numbers = [
-            target(row.retry_target),
-            target(row.fallback_retry_target),
-            row.max_visits,
-            row.child,
-            row.goal_condition,
-        ];
-        let flags =
-            u8::from(row.on_failure_route) | u8::from(row.goal_gate) << 1 | u8::from(row.allow_partial) << 2;
-        if row.end == End::Unstated && flags == 0 && numbers == [None; 5] {
-            continue;
-        }
-        more.push("(").show(at).push(match row.end {
-            End::Unstated => ",0,",
-            End::Fail => ",1,",
-            End::Success => ",2,",
-        });
-        more.show(flags)
-            .push(",[")
-            .numbers(&numbers.map(or_none))
-            .push("]),");
-    }
-    let more = format!(",&[{}],&[{}],&[{}]", more.text, retries.text, fan_outs.text);
-    list(
-        code,
-        "NODES",
-        "NodeRow",
-        "Node",
-        pipeline.nodes.len(),
-        &rows.text,
-        &more,
-    );
-}
-
-fn write_retry(code: &mut Code, at: usize, row: &NodeRow) {
-    let retry = &row.retry;
-    if *retry == Retry::ONCE {
-        return;
-    }
-    code.push("(").show(at).push(",").show(retry.attempts);
-    code.push(",").show(millis(retry.initial_delay));
-    code.push(",").push(&float(retry.backoff_factor));
-    code.push(",").show(millis(retry.max_delay));
-    code.push(",").show(retry.jitter).push("),");
-}
-
-fn write_fan_out(code: &mut Code, at: usize, row: &NodeRow) {
-    let Some(fan_out) = &row.fan_out else {
-        return;
-    };
-    let (policy, needed) = match fan_out.join_policy {
-        JoinPolicy::WaitAll => (0, 0.0),
-        JoinPolicy::KOfN(count) => (1, f64::from(count)),
-        JoinPolicy::FirstSuccess => (2, 0.0),
-        JoinPolicy::Quorum(fraction) => (3, fraction),
-    };
-    code.push("(").show(at).push(",").show(fan_out.join.0);
-    code.push(",")
-        .show(policy)
-        .push(",")
-        .push(&float(needed))
-        .push(",");
-    code.show(match fan_out.error_policy {
-        ErrorPolicy::Continue => 0,
-        ErrorPolicy::FailFast => 1,
-        ErrorPolicy::Ignore => 2,
-    });
-    code.push(",").show(fan_out.max_parallel).push("),");
-}
-
-/// Returns a number, or the sentinel for `None`.
-fn or_none(number: Option<u32>) -> u32 {
-    number.unwrap_or(u32::MAX)
-}
-
-fn edges(code: &mut Code, pipeline: &Pipeline) {
-    let (mut labels, mut more) = (Code::default(), Code::default());
-    let mut rows = Code::default();
-    for (at, row) in pipeline.edges.iter().enumerate() {
-        rows.push("[")
-            .numbers(&[row.from.0, row.to.0, or_none(row.condition)]);
-        rows.numbers(&[row.position.line, row.position.column]).push("],");
-        if !row.label.is_empty() {
-            labels.push("(").show(at).push(",").string(&row.label).push(",");
-            labels.string(&row.normalized_label).push("),");
-        }
-        let unusual = row.weight != 0
-            || row.loop_restart
-            || row.allow_revisit
-            || row.max_revisits.is_some()
-            || row.attributes.start != row.attributes.end;
-        if unusual {
-            more.push("(")
-                .show(at)
-                .push(",")
-                .show(row.weight)
-                .push(",")
-                .show(row.loop_restart);
-            more.push(",").show(row.allow_revisit).push(",");
-            more.numbers(&[
-                or_none(row.max_revisits),
-                row.attributes.start,
-                row.attributes.end,
-            ])
-            .push("),");
-        }
-    }
-    let more = format!(",&[{}],&[{}]", labels.text, more.text);
-    list(
-        code,
-        "EDGES",
-        "EdgeRow",
-        "Edge",
-        pipeline.edges.len(),
-        &rows.text,
-        &more,
-    );
-}
-
-fn attributes(code: &mut Code, pipeline: &Pipeline) {
-    let mut rows = Code::default();
-    for row in pipeline.attributes.iter() {
-        rows.push("(").string(&row.key);
-        match &row.value {
-            Constant::String(text) => rows.push(",S(").string(text),
-            Constant::Integer(number) => rows.push(",I(").show(number),
-            Constant::Float(number) => rows.push(",F(").push(&float(*number)),
-            Constant::Boolean(value) => rows.push(",B(").show(value),
-            Constant::Duration(duration) => rows.push(",D(").show(millis(*duration)),
-        };
-        rows.push(")),");
-    }
-    let count = pipeline.attributes.len();
-    list(
-        code,
-        "ATTRIBUTES",
-        "AttributeRow",
-        "Attribute",
-        count,
-        &rows.text,
-        "",
-    );
-}
-
 /// Writes the conditions, each as a function that calls the primitives of the evaluator. rustc would check closures
 /// together with the list that holds them, at a cost quadratic in their number.
-fn conditions(code: &mut Code, pipeline: &Pipeline) {
-    let mut keys: Vec<Text> = Vec::new();
-    let mut locations: HashMap<&[Text], usize> = HashMap::new();
+fn predicates(code: &mut Code, pipeline: &Pipeline) {
+    // A table to be written was made from a graph, whose conditions are trees.
+    let expressions = match &pipeline.predicates {
+        Predicates::Expressions(expressions) => expressions.as_slice(),
+        Predicates::Functions(_) => &[],
+    };
     let mut statics = Statics::default();
-    let mut rows = Code::default();
-    for (at, row) in pipeline.conditions.iter().enumerate() {
-        let start = *locations.entry(&row.keys).or_insert_with(|| {
-            keys.extend(row.keys.iter().cloned());
-            keys.len() - row.keys.len()
-        });
-        rows.push("(")
-            .string(&row.text)
-            .push(",")
-            .show(start)
-            .push(",")
-            .show(start + row.keys.len())
-            .push(",")
-            .show(row.needs_failure);
-        rows.push(",c").show(at).push("),");
+    let mut list = Code::default();
+    for (at, (expression, row)) in expressions.iter().zip(pipeline.conditions.iter()).enumerate() {
+        list.push("c").show(at).push(",");
         code.push("fn c").show(at).push("(x:&Facts<'_>)->bool{");
-        match &row.test {
-            Test::Tree(expression) if parts(expression) > MAX_PARTS => {
-                let name = statics.add("LazyCondition", &row.text);
-                code.push(&name).push(".holds(x)");
-            }
-            Test::Tree(expression) => test(code, expression, &mut statics),
-            // A table to be written was made from a graph, whose conditions are trees.
-            Test::Closure(_) => {
-                code.push("false");
-            }
+        if parts(expression) > MAX_PARTS {
+            let name = statics.add("LazyCondition", pipeline.text(row.text));
+            code.push(&name).push(".holds(x)");
+        } else {
+            test(code, expression, &mut statics);
         }
         code.push("}");
     }
     code.push(&statics.code.text);
-    texts(code, "KEYS", &keys);
-    let count = pipeline.conditions.len();
-    list(
-        code,
-        "CONDITIONS",
-        "ConditionRow",
-        "Condition",
-        count,
-        &rows.text,
-        ",&KEYS",
-    );
+    code.push("static PREDICATES:[Predicate;")
+        .show(expressions.len())
+        .push("]=[");
+    code.push(&list.text).push("];");
 }
 
 fn parts(expression: &Expression) -> usize {

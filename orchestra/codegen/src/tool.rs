@@ -1,15 +1,16 @@
 //! `#[tool]`: a function becomes a tool for models. Only the comments on its arguments are removed from its code.
 
 use proc_macro2::{Span, TokenStream};
-use quote::{ToTokens, format_ident, quote, quote_spanned};
+use quote::{format_ident, quote, quote_spanned};
 use syn::parse::{Parse, ParseStream};
 use syn::{
-    Attribute, Expr, ExprLit, FnArg, Ident, Lit, LitStr, Meta, Pat, Path, ReturnType, Safety, Signature,
-    Token, Type, Visibility,
+    Attribute, Expr, ExprLit, FnArg, Ident, Lit, LitStr, Meta, Pat, Path, ReturnType, Signature, Token, Type,
+    Visibility,
 };
 
 use crate::invocation::crate_option;
 use crate::krate;
+use crate::signature::{Errors, Purpose, check_argument, check_call, check_returned};
 
 /// Maximum length of a name that all providers accept.
 const MAX_LENGTH: usize = 64;
@@ -94,7 +95,7 @@ pub(crate) fn function(options: TokenStream, item: TokenStream) -> TokenStream {
     };
     let arguments = Argument::all(&mut function.signature);
     let signed = arguments.and_then(|arguments| {
-        check(&function)?;
+        check(&function.signature)?;
         Ok((
             arguments,
             syn::parse2::<Options>(options)?,
@@ -275,28 +276,23 @@ impl Argument {
                     continue;
                 }
             };
-            match &*typed.ty {
-                Type::Reference(reference) => {
-                    diagnostics.add(reference, "arguments of a tool are owned; remove the `&`");
-                }
-                Type::ImplTrait(ty) => {
-                    diagnostics.add(ty, "name the type of the argument; `impl` would leave it open");
-                }
-                ty if is_named(ty, "ToolContext") => {
-                    if arguments
-                        .iter()
-                        .any(|argument| matches!(argument, Argument::Context))
-                    {
-                        diagnostics.add(ty, "a tool takes one `ToolContext`")
-                    } else {
-                        arguments.push(Argument::Context)
-                    }
-                }
-                _ => arguments.push(Argument::Value {
+            let ty = &typed.ty;
+            if !check_argument(ty, Purpose::Tool, &mut diagnostics) {
+                continue;
+            }
+            if !is_named(ty, "ToolContext") {
+                arguments.push(Argument::Value {
                     name: plain(ident),
                     description,
-                    ty: typed.ty.clone(),
-                }),
+                    ty: ty.clone(),
+                });
+            } else if arguments
+                .iter()
+                .any(|argument| matches!(argument, Argument::Context))
+            {
+                diagnostics.add(ty, "a tool takes one `ToolContext`");
+            } else {
+                arguments.push(Argument::Context);
             }
         }
         diagnostics.into_result(arguments)
@@ -304,27 +300,10 @@ impl Argument {
 }
 
 /// Reports signatures that cannot be a tool, whatever their arguments.
-fn check(function: &Function) -> syn::Result<()> {
-    let signature = &function.signature;
+fn check(signature: &Signature) -> syn::Result<()> {
     let mut diagnostics = Errors::default();
-    if !signature.generics.params.is_empty() {
-        let error = "a tool cannot be generic, because nothing would say for which types";
-        diagnostics.add(&signature.generics, error);
-    }
-    if let Safety::Unsafe(marked) = &signature.safety {
-        diagnostics.add(marked, "a tool cannot be unsafe, because a model calls it");
-    }
-    if let Some(variadic) = &signature.variadic {
-        diagnostics.add(variadic, "a tool has a fixed number of arguments");
-    }
-    if let ReturnType::Type(_, ty) = &signature.output
-        && let Type::ImplTrait(ty) = &**ty
-    {
-        diagnostics.add(
-            ty,
-            "name the type that the tool returns; `impl` would leave it open",
-        );
-    }
+    check_call(signature, Purpose::Tool, &mut diagnostics);
+    check_returned(signature, Purpose::Tool, &mut diagnostics);
     diagnostics.into_result(())
 }
 
@@ -386,23 +365,5 @@ fn is_result(output: &ReturnType) -> bool {
     match output {
         ReturnType::Default => false,
         ReturnType::Type(_, ty) => is_named(ty, "Result"),
-    }
-}
-
-/// A collector of errors, so that all of them are reported.
-#[derive(Default)]
-struct Errors(Option<syn::Error>);
-
-impl Errors {
-    fn add(&mut self, at: impl ToTokens, error: &str) {
-        let error = syn::Error::new_spanned(at, error);
-        match &mut self.0 {
-            Some(all) => all.combine(error),
-            None => self.0 = Some(error),
-        }
-    }
-
-    fn into_result<T>(self, value: T) -> syn::Result<T> {
-        self.0.map_or(Ok(value), Err)
     }
 }

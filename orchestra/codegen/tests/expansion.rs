@@ -196,10 +196,9 @@ fn the_crate_is_named_as_the_caller_says() {
 
 #[test]
 fn only_a_sound_pipeline_is_compared_with_its_handlers() {
-    let sound = expand("\"flows/release.dot\", handlers = (Builtin, App)");
+    let sound = expand("\"flows/release.dot\", handlers = (Lint, App)");
     assert!(
-        sound.contains("verify (& release_check :: REQUIREMENTS")
-            && sound.contains("Bound < (Builtin , App) >")
+        sound.contains("verify (& release_check :: REQUIREMENTS") && sound.contains("Bound < (Lint , App) >")
     );
     let wrong = expand("mod a = \"../wrong.dot\", handlers = App;");
     assert!(!wrong.contains("verify") && wrong.contains("Bound < App >"));

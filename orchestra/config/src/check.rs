@@ -148,7 +148,7 @@ fn providers(configuration: &Configuration, diagnostics: &mut Diagnostics) {
             None => diagnostics.list.push(
                 Diagnostic::from_rule(
                     &rules::UNKNOWN_PROVIDER,
-                    format!("nothing says what the provider `{name}` speaks"),
+                    format!("the provider `{name}` has no `kind`"),
                     provider.span,
                 )
                 .help(format!(
@@ -202,7 +202,7 @@ fn backends(configuration: &Configuration, diagnostics: &mut Diagnostics) {
         let Some(kind) = configuration.backend_kind(name) else {
             let diagnostic = Diagnostic::from_rule(
                 &rules::UNKNOWN_BACKEND,
-                format!("nothing says what the backend `{name}` is"),
+                format!("the backend `{name}` has no `kind`"),
                 backend.span,
             );
             let kinds = BackendKind::WORDS.join(", ");

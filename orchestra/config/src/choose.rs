@@ -300,7 +300,7 @@ impl<'r> Resolver<'r> {
             let known = |name: &str| self.project.configuration.provider_kind(name).is_some();
             if let Some(provider) = provider.filter(|named| kind.needs_model() && known(&named.value)) {
                 let message = format!(
-                    "nothing says which model of `{}` does `{}`",
+                    "no model of `{}` is named for `{}`",
                     provider.value,
                     self.stages.id(node)
                 );
@@ -338,7 +338,7 @@ impl<'r> Resolver<'r> {
             };
             self.report(node, chosen.location, |span| {
                 Diagnostic::from_rule(&rules::UNRESOLVED_MODEL, message, span)
-                    .note("it is a name that a configuration gives to a model, no model itself")
+                    .note("it is a name that a configuration maps to a model, not the name of a model")
                     .help(help)
             });
         }

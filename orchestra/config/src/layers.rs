@@ -279,7 +279,7 @@ impl<'f> Library<'f> {
                     let diagnostic = Diagnostic::from_rule(&rules::PROMPT_LAYER_INVALID, message, base.span);
                     let diagnostic = diagnostic
                         .note(names.join(" extends "))
-                        .help("take one `extends` away");
+                        .help("remove one `extends`");
                     reports.add(&last.source, diagnostic);
                     break;
                 }
@@ -327,9 +327,8 @@ pub(crate) fn missing(kind: LayerKind, name: &str, span: Span, why: &LayerError)
         LayerError::Name => {
             let diagnostic =
                 Diagnostic::from_rule(rule, format!("`{name}` is not a valid {kind} name"), span);
-            diagnostic.help(
-                "use letters, digits, `-`, `_` and `.`; a name does not lead out of the folders of prompts",
-            )
+            diagnostic
+                .help("use letters, digits, `-`, `_` and `.`; a name cannot leave the folders of prompts")
         }
         LayerError::Missing(_) | LayerError::Invalid => {
             let diagnostic = Diagnostic::from_rule(rule, format!("unknown {kind} `{name}`"), span);

@@ -167,7 +167,7 @@ impl Resolver<'_> {
             None if !kind.needs_model() => {}
             // Without a configuration nothing is reported yet; a run reports a missing provider when it needs one.
             None if self.project.path.is_some() => {
-                let message = format!("nothing says which provider `{}` uses", self.stages.id(node));
+                let message = format!("no provider is named for `{}`", self.stages.id(node));
                 self.report(node, Location::Nowhere, |span| {
                     Diagnostic::from_rule(&rules::UNKNOWN_PROVIDER, message, span)
                         .help("add `providers: {default: NAME}` to the configuration")

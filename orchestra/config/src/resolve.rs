@@ -19,10 +19,10 @@ impl Project {
     ///
     /// ```
     /// use orchestra_config::{Project, ResolveOptions};
-    /// use orchestra_graph::{Analysis, Source, load};
+    /// use orchestra_graph::{Source, load};
     /// let text = "digraph { start -> work -> exit; work [backend=simulation] }";
     /// let loaded = load(Source::new("a.dot", text), &Default::default());
-    /// let analysis = Analysis::new(&loaded.graph, &loaded.source);
+    /// let analysis = loaded.analysis();
     /// let resolution = Project::default().resolve_graph(&analysis, &ResolveOptions::default());
     /// assert_eq!(resolution.stages[0].backend.to_string(), "simulation [node]");
     /// ```

@@ -23,7 +23,7 @@ words! {
     pub enum Reason {
         /// An attribute of the node.
         Node = "node",
-        /// A rule of the graph's stylesheet. A table that runs does not tell it from the node.
+        /// A rule of the graph's stylesheet. A running pipeline does not distinguish it from the node.
         Stylesheet = "stylesheet",
         /// The agent that does the stage.
         Agent = "agent",
@@ -206,7 +206,7 @@ impl ResolvedStage {
 /// let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
 /// let resolution = Project::default().resolve(&pipeline, &ResolveOptions::default());
 /// assert!(resolution.has_errors());
-/// assert!(resolution.reports[0].errors().any(|fault| fault.code == "unknown_agent"));
+/// assert!(resolution.reports[0].errors().any(|diagnostic| diagnostic.code == "unknown_agent"));
 /// ```
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]

@@ -6,7 +6,7 @@ use orchestra_graph::{Page, Severity};
 ///
 /// ```
 /// let page = orchestra_config::explain("unknown_agent").expect("a code of this crate");
-/// assert!(page.text.contains("## How to mend it"));
+/// assert!(page.text.contains("## How to fix it"));
 /// assert!(orchestra_config::explain("dead_end").is_none(), "that is one of the language");
 /// ```
 pub fn explain(code: &str) -> Option<&'static Page> {
@@ -39,21 +39,21 @@ macro_rules! rules {
 
 rules! {
     AMBIGUOUS_PROVIDER "ambiguous_provider" Error, "several providers have the model of a stage", "rule F11";
-    BACKEND_CAPABILITY "backend_capability" Error, "a backend cannot do what a stage wants of it", "Orchestra, backend selection";
-    CONFIG_DUPLICATE_KEY "config_duplicate_key" Error, "a key of the configuration stands twice", "YAML 1.2, 3.2.1.3";
-    CONFIG_SYNTAX "config_syntax" Error, "the configuration is not YAML, or cannot be read", "Orchestra, agent configuration";
-    CONFIG_UNKNOWN_KEY "config_unknown_key" Error, "a key of the configuration is not known", "Orchestra, agent configuration";
-    CONFIG_VALUE "config_value" Error, "a value of the configuration cannot be", "Orchestra, agent configuration";
+    BACKEND_CAPABILITY "backend_capability" Error, "a backend lacks a feature that a stage needs", "Orchestra, backend selection";
+    CONFIG_DUPLICATE_KEY "config_duplicate_key" Error, "a key of the configuration occurs twice", "YAML 1.2, 3.2.1.3";
+    CONFIG_SYNTAX "config_syntax" Error, "the configuration is not valid YAML, or cannot be read", "Orchestra, agent configuration";
+    CONFIG_UNKNOWN_KEY "config_unknown_key" Error, "unknown key in the configuration", "Orchestra, agent configuration";
+    CONFIG_VALUE "config_value" Error, "invalid value in the configuration", "Orchestra, agent configuration";
     LITERAL_TEMPLATE "literal_template" Info, "a prompt that is not a template contains template syntax", "Orchestra, prompt composition";
-    PROMPT_LAYER_INVALID "prompt_layer_invalid" Error, "the file of a prompt layer cannot be understood", "Orchestra, prompt composition";
-    PROMPT_LAYER_MISSING "prompt_layer_missing" Error, "a layer of a prompt is not there", "Orchestra, file discovery";
-    TEMPLATE_SYNTAX "template_syntax" Error, "a task template cannot be understood", "Orchestra, prompt composition";
+    PROMPT_LAYER_INVALID "prompt_layer_invalid" Error, "the file of a prompt layer is invalid", "Orchestra, prompt composition";
+    PROMPT_LAYER_MISSING "prompt_layer_missing" Error, "a prompt layer does not exist", "Orchestra, file discovery";
+    TEMPLATE_SYNTAX "template_syntax" Error, "a task template is invalid", "Orchestra, prompt composition";
     TEMPLATE_VARIABLE "template_variable" Error, "nothing sets a variable of a task template", "Orchestra, prompt composition";
-    UNKNOWN_AGENT "unknown_agent" Error, "a node names an agent that there is not", "Orchestra, agent configuration";
-    UNKNOWN_BACKEND "unknown_backend" Error, "a backend that there is not is named", "Orchestra, backend selection";
-    UNKNOWN_PROVIDER "unknown_provider" Error, "a provider that there is not is named, or none is", "Orchestra, model and provider resolution";
-    UNKNOWN_REPOSITORY "unknown_repository" Error, "a stage works in a repository that there is not", "Orchestra, workspace";
-    UNKNOWN_TOOL "unknown_tool" Error, "a tool that there is not is named", "Orchestra, agent-level tool configuration";
+    UNKNOWN_AGENT "unknown_agent" Error, "a node names an unknown agent", "Orchestra, agent configuration";
+    UNKNOWN_BACKEND "unknown_backend" Error, "unknown backend", "Orchestra, backend selection";
+    UNKNOWN_PROVIDER "unknown_provider" Error, "unknown or missing provider", "Orchestra, model and provider resolution";
+    UNKNOWN_REPOSITORY "unknown_repository" Error, "a stage works in an unknown repository", "Orchestra, workspace";
+    UNKNOWN_TOOL "unknown_tool" Error, "unknown tool", "Orchestra, agent-level tool configuration";
     UNRESOLVED_MODEL "unresolved_model" Error, "a model stage has no model", "Orchestra, model and provider resolution";
-    WORKSPACE_JOIN "workspace_join" Error, "branches that may change files meet where nothing can merge them", "Orchestra, workspace";
+    WORKSPACE_JOIN "workspace_join" Error, "branches that may change files join where nothing can merge them", "Orchestra, workspace";
 }

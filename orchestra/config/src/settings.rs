@@ -410,7 +410,7 @@ section! {
         pub mode: Option<Located<Mode>>,
         /// Tools besides those of the backend; an empty list means no tools at all.
         pub tools: Option<Vec<Located<String>>>,
-        /// The tools that stand in place of those of the backend.
+        /// The tools that replace those of the backend.
         pub only_tools: Option<Vec<Located<String>>>,
         /// How often its model may be asked in one stage.
         pub max_turns: Option<Located<u64>>,
@@ -447,7 +447,7 @@ section! {
     pub struct Parameter {
         /// Its type; text where nothing is said.
         pub r#type: Option<Located<ParameterType>>,
-        /// What the model is told of it.
+        /// The description that the model receives.
         pub description: Option<Located<String>>,
         /// Whether the model must give it.
         pub required: Option<Located<bool>>,

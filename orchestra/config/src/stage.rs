@@ -240,8 +240,8 @@ impl Stages for Table<'_> {
     }
 
     fn graph_keys(&self) -> Vec<&str> {
-        let rows = self.pipeline.attributes(self.pipeline.graph_attributes);
-        rows.iter().map(|row| &*row.key).collect()
+        let attributes = self.pipeline.attributes(self.pipeline.graph_attributes);
+        attributes.map(|(name, _)| name).collect()
     }
 
     fn joins(&self) -> Vec<(NodeIndex, NodeIndex)> {
@@ -254,10 +254,9 @@ impl Stages for Table<'_> {
     fn fidelities_of_edges(&self, node: NodeIndex) -> Vec<Option<AttributeValue<'_>>> {
         let edges = self.pipeline.edges.iter().filter(|edge| edge.to == node);
         let values = edges.map(|edge| {
-            let rows = self.pipeline.attributes(edge.attributes);
-            let row = rows.iter().find(|row| row.key == "fidelity")?;
+            let value = self.pipeline.attribute_in(edge.attributes, "fidelity")?;
             Some(AttributeValue {
-                text: row.value.to_value().to_string().into(),
+                text: value.to_value().to_string().into(),
                 span: self.node_span(node),
                 reason: Reason::Node,
             })

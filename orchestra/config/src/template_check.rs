@@ -44,7 +44,7 @@ pub(crate) fn check(text: &str, variables: &Variables) -> Vec<TemplateDiagnostic
                 rule: &rules::TEMPLATE_SYNTAX,
                 message: message_of(&error),
                 range: range_of(&error, text),
-                help: "templates are written as for Jinja2: `{{ variable }}`, `{% if .. %}`, `{% for .. %}`"
+                help: "templates use the syntax of Jinja2: `{{ variable }}`, `{% if .. %}`, `{% for .. %}`"
                     .to_owned(),
             }];
         }

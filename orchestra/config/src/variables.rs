@@ -130,7 +130,7 @@ impl Variables {
                 let path = path.split('.').next().unwrap_or_default();
                 format!(
                     "declare it: `inputs: [{path}]` for the pipeline in the configuration, `inputs=\"{path}\"` on the graph, \
-                 or `output_keys` on the node whose answer holds it"
+                 or `output_keys` on the node whose response contains it"
                 )
             }
         }

@@ -41,14 +41,14 @@ pub(crate) fn check(workspace: &Workspace, diagnostics: &mut Diagnostics) {
         // Both would be the same folder on some systems, and their tools would have the same names.
         if let Some(other) = names.insert(tool_name(name).to_lowercase(), name) {
             diagnostics.value(
-                format!("the repositories `{other}` and `{name}` cannot be told apart"),
+                format!("the repositories `{other}` and `{name}` cannot be distinguished"),
                 repository.span,
                 "give one of them a name that differs in more than capitals, `-` and `_`",
             );
         }
         match repository.path.as_ref().filter(|path| !path.trim().is_empty()) {
             None => diagnostics.value(
-                format!("nothing says where the repository `{name}` is"),
+                format!("the repository `{name}` has no `path`"),
                 repository.span,
                 "add `path:`, relative to this file",
             ),

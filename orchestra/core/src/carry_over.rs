@@ -29,8 +29,8 @@ impl SavedState {
     ///     machine.saved().carry_over(&old, &new, &Mapping::between(&old, &new))
     /// };
     /// assert!(over("digraph { start -> lint -> build -> exit }").is_ok());
-    /// let fault = over("digraph { start -> lint -> exit }").unwrap_err();
-    /// assert_eq!(fault.to_string(), "the run stands at `build`, which is gone");
+    /// let error = over("digraph { start -> lint -> exit }").unwrap_err();
+    /// assert_eq!(error.to_string(), "the run stands at `build`, which is gone");
     /// ```
     ///
     /// # Errors

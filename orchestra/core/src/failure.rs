@@ -263,7 +263,7 @@ impl fmt::Display for RunFailure {
                         "; gates have sent the run back {limit} times (`max_goal_gate_reroutes`)"
                     ),
                     None => f.write_str(
-                        "; name a `retry_target` on it or on the graph, where the run can go to mend it",
+                        "; name a `retry_target` on it or on the graph, where the run continues to repair the work",
                     ),
                 }
             }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use orchestra_graph::condition::Facts;
-use orchestra_graph::table::ConditionRow;
+use orchestra_graph::table::Condition;
 use orchestra_graph::{Decision, Next, NodeIndex, Pipeline, Role, Rule};
 
 use crate::effect::Observation;
@@ -26,7 +26,8 @@ impl Transition<'_> {
             return Ok(None);
         };
         let gate = unsatisfied.gate;
-        let row = pipeline.stage(gate).row();
+        let stage = pipeline.stage(gate);
+        let row = stage.row();
         let settings = &pipeline.settings;
         let targets = [
             row.retry_target,
@@ -39,7 +40,7 @@ impl Transition<'_> {
             Some(target) if self.totals.reroutes < limit => target,
             target => {
                 return Err(StepResult::Abort(RunFailure::GoalGate {
-                    node: row.id.to_string(),
+                    node: stage.id().to_owned(),
                     outcome: unsatisfied.status.word().to_owned(),
                     reason: unsatisfied.reason.to_owned(),
                     condition: unsatisfied.condition,
@@ -89,9 +90,7 @@ fn first_unsatisfied<'l>(
     let records = Records::new(pipeline, path);
     let mut states = gates.filter_map(|(row, at)| {
         let gate = NodeIndex(at);
-        let condition = row
-            .goal_condition
-            .and_then(|at| pipeline.conditions.get(at as usize));
+        let condition = pipeline.goal_condition(row);
         let mut seen = facts(pipeline, path, pipeline.stage(gate), &records);
         let (status, reason) = if row.role == Role::Exit {
             if condition.is_none() || gate != from {
@@ -118,9 +117,9 @@ fn first_unsatisfied<'l>(
 }
 
 /// Describes a condition with the values of the keys that it reads.
-fn describe(condition: &ConditionRow, seen: &Facts<'_>) -> String {
-    let mut text = format!("`{}` is false", condition.text);
-    for key in condition.keys.iter() {
+fn describe(condition: Condition<'_>, seen: &Facts<'_>) -> String {
+    let mut text = format!("`{}` is false", condition.text());
+    for key in condition.keys() {
         let _ = write!(text, ", {key} is `{}`", seen.text(key));
     }
     text

@@ -476,8 +476,8 @@ fn has_budget(pipeline: &Pipeline, node: NodeIndex) -> bool {
 
 /// Sets the graph's attributes in a context (Attractor 5.1).
 pub(crate) fn set_graph_attributes(pipeline: &Pipeline, context: &mut Context) {
-    for row in pipeline.attributes(pipeline.graph_attributes) {
-        context.set(["graph.", &row.key].concat(), value_of(&row.value));
+    for (name, value) in pipeline.attributes(pipeline.graph_attributes) {
+        context.set(["graph.", name].concat(), value_of(value));
     }
     if pipeline.attribute("goal").is_none() {
         context.set("graph.goal", "");
@@ -485,12 +485,12 @@ pub(crate) fn set_graph_attributes(pipeline: &Pipeline, context: &mut Context) {
 }
 
 /// Converts a graph attribute to a context value.
-fn value_of(value: &Constant) -> Value {
+fn value_of(value: Constant<&str>) -> Value {
     match value {
-        Constant::String(text) => Value::String(text.to_string()),
-        Constant::Integer(number) => (*number).into(),
-        Constant::Float(number) => (*number).into(),
-        Constant::Boolean(value) => (*value).into(),
+        Constant::String(text) => Value::String(text.to_owned()),
+        Constant::Integer(number) => number.into(),
+        Constant::Float(number) => number.into(),
+        Constant::Boolean(value) => value.into(),
         Constant::Duration(_) => Value::String(value.to_value().to_string()),
     }
 }

@@ -114,7 +114,7 @@ impl ManagerPlan {
             wait: false,
             poll_interval: stage.duration("manager.poll_interval").unwrap_or(POLL_INTERVAL),
             max_cycles: match stage.attribute("manager.max_cycles") {
-                Some(Constant::Integer(cycles)) => u32::try_from(*cycles).unwrap_or(u32::MAX).max(1),
+                Some(Constant::Integer(cycles)) => u32::try_from(cycles).unwrap_or(u32::MAX).max(1),
                 _ => MAX_CYCLES,
             },
             stop_condition: condition("manager.stop_condition")?,
@@ -220,8 +220,8 @@ pub struct ChildReport {
 ///
 /// ```
 /// use orchestra_core::{ChildReport, ManagerEvent};
-/// let told = ManagerEvent::Reported(ChildReport::default());
-/// assert_ne!(told, ManagerEvent::TimePassed);
+/// let event = ManagerEvent::Reported(ChildReport::default());
+/// assert_ne!(event, ManagerEvent::TimePassed);
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum ManagerEvent {

@@ -313,7 +313,7 @@ fn unmet(pipeline: &Pipeline, tested: &[Tested]) -> Vec<UnmetCondition> {
     let text = |tested: &Tested| {
         pipeline
             .condition(pipeline.edge(tested.edge))
-            .map(|row| row.text.to_string())
+            .map(|condition| condition.text().to_owned())
     };
     let unmet = tested.iter().map(|tested| UnmetCondition {
         condition: text(tested).unwrap_or_default(),

@@ -42,8 +42,8 @@ pub struct SavedState {
 /// # let of = |text: &str| load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
 /// let long = of("digraph { a -> exit; start -> a }");
 /// let saved = Machine::start(long, Context::new(), 7, &mut Vec::new()).saved();
-/// let fault = saved.restore(&of("digraph { start -> exit }")).unwrap_err();
-/// assert_eq!(fault.to_string(), "the state names edge 1, but the pipeline has 1 edges");
+/// let error = saved.restore(&of("digraph { start -> exit }")).unwrap_err();
+/// assert_eq!(error.to_string(), "the state names edge 1, but the pipeline has 1 edges");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SavedStateError(String);

@@ -211,7 +211,7 @@ impl Transition<'_> {
         };
         if path.visits.get(stage.index()) >= limit {
             return Err(StepResult::Abort(RunFailure::MaxVisits {
-                node: row.id.to_string(),
+                node: stage.id().to_owned(),
                 limit,
                 attribute: attribute.to_owned(),
             }));

@@ -30,7 +30,7 @@ fn timed(engine: &Engine, pipeline: &'static Pipeline, folder: &Path, ballast: O
     let runtime = single();
     let began = Instant::now();
     runtime.block_on(async {
-        let mut start = engine.start_loaded(pipeline, Noops).run_dir(folder);
+        let mut start = engine.start(pipeline, Noops).run_dir(folder);
         for (key, value) in ballast.and_then(Value::as_object).into_iter().flatten() {
             start = start.param(key, value.clone());
         }
@@ -219,7 +219,7 @@ fn many(dir: &Path, wanted: &dyn Fn(&str) -> bool) {
             runtime.block_on(async {
                 let mut waits = Vec::with_capacity(RUNS);
                 for at in 0..RUNS {
-                    let start = engine.start_loaded(pipeline, Noops).run_id(format!("run-{at}"));
+                    let start = engine.start(pipeline, Noops).run_id(format!("run-{at}"));
                     waits.push(start.await.expect("the run starts").wait());
                 }
                 for wait in waits {
@@ -262,7 +262,7 @@ fn long_runs(dir: &Path, wanted: &dyn Fn(&str) -> bool) {
     let runtime = single();
     runtime.block_on(async {
         let run = engine
-            .start_loaded(pipeline, Noops)
+            .start(pipeline, Noops)
             .run_dir(&folder)
             .await
             .expect("the run starts");
@@ -298,7 +298,7 @@ fn long_runs(dir: &Path, wanted: &dyn Fn(&str) -> bool) {
                 runtime.block_on(async {
                     let began = Instant::now();
                     let run = engine
-                        .resume_loaded(&folder, pipeline, Noops)
+                        .resume(&folder, pipeline, Noops)
                         .await
                         .expect("the run goes on");
                     let took = began.elapsed().as_secs_f64() * 1e3;

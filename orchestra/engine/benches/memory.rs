@@ -73,7 +73,7 @@ fn main() {
     let pipeline = fan(BRANCHES, "nap");
     let held = most(|| {
         runtime.block_on(async {
-            let start = engine.start_loaded(pipeline, Noops).param("ballast", &*ballast);
+            let start = engine.start(pipeline, Noops).param("ballast", &*ballast);
             let result = start.await.expect("the run starts").wait().await;
             assert!(result.expect("the run ends").is_success());
         });
@@ -93,12 +93,7 @@ fn main() {
         runtime.block_on(async {
             let mut waits = Vec::with_capacity(RUNS);
             for _ in 0..RUNS {
-                waits.push(
-                    engine
-                        .start_loaded(pipeline, Noops)
-                        .await
-                        .expect("the run starts"),
-                );
+                waits.push(engine.start(pipeline, Noops).await.expect("the run starts"));
             }
             let waits: Vec<_> = waits.into_iter().map(|run| run.wait()).collect();
             tokio::task::yield_now().await;

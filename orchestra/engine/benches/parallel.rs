@@ -53,7 +53,7 @@ async fn tasks(nap: bool) {
 }
 
 async fn run(pipeline: &'static Pipeline, ballast: Option<&str>) {
-    let mut start = engine().start_loaded(pipeline, Noops);
+    let mut start = engine().start(pipeline, Noops);
     if let Some(ballast) = ballast {
         start = start.param("ballast", ballast);
     }

@@ -150,10 +150,7 @@ fn many(wanted: &dyn Fn(&str) -> bool) {
             runtime.block_on(async {
                 let mut waits = Vec::with_capacity(RUNS);
                 for _ in 0..RUNS {
-                    let run = engine
-                        .start_loaded(pipeline, Noops)
-                        .await
-                        .expect("the run starts");
+                    let run = engine.start(pipeline, Noops).await.expect("the run starts");
                     waits.push(run.wait());
                 }
                 for wait in waits {
@@ -194,7 +191,7 @@ fn first_stage() {
     let runtime = single();
     runtime.block_on(async {
         let run = engine()
-            .start_loaded(&support::constant::TINY, Leave)
+            .start(&support::constant::TINY, Leave)
             .await
             .expect("the run starts");
         let _ = run.wait().await;

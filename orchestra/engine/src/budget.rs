@@ -154,15 +154,15 @@ pub(crate) fn of_graph(pipeline: &Pipeline) -> Budget {
 }
 
 /// Reads a budget from attributes.
-pub(crate) fn budget_of<'p>(attribute: impl Fn(&str) -> Option<&'p Constant>) -> Budget {
+pub(crate) fn budget_of<'p>(attribute: impl Fn(&str) -> Option<Constant<&'p str>>) -> Budget {
     Budget {
         max_tokens: match attribute("max_tokens") {
-            Some(Constant::Integer(most)) => u64::try_from(*most).ok(),
+            Some(Constant::Integer(most)) => u64::try_from(most).ok(),
             _ => None,
         },
         max_cost_micros: match attribute("max_cost") {
             Some(Constant::Float(dollars)) => Some((dollars * 1_000_000.0) as u64),
-            Some(Constant::Integer(dollars)) => u64::try_from(*dollars)
+            Some(Constant::Integer(dollars)) => u64::try_from(dollars)
                 .ok()
                 .map(|dollars| dollars.saturating_mul(1_000_000)),
             _ => None,
@@ -209,7 +209,7 @@ pub(crate) fn less(usage: Usage, by: Usage) -> Usage {
 /// # let text = "digraph { start -> write -> exit; write [prompt=a, max_tokens=100] }";
 /// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
 /// let engine = Engine::builder().backend(Greedy).build()?;
-/// let result = engine.start_loaded(pipeline, ()).await?.wait().await?;
+/// let result = engine.start(pipeline, ()).await?.wait().await?;
 /// assert!(!result.is_success());
 /// # Ok(()) }
 /// ```

@@ -15,7 +15,7 @@ use orchestra_graph::{ChildReader, ReadError};
 /// let text = r#"digraph { start -> lint -> exit; lint [shape=folder, "subpipeline.file"="no-such-file.dot"] }"#;
 /// let options = LoadOptions { children: Some(&Disk), ..LoadOptions::default() };
 /// let report = load(Source::new("flows/a.dot", text), &options).report;
-/// assert!(report.errors().any(|fault| fault.message.contains("no-such-file.dot")));
+/// assert!(report.errors().any(|diagnostic| diagnostic.message.contains("no-such-file.dot")));
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Disk;
@@ -52,11 +52,11 @@ impl Disk {
     ///
     /// ```
     /// use orchestra_engine::Disk;
-    /// let place = tempfile::tempdir()?;
-    /// let path = place.path().join("long.txt");
+    /// let directory = tempfile::tempdir()?;
+    /// let path = directory.path().join("long.txt");
     /// std::fs::write(&path, "0123456789")?;
     /// assert_eq!(Disk::read_at_most(&path, 4)?, b"0123");
-    /// assert!(Disk::read_at_most(place.path(), 4).is_err());
+    /// assert!(Disk::read_at_most(directory.path(), 4).is_err());
     /// # Ok::<(), std::io::Error>(())
     /// ```
     ///

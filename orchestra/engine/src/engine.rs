@@ -4,8 +4,6 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use orchestra_core::SharedPipeline;
-
 use crate::artifacts::ArtifactStore;
 use crate::builtin::backend::{AnyBackend, CodergenBackend};
 use crate::builtin::codergen::Codergen;
@@ -16,7 +14,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::error::{BuildError, Refusals};
 use crate::event::RunEvent;
 use crate::gates::interview::{Interviewer, SharedInterviewer};
-use crate::handlers::binding::{Binding, Supplies};
+use crate::handlers::binding::Binding;
 use crate::handlers::handler::Handler;
 use crate::handlers::handler_set::HandlerSet;
 use crate::handlers::registry::Registry;
@@ -44,7 +42,7 @@ use crate::store::{Durability, FileSystem, system};
 /// let text = r#"digraph poem { start -> write -> exit; write [prompt="Write a poem."] }"#;
 /// let pipeline = load(Source::new("poem.dot", text), &LoadOptions::default()).pipeline().expect("sound");
 /// let engine = Engine::builder().backend(SimulationBackend).build()?;
-/// let result = engine.start_loaded(pipeline, ()).await?.wait().await?;
+/// let result = engine.start(pipeline, ()).await?.wait().await?;
 /// assert_eq!(result.path, ["start", "write", "exit"]);
 /// assert_eq!(result.context.text("last_response"), "[Simulated] Response for stage: write");
 /// # Ok(()) }
@@ -79,102 +77,57 @@ impl Engine {
         }
     }
 
-    /// Starts a compiled pipeline with the handlers that it is bound to. Await the returned builder.
-    pub fn start<B, H, S>(&self, binding: B, handlers: S) -> StartBuilder
-    where
-        B: Binding<H>,
-        H: HandlerSet,
-        S: Supplies<H>,
-    {
-        let bound = self.bind(binding.pipeline().into(), handlers.supply());
+    /// Starts a pipeline: a compiled one with the handlers that it is bound to, or a loaded one. Await the returned
+    /// builder.
+    pub fn start<H: HandlerSet>(&self, pipeline: impl Binding<H>, handlers: H) -> StartBuilder {
+        let bound = self.bind(pipeline, handlers);
         StartBuilder::new(self.settings.clone(), bound)
     }
 
-    /// Starts a pipeline that was loaded at run time. Await the returned builder.
-    pub fn start_loaded(
-        &self,
-        pipeline: impl Into<SharedPipeline>,
-        handlers: impl HandlerSet,
-    ) -> StartBuilder {
-        let bound = self.bind(pipeline.into(), handlers);
-        StartBuilder::new(self.settings.clone(), bound)
-    }
-
-    /// Performs the checks of [`start_loaded`](Engine::start_loaded) on a pipeline without starting it.
+    /// Performs the checks of [`start`](Engine::start) without starting the pipeline.
     ///
     /// ```
     /// use orchestra_engine::Engine;
     /// # use orchestra_graph::{Source, load};
     /// let text = r#"digraph { start -> draft -> exit; draft [prompt="Draft it."] }"#;
     /// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
-    /// let refused = Engine::builder().build()?.check_loaded(pipeline, ()).unwrap_err();
+    /// let refused = Engine::builder().build()?.check(pipeline, ()).unwrap_err();
     /// assert_eq!(refused.list[0].code, "no_backend");
     /// # Ok::<(), orchestra_engine::BuildError>(())
     /// ```
     ///
     /// # Errors
     /// The engine or the handlers lack something that the pipeline needs; everything missing is listed.
-    pub fn check_loaded(
-        &self,
-        pipeline: impl Into<SharedPipeline>,
-        handlers: impl HandlerSet,
-    ) -> Result<(), Refusals> {
-        resolve(&self.settings, &self.bind(pipeline.into(), handlers), false).map(drop)
+    pub fn check<H: HandlerSet>(&self, pipeline: impl Binding<H>, handlers: H) -> Result<(), Refusals> {
+        resolve(&self.settings, &self.bind(pipeline, handlers), false).map(drop)
     }
 
-    /// Resumes a run of a compiled pipeline that this or another process began. Await the returned builder.
-    pub fn resume<B, H, S>(&self, folder: impl Into<PathBuf>, binding: B, handlers: S) -> ResumeBuilder
-    where
-        B: Binding<H>,
-        H: HandlerSet,
-        S: Supplies<H>,
-    {
-        let bound = self.bind(binding.pipeline().into(), handlers.supply());
-        ResumeBuilder::new(self.settings.clone(), folder.into(), bound)
-    }
-
-    /// Resumes a run of a loaded pipeline that this or another process began. Await the returned builder.
-    pub fn resume_loaded(
+    /// Resumes a run that this or another process began. Await the returned builder.
+    pub fn resume<H: HandlerSet>(
         &self,
         folder: impl Into<PathBuf>,
-        pipeline: impl Into<SharedPipeline>,
-        handlers: impl HandlerSet,
+        pipeline: impl Binding<H>,
+        handlers: H,
     ) -> ResumeBuilder {
-        let bound = self.bind(pipeline.into(), handlers);
+        let bound = self.bind(pipeline, handlers);
         ResumeBuilder::new(self.settings.clone(), folder.into(), bound)
     }
 
-    /// Starts a new run of a compiled pipeline from a checkpoint of another run (rule D4). Await the returned builder.
-    pub fn replay<B, H, S>(
+    /// Starts a new run from a checkpoint of another run (rule D4). Await the returned builder.
+    pub fn replay<H: HandlerSet>(
         &self,
         folder: impl Into<PathBuf>,
         checkpoint: impl Into<String>,
-        binding: B,
-        handlers: S,
-    ) -> ReplayBuilder
-    where
-        B: Binding<H>,
-        H: HandlerSet,
-        S: Supplies<H>,
-    {
-        ReplayBuilder::new(self.resume(folder, binding, handlers), checkpoint.into())
-    }
-
-    /// Starts a new run of a loaded pipeline from a checkpoint of another run (rule D4). Await the returned builder.
-    pub fn replay_loaded(
-        &self,
-        folder: impl Into<PathBuf>,
-        checkpoint: impl Into<String>,
-        pipeline: impl Into<SharedPipeline>,
-        handlers: impl HandlerSet,
+        pipeline: impl Binding<H>,
+        handlers: H,
     ) -> ReplayBuilder {
-        ReplayBuilder::new(self.resume_loaded(folder, pipeline, handlers), checkpoint.into())
+        ReplayBuilder::new(self.resume(folder, pipeline, handlers), checkpoint.into())
     }
 
-    fn bind(&self, pipeline: SharedPipeline, handlers: impl HandlerSet) -> BoundPipeline {
+    fn bind<H: HandlerSet>(&self, pipeline: impl Binding<H>, handlers: H) -> BoundPipeline {
         let mut registry = Registry::default();
         handlers.register(&mut registry);
-        bind(&self.settings, pipeline, Arc::new(registry))
+        bind(&self.settings, pipeline.into_pipeline(), Arc::new(registry))
     }
 }
 
@@ -240,7 +193,7 @@ impl EngineBuilder {
     /// bound to. A later pipeline of the same name replaces an earlier one (Attractor 9.4).
     ///
     /// ```
-    /// use orchestra_engine::{Bound, Builtin, Compiled, Engine};
+    /// use orchestra_engine::{Bound, Compiled, Engine};
     /// # use orchestra_graph::{Pipeline, Source, load};
     /// # use std::sync::LazyLock;
     /// # static LINT: LazyLock<Pipeline> = LazyLock::new(|| {
@@ -248,7 +201,7 @@ impl EngineBuilder {
     /// #     load(source, &Default::default()).pipeline().expect("sound")
     /// # });
     /// # struct Mark;
-    /// # impl Bound<Builtin> for Mark {}
+    /// # impl Bound<()> for Mark {}
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let lint: Compiled<Mark> = Compiled::new(&LINT);
@@ -256,22 +209,21 @@ impl EngineBuilder {
     /// let engine = Engine::builder().subpipeline("lint", lint, ()).build()?;
     /// let text = r#"digraph { start -> lint -> exit; lint [shape=folder, "subpipeline.name"=lint] }"#;
     /// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
-    /// let result = engine.start_loaded(pipeline, ()).await?.wait().await?;
+    /// let result = engine.start(pipeline, ()).await?.wait().await?;
     /// assert_eq!(result.path, ["start", "lint", "exit"]);
     /// # Ok(()) }
     /// ```
     #[must_use]
-    pub fn subpipeline<B, H, S>(mut self, name: impl Into<String>, binding: B, handlers: S) -> EngineBuilder
-    where
-        B: Binding<H>,
-        H: HandlerSet,
-        S: Supplies<H>,
-    {
+    pub fn subpipeline<H: HandlerSet>(
+        mut self,
+        name: impl Into<String>,
+        pipeline: impl Binding<H>,
+        handlers: H,
+    ) -> EngineBuilder {
         let mut registry = Registry::default();
-        handlers.supply().register(&mut registry);
-        let pipeline = binding.pipeline().into();
+        handlers.register(&mut registry);
         self.subpipelines
-            .insert(name.into(), (pipeline, Arc::new(registry)));
+            .insert(name.into(), (pipeline.into_pipeline(), Arc::new(registry)));
         self
     }
 

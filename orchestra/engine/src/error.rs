@@ -1,9 +1,9 @@
 //! The errors of building an engine, and of starting, resuming and executing a run.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use orchestra_core::RunFailure;
-use orchestra_graph::table::Text;
 use orchestra_graph::{Difference, Pipeline, Position, did_you_mean};
 
 use crate::handlers::requirements::UnmetRequirement;
@@ -46,7 +46,7 @@ impl BuildError {
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let text = "digraph poem { start -> write -> exit; write [prompt=\"Write a poem.\"] }";
 /// let pipeline = load(Source::new("poem.dot", text), &LoadOptions::default()).pipeline().expect("sound");
-/// let error = Engine::builder().build()?.start_loaded(pipeline, ()).await.unwrap_err();
+/// let error = Engine::builder().build()?.start(pipeline, ()).await.unwrap_err();
 /// let StartError::Refused(refusals) = &error else { panic!("{error}") };
 /// assert_eq!(refusals.list[0].code, "no_backend");
 /// assert!(error.to_string().starts_with("pipeline `poem` cannot be run: poem.dot:1:40: node `write`"));
@@ -170,16 +170,16 @@ impl StartError {
 /// # use orchestra_graph::{LoadOptions, Source, load};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let place = tempfile::tempdir()?;
-/// # let folder = place.path().join("run");
+/// # let directory = tempfile::tempdir()?;
+/// # let folder = directory.path().join("run");
 /// # let of = |text: &str| load(Source::new("a.dot", text), &LoadOptions::default()).pipeline().expect("sound");
 /// let engine = Engine::builder().build()?;
 /// let before = of("digraph { start -> ask; ask [shape=hexagon]; ask -> exit [label=Ship] }");
-/// let run = engine.start_loaded(before, ()).run_dir(&folder).await?;
+/// let run = engine.start(before, ()).run_dir(&folder).await?;
 /// run.pause("lunch");
 /// run.wait().await?;
 /// let after = of("digraph { start -> ask; ask [shape=hexagon]; ask -> exit [label=Release] }");
-/// let Err(StartError::Changed(changed)) = engine.resume_loaded(&folder, after, ()).await else { panic!("refused") };
+/// let Err(StartError::Changed(changed)) = engine.resume(&folder, after, ()).await else { panic!("refused") };
 /// assert!(changed.to_string().contains("Release"), "{changed}");
 /// # Ok(()) }
 /// ```
@@ -210,12 +210,12 @@ impl std::error::Error for Changed {}
 /// # use orchestra_graph::{LoadOptions, Source, load};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let place = tempfile::tempdir()?;
-/// # let folder = place.path().join("run");
+/// # let directory = tempfile::tempdir()?;
+/// # let folder = directory.path().join("run");
 /// # let load = || load(Source::new("a.dot", "digraph { start -> exit }"), &LoadOptions::default()).pipeline().expect("sound");
 /// let engine = Engine::builder().build()?;
-/// engine.start_loaded(load(), ()).run_dir(&folder).run_id("first").await?.wait().await?;
-/// let error = engine.resume_loaded(&folder, load(), ()).await.unwrap_err();
+/// engine.start(load(), ()).run_dir(&folder).run_id("first").await?.wait().await?;
+/// let error = engine.resume(&folder, load(), ()).await.unwrap_err();
 /// assert_eq!((error.code(), error.to_string().as_str()), ("already_finished", "run `first` has ended in success"));
 /// # Ok(()) }
 /// ```
@@ -247,7 +247,7 @@ impl std::error::Error for AlreadyFinished {}
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let text = "digraph { start -> a -> b -> exit; a [prompt=One]; b [type=deploy] }";
 /// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
-/// let error = Engine::builder().build()?.start_loaded(pipeline, ()).await.unwrap_err();
+/// let error = Engine::builder().build()?.start(pipeline, ()).await.unwrap_err();
 /// let StartError::Refused(refusals) = error else { panic!("it is refused") };
 /// let codes: Vec<&str> = refusals.list.iter().map(|refusal| refusal.code).collect();
 /// assert_eq!(codes, ["no_backend", "missing_handler"]);
@@ -282,7 +282,7 @@ impl std::error::Error for Refusals {}
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let text = "digraph {\n    start -> write -> exit\n    write [prompt=Poem]\n}";
 /// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
-/// let error = Engine::builder().build()?.start_loaded(pipeline, ()).await.unwrap_err();
+/// let error = Engine::builder().build()?.start(pipeline, ()).await.unwrap_err();
 /// let StartError::Refused(refusals) = error else { panic!("it is refused") };
 /// let refusal = &refusals.list[0];
 /// assert_eq!((refusal.code, refusal.position.line), ("no_backend", 3));
@@ -295,7 +295,7 @@ pub struct Refusal {
     /// a code of [`UnmetRequirement`].
     pub code: &'static str,
     /// The file of the pipeline; empty if the refusal concerns no position in it.
-    pub file: Text,
+    pub file: Cow<'static, str>,
     /// The position in the file.
     pub position: Position,
     /// A message that says what is missing and how to supply it.

@@ -7,19 +7,14 @@ use serde_json::{Map, Value};
 
 use crate::builtin::{output, status};
 use crate::control;
-use crate::store::{Checkpoint, Manifest, Position, StoreError, scan};
+use crate::store::{CHECKPOINT, Checkpoint, JOURNAL, MANIFEST, Manifest, Position, StoreError, scan};
 
 /// Parses the records of a journal. Returns them with the number of bytes of a torn line after them.
 ///
 /// # Errors
 /// The journal is damaged.
 pub fn journal(bytes: &[u8]) -> Result<(Vec<Vec<u8>>, u64), StoreError> {
-    let found = scan(
-        Path::new("journal.jsonl"),
-        bytes.to_vec(),
-        Position::default(),
-        u64::MAX,
-    )?;
+    let found = scan(Path::new(JOURNAL), bytes.to_vec(), Position::default(), u64::MAX)?;
     let torn = found.torn.map_or(0, |torn| torn.bytes);
     Ok((found.iter().map(<[u8]>::to_vec).collect(), torn))
 }
@@ -29,7 +24,7 @@ pub fn journal(bytes: &[u8]) -> Result<(Vec<Vec<u8>>, u64), StoreError> {
 /// # Errors
 /// The checkpoint is damaged or has an unknown format.
 pub fn checkpoint(bytes: &[u8]) -> Result<Checkpoint, StoreError> {
-    Checkpoint::read(Path::new("checkpoint.json"), bytes)
+    Checkpoint::read(Path::new(CHECKPOINT), bytes)
 }
 
 /// Parses a manifest.
@@ -37,7 +32,7 @@ pub fn checkpoint(bytes: &[u8]) -> Result<Checkpoint, StoreError> {
 /// # Errors
 /// The manifest is damaged or has an unknown format.
 pub fn manifest(bytes: &[u8]) -> Result<Manifest, StoreError> {
-    Manifest::read(Path::new("manifest.json"), bytes)
+    Manifest::read(Path::new(MANIFEST), bytes)
 }
 
 /// Parses the `status.json` that a stage wrote.

@@ -28,7 +28,7 @@ use crate::run::state::Run;
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let text = "digraph hello { start -> exit }";
 /// # let pipeline = load(Source::new("hello.dot", text), &LoadOptions::default()).pipeline().expect("sound");
-/// let run = Engine::builder().build()?.start_loaded(pipeline, ()).await?;
+/// let run = Engine::builder().build()?.start(pipeline, ()).await?;
 /// let mut events = run.events();
 /// let result = run.wait().await?;
 /// let mut names = Vec::new();
@@ -160,7 +160,7 @@ impl fmt::Debug for RunHandle {
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let text = "digraph slow { start -> wait; wait [shape=parallelogram, tool_command=\"sleep 60\"]; wait -> exit }";
 /// # let pipeline = load(Source::new("slow.dot", text), &LoadOptions::default()).pipeline().expect("sound");
-/// let run = Engine::builder().build()?.start_loaded(pipeline, ()).await?;
+/// let run = Engine::builder().build()?.start(pipeline, ()).await?;
 /// let canceller = run.canceller();
 /// tokio::spawn(async move { canceller.cancel("not needed any more") });
 /// assert_eq!(run.wait().await?.status, RunStatus::Cancelled);

@@ -7,6 +7,8 @@ use std::sync::Arc;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::clock::Timestamp;
@@ -136,9 +138,16 @@ pub(crate) fn is_reserved(name: &str) -> bool {
         || numbered("lpt")
 }
 
-/// Returns an unpredictable number. It is only used for ids and seeds, never for a decision.
+/// Returns a seed for the randomness of a run. A system call for each run would cost more than the generator.
+pub(crate) fn random_seed() -> u64 {
+    static NEXT: LazyLock<AtomicU64> = LazyLock::new(|| AtomicU64::new(random()));
+    SplitMix64::seed_from_u64(NEXT.fetch_add(1, Ordering::Relaxed)).next_u64()
+}
+
+/// Returns an unpredictable number. It is only used for ids and names, never for a decision.
 pub(crate) fn random() -> u64 {
-    RandomState::new().build_hasher().finish()
+    // If the system has no random numbers, those of the standard library's hash maps are still distinct.
+    getrandom::u64().unwrap_or_else(|_| RandomState::new().build_hasher().finish())
 }
 
 /// Returns a hash of some bytes that is the same in every version and on every machine (FNV-1a).

@@ -18,6 +18,7 @@
 //! - **Checkpoint**: the saved state of a run at a record of the journal, from which it can be resumed or replayed.
 //! - **Fencing token**: the number of an owner of a run, which rises with each new owner and is written to every
 //!   record.
+//! - **Run view**: the state of a run that its events report, for consumers that show it; the machine does not use it.
 //! - **Suspension**: the reason why an attempt pauses the run instead of returning an outcome.
 //!
 //! # Modules, in reading order
@@ -42,7 +43,8 @@
 //!
 //! - `ownership`: a check of whether this process still owns a run.
 //! - `process`: the execution of shell commands of tool stages.
-//! - `store`: the run folder, with its manifest, journal file, checkpoints and stage files.
+//! - `store`: the run folder: its layout, its owner and the store that writes it, and its view for other processes.
+//! - `run_view`: the state of a run as a fold of its events, which all consumers of events share.
 //! - `blocking`: the execution of blocking functions outside of the threads that run stages.
 //! - `artifacts`: named data that is too large for the context of a run.
 //! - `result`: the result of a run.
@@ -102,6 +104,7 @@ mod result;
 mod run;
 mod run_path;
 mod run_status;
+mod run_view;
 mod script;
 mod secrets;
 mod setup;
@@ -125,7 +128,10 @@ pub use control::{ControlClient, ControlError, ControlRefusal, OpenQuestion};
 pub use disk::Disk;
 pub use engine::{Engine, EngineBuilder};
 pub use error::{AlreadyFinished, BuildError, Changed, Refusal, Refusals, RunError, StartError};
-pub use event::{EventError, EventKind, NodeName, PauseCode, RunEvent, TestedCondition};
+pub use event::{
+    AttemptEnd, AttemptResult, EventError, EventKind, NodeName, PauseCode, RunEvent, StageRef,
+    TestedCondition,
+};
 pub use gates::answer_error::AnswerError;
 pub use gates::interview::{
     AskError, AutoApprove, CallbackInterviewer, InterviewError, Interviewer, QueueInterviewer,
@@ -133,7 +139,7 @@ pub use gates::interview::{
     ask_until_accepted,
 };
 pub use handle::{Canceller, RunHandle};
-pub use handlers::binding::{Binding, Bound, Builtin, Compiled, CompiledConfiguration, Supplies};
+pub use handlers::binding::{Binding, Bound, Compiled, CompiledConfiguration};
 pub use handlers::from_stage::{AttributeError, AttributeField, FromStage};
 pub use handlers::handler::{Handler, HandlerFuture};
 pub use handlers::handler_set::HandlerSet;
@@ -174,6 +180,10 @@ pub use run::workspace::{
 };
 pub use run_path::Path;
 pub use run_status::RunStatus;
+pub use run_view::{
+    EndedAttempt, RunPhase, RunSummary, RunView, RunWarning, RunningAttempt, UnansweredQuestion,
+    UnansweredQuestions,
+};
 #[doc(hidden)]
 pub use script::answer_of;
 pub use script::{Script, ScriptedOutcome};
@@ -181,7 +191,8 @@ pub use secrets::{EnvironmentSecrets, is_placeholder_key, listed_variables};
 pub use stage_end::{StageEnd, Suspension};
 pub use start::StartBuilder;
 pub use store::{
-    Access, Checkpoint, Durability, EventLine, FileSystem, Manifest, OpenFile, Owner, PinnedSource,
-    RecordedOutcome, ReplayedFrom, RunFolder, StageFile, StoreError, SystemFiles, stage_folder_name,
+    Access, Checkpoint, Durability, EventCursor, EventLine, EventReader, FileSystem, Manifest, OpenFile,
+    Owner, PinnedSource, RecordedOutcome, ReplayedFrom, RunFile, RunFolder, StageFile, StoreError,
+    SystemFiles, stage_folder_name,
 };
 pub use tokio_util::sync::CancellationToken;

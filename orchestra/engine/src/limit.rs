@@ -34,13 +34,13 @@ impl SystemError<'_> {
     /// ```
     #[must_use]
     pub fn limit_in(text: &str) -> Option<&'static str> {
-        let told = |error: i32| {
+        let is_reported = |error: i32| {
             let words = io::Error::from_raw_os_error(error).to_string();
             words
                 .split_once(" (os error")
                 .is_some_and(|(words, _)| text.contains(words))
         };
-        let (_, raise) = LIMITS.iter().find(|(error, _)| told(*error))?;
+        let (_, raise) = LIMITS.iter().find(|(error, _)| is_reported(*error))?;
         (!text.contains(raise)).then_some(*raise)
     }
 }

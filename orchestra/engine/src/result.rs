@@ -27,7 +27,7 @@ const SCHEMA: &str = "orchestra.result/1";
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let text = "digraph hello { start -> exit }";
 /// # let pipeline = load(Source::new("hello.dot", text), &LoadOptions::default()).pipeline().expect("sound");
-/// let result = Engine::builder().build()?.start_loaded(pipeline, ()).await?.wait().await?;
+/// let result = Engine::builder().build()?.start(pipeline, ()).await?.wait().await?;
 /// assert!(result.is_success());
 /// assert_eq!(result.path, ["start", "exit"]);
 /// # Ok(()) }
@@ -160,7 +160,7 @@ impl Serialize for RunResult {
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let text = "digraph hello { start -> exit }";
 /// # let pipeline = load(Source::new("hello.dot", text), &LoadOptions::default()).pipeline().expect("sound");
-/// # let outcomes = Engine::builder().build()?.start_loaded(pipeline, ()).await?.wait().await?.outcomes;
+/// # let outcomes = Engine::builder().build()?.start(pipeline, ()).await?.wait().await?.outcomes;
 /// assert_eq!(outcomes.get("exit").map(|outcome| &outcome.status), Some(&Status::Success));
 /// assert_eq!(outcomes.iter().count(), 2);
 /// # Ok(()) }
@@ -210,7 +210,7 @@ impl Serialize for Outcomes {
 /// # let text = "digraph { start -> build -> exit; build [prompt=Build] }";
 /// # let pipeline = load(Source::new("a.dot", text), &LoadOptions::default()).pipeline().expect("sound");
 /// let script = Script::new().outcomes("build", [Outcome::fail("no compiler")]);
-/// let result = Engine::builder().simulate(script).build()?.start_loaded(pipeline, ()).await?.wait().await?;
+/// let result = Engine::builder().simulate(script).build()?.start(pipeline, ()).await?.wait().await?;
 /// let failed = &result.error_history[0];
 /// assert_eq!((&*failed.node, failed.attempt, failed.reason.as_str()), ("build", 1, "no compiler"));
 /// assert!(result.failed_at.is_some());
@@ -237,7 +237,7 @@ pub struct FailedAttempt {
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let text = "digraph hello { start -> exit }";
 /// # let pipeline = load(Source::new("hello.dot", text), &LoadOptions::default()).pipeline().expect("sound");
-/// let result = Engine::builder().build()?.start_loaded(pipeline, ()).await?.wait().await?;
+/// let result = Engine::builder().build()?.start(pipeline, ()).await?.wait().await?;
 /// let taken: Vec<String> = result.transitions.iter().map(|edge| edge.to_string()).collect();
 /// assert_eq!(taken, ["start -> exit: 1"]);
 /// assert!(result.transitions.untaken().next().is_none());
@@ -256,11 +256,11 @@ impl TransitionCounts {
         edges.map(|(edge, taken)| TransitionCount {
             from: self.pipeline.stage(edge.from).id(),
             to: self.pipeline.stage(edge.to).id(),
-            label: &edge.label,
+            label: self.pipeline.text(edge.label),
             condition: self
                 .pipeline
                 .condition(edge)
-                .map_or("", |condition| &condition.text),
+                .map_or("", |condition| condition.text()),
             count: *taken,
         })
     }

@@ -15,7 +15,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let text = "digraph hello { start -> exit }";
 /// # let pipeline = load(Source::new("hello.dot", text), &LoadOptions::default()).pipeline().expect("sound");
-/// # let path = Engine::builder().build()?.start_loaded(pipeline, ()).await?.wait().await?.path;
+/// # let path = Engine::builder().build()?.start(pipeline, ()).await?.wait().await?.path;
 /// assert_eq!(path.iter().collect::<Vec<_>>().join(" -> "), "start -> exit");
 /// assert_eq!(path.last(), Some("exit"));
 /// # Ok(()) }

@@ -160,7 +160,7 @@ impl Script {
     /// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
     /// // The stage has `timeout=5ms`.
     /// let script = Script::new().takes("build", [Duration::from_secs(60)]);
-    /// let result = Engine::builder().simulate(script).build()?.start_loaded(pipeline, ()).await?.wait().await?;
+    /// let result = Engine::builder().simulate(script).build()?.start(pipeline, ()).await?.wait().await?;
     /// assert_eq!(result.error_history[0].reason, "timed out after 5ms");
     /// # Ok(()) }
     /// ```
@@ -190,7 +190,7 @@ impl Script {
     ///     test [shape=parallelogram, tool_command="echo 12 passed"] }"#;
     /// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
     /// let script = Script::new().models_only();
-    /// let result = Engine::builder().simulate(script).build()?.start_loaded(pipeline, ()).await?.wait().await?;
+    /// let result = Engine::builder().simulate(script).build()?.start(pipeline, ()).await?.wait().await?;
     /// assert_eq!(result.context.text("last_response"), "[Simulated] Response for stage: plan");
     /// assert_eq!(result.context.text("tool.output"), "12 passed\n");
     /// # Ok(()) }
@@ -212,7 +212,7 @@ impl Script {
     ///     ask -> exit [label=Ship] }"#;
     /// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
     /// let script = Script::new().outcomes("ask", ["timeout"]).hasten();
-    /// let result = Engine::builder().simulate(script).build()?.start_loaded(pipeline, ()).await?.wait().await?;
+    /// let result = Engine::builder().simulate(script).build()?.start(pipeline, ()).await?.wait().await?;
     /// assert_eq!(result.context.text("human.gate.answered_by"), "default");
     /// # Ok(()) }
     /// ```

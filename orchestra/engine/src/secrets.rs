@@ -140,17 +140,9 @@ impl EnvironmentSecrets {
 pub fn listed_variables(pipeline: &Pipeline) -> Vec<&str> {
     let mut listed = Vec::new();
     for pipeline in pipeline.family() {
-        let graph = pipeline.attributes(pipeline.graph_attributes);
-        let nodes = pipeline
-            .nodes
-            .iter()
-            .map(|node| pipeline.attributes(node.attributes));
-        for rows in std::iter::once(graph).chain(nodes) {
-            let value = |known: Known| {
-                rows.iter()
-                    .find(|row| row.key == known.name())
-                    .map(|row| &row.value)
-            };
+        let nodes = pipeline.nodes.iter().map(|node| node.attributes);
+        for rows in std::iter::once(pipeline.graph_attributes).chain(nodes) {
+            let value = |known: Known| pipeline.attribute_in(rows, known.name());
             let empty = matches!(value(Known::ToolEnvInherit), Some(Constant::Boolean(false)));
             if let (Some(Constant::String(names)), false) = (value(Known::ToolEnv), empty) {
                 listed.extend(names.split(',').map(str::trim).filter(|name| !name.is_empty()));

@@ -18,7 +18,7 @@ use crate::driver::limits::Limits;
 use crate::driver::state::Driver;
 use crate::error::StartError;
 use crate::handle::RunHandle;
-use crate::id::{RunId, random};
+use crate::id::{RunId, random_seed};
 use crate::journal::writer::JournalWriter;
 use crate::process;
 use crate::run::settings::RunSettings;
@@ -42,7 +42,7 @@ const NAME_TRIES: u32 = 8;
 /// # let text = "digraph hello { start -> exit }";
 /// # let pipeline = load(Source::new("hello.dot", text), &LoadOptions::default()).pipeline().expect("sound");
 /// let engine = Engine::builder().build()?;
-/// let run = engine.start_loaded(pipeline, ()).param("pr", "42").seed(7).run_id("first").await?;
+/// let run = engine.start(pipeline, ()).param("pr", "42").seed(7).run_id("first").await?;
 /// assert_eq!(run.wait().await?.context.text("pr"), "42");
 /// # Ok(()) }
 /// ```
@@ -165,7 +165,7 @@ impl StartBuilder {
         if let Some(redactor) = &settings.redactor {
             redactor.context(&mut self.context);
         }
-        let seed = self.seed.unwrap_or_else(random);
+        let seed = self.seed.unwrap_or_else(random_seed);
         origin.seed = seed;
         let manifest = |id: &RunId, workspace: Option<Value>| {
             let (pinned, children) = pin(&pipeline);

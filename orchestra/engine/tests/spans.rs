@@ -46,7 +46,7 @@ fn runs_and_stages_are_spans() {
     runtime.block_on(async {
         let engine = support::engine();
         let run = engine
-            .start_loaded(acts("start -> a -> exit"), Acts::new())
+            .start(acts("start -> a -> exit"), Acts::new())
             .run_id("one")
             .await
             .unwrap();

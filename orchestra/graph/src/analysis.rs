@@ -1,7 +1,9 @@
 //! The properties of a graph that the checks and the table need, computed once.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
+use crate::adjacency::Adjacency;
 use crate::attribute::{Key, Known};
 use crate::condition::{ConditionError, Expression, parse_condition};
 use crate::kind;
@@ -13,10 +15,10 @@ use serde_json::Value as Json;
 /// The condition of an edge.
 ///
 /// ```
-/// use orchestra_graph::{Analysis, EdgeCondition, EdgeIndex, Source, load};
+/// use orchestra_graph::{EdgeCondition, EdgeIndex, Source, load};
 /// let text = r#"digraph { start -> exit [condition="outcome=success"] }"#;
 /// let loaded = load(Source::new("a.dot", text), &Default::default());
-/// let analysis = Analysis::new(&loaded.graph, &loaded.source);
+/// let analysis = loaded.analysis();
 /// let EdgeCondition::Parsed(condition) = analysis.condition(EdgeIndex(0)) else { panic!("it is sound") };
 /// assert_eq!(condition.keys(), ["outcome"]);
 /// ```
@@ -30,42 +32,6 @@ pub enum EdgeCondition {
     Faulty(Known, ConditionError),
 }
 
-/// Edges grouped by one of their ends, as compressed rows.
-#[derive(Clone, Debug, Default)]
-struct Rows {
-    starts: Vec<u32>,
-    edges: Vec<EdgeIndex>,
-}
-
-impl Rows {
-    fn new(nodes: usize, edges: &[Edge], end: impl Fn(&Edge) -> NodeIndex) -> Rows {
-        let mut starts = vec![0u32; nodes + 1];
-        // An edge that lacks one of its ends belongs to no node. Only a manually changed graph has such an edge.
-        let whole = |edge: &Edge| edge.from.at() < nodes && edge.to.at() < nodes;
-        for edge in edges.iter().filter(|edge| whole(edge)) {
-            starts[end(edge).at() + 1] += 1;
-        }
-        for at in 0..nodes {
-            starts[at + 1] += starts[at];
-        }
-        let mut next = starts.clone();
-        let mut rows = vec![EdgeIndex(0); edges.len()];
-        for (at, edge) in edges.iter().enumerate().filter(|(_, edge)| whole(edge)) {
-            let slot = &mut next[end(edge).at()];
-            rows[*slot as usize] = EdgeIndex(at as u32);
-            *slot += 1;
-        }
-        Rows { starts, edges: rows }
-    }
-
-    fn of(&self, node: NodeIndex) -> &[EdgeIndex] {
-        let bounds = self.starts.get(node.at()..node.at() + 2);
-        bounds
-            .and_then(|bounds| self.edges.get(bounds[0] as usize..bounds[1] as usize))
-            .unwrap_or_default()
-    }
-}
-
 /// A graph with its derived properties: adjacency, conditions, start and exit, handler kinds.
 ///
 /// ```
@@ -77,8 +43,13 @@ impl Rows {
 pub struct Analysis<'g> {
     graph: &'g Graph,
     source: &'g Source,
-    outgoing: Rows,
-    incoming: Rows,
+    properties: Arc<DerivedProperties>,
+}
+
+/// The properties that are computed from a graph. They name its nodes and edges by their indices.
+pub(crate) struct DerivedProperties {
+    outgoing: Adjacency<EdgeIndex>,
+    incoming: Adjacency<EdgeIndex>,
     /// The distinct conditions, starting with [`EdgeCondition::None`]. `condition_of` holds the index of each edge's
     /// condition, because few texts appear on many edges.
     conditions: Vec<EdgeCondition>,
@@ -87,21 +58,50 @@ pub struct Analysis<'g> {
     exits: Vec<NodeIndex>,
 }
 
-impl<'g> Analysis<'g> {
-    /// Analyses a graph. The spans of the graph refer to the source. Edges without both ends are ignored.
-    pub fn new(graph: &'g Graph, source: &'g Source) -> Analysis<'g> {
+impl DerivedProperties {
+    fn new(graph: &Graph) -> DerivedProperties {
         let nodes = graph.nodes.len();
+        // An edge that lacks one of its ends belongs to no node. Only a manually changed graph has such an edge.
+        let edges = || {
+            let edges = graph.indexed_edges();
+            edges.filter(|(_, edge)| edge.from.at() < nodes && edge.to.at() < nodes)
+        };
         let (conditions, condition_of) = conditions(&graph.edges);
-        Analysis {
-            graph,
-            source,
-            outgoing: Rows::new(nodes, &graph.edges, |edge| edge.from),
-            incoming: Rows::new(nodes, &graph.edges, |edge| edge.to),
+        DerivedProperties {
+            outgoing: Adjacency::new(nodes, || edges().map(|(at, edge)| (edge.from.0, at))),
+            incoming: Adjacency::new(nodes, || edges().map(|(at, edge)| (edge.to.0, at))),
             conditions,
             condition_of,
             starts: ends(graph, kind::START, &["Mdiamond", "circle"], &["start", "Start"]),
             exits: ends(graph, kind::EXIT, &["Msquare", "doublecircle"], &["exit", "end"]),
         }
+    }
+}
+
+impl<'g> Analysis<'g> {
+    /// Analyses a graph. The spans of the graph refer to the source. Edges without both ends are ignored.
+    ///
+    /// A loaded pipeline has been analysed already; see [`Loaded::analysis`](crate::Loaded::analysis).
+    pub fn new(graph: &'g Graph, source: &'g Source) -> Analysis<'g> {
+        Analysis::from_properties(graph, source, Arc::new(DerivedProperties::new(graph)))
+    }
+
+    /// Combines a graph with the properties that were computed from it before.
+    pub(crate) fn from_properties(
+        graph: &'g Graph,
+        source: &'g Source,
+        properties: Arc<DerivedProperties>,
+    ) -> Analysis<'g> {
+        Analysis {
+            graph,
+            source,
+            properties,
+        }
+    }
+
+    /// Returns the properties without the graph.
+    pub(crate) fn into_properties(self) -> Arc<DerivedProperties> {
+        self.properties
     }
 
     /// Returns the graph.
@@ -116,63 +116,63 @@ impl<'g> Analysis<'g> {
 
     /// Returns the edges out of a node, in the order of the file. Returns none for a node of another graph.
     pub fn outgoing(&self, node: NodeIndex) -> &[EdgeIndex] {
-        self.outgoing.of(node)
+        self.properties.outgoing.get(node.at())
     }
 
     /// Returns the edges into a node, in the order of the file. Returns none for a node of another graph.
     pub fn incoming(&self, node: NodeIndex) -> &[EdgeIndex] {
-        self.incoming.of(node)
+        self.properties.incoming.get(node.at())
     }
 
     /// Returns the condition of an edge; [`EdgeCondition::None`] for an edge of another graph.
     pub fn condition(&self, edge: EdgeIndex) -> &EdgeCondition {
-        self.conditions
+        self.properties
+            .conditions
             .get(self.condition_id(edge))
             .unwrap_or(&EdgeCondition::None)
     }
 
     /// Returns the index of an edge's condition among the distinct ones; 0 means no condition.
     pub(crate) fn condition_id(&self, edge: EdgeIndex) -> usize {
-        self.condition_of.get(edge.at()).map_or(0, |id| *id as usize)
+        let condition = self.properties.condition_of.get(edge.at());
+        condition.map_or(0, |id| *id as usize)
     }
 
     /// Returns the distinct conditions. The first is [`EdgeCondition::None`].
     pub(crate) fn conditions(&self) -> &[EdgeCondition] {
-        &self.conditions
+        &self.properties.conditions
     }
 
     /// Returns all nodes that qualify as the start (rule L13); a valid pipeline has exactly one.
     pub fn starts(&self) -> &[NodeIndex] {
-        &self.starts
+        &self.properties.starts
     }
 
     /// Returns all nodes that qualify as the exit (rule L13); a valid pipeline has exactly one.
     pub fn exits(&self) -> &[NodeIndex] {
-        &self.exits
+        &self.properties.exits
     }
 
     /// Returns the start, or `None` unless there is exactly one.
     pub fn start(&self) -> Option<NodeIndex> {
-        <[NodeIndex; 1]>::try_from(self.starts.as_slice())
+        <[NodeIndex; 1]>::try_from(self.starts())
             .ok()
             .map(|[start]| start)
     }
 
     /// Returns the exit, or `None` unless there is exactly one.
     pub fn exit(&self) -> Option<NodeIndex> {
-        <[NodeIndex; 1]>::try_from(self.exits.as_slice())
-            .ok()
-            .map(|[exit]| exit)
+        <[NodeIndex; 1]>::try_from(self.exits()).ok().map(|[exit]| exit)
     }
 
     /// Returns whether a node is among the starts.
     pub fn is_start(&self, node: NodeIndex) -> bool {
-        self.starts.binary_search(&node).is_ok()
+        self.starts().binary_search(&node).is_ok()
     }
 
     /// Returns whether a node is among the exits.
     pub fn is_exit(&self, node: NodeIndex) -> bool {
-        self.exits.binary_search(&node).is_ok()
+        self.exits().binary_search(&node).is_ok()
     }
 
     /// Returns the handler kind of a node (Attractor 4.2), with start and exit determined by rule L13.

@@ -78,18 +78,19 @@ fn graph_edges<'a>(analysis: &'a Analysis<'_>, gate: NodeIndex) -> impl Iterator
 }
 
 /// Returns the text of an edge shown to a person: its label, else the id of its target.
-fn label_of<'p>(pipeline: &'p Pipeline, edge: &'p EdgeRow) -> &'p str {
-    if edge.label.trim().is_empty() {
+fn label_of<'p>(pipeline: &'p Pipeline, edge: &EdgeRow) -> &'p str {
+    let label = pipeline.text(edge.label);
+    if label.trim().is_empty() {
         pipeline.stage(edge.to).id()
     } else {
-        &edge.label
+        label
     }
 }
 
 /// Returns whether an edge is a route for a failed gate, and not a choice (rule H5).
 pub(crate) fn needs_failure(pipeline: &Pipeline, edge: &EdgeRow) -> bool {
     let condition = pipeline.condition(edge);
-    condition.is_some_and(|condition| condition.needs_failure)
+    condition.is_some_and(|condition| condition.needs_failure())
 }
 
 /// Returns whether an edge of a gate belongs to the choice with this label.
@@ -162,11 +163,7 @@ fn derive_keys(choices: &mut [Choice]) {
 }
 
 fn is_freeform(pipeline: &Pipeline, edge: &EdgeRow) -> bool {
-    let row = pipeline
-        .attributes(edge.attributes)
-        .iter()
-        .find(|row| row.key == "freeform");
-    row.is_some_and(|row| row.value == Constant::Boolean(true))
+    pipeline.attribute_in(edge.attributes, "freeform") == Some(Constant::Boolean(true))
 }
 
 /// Returns the index of the choice that an answer names, ignoring case: by its key, else by its label with or without
@@ -213,7 +210,7 @@ mod tests {
     #[test]
     fn table_and_graph_have_the_same_choices() {
         let loaded = load(Source::new("a.dot", GATE), &Default::default());
-        let analysis = Analysis::new(&loaded.graph, &loaded.source);
+        let analysis = loaded.analysis();
         let gate = loaded.graph.find("ask").expect("declared");
         let of_graph = graph_choices(&analysis, gate);
         let shown: Vec<String> = of_graph

@@ -28,8 +28,8 @@ pub struct Fix {
 /// use orchestra_graph::{Source, load};
 /// let source = Source::new("a.dot", "digraph { goal=ship; start -> exit; goal=build }");
 /// let report = load(source.clone(), &Default::default()).report;
-/// let fault = report.diagnostics.iter().find(|fault| fault.code == "duplicate_node_attribute");
-/// let first = &fault.expect("the goal is set twice").related[0];
+/// let diagnostic = report.diagnostics.iter().find(|diagnostic| diagnostic.code == "duplicate_node_attribute");
+/// let first = &diagnostic.expect("the goal is set twice").related[0];
 /// assert_eq!(source.position(first.span.start).column, 11);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,9 +47,9 @@ pub struct Related {
 ///
 /// ```
 /// use orchestra_graph::{Diagnostic, Severity, Span};
-/// let fault = Diagnostic::error("edge_target_exists", "edge points to unknown node `Buidl`", Span::new(3, 8))
+/// let diagnostic = Diagnostic::error("edge_target_exists", "edge points to unknown node `Buidl`", Span::new(3, 8))
 ///     .help("did you mean `Build`?");
-/// assert_eq!(fault.severity, Severity::Error);
+/// assert_eq!(diagnostic.severity, Severity::Error);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -227,7 +227,7 @@ impl Diagnostic {
 /// let text = "digraph { start -> exit; lost [shape=parallelogram, tool_command=true] }";
 /// let report = load(Source::new("a.dot", text), &Default::default()).report;
 /// assert!(report.has_errors());
-/// assert!(report.errors().any(|fault| fault.code == "reachability"));
+/// assert!(report.errors().any(|diagnostic| diagnostic.code == "reachability"));
 /// ```
 #[derive(Clone, Debug)]
 pub struct Report {

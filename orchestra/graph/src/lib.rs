@@ -40,8 +40,9 @@
 //! - `loaded`: loaded pipelines with the pipelines that they run.
 //! - `load`: loading, which runs all of these steps and the checks.
 //! - `condition`: the conditions of edges.
+//! - `adjacency`: adjacency lists.
 //! - `analysis`: properties of a graph that checks and table share.
-//! - `ways`: adjacency lists and graph search.
+//! - `ways`: graph search.
 //! - `joins`: the joins of fan-outs.
 //! - `child_reference`: references of nodes to the pipelines that they run.
 //! - `check`: the checks, one file per rule.
@@ -58,6 +59,7 @@
 //! - `print`: pictures as DOT and Mermaid.
 //! - `environment`: names that git uses: environment variables, and the branches of runs.
 
+mod adjacency;
 mod analysis;
 pub mod ast;
 mod attribute;

@@ -124,17 +124,19 @@ impl<'o> Loader<'o> {
         }
         // A text without any statement has no start either, but reporting that would hide the real error.
         let (mut children, mut height) = (Vec::new(), 0);
+        let analysis = Analysis::new(&graph, &source);
         if !unreadable {
-            let analysis = Analysis::new(&graph, &source);
             check::run(&analysis, options, &mut diagnostics);
             (children, height) = self.children(&analysis, &mut diagnostics);
         }
+        let properties = analysis.into_properties();
         options.apply_severities(&mut diagnostics);
         let loaded = Loaded {
             report: Report::new(source.clone(), diagnostics),
             source,
             file,
             graph,
+            properties,
             children,
             prompt_files,
         };
@@ -167,16 +169,16 @@ impl<'o> Loader<'o> {
             let slot = slots.entry(path.clone()).or_insert_with(|| {
                 let found = self.member(&path, file, attribute, reader);
                 let own = node.attributes.iter().any(|own| std::ptr::eq(own, attribute));
-                let mut tell = |diagnostic: Diagnostic| {
+                let mut report = |diagnostic: Diagnostic| {
                     diagnostics.push(if own {
                         diagnostic.node(&*node.id)
                     } else {
                         diagnostic
                     })
                 };
-                let member = found.map_err(|diagnostic| tell(*diagnostic)).ok()?;
+                let member = found.map_err(|diagnostic| report(*diagnostic)).ok()?;
                 if member.loaded.report.has_errors() {
-                    tell(child_invalid::diagnostic(
+                    report(child_invalid::diagnostic(
                         file,
                         &member.loaded.report,
                         attribute.value_span,

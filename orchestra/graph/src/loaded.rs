@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use crate::analysis::Analysis;
+use crate::analysis::{Analysis, DerivedProperties};
 use crate::ast;
 use crate::attributes::Attribute;
 use crate::diagnostic::Report;
@@ -27,6 +27,8 @@ pub struct Loaded {
     pub file: ast::File,
     /// The graph after all transforms.
     pub graph: Graph,
+    /// The properties of the graph.
+    pub(crate) properties: Arc<DerivedProperties>,
     /// The diagnostics, in the order of the text.
     pub report: Report,
     /// The pipelines that its stages run, each once, in the order in which they are named.
@@ -47,7 +49,7 @@ pub struct Loaded {
 /// let child = &loaded.children[0];
 /// assert_eq!((&*child.file, child.loaded.source.name()), ("./lint.dot", "lint.dot"));
 /// assert!(child.loaded.report.has_errors() && child.pipeline.is_none());
-/// assert!(loaded.report.errors().any(|fault| fault.code == "child_invalid"));
+/// assert!(loaded.report.errors().any(|diagnostic| diagnostic.code == "child_invalid"));
 /// ```
 #[derive(Clone)]
 #[non_exhaustive]
@@ -109,12 +111,25 @@ impl Loaded {
         std::iter::once(&self.report).chain(descendants.map(|child| &child.loaded.report))
     }
 
+    /// Returns the analysis of the graph, as the checks used it. A graph that is changed after loading needs a
+    /// [new one](Analysis::new).
+    ///
+    /// ```
+    /// use orchestra_graph::{LoadOptions, Source, load};
+    /// let loaded = load(Source::new("a.dot", "digraph { start -> work -> exit }"), &LoadOptions::default());
+    /// let analysis = loaded.analysis();
+    /// assert_eq!(analysis.kind(analysis.start().unwrap()), "start");
+    /// ```
+    pub fn analysis(&self) -> Analysis<'_> {
+        Analysis::from_properties(&self.graph, &self.source, self.properties.clone())
+    }
+
     /// Returns the table of the pipeline with the tables of its children; `None` if the report has errors.
     pub fn pipeline(&self) -> Option<Pipeline> {
         if self.report.has_errors() {
             return None;
         }
-        let mut pipeline = Pipeline::from_analysis(&Analysis::new(&self.graph, &self.source))?;
+        let mut pipeline = Pipeline::from_analysis(&self.analysis())?;
         attach(&self.children, &mut pipeline);
         Some(pipeline)
     }

@@ -238,10 +238,13 @@ impl Lowering<'_> {
             origin,
         };
         let known = Known::find(&raw.key.text).filter(|known| known.spec().scopes.contains(scope));
-        let as_written = || match raw.quoted {
-            true => raw.value.clone(),
-            // `4.10` must not become `4.1`.
-            false => Value::String(self.source.slice(value_span).into()),
+        let as_written = || {
+            if raw.quoted {
+                raw.value.clone()
+            } else {
+                // `4.10` must not become `4.1`.
+                Value::String(self.source.slice(value_span).into())
+            }
         };
         let family = AttributeFamily::find(&raw.key.text);
         if let Some((_, name)) = family.filter(|(family, _)| family.scopes.contains(scope)) {

@@ -22,9 +22,9 @@ pub struct NodeIndex(pub u32);
 /// The index of an edge in its graph.
 ///
 /// ```
-/// use orchestra_graph::{Analysis, Source, load};
+/// use orchestra_graph::{Source, load};
 /// let loaded = load(Source::new("a.dot", "digraph { start -> work -> exit }"), &Default::default());
-/// let analysis = Analysis::new(&loaded.graph, &loaded.source);
+/// let analysis = loaded.analysis();
 /// let out = analysis.outgoing(analysis.start().expect("there is one start"));
 /// assert_eq!(loaded.graph.edge(out[0]).to, loaded.graph.find("work").expect("an edge names it"));
 /// ```

@@ -97,7 +97,7 @@ const TEXT: &str = "human.gate.text";
 /// Returns whether the condition of an edge reads the text of an answer.
 fn reads_text(pipeline: &Pipeline, edge: EdgeIndex) -> bool {
     let condition = pipeline.condition(pipeline.edge(edge));
-    condition.is_some_and(|condition| condition.keys.iter().any(|key| key.ends_with(TEXT)))
+    condition.is_some_and(|condition| condition.keys().any(|key| key.ends_with(TEXT)))
 }
 
 /// A context in which a choice has been made.

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use crate::condition::{Comparison, Expression, parse_condition};
 use crate::model::{EdgeIndex, NodeIndex};
-use crate::table::{ConditionRow, Constant, Pipeline, Role, Test};
+use crate::table::{Condition, Constant, Pipeline, Role};
 use crate::value::parse_duration;
 
 /// The types as which the value of an attribute can be read, as a set of bits.
@@ -15,7 +15,7 @@ use crate::value::parse_duration;
 /// ```
 /// use orchestra_graph::Readable;
 /// use orchestra_graph::table::Constant;
-/// let value = Readable::from_constant(&Constant::Integer(3));
+/// let value = Readable::from_constant(Constant::Integer(3));
 /// assert!(value.contains(Readable::FLOAT) && !value.contains(Readable::BOOLEAN));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,12 +34,12 @@ impl Readable {
     pub const DURATION: Readable = Readable(16);
 
     /// Returns the types as which a value can be read. Numbers, booleans and durations may be in quotes (rule L6).
-    pub fn from_constant(value: &Constant) -> Readable {
+    pub fn from_constant(value: Constant<&str>) -> Readable {
         let mut readable = Readable::STRING;
         match value {
             Constant::Integer(number) => {
                 readable = readable.and(Readable::INTEGER).and(Readable::FLOAT);
-                readable = readable.when(*number >= 0, Readable::DURATION);
+                readable = readable.when(number >= 0, Readable::DURATION);
             }
             Constant::Float(_) => readable = readable.and(Readable::FLOAT),
             Constant::Boolean(_) => readable = readable.and(Readable::BOOLEAN),
@@ -174,10 +174,10 @@ fn given_by_engine(pipeline: &Pipeline, node: NodeIndex, words: &[String]) -> bo
 
 /// Returns the outcomes of which one is needed for a condition to be true. Returns `None` if the condition does not
 /// depend on the outcome alone.
-fn words_of(condition: &ConditionRow) -> Option<Vec<String>> {
-    match &condition.test {
-        Test::Tree(expression) => required(expression),
-        Test::Closure(_) => parse_condition(&condition.text)
+fn words_of(condition: Condition<'_>) -> Option<Vec<String>> {
+    match condition.expression() {
+        Some(expression) => required(expression),
+        None => parse_condition(condition.text())
             .ok()
             .and_then(|parsed| required(&parsed)),
     }

@@ -295,11 +295,7 @@ fn test(
             facts.output.lookup(key).map(Value::to_string).unwrap_or_default()
         }
     };
-    let values = condition
-        .keys
-        .iter()
-        .map(|key| (key.to_string(), value(key)))
-        .collect();
+    let values = condition.keys().map(|key| (key.to_owned(), value(key))).collect();
     tested.push(Tested {
         edge: at,
         held,
@@ -402,7 +398,7 @@ where
 {
     if !facts.preferred_label.is_empty() {
         let wanted = normalize_label(facts.preferred_label);
-        let bears = |edge: &EdgeRow| !edge.label.is_empty() && edge.normalized_label == wanted;
+        let bears = |edge: &EdgeRow| !edge.label.is_empty() && pipeline.text(edge.normalized_label) == wanted;
         if let Some((at, _)) = edges().find(|(_, edge)| bears(edge)) {
             return Some((at, Rule::PreferredLabel));
         }
@@ -502,7 +498,7 @@ impl Decision {
         if matches!(self.next, Next::Fail(_)) {
             for tested in &self.tested {
                 let edge = pipeline.edge(tested.edge);
-                let condition = pipeline.condition(edge).map_or("", |condition| &*condition.text);
+                let condition = pipeline.condition(edge).map_or("", |condition| condition.text());
                 let target = pipeline.stage(edge.to).id();
                 let _ = write!(text, "\n  -> {target}: `{condition}` is false");
                 for (key, value) in &tested.values {

@@ -63,8 +63,8 @@ impl Span {
 /// use orchestra_graph::{Position, Source, load};
 /// let text = "digraph {\n    start -> nowhere\n    start -> exit\n}";
 /// let report = load(Source::new("a.dot", text), &Default::default()).report;
-/// let fault = report.errors().next().expect("`nowhere` leads nowhere");
-/// assert_eq!(report.source.position(fault.span.start), Position { line: 2, column: 14 });
+/// let diagnostic = report.errors().next().expect("`nowhere` leads nowhere");
+/// assert_eq!(report.source.position(diagnostic.span.start), Position { line: 2, column: 14 });
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Position {

@@ -1,42 +1,28 @@
-//! Adjacency lists on which the checks and the joins search the graph.
+//! Search in the graph, for the checks and the joins.
 
-/// The successors of each node, as compressed rows.
+use crate::adjacency::Adjacency;
+
+/// The successors of each node.
 #[derive(Default)]
 pub(crate) struct Ways {
-    starts: Vec<u32>,
-    to: Vec<u32>,
+    successors: Adjacency<u32>,
 }
 
 impl Ways {
     pub(crate) fn new<P: Iterator<Item = (u32, u32)>>(nodes: usize, pairs: impl Fn() -> P) -> Ways {
-        let mut starts = vec![0u32; nodes + 1];
-        for (from, _) in pairs() {
-            starts[from as usize + 1] += 1;
+        Ways {
+            successors: Adjacency::new(nodes, pairs),
         }
-        for at in 0..nodes {
-            starts[at + 1] += starts[at];
-        }
-        let mut next = starts.clone();
-        let mut to = vec![0; starts[nodes] as usize];
-        for (from, target) in pairs() {
-            let slot = &mut next[from as usize];
-            to[*slot as usize] = target;
-            *slot += 1;
-        }
-        Ways { starts, to }
     }
 
     /// Returns the direct successors of a node.
     pub(crate) fn of(&self, at: usize) -> &[u32] {
-        let bounds = self.starts.get(at..at + 2);
-        bounds
-            .and_then(|bounds| self.to.get(bounds[0] as usize..bounds[1] as usize))
-            .unwrap_or_default()
+        self.successors.get(at)
     }
 
     /// Returns the nodes that are reachable from the roots, including the roots.
     pub(crate) fn walk(&self, roots: impl IntoIterator<Item = usize>) -> Vec<bool> {
-        let mut seen = vec![false; self.starts.len().saturating_sub(1)];
+        let mut seen = vec![false; self.successors.nodes()];
         for root in roots {
             self.walk_on(root, &mut seen, |_| true);
         }

@@ -12,8 +12,8 @@ use orchestra_engine::RunId;
 ///
 /// ```
 /// use orchestra_sessions::{SessionError, SessionIndex};
-/// let place = tempfile::tempdir()?;
-/// let error = SessionIndex::open(place.path())?.run("nightly").unwrap_err();
+/// let directory = tempfile::tempdir()?;
+/// let error = SessionIndex::open(directory.path())?.run("nightly").unwrap_err();
 /// assert!(matches!(&error, SessionError::UnknownRun { name, .. } if name == "nightly"));
 /// assert_eq!((error.code(), error.to_string().as_str()), ("unknown_run", "unknown run `nightly`"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -1,30 +1,25 @@
 //! The run folders, from which the index is derived.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, Metadata};
-use std::io::{self, BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom};
+use std::fs;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
-use std::time::UNIX_EPOCH;
 
-use orchestra_engine::{Disk, RunId};
+use orchestra_engine::{Disk, EventCursor, EventReader, RunFile, RunFolder, RunId};
 use serde_json::Value;
 
 use crate::error::SessionError;
 use crate::private;
 
-const MANIFEST: &str = "manifest.json";
-const EVENTS: &str = "events.jsonl";
+/// The name of the file that makes a folder a run.
+const MANIFEST: &str = RunFile::Manifest.name();
 /// A folder with one file for each run whose folder is elsewhere. The file has the id of the run as its name, and
 /// contains the path. These files allow the index to be rebuilt. A run id cannot begin with a dot.
 const ELSEWHERE: &str = ".elsewhere";
-/// Maximum length of a line in bytes. Longer lines are skipped.
-const LONGEST_LINE: u64 = 16 << 20;
 /// Maximum length of a path that is read from a file, in bytes.
 const LONGEST_PATH: u64 = 64 << 10;
 /// Maximum size of a manifest in bytes. The rest is ignored.
 const LARGEST_MANIFEST: u64 = 16 << 20;
-/// Number of bytes before the cursor whose hash identifies the file.
-const TAIL: usize = 4_096;
 
 /// The locations of runs.
 pub(crate) struct Folders {
@@ -179,21 +174,12 @@ fn examine(folder: &Path, elsewhere: bool) -> Option<FoundRun> {
     if !fs::symlink_metadata(folder).ok()?.is_dir() {
         return None;
     }
-    let manifest = fs::symlink_metadata(folder.join(MANIFEST)).ok()?;
-    let events = fs::symlink_metadata(folder.join(EVENTS)).ok();
-    manifest.is_file().then(|| FoundRun {
+    Some(FoundRun {
         folder: folder.to_owned(),
         elsewhere,
-        stamp: stamp(&manifest),
-        size: events.filter(Metadata::is_file).map_or(0, |events| events.len()),
+        stamp: RunFolder::manifest_stamp(folder)?.cast_signed(),
+        size: RunFolder::events_size(folder),
     })
-}
-
-fn stamp(manifest: &Metadata) -> i64 {
-    let changed = manifest.modified().ok();
-    let changed = changed.and_then(|changed| changed.duration_since(UNIX_EPOCH).ok());
-    let nanos = changed.unwrap_or_default().as_nanos();
-    hash(&[&manifest.len().to_le_bytes()[..], &nanos.to_le_bytes()].concat())
 }
 
 /// Reads a manifest. Invalid JSON results in an empty value, so that the run is listed nevertheless.
@@ -202,135 +188,21 @@ fn stamp(manifest: &Metadata) -> i64 {
 ///
 /// Returns an error if the file cannot be read.
 pub(crate) fn manifest(folder: &Path) -> io::Result<Value> {
-    let mut text = Vec::new();
-    let file = Disk::open(folder.join(MANIFEST))?;
-    file.take(LARGEST_MANIFEST).read_to_end(&mut text)?;
+    let text = Disk::read_at_most(RunFile::Manifest.path(folder), LARGEST_MANIFEST)?;
     Ok(serde_json::from_slice(&text).unwrap_or_default())
 }
 
-/// The position up to which the events of a run were read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Cursor {
-    /// The offset of the first unread byte.
-    pub(crate) offset: u64,
-    /// The number of bytes before the offset that are covered by the hash.
-    pub(crate) tail_length: u64,
-    /// The hash of these bytes.
-    pub(crate) tail: i64,
-}
-
-/// A reader of the events of a run, starting at a cursor.
-pub(crate) struct Events {
-    reader: Option<BufReader<File>>,
-    line: Vec<u8>,
-    cursor: Cursor,
-}
-
-/// A line of a file.
-pub(crate) enum Line<'l> {
-    /// A complete line without its line feed.
-    Whole(&'l [u8]),
-    /// A line that exceeds the maximum length.
-    TooLong,
-}
-
-impl Events {
-    /// Opens the events at a cursor. Returns `None` if the file is not the one for which the cursor was created.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the file cannot be read.
-    pub(crate) fn open(folder: &Path, cursor: Cursor) -> io::Result<Option<Events>> {
-        let path = folder.join(EVENTS);
-        let plain = match fs::symlink_metadata(&path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => false,
-            found => found?.is_file(),
-        };
-        if !plain {
-            let events = Events {
-                reader: None,
-                line: Vec::new(),
-                cursor,
-            };
-            return Ok((cursor.offset == 0).then_some(events));
-        }
-        let mut file = Disk::open(&path)?;
-        if cursor.offset > 0 {
-            let Some(start) = cursor.offset.checked_sub(cursor.tail_length) else {
-                return Ok(None);
-            };
-            let mut tail = Vec::new();
-            file.seek(SeekFrom::Start(start))?;
-            file.by_ref().take(cursor.tail_length).read_to_end(&mut tail)?;
-            if tail.len() as u64 != cursor.tail_length || hash(&tail) != cursor.tail {
-                return Ok(None);
-            }
-        }
-        Ok(Some(Events {
-            reader: Some(BufReader::with_capacity(64 << 10, file)),
-            line: Vec::new(),
-            cursor,
-        }))
+/// Opens the events of a run at a cursor. Returns `None` if the file is not the one for which the cursor was created.
+/// Something else in the place of the file, which a tool may have created, counts as a missing file.
+///
+/// # Errors
+///
+/// Returns an error if the file cannot be read.
+pub(crate) fn events(folder: &Path, cursor: EventCursor) -> io::Result<Option<EventReader>> {
+    match fs::symlink_metadata(RunFile::Events.path(folder)) {
+        Ok(found) if !found.is_file() => Ok((cursor.offset == 0).then(EventReader::default)),
+        _ => EventReader::resume(folder, cursor),
     }
-
-    /// Returns the cursor after the last line that was read.
-    pub(crate) fn cursor(&self) -> Cursor {
-        self.cursor
-    }
-
-    /// Reads the next line. Returns `None` at the end of the file, or if the last line is incomplete.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the file cannot be read.
-    pub(crate) fn next(&mut self) -> io::Result<Option<Line<'_>>> {
-        let Some(reader) = &mut self.reader else {
-            return Ok(None);
-        };
-        self.line.clear();
-        let mut length = reader
-            .by_ref()
-            .take(LONGEST_LINE)
-            .read_until(b'\n', &mut self.line)? as u64;
-        let mut whole = self.line.ends_with(b"\n");
-        let too_long = !whole && length == LONGEST_LINE;
-        while too_long && !whole {
-            let more = reader.fill_buf()?;
-            if more.is_empty() {
-                break;
-            }
-            let end = more.iter().position(|byte| *byte == b'\n');
-            whole = end.is_some();
-            let used = end.map_or(more.len(), |end| end + 1);
-            // Only the end of the line is needed, to compute the cursor.
-            self.line.drain(..self.line.len().saturating_sub(TAIL));
-            self.line.extend_from_slice(&more[..used]);
-            reader.consume(used);
-            length += used as u64;
-        }
-        if !whole {
-            return Ok(None);
-        }
-        let tail = &self.line[self.line.len().saturating_sub(TAIL)..];
-        self.cursor = Cursor {
-            offset: self.cursor.offset + length,
-            tail_length: tail.len() as u64,
-            tail: hash(tail),
-        };
-        Ok(Some(if too_long {
-            Line::TooLong
-        } else {
-            Line::Whole(self.line.strip_suffix(b"\n").unwrap_or(&self.line))
-        }))
-    }
-}
-
-/// Returns the FNV-1a hash of some bytes.
-fn hash(bytes: &[u8]) -> i64 {
-    let number = bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64, |number, byte| {
-        (number ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3)
-    });
-    number.cast_signed()
 }
 
 #[cfg(unix)]

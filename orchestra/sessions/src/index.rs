@@ -39,13 +39,13 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// use orchestra_sessions::{RunFilter, SessionIndex, SessionStatus};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let place = tempfile::tempdir()?;
-/// # let runs_dir = place.path();
+/// # let directory = tempfile::tempdir()?;
+/// # let runs_dir = directory.path();
 /// # let text = "digraph hello { start -> exit }";
 /// # let pipeline = load(Source::new("hello.dot", text), &Default::default()).pipeline().expect("sound");
 /// let index = SessionIndex::open(runs_dir)?;
 /// let engine = Engine::builder().runs_dir(runs_dir).on_event(index.listener()).build()?;
-/// let run = engine.start_loaded(pipeline, ()).await?;
+/// let run = engine.start(pipeline, ()).await?;
 /// index.accept(run.run_dir().expect("it has a folder"))?;
 /// run.wait().await?;
 /// let sessions = index.list(&RunFilter::all())?;

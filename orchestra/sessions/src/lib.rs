@@ -12,7 +12,8 @@
 //! - **Elsewhere**: a run folder outside of the runs folder, whose path the index stores.
 //! - **Stage row** ([`StageRow`]): one attempt at a stage.
 //! - **Transition row** ([`TransitionRow`]): the choice of the next node, with the conditions that were tested.
-//! - **Fold**: the computation of a session and its rows from the manifest and the events.
+//! - **Fold**: the computation of a session and its rows from the manifest and the events. The part of a session that
+//!   follows from the events alone is the engine's [`RunSummary`](orchestra_engine::RunSummary).
 //! - **Cursor**: the position in `events.jsonl` up to which the index has applied the events.
 //! - **Catch up**: to apply the events after the cursor.
 //! - **Database lock**: the lock file that keeps a process from replacing the database while others use it.

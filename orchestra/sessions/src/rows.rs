@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use orchestra_engine::{ReplayedFrom, RunId, TestedCondition, Timestamp, Usage};
+use orchestra_engine::{AttemptResult, RunId, RunPhase, RunSummary, TestedCondition, Timestamp, Usage};
 use serde::{Serialize, Serializer};
 
 /// The status of a run according to its events.
@@ -38,15 +38,6 @@ pub enum SessionStatus {
 }
 
 impl SessionStatus {
-    pub(crate) const STORED: [SessionStatus; 6] = [
-        SessionStatus::Accepted,
-        SessionStatus::Running,
-        SessionStatus::Paused,
-        SessionStatus::Success,
-        SessionStatus::Fail,
-        SessionStatus::Cancelled,
-    ];
-
     /// Returns the machine-readable name.
     pub const fn word(self) -> &'static str {
         match self {
@@ -66,6 +57,19 @@ impl SessionStatus {
     }
 }
 
+impl From<RunPhase> for SessionStatus {
+    fn from(phase: RunPhase) -> SessionStatus {
+        match phase {
+            RunPhase::Accepted => SessionStatus::Accepted,
+            RunPhase::Running => SessionStatus::Running,
+            RunPhase::Paused => SessionStatus::Paused,
+            RunPhase::Success => SessionStatus::Success,
+            RunPhase::Fail => SessionStatus::Fail,
+            RunPhase::Cancelled => SessionStatus::Cancelled,
+        }
+    }
+}
+
 impl fmt::Display for SessionStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.word())
@@ -80,15 +84,15 @@ impl fmt::Display for SessionStatus {
 /// use orchestra_sessions::{SessionIndex, SessionStatus};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let place = tempfile::tempdir()?;
-/// # let runs_dir = place.path();
+/// # let directory = tempfile::tempdir()?;
+/// # let runs_dir = directory.path();
 /// # let text = "digraph hello { start -> exit }";
 /// # let pipeline = load(Source::new("hello.dot", text), &Default::default()).pipeline().expect("sound");
 /// let engine = Engine::builder().runs_dir(runs_dir).build()?;
-/// engine.start_loaded(pipeline, ()).run_id("nightly").await?.wait().await?;
+/// engine.start(pipeline, ()).run_id("nightly").await?.wait().await?;
 /// let session = SessionIndex::open(runs_dir)?.run("nightly")?;
 /// assert_eq!((session.name.as_str(), session.status), ("hello", SessionStatus::Success));
-/// assert_eq!((session.stages, session.transitions), (2, 1));
+/// assert_eq!((session.summary.stages, session.summary.transitions), (2, 1));
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -108,43 +112,9 @@ pub struct Session {
     pub status: SessionStatus,
     /// `true` if the run was simulated.
     pub simulated: bool,
-    /// The time at which the run started.
-    pub started: Option<Timestamp>,
-    /// The time of the last event.
-    pub updated: Option<Timestamp>,
-    /// The time at which the run ended; `None` for a paused run.
-    pub ended: Option<Timestamp>,
-    /// The machine-readable code of the failure or pause.
-    pub code: Option<String>,
-    /// The human-readable reason of the failure, pause or cancellation.
-    pub reason: Option<String>,
-    /// The node at which the run failed, or the gate that waits.
-    pub node: Option<String>,
-    /// The fencing token: the number of times that the run was opened for writing.
-    pub fencing_token: u64,
-    /// The number of checkpoints.
-    pub checkpoints: u64,
-    /// The last checkpoint, such as `cp_000012`.
-    pub checkpoint: Option<String>,
-    /// The checkpoint from which the run was started if it is a replay.
-    pub replayed_from: Option<ReplayedFrom>,
-    /// The number of restarts.
-    pub restarts: u64,
-    /// The number of stage attempts that began.
-    pub stages: u64,
-    /// The number of failed attempts.
-    pub failures: u64,
-    /// The number of attempts that were repeated because the run was interrupted.
-    pub repeats: u64,
-    /// The number of transitions.
-    pub transitions: u64,
-    /// The number of tool calls.
-    pub tool_calls: u64,
-    /// The model usage of all stages.
+    /// The totals of the run and the reason of its last stop, as of the last event.
     #[serde(flatten)]
-    pub usage: Usage,
-    /// The sequence number of the last event.
-    pub events: u64,
+    pub summary: RunSummary,
     /// The number of lines of `events.jsonl` that could not be parsed, or were written by a newer version.
     pub skipped_lines: u64,
 }
@@ -190,6 +160,14 @@ impl StageState {
         StageState::Interrupted,
     ];
 
+    pub(crate) const fn from_result(result: AttemptResult) -> StageState {
+        match result {
+            AttemptResult::Completed => StageState::Completed,
+            AttemptResult::Failed => StageState::Failed,
+            AttemptResult::Cancelled => StageState::Cancelled,
+        }
+    }
+
     /// Returns the machine-readable name.
     pub const fn word(self) -> &'static str {
         match self {
@@ -210,12 +188,12 @@ impl StageState {
 /// use orchestra_sessions::{Page, SessionIndex};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let place = tempfile::tempdir()?;
-/// # let runs_dir = place.path();
+/// # let directory = tempfile::tempdir()?;
+/// # let runs_dir = directory.path();
 /// # let text = "digraph hello { start -> say -> exit; say [shape=parallelogram, tool_command=true] }";
 /// # let pipeline = load(Source::new("hello.dot", text), &Default::default()).pipeline().expect("sound");
 /// # let engine = Engine::builder().runs_dir(runs_dir).build()?;
-/// # engine.start_loaded(pipeline, ()).run_id("nightly").await?.wait().await?;
+/// # engine.start(pipeline, ()).run_id("nightly").await?.wait().await?;
 /// let index = SessionIndex::open(runs_dir)?;
 /// let last = index.stages_in("nightly", Page::Last { most: 1 })?;
 /// assert_eq!((last.len(), last[0].node.as_str()), (1, "exit"));
@@ -255,12 +233,12 @@ impl Page {
 /// use orchestra_sessions::{SessionIndex, StageState};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let place = tempfile::tempdir()?;
-/// # let runs_dir = place.path();
+/// # let directory = tempfile::tempdir()?;
+/// # let runs_dir = directory.path();
 /// # let text = "digraph hello { start -> exit }";
 /// # let pipeline = load(Source::new("hello.dot", text), &Default::default()).pipeline().expect("sound");
 /// # let engine = Engine::builder().runs_dir(runs_dir).build()?;
-/// # engine.start_loaded(pipeline, ()).run_id("nightly").await?.wait().await?;
+/// # engine.start(pipeline, ()).run_id("nightly").await?.wait().await?;
 /// let stages = SessionIndex::open(runs_dir)?.stages("nightly")?;
 /// let path: Vec<&str> = stages.iter().map(|stage| stage.node.as_str()).collect();
 /// assert_eq!(path, ["start", "exit"]);
@@ -316,12 +294,12 @@ pub struct StageRow {
 /// use orchestra_sessions::SessionIndex;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let place = tempfile::tempdir()?;
-/// # let runs_dir = place.path();
+/// # let directory = tempfile::tempdir()?;
+/// # let runs_dir = directory.path();
 /// # let text = r#"digraph hello { start -> exit [condition="outcome=success"] }"#;
 /// # let pipeline = load(Source::new("hello.dot", text), &Default::default()).pipeline().expect("sound");
 /// # let engine = Engine::builder().runs_dir(runs_dir).build()?;
-/// # engine.start_loaded(pipeline, ()).run_id("nightly").await?.wait().await?;
+/// # engine.start(pipeline, ()).run_id("nightly").await?.wait().await?;
 /// let transitions = SessionIndex::open(runs_dir)?.transitions("nightly")?;
 /// let first = &transitions[0];
 /// assert_eq!((first.to.as_deref(), first.rule.as_str()), (Some("exit"), "condition"));
@@ -354,14 +332,14 @@ pub struct TransitionRow {
 ///
 /// ```
 /// use orchestra_sessions::SessionIndex;
-/// let place = tempfile::tempdir()?;
-/// let folder = place.path().join("nightly");
+/// let directory = tempfile::tempdir()?;
+/// let folder = directory.path().join("nightly");
 /// std::fs::create_dir(&folder)?;
 /// std::fs::write(folder.join("manifest.json"), "{}")?;
 /// let line = r#"{"schema":"orchestra.event/1","seq":1,"time":"2026-11-21T15:30:00.042Z","run":"nightly",
 ///     "event":"ToolCallCompleted","node":"mend","tool":"grep","duration_ms":12.5}"#;
 /// std::fs::write(folder.join("events.jsonl"), line.replace('\n', "") + "\n")?;
-/// let calls = SessionIndex::open(place.path())?.tool_calls("nightly")?;
+/// let calls = SessionIndex::open(directory.path())?.tool_calls("nightly")?;
 /// assert_eq!((calls[0].tool.as_str(), calls[0].duration.as_micros()), ("grep", 12_500));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -393,12 +371,12 @@ pub struct ToolCallRow {
 /// use orchestra_sessions::SessionIndex;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let place = tempfile::tempdir()?;
-/// # let runs_dir = place.path();
+/// # let directory = tempfile::tempdir()?;
+/// # let runs_dir = directory.path();
 /// # let text = "digraph hello { start -> exit }";
 /// # let pipeline = load(Source::new("hello.dot", text), &Default::default()).pipeline().expect("sound");
 /// # let engine = Engine::builder().runs_dir(runs_dir).build()?;
-/// # engine.start_loaded(pipeline, ()).run_id("nightly").await?.wait().await?;
+/// # engine.start(pipeline, ()).run_id("nightly").await?.wait().await?;
 /// let totals = SessionIndex::open(runs_dir)?.node_totals("nightly")?;
 /// assert_eq!((totals[0].node.as_str(), totals[0].attempts, totals[0].failures), ("start", 1, 0));
 /// # Ok(()) }
@@ -430,8 +408,8 @@ pub struct NodeTotals {
 ///
 /// ```
 /// use orchestra_sessions::{RunFilter, SessionIndex, SessionStatus};
-/// let place = tempfile::tempdir()?;
-/// let index = SessionIndex::open(place.path())?;
+/// let directory = tempfile::tempdir()?;
+/// let index = SessionIndex::open(directory.path())?;
 /// let failed = index.list(&RunFilter::all().status(SessionStatus::Fail).name("release").limit(10))?;
 /// assert!(failed.is_empty());
 /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -5,12 +5,12 @@ use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::time::Duration;
 
-use orchestra_engine::{RunEvent, RunId};
+use orchestra_engine::{EventCursor, EventReader, RunId};
 use rusqlite::Connection;
 
 use crate::database::{Access, Database, DatabaseError};
 use crate::error::SessionError;
-use crate::folders::{self, Cursor, Events, Folders, FoundRun, Line};
+use crate::folders::{self, Folders, FoundRun};
 use crate::rows::Session;
 use crate::tables::{self, Columns};
 
@@ -202,17 +202,16 @@ fn catch_up_with(
     let start_cursor = events.cursor();
     let mut writer = tables::Writer::new(connection, run.clone())?;
     let mut whole = true;
-    while events.cursor().offset < target {
+    while events.offset() < target {
         if *event_budget == 0 {
             whole = false;
             break;
         }
-        let event = match events.next() {
-            Ok(None) | Err(_) => break,
-            Ok(Some(Line::TooLong)) => None,
-            // A line that only a newer version understands is applied when that version rebuilds the index.
-            Ok(Some(Line::Whole(line))) => RunEvent::from_json(line).ok(),
+        let Ok(Some(line)) = events.next_line() else {
+            break;
         };
+        // A line that only a newer version understands is applied when that version rebuilds the index.
+        let event = line.event();
         *event_budget -= 1;
         match event.filter(|event| i64::try_from(event.seq).is_ok()) {
             None => session.skipped_lines += 1,
@@ -232,20 +231,20 @@ fn catch_up_with(
 /// The position from which the events of a run are applied.
 enum Start {
     /// After the events that are known.
-    AfterCursor(Events),
+    AfterCursor(EventReader),
     /// From the beginning: the run is new, or its files differ from the known ones.
-    FromBeginning(Box<Session>, Events),
+    FromBeginning(Box<Session>, EventReader),
 }
 
-fn open_events(run: &RunId, found: &FoundRun, known: Option<(Cursor, i64)>) -> io::Result<Start> {
+fn open_events(run: &RunId, found: &FoundRun, known: Option<(EventCursor, i64)>) -> io::Result<Start> {
     if let Some((cursor, _)) = known.filter(|(_, stamp)| *stamp == found.stamp)
-        && let Some(events) = Events::open(&found.folder, cursor)?
+        && let Some(events) = folders::events(&found.folder, cursor)?
     {
         return Ok(Start::AfterCursor(events));
     }
     let manifest = folders::manifest(&found.folder)?;
     let session = Session::from_manifest(run.clone(), &manifest);
-    match Events::open(&found.folder, Cursor::default())? {
+    match folders::events(&found.folder, EventCursor::default())? {
         Some(events) => Ok(Start::FromBeginning(Box::new(session), events)),
         None => Err(ErrorKind::InvalidData.into()),
     }

@@ -2,12 +2,15 @@
 
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, named_params, params};
 
-use orchestra_engine::{ReplayedFrom, RunId, TestedCondition, Timestamp, Usage};
+use orchestra_engine::{
+    AttemptEnd, EventCursor, ReplayedFrom, RunId, RunPhase, RunSummary, StageRef, TestedCondition, Timestamp,
+    Usage,
+};
 
 use crate::database::DatabaseError;
-use crate::fold::{Change, StageEnd};
-use crate::folders::{Cursor, FoundRun};
-use crate::rows::{Session, SessionStatus, StageState};
+use crate::fold::Change;
+use crate::folders::FoundRun;
+use crate::rows::{Session, StageState};
 
 /// The columns of a run, in the order in which [`session`] reads them.
 pub(crate) const SESSION: &str = "run, elsewhere, name, goal, file, status, simulated, started, updated, ended, \
@@ -77,54 +80,58 @@ pub(crate) fn session(row: &Row<'_>) -> rusqlite::Result<(Session, bool)> {
     let mut next = Columns::new(row);
     let run = next.word(|name| RunId::new(name).ok())?;
     let elsewhere = next.next()?;
+    let (name, goal, file) = (next.next()?, next.next()?, next.next()?);
+    let phase = next.word(RunPhase::parse)?;
     let session = Session {
         run,
-        name: next.next()?,
-        goal: next.next()?,
-        file: next.next()?,
+        name,
+        goal,
+        file,
         folder: Default::default(),
-        status: next.word(|word| {
-            SessionStatus::STORED
-                .into_iter()
-                .find(|status| status.word() == word)
-        })?,
+        status: phase.into(),
         simulated: next.next()?,
-        started: next.moment()?,
-        updated: next.moment()?,
-        ended: next.moment()?,
-        code: next.next()?,
-        reason: next.next()?,
-        node: next.next()?,
-        fencing_token: next.count()?,
-        checkpoints: next.count()?,
-        checkpoint: next.next()?,
-        replayed_from: match (next.next()?, next.next()?) {
-            (Some(run), Some(checkpoint)) => Some(ReplayedFrom { run, checkpoint }),
-            _ => None,
+        summary: RunSummary {
+            phase,
+            started: next.moment()?,
+            updated: next.moment()?,
+            ended: next.moment()?,
+            code: next.next()?,
+            reason: next.next()?,
+            node: next.next()?,
+            fencing_token: next.count()?,
+            checkpoints: next.count()?,
+            checkpoint: next.next()?,
+            replayed_from: match (next.next()?, next.next()?) {
+                (Some(run), Some(checkpoint)) => Some(ReplayedFrom { run, checkpoint }),
+                _ => None,
+            },
+            restarts: next.count()?,
+            stages: next.count()?,
+            failures: next.count()?,
+            repeats: next.count()?,
+            transitions: next.count()?,
+            tool_calls: next.count()?,
+            usage: next.usage()?,
+            events: next.count()?,
         },
-        restarts: next.count()?,
-        stages: next.count()?,
-        failures: next.count()?,
-        repeats: next.count()?,
-        transitions: next.count()?,
-        tool_calls: next.count()?,
-        usage: next.usage()?,
-        events: next.count()?,
         skipped_lines: next.count()?,
     };
     Ok((session, elsewhere))
 }
 
 /// Returns the cursor of a run and the stamp of its manifest.
-pub(crate) fn cursor(connection: &Connection, run: &RunId) -> Result<Option<(Cursor, i64)>, DatabaseError> {
+pub(crate) fn cursor(
+    connection: &Connection,
+    run: &RunId,
+) -> Result<Option<(EventCursor, i64)>, DatabaseError> {
     let sql = "SELECT position, tail_length, tail, stamp FROM runs WHERE run = ?1";
     let mut statement = connection.prepare_cached(sql)?;
     let found = statement.query_row([&**run], |row| {
         let mut next = Columns::new(row);
-        let cursor = Cursor {
+        let cursor = EventCursor {
             offset: next.count()?,
             tail_length: next.count()?,
-            tail: next.next()?,
+            tail_hash: next.next::<i64>()?.cast_unsigned(),
         };
         Ok((cursor, next.next()?))
     });
@@ -152,10 +159,11 @@ pub(crate) fn save(
     connection: &Connection,
     session: &Session,
     found: &FoundRun,
-    cursor: Cursor,
+    cursor: EventCursor,
 ) -> Result<(), DatabaseError> {
     let run = &*session.run;
-    let replayed = session.replayed_from.as_ref();
+    let summary = &session.summary;
+    let replayed = summary.replayed_from.as_ref();
     connection
         .prepare_cached(&format!(
             "INSERT OR REPLACE INTO runs ({SESSION}, stamp, position, tail_length, tail) VALUES (:run, :elsewhere, :name, :goal, :file, :status, :simulated, \
@@ -172,32 +180,32 @@ pub(crate) fn save(
             ":file": session.file,
             ":status": session.status.word(),
             ":simulated": session.simulated,
-            ":started": session.started.map(time),
-            ":updated": session.updated.map(time),
-            ":ended": session.ended.map(time),
-            ":code": session.code,
-            ":reason": session.reason,
-            ":node": session.node,
-            ":fencing_token": int(session.fencing_token),
-            ":checkpoints": int(session.checkpoints),
-            ":checkpoint": session.checkpoint,
+            ":started": summary.started.map(time),
+            ":updated": summary.updated.map(time),
+            ":ended": summary.ended.map(time),
+            ":code": summary.code,
+            ":reason": summary.reason,
+            ":node": summary.node,
+            ":fencing_token": int(summary.fencing_token),
+            ":checkpoints": int(summary.checkpoints),
+            ":checkpoint": summary.checkpoint,
             ":replayed_run": replayed.map(|from| &from.run),
             ":replayed_checkpoint": replayed.map(|from| &from.checkpoint),
-            ":restarts": int(session.restarts),
-            ":stages": int(session.stages),
-            ":failures": int(session.failures),
-            ":repeats": int(session.repeats),
-            ":transitions": int(session.transitions),
-            ":tool_calls": int(session.tool_calls),
-            ":input_tokens": int(session.usage.input_tokens),
-            ":output_tokens": int(session.usage.output_tokens),
-            ":cost_micros": int(session.usage.cost_micros),
-            ":events": int(session.events),
+            ":restarts": int(summary.restarts),
+            ":stages": int(summary.stages),
+            ":failures": int(summary.failures),
+            ":repeats": int(summary.repeats),
+            ":transitions": int(summary.transitions),
+            ":tool_calls": int(summary.tool_calls),
+            ":input_tokens": int(summary.usage.input_tokens),
+            ":output_tokens": int(summary.usage.output_tokens),
+            ":cost_micros": int(summary.usage.cost_micros),
+            ":events": int(summary.events),
             ":skipped_lines": int(session.skipped_lines),
             ":stamp": found.stamp,
             ":position": int(cursor.offset),
             ":tail_length": int(cursor.tail_length),
-            ":tail": cursor.tail,
+            ":tail": cursor.tail_hash.cast_signed(),
         })?;
     Ok(())
 }
@@ -258,15 +266,15 @@ impl<'c> Writer<'c> {
         let run = &*self.run;
         let seq = int(seq);
         match change {
-            Change::StageStarted {
-                node,
-                branch,
-                index,
-                visit,
-                attempt,
-                repeat,
-            } => {
-                let index = int(index);
+            Change::StageStarted { stage, repeat } => {
+                let StageRef {
+                    node,
+                    branch,
+                    index,
+                    visit,
+                    attempt,
+                } = stage;
+                let index = int(*index);
                 let row = params![run, seq, &**node, branch, index, visit, attempt, repeat, time(at)];
                 self.insert_stage.execute(row)?;
             }
@@ -302,15 +310,15 @@ impl<'c> Writer<'c> {
         Ok(())
     }
 
-    fn write_end(&mut self, seq: i64, at: Timestamp, ended: &StageEnd<'_>) -> Result<(), DatabaseError> {
+    fn write_end(&mut self, seq: i64, at: Timestamp, ended: &AttemptEnd<'_>) -> Result<(), DatabaseError> {
         let run = &*self.run;
         let changed = self.end_stage.execute(named_params! {
             ":run": run,
-            ":node": &**ended.node,
-            ":branch": ended.branch,
-            ":visit": ended.visit,
-            ":attempt": ended.attempt,
-            ":state": ended.state.word(),
+            ":node": &*ended.stage.node,
+            ":branch": ended.stage.branch,
+            ":visit": ended.stage.visit,
+            ":attempt": ended.stage.attempt,
+            ":state": StageState::from_result(ended.result).word(),
             ":outcome": ended.outcome,
             ":preferred_label": ended.preferred_label,
             ":error": ended.error,
@@ -329,12 +337,12 @@ impl<'c> Writer<'c> {
         self.insert_ended_stage.execute(named_params! {
             ":run": run,
             ":seq": seq,
-            ":node": &**ended.node,
-            ":branch": ended.branch,
-            ":position": int(ended.index),
-            ":visit": ended.visit,
-            ":attempt": ended.attempt,
-            ":state": ended.state.word(),
+            ":node": &*ended.stage.node,
+            ":branch": ended.stage.branch,
+            ":position": int(ended.stage.index),
+            ":visit": ended.stage.visit,
+            ":attempt": ended.stage.attempt,
+            ":state": StageState::from_result(ended.result).word(),
             ":outcome": ended.outcome,
             ":preferred_label": ended.preferred_label,
             ":error": ended.error,

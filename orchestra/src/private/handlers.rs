@@ -51,7 +51,7 @@ pub const fn returned<T: IntoOutcome>() -> Returned<T> {
 pub struct Field<T> {
     pub ty: FieldType,
     pub required: bool,
-    read: fn(Option<&Constant>) -> Result<T, String>,
+    read: fn(Option<Constant<&str>>) -> Result<T, String>,
 }
 
 impl<T> Field<T> {

@@ -1,12 +1,24 @@
 //! The functions and macros behind the items of a generated module.
 
+use orchestra_engine::SourceLocation;
+use orchestra_graph::NodeIndex;
 use orchestra_graph::table::Pipeline;
 
 use crate::compiled::UnknownNode;
 
 /// Returns the id of a node.
 pub fn id(pipeline: &'static Pipeline, at: usize) -> &'static str {
-    pipeline.nodes.get(at).map_or("", |node| &node.id)
+    pipeline.stage(NodeIndex(at as u32)).id()
+}
+
+/// Creates a position in the text.
+pub const fn at(line: u32, column: u32, offset: u32, length: u32) -> SourceLocation {
+    SourceLocation {
+        line,
+        column,
+        offset,
+        length,
+    }
 }
 
 /// Returns the node with an id.

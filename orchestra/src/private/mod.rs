@@ -1,34 +1,30 @@
 //! The interface between generated code and this crate. It is not part of the public interface.
 //!
-//! The names are short because a large pipeline repeats them thousands of times.
+//! Names that a large pipeline repeats thousands of times are short.
 
 mod handlers;
 mod items;
 mod lazy;
-mod table;
+
+pub use std::borrow::Cow::Borrowed;
 
 pub use orchestra_engine::{
-    AttributeError, AttributeRequirement, Binding, Bound, Builtin, Compiled, CompiledConfiguration,
-    FieldSpec, FieldType, FromStage, HandlerSet, IntoOutcome, KindSpec, Kinds, NodeRequirement, Outcome,
+    AttributeError, AttributeRequirement, Binding, Bound, Compiled, CompiledConfiguration, FieldSpec,
+    FieldType, FromStage, HandlerSet, IntoOutcome, KindSpec, Kinds, NodeRequirement, Outcome,
     OutcomeRequirement, PipelineRequirements, Registry, SourceLocation, StageContext, StageEnd, Status,
     Words, blocking, verify,
 };
 pub use orchestra_graph::condition::Comparison::*;
 pub use orchestra_graph::condition::Facts;
 pub use orchestra_graph::table::{
-    AttributeRow, Child, ConditionRow, Constant, EdgeRow, End, ErrorPolicy, FanOut, JoinPolicy, NodeRow,
-    Pipeline, Retry, Role, Routing, Rows, Settings, SharedPipeline, Test, Text,
+    AttributeRow, Child, ConditionRow, EdgeRow, NodeRow, Pipeline, Predicate, Predicates, Rows, Settings,
+    SharedPipeline, Text, Texts,
 };
-pub use orchestra_graph::{NodeIndex, Position, Readable};
+pub use orchestra_graph::{NodeIndex, Readable};
 
 pub use handlers::{Argument, Field, Returned, add, argument, field, outcome, returned};
-pub use items::{gate, id, parse, simulate};
+pub use items::{at, gate, id, parse, simulate};
 pub use lazy::{LazyCondition, LazyJson, LazyPattern};
-pub use table::V::*;
-pub use table::{
-    Attribute, Condition, Edge, EdgeMore, Label, Node, NodeFanOut, NodeMore, NodeRetry, V, at, attributes,
-    child, conditions, edges, nodes, pipeline, settings, t, texts,
-};
 
 #[cfg(feature = "agents")]
 pub use orchestra_agent::support as agents;

@@ -31,7 +31,7 @@ pub fn check_script(pipeline: &Pipeline, script: &Script) -> Result<(), ScriptEr
         let Some((owner, index)) = find(pipeline, node) else {
             let family = pipeline.family().into_iter();
             let ids: Vec<&str> = family
-                .flat_map(|pipeline| pipeline.nodes.iter().map(|row| &*row.id))
+                .flat_map(|pipeline| pipeline.stages().map(|stage| stage.id()))
                 .collect();
             return Err(ScriptError::UnknownNode {
                 node: node.to_owned(),
@@ -144,7 +144,7 @@ pub fn answered_gate(pipeline: &Pipeline, node: &str) -> Result<Question, Script
     let family = pipeline.family();
     let ids = family
         .iter()
-        .flat_map(|pipeline| pipeline.nodes.iter().map(|row| &*row.id));
+        .flat_map(|pipeline| pipeline.stages().map(|stage| stage.id()));
     let gates: Vec<&str> = ids.filter(|id| gate_question(pipeline, id).is_some()).collect();
     let help = if gates.is_empty() {
         "the pipeline has no human gates".to_owned()
@@ -191,9 +191,8 @@ fn check_outcomes(pipeline: &Pipeline, stage: Stage<'_>, outcomes: &[Outcome]) -
         let near = did_you_mean(word, known.iter().copied());
         let named = || {
             pipeline
-                .conditions
-                .iter()
-                .any(|condition| condition.text.contains(word))
+                .conditions()
+                .any(|condition| condition.text().contains(word))
         };
         if declared.is_empty() && (near.is_none() || named()) {
             continue;

@@ -31,7 +31,7 @@ use tokio::time::Instant;
 ///     # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
 ///     let script = Script::new().outcomes("upload", ["fail", "fail", "success"]);
 ///     let engine = Engine::builder().simulate(script).clock(FakeClock::new()).build()?;
-///     let result = engine.start_loaded(pipeline, ()).await?.wait().await?;
+///     let result = engine.start(pipeline, ()).await?.wait().await?;
 ///     assert_eq!(result.duration, Duration::from_secs(2 + 6));
 ///     Ok(())
 /// }

@@ -133,11 +133,11 @@ impl Coverage {
             CoveredEdge {
                 from: self.pipeline.stage(row.from).id(),
                 to: self.pipeline.stage(row.to).id(),
-                label: &row.label,
+                label: self.pipeline.text(row.label),
                 condition: self
                     .pipeline
                     .condition(row)
-                    .map_or("", |condition| &condition.text),
+                    .map_or("", |condition| condition.text()),
                 count: *count,
                 file: &self.pipeline.file,
                 line,

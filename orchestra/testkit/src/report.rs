@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use orchestra_engine::{EventKind, NodeName, RunEvent, RunResult, TestedCondition};
+use orchestra_engine::{EventKind, NodeName, RunEvent, RunResult, StageRef, TestedCondition};
 use orchestra_graph::{Rule, format_duration};
 
 /// Returns the time from the start of the run to an event.
@@ -132,36 +132,22 @@ fn line(kind: &EventKind) -> Option<String> {
         (1, attempt) => format!(" (attempt {attempt})"),
         (visit, attempt) => format!(" (visit {visit}, attempt {attempt})"),
     };
+    let attempt_name = |stage: &StageRef| {
+        let suffix = attempt_suffix(stage.visit, stage.attempt);
+        format!("{}{}{suffix}", within(&stage.branch), stage.node)
+    };
     Some(match kind {
         EventKind::StageCompleted {
-            node,
-            branch,
-            visit,
-            attempt,
+            stage,
             outcome,
             preferred_label,
             ..
         } => {
             let label = preferred_label.as_ref();
             let label = label.map_or_else(String::new, |label| format!(", prefers `{label}`"));
-            format!(
-                "{}{node}{}: {outcome}{label}",
-                within(branch),
-                attempt_suffix(*visit, *attempt)
-            )
+            format!("{}: {outcome}{label}", attempt_name(stage))
         }
-        EventKind::StageFailed {
-            node,
-            branch,
-            visit,
-            attempt,
-            error,
-            ..
-        } => format!(
-            "{}{node}{}: fail, {error}",
-            within(branch),
-            attempt_suffix(*visit, *attempt)
-        ),
+        EventKind::StageFailed { stage, error, .. } => format!("{}: fail, {error}", attempt_name(stage)),
         EventKind::StageRetrying {
             node,
             branch,
@@ -174,17 +160,7 @@ fn line(kind: &EventKind) -> Option<String> {
             within(branch),
             format_duration(*delay)
         ),
-        EventKind::StageCancelled {
-            node,
-            branch,
-            visit,
-            attempt,
-            ..
-        } => format!(
-            "{}{node}{}: cancelled",
-            within(branch),
-            attempt_suffix(*visit, *attempt)
-        ),
+        EventKind::StageCancelled { stage, .. } => format!("{}: cancelled", attempt_name(stage)),
         EventKind::EdgeSelected {
             branch,
             from,

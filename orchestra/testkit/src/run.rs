@@ -129,8 +129,8 @@ impl<N: ?Sized> SimulationRun<N> {
                 continue;
             }
             let begins = |event: &&RunEvent| {
-                matches!(&event.kind, EventKind::StageStarted { node: of, branch: within, attempt: which, .. }
-                    if of == node && within == branch && which == attempt)
+                matches!(&event.kind, EventKind::StageStarted { stage, .. }
+                    if stage.node == *node && stage.branch == *branch && stage.attempt == *attempt)
             };
             if let Some(next) = self.events[at..].iter().find(begins) {
                 delays.push(self.elapsed(next) - self.elapsed(failed));

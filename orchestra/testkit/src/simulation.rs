@@ -430,7 +430,7 @@ impl<N: ?Sized> Simulation<N> {
         let limit = self.max_time.or(self.registry.is_none().then_some(MAX_RUN_TIME));
         let (result, events) = in_paused_time(|| async move {
             let engine = builder.clock(FakeClock::new()).build()?;
-            let mut start = engine.start_loaded(pipeline, handlers).run_id(RUN_ID).seed(seed);
+            let mut start = engine.start(pipeline, handlers).run_id(RUN_ID).seed(seed);
             for (key, value) in params {
                 start = start.param(key, value);
             }

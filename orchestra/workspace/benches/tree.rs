@@ -104,7 +104,7 @@ fn run(builder: EngineBuilder) -> Duration {
         .build()
         .unwrap();
     runtime.block_on(async {
-        let run = engine.start_loaded(pipeline, ()).await.unwrap();
+        let run = engine.start(pipeline, ()).await.unwrap();
         let mut events = run.events();
         let mut times = Vec::new();
         while let Some(event) = events.recv().await {

@@ -10,9 +10,9 @@ use crate::git::GitError;
 ///
 /// ```
 /// use orchestra_workspace::GitWorkspaceError;
-/// let fault = GitWorkspaceError::RepositoryMissing { repository: "backend".into(), path: "../backend".into() };
-/// assert_eq!(fault.code(), "repository_missing");
-/// assert!(fault.to_string().starts_with("repository `backend`: there is no folder `../backend`"));
+/// let error = GitWorkspaceError::RepositoryMissing { repository: "backend".into(), path: "../backend".into() };
+/// assert_eq!(error.code(), "repository_missing");
+/// assert!(error.to_string().starts_with("repository `backend`: there is no folder `../backend`"));
 /// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -198,7 +198,7 @@ pub enum GitWorkspaceError {
         now: String,
     },
     /// Branches are to be merged into an execution path that has no worktrees.
-    #[error("execution path `{path_id}` has no trees to merge into; this is a fault of the program")]
+    #[error("execution path `{path_id}` has no trees to merge into; this is a bug")]
     PathNotReady {
         /// The execution path.
         path_id: String,

@@ -107,5 +107,6 @@ pub use message::Message;
 pub use orchestra_graph::DEFAULT_BRANCH_PREFIX;
 pub use repository::Repository;
 pub use sha::Sha;
+pub use snapshot::{StoredRepository, StoredWorkspace};
 pub use tree::{Ensured, Finish, SetAside, Tree, TreeState};
 pub use workspace::{GitWorkspace, GitWorkspaceBuilder};

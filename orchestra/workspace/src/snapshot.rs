@@ -3,32 +3,68 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use orchestra_engine::Manifest;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::configuration::Configuration;
 use crate::sha::Sha;
 
-/// The workspace data that is stored with a run when it begins.
+/// The workspace data that is stored in the manifest of a run when it begins.
+///
+/// ```
+/// use orchestra_workspace::StoredWorkspace;
+/// use serde_json::json;
+/// let stored: StoredWorkspace = serde_json::from_value(json!({
+///     "run": "nightly",
+///     "worktrees": ".orchestra/worktrees",
+///     "repositories": {
+///         "backend": {
+///             "path": "/home/me/backend",
+///             "base": "89e6c98d92887913cadf06b2adb97f26cde4849b",
+///             "branch": "orchestra/review/nightly",
+///         },
+///     },
+/// }))?;
+/// assert_eq!(stored.repositories["backend"].branch, "orchestra/review/nightly");
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct StoredRun {
+#[non_exhaustive]
+pub struct StoredWorkspace {
     /// The run for which the data was stored. A replay reads the data of another run.
-    pub(crate) run: String,
+    pub run: String,
     /// The folder of the worktrees of all runs.
-    pub(crate) worktrees: PathBuf,
+    pub worktrees: PathBuf,
     /// The repositories by name.
-    pub(crate) repositories: BTreeMap<String, StoredRepository>,
+    pub repositories: BTreeMap<String, StoredRepository>,
+}
+
+impl StoredWorkspace {
+    /// Returns the data in the manifest of a run. Returns `None` if the run has no repositories.
+    pub fn from_manifest(manifest: &Manifest) -> Option<StoredWorkspace> {
+        serde_json::from_value(manifest.workspace.clone()?).ok()
+    }
 }
 
 /// A repository as it was when the run began.
+///
+/// ```
+/// use orchestra_workspace::StoredRepository;
+/// let stored = r#"{"path":"backend","base":"89e6c98d92887913cadf06b2adb97f26cde4849b","branch":"orchestra/review/1"}"#;
+/// let stored: StoredRepository = serde_json::from_str(stored)?;
+/// assert_eq!(stored.base.short(), "89e6c98d9288");
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct StoredRepository {
+#[non_exhaustive]
+pub struct StoredRepository {
     /// The top folder of the user's worktree.
-    pub(crate) path: PathBuf,
+    pub path: PathBuf,
     /// The commit from which the run started.
-    pub(crate) base: Sha,
+    pub base: Sha,
     /// The branch of the main path.
-    pub(crate) branch: String,
+    pub branch: String,
     /// The git configuration before any stage ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) configuration: Option<Configuration>,

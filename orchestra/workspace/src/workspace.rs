@@ -16,7 +16,7 @@ use crate::git::{Git, SystemGit};
 use crate::repository::Repository;
 use crate::run_worktrees::{RunWorktrees, Slot};
 use crate::session::Session;
-use crate::snapshot::{StoredRepository, StoredRun};
+use crate::snapshot::{StoredRepository, StoredWorkspace};
 
 /// The git repositories in which the stages of runs work. Each run has its own branches and worktrees, separate from
 /// those of the user.
@@ -28,20 +28,20 @@ use crate::snapshot::{StoredRepository, StoredRun};
 /// # use orchestra_workspace::{Git, GitCommand, SystemGit};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let place = tempfile::tempdir()?;
-/// # let backend = place.path().join("backend");
+/// # let directory = tempfile::tempdir()?;
+/// # let backend = directory.path().join("backend");
 /// # std::fs::create_dir(&backend)?;
 /// # let git = SystemGit::find()?;
 /// # git.run(&GitCommand::new(&backend).args(["init", "-q"]))?;
 /// # let words = ["-c", "user.name=me", "-c", "user.email=me@localhost", "commit", "-q", "--allow-empty", "-m", "start"];
 /// # git.run(&GitCommand::new(&backend).args(words))?;
-/// let workspace = GitWorkspace::builder(place.path().join(".orchestra/worktrees"))
+/// let workspace = GitWorkspace::builder(directory.path().join(".orchestra/worktrees"))
 ///     .repository("backend", &backend)
 ///     .build()?;
 /// let engine = Engine::builder().workspace(workspace).build()?;
 /// let text = r#"digraph note { start -> write -> exit; write [shape=parallelogram, tool_command="echo hi > note.txt"] }"#;
 /// # let pipeline = load(Source::new("note.dot", text), &LoadOptions::default()).pipeline().expect("sound");
-/// let run = engine.start_loaded(pipeline, ()).run_id("first").await?;
+/// let run = engine.start(pipeline, ()).run_id("first").await?;
 /// assert!(run.wait().await?.is_success());
 ///
 /// // The user's own files are as they were; the work is on a branch of the run.
@@ -98,7 +98,7 @@ impl GitWorkspace {
     ///
     /// Returns an error if the stored data cannot be read, or if there is no `git` program.
     pub fn of_run(stored: &serde_json::Value) -> Result<GitWorkspace, WorkspaceError> {
-        let stored: StoredRun = serde_json::from_value(stored.clone()).map_err(|error| {
+        let stored: StoredWorkspace = serde_json::from_value(stored.clone()).map_err(|error| {
             WorkspaceError::new(
                 "workspace_unreadable",
                 format!("what the run kept of its workspace cannot be read: {error}"),
@@ -143,8 +143,8 @@ impl GitWorkspace {
         &self,
         run: &str,
         pipeline: &str,
-        stored: Option<StoredRun>,
-    ) -> Result<(StoredRun, RunWorktrees), GitWorkspaceError> {
+        stored: Option<StoredWorkspace>,
+    ) -> Result<(StoredWorkspace, RunWorktrees), GitWorkspaceError> {
         let opened = self.repositories()?;
         if let Some(stored) = &stored {
             let now: Vec<&str> = self.names().collect();
@@ -200,7 +200,7 @@ impl GitWorkspace {
             let id = free_id(run, &slots)?;
             slots.iter_mut().for_each(|slot| slot.branch.push_str(&id));
         }
-        let stored = StoredRun {
+        let stored = StoredWorkspace {
             run: run.to_owned(),
             worktrees: worktrees.clone(),
             repositories: slots

@@ -27,17 +27,14 @@ fn same(compiled: &Pipeline, loaded: &Pipeline, met: &mut Vec<String>) {
         (loaded.start, loaded.exit),
         "{name}"
     );
+    assert_eq!(compiled.texts, loaded.texts, "{name}");
     assert_eq!(compiled.kinds, loaded.kinds, "{name}");
     assert_eq!(compiled.nodes, loaded.nodes, "{name}");
     assert_eq!(compiled.edges, loaded.edges, "{name}");
     assert_eq!(compiled.attributes, loaded.attributes, "{name}");
     assert_eq!(compiled.graph_attributes, loaded.graph_attributes, "{name}");
-    let conditions = |pipeline: &Pipeline| {
-        let rows = pipeline.conditions.iter();
-        rows.map(|row| (row.text.to_string(), row.keys.to_vec()))
-            .collect::<Vec<_>>()
-    };
-    assert_eq!(conditions(compiled), conditions(loaded), "{name}");
+    assert_eq!(compiled.conditions, loaded.conditions, "{name}");
+    assert_eq!(compiled.keys, loaded.keys, "{name}");
     assert_eq!(compiled.children.len(), loaded.children.len(), "{name}");
     for (compiled, loaded) in compiled.children.iter().zip(loaded.children.iter()) {
         assert_eq!(compiled.file, loaded.file, "{name}");

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use orchestra::engine::{Binding, Builtin, EngineBuilder, EventKind, RunEvent, StartBuilder};
+use orchestra::engine::{Binding, EngineBuilder, EventKind, RunEvent, StartBuilder};
 use orchestra::{Engine, RunResult};
 
 use crate::{Model, Ticks, pipeline};
@@ -40,21 +40,22 @@ impl Heard {
 /// Runs a text to the end.
 pub async fn run(text: &str, model: &Model) -> Ran {
     let (engine, heard) = listening(Engine::builder().backend(model.clone()));
-    heard.end(engine.start_loaded(pipeline(text), ())).await
+    heard.end(engine.start(pipeline(text), ())).await
 }
 
 /// Runs a compiled pipeline, and its text loaded at run time, which must come to the same.
-pub async fn run_both(compiled: impl Binding<Builtin>, model: &Model) -> Ran {
+pub async fn run_both(compiled: impl Binding<()>, model: &Model) -> Ran {
     let models = [model.anew(), model.clone()];
     run_both_on(compiled, models.map(|model| Engine::builder().backend(model))).await
 }
 
 /// The same, on an engine for the text and one for the compiled pipeline. Only waits take time, so that durations are
 /// the same too.
-pub async fn run_both_on(compiled: impl Binding<Builtin>, [first, second]: [EngineBuilder; 2]) -> Ran {
-    let text = compiled.pipeline().source.clone();
+pub async fn run_both_on(compiled: impl Binding<()>, [first, second]: [EngineBuilder; 2]) -> Ran {
+    let compiled = compiled.into_pipeline();
+    let text = compiled.source.clone();
     let (engine, heard) = listening(first.clock(Ticks::default()));
-    let of_text = heard.end(engine.start_loaded(pipeline(&text), ()).seed(7)).await;
+    let of_text = heard.end(engine.start(pipeline(&text), ()).seed(7)).await;
     let (engine, heard) = listening(second.clock(Ticks::default()));
     let ran = heard.end(engine.start(compiled, ()).seed(7)).await;
     assert_eq!(ran.told(), of_text.told(), "{text}");
@@ -144,10 +145,10 @@ impl Ran {
 fn line(event: &EventKind) -> String {
     let name = event.name();
     match event {
-        EventKind::StageStarted { node, .. }
-        | EventKind::StageCompleted { node, .. }
-        | EventKind::StageFailed { node, .. }
-        | EventKind::StageRetrying { node, .. }
+        EventKind::StageStarted { stage, .. }
+        | EventKind::StageCompleted { stage, .. }
+        | EventKind::StageFailed { stage, .. } => format!("{name} {}", stage.node),
+        EventKind::StageRetrying { node, .. }
         | EventKind::InterviewStarted { node, .. }
         | EventKind::InterviewCompleted { node, .. }
         | EventKind::ParallelStarted { node, .. }

@@ -40,7 +40,7 @@ mod pipelines {
 use pipelines::{all, differs, empty, equals, labels, outcomes, values};
 
 /// Where `a` goes with an outcome.
-async fn way(compiled: impl orchestra::engine::Binding<Builtin>, outcome: Outcome) -> String {
+async fn way(compiled: impl orchestra::engine::Binding<()>, outcome: Outcome) -> String {
     let model = Model::new().gives("a", [outcome]);
     let ran = run_both(compiled, &model).await;
     assert!(ran.result.is_success(), "{}", ran.failure());

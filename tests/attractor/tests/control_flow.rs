@@ -12,7 +12,7 @@ use orchestra_attractor_tests::{Ran, Ticks, listening, loaded, pipeline, problem
 /// Simulates a text, on a clock that waits turn on.
 async fn simulate(text: &str, script: Script) -> Ran {
     let (engine, heard) = listening(Engine::builder().simulate(script).clock(Ticks::default()));
-    heard.end(engine.start_loaded(pipeline(text), ())).await
+    heard.end(engine.start(pipeline(text), ())).await
 }
 
 /// Whether an edge with this condition is taken after an outcome.
@@ -260,7 +260,7 @@ async fn retry_delays_of_the_standard_policy() {
     let text = "digraph { start -> work -> exit; work [max_retries=3, retry_policy=standard] }";
     let script = || Script::new().outcomes("work", ["fail", "fail", "fail", "success"]);
     let (engine, heard) = listening(Engine::builder().simulate(script()));
-    let real = heard.end(engine.start_loaded(pipeline(text), ()).seed(7)).await;
+    let real = heard.end(engine.start(pipeline(text), ()).seed(7)).await;
     real.succeeds_by("start work exit");
 
     // When each wait began and ended, by the time of the events.
@@ -268,7 +268,7 @@ async fn retry_delays_of_the_standard_policy() {
     for event in &real.events {
         match &event.kind {
             EventKind::StageRetrying { delay, .. } => since = Some((event.time, *delay)),
-            EventKind::StageStarted { node, .. } if *node == "work" => {
+            EventKind::StageStarted { stage, .. } if stage.node == "work" => {
                 let waited = since.take().map(|(from, told)| {
                     let took = event.time.as_millis() - from.as_millis();
                     (Duration::from_millis(took), told)
@@ -296,7 +296,7 @@ async fn retry_delays_of_the_standard_policy() {
     let delays = |text: String| async move {
         let clock = Ticks::default();
         let (engine, heard) = listening(Engine::builder().simulate(script()).clock(clock.clone()));
-        heard.end(engine.start_loaded(pipeline(&text), ()).seed(7)).await;
+        heard.end(engine.start(pipeline(&text), ()).seed(7)).await;
         clock.waits()
     };
     let told: Vec<u128> = waits.iter().map(|(_, told)| told.as_millis()).collect();

@@ -71,7 +71,7 @@ async fn each_shape_is_run_by_its_handler() {
     let pipeline = load(Source::new("shapes.dot", text), &options)
         .pipeline()
         .unwrap();
-    let ran = heard.end(engine.start_loaded(pipeline, ())).await;
+    let ran = heard.end(engine.start(pipeline, ())).await;
 
     ran.succeeds_by("begin draft plain check build ask left right split merge supervise typed end");
     assert_eq!(
@@ -108,9 +108,7 @@ async fn a_handler_gets_node_context_graph_and_folder_and_gives_an_outcome() {
     let dir = tempfile::tempdir().unwrap();
     let text = r#"digraph { goal="Look"; start -> look -> exit; look [type=probe, depth="7"] }"#;
     let (engine, heard) = listening(Engine::builder());
-    let start = engine
-        .start_loaded(pipeline(text), probe {})
-        .param("color", "red");
+    let start = engine.start(pipeline(text), probe {}).param("color", "red");
     let ran = heard.end(start.run_dir(dir.path().join("run"))).await;
     let saw = |key: &str| ran.result.context.text(key);
     assert_eq!(saw("saw_node"), "look 7");
@@ -136,9 +134,7 @@ async fn each_outcome_is_written_to_the_status_file_of_its_node() {
         .fails("check", "a test is red");
     let (engine, heard) = listening(Engine::builder().backend(model));
     let folder = dir.path().join("run");
-    let ran = heard
-        .end(engine.start_loaded(pipeline(text), ()).run_dir(&folder))
-        .await;
+    let ran = heard.end(engine.start(pipeline(text), ()).run_dir(&folder)).await;
     ran.succeeds_by("start draft check mend exit");
     assert_eq!(
         read_json(folder.join("draft/status.json")),

@@ -129,6 +129,6 @@ async fn without_a_retry_target_the_run_fails() {
     assert_eq!(
         ran.failure(),
         "the goal gate `test` is unsatisfied, its outcome is `fail`: red; name a `retry_target` on it or on the graph, \
-         where the run can go to mend it"
+         where the run continues to repair the work"
     );
 }

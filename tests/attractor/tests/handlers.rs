@@ -48,9 +48,7 @@ async fn codergen_expands_the_goal_calls_the_backend_and_writes_prompt_and_respo
     let model = Model::new().gives("plan", ["Three verses."]);
     let (engine, heard) = listening(Engine::builder().backend(model.clone()));
     let folder = dir.path().join("run");
-    let ran = heard
-        .end(engine.start_loaded(pipeline(text), ()).run_dir(&folder))
-        .await;
+    let ran = heard.end(engine.start(pipeline(text), ()).run_dir(&folder)).await;
     ran.succeeds_by("start plan write exit");
     let prompts: Vec<String> = model.calls().into_iter().map(|call| call.prompt).collect();
     assert_eq!(prompts, ["Plan a poem.\nThen write a poem.", "Write it"]);
@@ -73,7 +71,7 @@ async fn wait_human_offers_the_labels_of_its_edges_and_prefers_the_selected_one(
         async { Ok(Answer::choice("n")) }
     });
     let (engine, heard) = listening(Engine::builder().backend(Model::new()).interviewer(interviewer));
-    let ran = heard.end(engine.start_loaded(pipeline(text), ())).await;
+    let ran = heard.end(engine.start(pipeline(text), ())).await;
     ran.succeeds_by("start ask mend exit");
 
     let asked = asked.lock().unwrap();
@@ -85,11 +83,11 @@ async fn wait_human_offers_the_labels_of_its_edges_and_prefers_the_selected_one(
     assert_eq!(offered, ["[Y] Yes, ship", "[N] No", "[L] later"]);
     let completed = ran.events.iter().find_map(|event| match &event.kind {
         EventKind::StageCompleted {
-            node,
+            stage,
             outcome,
             preferred_label,
             ..
-        } if *node == "ask" => Some((outcome.word(), preferred_label.as_deref())),
+        } if stage.node == "ask" => Some((outcome.word(), preferred_label.as_deref())),
         _ => None,
     });
     assert_eq!(completed, Some(("success", Some("N) No"))));
@@ -150,9 +148,7 @@ const SOON: Duration = Duration::from_secs(30);
 async fn parallel_runs_its_targets_at_the_same_time() {
     // Were one to wait for another, the barrier would never open.
     let (engine, heard) = listening(Engine::builder().backend(Together(Barrier::new(3))));
-    let ran = heard
-        .end(engine.start_loaded(pipeline(FAN), ()).max_time(SOON))
-        .await;
+    let ran = heard.end(engine.start(pipeline(FAN), ()).max_time(SOON)).await;
     ran.succeeds_by("start one two three split merge exit");
     assert_eq!(ran.result.context.get("parallel.success_count"), Some(&3.into()));
     let results = ran.result.context.get("parallel.results").unwrap();
@@ -187,9 +183,7 @@ impl CodergenBackend for Last {
 #[tokio::test]
 async fn fan_in_waits_for_all_branches() {
     let (engine, heard) = listening(Engine::builder().backend(Last(Semaphore::new(0))));
-    let ran = heard
-        .end(engine.start_loaded(pipeline(FAN), ()).max_time(SOON))
-        .await;
+    let ran = heard.end(engine.start(pipeline(FAN), ()).max_time(SOON)).await;
     assert!(ran.result.is_success(), "{}", ran.failure());
     let told = ran.told();
     let dir = |line: &str| told.iter().position(|told| told == line).unwrap();
@@ -219,7 +213,7 @@ async fn a_tool_runs_its_command_and_gives_the_result() {
         test -> mend [condition="outcome=fail"]; test -> exit; mend -> exit }"#;
     let builder = Engine::builder().backend(Model::new()).working_dir(dir.path());
     let (engine, heard) = listening(builder);
-    let ran = heard.end(engine.start_loaded(pipeline(text), ())).await;
+    let ran = heard.end(engine.start(pipeline(text), ())).await;
     ran.succeeds_by("start build test mend exit");
     assert_eq!(
         std::fs::read_to_string(dir.path().join("made.txt")).unwrap(),
@@ -268,13 +262,13 @@ async fn custom_handlers_are_registered_by_their_type() {
     let model = Model::new();
     let engine = || listening(Engine::builder().backend(model.clone()));
     let (own, heard) = engine();
-    let ran = heard.end(own.start_loaded(pipeline(text), App)).await;
+    let ran = heard.end(own.start(pipeline(text), App)).await;
     ran.succeeds_by("start deploy refuse mend exit");
     assert_eq!(ran.result.context.text("deployed"), "value");
     assert_eq!(model.called(), ["mend"], "the shape does not count");
 
     // Attractor 4.2: an unknown type would fall back; here the run is refused (see `DEVIATIONS.md`).
-    let refused = engine().0.start_loaded(pipeline(text), ()).await.unwrap_err();
+    let refused = engine().0.start(pipeline(text), ()).await.unwrap_err();
     assert!(matches!(refused, StartError::Refused { .. }), "{refused}");
     assert!(refused.to_string().contains("my_custom_type"), "{refused}");
 }

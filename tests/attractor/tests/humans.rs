@@ -25,7 +25,7 @@ async fn asking(
 ) -> Ran {
     let builder = Engine::builder().backend(Model::new()).interviewer(interviewer);
     let (engine, heard) = listening(builder);
-    heard.end(engine.start_loaded(pipeline, handlers)).await
+    heard.end(engine.start(pipeline, handlers)).await
 }
 
 /// Who gave the answers, and which, as the events tell it.

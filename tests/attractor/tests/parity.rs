@@ -373,9 +373,7 @@ async fn a_custom_handler_is_registered_and_run() {
     let (engine, heard) = listening(Engine::builder());
     let compiled = heard.end(engine.start(&counted::PIPELINE, Counter)).await;
     let (engine, heard) = listening(Engine::builder());
-    let of_text = heard
-        .end(engine.start_loaded(pipeline(counted::SOURCE), Counter))
-        .await;
+    let of_text = heard.end(engine.start(pipeline(counted::SOURCE), Counter)).await;
     for ran in [compiled, of_text] {
         ran.succeeds_by("start one two exit");
         assert_eq!(ran.result.context.get("count"), Some(&2.into()));

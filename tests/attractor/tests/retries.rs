@@ -13,9 +13,7 @@ async fn retried(attributes: &str, model: &Model, seed: u64) -> (Ran, Vec<u128>)
     let builder = Engine::builder().backend(model.clone()).clock(clock.clone());
     let (engine, heard) = listening(builder);
     let text = format!("digraph {{ start -> a -> exit; a [{attributes}] }}");
-    let ran = heard
-        .end(engine.start_loaded(pipeline(&text), ()).seed(seed))
-        .await;
+    let ran = heard.end(engine.start(pipeline(&text), ()).seed(seed)).await;
     (ran, clock.waits())
 }
 
@@ -67,9 +65,7 @@ async fn the_count_is_kept_for_each_node_and_bounded_by_its_limit() {
     let builder = Engine::builder().backend(model.clone()).clock(Ticks::default());
     let (engine, heard) = listening(builder);
     let folder = dir.path().join("run");
-    let ran = heard
-        .end(engine.start_loaded(pipeline(text), ()).run_dir(&folder))
-        .await;
+    let ran = heard.end(engine.start(pipeline(text), ()).run_dir(&folder)).await;
     ran.succeeds_by("start a b c exit");
 
     let retries = ran
@@ -142,7 +138,9 @@ async fn the_backoff_is_constant_or_grows_as_configured() {
     .await;
     let of = |event: &RunEvent| match event.kind {
         EventKind::StageRetrying { .. } => Some(("waits", event.time.as_millis())),
-        EventKind::StageStarted { ref node, .. } if *node == "a" => Some(("begins", event.time.as_millis())),
+        EventKind::StageStarted { ref stage, .. } if stage.node == "a" => {
+            Some(("begins", event.time.as_millis()))
+        }
         _ => None,
     };
     let told: Vec<(&str, u64)> = ran.events.iter().filter_map(of).collect();
@@ -234,9 +232,7 @@ async fn after_the_last_retry_the_final_outcome_selects_the_edge() {
         let model = Model::new().gives("a", outcomes.clone());
         let builder = Engine::builder().backend(model.clone()).clock(Ticks::default());
         let (engine, heard) = listening(builder);
-        let ran = heard
-            .end(engine.start_loaded(pipeline(&text(attributes)), ()))
-            .await;
+        let ran = heard.end(engine.start(pipeline(&text(attributes)), ())).await;
         ran.succeeds_by(&format!("start a {target} exit"));
         assert_eq!(model.count("a"), 3);
         // Rule Y1: only the final attempt changes the context.

@@ -30,9 +30,7 @@ digraph test_pipeline {
 /// Runs the pipeline with a model.
 async fn execute(model: &Model, folder: &Path) -> Ran {
     let (engine, heard) = listening(Engine::builder().backend(model.clone()));
-    heard
-        .end(engine.start_loaded(pipeline(DOT), ()).run_dir(folder))
-        .await
+    heard.end(engine.start(pipeline(DOT), ()).run_dir(folder)).await
 }
 
 /// A model that writes the script.

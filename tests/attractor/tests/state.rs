@@ -41,7 +41,7 @@ async fn the_context_is_a_store_that_every_handler_reads() {
             .set("deep.key", json!([1, 2]))],
     );
     let (engine, heard) = listening(Engine::builder().backend(model));
-    let ran = heard.end(engine.start_loaded(pipeline(text), seen.clone())).await;
+    let ran = heard.end(engine.start(pipeline(text), seen.clone())).await;
     ran.succeeds_by("start model own tool check exit");
     assert_eq!(*seen.0.lock().unwrap(), ["red", "color 1"]);
     assert_eq!(ran.result.context.get("deep.key"), Some(&json!([1, 2])));
@@ -54,7 +54,7 @@ async fn a_handler_reads_the_context_and_gives_updates_in_its_outcome() {
         "digraph { node [type=\"test.see\"]; start [type=start]; exit [type=exit]; start -> a -> b -> exit
         a [label=A]; b [label=B] }";
     let (engine, heard) = listening(Engine::builder());
-    let ran = heard.end(engine.start_loaded(pipeline(text), seen.clone())).await;
+    let ran = heard.end(engine.start(pipeline(text), seen.clone())).await;
     assert_eq!(*seen.0.lock().unwrap(), ["", "color 1"]);
     assert_eq!(ran.result.context.text("color"), "color 2");
 }
@@ -102,9 +102,7 @@ async fn a_checkpoint_is_saved_after_each_stage() {
     });
     let (engine, heard) = listening(builder);
     let text = "digraph { start -> a -> b -> exit; a [prompt=A, max_retries=1, retry_initial_delay=1ms] }";
-    let ran = heard
-        .end(engine.start_loaded(pipeline(text), ()).run_dir(&folder))
-        .await;
+    let ran = heard.end(engine.start(pipeline(text), ()).run_dir(&folder)).await;
     ran.succeeds_by("start a b exit");
     // One for the attempt that failed, too; the exit takes no time, so it shares that of the stage before it. Between
     // the attempts of `a` the end of a wait is recorded.
@@ -134,9 +132,7 @@ async fn a_run_is_resumed_from_its_checkpoint_with_its_state_at_its_node() {
     );
     let nobody = CallbackInterviewer::new(|_| async { Err(InterviewError::unavailable("nobody is there")) });
     let (engine, heard) = listening(Engine::builder().backend(model.clone()).interviewer(nobody));
-    let paused = heard
-        .end(engine.start_loaded(pipeline(text), ()).run_dir(&folder))
-        .await;
+    let paused = heard.end(engine.start(pipeline(text), ()).run_dir(&folder)).await;
     assert_eq!(paused.result.status, RunStatus::Paused);
     let saved = checkpoint(&folder);
     assert_eq!(saved["completed_nodes"], json!(["start", "a"]));
@@ -148,7 +144,7 @@ async fn a_run_is_resumed_from_its_checkpoint_with_its_state_at_its_node() {
         .interviewer(answers)
         .build()
         .unwrap();
-    let resumed = engine.resume_loaded(&folder, pipeline(text), ());
+    let resumed = engine.resume(&folder, pipeline(text), ());
     let result = resumed.await.unwrap().wait().await.unwrap();
     assert_eq!(result.path.join(" "), "start a ask b exit");
     assert_eq!(model.called(), ["a", "a", "b"], "what was done is not done again");
@@ -163,9 +159,7 @@ async fn files_are_written_to_the_folder_of_each_stage() {
     let model = Model::new().gives("plan", ["Three steps."]);
     let (engine, heard) = listening(Engine::builder().backend(model));
     let text = "digraph { start -> plan -> exit; plan [prompt=\"Plan it\"] }";
-    let ran = heard
-        .end(engine.start_loaded(pipeline(text), ()).run_dir(&folder))
-        .await;
+    let ran = heard.end(engine.start(pipeline(text), ()).run_dir(&folder)).await;
     ran.succeeds_by("start plan exit");
     let read = |file: &str| std::fs::read_to_string(folder.join("plan").join(file)).unwrap();
     assert_eq!(

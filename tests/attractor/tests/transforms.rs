@@ -22,7 +22,7 @@ fn transformed(text: &str, transforms: Vec<Arc<dyn Transform>>) -> Loaded {
 async fn run_loaded(loaded: &Loaded, model: &Model) -> Ran {
     let (engine, heard) = listening(Engine::builder().backend(model.clone()));
     let pipeline = loaded.pipeline().unwrap();
-    heard.end(engine.start_loaded(pipeline, ())).await
+    heard.end(engine.start(pipeline, ())).await
 }
 
 /// A text as an attribute that a transform sets.

@@ -52,7 +52,7 @@ fn children_are_compiled_in() {
 //! A package.
 /// Pipelines.
 pub mod pipelines {
-    orchestra::pipeline! { pub mod release = \"./release.dot\", handlers = super::Builtin; }
+    orchestra::pipeline! { pub mod release = \"./release.dot\", handlers = (); }
     orchestra::pipeline! {
         pub mod inline = digraph inline {
             start -> lint -> exit
@@ -60,7 +60,6 @@ pub mod pipelines {
         }
     }
 }
-use orchestra::Builtin;
 /// The number of children.
 pub fn children() -> usize { pipelines::release::PIPELINE.children.len() + pipelines::release::REQUIREMENTS.children.len() }
 /// Runs it.
@@ -158,7 +157,7 @@ fn a_child_that_is_missing_or_leads_back_is_refused() {
     let said = package.check();
     assert!(!said.built);
     let circle = said
-        .about("in a circle: `src/parts/lint.dot` -> `src/build.dot` -> `src/parts/lint.dot` [child_cycle]");
+        .about("in a cycle: `src/parts/lint.dot` -> `src/build.dot` -> `src/parts/lint.dot` [child_cycle]");
     assert!(circle.text.contains("--> src/build.dot:3:56"), "{}", circle.text);
     let missing = said.about("no child pipeline `parts/lnit.dot` [child_not_found]");
     assert!(missing.text.contains("--> src/lost.dot:4:57"), "{}", missing.text);
@@ -263,7 +262,7 @@ impl App {
     package.write("src/lib.rs", format!("{PROGRAM}{unbound}"));
     package
         .check()
-        .about("this pipeline is not bound to handlers, so it cannot be run");
+        .about("this pipeline is not bound to these handlers, so they cannot run it");
     let mended = lint.replace("label=\"Check\"", "label=\"Check\", rules=all");
     let mended = mended
         .replace("outcome=signed", "outcome=approved")

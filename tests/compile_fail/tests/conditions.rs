@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use orchestra_graph::condition::{Facts, StageRecords, parse_condition};
-use orchestra_graph::table::Test;
+use orchestra_graph::table::Predicates;
 use orchestra_graph::{LoadOptions, Source, load};
 use serde_json::{Value, json};
 
@@ -216,7 +216,13 @@ fn closures_and_trees_agree() {
         )
         .pipeline()
         .expect("the file is sound");
-        assert_eq!(compiled.conditions.len(), loaded.conditions.len());
+        assert_eq!(compiled.texts, loaded.texts);
+        assert_eq!(compiled.conditions, loaded.conditions);
+        assert_eq!(compiled.keys, loaded.keys);
+        assert!(matches!(
+            (&compiled.predicates, &loaded.predicates),
+            (Predicates::Functions(_), Predicates::Expressions(_))
+        ));
         assert_eq!(compiled.edges, loaded.edges);
         assert_eq!(compiled.nodes, loaded.nodes);
         assert_eq!(compiled.attributes, loaded.attributes);
@@ -236,22 +242,17 @@ fn closures_and_trees_agree() {
                 stages: &stages,
                 ..Facts::default()
             };
-            for (closure, tree) in compiled.conditions.iter().zip(loaded.conditions.iter()) {
-                assert!(matches!(
-                    (&closure.test, &tree.test),
-                    (Test::Closure(_), Test::Tree(_))
-                ));
-                assert_eq!((&closure.text, &closure.keys), (&tree.text, &tree.keys));
+            for (function, tree) in compiled.conditions().zip(loaded.conditions()) {
+                let text = tree.text();
                 assert_eq!(
-                    closure.holds(&facts),
+                    function.holds(&facts),
                     tree.holds(&facts),
-                    "{} {context:?} {own:?}",
-                    closure.text
+                    "{text} {context:?} {own:?}"
                 );
-                if let Ok(parsed) = parse_condition(&tree.text) {
-                    assert_eq!(closure.holds(&facts), parsed.holds(&facts), "{}", closure.text);
+                if let Ok(parsed) = parse_condition(text) {
+                    assert_eq!(function.holds(&facts), parsed.holds(&facts), "{text}");
                 }
-                held += usize::from(closure.holds(&facts));
+                held += usize::from(function.holds(&facts));
             }
         }
     }

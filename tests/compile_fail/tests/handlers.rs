@@ -56,8 +56,7 @@ fn check(name: &str, pipeline: &str, program: &str) -> Said {
 
 #[test]
 fn every_lack_is_told_in_one_message_with_its_place() {
-    let bound =
-        "orchestra::pipeline! {\n    pub mod release = \"./release.dot\", handlers = (Builtin, App);\n}\n";
+    let bound = "orchestra::pipeline! {\n    pub mod release = \"./release.dot\", handlers = ((), App);\n}\n";
     let said = check("lacks", PIPELINE, &format!("{bound}{HANDLERS}"));
     assert!(!said.built);
     let message = said.about("evaluation panicked");
@@ -83,7 +82,7 @@ fn every_lack_is_told_in_one_message_with_its_place() {
         assert!(message.text.contains(location), "{location} in\n{}", message.text);
     }
     // The error points at the handlers, which are what must change.
-    assert_eq!((message.start, message.end), ((2, 51), (2, 65)));
+    assert_eq!((message.start, message.end), ((2, 51), (2, 60)));
     expect("lacks.txt", &said.listed());
 }
 
@@ -95,11 +94,10 @@ fn a_pair_that_fits_builds() {
         .replace(",aproved", ",rejected")
         .replace("timeout=15m", "timeout=15m, target=production")
         .replace("-> sign -> exit\n    sign   [type=\"sign.run\"]", "-> exit");
-    let bound = "orchestra::pipeline! { pub mod release = \"./release.dot\", handlers = (Builtin, App); }\n";
+    let bound = "orchestra::pipeline! { pub mod release = \"./release.dot\", handlers = App; }\n";
     let used = "
 pub async fn run(engine: &Engine) {
     let _ = engine.start(&release::PIPELINE, App).await;
-    let _ = engine.start(&release::PIPELINE, (Builtin, App)).await;
 }
 ";
     let said = check("fits", &sound, &format!("{bound}{HANDLERS}{used}"));
@@ -131,8 +129,29 @@ pub async fn run(engine: &orchestra::Engine) { let _ = engine.start(&release::PI
 ";
     let pipeline = "digraph release { start -> ship -> exit; ship [type=\"ship.run\"] }\n";
     let said = check("unbound", pipeline, program);
-    let message = said.about("this pipeline is not bound to handlers, so it cannot be run");
+    let message = said.about("this pipeline is not bound to these handlers, so they cannot run it");
     assert_eq!(message.start.0, 3, "{}", said.listed());
+    assert!(!said.built);
+}
+
+#[test]
+fn a_pipeline_cannot_be_started_with_other_handlers() {
+    let program = "
+orchestra::pipeline! { pub mod release = \"./release.dot\", handlers = ship; }
+#[orchestra::handler(\"ship.run\")] pub async fn ship() {}
+#[orchestra::handler(\"ship.run\")] pub async fn sink() {}
+pub async fn run(engine: &orchestra::Engine) { let _ = engine.start(&release::PIPELINE, sink).await; }
+";
+    let pipeline = "digraph release { start -> ship -> exit; ship [type=\"ship.run\"] }\n";
+    let said = check("other_handlers", pipeline, program);
+    // The pipeline determines the type of its handlers, so the error points at the wrong ones.
+    let message = said.about("mismatched types");
+    assert_eq!(
+        (message.start, message.end),
+        ((5, 89), (5, 93)),
+        "{}",
+        said.listed()
+    );
     assert!(!said.built);
 }
 

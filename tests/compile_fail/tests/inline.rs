@@ -104,7 +104,7 @@ fn a_pipeline_written_inline_is_the_one_in_a_file() {
         "src/main.rs",
         format!(
             "orchestra::pipeline! {{ pub mod a = \"both.dot\"; }}\norchestra::pipeline! {{ pub mod b = {text} }}\n\
-             fn main() {{\n    assert_eq!(a::PIPELINE.attributes, b::PIPELINE.attributes);\n    assert_eq!(a::PIPELINE.edges.len(), b::PIPELINE.edges.len());\n    assert_eq!(a::nodes::Work::PROMPT, b::nodes::Work::PROMPT);\n    assert_eq!(b::nodes::Work::LLM_MODEL, \"gpt-5.2-codex\");\n    assert_eq!(b::PIPELINE.nodes[1].position.line, a::PIPELINE.nodes[1].position.line + 1);\n}}\n"
+             fn main() {{\n    assert_eq!(a::PIPELINE.texts, b::PIPELINE.texts);\n    assert_eq!(a::PIPELINE.attributes, b::PIPELINE.attributes);\n    assert_eq!(a::PIPELINE.edges.len(), b::PIPELINE.edges.len());\n    assert_eq!(a::nodes::Work::PROMPT, b::nodes::Work::PROMPT);\n    assert_eq!(b::nodes::Work::LLM_MODEL, \"gpt-5.2-codex\");\n    assert_eq!(b::PIPELINE.nodes[1].position.line, a::PIPELINE.nodes[1].position.line + 1);\n}}\n"
         ),
     );
     let said = package.cargo(&["run"]);

@@ -18,13 +18,11 @@ pub mod pipelines {
             ship [type="ship.run", target=production, timeout=15m, tries=3, portion=0.5, dry=false]
             ship -> exit [condition="outcome=shipped && context.version matches \"^v[0-9]+$\""]
             ship -> ask [condition="outcome!=shipped"]
-        }, handlers = (super::Builtin, super::handlers::App, super::handlers::ship), allow(unknown_outcome);
+        }, handlers = (super::handlers::App, super::handlers::ship), allow(unknown_outcome);
     }
 }
 
-FLOW::bind! { pub Release = pipelines::release, handlers = (Builtin, handlers::ship)BIND }
-
-pub use FLOW::Builtin;
+FLOW::bind! { pub Release = pipelines::release, handlers = ((), handlers::ship)BIND }
 
 pub mod handlers {
     #[derive(FLOW::Attributes)]

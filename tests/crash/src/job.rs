@@ -170,13 +170,8 @@ impl Job {
         let mut runs = Vec::new();
         for name in self.names() {
             let folder = self.runs.join(&name);
-            let start = || {
-                engine
-                    .start_loaded(pipeline.clone(), act.clone())
-                    .run_id(&name)
-                    .seed(7)
-            };
-            let resume = || engine.resume_loaded(&folder, pipeline.clone(), act.clone());
+            let start = || engine.start(pipeline.clone(), act.clone()).run_id(&name).seed(7);
+            let resume = || engine.resume(&folder, pipeline.clone(), act.clone());
             if self.begin == Begin::Race {
                 wait_for_all(&self.barrier());
             }

@@ -34,24 +34,8 @@ impl Said {
     /// Returns what an event of the engine says, if it says that an attempt is over or tells of a checkpoint.
     pub fn by(event: &RunEvent) -> Option<Said> {
         match &event.kind {
-            EventKind::StageCompleted {
-                node,
-                branch,
-                visit,
-                attempt,
-                ..
-            }
-            | EventKind::StageFailed {
-                node,
-                branch,
-                visit,
-                attempt,
-                ..
-            } => {
-                let branch = branch
-                    .as_ref()
-                    .map_or_else(String::new, |branch| format!("{branch}/"));
-                Some(Said::Over(format!("{branch}{node}#{visit}/{attempt}")))
+            EventKind::StageCompleted { stage, .. } | EventKind::StageFailed { stage, .. } => {
+                Some(Said::Over(stage.to_string()))
             }
             EventKind::CheckpointSaved { checkpoint, .. } => Some(Said::Saved(checkpoint.clone())),
             _ => None,

@@ -111,7 +111,7 @@ pub async fn input_ends() {
 
 fn number(stage: &StageContext, name: &str) -> u64 {
     match stage.attribute(name) {
-        Some(Constant::Integer(number)) => u64::try_from(*number).unwrap_or(0),
+        Some(Constant::Integer(number)) => u64::try_from(number).unwrap_or(0),
         _ => 0,
     }
 }

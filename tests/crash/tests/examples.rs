@@ -77,9 +77,9 @@ impl Job {
                 .build()
                 .unwrap();
             let run = if self.goes_on {
-                engine.resume_loaded(&self.folder, pipeline, ()).await
+                engine.resume(&self.folder, pipeline, ()).await
             } else {
-                let start = engine.start_loaded(pipeline, ()).run_dir(&self.folder);
+                let start = engine.start(pipeline, ()).run_dir(&self.folder);
                 start.run_id("example").seed(7).await
             };
             let run = run.unwrap();

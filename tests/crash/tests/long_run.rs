@@ -100,9 +100,7 @@ fn the_run_in_a_process_of_its_own() {
         .unwrap();
     let folder = dir.path().join("run");
     let result = runtime.block_on(async {
-        let run = engine
-            .start_loaded(loaded.pipeline().unwrap(), Turn)
-            .run_dir(&folder);
+        let run = engine.start(loaded.pipeline().unwrap(), Turn).run_dir(&folder);
         run.await.unwrap().wait().await.unwrap()
     });
     assert!(result.is_success());

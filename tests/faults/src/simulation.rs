@@ -230,16 +230,15 @@ impl Simulation {
         };
         let folder = self.folder();
         let pipeline = self.case.pipeline.clone();
-        let started = match RunFolder::is_one(&folder) {
-            true => engine.resume_loaded(&folder, pipeline, actor).await,
+        let started = if RunFolder::is_one(&folder) {
+            engine.resume(&folder, pipeline, actor).await
+        } else {
             // A run that was not accepted is none.
-            false => {
-                if folder.exists() {
-                    let _ = std::fs::remove_dir_all(&folder);
-                    self.world.disk.forget(&folder);
-                }
-                engine.start_loaded(pipeline, actor).run_id(RUN).seed(7).await
+            if folder.exists() {
+                let _ = std::fs::remove_dir_all(&folder);
+                self.world.disk.forget(&folder);
             }
+            engine.start(pipeline, actor).run_id(RUN).seed(7).await
         };
         let run = match started {
             Ok(run) => run,

@@ -89,7 +89,7 @@ impl Actor {
         }
         let world = &self.process.world;
         match &event.kind {
-            EventKind::StageFailed { node, .. } if self.case.is_fan_in(node) => world.leaves_script(),
+            EventKind::StageFailed { stage, .. } if self.case.is_fan_in(&stage.node) => world.leaves_script(),
             EventKind::InterviewTimeout { node, .. } => {
                 let call = self.case.call(&world.stage_of(node));
                 if self.case.script.reaction(node, call) != Reaction::Silence {
@@ -102,14 +102,8 @@ impl Actor {
             return self.process.said(&event.run, said);
         }
         match &event.kind {
-            EventKind::StageStarted {
-                node,
-                branch,
-                visit,
-                attempt,
-                ..
-            } => {
-                world.stage_starts(node, branch.as_deref(), *visit, *attempt);
+            EventKind::StageStarted { stage, .. } => {
+                world.stage_starts(&stage.node, stage.branch.as_deref(), stage.visit, stage.attempt);
             }
             EventKind::PipelineRestarted { restart, .. } => world.restarted(u64::from(*restart)),
             _ => {}

@@ -74,7 +74,7 @@ pub fn load_drawn(graph: &Graph, dot: &str) -> Result<(Pipeline, Vec<String>), S
         {
             let met = std::mem::replace(&mut found.join, join);
             if !leads_back(fan_out) {
-                let met = &pipeline.nodes[met.at()].id;
+                let met = pipeline.stage(met).id();
                 others.push(format!("`{fan_out}` joins at `{met}`, drawn at `{drawn}`"));
             }
         }

@@ -223,10 +223,12 @@ fn foreign(
         .iter()
         .filter(|id| phase_of(machine, id).is_some_and(|phase| phase != Phase::Running))
         .collect();
-    let id = match others.is_empty() {
-        true if pending.is_empty() => return None,
-        true => random.pick(&pending).clone(),
-        false => (*random.pick(&others)).clone(),
+    let id = if !others.is_empty() {
+        (*random.pick(&others)).clone()
+    } else if pending.is_empty() {
+        return None;
+    } else {
+        random.pick(&pending).clone()
     };
     let phase = phase_of(machine, &id)?;
     Some(match kind {

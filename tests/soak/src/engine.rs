@@ -191,7 +191,7 @@ async fn serve(folder: &Path, over: &impl Fn() -> bool) -> Result<(), String> {
     while !over() {
         let mut going = Vec::new();
         for pipeline in &pipelines {
-            let run = engine.start_loaded(pipeline.clone(), act.clone()).seed(runs);
+            let run = engine.start(pipeline.clone(), act.clone()).seed(runs);
             going.push(run.await.map_err(|error| error.to_string())?);
             runs += 1;
         }

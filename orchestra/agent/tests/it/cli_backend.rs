@@ -81,7 +81,7 @@ async fn run(settings: CliSettings, attributes: &str) -> (RunResult, Vec<RunEven
         .backend(CliBackend::new(settings))
         .build()
         .unwrap();
-    let run = engine.start_loaded(pipeline(attributes), ()).await.unwrap();
+    let run = engine.start(pipeline(attributes), ()).await.unwrap();
     let mut stream = run.events();
     let result = run.wait().await.unwrap();
     let mut events = Vec::new();
@@ -155,13 +155,7 @@ async fn the_prompt_may_come_in_a_file_and_says_nothing_to_the_shell() {
         .unwrap();
     let backend = CliBackend::new(settings.working_dir(folder.path()));
     let engine = Engine::builder().backend(backend).build().unwrap();
-    let result = engine
-        .start_loaded(pipeline, ())
-        .await
-        .unwrap()
-        .wait()
-        .await
-        .unwrap();
+    let result = engine.start(pipeline, ()).await.unwrap().wait().await.unwrap();
     assert_eq!(
         result.context.text("last_response"),
         "$(touch planted) `touch planted` ; touch planted"
@@ -339,7 +333,7 @@ async fn cancelled_nothing_of_an_agent_is_left() {
             .backend(CliBackend::new(settings))
             .build()
             .unwrap();
-        let run = engine.start_loaded(pipeline(""), ()).await.unwrap();
+        let run = engine.start(pipeline(""), ()).await.unwrap();
         let canceller = run.canceller();
         let ready = folder.path().join("ready");
         let (result, ()) = tokio::join!(run.wait(), async {

@@ -39,7 +39,7 @@ async fn a_person_talks_with_the_model_until_they_approve() {
     let engine = engine(&agents, dir.path())
         .interviewer(says(["Shorter.", "/approve"]))
         .on_text(move |piece| sees.lock().unwrap().push_str(&piece.text));
-    let run = engine.build().unwrap().start_loaded(pipeline(CHAT), ());
+    let run = engine.build().unwrap().start(pipeline(CHAT), ());
     let result = run.await.unwrap().wait().await.unwrap();
     assert!(result.is_success(), "{:?}", result.failure);
     assert_eq!(result.context.text("last_response"), "Draft two.");
@@ -54,7 +54,7 @@ async fn a_rejection_fails_the_stage_and_says_why() {
     let dir = tempfile::tempdir().unwrap();
     let agents = agents("", &[], model);
     let engine = engine(&agents, dir.path()).interviewer(says(["/reject it is about cats"]));
-    let run = engine.build().unwrap().start_loaded(pipeline(CHAT), ());
+    let run = engine.build().unwrap().start(pipeline(CHAT), ());
     let result = run.await.unwrap().wait().await.unwrap();
     let told = result.failure.unwrap().to_string();
     assert!(told.contains("a person rejected it: it is about cats"), "{told}");
@@ -67,12 +67,7 @@ async fn a_conversation_goes_on_after_a_stop_from_any_turn() {
     let agents = agents("", &[], model.clone());
     // The interviewer has no answer after the second turn.
     let first = engine(&agents, dir.path()).interviewer(says(["Shorter.", "Bolder."]));
-    let run = first
-        .build()
-        .unwrap()
-        .start_loaded(pipeline(CHAT), ())
-        .await
-        .unwrap();
+    let run = first.build().unwrap().start(pipeline(CHAT), ()).await.unwrap();
     let folder = run.run_dir().unwrap().to_owned();
     let result = run.wait().await.unwrap();
     assert_eq!(result.status, RunStatus::Paused, "{:?}", result.failure);
@@ -81,7 +76,7 @@ async fn a_conversation_goes_on_after_a_stop_from_any_turn() {
         .interviewer(says(["/done"]))
         .build()
         .unwrap();
-    let run = again.resume_loaded(&folder, pipeline(CHAT), ()).await.unwrap();
+    let run = again.resume(&folder, pipeline(CHAT), ()).await.unwrap();
     let result = run.wait().await.unwrap();
     assert!(result.is_success(), "{:?}", result.failure);
     assert_eq!(model.asked().len(), 3, "no answer of the model is paid for twice");
@@ -93,7 +88,7 @@ async fn a_conversation_goes_on_after_a_stop_from_any_turn() {
         .interviewer(says(["/approve"]))
         .build()
         .unwrap();
-    let replay = back.replay_loaded(&folder, &turns[0], pipeline(CHAT), ());
+    let replay = back.replay(&folder, &turns[0], pipeline(CHAT), ());
     let result = replay.await.unwrap().wait().await.unwrap();
     assert!(result.is_success(), "{:?}", result.failure);
     assert_eq!(result.context.text("last_response"), "Draft 3.");
@@ -122,7 +117,7 @@ async fn an_agent_that_is_cut_short_pays_for_no_answer_twice() {
     let agents = agents("", &[], model.clone());
     let flow = || pipeline("digraph { start -> work -> exit; work [prompt=x] }");
     let run = engine(&agents, dir.path()).build().unwrap();
-    let run = run.start_loaded(flow(), ()).await.unwrap();
+    let run = run.start(flow(), ()).await.unwrap();
     let folder = run.run_dir().unwrap().to_owned();
     hangs.await.unwrap();
     let journal = folder.join("journal.jsonl");
@@ -133,7 +128,7 @@ async fn an_agent_that_is_cut_short_pays_for_no_answer_twice() {
     assert_eq!(run.wait().await.unwrap().status, RunStatus::Paused);
     std::fs::write(dir.path().join("go"), "").unwrap();
     let run = engine(&agents, dir.path()).build().unwrap();
-    let run = run.resume_loaded(&folder, flow(), ()).await.unwrap();
+    let run = run.resume(&folder, flow(), ()).await.unwrap();
     let result = run.wait().await.unwrap();
     assert!(result.is_success(), "{:?}", result.failure);
     let asked = model.asked();

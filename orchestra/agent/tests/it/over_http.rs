@@ -141,7 +141,7 @@ async fn direct_and_agent_stages_do_a_real_task_in_every_format() {
                 .runs_dir(&runs)
                 .build()
                 .unwrap();
-            let run = engine.start_loaded(flow, ()).run_id("the-run").await.unwrap();
+            let run = engine.start(flow, ()).run_id("the-run").await.unwrap();
             let result = run.wait().await.unwrap();
             assert!(result.is_success(), "{told}: {:?}", result.failure);
             assert_eq!(result.path, ["start", "plan", "work", "exit"], "{told}");
@@ -209,7 +209,7 @@ async fn faults_of_a_server_are_outcomes_of_the_stage() {
         let engine = Engine::builder().backend(agents).build().unwrap();
         let text = "digraph { start -> ask -> exit; ask [prompt=x, backend=direct] }";
         let result = engine
-            .start_loaded(pipeline(text), ())
+            .start(pipeline(text), ())
             .await
             .unwrap()
             .wait()
@@ -218,7 +218,7 @@ async fn faults_of_a_server_are_outcomes_of_the_stage() {
         assert!(result.is_success(), "{provider:?}: {:?}", result.failure);
         server.push(error(401, "authentication_error"));
         let result = engine
-            .start_loaded(pipeline(text), ())
+            .start(pipeline(text), ())
             .await
             .unwrap()
             .wait()
@@ -243,7 +243,7 @@ async fn a_stage_that_is_cancelled_closes_its_connection() {
     let agents = agents(&server, PROVIDERS[0], dir.path(), true);
     let engine = Engine::builder().backend(agents).build().unwrap();
     let text = "digraph { start -> ask -> exit; ask [prompt=x, backend=direct] }";
-    let run = engine.start_loaded(pipeline(text), ()).await.unwrap();
+    let run = engine.start(pipeline(text), ()).await.unwrap();
     while server.requests().is_empty() {
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     }

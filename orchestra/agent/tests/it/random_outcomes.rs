@@ -303,7 +303,7 @@ async fn no_status_file_changes_more_than_it_may() {
         let word = random.pick(&["outcome", "status"]);
         let object = object(&mut random, word, true);
         *backend.0.lock().unwrap() = serde_json::to_string(&object.fields).unwrap();
-        let run = engine.start_loaded(flow.clone(), ()).await.unwrap();
+        let run = engine.start(flow.clone(), ()).await.unwrap();
         check(&object, &run.wait().await.unwrap(), &told);
     }
 }
@@ -333,7 +333,7 @@ async fn no_report_changes_more_than_it_may() {
     for _ in 0..OBJECTS {
         let object = object(&mut random, "status", false);
         next.lock().unwrap().clone_from(&object.fields);
-        let run = engine.start_loaded(flow.clone(), ()).await.unwrap();
+        let run = engine.start(flow.clone(), ()).await.unwrap();
         check(&object, &run.wait().await.unwrap(), &told);
     }
 }

@@ -141,7 +141,7 @@ impl Ground {
             Some(workspace) => engine.workspace(workspace),
             None => engine,
         };
-        let run = engine.build().unwrap().start_loaded(flow, ()).await.unwrap();
+        let run = engine.build().unwrap().start(flow, ()).await.unwrap();
         let result = run.wait().await.unwrap();
         assert!(result.is_success(), "{:?}", result.failure);
     }
@@ -345,7 +345,7 @@ async fn a_stage_is_told_of_its_folders_and_of_open_conflicts() {
             merge [shape=parallelogram, tool_command=true]; second [prompt=Two, repo=backend, fidelity=full, thread_id=new] }",
     );
     let engine = engine(&agents, ground.folder.path()).workspace(ground.workspace());
-    let run = engine.build().unwrap().start_loaded(flow, ());
+    let run = engine.build().unwrap().start(flow, ());
     assert!(run.await.unwrap().wait().await.unwrap().is_success());
     let said: Vec<String> = model
         .asked()

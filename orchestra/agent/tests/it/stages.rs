@@ -39,7 +39,7 @@ async fn an_agent_reads_edits_runs_and_reports() {
             mend -> exit [label=Ship]; mend -> again [label=Again]; again [prompt=y]; again -> exit }",
     );
     let engine = engine(&agents, dir.path()).build().unwrap();
-    let run = engine.start_loaded(flow, ()).await.unwrap();
+    let run = engine.start(flow, ()).await.unwrap();
     let folder = run.run_dir().unwrap().to_owned();
     let result = run.wait().await.unwrap();
     assert!(result.is_success(), "{:?}", result.failure);
@@ -233,11 +233,7 @@ async fn layers_and_task_make_the_prompt() {
         agents.resolve(&flow).reports
     );
     let engine = engine(&agents, dir.path()).build().unwrap();
-    let run = engine
-        .start_loaded(flow, ())
-        .param("mood", "gloom")
-        .await
-        .unwrap();
+    let run = engine.start(flow, ()).param("mood", "gloom").await.unwrap();
     assert!(run.wait().await.unwrap().is_success());
     let asked = &model.asked()[0];
     let system =

@@ -52,7 +52,7 @@ async fn hooks_of_node_and_graph_run_around_the_calls_of_a_stage() {
         said: said.clone(),
     };
     let engine = Engine::builder().backend(backend).build().unwrap();
-    let handle = engine.start_loaded(pipeline, ()).await.unwrap();
+    let handle = engine.start(pipeline, ()).await.unwrap();
     let mut events = handle.events();
     let result = handle.wait().await.unwrap();
     let run = result.run_id.to_string();

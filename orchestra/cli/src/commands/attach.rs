@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use orchestra_engine::{
     Answer, ControlClient, ControlError, EventKind, InterviewError, Interviewer, OpenQuestion, PauseCode,
-    Question, RunEvent, RunFolder, RunStatus, beside,
+    Question, RunEvent, RunFile, RunFolder, RunStatus, StageRef, UnansweredQuestions, beside,
 };
 use serde_json::json;
 use tokio::task::JoinError;
@@ -18,7 +18,6 @@ use tokio::time::Instant;
 use crate::args::AttachArgs;
 use crate::error::{CliError, Exit};
 use crate::questions::console::Console;
-use crate::questions::pending::PendingQuestions;
 use crate::report::finish::{resume_line, status_label};
 use crate::report::progress::SharedProgress;
 use crate::runs::Runs;
@@ -55,7 +54,7 @@ pub(crate) fn attach(args: &AttachArgs, program: &str, terminal: &Terminal) -> R
     };
     let follower = Follower {
         tail: Tails::new(&folder),
-        waiting: PendingQuestions::default(),
+        waiting: UnansweredQuestions::default(),
         end: None,
         runs: &runs,
         run: &run,
@@ -115,7 +114,7 @@ impl RunEnd {
 
 struct Follower<'a> {
     tail: Tails,
-    waiting: PendingQuestions,
+    waiting: UnansweredQuestions,
     /// The end of the run; `None` if its last event is not an end.
     end: Option<RunEnd>,
     runs: &'a Runs,
@@ -155,7 +154,7 @@ impl Follower<'_> {
     /// Reads and shows new events. Returns whether there were any.
     fn show_new_events(&mut self, show: bool, forwarder: &mut QuestionForwarder) -> Result<bool, CliError> {
         let events = self.tail.read().map_err(|error| {
-            let path = self.run.path().join("events.jsonl");
+            let path = RunFile::Events.path(self.run.path());
             CliError::usage("store_io", format!("cannot read `{}`: {error}", path.display()))
                 .exit(Exit::RunFailed)
         })?;
@@ -265,7 +264,7 @@ enum ForwardState {
 
 impl QuestionForwarder {
     /// Performs the next step. Cancel safe: the future may be dropped and the method called again at any time.
-    async fn step(&mut self, waiting: &PendingQuestions) {
+    async fn step(&mut self, waiting: &UnansweredQuestions) {
         self.state = match &mut self.state {
             ForwardState::Nobody => std::future::pending().await,
             ForwardState::Idle(until) => {
@@ -303,7 +302,7 @@ impl QuestionForwarder {
     }
 
     /// Asks the person a question.
-    fn ask_person(&self, question: OpenQuestion, waiting: &PendingQuestions) -> ForwardState {
+    fn ask_person(&self, question: OpenQuestion, waiting: &UnansweredQuestions) -> ForwardState {
         let (console, mut asked) = (self.console.clone(), Question::clone(&question));
         let open = waiting.iter().find(|open| open.question.id == asked.id);
         if let Some(left) = open.and_then(|open| open.remaining(now())) {
@@ -319,7 +318,10 @@ impl QuestionForwarder {
     fn event(&mut self, event: &RunEvent) {
         let (EventKind::InterviewCompleted { node, .. }
         | EventKind::InterviewTimeout { node, .. }
-        | EventKind::StageCancelled { node, .. }) = &event.kind
+        | EventKind::StageCancelled {
+            stage: StageRef { node, .. },
+            ..
+        }) = &event.kind
         else {
             return;
         };

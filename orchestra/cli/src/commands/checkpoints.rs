@@ -1,6 +1,6 @@
 //! `checkpoints`: lists the checkpoints of a run from which a replay can start.
 
-use orchestra_engine::{Durability, EventKind, RunEvent, RunFolder, Timestamp};
+use orchestra_engine::{Durability, EventKind, RunEvent, RunFolder, StageRef, Timestamp};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use crate::args::CheckpointsArgs;
 use crate::error::{CliError, Exit};
 use crate::report::branches::short_sha;
 use crate::report::schema::WithSchema;
-use crate::report::stages::{attempt_suffix, branch_name, stage_name};
+use crate::report::stages::{attempt_suffix, branch_name, stage_ref_name};
 use crate::runs::Runs;
 use crate::terminal::format::date_time;
 use crate::terminal::table::{Cell, table};
@@ -132,13 +132,11 @@ fn commits(snapshot: Option<&Value>) -> String {
 }
 
 /// Returns the name of an attempt, such as `build#2/1`, `fan#1:left/build#1/1` or `restart-1/build#1/1`.
-fn attempt_name(restarts: u32, branch: Option<&str>, node: &str, visit: u32, attempt: u32) -> String {
-    let restart = match restarts {
-        0 => String::new(),
-        restarts => format!("restart-{restarts}/"),
-    };
-    let branch = branch.map(|branch| format!("{branch}/")).unwrap_or_default();
-    format!("{restart}{branch}{node}#{visit}/{attempt}")
+fn attempt_name(restarts: u32, stage: &StageRef) -> String {
+    match restarts {
+        0 => stage.to_string(),
+        restarts => format!("restart-{restarts}/{stage}"),
+    }
 }
 
 /// The events that describe checkpoints.
@@ -185,42 +183,23 @@ impl CheckpointCollector {
             next: Vec::new(),
             at_end: false,
         };
+        let restarts_before = *restarts;
+        let ended_at = |stage: &StageRef, outcome: &str| Checkpoint {
+            visit: Some(stage.visit),
+            attempt: Some(stage.attempt),
+            name: Some(attempt_name(restarts_before, stage)),
+            outcome: Some(outcome.to_owned()),
+            ..checkpoint_at(Some(stage.node.to_string()), &stage.branch)
+        };
         match &event.kind {
             EventKind::PipelineStarted { .. } if points.is_empty() => points.push(Checkpoint {
                 checkpoint: "cp_000000".to_owned(),
                 ..checkpoint_at(None, &None)
             }),
-            EventKind::StageCompleted {
-                node,
-                branch,
-                visit,
-                attempt,
-                outcome,
-                ..
-            } => {
-                *ended = Some(Checkpoint {
-                    visit: Some(*visit),
-                    attempt: Some(*attempt),
-                    name: Some(attempt_name(*restarts, branch.as_deref(), node, *visit, *attempt)),
-                    outcome: Some(outcome.word().to_owned()),
-                    ..checkpoint_at(Some(node.to_string()), branch)
-                });
+            EventKind::StageCompleted { stage, outcome, .. } => {
+                *ended = Some(ended_at(stage, outcome.word()));
             }
-            EventKind::StageFailed {
-                node,
-                branch,
-                visit,
-                attempt,
-                ..
-            } => {
-                *ended = Some(Checkpoint {
-                    visit: Some(*visit),
-                    attempt: Some(*attempt),
-                    name: Some(attempt_name(*restarts, branch.as_deref(), node, *visit, *attempt)),
-                    outcome: Some("fail".to_owned()),
-                    ..checkpoint_at(Some(node.to_string()), branch)
-                });
-            }
+            EventKind::StageFailed { stage, .. } => *ended = Some(ended_at(stage, "fail")),
             EventKind::SnapshotSaved { snapshot, .. } => *saved = Some(Value::clone(snapshot)),
             EventKind::PipelineRestarted { restart, .. } => *restarts = *restart,
             EventKind::CheckpointSaved { node, checkpoint } if !checkpoint.is_empty() => {
@@ -237,13 +216,8 @@ impl CheckpointCollector {
                     ..point
                 });
             }
-            EventKind::StageStarted {
-                node,
-                branch,
-                repeat: false,
-                ..
-            } if ended.is_none() => {
-                let name = stage_name(branch.as_deref(), node);
+            EventKind::StageStarted { stage, repeat: false } if ended.is_none() => {
+                let name = stage_ref_name(stage);
                 let awaits_stage = |last: &&mut Checkpoint| !last.at_end && !last.next.contains(&name);
                 if let Some(last) = points.last_mut().filter(awaits_stage) {
                     last.next.push(name);

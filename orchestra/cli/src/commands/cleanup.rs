@@ -1,11 +1,11 @@
 //! `cleanup`: removes the folders of runs that ended long ago, and their remains in repositories.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use orchestra_engine::{RunFolder, RunId, Timestamp};
+use orchestra_engine::{RunFolder, RunId, StoreError, Timestamp};
 use orchestra_sessions::{RunFilter, Session, SessionIndex, SessionStatus};
 use orchestra_workspace::{SweepMode, UnmergedCommits};
 use serde_json::json;
@@ -18,12 +18,6 @@ use crate::report::session::with_present_status;
 use crate::runs::Runs;
 use crate::terminal::format::{between, bytes, count, long_duration, now};
 use crate::terminal::{Paint, Terminal};
-
-/// Prefix of a folder that is being removed. It is not a valid run id.
-const REMOVING: &str = ".removing-";
-
-/// The lock file of a run's owner. Every run folder contains it from the beginning.
-const LOCK: &str = "owner.lock";
 
 /// A folder that can be removed.
 struct StaleFolder {
@@ -114,9 +108,10 @@ fn ended_runs(
 
 /// Returns the time since which a removable run has not changed, or `None` if the run must stay.
 fn unchanged_since(session: &Session, paused: bool) -> Option<Timestamp> {
+    let summary = &session.summary;
     match session.status {
-        SessionStatus::Success | SessionStatus::Fail | SessionStatus::Cancelled => session.ended,
-        SessionStatus::Paused | SessionStatus::Interrupted if paused => session.updated.or(session.started),
+        SessionStatus::Success | SessionStatus::Fail | SessionStatus::Cancelled => summary.ended,
+        SessionStatus::Paused | SessionStatus::Interrupted if paused => summary.updated.or(summary.started),
         _ => None,
     }
 }
@@ -125,16 +120,14 @@ fn unchanged_since(session: &Session, paused: bool) -> Option<Timestamp> {
 fn leftovers(dir: &Path, older_than: Duration) -> Result<Vec<StaleFolder>, CliError> {
     let mut stale = Vec::new();
     for entry in fs::read_dir(dir).map_err(|error| unreadable(dir, &error))? {
-        let entry = entry.map_err(|error| unreadable(dir, &error))?;
-        let (folder, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
+        let folder = entry.map_err(|error| unreadable(dir, &error))?.path();
         let Ok(found) = fs::symlink_metadata(&folder) else {
             continue;
         };
         let age = found.modified().ok().and_then(|changed| changed.elapsed().ok());
         let old = age.is_some_and(|age| age >= older_than);
-        let never_started =
-            RunId::new(&*name).is_ok() && !RunFolder::is_one(&folder) && is_regular_file(&folder.join(LOCK));
-        if !found.is_dir() || !(name.starts_with(REMOVING) || never_started && old) {
+        let never_started = RunFolder::is_unstarted(&folder);
+        if !found.is_dir() || !(RunFolder::is_partly_removed(&folder) || never_started && old) {
             continue;
         }
         let what = if never_started {
@@ -150,10 +143,6 @@ fn leftovers(dir: &Path, older_than: Duration) -> Result<Vec<StaleFolder>, CliEr
     }
     stale.sort_by(|one, other| one.folder.cmp(&other.folder));
     Ok(stale)
-}
-
-fn is_regular_file(path: &Path) -> bool {
-    fs::symlink_metadata(path).is_ok_and(|found| found.is_file())
 }
 
 fn unreadable(dir: &Path, error: &io::Error) -> CliError {
@@ -178,11 +167,16 @@ impl CleanupTotals {
         let removed = if dry_run {
             Ok(())
         } else {
-            remove_folder(&stale.folder)
+            RunFolder::remove(&stale.folder)
         };
         let folder = runs.display_path(&stale.folder);
         if let Err(error) = removed {
             self.failed += 1;
+            let error = match error {
+                // The message names the folder already.
+                StoreError::Io { source, .. } => source.to_string(),
+                error => error.to_string(),
+            };
             let mark = terminal.paint(Paint::Warn, "warning[store_io]");
             terminal.message(&format!("{mark}: `{folder}` cannot be removed: {error}"));
             return false;
@@ -241,23 +235,4 @@ fn size(folder: &Path) -> u64 {
         }
     }
     bytes
-}
-
-/// Removes a folder that nobody owns. It is renamed first, so that its remains after a crash are not a run.
-fn remove_folder(folder: &Path) -> io::Result<()> {
-    let Some((parent, name)) = folder.parent().zip(folder.file_name()) else {
-        return Err(io::ErrorKind::InvalidInput.into());
-    };
-    let name = name.to_string_lossy();
-    if name.starts_with(REMOVING) {
-        return fs::remove_dir_all(folder);
-    }
-    // No other process can become the owner while the lock is held.
-    let lock = File::open(folder.join(LOCK));
-    if let Ok(lock) = &lock {
-        lock.try_lock().map_err(io::Error::from)?;
-    }
-    let aside = parent.join(format!("{REMOVING}{name}"));
-    fs::rename(folder, &aside)?;
-    fs::remove_dir_all(&aside)
 }

@@ -1,7 +1,7 @@
 //! `compile`: checks a pipeline and prints its resolved graph.
 
 use orchestra_config::{Resolution, ResolvedStage};
-use orchestra_graph::{Analysis, Known, Loaded, Pipeline, Stage};
+use orchestra_graph::{Known, Loaded, Pipeline, Stage};
 use serde_json::{Value, json};
 
 use crate::args::{CompileArgs, Format};
@@ -29,8 +29,7 @@ pub(crate) fn compile(
         pipelines.entry(&args.file),
         terminal,
     )?;
-    let analysis = Analysis::new(&loaded.graph, &loaded.source);
-    let resolution = agents.resolve_graph(&analysis);
+    let resolution = agents.resolve_graph(&loaded.analysis());
     let invalid = print_resolution(&resolution, terminal);
     if terminal.json {
         terminal.object(&object(&loaded, &pipeline, &agents, &resolution));
@@ -73,10 +72,10 @@ fn routes(pipeline: &Pipeline, stage: Stage<'_>) -> Vec<String> {
         .map(|(_, edge)| {
             let mut route = format!("-> {}", pipeline.stage(edge.to).id());
             if !edge.label.is_empty() {
-                route.push_str(&format!(" \"{}\"", edge.label));
+                route.push_str(&format!(" \"{}\"", pipeline.text(edge.label)));
             }
             if let Some(condition) = pipeline.condition(edge) {
-                route.push_str(&format!(" if {}", condition.text));
+                route.push_str(&format!(" if {}", condition.text()));
             }
             if edge.weight != 0 {
                 route.push_str(&format!(" (weight {})", edge.weight));
@@ -188,16 +187,15 @@ fn object(loaded: &Loaded, pipeline: &Pipeline, agents: &ProjectAgents, resoluti
                 .map(|(_, edge)| {
                     json!({
                         "to": pipeline.stage(edge.to).id(),
-                        "label": edge.label,
-                        "condition": pipeline.condition(edge).map(|condition| &condition.text),
+                        "label": pipeline.text(edge.label),
+                        "condition": pipeline.condition(edge).map(|condition| condition.text()),
                         "weight": edge.weight,
                     })
                 })
                 .collect();
             let attributes: serde_json::Map<String, Value> = stage
                 .attributes()
-                .iter()
-                .map(|row| (row.key.to_string(), row.value.to_value().to_string().into()))
+                .map(|(name, value)| (name.to_owned(), value.to_value().to_string().into()))
                 .collect();
             let target =
                 |target: Option<orchestra_graph::NodeIndex>| target.map(|at| pipeline.stage(at).id());

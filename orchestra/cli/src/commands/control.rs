@@ -53,7 +53,7 @@ pub(crate) fn pause(args: &PauseArgs, program: &str, terminal: &Terminal) -> Res
     let words = if run.wait_until_stopped() {
         "the run is paused"
     } else {
-        "the run is told to pause; some of its stages are not over yet"
+        "the run is pausing; some of its stages have not ended yet"
     };
     run.print_success(words, None);
     run.resume_line();
@@ -68,7 +68,7 @@ pub(crate) fn cancel(args: &CancelArgs, program: &str, terminal: &Terminal) -> R
             let words = if run.wait_until_stopped() {
                 "the run is cancelled"
             } else {
-                "the run is told to end; some of its stages are not over yet"
+                "the run is being cancelled; some of its stages have not ended yet"
             };
             run.print_success(words, None);
         }

@@ -114,7 +114,7 @@ impl<'p> RunPipeline<'p> {
         let manifest = run.manifest();
         if let Some(entry) = pipelines.entry_of(&manifest.name, &manifest.file) {
             return Ok(Some(RunPipeline {
-                pipeline: SharedPipeline::from(entry.pipeline()),
+                pipeline: entry.pipeline().clone(),
                 entry: Some(entry),
             }));
         }

@@ -89,16 +89,16 @@ fn row(session: Session) -> Vec<Cell> {
     } else {
         session.name.clone()
     };
-    let Session { usage, .. } = session;
+    let summary = &session.summary;
     vec![
         Cell::text(session.run.to_string()),
         Cell::text(word),
         Cell::text(session.status.word()).paint(status_paint(session.status)),
-        Cell::text(session.started.map(date_time).unwrap_or_default()),
+        Cell::text(summary.started.map(date_time).unwrap_or_default()),
         Cell::number(run_duration(&session)),
-        Cell::number(session.stages),
-        Cell::number(session.checkpoints),
-        Cell::number(tokens(usage)),
-        Cell::number(cost(usage)),
+        Cell::number(summary.stages),
+        Cell::number(summary.checkpoints),
+        Cell::number(tokens(summary.usage)),
+        Cell::number(cost(summary.usage)),
     ]
 }

@@ -10,14 +10,14 @@ use orchestra_config::Project;
 use orchestra_engine::{Disk, RunFolder};
 use orchestra_sessions::{Session, SessionStatus};
 use orchestra_workspace::{
-    GitWorkspace, GitWorkspaceError, Repository, Sweep, SweepMode, Swept, UnmergedCommits, sweep,
+    GitWorkspace, GitWorkspaceError, Repository, StoredWorkspace, Sweep, SweepMode, Swept, UnmergedCommits,
+    sweep,
 };
 use serde_json::json;
 
 use crate::error::{CliError, Exit};
 use crate::project::agents::CONFIGURATION_FILE;
 use crate::project::repositories::worktrees;
-use crate::report::branches::RunWorkspace;
 use crate::runs::Runs;
 use crate::terminal::table::{Cell, table};
 use crate::terminal::{Paint, Terminal};
@@ -51,7 +51,7 @@ impl KnownRepositories {
         for session in sessions {
             let run = session.run.to_string();
             let folder = RunFolder::open(&session.folder).ok();
-            let workspace = folder.and_then(|folder| RunWorkspace::from_manifest(folder.manifest()));
+            let workspace = folder.and_then(|folder| StoredWorkspace::from_manifest(folder.manifest()));
             let branches = workspace
                 .iter()
                 .flat_map(|workspace| workspace.repositories.values());
@@ -85,7 +85,7 @@ impl KnownRepositories {
             let message = format!("`{path}` cannot be read as a configuration");
             let error = CliError::usage("invalid_configuration", message).exit(Exit::Invalid);
             return Err(error.help(format!(
-                "`compile FILE --config {path}` tells what is wrong with it"
+                "`compile FILE --config {path}` shows what is wrong with it"
             )));
         }
         let folder = Path::new(&path).parent().unwrap_or(Path::new(""));

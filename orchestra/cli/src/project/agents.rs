@@ -146,7 +146,7 @@ impl ProjectAgents {
     /// attributes, while a pipeline that is executed has positions of nodes only.
     pub(crate) fn resolutions(&self, loaded: &Loaded) -> Vec<Resolution> {
         let descendants = loaded.descendants().into_iter().map(|child| &*child.loaded);
-        let resolve = |loaded: &Loaded| self.resolve_graph(&Analysis::new(&loaded.graph, &loaded.source));
+        let resolve = |loaded: &Loaded| self.resolve_graph(&loaded.analysis());
         std::iter::once(loaded).chain(descendants).map(resolve).collect()
     }
 

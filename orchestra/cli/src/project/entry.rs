@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use orchestra_engine::{
     Binding, Budget, CompiledConfiguration, Engine, HandlerSet, ReplayBuilder, ResumeBuilder, RunHandle,
-    SharedPipeline, StartBuilder, StartError, Supplies,
+    SharedPipeline, StartBuilder, StartError,
 };
-use orchestra_graph::{Pipeline, ShapeFallback, Transform};
+use orchestra_graph::{ShapeFallback, Transform};
 use serde_json::Value;
 
 /// The way in which a run begins or is resumed.
@@ -68,7 +68,7 @@ type BeginRun = Box<dyn Fn(&Engine, Begin) -> BeginFuture + Send>;
 ///
 /// ```
 /// use orchestra_cli::Entry;
-/// use orchestra_engine::{Binding, Builtin};
+/// use orchestra_engine::{Binding, SharedPipeline};
 /// use orchestra_graph::{Pipeline, Source, load};
 /// use std::sync::LazyLock;
 ///
@@ -79,9 +79,9 @@ type BeginRun = Box<dyn Fn(&Engine, Begin) -> BeginFuture + Send>;
 ///
 /// #[derive(Clone)]
 /// struct Hello;
-/// impl Binding<Builtin> for Hello {
-///     fn pipeline(&self) -> &'static Pipeline {
-///         &HELLO
+/// impl Binding<()> for Hello {
+///     fn into_pipeline(self) -> SharedPipeline {
+///         SharedPipeline::Static(&HELLO)
 ///     }
 /// }
 ///
@@ -90,20 +90,20 @@ type BeginRun = Box<dyn Fn(&Engine, Begin) -> BeginFuture + Send>;
 /// ```
 pub struct Entry {
     name: String,
-    pipeline: &'static Pipeline,
+    pipeline: SharedPipeline,
     configuration: Option<CompiledConfiguration>,
     begin: BeginRun,
 }
 
 impl Entry {
     /// Creates an entry of a bound pipeline. `handlers` creates new handlers for each run.
-    pub fn new<B, H, S>(name: &str, binding: B, handlers: impl Fn() -> S + Send + 'static) -> Entry
+    pub fn new<B, H>(name: &str, binding: B, handlers: impl Fn() -> H + Send + 'static) -> Entry
     where
         B: Binding<H> + Clone + Send + 'static,
         H: HandlerSet,
-        S: Supplies<H>,
     {
-        let (pipeline, configuration) = (binding.pipeline(), binding.configuration());
+        let configuration = binding.configuration();
+        let pipeline = binding.clone().into_pipeline();
         let begin: BeginRun = Box::new(move |engine, begin| {
             let (binding, handlers) = (binding.clone(), handlers());
             match begin {
@@ -154,8 +154,8 @@ impl Entry {
     }
 
     /// Returns the pipeline.
-    pub fn pipeline(&self) -> &'static Pipeline {
-        self.pipeline
+    pub fn pipeline(&self) -> &SharedPipeline {
+        &self.pipeline
     }
 
     /// Returns the project configuration with which the pipeline was checked.
@@ -175,16 +175,14 @@ pub(crate) async fn begin_loaded(
     begin: Begin,
 ) -> Result<RunHandle, StartError> {
     let begin_future = match begin {
-        Begin::Start(settings) => start(engine.start_loaded(pipeline, ()), settings),
+        Begin::Start(settings) => start(engine.start(pipeline, ()), settings),
         Begin::Resume {
             folder,
             settings,
             take_over,
             retry,
         } => {
-            let builder = engine
-                .resume_loaded(folder, pipeline, ())
-                .transforms(run_transforms());
+            let builder = engine.resume(folder, pipeline, ()).transforms(run_transforms());
             resume(builder, settings, take_over, retry)
         }
         Begin::Replay {
@@ -193,7 +191,7 @@ pub(crate) async fn begin_loaded(
             run_dir,
             settings,
         } => {
-            let builder = engine.replay_loaded(folder, checkpoint, pipeline, ());
+            let builder = engine.replay(folder, checkpoint, pipeline, ());
             let builder = builder.configure_resume(|resume| resume.transforms(run_transforms()));
             replay(builder, run_dir, settings)
         }

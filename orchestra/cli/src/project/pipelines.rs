@@ -76,7 +76,7 @@ impl Pipelines {
                 });
             }
         }
-        let entry = self.entry(name).map(Entry::pipeline);
+        let entry: Option<&Pipeline> = self.entry(name).map(|entry| &**entry.pipeline());
         let compiled = Compiled::new(entry);
         let children: &dyn ChildReader = if entry.is_some() { &compiled } else { &Disk };
         let options = LoadOptions {
@@ -133,12 +133,12 @@ impl Pipelines {
 }
 
 /// Reads the child pipelines of a compiled pipeline, which are compiled into the program too.
-struct Compiled(HashMap<String, &'static str>);
+struct Compiled<'p>(HashMap<String, &'p str>);
 
-impl Compiled {
-    fn new(pipeline: Option<&'static Pipeline>) -> Compiled {
+impl<'p> Compiled<'p> {
+    fn new(pipeline: Option<&'p Pipeline>) -> Compiled<'p> {
         let mut texts = HashMap::new();
-        let mut unread: Vec<&'static Pipeline> = pipeline.into_iter().collect();
+        let mut unread: Vec<&Pipeline> = pipeline.into_iter().collect();
         while let Some(pipeline) = unread.pop() {
             if texts
                 .insert(pipeline.file.to_string(), &*pipeline.source)
@@ -151,7 +151,7 @@ impl Compiled {
     }
 }
 
-impl ChildReader for Compiled {
+impl ChildReader for Compiled<'_> {
     fn read(&self, path: &str, _: u64) -> Result<Vec<u8>, ReadError> {
         let text = self.0.get(path).ok_or(ReadError::Missing)?;
         Ok(text.as_bytes().to_vec())
@@ -162,7 +162,7 @@ impl ChildReader for Compiled {
 mod tests {
     use std::sync::LazyLock;
 
-    use orchestra_engine::{Binding, Builtin};
+    use orchestra_engine::{Binding, SharedPipeline};
 
     use super::*;
 
@@ -188,9 +188,9 @@ mod tests {
     #[derive(Clone)]
     struct Release;
 
-    impl Binding<Builtin> for Release {
-        fn pipeline(&self) -> &'static Pipeline {
-            &RELEASE
+    impl Binding<()> for Release {
+        fn into_pipeline(self) -> SharedPipeline {
+            SharedPipeline::Static(&RELEASE)
         }
     }
 

@@ -74,7 +74,7 @@ fn refusals(loaded: &Loaded, pipeline: Pipeline) -> Result<Vec<Report>, CliError
     // Replaces the models, whose API keys may be missing here.
     let engine = Engine::builder().backend(SimulationBackend).build();
     let engine = engine.map_err(|error| CliError::usage(error.code(), error.to_string()))?;
-    let Err(refused) = engine.check_loaded(SharedPipeline::from(pipeline), ()) else {
+    let Err(refused) = engine.check(SharedPipeline::from(pipeline), ()) else {
         return Ok(Vec::new());
     };
     let descendants = loaded.descendants();

@@ -176,8 +176,8 @@ fn gates_within(pipeline: &Pipeline, node: &str) -> Vec<Question> {
     let mut questions: Vec<Question> = Vec::new();
     if let Some(child) = row.and_then(|row| pipeline.child(row)) {
         let family = child.pipeline.family();
-        for row in family.iter().flat_map(|pipeline| pipeline.nodes.iter()) {
-            let question = gate_question(&child.pipeline, &row.id);
+        for stage in family.iter().flat_map(|pipeline| pipeline.stages()) {
+            let question = gate_question(&child.pipeline, stage.id());
             questions.extend(question.filter(|new| questions.iter().all(|known| known.node != new.node)));
         }
     }

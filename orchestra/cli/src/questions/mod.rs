@@ -1,5 +1,4 @@
-//! Questions to people: asking them, their answers, and the questions that are open.
+//! Questions to people: asking them, and their answers.
 
 pub(crate) mod answers;
 pub(crate) mod console;
-pub(crate) mod pending;

@@ -1,11 +1,10 @@
 //! The branches of a run in the repositories in which it works.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 use orchestra_engine::{Manifest, RunFolder};
-use orchestra_workspace::{Git, GitCommand, SystemGit};
-use serde::{Deserialize, Serialize};
+use orchestra_workspace::{Git, GitCommand, StoredRepository, StoredWorkspace, SystemGit};
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::runs::{Runs, shell_quoted};
@@ -17,36 +16,15 @@ const SHA_DIGITS: usize = 8;
 /// Maximum number of displayed conflicting files.
 const MAX_FILES: usize = 20;
 
-/// The workspace data in the manifest of a run.
-#[derive(Deserialize)]
-pub(crate) struct RunWorkspace {
-    pub(crate) worktrees: PathBuf,
-    pub(crate) repositories: BTreeMap<String, RunRepository>,
-}
-
-/// A repository as it was when the run began.
-#[derive(Deserialize)]
-pub(crate) struct RunRepository {
-    pub(crate) path: PathBuf,
-    pub(crate) base: String,
-    pub(crate) branch: String,
-}
-
-impl RunWorkspace {
-    /// Returns the workspace data of a run, or `None` if it has no repositories.
-    pub(crate) fn from_manifest(manifest: &Manifest) -> Option<RunWorkspace> {
-        serde_json::from_value(manifest.workspace.clone()?).ok()
-    }
-
-    /// Returns a line for each repository with its branch and the commit from which the branch began.
-    pub(crate) fn lines(&self) -> Vec<String> {
-        let width = self.repositories.keys().map(String::len).max().unwrap_or(0);
-        let line = |(name, repository): (&String, &RunRepository)| {
-            let base = short_sha(&repository.base);
-            format!("{name:<width$}  {} from {base}", repository.branch)
-        };
-        self.repositories.iter().map(line).collect()
-    }
+/// Returns a line for each repository of a run with its branch and the commit from which the branch began.
+pub(crate) fn branch_lines(workspace: &StoredWorkspace) -> Vec<String> {
+    let repositories = &workspace.repositories;
+    let width = repositories.keys().map(String::len).max().unwrap_or(0);
+    let line = |(name, repository): (&String, &StoredRepository)| {
+        let base = short_sha(repository.base.as_str());
+        format!("{name:<width$}  {} from {base}", repository.branch)
+    };
+    repositories.iter().map(line).collect()
 }
 
 /// The JSON form of a run's branch in a repository.
@@ -67,16 +45,16 @@ pub(crate) type BranchStates = BTreeMap<String, BranchState>;
 
 /// Returns the state of a run's branches according to the last snapshot of its main path.
 pub(crate) fn branch_states(manifest: &Manifest, last: Option<&Value>) -> BranchStates {
-    let Some(workspace) = RunWorkspace::from_manifest(manifest) else {
+    let Some(workspace) = StoredWorkspace::from_manifest(manifest) else {
         return BranchStates::new();
     };
-    let state = |(name, repository): (String, RunRepository)| {
+    let state = |(name, repository): (String, StoredRepository)| {
         let saved = |field: &str| last.and_then(|last| last[name.as_str()][field].as_str());
         let state = BranchState {
-            git_sha: saved("git_sha").unwrap_or(&repository.base).to_owned(),
+            git_sha: saved("git_sha").unwrap_or(repository.base.as_str()).to_owned(),
             merging: saved("merging").map(str::to_owned),
             branch: repository.branch,
-            base: repository.base,
+            base: repository.base.into(),
         };
         (name, state)
     };
@@ -90,7 +68,7 @@ pub(crate) fn short_sha(sha: &str) -> &str {
 
 /// The present state of the repositories of a run.
 pub(crate) struct WorkspaceReport {
-    workspace: RunWorkspace,
+    workspace: StoredWorkspace,
     /// The latest snapshot of the main path.
     saved: Option<Value>,
     git: SystemGit,
@@ -101,7 +79,7 @@ impl WorkspaceReport {
     pub(crate) fn from_folder(folder: &RunFolder) -> Option<WorkspaceReport> {
         let checkpoint = folder.checkpoint().ok().flatten();
         Some(WorkspaceReport {
-            workspace: RunWorkspace::from_manifest(folder.manifest())?,
+            workspace: StoredWorkspace::from_manifest(folder.manifest())?,
             saved: checkpoint.and_then(|checkpoint| checkpoint.workspace_snapshot),
             git: SystemGit::find().ok()?,
         })
@@ -109,7 +87,7 @@ impl WorkspaceReport {
 
     /// Returns the state of the branches.
     pub(crate) fn states(&self) -> BranchStates {
-        let state = |(name, repository): (&String, &RunRepository)| {
+        let state = |(name, repository): (&String, &StoredRepository)| {
             let branch = branch_ref(&repository.branch);
             let tip = self.git_output(repository, &["rev-parse", "--verify", "-q", &branch]);
             let merging = self
@@ -118,8 +96,8 @@ impl WorkspaceReport {
                 .and_then(|saved| saved[name.as_str()]["merging"].as_str());
             let state = BranchState {
                 branch: repository.branch.clone(),
-                base: repository.base.clone(),
-                git_sha: tip.unwrap_or_else(|| repository.base.clone()),
+                base: repository.base.to_string(),
+                git_sha: tip.unwrap_or_else(|| repository.base.to_string()),
                 merging: merging.map(str::to_owned),
             };
             (name.clone(), state)
@@ -143,7 +121,7 @@ impl WorkspaceReport {
                 let branch = shell_quoted(&repository.branch);
                 terminal.progress(&format!(
                     "  look at it with: git -C {path} log -p {}..{branch}",
-                    short_sha(&repository.base)
+                    short_sha(repository.base.as_str())
                 ));
                 if !paused {
                     terminal.progress(&format!("  merge it with:   git -C {path} merge {branch}"));
@@ -166,7 +144,7 @@ impl WorkspaceReport {
     }
 
     /// Returns the branches of other paths that have commits of their own, with the number of these commits.
-    fn unmerged_branches(&self, repository: &RunRepository) -> Vec<(String, usize)> {
+    fn unmerged_branches(&self, repository: &StoredRepository) -> Vec<(String, usize)> {
         let pattern = format!("{}.*", branch_ref(&repository.branch));
         let listed = self.git_output(
             repository,
@@ -179,23 +157,23 @@ impl WorkspaceReport {
         counted.filter(|(_, commits)| *commits > 0).collect()
     }
 
-    fn commits_on(&self, repository: &RunRepository, branch: &str) -> usize {
+    fn commits_on(&self, repository: &StoredRepository, branch: &str) -> usize {
         let range = format!("{}..{}", repository.base, branch_ref(branch));
         self.count_commits(repository, &range)
     }
 
-    fn unmerged_commits(&self, repository: &RunRepository, branch: &str) -> usize {
+    fn unmerged_commits(&self, repository: &StoredRepository, branch: &str) -> usize {
         let range = format!("{}..{branch}", branch_ref(&repository.branch));
         self.count_commits(repository, &range)
     }
 
-    fn count_commits(&self, repository: &RunRepository, range: &str) -> usize {
+    fn count_commits(&self, repository: &StoredRepository, range: &str) -> usize {
         let output = self.git_output(repository, &["rev-list", "--count", range]);
         output.and_then(|output| output.parse().ok()).unwrap_or(0)
     }
 
     /// Returns the output of a git command, or `None` if it fails.
-    fn git_output(&self, repository: &RunRepository, words: &[&str]) -> Option<String> {
+    fn git_output(&self, repository: &StoredRepository, words: &[&str]) -> Option<String> {
         let output = self
             .git
             .run(&GitCommand::new(&repository.path).args(words))

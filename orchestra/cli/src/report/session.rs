@@ -9,7 +9,7 @@ use crate::terminal::format::{between, cost, long_duration, now, tokens};
 /// Returns the node at which a run failed, or `None` if the run has not failed.
 pub(crate) fn failed_at(session: &Session) -> Option<String> {
     match session.status {
-        SessionStatus::Fail => session.node.clone(),
+        SessionStatus::Fail => session.summary.node.clone(),
         _ => None,
     }
 }
@@ -29,11 +29,12 @@ pub(crate) fn with_present_status(session: Session) -> Session {
 
 /// Returns the duration of a run: until now, until its end, or until it stopped.
 pub(crate) fn run_duration(session: &Session) -> String {
+    let summary = &session.summary;
     let end = match session.status {
         SessionStatus::Running => Some(now()),
-        _ => session.ended.or(session.updated),
+        _ => summary.ended.or(summary.updated),
     };
-    let (Some(from), Some(to)) = (session.started, end) else {
+    let (Some(from), Some(to)) = (summary.started, end) else {
         return String::new();
     };
     long_duration(between(from, to))

@@ -1,5 +1,7 @@
 //! The names of stages, branches and attempts as they are shown.
 
+use orchestra_engine::StageRef;
+
 /// Returns the visit and the attempt of a stage, each unless it is the first.
 pub(crate) fn attempt_suffix(visit: u32, attempt: u32) -> String {
     let parts = [("visit", visit), ("attempt", attempt)];
@@ -14,6 +16,11 @@ pub(crate) fn stage_name(branch: Option<&str>, node: &str) -> String {
         Some(branch) => format!("{} {node}", branch_name(branch)),
         None => node.to_owned(),
     }
+}
+
+/// Returns the stage of an attempt with its branch.
+pub(crate) fn stage_ref_name(stage: &StageRef) -> String {
+    stage_name(stage.branch.as_deref(), &stage.node)
 }
 
 /// Formats a branch such as `fan#1:left/inner#1:a` as `[left/a]`.

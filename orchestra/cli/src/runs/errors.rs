@@ -2,11 +2,14 @@
 
 use std::path::Path;
 
-use orchestra_engine::{RunError, RunFailure, StartError, StoreError};
+use orchestra_engine::{RunError, RunFailure, RunFile, StartError, StoreError};
 
 use crate::error::{CliError, Exit};
 use crate::runs::Runs;
 use crate::runs::stopped::StoppedRun;
+
+/// The name of the journal, as errors report it.
+const JOURNAL: &str = RunFile::Journal.name();
 
 /// Converts the error of a run that cannot start or be resumed.
 pub(crate) fn start_error(error: &StartError, runs: &Runs, folder: Option<&Path>) -> CliError {
@@ -78,10 +81,7 @@ pub(crate) fn start_error(error: &StartError, runs: &Runs, folder: Option<&Path>
         StartError::Store(
             store @ (StoreError::JournalCut { .. }
             | StoreError::Damaged { .. }
-            | StoreError::NoRun {
-                missing: "journal.jsonl",
-                ..
-            }),
+            | StoreError::NoRun { missing: JOURNAL, .. }),
         ) => failed(
             Exit::from_store_error(store),
             Some(format!(

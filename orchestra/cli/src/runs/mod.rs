@@ -11,7 +11,7 @@ pub(crate) mod tail;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use orchestra_engine::RunFolder;
+use orchestra_engine::{RunFile, RunFolder};
 use orchestra_sessions::{RunFilter, SessionError, SessionIndex};
 
 use crate::args::{RUNS, RunsDir};
@@ -199,7 +199,7 @@ fn not_a_run(path: &Path) -> CliError {
         "store_no_run",
         format!("`{}` is not the folder of a run", path.display()),
     )
-    .help("it has no `manifest.json`")
+    .help(format!("it has no `{}`", RunFile::Manifest.name()))
 }
 
 /// Quotes a word for a shell.

@@ -8,6 +8,7 @@ use orchestra_engine::{
     SharedPipeline, StartError,
 };
 use orchestra_testkit::Coverage;
+use orchestra_workspace::StoredWorkspace;
 
 use crate::Entry;
 use crate::args::AnswerOptions;
@@ -17,7 +18,7 @@ use crate::project::entry::{Begin, begin_loaded};
 use crate::project::repositories::Repositories;
 use crate::questions::answers::{AnswerCommand, Answers, parse_answers};
 use crate::questions::console::Console;
-use crate::report::branches::RunWorkspace;
+use crate::report::branches::branch_lines;
 use crate::report::finish::FinalReport;
 use crate::report::progress::SharedProgress;
 use crate::runs::Runs;
@@ -61,7 +62,7 @@ impl RunSession<'_> {
         let engine = self.engine(&shown, forwarder.clone(), answer_command.clone())?;
         let runtime = crate::runs::runtime::runtime()?;
         let ended = runtime.block_on(self.follow(&engine, &shown, forwarder, &answer_command));
-        // Do not wait for stages that were told to stop at once; the journal has the completed work.
+        // Do not wait for stages that must stop at once; the journal has the completed work.
         runtime.shutdown_background();
         ended
     }
@@ -224,7 +225,7 @@ async fn wait_for_end(
         canceller.pause(INTERRUPTED);
         shown
             .progress()
-            .interject("pausing: running stages are told to stop; once more stops at once");
+            .interject("pausing: running stages are asked to stop; once more stops at once");
     };
     if interrupted {
         pause();
@@ -258,9 +259,11 @@ fn show(terminal: &Terminal, shown: &SharedProgress, event: &RunEvent) {
 /// Shows the branches on which the run works.
 fn show_branches(handle: &RunHandle, shown: &SharedProgress) {
     let manifest = handle.run_dir().and_then(|folder| RunFolder::open(folder).ok());
-    let workspace = manifest.and_then(|folder| RunWorkspace::from_manifest(folder.manifest()));
+    let workspace = manifest.and_then(|folder| StoredWorkspace::from_manifest(folder.manifest()));
     if let Some(workspace) = workspace {
-        shown.progress().show_branches_below_title(workspace.lines());
+        shown
+            .progress()
+            .show_branches_below_title(branch_lines(&workspace));
     }
 }
 

@@ -2,9 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use orchestra_engine::{Durability, EventKind, Question, RunEvent, RunFolder, RunHandle};
+use orchestra_engine::{
+    Durability, EventKind, Question, RunEvent, RunFolder, RunHandle, UnansweredQuestions,
+};
 
-use crate::questions::pending::PendingQuestions;
 use crate::runs::Runs;
 
 /// A stopped run: its folder, and the commands for it.
@@ -61,7 +62,7 @@ impl<'s> StoppedRun<'s> {
     /// Returns the question of a waiting gate as it was asked.
     pub(crate) fn pending_question(&self, gate: &str) -> Option<Question> {
         let run = RunFolder::open(self.folder.as_deref()?).ok()?;
-        let mut waiting = PendingQuestions::default();
+        let mut waiting = UnansweredQuestions::default();
         run.each_event(|line| waiting.apply_line(line)).ok()?;
         let mut open = waiting.iter().filter(|open| open.node == gate);
         open.next().map(|open| open.question.clone())
@@ -113,12 +114,12 @@ fn checkpoint_before(
     if code == Some("failure_end") {
         events(&mut |event| {
             if let EventKind::StageFailed {
-                node,
+                stage,
                 will_retry: false,
                 ..
             } = &event.kind
             {
-                failed = Some(node.to_string());
+                failed = Some(stage.node.to_string());
             }
         });
     }
@@ -138,12 +139,11 @@ fn checkpoint_before(
         EventKind::PipelineCompleted { .. }
         | EventKind::PipelineFailed { .. }
         | EventKind::PipelineCancelled { .. } => drop(checkpoints.pop()),
-        EventKind::StageStarted {
-            node: started,
-            attempt: 1,
-            repeat: false,
-            ..
-        } if node.is_none_or(|node| **started == *node) => before = checkpoints.last().cloned(),
+        EventKind::StageStarted { stage, repeat: false }
+            if stage.attempt == 1 && node.is_none_or(|node| stage.node == node) =>
+        {
+            before = checkpoints.last().cloned();
+        }
         _ => {}
     });
     before.or(checkpoints.pop())

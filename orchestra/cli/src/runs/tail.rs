@@ -1,14 +1,10 @@
 //! Follows the events of a run that another process executes.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
+use std::io;
 use std::path::{Path, PathBuf};
 
-use orchestra_engine::{Disk, EventKind, RunEvent, RunFolder, stage_folder_name};
-
-/// Maximum number of bytes of one read.
-const READ_SIZE: u64 = 4 << 20;
+use orchestra_engine::{EventCursor, EventKind, EventReader, RunEvent, RunFolder};
 
 /// Maximum number of runs that are searched for child runs at the start.
 const MAX_SEARCHED_RUNS: usize = 256;
@@ -27,12 +23,8 @@ impl Tails {
         };
         let mut at = 0;
         while at < tails.tails.len().min(MAX_SEARCHED_RUNS) {
-            let folder = &tails.tails[at].folder;
-            let stages = folders(folder, |_| true);
-            let restarts = folders(folder, |name| name.starts_with("restart-"));
-            let later = restarts.iter().flat_map(|restart| folders(restart, |_| true));
-            let all: Vec<PathBuf> = stages.into_iter().chain(later).collect();
-            all.iter().for_each(|stage| tails.find_child_runs(stage, true));
+            let children = RunFolder::children(&tails.tails[at].folder);
+            tails.add(children);
             at += 1;
         }
         tails
@@ -54,67 +46,40 @@ impl Tails {
                 // The child run was moved aside, because its stage is visited again.
                 Err(_) => {}
             }
-            let stage_folders = tail.stage_folders();
-            stage_folders
-                .iter()
-                .for_each(|stage| self.find_child_runs(stage, false));
+            let children = tail.children();
+            self.add(children);
             at += 1;
         }
         events.sort_by_key(|tailed: &TailedEvent| tailed.event.time.as_millis());
         Ok(events)
     }
 
-    /// Finds the child runs of a stage. With `earlier`, also those of its earlier visits.
-    fn find_child_runs(&mut self, stage: &Path, earlier: bool) {
-        let branches = folders(&stage.join("branches"), |_| true);
-        let mut stage_folders = vec![stage.to_owned()];
-        stage_folders.extend(branches);
-        if earlier {
-            let visits: Vec<PathBuf> = stage_folders
-                .iter()
-                .flat_map(|stage_folder| folders(&stage_folder.join("visits"), |_| true))
-                .collect();
-            stage_folders.extend(visits);
-        }
-        for stage_folder in stage_folders {
-            let children = folders(&stage_folder, |name| {
-                name == "child" || name.starts_with("child-")
-            });
-            for child in children.into_iter().filter(|child| RunFolder::is_one(child)) {
-                if self.tails.iter().all(|tail| tail.folder != child) {
-                    self.tails.push(Tail::new(&child));
-                }
+    /// Adds the tails of child runs that are not followed yet.
+    fn add(&mut self, children: Vec<PathBuf>) {
+        for child in children {
+            if self.tails.iter().all(|tail| tail.folder != child) {
+                self.tails.push(Tail::new(&child));
             }
         }
     }
 }
 
-/// Returns the subfolders with wanted names. Does not follow links.
-fn folders(folder: &Path, wanted: impl Fn(&str) -> bool) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let found = entries.filter(|entry| {
-        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
-        is_folder && entry.file_name().to_str().is_some_and(&wanted)
-    });
-    let mut found: Vec<PathBuf> = found.map(|entry| entry.path()).collect();
-    found.sort();
-    found
-}
-
-/// A reader of `events.jsonl` that continues after the last complete line.
+/// The tail of the events of one run.
 pub(crate) struct Tail {
     folder: PathBuf,
-    path: PathBuf,
-    /// The folders of the stages that are running, and of those that ended since the last read.
-    open: BTreeSet<PathBuf>,
-    ended: BTreeSet<PathBuf>,
+    /// The stages that are running, and those that ended since the last read.
+    open: BTreeSet<StartedStage>,
+    ended: BTreeSet<StartedStage>,
     /// The number of restarts of the run.
     restart: u32,
-    /// The offset after the last complete line.
-    offset: u64,
+    /// The position after the last event.
+    cursor: EventCursor,
     /// The sequence number of the last event.
     seq: u64,
 }
+
+/// A stage in the folder of a run: the number of restarts before it, and its node.
+type StartedStage = (u32, String);
 
 /// An event and its line in the file.
 pub(crate) struct TailedEvent {
@@ -126,11 +91,10 @@ impl Tail {
     pub(crate) fn new(folder: &Path) -> Tail {
         Tail {
             folder: folder.to_owned(),
-            path: folder.join("events.jsonl"),
             open: BTreeSet::new(),
             ended: BTreeSet::new(),
             restart: 0,
-            offset: 0,
+            cursor: EventCursor::default(),
             seq: 0,
         }
     }
@@ -142,69 +106,52 @@ impl Tail {
     ///
     /// Returns an error if the file cannot be read.
     pub(crate) fn read(&mut self) -> io::Result<Vec<TailedEvent>> {
-        let mut file = match Disk::open(&self.path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-            file => file?,
+        let mut reader = match EventReader::resume(&self.folder, self.cursor)? {
+            Some(reader) => reader,
+            None => EventReader::open(&self.folder)?,
         };
         let mut events = Vec::new();
-        loop {
-            file.seek(SeekFrom::Start(self.offset))?;
-            let mut bytes = Vec::new();
-            let read = (&mut file).take(READ_SIZE).read_to_end(&mut bytes)? as u64;
-            let whole = bytes
-                .iter()
-                .rposition(|byte| *byte == b'\n')
-                .map_or(0, |end| end + 1);
-            bytes.truncate(whole);
-            self.offset += whole as u64;
-            for line in bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-                // Lost events may be written again after a crash.
-                if let Ok(event) = RunEvent::from_json(line)
-                    && event.seq > self.seq
-                {
-                    self.seq = event.seq;
-                    self.event(&event);
-                    let line = String::from_utf8_lossy(line).into_owned();
-                    events.push(TailedEvent { event, line });
-                }
-            }
-            if read < READ_SIZE || whole == 0 {
-                return Ok(events);
+        while let Some(line) = reader.next_line()? {
+            // Lost events may be written again after a crash.
+            if let Some(event) = line.event()
+                && event.seq > self.seq
+            {
+                self.seq = event.seq;
+                self.event(&event);
+                let line = line.text().into_owned();
+                events.push(TailedEvent { event, line });
             }
         }
+        self.cursor = reader.cursor();
+        Ok(events)
     }
 }
 
 impl Tail {
     fn event(&mut self, event: &RunEvent) {
-        let stage_folder = |node: &str| {
-            let node = stage_folder_name(node);
-            match self.restart {
-                0 => self.folder.join(&*node),
-                restart => self.folder.join(format!("restart-{restart}")).join(&*node),
-            }
-        };
         match &event.kind {
-            EventKind::StageStarted { node, .. } => {
-                let stage_folder = stage_folder(node);
-                self.open.insert(stage_folder);
+            EventKind::StageStarted { stage, .. } => {
+                self.open.insert((self.restart, stage.node.to_string()));
             }
-            EventKind::StageCompleted { node, .. }
-            | EventKind::StageFailed { node, .. }
-            | EventKind::StageCancelled { node, .. } => {
-                let stage_folder = stage_folder(node);
-                self.open.remove(&stage_folder);
-                self.ended.insert(stage_folder);
+            EventKind::StageCompleted { stage, .. }
+            | EventKind::StageFailed { stage, .. }
+            | EventKind::StageCancelled { stage, .. } => {
+                let stage = (self.restart, stage.node.to_string());
+                self.open.remove(&stage);
+                self.ended.insert(stage);
             }
             EventKind::PipelineRestarted { restart, .. } => self.restart = *restart,
             _ => {}
         }
     }
 
-    /// Returns the folders in which stages may have started child runs since the last read.
-    fn stage_folders(&mut self) -> Vec<PathBuf> {
+    /// Returns the child runs of the stages that may have started some since the last read.
+    fn children(&mut self) -> Vec<PathBuf> {
         let ended = std::mem::take(&mut self.ended);
-        ended.into_iter().chain(self.open.iter().cloned()).collect()
+        let stages = ended.iter().chain(&self.open);
+        let children =
+            |(restarts, node): &StartedStage| RunFolder::children_of_stage(&self.folder, *restarts, node);
+        stages.flat_map(children).collect()
     }
 }
 

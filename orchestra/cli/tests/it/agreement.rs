@@ -98,7 +98,7 @@ const ELSEWHERE: &[&str] = &["acme.build", "team.judge", "team.work"];
 
 /// Returns those of these kinds that a pipeline uses.
 fn elsewhere(pipeline: &Pipeline) -> Vec<&'static str> {
-    let asked = |kind: &&'static str| pipeline.kinds.iter().any(|asked| **asked == **kind);
+    let asked = |kind: &&'static str| pipeline.kinds().any(|asked| asked == *kind);
     ELSEWHERE.iter().copied().filter(asked).collect()
 }
 
@@ -106,7 +106,7 @@ fn elsewhere(pipeline: &Pipeline) -> Vec<&'static str> {
 async fn starts(pipeline: SharedPipeline) -> bool {
     let engine = Engine::builder().backend(SimulationBackend).build().unwrap();
     let kinds = elsewhere(&pipeline);
-    match engine.start_loaded(pipeline, Handlers(kinds)).await {
+    match engine.start(pipeline, Handlers(kinds)).await {
         Ok(run) => {
             run.cancel("it has started");
             run.wait().await.unwrap();
@@ -121,7 +121,7 @@ async fn simulate(pipeline: SharedPipeline) -> RunResult {
     let engine = Engine::builder()
         .simulate(Script::new().hasten())
         .interviewer(AutoApprove);
-    let start = engine.build().unwrap().start_loaded(pipeline, ());
+    let start = engine.build().unwrap().start(pipeline, ());
     // The back-off between attempts would take minutes.
     let run = start.max_time(Duration::from_millis(20)).await.unwrap();
     run.wait().await.unwrap()
@@ -248,7 +248,7 @@ async fn agree(scratch: &Scratch, files: &[String]) -> Counts {
         }
         counts.accepted += 1;
         let engine = Engine::builder().backend(SimulationBackend).build().unwrap();
-        let needs_others = engine.check_loaded(pipeline.clone(), ()).is_err();
+        let needs_others = engine.check(pipeline.clone(), ()).is_err();
         assert_eq!(
             said.notes.contains("cannot_start"),
             needs_others,
@@ -281,7 +281,7 @@ async fn check_and_run_agree_on_the_corpus() {
         let pipeline = SharedPipeline::from(load_in(&scratch, "a.dot").unwrap());
         if checked.code == 0 {
             let engine = Engine::builder().backend(SimulationBackend).build().unwrap();
-            let started = engine.start_loaded(pipeline, ()).await;
+            let started = engine.start(pipeline, ()).await;
             // It can be run with the handlers of other programs.
             let needs_others = checked.stderr.contains("note[cannot_start]");
             assert_eq!(started.is_err(), needs_others, "{name}: {}", checked.stderr);

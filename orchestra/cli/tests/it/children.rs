@@ -162,11 +162,11 @@ fn a_child_that_cannot_be_read_or_leads_back_is_told() {
         ),
         (
             "a.dot",
-            "error[child_cycle]: child pipelines run each other in a circle: `a.dot` -> `a.dot`",
+            "error[child_cycle]: child pipelines run each other in a cycle: `a.dot` -> `a.dot`",
         ),
         (
             "parts/../a.dot",
-            "error[child_cycle]: child pipelines run each other in a circle: `a.dot` -> `a.dot`",
+            "error[child_cycle]: child pipelines run each other in a cycle: `a.dot` -> `a.dot`",
         ),
     ] {
         let stderr = run(file);

@@ -449,7 +449,7 @@ fn an_interrupt_pauses_a_run_that_waits_for_an_answer() {
     drop(input);
     let result: Value = serde_json::from_str(&last).unwrap();
     assert_eq!(result["status"], "paused");
-    let prompt = "    Select: \npausing: running stages are told to stop; once more stops at once\n";
+    let prompt = "    Select: \npausing: running stages are asked to stop; once more stops at once\n";
     assert!(run.stderr.contains(prompt), "{}", run.stderr);
     let asked_again = scratch.call_with(&["resume", "last"], "Y\n").exits(0);
     assert_eq!(asked_again.stdout, SHIPPED);

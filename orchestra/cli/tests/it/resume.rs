@@ -50,7 +50,7 @@ fn an_interrupt_pauses_the_run_and_the_command_that_it_names_goes_on() {
         assert_eq!(run.last_line(), format!("resume with: {command}"));
         assert!(
             run.stderr
-                .starts_with("pausing: running stages are told to stop; once more stops at once\n")
+                .starts_with("pausing: running stages are asked to stop; once more stops at once\n")
         );
         assert_eq!(run.told("PipelinePaused", "code"), ["interrupted"]);
 

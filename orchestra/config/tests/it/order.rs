@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use orchestra_config::{Project, ResolveOptions};
-use orchestra_graph::{Analysis, LoadOptions, ReadError, Source, load, render};
+use orchestra_graph::{LoadOptions, ReadError, Source, load, render};
 use proptest::prelude::*;
 
 /// The values of one setting by source: node, class and universal rule of the stylesheet, agent, graph, pipeline,
@@ -180,7 +180,7 @@ proptest! {
         let loaded = load(Source::new("flow.dot", pipeline.as_str()), &LoadOptions::default());
         prop_assert!(!loaded.report.has_errors(), "{}", pipeline);
         let options = ResolveOptions::default();
-        let analysis = Analysis::new(&loaded.graph, &loaded.source);
+        let analysis = loaded.analysis();
         let checked = project.resolve_graph(&analysis, &options);
         let running = project.resolve(&loaded.pipeline().expect("it is sound"), &options);
         for resolution in [checked, running] {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use orchestra_config::{Agent, Project, Resolution, ResolveOptions};
-use orchestra_graph::{Analysis, LoadOptions, ReadError, Source, load, render};
+use orchestra_graph::{LoadOptions, ReadError, Source, load, render};
 use serde_json::json;
 
 /// Reads a file of the test data.
@@ -43,7 +43,7 @@ fn resolve(files: &Files, options: ResolveOptions<'_>) -> Resolution {
         reader: Some(files),
         ..options
     };
-    let resolution = project.resolve_graph(&Analysis::new(&loaded.graph, &loaded.source), &options);
+    let resolution = project.resolve_graph(&loaded.analysis(), &options);
     // The compiled table resolves to the same values.
     let pipeline = loaded.pipeline().expect("it is sound");
     let running = project.resolve(&pipeline, &options);
@@ -78,7 +78,7 @@ fn a_whole_pipeline_gets_what_its_project_says() {
         reader: Some(&disk),
         ..ResolveOptions::default()
     };
-    let resolution = project.resolve_graph(&Analysis::new(&loaded.graph, &loaded.source), &options);
+    let resolution = project.resolve_graph(&loaded.analysis(), &options);
     assert_eq!(told(&resolution), "");
     insta::assert_snapshot!("table", resolution.table());
     let mut prompts = String::new();

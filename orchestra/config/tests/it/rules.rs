@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use orchestra_config::{Project, Resolution, ResolveOptions, explain, rules};
-use orchestra_graph::{Analysis, LoadOptions, Page, ReadError, Severity, Source, load, render};
+use orchestra_graph::{LoadOptions, Page, ReadError, Severity, Source, load, render};
 
 const CONFIGURATION: &str =
     "providers: {default: anthropic, anthropic: {models: {smart: claude-opus-4-6}}}\n";
@@ -54,7 +54,7 @@ fn resolve(page: &Page, path: &str, text: &str) -> Resolution {
         reader: Some(&reader),
         ..ResolveOptions::default()
     };
-    project.resolve_graph(&Analysis::new(&loaded.graph, &loaded.source), &options)
+    project.resolve_graph(&loaded.analysis(), &options)
 }
 
 /// Returns the diagnostics as `file:line:column code`.

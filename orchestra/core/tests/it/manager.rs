@@ -407,13 +407,13 @@ fn events_that_were_not_asked_for_change_nothing() {
 }
 
 /// Returns the error for a manager node with an attribute that bypassed the checks.
-fn error(name: &str, value: &'static str) -> String {
+fn error(name: &str, value: &str) -> String {
     let text = "digraph { start -> watch -> exit; watch [shape=house, \"stack.child_dotfile\"=child] }";
     let loaded = load(Source::new("a.dot", text), &Default::default());
     let mut pipeline = loaded.pipeline().unwrap();
     let watch = pipeline.find("watch").unwrap();
-    let key = name.to_owned().into();
-    let value = Constant::String(value.into());
+    let key = pipeline.texts.add(name);
+    let value = Constant::String(pipeline.texts.add(value));
     let at = pipeline.attributes.len() as u32;
     pipeline.attributes.to_mut().push(AttributeRow { key, value });
     pipeline.nodes.to_mut()[watch.at()].attributes = Rows {

@@ -2,33 +2,19 @@
 
 use std::borrow::Cow;
 
-use orchestra_graph::table::{EdgeRow, End, NodeRow, Pipeline, Retry, Role, Rows, Settings};
+use orchestra_graph::table::{EdgeRow, NodeRow, Pipeline, Predicates, Role, Rows, Settings, Text, Texts};
 use orchestra_graph::{NodeIndex, Position};
 
 const NOWHERE: Position = Position { line: 1, column: 1 };
 
-const fn node(id: &'static str, kind: u32, role: Role, edges: (u32, u32)) -> NodeRow {
+const fn node(id: Text, kind: u32, role: Role, edges: Rows) -> NodeRow {
     NodeRow {
-        id: Cow::Borrowed(id),
+        id,
         kind,
         role,
-        end: End::Unstated,
-        on_failure_route: false,
-        edges: Rows {
-            start: edges.0,
-            end: edges.1,
-        },
-        attributes: Rows { start: 0, end: 0 },
-        retry_target: None,
-        fallback_retry_target: None,
-        max_visits: None,
-        goal_gate: false,
-        goal_condition: None,
-        allow_partial: false,
-        retry: Retry::ONCE,
-        fan_out: None,
-        child: None,
+        edges,
         position: NOWHERE,
+        ..NodeRow::DEFAULT
     }
 }
 
@@ -36,15 +22,8 @@ const fn edge(from: u32, to: u32) -> EdgeRow {
     EdgeRow {
         from: NodeIndex(from),
         to: NodeIndex(to),
-        label: Cow::Borrowed(""),
-        normalized_label: Cow::Borrowed(""),
-        condition: None,
-        weight: 0,
-        loop_restart: false,
-        allow_revisit: false,
-        max_revisits: None,
-        attributes: Rows { start: 0, end: 0 },
         position: NOWHERE,
+        ..EdgeRow::DEFAULT
     }
 }
 
@@ -53,22 +32,21 @@ pub(crate) static TINY: Pipeline = Pipeline {
     name: Cow::Borrowed("tiny"),
     file: Cow::Borrowed("tiny.dot"),
     source: Cow::Borrowed(""),
+    texts: Texts::new("startworkexitleave", &[0, 5, 9, 13, 18]),
     settings: Settings::DEFAULT,
     start: NodeIndex(0),
     exit: NodeIndex(2),
-    kinds: Cow::Borrowed(&[
-        Cow::Borrowed("start"),
-        Cow::Borrowed("leave"),
-        Cow::Borrowed("exit"),
-    ]),
+    kinds: Cow::Borrowed(&[Text(1), Text(4), Text(3)]),
     nodes: Cow::Borrowed(&[
-        node("start", 0, Role::Start, (0, 1)),
-        node("work", 1, Role::Work, (1, 2)),
-        node("exit", 2, Role::Exit, (2, 2)),
+        node(Text(1), 0, Role::Start, Rows { start: 0, end: 1 }),
+        node(Text(2), 1, Role::Work, Rows { start: 1, end: 2 }),
+        node(Text(3), 2, Role::Exit, Rows { start: 2, end: 2 }),
     ]),
     edges: Cow::Borrowed(&[edge(0, 1), edge(1, 2)]),
     conditions: Cow::Borrowed(&[]),
+    keys: Cow::Borrowed(&[]),
+    predicates: Predicates::Functions(&[]),
     attributes: Cow::Borrowed(&[]),
-    graph_attributes: Rows { start: 0, end: 0 },
+    graph_attributes: Rows::NONE,
     children: Cow::Borrowed(&[]),
 };

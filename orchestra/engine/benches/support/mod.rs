@@ -145,10 +145,7 @@ pub(crate) fn engine() -> Engine {
 }
 
 pub(crate) async fn run(engine: &Engine, pipeline: &'static Pipeline) -> usize {
-    let run = engine
-        .start_loaded(pipeline, Noops)
-        .await
-        .expect("the run starts");
+    let run = engine.start(pipeline, Noops).await.expect("the run starts");
     let result = run.wait().await.expect("the run ends");
     assert!(result.is_success(), "{result:?}");
     result.path.len()

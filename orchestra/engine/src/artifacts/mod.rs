@@ -56,8 +56,8 @@ const MAX_INLINE: u64 = 16 << 20;
 ///     Ok(Outcome::success().set("diff.bytes", stored.size_bytes))
 /// }
 ///
-/// # let place = tempfile::tempdir()?;
-/// # let run_dir = place.path();
+/// # let directory = tempfile::tempdir()?;
+/// # let run_dir = directory.path();
 /// # orchestra_engine::ArtifactStore::open(run_dir)?.store("diff", "The whole diff", "+1 -1")?;
 /// // Later, from the run folder:
 /// let artifacts = orchestra_engine::ArtifactStore::open(run_dir)?;

@@ -31,7 +31,7 @@ use crate::stage_end::Finished;
 ///     write [llm_model=small, prompt="On $goal."] }"#;
 /// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
 /// let engine = Engine::builder().backend(Echo).build()?;
-/// let result = engine.start_loaded(pipeline, ()).await?.wait().await?;
+/// let result = engine.start(pipeline, ()).await?.wait().await?;
 /// assert_eq!(result.context.text("last_response"), "small: On autumn.");
 /// # Ok(()) }
 /// ```

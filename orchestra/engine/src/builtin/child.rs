@@ -20,12 +20,10 @@ use crate::run::steering::Watched;
 use crate::run::workspace::WorkspaceSession;
 use crate::run_status::RunStatus;
 use crate::stage_end::{StageEnd, Suspension, SuspensionCause};
-use crate::store::RunFolder;
+use crate::store::{RunFolder, child_folder};
 
 /// Maximum nesting depth of child runs. It stops a recursion through registered pipelines.
 const MAX_DEPTH: u32 = 16;
-/// The name of a child's run folder in the folder of its stage. A repeated attempt has a numbered folder of its own.
-const FOLDER: &str = "child";
 
 /// Starts the child runs of stages with the handlers of a program. The engine implements it, because starting a run
 /// needs the handlers of all kinds, and the handlers that use this are two of them.
@@ -131,10 +129,7 @@ impl Child {
             let stage_dir = stage
                 .stage_dir()
                 .map_err(|error| StageEnd::from(Outcome::fail(error.to_string())))?;
-            folder = Some(match stage.attempt() {
-                1 => stage_dir.join(FOLDER),
-                attempt => stage_dir.join(format!("{FOLDER}-{attempt}")),
-            });
+            folder = Some(child_folder(&stage_dir, stage.attempt()));
         }
         let begin = match folder {
             // Do not repeat what the child did before the run stopped.

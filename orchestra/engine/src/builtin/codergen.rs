@@ -102,11 +102,11 @@ fn say_missing(stage: &StageContext, keys: &[&str], mut outcome: Outcome) -> Out
         .filter(|key| !outcome.context_updates.contains_key(*key))
         .collect();
     if !missing.is_empty() && outcome.status.is_success() {
-        let told = format!("missing outputs: {}", output::quoted(&missing));
-        stage.log(told.as_str());
+        let note = format!("missing outputs: {}", output::quoted(&missing));
+        stage.log(note.as_str());
         outcome.notes = Some(match outcome.notes {
-            Some(notes) => format!("{notes}; {told}"),
-            None => told,
+            Some(notes) => format!("{notes}; {note}"),
+            None => note,
         });
     }
     outcome

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::env;
 use std::ffi::{OsStr, OsString};
 
-use orchestra_graph::table::{AttributeRow, Constant};
+use orchestra_graph::table::Constant;
 use orchestra_graph::{AttributeFamily, GIT_VARIABLES, Known};
 
 use crate::process::{ShellCommand, same_name};
@@ -28,16 +28,16 @@ impl Environment {
         let settings = &stage.run().settings;
         let pipeline = stage.pipeline();
         // The attributes of the node come last because they override those of the graph.
-        let rows = || {
+        let attributes = || {
             let graph = pipeline.attributes(pipeline.graph_attributes);
-            graph.iter().chain(stage.node().attributes())
+            graph.chain(stage.node().attributes())
         };
         let of = |known: Known| {
-            rows()
-                .filter(move |row| row.key == known.name())
-                .map(|row| &row.value)
+            attributes()
+                .filter(move |(name, _)| *name == known.name())
+                .map(|(_, value)| value)
         };
-        let listed = of(Known::ToolEnv).filter_map(text).flat_map(names);
+        let listed = of(Known::ToolEnv).filter_map(Constant::text).flat_map(names);
         let listed: Vec<&str> = listed.collect();
         if let Some(name) = listed.iter().find(|name| settings.is_withheld(OsStr::new(name))) {
             return Err(format!(
@@ -47,9 +47,9 @@ impl Environment {
             ));
         }
         let inherits = of(Known::ToolEnvInherit)
-            .next_back()
+            .last()
             .map_or(Known::ToolEnvInherit.default_flag(), |value| {
-                *value != Constant::Boolean(false)
+                value != Constant::Boolean(false)
             });
         let named = |name: &OsStr| {
             let allowed = settings.inherit_env.iter().map(String::as_str);
@@ -58,10 +58,10 @@ impl Environment {
                 .any(|listed| same_name(OsStr::new(listed), name))
         };
         let is_secret = |name: &OsStr, value: &OsStr| {
-            let told = settings.redactor.as_ref();
+            let redactor = settings.redactor.as_ref();
             // Do not withhold a proxy setting, because a command may need it for any network access.
             let found =
-                || !is_proxy(name) && told.is_some_and(|redactor| redactor.finds(value.as_encoded_bytes()));
+                || !is_proxy(name) && redactor.is_some_and(|secrets| secrets.finds(value.as_encoded_bytes()));
             withholds(&name.to_string_lossy(), &value.to_string_lossy()) || found()
         };
         // These variables would lead git out of the files of the stage.
@@ -77,7 +77,7 @@ impl Environment {
         };
         Ok(Environment {
             inherited: env::vars_os().filter(seen).map(|(name, _)| name).collect(),
-            set: rows().filter_map(set).collect(),
+            set: attributes().filter_map(set).collect(),
         })
     }
 
@@ -91,17 +91,10 @@ impl Environment {
 }
 
 /// Returns the variable that an attribute sets. Returns `None` for other attributes.
-fn set(row: &AttributeRow) -> Option<(String, String)> {
+fn set((key, value): (&str, Constant<&str>)) -> Option<(String, String)> {
     let (_, name) =
-        AttributeFamily::find(&row.key).filter(|(family, _)| **family == *AttributeFamily::TOOL_ENV)?;
-    Some((name.to_owned(), text(&row.value)?.to_owned()))
-}
-
-fn text(value: &Constant) -> Option<&str> {
-    match value {
-        Constant::String(text) => Some(text),
-        _ => None,
-    }
+        AttributeFamily::find(key).filter(|(family, _)| **family == *AttributeFamily::TOOL_ENV)?;
+    Some((name.to_owned(), value.text()?.to_owned()))
 }
 
 fn names(list: &str) -> impl Iterator<Item = &str> {

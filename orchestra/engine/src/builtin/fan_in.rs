@@ -283,30 +283,30 @@ mod tests {
     fn a_choice_that_cannot_be_made_is_told() {
         let context = three();
         let candidates = candidates(&context).unwrap();
-        let told = |response: &str| chosen(&candidates, response).unwrap_err();
+        let error = |response: &str| chosen(&candidates, response).unwrap_err();
         assert_eq!(
-            told("c"),
+            error("c"),
             "the choice `c` did not succeed; `a`, `b` may be chosen"
         );
         assert_eq!(
-            told("```json\n{\"best\": \"d\"}\n```"),
+            error("```json\n{\"best\": \"d\"}\n```"),
             "the choice `d` is not a candidate; `a`, `b` may be chosen"
         );
         assert_eq!(
-            told("```json\n{\"worst\": \"a\"}\n```"),
+            error("```json\n{\"worst\": \"a\"}\n```"),
             "the JSON block of the response has no text under `best`"
         );
-        let prose = told("I like a, and b too.");
+        let prose = error("I like a, and b too.");
         assert!(
             prose.starts_with("the response names `a`, `b`, and does not say"),
             "{prose}"
         );
-        let neither = told("I like neither.");
+        let neither = error("I like neither.");
         assert!(
             neither.starts_with("the response names no candidate: "),
             "{neither}"
         );
-        assert!(told("").ends_with("the response is empty"));
+        assert!(error("").ends_with("the response is empty"));
     }
 
     #[test]

@@ -12,6 +12,7 @@ use orchestra_core::{
     ChildReport, ChildStatus, Context, Manager, ManagerEffect, ManagerEvent, ManagerPlan, Outcome,
 };
 use orchestra_graph::KeyOwner;
+use orchestra_graph::table::Constant;
 
 use super::child::{self, Child, ChildRun, ChildStarter, cut_short};
 use crate::clock::{Clock, Sleep};
@@ -132,11 +133,9 @@ fn inherited(context: &Context) -> Context {
 /// Returns the working folder of the child's tools (`stack.child_workdir`), resolved against that of the manager's run.
 fn working_dir(stage: &StageContext) -> Option<PathBuf> {
     let own = child::working_dir(stage);
-    let graph = stage.pipeline().attribute("stack.child_workdir");
-    let named = stage.node().text("stack.child_workdir").or(match graph {
-        Some(orchestra_graph::table::Constant::String(folder)) => Some(&**folder),
-        _ => None,
-    });
+    const NAME: &str = "stack.child_workdir";
+    let graph = stage.pipeline().attribute(NAME).and_then(Constant::text);
+    let named = stage.node().text(NAME).or(graph);
     match (own, named.filter(|folder| !folder.is_empty())) {
         (Some(own), Some(named)) => Some(own.join(named)),
         (None, Some(named)) => Some(PathBuf::from(named)),
@@ -296,10 +295,10 @@ impl Supervised {
 /// Counts the events that the child emitted before this process resumed it, because its stream does not repeat them.
 fn reported_before(handle: &RunHandle) -> ChildReport {
     let mut report = ChildReport::default();
-    let told = usize::try_from(handle.run().sink.emitted_before()).unwrap_or(usize::MAX);
-    if let Some(folder) = handle.run_dir().filter(|_| told > 0) {
+    let emitted = usize::try_from(handle.run().sink.emitted_before()).unwrap_or(usize::MAX);
+    if let Some(folder) = handle.run_dir().filter(|_| emitted > 0) {
         let events = RunFolder::open(folder).and_then(|child| child.events(1));
-        for event in events.unwrap_or_default().into_iter().take(told) {
+        for event in events.unwrap_or_default().into_iter().take(emitted) {
             if let Ok(event) = serde_json::from_value::<RunEvent>(event) {
                 count(&mut report, &event.kind);
             }
@@ -312,11 +311,11 @@ fn reported_before(handle: &RunHandle) -> ChildReport {
 fn count(report: &mut ChildReport, event: &EventKind) -> bool {
     match event {
         EventKind::StageStarted { repeat: true, .. } => {}
-        EventKind::StageStarted { attempt, .. } => report.retries += u64::from(*attempt > 1),
+        EventKind::StageStarted { stage, .. } => report.retries += u64::from(stage.attempt > 1),
         EventKind::StageCompleted { .. } => report.completed_stages += 1,
-        EventKind::StageFailed { node, error, .. } => {
+        EventKind::StageFailed { stage, error, .. } => {
             report.failures += 1;
-            report.last_failure = format!("{node}: {error}");
+            report.last_failure = format!("{}: {error}", stage.node);
         }
         _ => return false,
     }

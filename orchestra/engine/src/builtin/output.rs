@@ -205,29 +205,29 @@ mod tests {
 
     #[test]
     fn what_is_found_instead_is_told() {
-        let told = |response: &str| last_object(response).unwrap_err();
-        assert_eq!(told(" \n"), "the response is empty");
+        let error = |response: &str| last_object(response).unwrap_err();
+        assert_eq!(error(" \n"), "the response is empty");
         assert_eq!(
-            told("It went\nwell. {\"a\": 1}"),
+            error("It went\nwell. {\"a\": 1}"),
             "the response holds no JSON code block; it ends with `It went well. {\"a\": 1}`"
         );
-        let unmarked = told("```\n{\"a\": 1}\n```");
+        let unmarked = error("```\n{\"a\": 1}\n```");
         assert!(
             unmarked.starts_with("the response holds no JSON code block"),
             "{unmarked}"
         );
-        let cut = told("```json\n{\"a\": 1,\n");
+        let cut = error("```json\n{\"a\": 1,\n");
         assert!(
             cut.starts_with("the last JSON code block is not a JSON object (EOF")
                 && cut.ends_with(": `{\"a\": 1,`"),
             "{cut}"
         );
-        let list = told("```json\n{\n```\n```json\n[1]\n```");
+        let list = error("```json\n{\n```\n```json\n[1]\n```");
         assert_eq!(
             list,
             "the last JSON code block is not a JSON object (it holds a list): `[1]`"
         );
-        let long = told(&"wörter ".repeat(1_000));
+        let long = error(&"wörter ".repeat(1_000));
         assert!(long.chars().count() < EXCERPT + 80, "{long}");
     }
 }

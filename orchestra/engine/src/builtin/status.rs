@@ -179,8 +179,8 @@ mod tests {
                 "`retry_after_ms`",
             ),
         ] {
-            let told = parse(text.as_bytes()).unwrap_err();
-            assert!(told.contains(problem), "{told}");
+            let error = parse(text.as_bytes()).unwrap_err();
+            assert!(error.contains(problem), "{error}");
         }
     }
 }

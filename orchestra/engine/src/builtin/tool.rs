@@ -108,10 +108,10 @@ async fn run(stage: &StageContext) -> Result<Finished, StoreError> {
 /// Returns the outcome of a command as the engine observed it, regardless of a status file.
 fn known(stage: &StageContext, text: &str, output: &ToolOutput) -> Finished {
     let last = output.last_line().unwrap_or_default();
-    let told = last_line(&output.stderr).unwrap_or(last);
-    let failed = |what: String| match told {
+    let message = last_line(&output.stderr).unwrap_or(last);
+    let failed = |what: String| match message {
         "" => Outcome::fail(what),
-        told => Outcome::fail(format!("{what}: {told}")),
+        message => Outcome::fail(format!("{what}: {message}")),
     };
     let (outcome, code) = match output.exit {
         Exit::Code(0) => {

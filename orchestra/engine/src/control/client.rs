@@ -19,7 +19,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::gates::answer_error::AnswerError;
 #[cfg(unix)]
 use crate::socket;
-use crate::store::{Owner, StoreError};
+use crate::store::{Owner, RunFolder, StoreError};
 #[cfg(unix)]
 use crate::store::{SystemFiles, host, present_owner};
 
@@ -41,11 +41,11 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// # use orchestra_graph::{Source, load};
 /// # #[tokio::main]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let place = tempfile::tempdir()?;
-/// # let folder = place.path().join("run");
+/// # let directory = tempfile::tempdir()?;
+/// # let folder = directory.path().join("run");
 /// # let text = "digraph { start -> approve; approve [shape=hexagon]; approve -> exit [label=Yes] }";
 /// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
-/// let run = Engine::builder().build()?.start_loaded(pipeline, ()).run_dir(&folder).await?;
+/// let run = Engine::builder().build()?.start(pipeline, ()).run_dir(&folder).await?;
 /// # while run.questions().is_empty() { tokio::task::yield_now().await }
 ///
 /// // In another process:
@@ -100,8 +100,8 @@ impl std::fmt::Debug for OpenQuestion {
 ///
 /// ```
 /// use orchestra_engine::{ControlClient, ControlError};
-/// let place = tempfile::tempdir()?;
-/// let error = ControlClient::open(place.path()).unwrap_err();
+/// let directory = tempfile::tempdir()?;
+/// let error = ControlClient::open(directory.path()).unwrap_err();
 /// assert!(matches!(error, ControlError::NoRun { .. }));
 /// assert_eq!(error.code(), "control_no_run");
 /// # Ok::<(), std::io::Error>(())
@@ -197,7 +197,7 @@ impl ControlClient {
     /// Fails if the folder is not a run folder.
     pub fn open(run_dir: &Path) -> Result<ControlClient, ControlError> {
         let path = std::path::absolute(run_dir).map_err(|error| StoreError::io("find", run_dir, error))?;
-        if !path.join("manifest.json").is_file() {
+        if !RunFolder::is_one(&path) {
             return Err(ControlError::NoRun { path });
         }
         Ok(ControlClient {

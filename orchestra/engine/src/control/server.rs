@@ -39,7 +39,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Maximum number of open connections of all runs. A further connection closes the oldest.
 const CONNECTIONS: usize = 256;
 /// Maximum number of refused processes that a run reports.
-const TOLD: u32 = 8;
+const MAX_REPORTED: u32 = 8;
 
 /// A run and its folder.
 type Attended = (Weak<Run>, PathBuf);
@@ -68,17 +68,17 @@ pub(crate) fn attend(run: &Arc<Run>) {
     let (sender, receiver) = unbounded_channel();
     let _ = sender.send(attended);
     // The thread creates the runtime, because a runtime must not be dropped inside another one.
-    let (told, heard) = std::sync::mpsc::channel();
+    let (ready_sender, ready_receiver) = std::sync::mpsc::channel();
     let named = std::thread::Builder::new().name("orchestra-control".to_owned());
     let started = named.spawn(move || match runtime() {
         Ok(runtime) => {
-            let _ = told.send(Ok(()));
+            let _ = ready_sender.send(Ok(()));
             runtime.block_on(attend_all(receiver));
         }
-        Err(error) => drop(told.send(Err(error))),
+        Err(error) => drop(ready_sender.send(Err(error))),
     });
     let started = started.and_then(|_| {
-        heard
+        ready_receiver
             .recv()
             .unwrap_or_else(|_| Err(io::Error::other("its thread is lost")))
     });
@@ -234,18 +234,18 @@ struct Refused {
 
 impl Refused {
     /// Emits a warning that a process of the run tried to control it.
-    fn tell(&self, run: &Run, peer: &Peer) {
+    fn warn(&self, run: &Run, peer: &Peer) {
         let mut count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
         *count = count.saturating_add(1);
-        let told = *count;
+        let reported = *count;
         drop(count);
-        if told > TOLD {
+        if reported > MAX_REPORTED {
             return;
         }
         let program = peer.program().unwrap_or_default();
         let program = run.redacted(&program).escape_debug().to_string();
-        let more = if told == TOLD {
-            "; no more of them are told"
+        let more = if reported == MAX_REPORTED {
+            "; further ones are not reported"
         } else {
             ""
         };
@@ -314,7 +314,7 @@ fn admit(stream: &UnixStream, run: &Weak<Run>, refused: &Refused) -> Result<(), 
         Relation::Gone => Err(unknown("it is gone")),
         Relation::Descendant => {
             if let Some(run) = run.upgrade() {
-                refused.tell(&run, &peer);
+                refused.warn(&run, &peer);
             }
             let message = "this process was started by the process that executes the run, such as by a tool of a \
                            stage; only others can answer and control the run";
@@ -406,8 +406,8 @@ fn obey(run: &Weak<Run>, request: ControlRequest) -> Result<ControlReply, Contro
                 .questions_with_tokens()
                 .map_err(|error| ControlRefusal::new("control_failed", error.to_string()))?;
             let open = open.into_iter();
-            let told = open.map(|(question, token)| AskedQuestion { token, question });
-            return Ok(ControlReply::Questions(told.collect()));
+            let asked = open.map(|(question, token)| AskedQuestion { token, question });
+            return Ok(ControlReply::Questions(asked.collect()));
         }
     }
     Ok(ControlReply::Done)

@@ -8,7 +8,7 @@ use orchestra_graph::{NodeIndex, Role};
 use crate::builtin::status;
 use crate::driver::action::Action;
 use crate::driver::state::Driver;
-use crate::event::EventKind;
+use crate::event::{EventKind, StageRef};
 use crate::gates::deadline::Began;
 use crate::store::{StageFile, StoreError};
 
@@ -112,6 +112,17 @@ impl Driver {
         (!branch.is_empty()).then(|| branch.name(&self.run.pipeline))
     }
 
+    /// Returns the attempt of an effect for an event.
+    fn stage_ref(&self, id: &EffectId, index: u64) -> StageRef {
+        StageRef {
+            node: self.run.name(id.node),
+            branch: self.branch(&id.branch),
+            index,
+            visit: id.visit,
+            attempt: id.attempt,
+        }
+    }
+
     /// Emits an observation as an event. Returns the node if a stage has ended.
     fn emit_event_of(&mut self, observation: Observation) -> Result<Option<NodeIndex>, StoreError> {
         let run = self.run.clone();
@@ -119,11 +130,7 @@ impl Driver {
             Observation::StageStarted { id, index } => {
                 self.emission.began.set(&id, self.time.elapsed);
                 EventKind::StageStarted {
-                    node: run.name(id.node),
-                    branch: self.branch(&id.branch),
-                    index,
-                    visit: id.visit,
-                    attempt: id.attempt,
+                    stage: self.stage_ref(&id, index),
                     repeat: self.repeats(&id),
                 }
             }
@@ -131,11 +138,7 @@ impl Driver {
                 self.keep_status(&id, &outcome)?;
                 let (duration, usage) = (self.took(&id), self.used_by(&id));
                 self.emit(EventKind::StageCompleted {
-                    node: run.name(id.node),
-                    branch: self.branch(&id.branch),
-                    index,
-                    visit: id.visit,
-                    attempt: id.attempt,
+                    stage: self.stage_ref(&id, index),
                     outcome: outcome.status,
                     preferred_label: outcome.preferred_label,
                     notes: outcome.notes,
@@ -153,11 +156,7 @@ impl Driver {
                 self.keep_status(&id, &outcome)?;
                 let (duration, usage) = (self.took(&id), self.used_by(&id));
                 self.emit(EventKind::StageFailed {
-                    node: run.name(id.node),
-                    branch: self.branch(&id.branch),
-                    index,
-                    visit: id.visit,
-                    attempt: id.attempt,
+                    stage: self.stage_ref(&id, index),
                     error: outcome.failure_reason.unwrap_or_default(),
                     category: outcome.failure_category,
                     will_retry,
@@ -189,11 +188,7 @@ impl Driver {
             Observation::StageCancelled { id, index } => {
                 let duration = self.took(&id);
                 EventKind::StageCancelled {
-                    node: run.name(id.node),
-                    branch: self.branch(&id.branch),
-                    index,
-                    visit: id.visit,
-                    attempt: id.attempt,
+                    stage: self.stage_ref(&id, index),
                     duration,
                 }
             }

@@ -42,7 +42,7 @@ impl EventKind {
                 to: NodeName::new(pipeline, edge.to),
                 condition: pipeline
                     .condition(edge)
-                    .map_or_else(String::new, |condition| condition.text.to_string()),
+                    .map_or_else(String::new, |condition| condition.text().to_owned()),
                 held: tested.held,
                 values: tested.values,
             }

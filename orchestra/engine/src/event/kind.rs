@@ -7,8 +7,8 @@ use orchestra_graph::Rule;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::NodeName;
 use super::fields::{millis, pairs, rule_word};
+use super::{NodeName, StageRef};
 
 /// The kind of an event and its data, named as in Attractor 9.6. `EdgeSelected`, `StageLog`, `StageWarning`,
 /// `StageCancelled`, `ToolCallCompleted`, `SteeringRead`, `GoalGateUnsatisfied`, `PipelineRestarted`,
@@ -17,8 +17,8 @@ use super::fields::{millis, pairs, rule_word};
 /// ```
 /// use orchestra_engine::{Engine, EventKind};
 /// let engine = Engine::builder().on_event(|event| {
-///     if let EventKind::StageFailed { node, error, .. } = &event.kind {
-///         println!("{node} failed: {error}");
+///     if let EventKind::StageFailed { stage, error, .. } = &event.kind {
+///         println!("{stage} failed: {error}");
 ///     }
 /// });
 /// ```
@@ -91,34 +91,18 @@ pub enum EventKind {
     },
     /// An attempt of a stage started.
     StageStarted {
-        /// The stage.
-        node: NodeName,
-        /// The branch of a parallel block. `None` on the main path.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        branch: Option<String>,
-        /// The number of stages that started earlier in the run.
-        index: u64,
-        /// The number of this visit of the node, from 1.
-        visit: u32,
-        /// The number of this attempt of the visit, from 1.
-        attempt: u32,
+        /// The attempt.
+        #[serde(flatten)]
+        stage: StageRef,
         /// `true` if the attempt was interrupted and starts again (rule D1).
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         repeat: bool,
     },
     /// A stage ended without a failure.
     StageCompleted {
-        /// The stage.
-        node: NodeName,
-        /// The branch of a parallel block. `None` on the main path.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        branch: Option<String>,
-        /// The number of stages that started earlier in the run.
-        index: u64,
-        /// The number of this visit of the node, from 1.
-        visit: u32,
-        /// The number of this attempt of the visit, from 1.
-        attempt: u32,
+        /// The attempt.
+        #[serde(flatten)]
+        stage: StageRef,
         /// The outcome.
         outcome: Status,
         /// The label that the stage prefers.
@@ -136,17 +120,9 @@ pub enum EventKind {
     },
     /// A stage failed.
     StageFailed {
-        /// The stage.
-        node: NodeName,
-        /// The branch of a parallel block. `None` on the main path.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        branch: Option<String>,
-        /// The number of stages that started earlier in the run.
-        index: u64,
-        /// The number of this visit of the node, from 1.
-        visit: u32,
-        /// The number of this attempt of the visit, from 1.
-        attempt: u32,
+        /// The attempt.
+        #[serde(flatten)]
+        stage: StageRef,
         /// The reason.
         error: String,
         /// The category, which says whether another attempt may help.
@@ -179,17 +155,9 @@ pub enum EventKind {
     },
     /// A stage was cancelled, because its result is not needed any longer or because the run ends.
     StageCancelled {
-        /// The stage.
-        node: NodeName,
-        /// The branch of a parallel block. `None` on the main path.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        branch: Option<String>,
-        /// The number of stages that started earlier in the run.
-        index: u64,
-        /// The number of this visit of the node, from 1.
-        visit: u32,
-        /// The number of this attempt of the visit, from 1.
-        attempt: u32,
+        /// The attempt.
+        #[serde(flatten)]
+        stage: StageRef,
         /// The duration until the cancellation; serialized as `duration_ms`.
         #[serde(rename = "duration_ms", with = "millis")]
         duration: Duration,
@@ -414,7 +382,7 @@ pub enum EventKind {
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let text = r#"digraph { start -> exit [condition="outcome=success"] }"#;
 /// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
-/// let run = Engine::builder().build()?.start_loaded(pipeline, ()).await?;
+/// let run = Engine::builder().build()?.start(pipeline, ()).await?;
 /// let mut events = run.events();
 /// let mut tested = Vec::new();
 /// while let Some(event) = events.recv().await {
@@ -477,9 +445,20 @@ impl PauseCode {
     }
 }
 
-/// Derives the names of the kinds from one list. A missing kind is a compile error.
-macro_rules! names {
-    ($($kind:ident)*) => {
+/// Where an event comes from. It decides what a recovery does about the event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EventOrigin {
+    /// It follows from the journal. Reading the journal emits it again.
+    Journal,
+    /// Only the process that emitted it knew it. A recovery does not emit it again.
+    Process,
+    /// It ends the run. The process that ends the run emits it.
+    End,
+}
+
+/// Derives the names and the origins of the kinds from one list. A missing kind is a compile error.
+macro_rules! kinds {
+    ($($kind:ident: $origin:ident),* $(,)?) => {
         impl EventKind {
             /// The names of all kinds.
             pub const NAMES: &[&str] = &[$(stringify!($kind)),*];
@@ -491,36 +470,46 @@ macro_rules! names {
                 }
             }
         }
+
+        impl EventOrigin {
+            /// Returns the origin of the events of a name, `Journal` for an unknown name.
+            pub(crate) fn from_name(name: &str) -> EventOrigin {
+                match name {
+                    $(stringify!($kind) => EventOrigin::$origin,)*
+                    _ => EventOrigin::Journal,
+                }
+            }
+        }
     };
 }
 
-names! {
-    PipelineStarted
-    PipelineResumed
-    PipelineCompleted
-    PipelineFailed
-    PipelineCancelled
-    PipelinePaused
-    StageStarted
-    StageCompleted
-    StageFailed
-    StageRetrying
-    StageCancelled
-    ParallelStarted
-    ParallelBranchStarted
-    ParallelBranchCompleted
-    ParallelCompleted
-    InterviewStarted
-    InterviewCompleted
-    InterviewTimeout
-    GoalGateUnsatisfied
-    PipelineRestarted
-    ToolCallCompleted
-    SteeringRead
-    PipelineWarning
-    StageLog
-    StageWarning
-    EdgeSelected
-    SnapshotSaved
-    CheckpointSaved
+kinds! {
+    PipelineStarted: Journal,
+    PipelineResumed: Process,
+    PipelineCompleted: End,
+    PipelineFailed: End,
+    PipelineCancelled: End,
+    PipelinePaused: Process,
+    StageStarted: Journal,
+    StageCompleted: Journal,
+    StageFailed: Journal,
+    StageRetrying: Journal,
+    StageCancelled: Journal,
+    ParallelStarted: Journal,
+    ParallelBranchStarted: Journal,
+    ParallelBranchCompleted: Journal,
+    ParallelCompleted: Journal,
+    InterviewStarted: Journal,
+    InterviewCompleted: Journal,
+    InterviewTimeout: Journal,
+    GoalGateUnsatisfied: Journal,
+    PipelineRestarted: Journal,
+    ToolCallCompleted: Process,
+    SteeringRead: Process,
+    PipelineWarning: Process,
+    StageLog: Process,
+    StageWarning: Process,
+    EdgeSelected: Journal,
+    SnapshotSaved: Journal,
+    CheckpointSaved: Journal,
 }

@@ -1,8 +1,10 @@
 //! The events that a run emits (Attractor 9.6, rule R8), and their JSON form.
 
+mod attempt_end;
 mod fields;
 mod kind;
 mod name;
+mod stage_ref;
 #[cfg(test)]
 mod tests;
 
@@ -10,9 +12,12 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
+pub use attempt_end::{AttemptEnd, AttemptResult};
 pub(crate) use fields::millis::serialize as millis;
+pub(crate) use kind::EventOrigin;
 pub use kind::{EventKind, PauseCode, TestedCondition};
 pub use name::NodeName;
+pub use stage_ref::StageRef;
 
 use crate::clock::Timestamp;
 use crate::id::RunId;
@@ -31,7 +36,7 @@ const SCHEMA: &str = "orchestra.event/1";
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let text = "digraph hello { start -> exit }";
 /// # let pipeline = load(Source::new("hello.dot", text), &LoadOptions::default()).pipeline().expect("sound");
-/// let run = Engine::builder().build()?.start_loaded(pipeline, ()).await?;
+/// let run = Engine::builder().build()?.start(pipeline, ()).await?;
 /// let mut events = run.events();
 /// let first = events.recv().await.expect("a run has events");
 /// assert_eq!((first.seq, first.kind.name()), (1, "PipelineStarted"));

@@ -16,12 +16,12 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let text = "digraph { start -> exit }";
 /// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
-/// let run = Engine::builder().build()?.start_loaded(pipeline, ()).await?;
+/// let run = Engine::builder().build()?.start(pipeline, ()).await?;
 /// let mut events = run.events();
 /// let mut stages = Vec::new();
 /// while let Some(event) = events.recv().await {
-///     if let EventKind::StageStarted { node, .. } = &event.kind {
-///         stages.push(node.clone());
+///     if let EventKind::StageStarted { stage, .. } = &event.kind {
+///         stages.push(stage.node.clone());
 ///     }
 /// }
 /// assert_eq!(stages, ["start", "exit"]);

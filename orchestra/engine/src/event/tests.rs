@@ -138,6 +138,13 @@ impl Any {
         let branch = self.maybe(Any::text);
         let (index, visit, attempt) = (self.count(), self.short(), self.short());
         let duration = self.duration();
+        let stage = StageRef {
+            node: node.clone(),
+            branch: branch.clone(),
+            index,
+            visit,
+            attempt,
+        };
         match name {
             "PipelineStarted" => EventKind::PipelineStarted {
                 name: self.text(),
@@ -175,19 +182,11 @@ impl Any {
                 duration,
             },
             "StageStarted" => EventKind::StageStarted {
-                node,
-                branch,
-                index,
-                visit,
-                attempt,
+                stage,
                 repeat: self.yes(),
             },
             "StageCompleted" => EventKind::StageCompleted {
-                node,
-                branch,
-                index,
-                visit,
-                attempt,
+                stage,
                 outcome: Status::from_name(&self.text()),
                 preferred_label: self.maybe(Any::text),
                 notes: self.maybe(Any::text),
@@ -195,11 +194,7 @@ impl Any {
                 duration,
             },
             "StageFailed" => EventKind::StageFailed {
-                node,
-                branch,
-                index,
-                visit,
-                attempt,
+                stage,
                 error: self.text(),
                 category: self.one_of(&[FailureCategory::Retryable, FailureCategory::Terminal]),
                 will_retry: self.yes(),
@@ -214,14 +209,7 @@ impl Any {
                 max_attempts: visit,
                 delay: duration,
             },
-            "StageCancelled" => EventKind::StageCancelled {
-                node,
-                branch,
-                index,
-                visit,
-                attempt,
-                duration,
-            },
+            "StageCancelled" => EventKind::StageCancelled { stage, duration },
             "ParallelStarted" => EventKind::ParallelStarted {
                 node,
                 branch,
@@ -351,6 +339,37 @@ fn an_event_of_every_kind_is_read_back_as_it_was_written() {
         }
         assert!(texts.len() > 190, "{name} hardly varies");
     }
+}
+
+#[test]
+fn the_fields_of_an_attempt_stand_beside_those_of_the_event() {
+    let stage = StageRef {
+        node: "build".into(),
+        branch: Some("fan#1:left".to_owned()),
+        index: u64::MAX,
+        visit: 2,
+        attempt: 3,
+    };
+    let text = |kind: &EventKind| serde_json::to_string(kind).unwrap();
+    let started = EventKind::StageStarted {
+        stage: stage.clone(),
+        repeat: true,
+    };
+    assert_eq!(
+        text(&started),
+        r#"{"event":"StageStarted","node":"build","branch":"fan#1:left","index":18446744073709551615,"visit":2,"attempt":3,"repeat":true}"#
+    );
+    let cancelled = EventKind::StageCancelled {
+        stage: StageRef {
+            branch: None,
+            ..stage
+        },
+        duration: Duration::from_micros(1_500),
+    };
+    assert_eq!(
+        text(&cancelled),
+        r#"{"event":"StageCancelled","node":"build","index":18446744073709551615,"visit":2,"attempt":3,"duration_ms":1.5}"#
+    );
 }
 
 #[test]

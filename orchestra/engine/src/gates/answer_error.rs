@@ -11,7 +11,7 @@ use orchestra_core::AnswerRefused;
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let text = r#"digraph { start -> ask; ask [shape=hexagon]; ask -> exit [label=Yes] }"#;
 /// # let pipeline = load(Source::new("a.dot", text), &LoadOptions::default()).pipeline().expect("sound");
-/// let run = Engine::builder().build()?.start_loaded(pipeline, ()).await?;
+/// let run = Engine::builder().build()?.start(pipeline, ()).await?;
 /// # while run.questions().is_empty() { tokio::task::yield_now().await }
 /// let refused = run.answer("ask", Answer::choice("No")).unwrap_err();
 /// assert!(matches!(refused, AnswerError::Refused(_)));

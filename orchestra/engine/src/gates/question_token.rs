@@ -26,7 +26,8 @@ impl TokenSlot {
         if let Some(token) = &self.0 {
             return Ok(token.clone());
         }
-        let bytes = random_bytes()?;
+        let mut bytes = [0u8; 16];
+        getrandom::fill(&mut bytes).map_err(io::Error::from)?;
         let mut token = QuestionToken::with_capacity(2 * bytes.len());
         for byte in bytes {
             let _ = write!(token, "{byte:02x}");
@@ -60,33 +61,6 @@ impl<'a> QuestionRef<'a> {
             QuestionRef::Token(_) => "",
         }
     }
-}
-
-#[cfg(any(target_os = "linux", target_os = "android"))]
-fn random_bytes() -> io::Result<[u8; 16]> {
-    use rustix::rand::{GetRandomFlags, getrandom};
-
-    let mut bytes = [0; 16];
-    // Up to 256 bytes are always returned by one call.
-    match getrandom(&mut bytes, GetRandomFlags::empty())? {
-        16 => Ok(bytes),
-        _ => Err(io::ErrorKind::UnexpectedEof.into()),
-    }
-}
-
-#[cfg(all(unix, not(any(target_os = "linux", target_os = "android"))))]
-fn random_bytes() -> io::Result<[u8; 16]> {
-    use std::io::Read as _;
-
-    let mut bytes = [0; 16];
-    std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
-    Ok(bytes)
-}
-
-/// Other processes cannot reach a run on this system, so no token is requested.
-#[cfg(not(unix))]
-fn random_bytes() -> io::Result<[u8; 16]> {
-    Err(io::ErrorKind::Unsupported.into())
 }
 
 #[cfg(test)]

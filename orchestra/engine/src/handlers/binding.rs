@@ -3,20 +3,23 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Deref;
+use std::sync::Arc;
 
-use orchestra_graph::Pipeline;
+use orchestra_graph::{Pipeline, SharedPipeline};
 
 use crate::handlers::handler_set::HandlerSet;
-use crate::handlers::kinds::Kinds;
-use crate::handlers::registry::Registry;
 
-/// A pipeline together with the type `H` of the handlers that it was checked against when the program was built.
+/// A pipeline that handlers of type `H` can run.
+///
+/// A compiled pipeline implements this only for the handlers that it was checked against when the program was built. A
+/// pipeline that was loaded at run time implements it for all handlers, because the engine compares the two when it
+/// starts a run. `orchestra::bind!` implements it for a type of the program.
 ///
 /// `H` is a parameter of the trait and not an associated type, so that a public pipeline can be bound to private
-/// handlers. A pipeline is bound to at most one `H`.
+/// handlers. A compiled pipeline is bound to at most one `H`.
 ///
 /// ```
-/// use orchestra_engine::{Binding, Builtin, Engine};
+/// use orchestra_engine::{Binding, Engine, SharedPipeline};
 /// # use orchestra_graph::{Pipeline, Source, load};
 /// # use std::sync::LazyLock;
 /// # static HELLO: LazyLock<Pipeline> = LazyLock::new(|| {
@@ -24,11 +27,11 @@ use crate::handlers::registry::Registry;
 /// #     load(source, &Default::default()).pipeline().expect("sound")
 /// # });
 ///
-/// /// What `orchestra::bind!` writes.
+/// /// A type as `orchestra::bind!` generates it.
 /// struct Hello;
-/// impl Binding<Builtin> for Hello {
-///     fn pipeline(&self) -> &'static Pipeline {
-///         &HELLO
+/// impl Binding<()> for Hello {
+///     fn into_pipeline(self) -> SharedPipeline {
+///         SharedPipeline::Static(&HELLO)
 ///     }
 /// }
 ///
@@ -39,18 +42,42 @@ use crate::handlers::registry::Registry;
 /// # Ok(()) }
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "this pipeline is not bound to handlers, so it cannot be run",
-    label = "not bound to handlers",
-    note = "say `pipeline!(.., handlers = MyHandlers)`, or bind it with `orchestra::bind!`"
+    message = "this pipeline is not bound to these handlers, so they cannot run it",
+    label = "not bound to these handlers",
+    note = "bind it to its handlers with `pipeline!(.., handlers = MyHandlers)` or `orchestra::bind!`"
 )]
-pub trait Binding<H: HandlerSet> {
+pub trait Binding<H: HandlerSet>: Sized {
     /// Returns the pipeline.
-    fn pipeline(&self) -> &'static Pipeline;
+    fn into_pipeline(self) -> SharedPipeline;
 
     /// Returns the project configuration that the pipeline was checked with. Returns `None` if the configuration is not
     /// part of the program.
     fn configuration(&self) -> Option<CompiledConfiguration> {
         None
+    }
+}
+
+impl<H: HandlerSet> Binding<H> for SharedPipeline {
+    fn into_pipeline(self) -> SharedPipeline {
+        self
+    }
+}
+
+impl<H: HandlerSet> Binding<H> for Pipeline {
+    fn into_pipeline(self) -> SharedPipeline {
+        self.into()
+    }
+}
+
+impl<H: HandlerSet> Binding<H> for Arc<Pipeline> {
+    fn into_pipeline(self) -> SharedPipeline {
+        self.into()
+    }
+}
+
+impl<H: HandlerSet> Binding<H> for &'static Pipeline {
+    fn into_pipeline(self) -> SharedPipeline {
+        self.into()
     }
 }
 
@@ -75,7 +102,7 @@ pub struct CompiledConfiguration {
 /// The marker of a generated module that is bound to handlers. `pipeline!` implements it if handlers are named.
 ///
 /// ```
-/// use orchestra_engine::{Binding, Bound, Builtin, Compiled};
+/// use orchestra_engine::{Binding, Bound, Compiled};
 /// # use orchestra_graph::{Pipeline, Source, load};
 /// # use std::sync::LazyLock;
 /// # static HELLO: LazyLock<Pipeline> = LazyLock::new(|| {
@@ -83,24 +110,24 @@ pub struct CompiledConfiguration {
 /// #     load(source, &Default::default()).pipeline().expect("sound")
 /// # });
 ///
-/// /// What `pipeline!(.., handlers = Builtin)` writes into its module.
+/// /// The marker that `pipeline!(.., handlers = ())` generates in its module.
 /// struct Mark;
-/// impl Bound<Builtin> for Mark {}
+/// impl Bound<()> for Mark {}
 ///
 /// let compiled: Compiled<Mark> = Compiled::new(&HELLO);
-/// assert_eq!(Binding::<Builtin>::pipeline(&compiled).name, "hello");
+/// assert_eq!(Binding::<()>::into_pipeline(&compiled).name, "hello");
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "this pipeline is not bound to handlers, so it cannot be run",
-    label = "not bound to handlers",
-    note = "say `pipeline!(.., handlers = MyHandlers)`, or bind it with `orchestra::bind!`"
+    message = "this pipeline is not bound to these handlers, so they cannot run it",
+    label = "not bound to these handlers",
+    note = "bind it to its handlers with `pipeline!(.., handlers = MyHandlers)` or `orchestra::bind!`"
 )]
 pub trait Bound<H>: 'static {}
 
 /// A compiled pipeline: constant data, with a marker type that determines the handlers that it is bound to.
 ///
 /// ```
-/// use orchestra_engine::{Bound, Builtin, Compiled, Engine};
+/// use orchestra_engine::{Bound, Compiled, Engine};
 /// # use orchestra_graph::{Pipeline, Source, load};
 /// # use std::sync::LazyLock;
 /// # static HELLO: LazyLock<Pipeline> = LazyLock::new(|| {
@@ -108,7 +135,7 @@ pub trait Bound<H>: 'static {}
 /// #     load(source, &Default::default()).pipeline().expect("sound")
 /// # });
 /// # struct Mark;
-/// # impl Bound<Builtin> for Mark {}
+/// # impl Bound<()> for Mark {}
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let hello: Compiled<Mark> = Compiled::new(&HELLO);
@@ -167,8 +194,8 @@ impl<M> fmt::Debug for Compiled<M> {
 }
 
 impl<M: Bound<H>, H: HandlerSet> Binding<H> for Compiled<M> {
-    fn pipeline(&self) -> &'static Pipeline {
-        self.pipeline
+    fn into_pipeline(self) -> SharedPipeline {
+        self.pipeline.into()
     }
 
     fn configuration(&self) -> Option<CompiledConfiguration> {
@@ -176,70 +203,12 @@ impl<M: Bound<H>, H: HandlerSet> Binding<H> for Compiled<M> {
     }
 }
 
-impl<B: Binding<H>, H: HandlerSet> Binding<H> for &B {
-    fn pipeline(&self) -> &'static Pipeline {
-        (*self).pipeline()
+impl<M: Bound<H>, H: HandlerSet> Binding<H> for &Compiled<M> {
+    fn into_pipeline(self) -> SharedPipeline {
+        self.pipeline.into()
     }
 
     fn configuration(&self) -> Option<CompiledConfiguration> {
-        (*self).configuration()
-    }
-}
-
-/// The built-in handlers as a handler set. It only makes them visible to the reader: every engine has them already.
-///
-/// ```
-/// use orchestra_engine::{Builtin, HandlerSet, Registry};
-/// let mut registry = Registry::default();
-/// Builtin.register(&mut registry);
-/// assert_eq!(registry.kinds().count(), 0, "every engine has them already");
-/// ```
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Builtin;
-
-impl HandlerSet for Builtin {
-    const KINDS: Kinds = Kinds::List(&[]);
-
-    fn register(self, _: &mut Registry) {}
-}
-
-/// A value that provides a handler set: the set itself, or the set without [`Builtin`].
-///
-/// ```
-/// use orchestra_engine::{Builtin, HandlerSet, Kinds, Registry, Supplies};
-/// #[derive(Debug, PartialEq)]
-/// struct Mine;
-/// # impl HandlerSet for Mine {
-/// #     const KINDS: Kinds = Kinds::List(&[]);
-/// #     fn register(self, _: &mut Registry) {}
-/// # }
-///
-/// fn start<S: HandlerSet>(handlers: impl Supplies<S>) -> S {
-///     handlers.supply()
-/// }
-///
-/// let (Builtin, mine): (Builtin, Mine) = start(Mine);
-/// assert_eq!(mine, Mine);
-/// ```
-pub trait Supplies<S: HandlerSet> {
-    /// Returns the set.
-    fn supply(self) -> S;
-}
-
-impl<S: HandlerSet> Supplies<S> for S {
-    fn supply(self) -> S {
-        self
-    }
-}
-
-impl<S: HandlerSet> Supplies<(Builtin, S)> for S {
-    fn supply(self) -> (Builtin, S) {
-        (Builtin, self)
-    }
-}
-
-impl Supplies<Builtin> for () {
-    fn supply(self) -> Builtin {
-        Builtin
+        self.configuration
     }
 }

@@ -52,7 +52,7 @@ use crate::run::stage::StageContext;
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let text = "digraph { start -> ship -> exit; ship [type=\"ship.run\", target=production] }";
 /// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
-/// let result = Engine::builder().build()?.start_loaded(pipeline, Ship).await?.wait().await?;
+/// let result = Engine::builder().build()?.start(pipeline, Ship).await?.wait().await?;
 /// assert_eq!(result.context.text("shipped_to"), "production");
 /// # Ok(()) }
 /// ```
@@ -108,10 +108,10 @@ pub struct AttributeError {
 /// ```
 /// use orchestra_engine::AttributeField;
 /// use orchestra_graph::table::Constant;
-/// assert_eq!(u8::read(Some(&Constant::Integer(7))), Ok(7));
+/// assert_eq!(u8::read(Some(Constant::Integer(7))), Ok(7));
 /// assert_eq!(Option::<u8>::read(None), Ok(None));
 /// assert_eq!(
-///     u8::read(Some(&Constant::Integer(300))),
+///     u8::read(Some(Constant::Integer(300))),
 ///     Err("is `300`, but should be a whole number that fits `u8`".to_owned())
 /// );
 /// ```
@@ -130,10 +130,10 @@ pub trait AttributeField: Sized {
     ///
     /// # Errors
     /// Returns the problem, such as "is missing".
-    fn read(value: Option<&Constant>) -> Result<Self, String>;
+    fn read(value: Option<Constant<&str>>) -> Result<Self, String>;
 }
 
-fn problem(expected: &str, found: Option<&Constant>) -> String {
+fn problem(expected: &str, found: Option<Constant<&str>>) -> String {
     match found {
         None => "is missing".to_owned(),
         Some(found) => format!("is `{}`, but should be {expected}", found.to_value()),
@@ -144,7 +144,7 @@ impl AttributeField for String {
     const TYPE: FieldType = FieldType::String;
     const REQUIRED: bool = true;
 
-    fn read(value: Option<&Constant>) -> Result<String, String> {
+    fn read(value: Option<Constant<&str>>) -> Result<String, String> {
         value
             .map(|value| value.to_value().to_string())
             .ok_or_else(|| problem("text", None))
@@ -155,9 +155,9 @@ impl AttributeField for bool {
     const TYPE: FieldType = FieldType::Boolean;
     const REQUIRED: bool = true;
 
-    fn read(value: Option<&Constant>) -> Result<bool, String> {
+    fn read(value: Option<Constant<&str>>) -> Result<bool, String> {
         match value {
-            Some(Constant::Boolean(value)) => Ok(*value),
+            Some(Constant::Boolean(value)) => Ok(value),
             Some(Constant::String(text)) if text == "true" || text == "false" => Ok(text == "true"),
             other => Err(problem("`true` or `false`", other)),
         }
@@ -168,10 +168,10 @@ impl AttributeField for f64 {
     const TYPE: FieldType = FieldType::Float;
     const REQUIRED: bool = true;
 
-    fn read(value: Option<&Constant>) -> Result<f64, String> {
+    fn read(value: Option<Constant<&str>>) -> Result<f64, String> {
         match value {
-            Some(Constant::Float(number)) => Ok(*number),
-            Some(Constant::Integer(number)) => Ok(*number as f64),
+            Some(Constant::Float(number)) => Ok(number),
+            Some(Constant::Integer(number)) => Ok(number as f64),
             Some(Constant::String(text)) => text.trim().parse().map_err(|_| problem("a number", value)),
             other => Err(problem("a number", other)),
         }
@@ -182,11 +182,11 @@ impl AttributeField for Duration {
     const TYPE: FieldType = FieldType::Duration;
     const REQUIRED: bool = true;
 
-    fn read(value: Option<&Constant>) -> Result<Duration, String> {
+    fn read(value: Option<Constant<&str>>) -> Result<Duration, String> {
         let expected = "a duration such as `15m`";
         match value {
-            Some(Constant::Duration(duration)) => Ok(*duration),
-            Some(Constant::Integer(seconds)) => u64::try_from(*seconds)
+            Some(Constant::Duration(duration)) => Ok(duration),
+            Some(Constant::Integer(seconds)) => u64::try_from(seconds)
                 .map(Duration::from_secs)
                 .map_err(|_| problem(expected, value)),
             Some(Constant::String(text)) => {
@@ -203,9 +203,9 @@ macro_rules! integers {
             const TYPE: FieldType = FieldType::Integer;
             const REQUIRED: bool = true;
 
-            fn read(value: Option<&Constant>) -> Result<$ty, String> {
+            fn read(value: Option<Constant<&str>>) -> Result<$ty, String> {
                 let number = match value {
-                    Some(Constant::Integer(number)) => Some(*number),
+                    Some(Constant::Integer(number)) => Some(number),
                     Some(Constant::String(text)) => text.trim().parse().ok(),
                     _ => None,
                 };
@@ -223,7 +223,7 @@ impl<T: AttributeField> AttributeField for Option<T> {
     const TYPE: FieldType = T::TYPE;
     const REQUIRED: bool = false;
 
-    fn read(value: Option<&Constant>) -> Result<Option<T>, String> {
+    fn read(value: Option<Constant<&str>>) -> Result<Option<T>, String> {
         value.map(|value| T::read(Some(value))).transpose()
     }
 }

@@ -34,7 +34,7 @@ use crate::handlers::registry::Registry;
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let text = "digraph { start -> ship -> exit; ship [type=\"ship.run\", target=production] }";
 /// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
-/// let result = Engine::builder().build()?.start_loaded(pipeline, Ship).await?.wait().await?;
+/// let result = Engine::builder().build()?.start(pipeline, Ship).await?.wait().await?;
 /// assert_eq!(result.context.text("shipped_to"), "production");
 /// # Ok(()) }
 /// ```

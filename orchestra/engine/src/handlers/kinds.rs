@@ -106,8 +106,8 @@ pub struct KindSpec {
 /// The kinds of a handler set, as constant data.
 ///
 /// ```
-/// use orchestra_engine::{Builtin, HandlerSet, Kinds};
-/// let Kinds::Both(first, second) = <(Builtin, ())>::KINDS else { panic!("two sets are joined") };
+/// use orchestra_engine::{HandlerSet, Kinds};
+/// let Kinds::Both(first, second) = <((), ())>::KINDS else { panic!("two sets are joined") };
 /// assert!(matches!((first, second), (Kinds::List([]), Kinds::List([]))));
 /// ```
 #[derive(Clone, Copy, Debug)]

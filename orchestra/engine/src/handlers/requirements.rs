@@ -90,7 +90,7 @@ pub struct NodeRequirement<'n> {
 /// let need = AttributeRequirement {
 ///     name: "replicas",
 ///     value: "3",
-///     readable: Readable::from_constant(&Constant::Integer(3)),
+///     readable: Readable::from_constant(Constant::Integer(3)),
 ///     location: SourceLocation { line: 2, column: 31, offset: 40, length: 1 },
 /// };
 /// assert!(need.readable.contains(Readable::FLOAT) && !need.readable.contains(Readable::BOOLEAN));

@@ -41,8 +41,7 @@ pub const fn verify(requirements: &PipelineRequirements<'_>, kinds: &Kinds) {
 pub fn check_registry(pipeline: &Pipeline, registry: &Registry) -> Vec<UnmetRequirement> {
     let requirements = orchestra_graph::Requirements::new(pipeline, |name| !kind::BUILT_IN.contains(&name));
     let specs: Vec<KindSpec> = pipeline
-        .kinds
-        .iter()
+        .kinds()
         .filter_map(|kind| registry.spec(kind).copied())
         .collect();
     let location = |position: orchestra_graph::Position| SourceLocation {
@@ -60,8 +59,7 @@ pub fn check_registry(pipeline: &Pipeline, registry: &Registry) -> Vec<UnmetRequ
         .map(|stage| {
             stage
                 .attributes()
-                .iter()
-                .map(|row| row.value.to_value().to_string())
+                .map(|(_, value)| value.to_value().to_string())
                 .collect()
         })
         .collect();
@@ -69,14 +67,15 @@ pub fn check_registry(pipeline: &Pipeline, registry: &Registry) -> Vec<UnmetRequ
         .iter()
         .zip(&values)
         .map(|(stage, values)| {
-            let rows = stage.attributes().iter().zip(values);
-            rows.map(|(row, value)| AttributeRequirement {
-                name: &row.key,
-                value,
-                readable: Readable::from_constant(&row.value),
-                location: location(stage.row().position),
-            })
-            .collect()
+            let attributes = stage.attributes().zip(values);
+            attributes
+                .map(|((name, value), text)| AttributeRequirement {
+                    name,
+                    value: text,
+                    readable: Readable::from_constant(value),
+                    location: location(stage.row().position),
+                })
+                .collect()
         })
         .collect();
     let nodes: Vec<NodeRequirement<'_>> = stages

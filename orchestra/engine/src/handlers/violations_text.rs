@@ -173,7 +173,7 @@ const fn help(page: &mut Page, violation: &Violation<'_>) {
     match violation {
         Violation::Kind { node } => {
             page.push_all(&["write a handler with `#[orchestra::handler(\"", node.kind]);
-            page.push("\")]` and name it in `handlers = (..)`, or mend the node's `type`");
+            page.push("\")]` and name it in `handlers = (..)`, or correct the node's `type`");
         }
         Violation::Attribute { node, field } => {
             page.push_all(&["write `", node.id, " [", field.name, "=", example(field.ty)]);

@@ -12,7 +12,9 @@ use serde_json::value::RawValue;
 use crate::gates::deadline::{self, Began};
 use crate::journal::records::{CheckpointState, Entry, JournalEvent, is_none};
 use crate::run::state::Run;
-use crate::store::{Commit, PROTOCOL, Position, RunStore, StoreError, Synced, checkpoint_name};
+use crate::store::{
+    CHECKPOINT, Commit, JOURNAL, PROTOCOL, Position, RunStore, StoreError, Synced, checkpoint_name,
+};
 
 /// The journal of a run that is being executed, with the events that have not been applied to the machine yet.
 pub(crate) struct JournalWriter {
@@ -121,7 +123,7 @@ impl JournalWriter {
             artifacts: run.artifact_changes(),
             entry,
         };
-        let json = serde_json::to_vec(&record).map_err(|source| self.unwritable("journal.jsonl", source))?;
+        let json = serde_json::to_vec(&record).map_err(|source| self.unwritable(JOURNAL, source))?;
         let position = self.store.append(&json)?;
         Ok(position.records.saturating_sub(1))
     }
@@ -231,7 +233,7 @@ impl JournalWriter {
             failure: None,
         };
         let written = serde_json::value::to_raw_value(&state);
-        let written = written.map_err(|source| self.unwritable("checkpoint.json", source))?;
+        let written = written.map_err(|source| self.unwritable(CHECKPOINT, source))?;
         Ok((written, self.store.position()))
     }
 }

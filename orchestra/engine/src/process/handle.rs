@@ -129,10 +129,10 @@ mod tests {
             eprintln!("skipped: this process may not make a process namespace");
             return;
         }
-        let told = String::from_utf8_lossy(&output.stdout);
+        let stdout = String::from_utf8_lossy(&output.stdout);
         assert!(
-            output.status.success() && told.contains("1 passed"),
-            "{told}\n{said}"
+            output.status.success() && stdout.contains("1 passed"),
+            "{stdout}\n{said}"
         );
     }
 

@@ -12,9 +12,9 @@ use std::time::Duration;
 ///
 /// # #[cfg(unix)]
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
-/// let (told, lines) = mpsc::channel();
+/// let (sender, lines) = mpsc::channel();
 /// let command = ShellCommand::new("echo building; echo careful >&2");
-/// command.on_line(move |stream, line| told.send((stream, line.to_owned())).unwrap_or_default()).run().await?;
+/// command.on_line(move |stream, line| sender.send((stream, line.to_owned())).unwrap_or_default()).run().await?;
 /// let lines: Vec<_> = lines.iter().collect();
 /// assert!(lines.contains(&(OutputStream::Stderr, "careful".to_owned())));
 /// # Ok::<(), orchestra_engine::process::ProcessError>(())

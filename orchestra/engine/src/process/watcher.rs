@@ -56,7 +56,7 @@ pub(super) fn ensure() -> io::Result<()> {
     }
     watcher.process = Some(start()?);
     for (group, leader) in watcher.groups.clone() {
-        watcher.tell(Change::Add, group, Some(&leader));
+        watcher.send(Change::Add, group, Some(&leader));
     }
     Ok(())
 }
@@ -70,7 +70,7 @@ pub(super) fn number() -> Option<i32> {
 /// Registers a new group with the watcher, by the handle of its leader.
 pub(super) fn add(leader: Arc<Handle>) {
     let mut watcher = watcher();
-    watcher.tell(Change::Add, leader.pid(), Some(&leader));
+    watcher.send(Change::Add, leader.pid(), Some(&leader));
     watcher.groups.insert(leader.pid(), leader);
 }
 
@@ -78,7 +78,7 @@ pub(super) fn add(leader: Arc<Handle>) {
 pub(super) fn remove(group: i32) {
     let mut watcher = watcher();
     watcher.groups.remove(&group);
-    watcher.tell(Change::Remove, group, None);
+    watcher.send(Change::Remove, group, None);
 }
 
 impl Watcher {
@@ -90,7 +90,7 @@ impl Watcher {
         alive
     }
 
-    fn tell(&mut self, change: Change, group: i32, leader: Option<&Handle>) {
+    fn send(&mut self, change: Change, group: i32, leader: Option<&Handle>) {
         // Check first: writing to a closed socket can raise a signal that ends the program.
         if self.is_alive()
             && let Some(process) = &self.process

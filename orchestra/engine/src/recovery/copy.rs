@@ -6,10 +6,10 @@ use std::path::Path;
 use orchestra_core::State;
 use orchestra_graph::{NodeIndex, Pipeline};
 
-use crate::store::StoreError;
+use crate::store::{ARTIFACTS, BRANCHES, StoreError, VISITS, stage_folder_name, stages_after};
 
 /// The parts of a stage's folder that do not belong to its latest visit.
-const ASIDE: [&str; 2] = ["visits", "branches"];
+const ASIDE: [&str; 2] = [VISITS, BRANCHES];
 
 /// Copies the artifacts and the files of ended stages from the folder of another run.
 pub(crate) fn copy_stages(
@@ -20,39 +20,37 @@ pub(crate) fn copy_stages(
     in_flight: &[NodeIndex],
 ) -> Result<(), StoreError> {
     let restarts = state.totals.restarts;
-    let base = |root: &Path, restart: u32| match restart {
-        0 => root.to_owned(),
-        restart => root.join(format!("restart-{restart}")),
-    };
-    copy_folder(&from.join("artifacts"), &to.join("artifacts"), &[])?;
-    for row in pipeline.nodes.iter() {
+    copy_folder(&from.join(ARTIFACTS), &to.join(ARTIFACTS), &[])?;
+    for stage in pipeline.stages() {
+        let name = stage_folder_name(stage.id());
         for restart in 0..restarts {
             copy_folder(
-                &base(from, restart).join(&*row.id),
-                &base(to, restart).join(&*row.id),
+                &stages_after(from, restart).join(&*name),
+                &stages_after(to, restart).join(&*name),
                 &[],
             )?;
         }
     }
-    let (from, to) = (base(from, restarts), base(to, restarts));
+    let (from, to) = (stages_after(from, restarts), stages_after(to, restarts));
     let mut state = state.clone();
     state.flush();
-    for (at, row) in pipeline.nodes.iter().enumerate() {
-        let node = NodeIndex(at as u32);
+    for stage in pipeline.stages() {
+        let node = stage.index();
         let visits = state.main.visits.get(node);
         if visits == 0 {
             continue;
         }
-        let (from, to) = (from.join(&*row.id), to.join(&*row.id));
-        copy_folder(&from.join("branches"), &to.join("branches"), &[])?;
+        let name = stage_folder_name(stage.id());
+        let (from, to) = (from.join(&*name), to.join(&*name));
+        copy_folder(&from.join(BRANCHES), &to.join(BRANCHES), &[])?;
         for visit in 1..visits {
-            let visit = format!("visits/{visit}");
+            let visit = format!("{VISITS}/{visit}");
             copy_folder(&from.join(&visit), &to.join(&visit), &[])?;
         }
         if in_flight.contains(&node) {
             continue;
         }
-        let aside = from.join(format!("visits/{visits}"));
+        let aside = from.join(format!("{VISITS}/{visits}"));
         if aside.is_dir() {
             copy_folder(&aside, &to, &[])?
         } else {

@@ -13,7 +13,7 @@ use crate::driver::recovery::OfflineEvent;
 use crate::driver::state::Driver;
 use crate::engine::Engine;
 use crate::error::{BuildError, Changed, RunError, StartError};
-use crate::event::{EventKind, RunEvent};
+use crate::event::{EventKind, RunEvent, StageRef};
 use crate::gates::answer_error::AnswerError;
 use crate::handlers::resolved::Handlers;
 use crate::recovery::files::open_files;
@@ -33,13 +33,13 @@ use crate::store::{RunFolder, StoreError};
 /// # use orchestra_graph::{LoadOptions, Source, load};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let place = tempfile::tempdir()?;
-/// # let folder = place.path().join("run");
+/// # let directory = tempfile::tempdir()?;
+/// # let folder = directory.path().join("run");
 /// let text = r#"digraph { start -> ask; ask [shape=hexagon]; ask -> ship [label=Ship]
 ///     ship [shape=parallelogram, tool_command="make ship"]; ship -> exit }"#;
 /// # let load = || load(Source::new("a.dot", text), &LoadOptions::default()).pipeline().expect("sound");
 /// let engine = Engine::builder().build()?;
-/// let run = engine.start_loaded(load(), ()).run_dir(&folder).await?;
+/// let run = engine.start(load(), ()).run_dir(&folder).await?;
 /// # while run.questions().is_empty() { tokio::task::yield_now().await }
 /// run.pause("the shop closes");
 /// run.wait().await?;
@@ -217,7 +217,7 @@ impl PausedRun {
         }
         let engine = builder.build()?;
         let resume = engine
-            .resume_loaded(self.folder.path(), pipeline, ())
+            .resume(self.folder.path(), pipeline, ())
             .transforms(self.transforms);
         let settings = resume.settings.clone();
         let mut driver = resume.recover().await?;
@@ -271,10 +271,8 @@ fn asked_by_stages(driver: &Driver, folder: &Path) -> Vec<AskedByStage> {
             } if **node == *name && *branch == path => Some(Some((Question::clone(question), event.time))),
             EventKind::InterviewCompleted { node, branch, .. }
             | EventKind::StageStarted {
-                node,
-                branch,
+                stage: StageRef { node, branch, .. },
                 repeat: false,
-                ..
             } if **node == *name && *branch == path => Some(None),
             _ => None,
         })??;

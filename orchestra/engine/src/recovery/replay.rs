@@ -22,17 +22,17 @@ use crate::store::{FolderStore, RunFolder, RunStore as _, StoreError};
 /// # use orchestra_graph::{LoadOptions, Source, load};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let place = tempfile::tempdir()?;
+/// # let directory = tempfile::tempdir()?;
 /// # let text = "digraph { start -> draft -> exit; draft [prompt=Draft] }";
 /// # let load = || load(Source::new("a.dot", text), &LoadOptions::default()).pipeline().expect("sound");
 /// let engine = Engine::builder()
 ///     .backend(SimulationBackend)
-///     .runs_dir(place.path())
+///     .runs_dir(directory.path())
 ///     .build()?;
-/// let first = engine.start_loaded(load(), ()).await?.wait().await?;
+/// let first = engine.start(load(), ()).await?.wait().await?;
 /// let folder = first.run_dir.expect("it is kept");
 /// // Before anything had ended; `draft#1/1` would be where that attempt had:
-/// let again = engine.replay_loaded(&folder, "cp_000000", load(), ()).await?.wait().await?;
+/// let again = engine.replay(&folder, "cp_000000", load(), ()).await?.wait().await?;
 /// assert_eq!(again.path, ["start", "draft", "exit"]);
 /// assert_ne!(again.run_id, first.run_id);
 /// # Ok(()) }

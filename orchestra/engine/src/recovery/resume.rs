@@ -40,17 +40,17 @@ use crate::store::{Manifest, ReplayedFrom, StoreError};
 /// # use orchestra_graph::{LoadOptions, Source, load};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let place = tempfile::tempdir()?;
-/// # let folder = place.path().join("run");
+/// # let directory = tempfile::tempdir()?;
+/// # let folder = directory.path().join("run");
 /// let text = r#"digraph { start -> ask; ask [shape=hexagon]; ask -> exit [label=Ship] }"#;
 /// # let load = || load(Source::new("a.dot", text), &LoadOptions::default()).pipeline().expect("sound");
 /// let engine = Engine::builder().build()?;
-/// let run = engine.start_loaded(load(), ()).run_dir(&folder).await?;
+/// let run = engine.start(load(), ()).run_dir(&folder).await?;
 /// run.pause("the shop closes");
 /// assert_eq!(run.wait().await?.status, RunStatus::Paused);
 ///
 /// // Later, perhaps in another process:
-/// let run = engine.resume_loaded(&folder, load(), ()).await?;
+/// let run = engine.resume(&folder, load(), ()).await?;
 /// # while run.questions().is_empty() { tokio::task::yield_now().await }
 /// run.answer("ask", Answer::choice("Ship"))?;
 /// assert_eq!(run.wait().await?.path, ["start", "ask", "exit"]);
@@ -127,15 +127,15 @@ impl ResumeBuilder {
     /// # use orchestra_graph::{Source, load};
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let place = tempfile::tempdir()?;
-    /// # let folder = place.path().join("run");
+    /// # let directory = tempfile::tempdir()?;
+    /// # let folder = directory.path().join("run");
     /// # let load = || load(Source::new("a.dot", "digraph { start -> exit }"), &Default::default()).pipeline().expect("sound");
     /// let engine = Engine::builder().build()?;
-    /// engine.start_loaded(load(), ()).run_dir(&folder).await?.wait().await?;
+    /// engine.start(load(), ()).run_dir(&folder).await?.wait().await?;
     /// std::fs::write(folder.join("journal.jsonl"), "")?;
-    /// let refused = engine.resume_loaded(&folder, load(), ()).await.unwrap_err();
+    /// let refused = engine.resume(&folder, load(), ()).await.unwrap_err();
     /// assert_eq!(refused.code(), "journal_cut");
-    /// let over = engine.resume_loaded(&folder, load(), ()).accept_loss().await.unwrap_err();
+    /// let over = engine.resume(&folder, load(), ()).accept_loss().await.unwrap_err();
     /// assert_eq!(over.code(), "already_finished");
     /// # Ok(()) }
     /// ```
@@ -160,16 +160,16 @@ impl ResumeBuilder {
     /// # }
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let place = tempfile::tempdir()?;
-    /// # let folder = place.path().join("run");
+    /// # let directory = tempfile::tempdir()?;
+    /// # let folder = directory.path().join("run");
     /// let text = "digraph { start -> draft -> exit; draft [prompt=Draft] }";
     /// # let load = || load(Source::new("a.dot", text), &LoadOptions::default()).pipeline().expect("sound");
     /// let engine = Engine::builder().backend(Busy).build()?;
-    /// let failed = engine.start_loaded(load(), ()).run_dir(&folder).await?.wait().await?;
+    /// let failed = engine.start(load(), ()).run_dir(&folder).await?.wait().await?;
     /// assert_eq!(failed.status, RunStatus::Fail);
     ///
     /// let engine = Engine::builder().backend(SimulationBackend).build()?;
-    /// let retried = engine.resume_loaded(&folder, load(), ()).retry().await?.wait().await?;
+    /// let retried = engine.resume(&folder, load(), ()).retry().await?.wait().await?;
     /// assert_eq!(retried.path, ["start", "draft", "draft", "exit"]);
     /// assert_eq!(retried.error_history.len(), 1);
     /// # Ok(()) }

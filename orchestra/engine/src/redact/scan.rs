@@ -408,12 +408,16 @@ impl Scan {
                     Dump::Tail(0)
                 }
                 // Two blanks end the columns of `xxd`. Those of `hexdump` and `od` end with another byte.
-                (Dump::Columns { colon, blanks }, b' ') => match colon {
-                    true if *blanks > 0 => Dump::Tail(0),
-                    colon => Dump::Columns {
-                        colon: *colon,
-                        blanks: blanks + 1,
+                (
+                    Dump::Columns {
+                        colon: true,
+                        blanks: 1..,
                     },
+                    b' ',
+                ) => Dump::Tail(0),
+                (Dump::Columns { colon, blanks }, b' ') => Dump::Columns {
+                    colon: *colon,
+                    blanks: blanks + 1,
                 },
                 (Dump::Columns { colon, .. }, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => {
                     let colon = *colon;

@@ -80,8 +80,8 @@ impl FromStr for Fidelity {
 ///
 /// ```
 /// use orchestra_engine::Fidelity;
-/// let fault = "compct".parse::<Fidelity>().unwrap_err();
-/// assert!(fault.to_string().starts_with("unknown fidelity `compct`"));
+/// let error = "compct".parse::<Fidelity>().unwrap_err();
+/// assert!(error.to_string().starts_with("unknown fidelity `compct`"));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
@@ -106,7 +106,7 @@ pub struct UnknownFidelity(String);
 /// # let text = "digraph { start -> plan -> write -> exit; plan [prompt=a]; write [prompt=b] }";
 /// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
 /// let engine = Engine::builder().backend(Look).build()?;
-/// let result = engine.start_loaded(pipeline, ()).await?.wait().await?;
+/// let result = engine.start(pipeline, ()).await?.wait().await?;
 /// assert_eq!(result.context.text("last_response"), "start plan ");
 /// # Ok(()) }
 /// ```
@@ -145,7 +145,7 @@ pub struct PastStage {
 /// # let text = "digraph { start -> find -> exit; find [prompt=a] }";
 /// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
 /// let engine = Engine::builder().backend(Look).build()?;
-/// let result = engine.start_loaded(pipeline, ()).await?.wait().await?;
+/// let result = engine.start(pipeline, ()).await?.wait().await?;
 /// assert_eq!(result.context.text("last_response"), "grep: 1 of 1 failed");
 /// # Ok(()) }
 /// ```
@@ -181,7 +181,7 @@ pub struct ToolTally {
 ///     plan [prompt=a]; write [prompt=b, fidelity=full] }";
 /// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
 /// let engine = Engine::builder().backend(Look).build()?;
-/// let result = engine.start_loaded(pipeline, ()).await?.wait().await?;
+/// let result = engine.start(pipeline, ()).await?.wait().await?;
 /// assert_eq!(result.context.text("last_response"), "full in plan");
 /// # Ok(()) }
 /// ```
@@ -244,8 +244,8 @@ impl StageHistory {
             .collect();
         let past = |at: usize| past_stage(pipeline, &paths, &path, at);
         let skipped = path.len().saturating_sub(MOST_STAGES);
-        let told = (skipped..path.len()).map(past);
-        let stages: Vec<PastStage> = told.collect();
+        let recent = (skipped..path.len()).map(past);
+        let stages: Vec<PastStage> = recent.collect();
         let failures: Vec<String> = paths
             .iter()
             .flat_map(|path| path.errors.iter())
@@ -276,15 +276,12 @@ impl StageHistory {
 
 /// Returns a text attribute of an edge. Returns `None` if it is blank.
 fn of_edge<'p>(pipeline: &'p Pipeline, edge: Option<EdgeIndex>, name: &str) -> Option<&'p str> {
-    let rows = pipeline.attributes(pipeline.edge(edge?).attributes);
-    text(rows.iter().find(|row| row.key == name).map(|row| &row.value))
+    text(pipeline.attribute_in(pipeline.edge(edge?).attributes, name))
 }
 
-fn text(value: Option<&Constant>) -> Option<&str> {
-    match value {
-        Some(Constant::String(text)) => Some(text.trim()).filter(|text| !text.is_empty()),
-        _ => None,
-    }
+fn text(value: Option<Constant<&str>>) -> Option<&str> {
+    let text = value.and_then(Constant::text)?.trim();
+    Some(text).filter(|text| !text.is_empty())
 }
 
 /// Returns the fidelity of a stage. An unknown name counts as the default, but the checks of the pipeline reject it.

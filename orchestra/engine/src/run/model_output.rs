@@ -48,13 +48,13 @@ impl TextStream {
         match &mut self.redacted {
             Some(redacted) => {
                 let text = redacted.push(piece);
-                self.tell(text);
+                self.emit(text);
             }
-            None => self.tell(piece.to_owned()),
+            None => self.emit(piece.to_owned()),
         }
     }
 
-    fn tell(&mut self, text: String) {
+    fn emit(&mut self, text: String) {
         if text.is_empty() {
             return;
         }
@@ -80,7 +80,7 @@ impl Drop for TextStream {
         }
         if let Some(redacted) = &mut self.redacted {
             let rest = redacted.finish();
-            self.tell(rest);
+            self.emit(rest);
         }
     }
 }

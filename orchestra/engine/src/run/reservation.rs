@@ -27,7 +27,7 @@ use crate::run::state::Run;
 /// # let text = "digraph { start -> write -> exit; write [prompt=a] }";
 /// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
 /// let engine = Engine::builder().backend(Careful).build()?;
-/// let result = engine.start_loaded(pipeline, ()).await?.wait().await?;
+/// let result = engine.start(pipeline, ()).await?.wait().await?;
 /// assert_eq!(result.usage.tokens(), 500);
 /// # Ok(()) }
 /// ```

@@ -60,7 +60,7 @@ mod tests {
             .unwrap();
         let shared = shared_nodes(&pipeline);
         let nodes = pipeline.nodes.iter().zip(&shared).filter(|(_, shared)| **shared);
-        nodes.map(|(row, _)| row.id.to_string()).collect()
+        nodes.map(|(row, _)| pipeline.text(row.id).to_owned()).collect()
     }
 
     #[test]

@@ -29,7 +29,7 @@ pub(crate) type Callback = Arc<dyn Fn(&RunEvent) + Send + Sync>;
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let text = "digraph hello { start -> exit }";
 /// # let pipeline = load(Source::new("hello.dot", text), &LoadOptions::default()).pipeline().expect("sound");
-/// let run = Engine::builder().build()?.start_loaded(pipeline, ()).await?;
+/// let run = Engine::builder().build()?.start(pipeline, ()).await?;
 /// let mut events = run.events();
 /// tokio::spawn(async move {
 ///     while let Some(event) = events.recv().await {

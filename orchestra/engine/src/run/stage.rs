@@ -143,7 +143,7 @@ impl StageContext {
     }
 
     /// Returns an attribute of the node.
-    pub fn attribute(&self, name: &str) -> Option<&Constant> {
+    pub fn attribute(&self, name: &str) -> Option<Constant<&str>> {
         self.node().attribute(name)
     }
 
@@ -305,7 +305,7 @@ impl StageContext {
     /// # let text = "digraph { start -> plan -> write -> exit; plan [prompt=a]; write [prompt=b] }";
     /// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
     /// let engine = Engine::builder().backend(Echo).build()?;
-    /// let result = engine.start_loaded(pipeline, ()).await?.wait().await?;
+    /// let result = engine.start(pipeline, ()).await?.wait().await?;
     /// assert_eq!(result.context.text("last_response"), "did: three steps");
     /// # Ok(()) }
     /// ```

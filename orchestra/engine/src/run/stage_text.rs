@@ -31,7 +31,7 @@ pub(crate) type OnText = Arc<dyn Fn(&StageText) + Send + Sync>;
 /// let engine = Engine::builder().backend(Poet).on_text(move |piece| {
 ///     sees.lock().expect("nobody panics").push_str(&piece.text);
 /// });
-/// engine.build()?.start_loaded(pipeline, ()).await?.wait().await?;
+/// engine.build()?.start(pipeline, ()).await?.wait().await?;
 /// assert_eq!(*seen.lock().expect("nobody panics"), "Autumn leaves");
 /// # Ok(()) }
 /// ```

@@ -75,7 +75,7 @@ const LINE_LENGTH: usize = 80;
 ///     .build()?;
 /// let text = "digraph { start -> draft -> exit; draft [prompt=Draft] }";
 /// # let pipeline = load(Source::new("a.dot", text), &LoadOptions::default()).pipeline().expect("sound");
-/// let result = engine.start_loaded(pipeline, ()).await?.wait().await?;
+/// let result = engine.start(pipeline, ()).await?.wait().await?;
 /// assert_eq!(result.outcomes.get("draft").and_then(|draft| draft.notes.as_deref()), Some("session"));
 /// # Ok(()) }
 /// ```

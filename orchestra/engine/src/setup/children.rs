@@ -45,7 +45,7 @@ pub(crate) fn descendants(
     pipeline: &SharedPipeline,
     registry: &Arc<Registry>,
 ) -> Vec<(SharedPipeline, Arc<Registry>)> {
-    if !pipeline.kinds.iter().any(|kind| is_runner(kind)) {
+    if !pipeline.kinds().any(is_runner) {
         return Vec::new();
     }
     let address = |pipeline: &SharedPipeline| std::ptr::from_ref::<Pipeline>(pipeline);
@@ -139,10 +139,7 @@ fn missing(settings: &EngineSettings, pipeline: &Pipeline, stage: Stage<'_>) -> 
 
 /// Returns a non-empty text attribute of the node, else of the graph.
 fn text_of<'p>(pipeline: &'p Pipeline, stage: Stage<'p>, name: &str) -> Option<&'p str> {
-    let graph = || match pipeline.attribute(name) {
-        Some(Constant::String(text)) => Some(&**text),
-        _ => None,
-    };
+    let graph = || pipeline.attribute(name).and_then(Constant::text);
     stage.text(name).or_else(graph).filter(|text| !text.is_empty())
 }
 
@@ -151,6 +148,6 @@ fn autostarts(pipeline: &Pipeline, stage: Stage<'_>) -> bool {
     const NAME: &str = "stack.child_autostart";
     let value = stage.attribute(NAME).or(pipeline.attribute(NAME));
     value.map_or(Known::ChildAutostart.default_flag(), |value| {
-        *value != Constant::Boolean(false)
+        value != Constant::Boolean(false)
     })
 }

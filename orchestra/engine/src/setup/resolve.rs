@@ -69,7 +69,7 @@ pub(crate) fn resolve(
             if pipelines().any(|pipeline| pipeline.find(node).is_some()) {
                 continue;
             }
-            let known = pipelines().flat_map(|pipeline| pipeline.nodes.iter().map(|row| &*row.id));
+            let known = pipelines().flat_map(|pipeline| pipeline.stages().map(|stage| stage.id()));
             let near = Refusal::suggest(node, known);
             list.push(Refusal {
                 code: "unknown_script_node",
@@ -99,8 +99,8 @@ fn find_all(
     registry: &Registry,
     children: &Arc<dyn ChildStarter>,
 ) -> Vec<Found> {
-    let kinds = pipeline.kinds.iter();
-    kinds
+    pipeline
+        .kinds()
         .map(|kind| find(settings, registry, children, kind))
         .collect()
 }

@@ -36,11 +36,11 @@ pub(crate) fn checkpoint_number(name: &str) -> Option<u64> {
 /// # use orchestra_graph::{Source, load};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let place = tempfile::tempdir()?;
+/// # let directory = tempfile::tempdir()?;
 /// # let text = "digraph hello { start -> exit }";
 /// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
-/// let folder = place.path().join("run");
-/// let start = Engine::builder().build()?.start_loaded(pipeline, ()).run_dir(&folder);
+/// let folder = directory.path().join("run");
+/// let start = Engine::builder().build()?.start(pipeline, ()).run_dir(&folder);
 /// start.await?.wait().await?;
 /// let checkpoint = RunFolder::open(&folder)?.checkpoint()?.expect("it ended");
 /// assert_eq!((checkpoint.status.as_str(), checkpoint.current_node.as_str()), ("success", "exit"));
@@ -132,12 +132,7 @@ impl Checkpoint {
         status: &'static str,
         failure: Option<&RunFailure>,
     ) -> Checkpoint {
-        let id = |at: usize| {
-            pipeline
-                .nodes
-                .get(at)
-                .map_or_else(String::new, |row| row.id.to_string())
-        };
+        let id = |at: usize| pipeline.stage(NodeIndex(at as u32)).id().to_owned();
         let main = &state.main;
         let visits = (0..pipeline.nodes.len()).map(|at| (at, main.visits.get(NodeIndex(at as u32))));
         let retries = main.retries.iter();

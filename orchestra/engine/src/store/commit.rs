@@ -303,13 +303,12 @@ impl Logs {
             written
         });
         for (request, journal, end) in requests {
-            let done = match written {
-                true => {
-                    journal.is_durable_to(end);
-                    Ok(())
-                }
+            let done = if written {
+                journal.is_durable_to(end);
+                Ok(())
+            } else {
                 // Let each run sync its own journal. That is slower, but has no other effect.
-                false => journal.sync_file(),
+                journal.sync_file()
             };
             reply(request, done);
         }

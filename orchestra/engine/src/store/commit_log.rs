@@ -12,7 +12,8 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::files::{Access, FileSystem, OpenFile};
-use super::ownership::{self, Guard, guard, remove_if_there, sync_folder};
+use super::guard::{Guard, guard};
+use super::ownership::{self, remove_if_there, sync_folder};
 use super::read::read_manifest;
 use super::{JOURNAL, StoreError};
 

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::layout::{CHECKPOINT, JOURNAL};
+use super::layout::{CHECKPOINT, JOURNAL, MANIFEST};
 use super::owner::Owner;
 use crate::limit::SystemError;
 
@@ -17,11 +17,11 @@ pub(crate) const MAX_WHOLE: u64 = 1 << 30;
 /// # use orchestra_graph::{Source, load};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let place = tempfile::tempdir()?;
+/// # let directory = tempfile::tempdir()?;
 /// # let text = "digraph hello { start -> exit }";
 /// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
-/// std::fs::write(place.path().join("mine.txt"), "")?;
-/// let start = Engine::builder().build()?.start_loaded(pipeline, ()).run_dir(place.path());
+/// std::fs::write(directory.path().join("mine.txt"), "")?;
+/// let start = Engine::builder().build()?.start(pipeline, ()).run_dir(directory.path());
 /// let StartError::Store(error) = start.await.unwrap_err() else { panic!() };
 /// assert_eq!(error.code(), "store_occupied");
 /// # Ok(()) }
@@ -86,7 +86,7 @@ pub enum StoreError {
     /// The content of a file differs from what was written and cannot be trusted (rule D3).
     #[error(
         "`{}` is damaged at line {line} (byte {offset}): expected {expected}, found {found}; {}",
-        .path.display(), mend(.path, *.line)
+        .path.display(), repair(.path, *.line)
     )]
     Damaged {
         /// The file.
@@ -131,7 +131,7 @@ pub enum StoreError {
     },
     /// Another process changed a file of a run that this process owns (rule D5). This process writes nothing more.
     #[error(
-        "`{}` was changed while the run was going: expected {expected}, found {found}; nothing more was written. No tool \
+        "`{}` was changed during the run: expected {expected}, found {found}; nothing more was written. No tool \
          may change the files that the engine keeps in a run folder", .path.display()
     )]
     Tampered {
@@ -143,7 +143,7 @@ pub enum StoreError {
         found: String,
     },
     /// The run folder was removed while the run was in progress. This process does not create it again.
-    #[error("the run folder `{}` was removed while the run was going; the run cannot be resumed", .path.display())]
+    #[error("the run folder `{}` was removed during the run; the run cannot be resumed", .path.display())]
     FolderGone {
         /// The folder.
         path: PathBuf,
@@ -223,7 +223,7 @@ pub enum StoreError {
 /// Returns the advice for a folder without a required file.
 fn unborn(missing: &str) -> &'static str {
     match missing {
-        "manifest.json" => "; a run that ended before it began leaves such a folder, which can be removed",
+        MANIFEST => "; a run that ended before it began leaves such a folder, which can be removed",
         _ => "; restore the file from a copy",
     }
 }
@@ -239,7 +239,7 @@ fn numbered(pid: Option<u32>) -> String {
 }
 
 /// Returns the advice for a damaged file.
-fn mend(path: &Path, line: u64) -> String {
+fn repair(path: &Path, line: u64) -> String {
     let journal = path.file_name().is_some_and(|name| name == JOURNAL);
     match line.checked_sub(2) {
         Some(last) if journal => format!(

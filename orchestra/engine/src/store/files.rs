@@ -43,9 +43,9 @@ use super::error::{MAX_WHOLE, NotAFile, StoreError};
 ///     # fn links(&self, file: &OpenFile) -> io::Result<u64> { SystemFiles.links(file) }
 /// }
 ///
-/// let place = tempfile::tempdir()?;
+/// let directory = tempfile::tempdir()?;
 /// let files = Counting(AtomicU32::new(0));
-/// let file = files.open(&place.path().join("new"), Access::New)?;
+/// let file = files.open(&directory.path().join("new"), Access::New)?;
 /// files.write_at(&file, b"Hello.", 0)?;
 /// files.sync_data(&file)?;
 /// assert_eq!(files.0.into_inner(), 1);
@@ -163,8 +163,8 @@ pub enum Access {
 ///
 /// ```
 /// use orchestra_engine::{Access, FileSystem, SystemFiles};
-/// let place = tempfile::tempdir()?;
-/// let file = SystemFiles.open(&place.path().join("new"), Access::New)?;
+/// let directory = tempfile::tempdir()?;
+/// let file = SystemFiles.open(&directory.path().join("new"), Access::New)?;
 /// assert!(file.path().ends_with("new"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -211,6 +211,11 @@ impl Mark {
 }
 
 impl OpenFile {
+    /// Returns the file itself, for buffered reading.
+    pub(super) fn into_file(self) -> File {
+        self.file
+    }
+
     /// Returns the path at the time of opening.
     pub fn path(&self) -> &Path {
         &self.path
@@ -301,8 +306,8 @@ fn is_no_file(path: &Path, access: Access, error: &io::Error) -> bool {
 ///
 /// ```
 /// use orchestra_engine::{Access, FileSystem, SystemFiles};
-/// let place = tempfile::tempdir()?;
-/// let path = place.path().join("owner.lock");
+/// let directory = tempfile::tempdir()?;
+/// let path = directory.path().join("owner.lock");
 /// let first = SystemFiles.open(&path, Access::New)?;
 /// let second = SystemFiles.open(&path, Access::Change)?;
 /// assert!(SystemFiles.try_lock(&first)?);

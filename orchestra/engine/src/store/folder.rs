@@ -194,7 +194,7 @@ impl FolderStore {
         let events = root.join(EVENTS);
         if obstacle::is_no_file(&events) {
             obstacle::move_aside(&*files, &events)?;
-            repaired.push(format!("what stood in the place of `{EVENTS}` was moved aside"));
+            repaired.push(format!("what was at the path of `{EVENTS}` was moved aside"));
         }
         let mut opening = Opening {
             files: &files,

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::files::{Access, FileSystem, OpenFile};
 use super::journal::forget;
 use super::{StoreError, checkpoint_number};
-use crate::event::{EventKind, RunEvent};
+use crate::event::{EventKind, EventOrigin, RunEvent};
 
 /// The number of waiting bytes after which events are written without a request.
 const FULL: usize = 64 << 10;
@@ -16,18 +16,6 @@ const TAIL: u64 = 4 << 10;
 const LONGEST: u64 = 64 << 20;
 /// The events that name a journal record that was durable before them.
 const NAMES_A_RECORD: [&str; 2] = ["CheckpointSaved", "PipelineResumed"];
-/// The events that end a run.
-const ENDS: [&str; 3] = ["PipelineCompleted", "PipelineFailed", "PipelineCancelled"];
-/// The other events that do not follow from the journal.
-const UNCAUSED: [&str; 7] = [
-    "PipelinePaused",
-    "PipelineResumed",
-    "PipelineWarning",
-    "StageLog",
-    "SteeringRead",
-    "StageWarning",
-    "ToolCallCompleted",
-];
 
 pub(super) struct EventFile {
     files: Arc<dyn FileSystem>,
@@ -96,7 +84,7 @@ impl EventFile {
         let torn = length - end;
         let found = Found {
             events: last.seq,
-            ended: ENDS.contains(&&*last.event),
+            ended: EventOrigin::from_name(&last.event) == EventOrigin::End,
             torn,
         };
         let events = EventFile::new(files, file, end);
@@ -190,7 +178,7 @@ impl EventFile {
         let mut lines = LinesFromEnd::new(&self.file, length);
         let mut caused = 0;
         while let Some((line, _)) = lines.next().map_err(failed)? {
-            match serde_json::from_slice::<Told>(line) {
+            match serde_json::from_slice::<LineFields>(line) {
                 Ok(event) if event.seq <= seq => break,
                 Ok(event) => caused += u64::from(event.is_caused()),
                 Err(_) => {}
@@ -210,7 +198,7 @@ impl EventFile {
 
 /// The relevant fields of an event line.
 #[derive(Default, serde::Deserialize)]
-struct Told {
+struct LineFields {
     seq: u64,
     #[serde(default)]
     event: String,
@@ -222,7 +210,7 @@ struct Told {
     checkpoint: Option<String>,
 }
 
-impl Told {
+impl LineFields {
     fn is_caused(&self) -> bool {
         is_caused(&self.event, self.repeat)
     }
@@ -230,7 +218,7 @@ impl Told {
 
 /// Returns whether an event follows from the journal, so that reading the journal emits it again.
 fn is_caused(event: &str, repeat: bool) -> bool {
-    !(repeat || ENDS.contains(&event) || UNCAUSED.contains(&event))
+    !repeat && EventOrigin::from_name(event) == EventOrigin::Journal
 }
 
 /// The evidence in an event file about the run and its journal.
@@ -252,7 +240,7 @@ pub(super) fn proof(files: &dyn FileSystem, path: &Path) -> Result<Proof, StoreE
     let mut lines = LinesFromEnd::new(&file, file.length().map_err(failed)?);
     let mut proof = Proof::default();
     while let Some((line, _)) = lines.next().map_err(failed)? {
-        let Ok(event) = serde_json::from_slice::<Told>(line) else {
+        let Ok(event) = serde_json::from_slice::<LineFields>(line) else {
             continue;
         };
         if proof.run.is_none() {
@@ -288,7 +276,7 @@ fn without_holes(file: &OpenFile, length: u64) -> std::io::Result<u64> {
 }
 
 /// Returns the last event with a complete line, and the position after that line.
-fn last_event(file: &OpenFile, length: u64) -> std::io::Result<(Told, u64)> {
+fn last_event(file: &OpenFile, length: u64) -> std::io::Result<(LineFields, u64)> {
     let mut lines = LinesFromEnd::new(file, length);
     // Skip invalid lines, such as lines of zeros.
     while let Some((line, end)) = lines.next()? {
@@ -296,7 +284,7 @@ fn last_event(file: &OpenFile, length: u64) -> std::io::Result<(Told, u64)> {
             return Ok((last, end));
         }
     }
-    Ok((Told::default(), 0))
+    Ok((LineFields::default(), 0))
 }
 
 /// The complete lines of a file, from the last to the first. Text after the last line feed is ignored. Holds at most a

@@ -27,11 +27,11 @@ pub(crate) const PROTOCOL: u32 = 1;
 /// # use orchestra_graph::{Source, load};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let place = tempfile::tempdir()?;
+/// # let directory = tempfile::tempdir()?;
 /// # let text = "digraph hello { goal=greet; start -> exit }";
 /// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
-/// let folder = place.path().join("run");
-/// let start = Engine::builder().build()?.start_loaded(pipeline, ()).run_dir(&folder);
+/// let folder = directory.path().join("run");
+/// let start = Engine::builder().build()?.start(pipeline, ()).run_dir(&folder);
 /// start.await?.wait().await?;
 /// let manifest = RunFolder::open(&folder)?.manifest().clone();
 /// assert_eq!((manifest.name.as_str(), manifest.goal.as_str()), ("hello", "greet"));

@@ -148,10 +148,11 @@ impl Opening<'_> {
         {
             let scan = journal::read(&**self.files, &path, None, u64::MAX).map_err(missing)?;
             self.approve(&scan)?;
-            return Err(match scan.end.records < position.records {
-                true => self.cut(scan.end.records, position.records, CHECKPOINT),
+            return Err(if scan.end.records < position.records {
+                self.cut(scan.end.records, position.records, CHECKPOINT)
+            } else {
                 // Every line is valid, and the checkpoint belongs to this run, so their histories diverged.
-                false => self.foreign(JOURNAL, "a copy of the run that went on otherwise".to_owned()),
+                self.foreign(JOURNAL, "a copy of the run that went on otherwise".to_owned())
             });
         }
         let opened = Journal::open(self.files.clone(), &path, level, from, u64::MAX, |scan| {

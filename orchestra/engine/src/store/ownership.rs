@@ -13,7 +13,8 @@ use super::error::StoreError;
 #[cfg(unix)]
 use super::files::SystemFiles;
 use super::files::{Access, FileSystem, OpenFile};
-use super::layout::{ARTIFACT_INDEX, ARTIFACTS, EVENTS, JOURNAL, MANIFEST};
+use super::guard::{busy, guard};
+use super::layout::{ARTIFACT_INDEX, ARTIFACTS, EVENTS, JOURNAL, MANIFEST, OWNER_LOCK};
 use super::obstacle;
 use super::owner::{Owner, host, program};
 use super::run_store::RunStore;
@@ -21,14 +22,10 @@ use crate::clock::{Clock, SystemClock};
 #[cfg(unix)]
 use crate::process::{RunMark, end_tools};
 
-/// The lock file, which describes the owner.
-const LOCK: &str = "owner.lock";
-/// The number and the interval of attempts to get the short lock of a folder.
-const TRIES: u32 = 1_000;
-const PAUSE: Duration = Duration::from_millis(2);
-/// The number of attempts to get the lock of an owner that has ended. A process that the owner was about to start
-/// releases the lock within milliseconds, or within seconds on an overloaded machine.
+/// The number and the interval of attempts to get the lock of an owner that has ended. A process that the owner was
+/// about to start releases the lock within milliseconds, or within seconds on an overloaded machine.
 const GHOST_TRIES: u32 = 2_500;
+const GHOST_PAUSE: Duration = Duration::from_millis(2);
 /// The number of bytes of a file that are copied at once.
 const COPIED: u64 = 4 << 20;
 /// Time limit for the tools of an earlier owner to die.
@@ -72,7 +69,7 @@ impl Ownership {
         folder: &Path,
         around: Option<Arc<dyn RunStore>>,
     ) -> Result<Ownership, StoreError> {
-        let path = folder.join(LOCK);
+        let path = folder.join(OWNER_LOCK);
         let content = Content::new(1, folder);
         let lock = files
             .open(&path, Access::New)
@@ -107,15 +104,12 @@ impl Ownership {
         around: Option<Arc<dyn RunStore>>,
     ) -> Result<Ownership, StoreError> {
         let Some(_guard) = guard(&*files, folder)? else {
-            return Err(StoreError::Busy {
-                path: folder.to_owned(),
-                pid: locked_by(folder),
-            });
+            return Err(busy(folder));
         };
         if let Some(around) = &around {
             around.check_ownership()?;
         }
-        let path = folder.join(LOCK);
+        let path = folder.join(OWNER_LOCK);
         let held = match files.open(&path, Access::Change) {
             Ok(held) => Some(held),
             // Nobody can have locked an obstacle. It is moved aside when the new lock file is renamed.
@@ -193,7 +187,7 @@ impl Ownership {
 
     /// Rewrites the content. The caller must keep other processes from reading it.
     fn rewrite(&self, content: &Content) -> Result<(), StoreError> {
-        let path = self.folder.join(LOCK);
+        let path = self.folder.join(OWNER_LOCK);
         let text = content.text(&path)?;
         self.files
             .write_at(&self.lock, &text, 0)
@@ -259,7 +253,7 @@ impl Ownership {
 
     /// Returns the reason for which the lock file has no name any longer. A process that takes over a run replaces it.
     fn reason_of_loss(&self) -> StoreError {
-        let path = self.folder.join(LOCK);
+        let path = self.folder.join(OWNER_LOCK);
         let present = self.files.open(&path, Access::Read);
         let is_missing = |path: &Path| {
             let found = std::fs::symlink_metadata(path);
@@ -367,13 +361,10 @@ fn end_tools_of(_: &Content, _: &Path, _: bool) -> Result<(), StoreError> {
 
 /// Returns the current owner of a run. Returns `None` if it has none.
 pub(crate) fn present(files: &dyn FileSystem, folder: &Path) -> Result<Option<Owner>, StoreError> {
-    let path = folder.join(LOCK);
     // Without the guard, a process that wants to own the run could take this one for its owner.
     let guard = guard(files, folder)?;
-    let held = match files.open(&path, Access::Read) {
-        Ok(held) => held,
-        Err(error) if error.kind() == ErrorKind::NotFound || obstacle::is_no_file(&path) => return Ok(None),
-        Err(error) => return Err(StoreError::io("open", &path, error)),
+    let Some(held) = open_lock(files, folder)? else {
+        return Ok(None);
     };
     let free = match &guard {
         Some(_) => is_free(files, &held)?,
@@ -383,11 +374,21 @@ pub(crate) fn present(files: &dyn FileSystem, folder: &Path) -> Result<Option<Ow
         let _ = held.unlock();
         return Ok(None);
     }
-    Ok(read(&held).map(|content| content.owner))
+    Ok(read_owner(&held))
+}
+
+/// Opens the lock file of a run. Returns `None` if there is none. Nobody can have locked an obstacle.
+pub(super) fn open_lock(files: &dyn FileSystem, folder: &Path) -> Result<Option<OpenFile>, StoreError> {
+    let path = folder.join(OWNER_LOCK);
+    match files.open(&path, Access::Read) {
+        Ok(lock) => Ok(Some(lock)),
+        Err(error) if error.kind() == ErrorKind::NotFound || obstacle::is_no_file(&path) => Ok(None),
+        Err(error) => Err(StoreError::io("open", &path, error)),
+    }
 }
 
 /// Takes the lock unless another process has it. Returns whether it was taken.
-fn is_free(files: &dyn FileSystem, lock: &OpenFile) -> Result<bool, StoreError> {
+pub(super) fn is_free(files: &dyn FileSystem, lock: &OpenFile) -> Result<bool, StoreError> {
     let failed = |error| StoreError::io("lock", lock.path(), error);
     for _ in 0..GHOST_TRIES {
         if files.try_lock(lock).map_err(failed)? {
@@ -397,7 +398,7 @@ fn is_free(files: &dyn FileSystem, lock: &OpenFile) -> Result<bool, StoreError> 
         if !read(lock).is_some_and(|content| is_gone(&content.owner)) {
             return Ok(false);
         }
-        std::thread::sleep(PAUSE);
+        std::thread::sleep(GHOST_PAUSE);
     }
     files.try_lock(lock).map_err(failed)
 }
@@ -419,72 +420,27 @@ fn is_gone(_: &Owner) -> bool {
 
 /// Returns the fencing token of the latest owner of a run, or 0 if it is unknown.
 pub(super) fn fencing_token(files: &dyn FileSystem, folder: &Path) -> u64 {
-    let lock = files.open(&folder.join(LOCK), Access::Read).ok();
+    let lock = files.open(&folder.join(OWNER_LOCK), Access::Read).ok();
     lock.as_ref()
         .and_then(read)
         .map_or(0, |content| content.owner.fencing_token)
 }
 
-fn owned(folder: &Path, by: Option<Owner>) -> StoreError {
+pub(super) fn owned(folder: &Path, by: Option<Owner>) -> StoreError {
     StoreError::Owned {
         path: folder.to_owned(),
         by: by.map(Box::new),
     }
 }
 
+/// Returns the owner that a lock file describes. Returns `None` if the content cannot be read.
+pub(super) fn read_owner(lock: &OpenFile) -> Option<Owner> {
+    read(lock).map(|content| content.owner)
+}
+
 fn read(lock: &OpenFile) -> Option<Content> {
     let text = lock.read_from(0, MOST).ok()?;
     serde_json::from_slice(&text).ok()
-}
-
-/// A lock on a folder for a short time.
-pub(super) struct Guard(Option<OpenFile>);
-
-impl Drop for Guard {
-    fn drop(&mut self) {
-        // Closing it is not enough while a program that is being started still holds it open.
-        let _ = self.0.as_ref().map(OpenFile::unlock);
-    }
-}
-
-/// Locks a folder for a short time. Returns `None` if another process keeps it locked. If the system cannot lock
-/// folders, the guard has no effect.
-pub(super) fn guard(files: &dyn FileSystem, folder: &Path) -> Result<Option<Guard>, StoreError> {
-    if !cfg!(unix) {
-        return Ok(Some(Guard(None)));
-    }
-    let opened = files
-        .open(folder, Access::Folder)
-        .map_err(|error| StoreError::io("open", folder, error))?;
-    for _ in 0..TRIES {
-        match files.try_lock(&opened) {
-            Ok(true) => return Ok(Some(Guard(Some(opened)))),
-            Ok(false) => std::thread::sleep(PAUSE),
-            Err(_) => return Ok(Some(Guard(None))),
-        }
-    }
-    Ok(None)
-}
-
-/// Returns the process that has locked a folder, if the system reports it.
-#[cfg(target_os = "linux")]
-fn locked_by(folder: &Path) -> Option<u32> {
-    use std::os::unix::fs::MetadataExt as _;
-    let inode = std::fs::metadata(folder).ok()?.ino().to_string();
-    // A line has the form `1: FLOCK  ADVISORY  WRITE 4242 fe:00:1234 0 EOF`.
-    let locks = std::fs::read_to_string("/proc/locks").ok()?;
-    locks.lines().find_map(|line| {
-        let mut words = line.split_ascii_whitespace().skip(1);
-        let is_lock = words.next() == Some("FLOCK");
-        let (pid, file) = (words.nth(2)?, words.next()?);
-        let (_, locked) = file.rsplit_once(':')?;
-        (is_lock && locked == inode).then(|| pid.parse().ok())?
-    })
-}
-
-#[cfg(not(target_os = "linux"))]
-fn locked_by(_: &Path) -> Option<u32> {
-    None
 }
 
 /// Publishes a complete and locked lock file by a rename. `held` is the previous one, which no other process has

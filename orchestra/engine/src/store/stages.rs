@@ -12,6 +12,7 @@ use orchestra_graph::is_identifier;
 use sha2::{Digest as _, Sha256};
 
 use super::files::{Access, FileSystem, write_new};
+use super::layout::{ARTIFACTS, BRANCHES, VISITS, stages_after};
 use super::ownership::{Ownership, remove_if_there};
 use super::{FileEnds, StageFile, StageFolder, StoreError, obstacle};
 
@@ -21,10 +22,6 @@ const MAX_NAME: usize = 200;
 const SHOWN_NAME: usize = 150;
 /// Maximum size in bytes of a stage file that is read.
 const MAX_READ: u64 = 1 << 20;
-/// The folder of earlier visits. No stage file has this name.
-const VISITS: &str = "visits";
-/// The folder of the branches that run the stage. No stage file has this name.
-const BRANCHES: &str = "branches";
 
 pub(super) struct StageFolders {
     files: Arc<dyn FileSystem>,
@@ -86,7 +83,7 @@ impl StageFolders {
 
     /// Continues in a new folder (rule R9). An earlier process may have created it.
     pub(super) fn restarted(&self, restart: u32) -> Result<(), StoreError> {
-        let base = self.root.join(format!("restart-{restart}"));
+        let base = stages_after(&self.root, restart);
         self.make_folder(&base)?;
         let mut inner = self.lock();
         inner.base = base;
@@ -467,7 +464,7 @@ fn checked(stage_folder: StageFolder<'_>) -> Result<(), StoreError> {
             .into_iter()
             .all(|part| !part.is_empty() && part.chars().all(|c| c.is_alphanumeric() || c == '_'))
     };
-    let bad = !is_identifier(node) || node.eq_ignore_ascii_case("artifacts");
+    let bad = !is_identifier(node) || node.eq_ignore_ascii_case(ARTIFACTS);
     if bad || !(branch.is_empty() || is_branch(branch)) {
         let name = if bad { node } else { branch };
         return Err(StoreError::BadName {

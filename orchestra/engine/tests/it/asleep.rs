@@ -69,7 +69,7 @@ impl Clock for Machine {
 
 async fn begin(machine: &Machine, text: &str, acts: Acts) -> RunHandle {
     let engine = Engine::builder().clock(machine.clone()).build().unwrap();
-    engine.start_loaded(pipeline(text), acts).seed(1).await.unwrap()
+    engine.start(pipeline(text), acts).seed(1).await.unwrap()
 }
 
 const GATE: &str = "digraph t { start -> ask; ask [shape=hexagon, label=\"Ship it?\", timeout=1h, human.default_choice=mend]

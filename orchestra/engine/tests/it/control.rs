@@ -29,11 +29,7 @@ const LISTENER: &str = "HELPER_LISTENER_PATH";
 /// Starts a run with two gates that other processes can answer.
 async fn start(temp_dir: &Path) -> (RunHandle, PathBuf) {
     let engine = Engine::builder().runs_dir(temp_dir).build().unwrap();
-    let run = engine
-        .start_loaded(pipeline(GATES), ())
-        .run_id("one")
-        .await
-        .unwrap();
+    let run = engine.start(pipeline(GATES), ()).run_id("one").await.unwrap();
     while run.questions().is_empty() {
         tokio::task::yield_now().await;
     }
@@ -225,7 +221,7 @@ async fn an_answer_meets_just_the_question_that_was_asked_for() {
 
     // The same question of the resumed run has a new token.
     let engine = Engine::builder().build().unwrap();
-    let run = engine.resume_loaded(&run_dir, pipeline(GATES), ()).await.unwrap();
+    let run = engine.resume(&run_dir, pipeline(GATES), ()).await.unwrap();
     let resumed = asked("first").await;
     assert_eq!(resumed.id, paused.id);
     let stale = ask(&run_dir, move |client| {
@@ -463,7 +459,7 @@ async fn the_socket_of_an_owner_that_died_is_replaced() {
     .unwrap();
     assert!(socket(&run_dir).exists());
     let engine = Engine::builder().build().unwrap();
-    let run = engine.resume_loaded(&run_dir, pipeline(GATES), ()).await.unwrap();
+    let run = engine.resume(&run_dir, pipeline(GATES), ()).await.unwrap();
     let answered = ask(&run_dir, |client| {
         until("the gate asks", || !client.questions().unwrap().is_empty());
         client.answer("first", "N")

@@ -23,7 +23,7 @@ fn branching() -> (orchestra_graph::Pipeline, Acts) {
 async fn events_come_in_order_with_the_names_of_the_specification() {
     let (engine, heard) = listening();
     let (graph, handlers) = branching();
-    let run = engine.start_loaded(graph, handlers).await.unwrap();
+    let run = engine.start(graph, handlers).await.unwrap();
     assert!(run.wait().await.unwrap().is_success());
     let lines: Vec<String> = heard.lock().unwrap().iter().map(short).collect();
     assert_eq!(
@@ -54,13 +54,7 @@ async fn events_come_in_order_with_the_names_of_the_specification() {
 async fn a_decision_tells_its_rule_and_what_it_saw() {
     let (engine, heard) = listening();
     let (graph, handlers) = branching();
-    engine
-        .start_loaded(graph, handlers)
-        .await
-        .unwrap()
-        .wait()
-        .await
-        .unwrap();
+    engine.start(graph, handlers).await.unwrap().wait().await.unwrap();
     let heard = heard.lock().unwrap();
     let decision = heard
         .iter()
@@ -98,7 +92,7 @@ async fn callback_stream_and_file_get_the_same_in_the_same_order() {
         .build()
         .unwrap();
     let (graph, handlers) = branching();
-    let run = engine.start_loaded(graph, handlers).await.unwrap();
+    let run = engine.start(graph, handlers).await.unwrap();
     let mut early = run.events();
     early.recv().await.unwrap();
     let mut late = run.events();
@@ -146,17 +140,14 @@ async fn a_callback_that_panics_or_cancels_does_no_harm() {
         .on_event(|_| panic!("a callback of its own"))
         .on_event(move |event| {
             list.lock().unwrap().push(event.seq);
-            if matches!(&event.kind, EventKind::StageStarted { node, .. } if *node == "a") {
+            if matches!(&event.kind, EventKind::StageStarted { stage, .. } if stage.node == "a") {
                 held.lock().unwrap().as_ref().unwrap().cancel("seen enough");
             }
         })
         .build()
         .unwrap();
     let endless = Acts::new().on("a", |_| std::future::pending());
-    let run = engine
-        .start_loaded(acts("start -> a -> exit"), endless)
-        .await
-        .unwrap();
+    let run = engine.start(acts("start -> a -> exit"), endless).await.unwrap();
     *canceller.lock().unwrap() = Some(run.canceller());
     let result = run.wait().await.unwrap();
     assert_eq!(
@@ -175,7 +166,7 @@ async fn a_callback_may_cause_events_without_end_and_without_locks() {
     let engine = Engine::builder()
         .on_event(move |event| {
             seen.lock().unwrap().push(short(event));
-            if matches!(event.kind, EventKind::StageCompleted { ref node, .. } if *node == "a") {
+            if matches!(event.kind, EventKind::StageCompleted { ref stage, .. } if stage.node == "a") {
                 held.lock().unwrap().as_ref().unwrap().log("from the callback");
             }
         })
@@ -185,10 +176,7 @@ async fn a_callback_may_cause_events_without_end_and_without_locks() {
         *stage.lock().unwrap() = Some(context);
         std::future::ready(Outcome::success())
     });
-    let run = engine
-        .start_loaded(acts("start -> a -> exit"), keep)
-        .await
-        .unwrap();
+    let run = engine.start(acts("start -> a -> exit"), keep).await.unwrap();
     assert!(run.wait().await.unwrap().is_success());
     let list = list.lock().unwrap();
     let at = list.iter().position(|line| line == "StageCompleted a").unwrap();
@@ -200,7 +188,7 @@ async fn the_end_tells_why() {
     let (engine, heard) = listening();
     let fails = Acts::new().fails("a", "no disk");
     engine
-        .start_loaded(acts("start -> a -> exit"), fails)
+        .start(acts("start -> a -> exit"), fails)
         .await
         .unwrap()
         .wait()

@@ -50,7 +50,7 @@ async fn run(builder: EngineBuilder, prompt: &str) -> RunResult {
 }
 
 async fn of(builder: EngineBuilder, pipeline: Pipeline, acts: Acts) -> RunResult {
-    let start = builder.build().unwrap().start_loaded(pipeline, acts);
+    let start = builder.build().unwrap().start(pipeline, acts);
     start.await.unwrap().wait().await.unwrap()
 }
 
@@ -95,7 +95,7 @@ async fn with_a_prompt_the_model_chooses_and_sees_every_candidate() {
     let ranks = Ranks::new("The second is deeper.\n```json\n{\"best\": \"deep\"}\n```");
     let engine = Engine::builder().backend(ranks.clone()).build().unwrap();
     let folder = dir.path().join("run");
-    let start = engine.start_loaded(block(&FOUR, "Which is best?"), four());
+    let start = engine.start(block(&FOUR, "Which is best?"), four());
     let start = start.run_dir(&folder);
     let result = start.await.unwrap().wait().await.unwrap();
     assert!(result.is_success(), "{:?}", result.failure);
@@ -126,7 +126,7 @@ async fn an_answer_that_names_none_that_succeeded_is_a_failure_that_may_be_tried
         let dir = tempfile::tempdir().unwrap();
         let engine = Engine::builder().backend(Ranks::new(answer)).build().unwrap();
         let folder = dir.path().join("run");
-        let start = engine.start_loaded(block(&FOUR, "Which is best?"), four());
+        let start = engine.start(block(&FOUR, "Which is best?"), four());
         let start = start.run_dir(&folder);
         let result = start.await.unwrap().wait().await.unwrap();
         let failure = result.failure.unwrap().to_string();
@@ -206,10 +206,7 @@ async fn an_outcome_of_the_backend_must_name_its_choice() {
 #[tokio::test]
 async fn a_fan_in_that_asks_a_model_is_refused_where_there_is_none() {
     let engine = Engine::builder().build().unwrap();
-    let error = engine
-        .start_loaded(block(&FOUR, "Which?"), four())
-        .await
-        .unwrap_err();
+    let error = engine.start(block(&FOUR, "Which?"), four()).await.unwrap_err();
     let StartError::Refused(refusals) = error else {
         panic!("{error}")
     };

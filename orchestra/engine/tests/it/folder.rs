@@ -25,7 +25,7 @@ async fn the_folder_holds_what_the_specification_says() {
         .build()
         .unwrap();
     let run = engine
-        .start_loaded(graph, ())
+        .start(graph, ())
         .run_id("one")
         .seed(7)
         .param("color", "red")
@@ -244,11 +244,7 @@ async fn a_status_file_that_says_nothing_usable_fails_the_stage() {
 async fn names_of_runs_stay_below_their_folder_and_a_taken_one_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let engine = Engine::builder().runs_dir(dir.path()).build().unwrap();
-    let start = |id: &str| {
-        engine
-            .start_loaded(acts("start -> a -> exit"), Acts::new())
-            .run_id(id)
-    };
+    let start = |id: &str| engine.start(acts("start -> a -> exit"), Acts::new()).run_id(id);
     let error = start("../out").await.unwrap_err();
     assert_eq!(error.code(), "invalid_run_id");
     start("one").await.unwrap().wait().await.unwrap();
@@ -273,7 +269,7 @@ async fn planted_links_are_not_followed() {
     symlink(&outside, dir.path().join("run")).unwrap();
     let engine = Engine::builder().build().unwrap();
     let start = engine
-        .start_loaded(acts("start -> a -> exit"), Acts::new())
+        .start(acts("start -> a -> exit"), Acts::new())
         .run_dir(dir.path().join("run"));
     assert!(matches!(
         start.await.unwrap_err(),
@@ -290,7 +286,7 @@ async fn planted_links_are_not_followed() {
     });
     let engine = Engine::builder().runs_dir(dir.path()).build().unwrap();
     let graph = acts("start -> a -> b -> exit\n a -> b [condition=\"outcome=fail\"]");
-    let run = engine.start_loaded(graph, plants).run_id("one").await.unwrap();
+    let run = engine.start(graph, plants).run_id("one").await.unwrap();
     // The engine creates its own folder beside the link.
     let result = run.wait().await.unwrap();
     assert_eq!(result.path, ["start", "a", "b", "exit"]);
@@ -309,7 +305,7 @@ async fn a_folder_that_cannot_be_written_is_a_typed_error() {
     std::fs::write(&file, "").unwrap();
     let engine = Engine::builder().runs_dir(&file).build().unwrap();
     let error = engine
-        .start_loaded(acts("start -> a -> exit"), Acts::new())
+        .start(acts("start -> a -> exit"), Acts::new())
         .await
         .unwrap_err();
     assert_eq!(error.code(), "store_io");
@@ -400,7 +396,7 @@ async fn a_failure_at_any_write_ends_the_run_visibly_and_leaves_the_last_checkpo
             .build()
             .unwrap();
         let folder = dir.path().join(fails_at.to_string());
-        let run = match engine.start_loaded(graph.clone(), ()).run_dir(&folder).await {
+        let run = match engine.start(graph.clone(), ()).run_dir(&folder).await {
             Ok(run) => run,
             Err(error) => {
                 assert_eq!(error.code(), "store_io");
@@ -434,7 +430,7 @@ async fn a_failure_at_any_write_ends_the_run_visibly_and_leaves_the_last_checkpo
         assert_eq!(seqs, (1..=seqs.len() as u64).collect::<Vec<_>>());
         // Once the disk works again, the run resumes and reaches the same end.
         let engine = Engine::builder().backend(SimulationBackend).build().unwrap();
-        match engine.resume_loaded(&folder, graph.clone(), ()).await {
+        match engine.resume(&folder, graph.clone(), ()).await {
             Ok(run) => {
                 let result = run.wait().await.unwrap();
                 assert_eq!(result.path, ["start", "a", "tool", "exit"]);

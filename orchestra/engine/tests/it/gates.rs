@@ -21,11 +21,7 @@ fn gate(attributes: &str) -> orchestra_graph::Pipeline {
 
 async fn begin(builder: EngineBuilder, attributes: &str) -> RunHandle {
     let engine = builder.build().unwrap();
-    engine
-        .start_loaded(gate(attributes), Acts::new())
-        .seed(1)
-        .await
-        .unwrap()
+    engine.start(gate(attributes), Acts::new()).seed(1).await.unwrap()
 }
 
 async fn with(interviewer: impl Interviewer, attributes: &str) -> RunResult {
@@ -244,15 +240,7 @@ async fn a_script_answers_gates_and_may_leave_them_unanswered() {
         let script = Script::new().outcomes("ask", [Outcome::custom(word.to_owned())]);
         let engine = Engine::builder().simulate(script).build().unwrap();
         let graph = gate(attributes);
-        async move {
-            engine
-                .start_loaded(graph, ())
-                .await
-                .unwrap()
-                .wait()
-                .await
-                .unwrap()
-        }
+        async move { engine.start(graph, ()).await.unwrap().wait().await.unwrap() }
     };
     assert_eq!(run("N", "").await.path, ["start", "ask", "mend", "exit"]);
     assert_eq!(run("timeout", "").await.status, RunStatus::Paused);
@@ -272,7 +260,7 @@ async fn free_text_is_kept() {
         .build()
         .unwrap();
     let result = engine
-        .start_loaded(pipeline(text), Acts::new())
+        .start(pipeline(text), Acts::new())
         .await
         .unwrap()
         .wait()
@@ -294,13 +282,7 @@ async fn a_handler_may_ask_too() {
         Outcome::success().set("sure", question.accept(&answer).unwrap().is_yes())
     });
     let graph = support::acts("start -> a -> exit");
-    let result = engine
-        .start_loaded(graph, acts)
-        .await
-        .unwrap()
-        .wait()
-        .await
-        .unwrap();
+    let result = engine.start(graph, acts).await.unwrap().wait().await.unwrap();
     assert_eq!(result.context.get("sure"), Some(&true.into()));
 }
 
@@ -319,7 +301,7 @@ async fn the_question_of_a_stage_takes_one_fitting_answer_and_is_then_closed() {
         }
     });
     let run = engine
-        .start_loaded(support::acts("start -> a -> exit"), acts)
+        .start(support::acts("start -> a -> exit"), acts)
         .await
         .unwrap();
     let question = asked(&run).await;
@@ -357,7 +339,7 @@ async fn a_question_that_the_interviewer_answered_is_closed_while_its_stage_goes
         }
     });
     let run = engine
-        .start_loaded(support::acts("start -> a -> exit"), acts)
+        .start(support::acts("start -> a -> exit"), acts)
         .await
         .unwrap();
     answered.notified().await;
@@ -378,7 +360,7 @@ async fn gates_of_parallel_branches_are_open_at_the_same_time() {
     let run = Engine::builder()
         .build()
         .unwrap()
-        .start_loaded(pipeline(&text), ())
+        .start(pipeline(&text), ())
         .await
         .unwrap();
     while run.questions().len() < 2 {
@@ -396,7 +378,7 @@ async fn silence_takes_no_answer_even_where_one_leads_into_a_routing_node() {
     for routing in ["", "routing=first_match;"] {
         let engine = Engine::builder().interviewer(Silent).build().unwrap();
         let graph = pipeline(&text.replace("ROUTING", routing));
-        let run = engine.start_loaded(graph, ()).await.unwrap();
+        let run = engine.start(graph, ()).await.unwrap();
         let result = run.wait().await.unwrap();
         assert_eq!(result.path, ["start", "ask"], "{routing}");
         assert_eq!(result.status, RunStatus::Fail);
@@ -409,6 +391,6 @@ async fn in_first_match_routing_the_answer_decides_among_the_answers() {
         ask -> mend [label=Mend]; ship [type=act]; mend [type=act]; ship -> exit; mend -> exit }";
     let interviewer = QueueInterviewer::new().answers(["mend"]);
     let engine = Engine::builder().interviewer(interviewer).build().unwrap();
-    let run = engine.start_loaded(pipeline(text), Acts::new()).await.unwrap();
+    let run = engine.start(pipeline(text), Acts::new()).await.unwrap();
     assert_eq!(run.wait().await.unwrap().path, ["start", "ask", "mend", "exit"]);
 }

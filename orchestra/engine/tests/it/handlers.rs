@@ -147,7 +147,7 @@ async fn a_run_that_never_waits_can_be_cancelled_and_lets_others_work() {
 #[tokio::test(start_paused = true)]
 async fn a_run_that_takes_too_long_stops_where_it_is_and_says_so() {
     let (endless, drops) = endless();
-    let started = engine().start_loaded(acts("start -> a -> exit"), endless);
+    let started = engine().start(acts("start -> a -> exit"), endless);
     let result = started
         .max_time(Duration::from_secs(300))
         .await
@@ -168,7 +168,7 @@ async fn a_run_that_takes_too_long_stops_where_it_is_and_says_so() {
 async fn a_run_that_never_waits_is_bounded_in_time_too() {
     let graph =
         "graph [max_node_visits=2000000000]\nstart -> a\n a -> exit [condition=\"context.done=1\"]\n a -> a";
-    let started = engine().start_loaded(acts(graph), Acts::new());
+    let started = engine().start(acts(graph), Acts::new());
     let run = started.max_time(Duration::from_millis(20)).await.unwrap();
     assert_eq!(run.wait().await.unwrap().failure.unwrap().code(), "max_time");
 }
@@ -212,7 +212,7 @@ fn the_end_of_the_runtime_drops_the_handler_and_is_told() {
 #[test]
 fn a_start_without_a_runtime_is_an_error() {
     let mut started = std::pin::pin!(std::future::IntoFuture::into_future(
-        engine().start_loaded(acts("start -> a -> exit"), Acts::new())
+        engine().start(acts("start -> a -> exit"), Acts::new())
     ));
     let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
     let std::task::Poll::Ready(Err(error)) = started.as_mut().poll(&mut cx) else {
@@ -234,7 +234,7 @@ async fn everything_that_is_missing_is_told_at_once_with_its_place() {
     model [prompt=\"Do it.\"]
 }",
     );
-    let error = engine().start_loaded(graph, Acts::new()).await.unwrap_err();
+    let error = engine().start(graph, Acts::new()).await.unwrap_err();
     let StartError::Refused(refusals) = &error else {
         panic!("{error}")
     };
@@ -258,11 +258,7 @@ async fn everything_that_is_missing_is_told_at_once_with_its_place() {
 #[tokio::test]
 async fn a_wrong_attribute_of_a_loaded_pipeline_is_refused_at_the_start() {
     let graph = acts("start -> a -> exit\n a [strictness=high]");
-    let error = engine()
-        .start_loaded(graph, Acts::new())
-        .await
-        .unwrap_err()
-        .to_string();
+    let error = engine().start(graph, Acts::new()).await.unwrap_err().to_string();
     assert!(
         error.contains("strictness") && error.contains("t.dot:"),
         "{error}"
@@ -275,7 +271,7 @@ async fn a_shape_stands_in_for_an_unknown_kind_only_where_it_is_let() {
     let error = Engine::builder()
         .build()
         .unwrap()
-        .start_loaded(pipeline(text), ())
+        .start(pipeline(text), ())
         .await
         .unwrap_err();
     assert!(
@@ -288,12 +284,7 @@ async fn a_shape_stands_in_for_an_unknown_kind_only_where_it_is_let() {
         ..LoadOptions::default()
     };
     let graph = load(Source::new("t.dot", text), &options).pipeline().unwrap();
-    let run = Engine::builder()
-        .build()
-        .unwrap()
-        .start_loaded(graph, ())
-        .await
-        .unwrap();
+    let run = Engine::builder().build().unwrap().start(graph, ()).await.unwrap();
     assert_eq!(
         run.wait().await.unwrap().context.text("tool.last_line"),
         "by shape"
@@ -321,7 +312,7 @@ async fn a_handler_that_the_engine_would_never_call_is_refused() {
         }
     }
     let graph = pipeline("digraph t { start -> exit }");
-    let error = engine().start_loaded(graph, Mine).await.unwrap_err();
+    let error = engine().start(graph, Mine).await.unwrap_err();
     assert!(
         error.to_string().contains("`wait.human` would never be called"),
         "{error}"
@@ -349,15 +340,7 @@ async fn a_model_stage_keeps_what_the_backend_says() {
             "digraph t {{ start -> a -> exit; a [prompt=\"{prompt}\"] }}"
         ));
         let engine = Engine::builder().backend(Echo).build().unwrap();
-        async move {
-            engine
-                .start_loaded(graph, ())
-                .await
-                .unwrap()
-                .wait()
-                .await
-                .unwrap()
-        }
+        async move { engine.start(graph, ()).await.unwrap().wait().await.unwrap() }
     };
     let said = run("say ä").await;
     assert_eq!(said.context.text("last_response"), "ä".repeat(200));
@@ -392,13 +375,7 @@ async fn a_simulated_run_executes_nothing_and_follows_its_script() {
         [Outcome::fail("red"), Outcome::success().set("color", "green")],
     );
     let engine = Engine::builder().simulate(script).build().unwrap();
-    let result = engine
-        .start_loaded(graph, never)
-        .await
-        .unwrap()
-        .wait()
-        .await
-        .unwrap();
+    let result = engine.start(graph, never).await.unwrap().wait().await.unwrap();
     assert_eq!(
         result.path.join(" "),
         "start build model check build model check exit"
@@ -412,7 +389,7 @@ async fn a_script_that_names_an_unknown_node_is_refused() {
     let script = Script::new().outcomes("chekc", [Outcome::success()]);
     let engine = Engine::builder().simulate(script).build().unwrap();
     let graph = pipeline("digraph t { start -> check -> exit }");
-    let error = engine.start_loaded(graph, ()).await.unwrap_err().to_string();
+    let error = engine.start(graph, ()).await.unwrap_err().to_string();
     assert!(
         error.contains("`chekc`") && error.contains("did you mean `check`?"),
         "{error}"
@@ -434,7 +411,7 @@ async fn runs_side_by_side_do_not_see_each_other() {
     let engine = engine();
     let mut waits = Vec::new();
     for _ in 0..200 {
-        let run = engine.start_loaded(graph.clone(), mix.clone()).await.unwrap();
+        let run = engine.start(graph.clone(), mix.clone()).await.unwrap();
         waits.push((run.id().clone(), run.wait()));
     }
     let mut ids = std::collections::BTreeSet::new();

@@ -47,7 +47,7 @@ fn left(dir: &Path) -> PathBuf {
         .unwrap();
     let ran = Arc::default();
     runtime.block_on(async {
-        let start = engine().start_loaded(acts(GRAPH), noting(&ran, "c"));
+        let start = engine().start(acts(GRAPH), noting(&ran, "c"));
         let _run = start.run_dir(&folder).await.unwrap();
         while ran.lock().unwrap().len() < 3 {
             tokio::task::yield_now().await;
@@ -66,7 +66,7 @@ fn go_on(folder: &Path) -> Result<Vec<String>, String> {
         .unwrap();
     let ran = Arc::default();
     runtime.block_on(async {
-        let resume = engine().resume_loaded(folder, acts(GRAPH), noting(&ran, ""));
+        let resume = engine().resume(folder, acts(GRAPH), noting(&ran, ""));
         let run = resume.await.map_err(|error| error.code().to_owned())?;
         let result = run.wait().await.map_err(|error| error.code().to_owned())?;
         assert_eq!(result.path, ["start", "a", "b", "c", "exit"]);
@@ -209,9 +209,7 @@ async fn runs_side_by_side_share_their_syncs_and_leave_no_log() {
                 }
             });
         }
-        let start = engine
-            .start_loaded(acts(GRAPH), stages)
-            .run_id(format!("run-{number}"));
+        let start = engine.start(acts(GRAPH), stages).run_id(format!("run-{number}"));
         runs.push(start.await.unwrap());
     }
     for run in runs {
@@ -249,13 +247,13 @@ async fn an_owner_that_comes_back_after_a_take_over_writes_nothing_and_says_why(
         }
     });
     let old = engine()
-        .start_loaded(acts(GRAPH), frozen)
+        .start(acts(GRAPH), frozen)
         .run_dir(&folder)
         .await
         .unwrap();
     began.notified().await;
     let refused = engine()
-        .resume_loaded(&folder, acts(GRAPH), Acts::new())
+        .resume(&folder, acts(GRAPH), Acts::new())
         .await
         .unwrap_err();
     let StartError::Store(StoreError::Owned { by: Some(by), .. }) = &refused else {
@@ -263,7 +261,7 @@ async fn an_owner_that_comes_back_after_a_take_over_writes_nothing_and_says_why(
     };
     assert_eq!(by.pid, std::process::id());
     let new = engine()
-        .resume_loaded(&folder, acts(GRAPH), Acts::new())
+        .resume(&folder, acts(GRAPH), Acts::new())
         .take_over()
         .await
         .unwrap();

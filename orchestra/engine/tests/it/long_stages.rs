@@ -61,7 +61,7 @@ async fn a_stage_goes_on_behind_what_it_has_noted() {
         .backend(first.clone())
         .durability(Durability::Process);
     let engine = engine.runs_dir(dir.path()).build().unwrap();
-    let run = engine.start_loaded(flow(), ()).await.unwrap();
+    let run = engine.start(flow(), ()).await.unwrap();
     let folder = run.run_dir().unwrap().to_owned();
     until(|| first.taken.lock().unwrap().len() == 7).await;
     run.pause("lunch");
@@ -76,13 +76,13 @@ async fn a_stage_goes_on_behind_what_it_has_noted() {
         .durability(Durability::Process);
     let engine = engine.on_event(move |event| told.lock().unwrap().push(event.kind.clone()));
     let engine = engine.build().unwrap();
-    let run = engine.resume_loaded(&folder, flow(), ()).await.unwrap();
+    let run = engine.resume(&folder, flow(), ()).await.unwrap();
     let result = run.wait().await.unwrap();
     assert!(result.is_success());
     assert_eq!(*second.taken.lock().unwrap(), [7, 8, 9]);
     assert_eq!(result.usage.tokens(), 1_000);
     let whole = events.lock().unwrap().iter().find_map(|kind| match kind {
-        EventKind::StageCompleted { node, usage, .. } if *node == *"work" => usage.clone(),
+        EventKind::StageCompleted { stage, usage, .. } if stage.node == "work" => usage.clone(),
         _ => None,
     });
     assert_eq!(
@@ -106,7 +106,7 @@ async fn a_stage_goes_on_behind_what_it_has_noted() {
         .backend(third.clone())
         .durability(Durability::Process);
     let engine = engine.runs_dir(dir.path()).build().unwrap();
-    let replay = engine.replay_loaded(&folder, &saved[1], flow(), ());
+    let replay = engine.replay(&folder, &saved[1], flow(), ());
     let result = replay.await.unwrap().wait().await.unwrap();
     assert!(result.is_success());
     assert_eq!(*third.taken.lock().unwrap(), [4, 5, 6, 7, 8, 9]);
@@ -145,7 +145,7 @@ async fn fidelity_and_thread_go_by_edge_node_graph_and_subgraph() {
     }"#;
     let engine = Engine::builder().backend(Look).build().unwrap();
     let result = engine
-        .start_loaded(pipeline(text), ())
+        .start(pipeline(text), ())
         .await
         .unwrap()
         .wait()
@@ -184,14 +184,14 @@ async fn the_first_whole_conversation_after_a_resume_is_a_summary() {
         b [fidelity=compact] }";
     let engine = Engine::builder().backend(HangsAt("b")).runs_dir(dir.path());
     let engine = engine.durability(Durability::Process).build().unwrap();
-    let run = engine.start_loaded(pipeline(text), ()).await.unwrap();
+    let run = engine.start(pipeline(text), ()).await.unwrap();
     let folder = run.run_dir().unwrap().to_owned();
     let journal = folder.join("journal.jsonl");
     until(|| std::fs::read_to_string(&journal).is_ok_and(|text| text.contains("\"here\""))).await;
     run.pause("lunch");
     run.wait().await.unwrap();
     let engine = Engine::builder().backend(Look).build().unwrap();
-    let run = engine.resume_loaded(&folder, pipeline(text), ()).await.unwrap();
+    let run = engine.resume(&folder, pipeline(text), ()).await.unwrap();
     let result = run.wait().await.unwrap();
     let seen = |node: &str| result.context.text(&format!("seen.{node}")).to_owned();
     assert_eq!(seen("a"), "full a");
@@ -257,7 +257,7 @@ async fn twenty_branches_make_no_call_beyond_the_cap_and_go_on_under_a_higher_on
             .build()
             .unwrap()
     };
-    let start = engine().start_loaded(pipeline(&twenty()), ()).budget(cap(2_550));
+    let start = engine().start(pipeline(&twenty()), ()).budget(cap(2_550));
     let run = start.await.unwrap();
     let folder = run.run_dir().unwrap().to_owned();
     let result = run.wait().await.unwrap();
@@ -268,7 +268,7 @@ async fn twenty_branches_make_no_call_beyond_the_cap_and_go_on_under_a_higher_on
     assert!(used.tokens() <= 2_550, "{used:?}");
     let made = backend.made.lock().unwrap().len();
     assert!(made <= 25, "{made} calls of 100 tokens were made");
-    let resume = engine().resume_loaded(&folder, pipeline(&twenty()), ());
+    let resume = engine().resume(&folder, pipeline(&twenty()), ());
     let result = resume.budget(cap(10_000)).await.unwrap().wait().await.unwrap();
     assert!(result.is_success(), "{:?}", result.failure);
     // Only a call whose note was not recorded before the pause is repeated.
@@ -288,7 +288,7 @@ async fn a_node_has_a_budget_of_its_own_and_the_graph_one_for_all() {
     let engine = Engine::builder().backend(backend.clone()).build().unwrap();
     let text = "digraph { start -> work -> exit; work [prompt=x, max_tokens=250] }";
     let result = engine
-        .start_loaded(pipeline(text), ())
+        .start(pipeline(text), ())
         .await
         .unwrap()
         .wait()
@@ -303,7 +303,7 @@ async fn a_node_has_a_budget_of_its_own_and_the_graph_one_for_all() {
     assert_eq!(backend.made.lock().unwrap().len(), 2);
     let text = "digraph { max_tokens=350; start -> work -> exit; work [prompt=x] }";
     let result = engine
-        .start_loaded(pipeline(text), ())
+        .start(pipeline(text), ())
         .await
         .unwrap()
         .wait()
@@ -334,7 +334,7 @@ async fn a_question_of_a_stage_is_seen_and_answered_from_outside_too() {
         .build()
         .unwrap();
     let flow = pipeline("digraph { start -> work -> exit; work [prompt=x] }");
-    let run = engine.start_loaded(flow, ()).await.unwrap();
+    let run = engine.start(flow, ()).await.unwrap();
     while run.questions().is_empty() {
         tokio::task::yield_now().await;
     }
@@ -389,7 +389,7 @@ async fn what_runs_within_a_run_use_counts_for_all_around_them() {
         max_tokens: Some(tokens),
         ..Budget::default()
     };
-    let run = engine().start_loaded(flow(), ()).budget(cap(650)).await.unwrap();
+    let run = engine().start(flow(), ()).budget(cap(650)).await.unwrap();
     let folder = run.run_dir().unwrap().to_owned();
     let result = run.wait().await.unwrap();
     let Some(RunFailure::Budget { budget, used }) = &result.failure else {
@@ -397,11 +397,11 @@ async fn what_runs_within_a_run_use_counts_for_all_around_them() {
     };
     assert_eq!((budget.max_tokens, used.tokens()), (Some(650), 600));
     assert_eq!(backend.made.lock().unwrap().len(), 6, "four outside, two within");
-    let resume = engine().resume_loaded(&folder, flow(), ());
+    let resume = engine().resume(&folder, flow(), ());
     let result = resume.budget(cap(750)).await.unwrap().wait().await.unwrap();
     assert_eq!(result.status, RunStatus::Paused, "{:?}", result.failure);
     assert_eq!(backend.made.lock().unwrap().len(), 7);
-    let resume = engine().resume_loaded(&folder, flow(), ());
+    let resume = engine().resume(&folder, flow(), ());
     let result = resume.budget(cap(1_000)).await.unwrap().wait().await.unwrap();
     assert!(result.is_success(), "{:?}", result.failure);
     assert_eq!(
@@ -440,13 +440,13 @@ async fn what_a_stage_stored_before_its_notes_is_there_when_it_goes_on() {
         let builder = Engine::builder().backend(Stores).runs_dir(dir.path());
         builder.durability(Durability::Process).build().unwrap()
     };
-    let run = engine().start_loaded(flow(), ()).await.unwrap();
+    let run = engine().start(flow(), ()).await.unwrap();
     let folder = run.run_dir().unwrap().to_owned();
     let journal = folder.join("journal.jsonl");
     until(|| std::fs::read_to_string(&journal).is_ok_and(|text| text.contains("\"stored\""))).await;
     run.pause("lunch");
     assert_eq!(run.wait().await.unwrap().status, RunStatus::Paused);
-    let run = engine().resume_loaded(&folder, flow(), ()).await.unwrap();
+    let run = engine().resume(&folder, flow(), ()).await.unwrap();
     let result = run.wait().await.unwrap();
     assert!(result.is_success(), "{:?}", result.failure);
     assert_eq!(result.context.text("last_response"), "\"+ tea\"");

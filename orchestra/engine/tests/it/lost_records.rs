@@ -47,7 +47,7 @@ fn left(folder: &Path, graph: &str, stuck: &'static str, paused_at: Option<&'sta
             let start = Engine::builder()
                 .build()
                 .unwrap()
-                .start_loaded(acts(graph), noting(&ran, paused));
+                .start(acts(graph), noting(&ran, paused));
             let run = start.run_dir(folder).run_id("same").await.unwrap();
             while ran.lock().unwrap().last().is_none_or(|last| last != paused) {
                 tokio::task::yield_now().await;
@@ -62,11 +62,11 @@ fn left(folder: &Path, graph: &str, stuck: &'static str, paused_at: Option<&'sta
         let engine = Engine::builder().build().unwrap();
         let _run = match paused_at {
             Some(_) => engine
-                .resume_loaded(folder, acts(graph), noting(&ran, stuck))
+                .resume(folder, acts(graph), noting(&ran, stuck))
                 .await
                 .unwrap(),
             None => {
-                let start = engine.start_loaded(acts(graph), noting(&ran, stuck));
+                let start = engine.start(acts(graph), noting(&ran, stuck));
                 start.run_dir(folder).run_id("same").await.unwrap()
             }
         };
@@ -87,7 +87,7 @@ fn go_on_with(
     let ran: Arc<Mutex<Vec<String>>> = Arc::default();
     runtime().block_on(async {
         let engine = Engine::builder().build().unwrap();
-        let resume = how(engine.resume_loaded(folder, pipeline, noting(&ran, "")));
+        let resume = how(engine.resume(folder, pipeline, noting(&ran, "")));
         let said = |code: &str, text: String| (code.to_owned(), text);
         let run = resume
             .await
@@ -284,10 +284,7 @@ fn files_of_another_run_are_refused_by_name() {
     // Of a run with another name.
     let other = others.path().join("named");
     runtime().block_on(async {
-        let start = Engine::builder()
-            .build()
-            .unwrap()
-            .start_loaded(acts(GRAPH), Acts::new());
+        let start = Engine::builder().build().unwrap().start(acts(GRAPH), Acts::new());
         start
             .run_dir(&other)
             .run_id("other")
@@ -371,7 +368,7 @@ fn a_replay_of_a_run_is_a_run_of_its_own() {
     let ran: Arc<Mutex<Vec<String>>> = Arc::default();
     runtime().block_on(async {
         let engine = Engine::builder().build().unwrap();
-        let replay = engine.replay_loaded(&dir.whole, "a#1/1", acts(GRAPH), noting(&ran, "c"));
+        let replay = engine.replay(&dir.whole, "a#1/1", acts(GRAPH), noting(&ran, "c"));
         let run = replay.run_dir(&again).await.unwrap();
         while ran.lock().unwrap().last().is_none_or(|last| last != "c") {
             tokio::task::yield_now().await;

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod artifacts;
+mod artifacts_damaged;
 mod asleep;
 mod children_support;
 mod control;
@@ -17,6 +18,7 @@ mod journal;
 mod long_stages;
 mod lost_records;
 mod manager;
+mod manager_steering;
 mod offline;
 mod outputs;
 mod parallel;

@@ -2,21 +2,19 @@
 use crate::children_support;
 use crate::support;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use children_support::{engine, kept_in, lines, with_child};
-use orchestra_engine::{
-    Engine, EventKind, Outcome, RunFolder, RunResult, RunStatus, Script, StartError, Status,
-};
+use orchestra_engine::{Engine, Outcome, RunFolder, RunResult, RunStatus, Script, StartError, Status};
 use orchestra_graph::Pipeline;
 use serde_json::json;
-use support::{Acts, FileCall, HookedFiles, acts, json as read_json, pipeline, short, text};
+use support::{Acts, FileCall, HookedFiles, acts, json as read_json, pipeline, short};
 use tokio::sync::Notify;
 
 /// Returns a pipeline whose stage `watch` supervises this child.
-fn supervised(attributes: &str, child: Pipeline) -> Pipeline {
+pub(crate) fn supervised(attributes: &str, child: Pipeline) -> Pipeline {
     let text = format!(
         "digraph parent {{ stack.child_dotfile=\"child.dot\"; start -> watch -> exit; watch [shape=house, {attributes}]
             watch -> rescue [condition=\"outcome=fail && preferred_label=Escalate\"]; rescue [type=act]; rescue -> exit }}"
@@ -25,7 +23,7 @@ fn supervised(attributes: &str, child: Pipeline) -> Pipeline {
 }
 
 /// Returns a child that builds for some seconds.
-fn builds_for(seconds: u64) -> Acts {
+pub(crate) fn builds_for(seconds: u64) -> Acts {
     Acts::new().on("build", move |_| async move {
         tokio::time::sleep(Duration::from_secs(seconds)).await;
         Outcome::success()
@@ -53,14 +51,14 @@ fn endless(node: &str) -> (Acts, Arc<AtomicU32>, Arc<Notify>) {
     (acts, drops, begun)
 }
 
-fn child() -> Pipeline {
+pub(crate) fn child() -> Pipeline {
     acts("start -> build -> exit")
 }
 
-async fn run(pipeline: Pipeline, acts: Acts) -> RunResult {
+pub(crate) async fn run(pipeline: Pipeline, acts: Acts) -> RunResult {
     let (engine, _) = engine(Engine::builder());
     engine
-        .start_loaded(pipeline, acts)
+        .start(pipeline, acts)
         .run_id("one")
         .await
         .unwrap()
@@ -73,7 +71,7 @@ async fn run(pipeline: Pipeline, acts: Acts) -> RunResult {
 async fn a_child_is_a_real_run_with_a_folder_and_events_of_its_own() {
     let dir = tempfile::tempdir().unwrap();
     let (engine, heard) = engine(kept_in(dir.path()));
-    let start = engine.start_loaded(supervised("label=Watch", child()), builds_for(3));
+    let start = engine.start(supervised("label=Watch", child()), builds_for(3));
     let result = start.run_id("one").await.unwrap().wait().await.unwrap();
     assert!(result.is_success(), "{:?}", result.failure);
     let folder = dir.path().join("one/watch/child");
@@ -196,155 +194,6 @@ async fn the_last_look_fails_and_ends_the_child() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn steering_reaches_the_folder_and_the_handler_of_the_stage_that_runs() {
-    let dir = tempfile::tempdir().unwrap();
-    let heard = Arc::new(Mutex::new(Vec::new()));
-    let list = heard.clone();
-    let acts = Acts::new().on("build", move |stage| {
-        let list = list.clone();
-        async move {
-            for _ in 0..4 {
-                tokio::time::sleep(Duration::from_secs(10)).await;
-                list.lock().unwrap().push(stage.instructions());
-            }
-            Outcome::success()
-        }
-    });
-    let (engine, told) = engine(kept_in(dir.path()));
-    let attributes = "\"manager.actions\"=\"observe,steer,wait\", \"manager.poll_interval\"=10s, \
-        \"manager.steer_cooldown\"=20s, prompt=\"Look left.\", \
-        \"manager.guard.intervene\"=\"stack.child.elapsed_ms >= 5000\"";
-    let start = engine.start_loaded(supervised(attributes, child()), acts);
-    let result = start.run_id("one").await.unwrap().wait().await.unwrap();
-    assert!(result.is_success(), "{:?}", result.failure);
-    let steered: Vec<String> = heard.lock().unwrap().concat();
-    assert_eq!(steered, ["Look left.", "Look left."], "at 10 and 30 seconds");
-    let folder = dir.path().join("one/watch/child/build");
-    assert_eq!(
-        text(folder.join("steer-001.read.md")),
-        "# Steering\n\n- cycle: 2\n- reason: manager.guard.intervene holds: stack.child.elapsed_ms >= 5000\n\
-         - completed stages: 1, failures: 0, retries: 0\n\nLook left.\n"
-    );
-    assert!(text(folder.join("steer-002.read.md")).contains("- cycle: 4\n"));
-    assert!(!folder.join("steer-001.md").exists() && !folder.join("steer-003.md").exists());
-    let read: Vec<(u32, String)> = told
-        .lock()
-        .unwrap()
-        .iter()
-        .filter_map(|event| match &event.kind {
-            EventKind::SteeringRead {
-                node,
-                cycle,
-                instruction,
-                file,
-                ..
-            } => {
-                assert_eq!(*node, "build");
-                assert!(file.as_ref().unwrap().ends_with(".read.md"), "{file:?}");
-                Some((*cycle, instruction.clone()))
-            }
-            _ => None,
-        })
-        .collect();
-    assert_eq!(read, [(2, "Look left.".to_owned()), (4, "Look left.".to_owned())]);
-    let logs = lines(&told, "one", short);
-    let logged = logs
-        .iter()
-        .filter(|line| line.starts_with("StageLog watch: steers `build` in cycle"));
-    assert_eq!(logged.count(), 2, "{logs:?}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn steering_that_a_stage_did_not_read_is_read_by_the_next_one_once() {
-    let heard = Arc::new(Mutex::new(Vec::new()));
-    let list = heard.clone();
-    let acts = builds_for(35).on("check", move |stage| {
-        list.lock().unwrap().push(stage.instructions());
-        std::future::ready(Outcome::success())
-    });
-    let child = support::acts("start -> build -> check -> again -> exit");
-    let acts = {
-        let list = heard.clone();
-        acts.on("again", move |stage| {
-            list.lock().unwrap().push(stage.instructions());
-            std::future::ready(Outcome::success())
-        })
-    };
-    let attributes =
-        "\"manager.actions\"=\"observe,steer,wait\", \"manager.poll_interval\"=10s, prompt=\"Look left.\"";
-    let result = run(supervised(attributes, child), acts).await;
-    assert!(result.is_success(), "{:?}", result.failure);
-    let heard = heard.lock().unwrap();
-    assert_eq!(
-        *heard,
-        [vec!["Look left.".to_owned()], Vec::new()],
-        "what was said thrice is read once"
-    );
-}
-
-#[tokio::test(start_paused = true)]
-async fn steering_of_a_stage_that_runs_a_pipeline_is_read_within_that_pipeline() {
-    let heard = Arc::new(Mutex::new(Vec::new()));
-    let list = heard.clone();
-    let acts = Acts::new().on("build", move |stage| {
-        let list = list.clone();
-        async move {
-            tokio::time::sleep(Duration::from_secs(15)).await;
-            list.lock().unwrap().extend(stage.instructions());
-            Outcome::success()
-        }
-    });
-    let middle = pipeline(
-        "digraph middle { start -> part -> exit; part [shape=folder, \"subpipeline.file\"=\"child.dot\"] }",
-    );
-    let middle = with_child(middle, "part", child());
-    let attributes =
-        "\"manager.actions\"=\"observe,steer,wait\", \"manager.poll_interval\"=10s, prompt=\"Look left.\"";
-    let result = run(supervised(attributes, middle), acts).await;
-    assert!(result.is_success(), "{:?}", result.failure);
-    assert_eq!(*heard.lock().unwrap(), ["Look left."]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn steering_never_writes_over_what_stands_there() {
-    let dir = tempfile::tempdir().unwrap();
-    let kept = dir.path().join("kept.txt");
-    std::fs::write(&kept, "mine").unwrap();
-    let target = kept.clone();
-    let acts = Acts::new().on("build", move |stage| {
-        let folder = stage.stage_dir().unwrap();
-        #[cfg(unix)]
-        std::os::unix::fs::symlink(&target, folder.join("steer-001.md")).unwrap();
-        #[cfg(not(unix))]
-        std::fs::copy(&target, folder.join("steer-001.md")).unwrap();
-        async move {
-            tokio::time::sleep(Duration::from_secs(15)).await;
-            assert!(folder.join("steer-002.md").is_file());
-            Outcome::success()
-        }
-    });
-    let attributes = "\"manager.actions\"=\"observe,steer,wait\", \"manager.poll_interval\"=10s";
-    let result = run(supervised(attributes, child()), acts).await;
-    assert!(result.is_success(), "{:?}", result.failure);
-    assert_eq!(text(kept), "mine");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_stage_that_nobody_steers_hears_nothing() {
-    let acts = Acts::new().on("build", |stage| async move {
-        tokio::time::sleep(Duration::from_secs(100)).await;
-        assert!(stage.instructions().is_empty());
-        Outcome::success()
-    });
-    assert!(
-        run(supervised("label=Watch", child()), acts.clone())
-            .await
-            .is_success()
-    );
-    assert!(run(child(), acts).await.is_success());
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_timeout_of_the_stage_ends_the_child() {
     let (acts, drops, _) = endless("build");
     let began = tokio::time::Instant::now();
@@ -367,7 +216,7 @@ async fn a_cancelled_parent_ends_its_child_and_the_childs_child() {
     let middle = with_child(pipeline(text), "lead", child());
     let (engine, heard) = engine(Engine::builder());
     let run = engine
-        .start_loaded(supervised("label=Watch", middle), acts)
+        .start(supervised("label=Watch", middle), acts)
         .run_id("one")
         .await
         .unwrap();
@@ -401,7 +250,7 @@ async fn a_cancelled_parent_leaves_no_process_of_its_childs_tools() {
     );
     let engine = Engine::builder().build().unwrap();
     let parent = supervised("label=Watch", pipeline(&tool));
-    let run = engine.start_loaded(parent, Acts::new()).await.unwrap();
+    let run = engine.start(parent, Acts::new()).await.unwrap();
     let pid = loop {
         match std::fs::read_to_string(&mark) {
             Ok(pid) if pid.ends_with('\n') => break pid.trim().to_owned(),
@@ -433,7 +282,7 @@ async fn each_visit_has_a_child_of_its_own() {
     );
     let parent = with_child(pipeline(text), "watch", child());
     let result = engine
-        .start_loaded(parent, acts)
+        .start(parent, acts)
         .run_id("one")
         .await
         .unwrap()
@@ -455,7 +304,7 @@ async fn the_seed_of_a_child_follows_from_that_of_its_parent() {
         let (engine, _) = engine(kept_in(dir.path()));
         let manifest = dir.path().join(name).join("watch/child/manifest.json");
         async move {
-            let start = engine.start_loaded(supervised("label=Watch", child()), Acts::new());
+            let start = engine.start(supervised("label=Watch", child()), Acts::new());
             start.run_id(name).seed(seed).await.unwrap().wait().await.unwrap();
             read_json(manifest)["seed"].clone()
         }
@@ -481,7 +330,7 @@ async fn a_child_sees_the_values_of_stages_but_keeps_its_changes() {
     let (engine, _) = engine(Engine::builder());
     let text = "digraph parent { goal=ship; stack.child_dotfile=\"child.dot\"; start -> watch -> exit; watch [shape=house] }";
     let parent = with_child(pipeline(text), "watch", child());
-    let start = engine.start_loaded(parent, acts).param("pr", "42");
+    let start = engine.start(parent, acts).param("pr", "42");
     let result = start.await.unwrap().wait().await.unwrap();
     assert!(result.is_success(), "{:?}", result.failure);
     assert_eq!(result.context.text("pr"), "42");
@@ -501,7 +350,7 @@ async fn a_childs_tools_run_in_its_working_folder() {
     ] {
         let engine = Engine::builder().working_dir(dir.path()).build().unwrap();
         let run = engine
-            .start_loaded(supervised(attribute, pipeline(tool)), Acts::new())
+            .start(supervised(attribute, pipeline(tool)), Acts::new())
             .await
             .unwrap();
         let result = run.wait().await.unwrap();
@@ -523,7 +372,7 @@ fn codes(error: StartError) -> Vec<&'static str> {
 async fn what_cannot_be_supervised_is_refused_at_the_start() {
     let refused = |parent: Pipeline| async move {
         let engine = Engine::builder().build().unwrap();
-        engine.start_loaded(parent, Acts::new()).await.unwrap_err()
+        engine.start(parent, Acts::new()).await.unwrap_err()
     };
     let alone = pipeline(
         "digraph { stack.child_dotfile=\"child.dot\"; start -> watch -> exit; watch [shape=house] }",
@@ -556,11 +405,7 @@ async fn what_cannot_be_supervised_is_refused_at_the_start() {
 async fn a_simulated_manager_runs_its_child_simulated_unless_it_is_scripted_itself() {
     let simulated = |script: Script, parent: Pipeline| async move {
         let (engine, heard) = engine(Engine::builder().simulate(script));
-        let run = engine
-            .start_loaded(parent, Acts::new())
-            .run_id("one")
-            .await
-            .unwrap();
+        let run = engine.start(parent, Acts::new()).run_id("one").await.unwrap();
         (run.wait().await.unwrap(), heard)
     };
     let script = Script::new().outcomes("build", [Outcome::fail("no compiler")]);
@@ -589,7 +434,7 @@ async fn a_simulated_manager_runs_its_child_simulated_unless_it_is_scripted_itse
     let script = Script::new().outcomes("biuld", [Outcome::success()]);
     let (engine, _) = engine(Engine::builder().simulate(script));
     let error = engine
-        .start_loaded(supervised("label=Watch", child()), Acts::new())
+        .start(supervised("label=Watch", child()), Acts::new())
         .await
         .unwrap_err();
     assert!(error.to_string().contains("did you mean `build`?"), "{error}");
@@ -659,14 +504,14 @@ async fn a_child_goes_on_when_the_run_around_it_could_not_be_kept() {
             }
         });
     let engine = Engine::builder().files(files).build().unwrap();
-    let run = engine.start_loaded(graph(), acts_of_first).run_dir(&run_dir);
+    let run = engine.start(graph(), acts_of_first).run_dir(&run_dir);
     assert_eq!(run.await.unwrap().wait().await.unwrap_err().code(), "store_io");
     let child = RunFolder::open(run_dir.join("boss/child")).unwrap();
     while child.owner().unwrap().is_some() {
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
     let engine = Engine::builder().build().unwrap();
-    let run = engine.resume_loaded(&run_dir, graph(), Acts::new());
+    let run = engine.resume(&run_dir, graph(), Acts::new());
     let result = run.await.unwrap().wait().await.unwrap();
     let boss = result.outcomes.get("boss").unwrap();
     assert_eq!(boss.status, Status::Success, "{boss:?}");

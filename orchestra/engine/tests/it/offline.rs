@@ -42,7 +42,7 @@ fn engine() -> Engine {
 
 /// Runs until the question is open, then pauses the run.
 async fn paused(pipeline: Pipeline, folder: &Path) {
-    let run = engine().start_loaded(pipeline, ()).run_dir(folder).await.unwrap();
+    let run = engine().start(pipeline, ()).run_dir(folder).await.unwrap();
     while run.questions().is_empty() {
         tokio::task::yield_now().await;
     }
@@ -78,14 +78,12 @@ async fn an_answer_is_taken_and_no_stage_is_run() {
     assert_eq!((began(&folder, "work"), began(&folder, "after")), (1, 0));
 
     // The answer takes effect: the run resumes after the gate.
-    let run = engine().resume_loaded(&folder, asks(), ()).await.unwrap();
+    let run = engine().resume(&folder, asks(), ()).await.unwrap();
     let mut events = run.events();
     loop {
         let event = events.recv().await.expect("it goes on");
-        if let orchestra_engine::EventKind::StageStarted {
-            node, repeat: true, ..
-        } = &event.kind
-            && *node == "after"
+        if let orchestra_engine::EventKind::StageStarted { stage, repeat: true } = &event.kind
+            && stage.node == "after"
         {
             break;
         }
@@ -175,7 +173,7 @@ async fn a_run_that_is_cancelled_is_over() {
     let reason = "not needed".to_owned();
     assert_eq!(cancelled.failure, Some(RunFailure::Cancelled { reason }));
     assert_eq!(began(&folder, "work"), 1);
-    let over = engine().resume_loaded(&folder, asks(), ()).await.unwrap_err();
+    let over = engine().resume(&folder, asks(), ()).await.unwrap_err();
     assert!(matches!(over, StartError::AlreadyFinished(_)), "{over}");
 }
 
@@ -183,7 +181,7 @@ async fn a_run_that_is_cancelled_is_over() {
 async fn a_run_that_somebody_executes_is_left_alone() {
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path().join("run");
-    let run = engine().start_loaded(asks(), ()).run_dir(&folder).await.unwrap();
+    let run = engine().start(asks(), ()).run_dir(&folder).await.unwrap();
     while run.questions().is_empty() {
         tokio::task::yield_now().await;
     }

@@ -40,7 +40,7 @@ const REVIEW: &str = r#"digraph t {
 /// Runs the review with this reply. Returns the result and the events as lines.
 async fn review(reply: impl Into<CodergenReply>) -> (RunResult, Vec<String>) {
     let engine = Engine::builder().backend(Says::new(reply)).build().unwrap();
-    let run = engine.start_loaded(pipeline(REVIEW), ()).await.unwrap();
+    let run = engine.start(pipeline(REVIEW), ()).await.unwrap();
     let mut events = run.events();
     let result = run.wait().await.unwrap();
     let mut lines = Vec::new();
@@ -75,7 +75,7 @@ async fn the_prompt_asks_for_exactly_these_keys_and_is_kept() {
     let says = Says::new(block("{}").as_str());
     let engine = Engine::builder().backend(says.clone()).build().unwrap();
     let folder = dir.path().join("run");
-    let start = engine.start_loaded(pipeline(REVIEW), ()).run_dir(&folder);
+    let start = engine.start(pipeline(REVIEW), ()).run_dir(&folder);
     start.await.unwrap().wait().await.unwrap();
     let prompt = says.prompts.lock().unwrap()[0].clone();
     assert!(
@@ -98,13 +98,7 @@ async fn a_stage_without_output_keys_is_asked_for_nothing() {
     let says = Says::new("plain words");
     let engine = Engine::builder().backend(says.clone()).build().unwrap();
     let plain = pipeline(r#"digraph { start -> a -> exit; a [prompt="Do it."] }"#);
-    let result = engine
-        .start_loaded(plain, ())
-        .await
-        .unwrap()
-        .wait()
-        .await
-        .unwrap();
+    let result = engine.start(plain, ()).await.unwrap().wait().await.unwrap();
     assert!(result.is_success());
     assert_eq!(*says.prompts.lock().unwrap(), ["Do it."]);
 }
@@ -143,7 +137,7 @@ async fn a_malformed_block_fails_with_a_code_that_machines_read() {
     let says = Says::new(block("{\"review_passed\": yes}").as_str());
     let engine = Engine::builder().backend(says).build().unwrap();
     let folder = dir.path().join("run");
-    let start = engine.start_loaded(pipeline(REVIEW), ()).run_dir(&folder);
+    let start = engine.start(pipeline(REVIEW), ()).run_dir(&folder);
     let result = start.await.unwrap().wait().await.unwrap();
     let told = result.failure.unwrap().to_string();
     assert!(
@@ -168,7 +162,7 @@ async fn a_conditional_edge_sees_the_types_of_the_data() {
     for (given, last) in [("0", "exit"), ("2", "mend"), ("\"0\"", "mend")] {
         let says = Says::new(block(&format!("{{\"test_failures\": {given}}}")).as_str());
         let engine = Engine::builder().backend(says).build().unwrap();
-        let run = engine.start_loaded(pipeline(graph), ()).await.unwrap();
+        let run = engine.start(pipeline(graph), ()).await.unwrap();
         let result = run.wait().await.unwrap();
         assert_eq!(result.path.last(), Some(last), "{given}: {:?}", result.failure);
     }
@@ -200,7 +194,7 @@ async fn a_status_file_may_give_what_the_response_does_not() {
             .backend(Writes("Done.", written))
             .build()
             .unwrap();
-        let run = engine.start_loaded(pipeline(REVIEW), ()).await.unwrap();
+        let run = engine.start(pipeline(REVIEW), ()).await.unwrap();
         let result = run.wait().await.unwrap();
         match (reason, result.failure) {
             (None, None) => assert_eq!(result.context.text("reviewer"), "bob"),
@@ -231,12 +225,12 @@ async fn a_simulated_station_gives_what_the_script_says() {
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path().join("run");
     let engine = Engine::builder().simulate(script).build().unwrap();
-    let start = engine.start_loaded(pipeline(REVIEW), ()).run_dir(&folder);
+    let start = engine.start(pipeline(REVIEW), ()).run_dir(&folder);
     let result = start.await.unwrap().wait().await.unwrap();
     assert_eq!(result.context.get("review_passed"), Some(&json!(true)));
     assert!(text(folder.join("review/prompt.md")).contains("## Expected outputs"));
     let engine = Engine::builder().simulate(Script::new()).build().unwrap();
-    let run = engine.start_loaded(pipeline(REVIEW), ()).await.unwrap();
+    let run = engine.start(pipeline(REVIEW), ()).await.unwrap();
     let result = run.wait().await.unwrap();
     assert!(result.is_success(), "{:?}", result.failure);
     assert_eq!(result.context.get("review_passed"), None);

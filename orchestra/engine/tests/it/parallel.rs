@@ -132,7 +132,7 @@ async fn fail_fast_kills_the_tools_of_the_other_branches() {
     let engine = Engine::builder().working_dir(dir.path()).build().unwrap();
     let began = Instant::now();
     let result = engine
-        .start_loaded(pipeline(text), ())
+        .start(pipeline(text), ())
         .await
         .unwrap()
         .wait()
@@ -167,12 +167,11 @@ async fn events_tell_the_branches_and_which_stages_were_cut_short() {
         match &event.kind {
             EventKind::ParallelStarted { branch_count, .. } => told.push(format!("started {branch_count}")),
             EventKind::ParallelBranchStarted { branch, index } => told.push(format!("{index} {branch}")),
-            EventKind::StageStarted {
-                node,
-                branch: Some(branch),
-                ..
-            } => told.push(format!("{node} in {branch}")),
-            EventKind::StageCancelled { node, .. } => told.push(format!("{node} cancelled")),
+            EventKind::StageStarted { stage, .. } => {
+                let branch = stage.branch.iter();
+                told.extend(branch.map(|branch| format!("{} in {branch}", stage.node)));
+            }
+            EventKind::StageCancelled { stage, .. } => told.push(format!("{} cancelled", stage.node)),
             EventKind::ParallelBranchCompleted {
                 branch,
                 status,
@@ -219,11 +218,7 @@ async fn a_node_on_two_branches_keeps_its_files_apart() {
         a [prompt=A]; b [prompt=B]; both [prompt=Both]; join [shape=tripleoctagon]; join -> exit }";
     let engine = Engine::builder().simulate(Script::new()).build().unwrap();
     let folder = dir.path().join("run");
-    let run = engine
-        .start_loaded(pipeline(text), ())
-        .run_dir(&folder)
-        .await
-        .unwrap();
+    let run = engine.start(pipeline(text), ()).run_dir(&folder).await.unwrap();
     let result = run.wait().await.unwrap();
     assert_eq!(
         result.path,

@@ -102,7 +102,7 @@ impl Scratch {
     fn run(&self, pipeline: Pipeline, stages: Acts) -> RunResult {
         let engine = Engine::builder().durability(Durability::Process).build().unwrap();
         let start = engine
-            .start_loaded(pipeline, stages)
+            .start(pipeline, stages)
             .run_dir(self.folder.path().join("run"));
         runtime().block_on(async {
             let run = start.await.unwrap();
@@ -277,9 +277,7 @@ fn what_is_planted_in_the_place_of_the_files_of_a_run_does_not_keep_it_from_goin
             let what = format!("{kind} at {name}");
             runtime().block_on(async {
                 let stuck = Acts::new().on("b", |_| std::future::pending());
-                let start = engine
-                    .start_loaded(acts("start -> a -> b -> exit"), stuck)
-                    .run_dir(&run);
+                let start = engine.start(acts("start -> a -> b -> exit"), stuck).run_dir(&run);
                 let paused = start.await.unwrap();
                 while !paused.run_dir().is_some_and(|run| run.join("a").exists()) {
                     tokio::task::yield_now().await;
@@ -290,7 +288,7 @@ fn what_is_planted_in_the_place_of_the_files_of_a_run_does_not_keep_it_from_goin
             dir.plant(name, plant)(&run);
             let result = runtime().block_on(async {
                 let resumed = engine
-                    .resume_loaded(&run, acts("start -> a -> b -> exit"), Acts::new())
+                    .resume(&run, acts("start -> a -> b -> exit"), Acts::new())
                     .await?;
                 Ok::<_, StartError>(
                     resumed

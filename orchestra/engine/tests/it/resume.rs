@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use orchestra_engine::{
     Answer, Budget, Durability, Engine, EventKind, Outcome, RunFailure, RunHandle, RunResult, RunStatus,
-    Script, StageContext, StartError, Usage,
+    Script, StageContext, StartError, Usage, stage_folder_name,
 };
 use orchestra_graph::Pipeline;
 use serde_json::{Value, json};
@@ -103,7 +103,7 @@ async fn a_paused_run_goes_on_with_the_stage_that_was_in_flight() {
     let folder = dir.path().join("run");
     let log = Log::default();
     let run = engine()
-        .start_loaded(acts(CHAIN), logging(&log, &["a", "b", "c"], &["b"]))
+        .start(acts(CHAIN), logging(&log, &["a", "b", "c"], &["b"]))
         .run_dir(&folder)
         .await
         .unwrap();
@@ -113,7 +113,7 @@ async fn a_paused_run_goes_on_with_the_stage_that_was_in_flight() {
     assert_eq!(result.failure.unwrap().to_string(), "the run was paused: lunch");
 
     let again = Log::default();
-    let resumed = engine().resume_loaded(&folder, acts(CHAIN), logging(&again, &["a", "b", "c"], &[]));
+    let resumed = engine().resume(&folder, acts(CHAIN), logging(&again, &["a", "b", "c"], &[]));
     let result = resumed.await.unwrap().wait().await.unwrap();
     assert!(result.is_success());
     assert_eq!(result.path, ["start", "a", "b", "c", "exit"]);
@@ -123,7 +123,7 @@ async fn a_paused_run_goes_on_with_the_stage_that_was_in_flight() {
     // The end is the same as that of an uninterrupted run.
     let whole = dir.path().join("whole");
     let run = engine()
-        .start_loaded(acts(CHAIN), logging(&Log::default(), &["a", "b", "c"], &[]))
+        .start(acts(CHAIN), logging(&Log::default(), &["a", "b", "c"], &[]))
         .run_dir(&whole)
         .seed(0)
         .await
@@ -154,13 +154,13 @@ async fn a_run_that_is_over_is_not_gone_on_with() {
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path().join("run");
     let run = engine()
-        .start_loaded(acts(CHAIN), Acts::new())
+        .start(acts(CHAIN), Acts::new())
         .run_dir(&folder)
         .run_id("one");
     run.await.unwrap().wait().await.unwrap();
     let before = std::fs::read(folder.join("events.jsonl")).unwrap();
     let error = engine()
-        .resume_loaded(&folder, acts(CHAIN), Acts::new())
+        .resume(&folder, acts(CHAIN), Acts::new())
         .await
         .unwrap_err();
     assert_eq!(error.to_string(), "run `one` has ended in success");
@@ -168,11 +168,11 @@ async fn a_run_that_is_over_is_not_gone_on_with() {
 
     let failed = dir.path().join("failed");
     let run = engine()
-        .start_loaded(acts(CHAIN), Acts::new().fails("b", "no disk"))
+        .start(acts(CHAIN), Acts::new().fails("b", "no disk"))
         .run_dir(&failed);
     run.run_id("two").await.unwrap().wait().await.unwrap();
     let error = engine()
-        .resume_loaded(&failed, acts(CHAIN), Acts::new())
+        .resume(&failed, acts(CHAIN), Acts::new())
         .await
         .unwrap_err();
     assert_eq!(
@@ -190,7 +190,7 @@ async fn a_back_off_goes_on_with_what_is_left_of_it() {
     let clock = support::clock();
     let at = |clock: &support::TestClock| Engine::builder().clock(clock.clone()).build().unwrap();
     let run = at(&clock)
-        .start_loaded(acts(graph), fails())
+        .start(acts(graph), fails())
         .run_dir(&folder)
         .await
         .unwrap();
@@ -204,10 +204,7 @@ async fn a_back_off_goes_on_with_what_is_left_of_it() {
     paused(run).await;
     tokio::time::sleep(Duration::from_secs(3)).await;
     let began = tokio::time::Instant::now();
-    let run = at(&clock)
-        .resume_loaded(&folder, acts(graph), fails())
-        .await
-        .unwrap();
+    let run = at(&clock).resume(&folder, acts(graph), fails()).await.unwrap();
     let result = run.wait().await.unwrap();
     let RunFailure::StageFailed { .. } = result.failure.unwrap() else {
         panic!("the stage fails")
@@ -230,17 +227,13 @@ async fn a_question_keeps_its_deadline() {
     };
     let clock = support::clock();
     let at = |clock: &support::TestClock| Engine::builder().clock(clock.clone()).build().unwrap();
-    let run = at(&clock)
-        .start_loaded(gate(), ())
-        .run_dir(&folder)
-        .await
-        .unwrap();
+    let run = at(&clock).start(gate(), ()).run_dir(&folder).await.unwrap();
     until(|| !run.questions().is_empty()).await;
     tokio::time::sleep(Duration::from_secs(20 * 60)).await;
     paused(run).await;
     tokio::time::sleep(Duration::from_secs(30 * 60)).await;
     let began = tokio::time::Instant::now();
-    let run = at(&clock).resume_loaded(&folder, gate(), ()).await.unwrap();
+    let run = at(&clock).resume(&folder, gate(), ()).await.unwrap();
     until(|| !run.questions().is_empty()).await;
     let result = run.wait().await.unwrap();
     assert_eq!(result.path, ["start", "ask", "no", "exit"]);
@@ -262,7 +255,7 @@ async fn a_question_that_nobody_could_answer_is_asked_again() {
     });
     let alone = Engine::builder().interviewer(nobody).build().unwrap();
     let result = alone
-        .start_loaded(gate(), ())
+        .start(gate(), ())
         .run_dir(&folder)
         .await
         .unwrap()
@@ -273,7 +266,7 @@ async fn a_question_that_nobody_could_answer_is_asked_again() {
         (result.status, result.failure.unwrap().code()),
         (RunStatus::Paused, "waits_for_human")
     );
-    let run = engine().resume_loaded(&folder, gate(), ()).await.unwrap();
+    let run = engine().resume(&folder, gate(), ()).await.unwrap();
     until(|| !run.questions().is_empty()).await;
     run.answer("ask", Answer::choice("Ship")).unwrap();
     assert_eq!(run.wait().await.unwrap().path, ["start", "ask", "exit"]);
@@ -290,7 +283,7 @@ async fn branches_that_are_done_are_not_run_again() {
     let log = Log::default();
     let nodes = ["a", "a2", "b", "c"];
     let run = engine()
-        .start_loaded(acts(FAN), logging(&log, &nodes, &["a2", "c"]))
+        .start(acts(FAN), logging(&log, &nodes, &["a2", "c"]))
         .run_dir(&folder)
         .await
         .unwrap();
@@ -298,7 +291,7 @@ async fn branches_that_are_done_are_not_run_again() {
     // The end of `b` is durable before `a2` starts, because both are recorded in order.
     paused(run).await;
     let again = Log::default();
-    let resumed = engine().resume_loaded(&folder, acts(FAN), logging(&again, &nodes, &[]));
+    let resumed = engine().resume(&folder, acts(FAN), logging(&again, &nodes, &[]));
     let result = resumed.await.unwrap().wait().await.unwrap();
     assert!(result.is_success(), "{:?}", result.failure);
     let mut keys = again.keys();
@@ -334,14 +327,14 @@ async fn a_restarted_run_goes_on_in_its_last_life() {
         })
     };
     let run = engine()
-        .start_loaded(acts(graph), stages(true))
+        .start(acts(graph), stages(true))
         .run_dir(&folder)
         .await
         .unwrap();
     until(|| log.keys().len() == 2).await;
     paused(run).await;
     let run = engine()
-        .resume_loaded(&folder, acts(graph), stages(false))
+        .resume(&folder, acts(graph), stages(false))
         .await
         .unwrap();
     let result = run.wait().await.unwrap();
@@ -371,7 +364,7 @@ async fn what_a_run_used_survives_and_its_budget_stops_it_where_it_is() {
         ..Budget::default()
     };
     let run = engine()
-        .start_loaded(acts(CHAIN), stages())
+        .start(acts(CHAIN), stages())
         .run_dir(&folder)
         .budget(budget(1_000));
     let result = run.await.unwrap().wait().await.unwrap();
@@ -384,13 +377,13 @@ async fn what_a_run_used_survives_and_its_budget_stops_it_where_it_is() {
     assert_eq!(result.path, ["start", "a", "b"]);
     // With the same budget the run stops at once.
     let run = engine()
-        .resume_loaded(&folder, acts(CHAIN), stages())
+        .resume(&folder, acts(CHAIN), stages())
         .budget(budget(1_000))
         .await
         .unwrap();
     assert_eq!(run.wait().await.unwrap().path, ["start", "a", "b"]);
     let run = engine()
-        .resume_loaded(&folder, acts(CHAIN), stages())
+        .resume(&folder, acts(CHAIN), stages())
         .budget(budget(9_000))
         .await
         .unwrap();
@@ -411,15 +404,14 @@ async fn a_changed_pipeline_is_refused_with_what_differs_and_accepted_by_name() 
     let folder = dir.path().join("run");
     let log = Log::default();
     let run = engine()
-        .start_loaded(acts(CHAIN), logging(&log, &["a", "b", "c"], &["b"]))
+        .start(acts(CHAIN), logging(&log, &["a", "b", "c"], &["b"]))
         .run_dir(&folder)
         .await
         .unwrap();
     until(|| log.keys().len() == 2).await;
     paused(run).await;
     let changed = "start -> a -> b -> lint -> c -> exit; graph [goal=better]";
-    let resume =
-        |edges: &str| engine().resume_loaded(&folder, acts(edges), logging(&log, &["lint", "c"], &[]));
+    let resume = |edges: &str| engine().resume(&folder, acts(edges), logging(&log, &["lint", "c"], &[]));
     let StartError::Changed(told) = resume(changed).await.unwrap_err() else {
         panic!("it is refused")
     };
@@ -456,33 +448,33 @@ async fn a_run_is_replayed_from_any_checkpoint_and_the_first_stays_as_it_is() {
         std::fs::write(stage.stage_dir().unwrap().join("note.txt"), stage.attempt_key()).unwrap();
         std::future::ready(Outcome::success().set("count", before + 1))
     };
-    let graph = "start -> a -> b; b -> exit [condition=\"context.count=6\"]; b -> a";
-    let stages = || Acts::new().on("a", count).on("b", count);
+    // The folder of a stage with a long id has a shorter name.
+    let b = "b".repeat(250);
+    let graph = &format!("start -> a -> {b}; {b} -> exit [condition=\"context.count=6\"]; {b} -> a");
+    let stages = || Acts::new().on("a", count).on(&b, count);
     let run = engine()
-        .start_loaded(acts(graph), stages())
+        .start(acts(graph), stages())
         .run_dir(&folder)
         .await
         .unwrap();
     let whole = run.wait().await.unwrap();
     let files = |folder: &Path| -> BTreeMap<String, String> {
         let mut files = BTreeMap::new();
-        for note in [
-            "a/note.txt",
-            "b/note.txt",
-            "a/visits/1/note.txt",
-            "a/visits/2/note.txt",
-            "b/visits/2/note.txt",
-        ] {
-            files.extend(std::fs::read_to_string(folder.join(note)).map(|text| (note.to_owned(), text)));
+        for node in ["a", &*stage_folder_name(&b)] {
+            for note in ["note.txt", "visits/1/note.txt", "visits/2/note.txt"] {
+                let note = format!("{node}/{note}");
+                files.extend(std::fs::read_to_string(folder.join(&note)).map(|text| (note, text)));
+            }
         }
         files
     };
+    assert_eq!(files(&folder).len(), 6);
     let before = std::fs::read(folder.join("journal.jsonl")).unwrap();
     for number in 0..6 {
         let name = format!("cp_{number:06}");
         let target = dir.path().join(&name);
         let replayed = engine()
-            .replay_loaded(&folder, &name, acts(graph), stages())
+            .replay(&folder, &name, acts(graph), stages())
             .run_dir(&target);
         let result = replayed.await.unwrap().wait().await.unwrap();
         assert_eq!(result.path, whole.path, "{name}");
@@ -496,17 +488,17 @@ async fn a_run_is_replayed_from_any_checkpoint_and_the_first_stays_as_it_is() {
         );
     }
     assert_eq!(std::fs::read(folder.join("journal.jsonl")).unwrap(), before);
-    let end = engine().replay_loaded(&folder, "cp_000006", acts(graph), stages());
+    let end = engine().replay(&folder, "cp_000006", acts(graph), stages());
     assert_eq!(
         end.run_dir(dir.path().join("end")).await.unwrap_err().code(),
         "nothing_to_replay"
     );
-    let none = engine().replay_loaded(&folder, "cp_000099", acts(graph), stages());
+    let none = engine().replay(&folder, "cp_000099", acts(graph), stages());
     assert_eq!(
         none.run_dir(dir.path().join("none")).await.unwrap_err().code(),
         "store_no_checkpoint"
     );
-    let unhandled = engine().replay_loaded(&folder, "cp_000001", acts(graph), ());
+    let unhandled = engine().replay(&folder, "cp_000001", acts(graph), ());
     assert_eq!(
         unhandled
             .run_dir(dir.path().join("unhandled"))
@@ -516,7 +508,7 @@ async fn a_run_is_replayed_from_any_checkpoint_and_the_first_stays_as_it_is() {
         "refused"
     );
     let simulated = Engine::builder().simulate(Script::new()).build().unwrap();
-    let simulated = simulated.replay_loaded(&folder, "cp_000001", acts(graph), stages());
+    let simulated = simulated.replay(&folder, "cp_000001", acts(graph), stages());
     assert_eq!(
         simulated
             .run_dir(dir.path().join("simulated"))
@@ -537,7 +529,7 @@ async fn without_a_journal_a_run_goes_on_from_where_it_was_paused() {
     let light = || Engine::builder().durability(Durability::None).build().unwrap();
     let log = Log::default();
     let run = light()
-        .start_loaded(acts(CHAIN), logging(&log, &["a", "b", "c"], &["b"]))
+        .start(acts(CHAIN), logging(&log, &["a", "b", "c"], &["b"]))
         .run_dir(&folder)
         .await
         .unwrap();
@@ -545,7 +537,7 @@ async fn without_a_journal_a_run_goes_on_from_where_it_was_paused() {
     paused(run).await;
     let again = Log::default();
     let run = light()
-        .resume_loaded(&folder, acts(CHAIN), logging(&again, &["a", "b", "c"], &[]))
+        .resume(&folder, acts(CHAIN), logging(&again, &["a", "b", "c"], &[]))
         .await
         .unwrap();
     assert!(run.wait().await.unwrap().is_success());
@@ -572,7 +564,7 @@ async fn a_child_goes_on_with_its_parent() {
     let log = Log::default();
     let nodes = ["a", "b", "c"];
     let run = engine()
-        .start_loaded(family(), logging(&log, &nodes, &["b"]))
+        .start(family(), logging(&log, &nodes, &["b"]))
         .run_dir(&folder)
         .await
         .unwrap();
@@ -580,7 +572,7 @@ async fn a_child_goes_on_with_its_parent() {
     paused(run).await;
     let again = Log::default();
     let run = engine()
-        .resume_loaded(&folder, family(), logging(&again, &nodes, &[]))
+        .resume(&folder, family(), logging(&again, &nodes, &[]))
         .await
         .unwrap();
     assert!(run.wait().await.unwrap().is_success());

@@ -107,7 +107,7 @@ async fn a_secret_is_in_no_event_file_text_or_result() {
         .on_text(move |piece| pieces.lock().unwrap().push_str(&piece.text))
         .build()
         .unwrap();
-    let start = engine.start_loaded(pipeline(&text), Acts::new());
+    let start = engine.start(pipeline(&text), Acts::new());
     let run = start.param("token", SECRET).param("plain", "7").await.unwrap();
     let folder = run.run_dir().unwrap().to_owned();
     let result = run.wait().await.unwrap();
@@ -141,7 +141,7 @@ async fn a_secret_in_the_reason_of_a_stop_is_told_to_nobody() {
         .build()
         .unwrap();
     let text = "digraph { start -> write -> exit; write [prompt=x] }";
-    let run = engine.start_loaded(pipeline(text), ()).await.unwrap();
+    let run = engine.start(pipeline(text), ()).await.unwrap();
     let folder = run.run_dir().unwrap().to_owned();
     while run.questions().is_empty() {
         tokio::task::yield_now().await;

@@ -11,7 +11,7 @@ use orchestra_engine::{
     Answer, AnswerError, AutoApprove, Binding, Engine, EngineBuilder, Outcome, RunResult, RunStatus, Script,
     StartError,
 };
-use orchestra_graph::Pipeline;
+use orchestra_graph::{Pipeline, SharedPipeline};
 use serde_json::json;
 use support::{Acts, acts, files, json as read_json, pipeline, short};
 
@@ -38,7 +38,7 @@ async fn start(
 ) -> (RunResult, children_support::Heard) {
     let (engine, heard) = engine(builder);
     let start = engine
-        .start_loaded(pipeline, acts)
+        .start(pipeline, acts)
         .run_id("one")
         .param("tag", "v7")
         .param("tries", 3);
@@ -72,7 +72,7 @@ async fn inputs_and_outputs_are_mapped_with_their_types_and_nothing_else_passes(
     let attributes =
         "\"subpipeline.inputs\"=\"version=tag, tries\", \"subpipeline.outputs\"=\"bytes=size, list\"";
     let (engine, _) = engine(Engine::builder());
-    let start = engine.start_loaded(parent(attributes, child()), acts);
+    let start = engine.start(parent(attributes, child()), acts);
     let start = start.param("tag", "v7").param("tries", 3).param("secret", "mine");
     let result = start.await.unwrap().wait().await.unwrap();
     assert!(result.is_success(), "{:?}", result.failure);
@@ -192,8 +192,8 @@ async fn branches_run_children_of_their_own_side_by_side() {
 struct Compiled(&'static Pipeline);
 
 impl Binding<Acts> for Compiled {
-    fn pipeline(&self) -> &'static Pipeline {
-        self.0
+    fn into_pipeline(self) -> SharedPipeline {
+        SharedPipeline::Static(self.0)
     }
 }
 
@@ -265,7 +265,7 @@ async fn a_recursion_that_ends_is_allowed() {
 
 async fn refused(builder: EngineBuilder, pipeline: Pipeline) -> String {
     let engine = builder.build().unwrap();
-    match engine.start_loaded(pipeline, Acts::new()).await.unwrap_err() {
+    match engine.start(pipeline, Acts::new()).await.unwrap_err() {
         StartError::Refused(refusals) => {
             assert_eq!(refusals.list.len(), 1, "{refusals}");
             let refusal = &refusals.list[0];
@@ -335,7 +335,7 @@ async fn a_cancelled_parent_ends_its_child_first() {
     let (acts, drops, begun) = endless();
     let (engine, heard) = engine(Engine::builder());
     let run = engine
-        .start_loaded(parent("label=Part", child()), acts)
+        .start(parent("label=Part", child()), acts)
         .run_id("one")
         .await
         .unwrap();
@@ -414,7 +414,7 @@ async fn a_gate_within_a_childs_child_is_answered_through_the_handle_of_the_pare
     );
     let outer = parent("\"subpipeline.outputs\"=\"label\"", middle);
     let (engine, heard) = engine(Engine::builder());
-    let run = engine.start_loaded(outer, Acts::new()).await.unwrap();
+    let run = engine.start(outer, Acts::new()).await.unwrap();
     while run.questions().is_empty() {
         tokio::task::yield_now().await;
     }
@@ -521,7 +521,7 @@ async fn a_simulated_stage_runs_its_child_simulated_unless_it_is_scripted_itself
 async fn a_stage_that_is_merely_dropped_ends_its_child_too() {
     // A simulated stage is not cancelled by its token: its future is dropped.
     let (engine, heard) = engine(Engine::builder().simulate(Script::new()));
-    let start = engine.start_loaded(parent("label=Part", pipeline(GATE)), Acts::new());
+    let start = engine.start(parent("label=Part", pipeline(GATE)), Acts::new());
     let run = start.run_id("one").await.unwrap();
     while run.questions().is_empty() {
         tokio::task::yield_now().await;

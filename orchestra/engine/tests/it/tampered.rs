@@ -78,11 +78,11 @@ fn tampered(
         });
     let error = runtime().block_on(async {
         let engine = Engine::builder().durability(durability).build().unwrap();
-        let pause = engine.start_loaded(acts(GRAPH), Acts::new().on("a", |_| std::future::pending()));
+        let pause = engine.start(acts(GRAPH), Acts::new().on("a", |_| std::future::pending()));
         let paused = pause.run_dir(folder).await.unwrap();
         paused.pause("so that there is a checkpoint");
         paused.wait().await.unwrap();
-        let run = engine.resume_loaded(folder, acts(GRAPH), stages).await.unwrap();
+        let run = engine.resume(folder, acts(GRAPH), stages).await.unwrap();
         run.wait().await.unwrap_err()
     });
     (
@@ -111,7 +111,7 @@ fn a_stage_that_changes_the_files_of_its_run_ends_it_with_the_name_of_the_file()
                 let (code, text, ran) = tampered(&folder, name, *change, durability);
                 assert_eq!(code, "store_tampered", "{name} {at}: {text}");
                 assert!(
-                    text.contains(&format!("{name}` was changed while the run was going")),
+                    text.contains(&format!("{name}` was changed during the run")),
                     "{text}"
                 );
                 // Events are only written when the run waits, so the next stage may have started.
@@ -133,7 +133,7 @@ fn a_run_that_was_tampered_with_goes_on_when_the_loss_is_accepted() {
         let go_on = |how: fn(ResumeBuilder) -> ResumeBuilder| {
             runtime().block_on(async {
                 let engine = Engine::builder().build().unwrap();
-                let run = how(engine.resume_loaded(&folder, acts(GRAPH), Acts::new())).await?;
+                let run = how(engine.resume(&folder, acts(GRAPH), Acts::new())).await?;
                 Ok::<_, orchestra_engine::StartError>(run.wait().await.unwrap())
             })
         };
@@ -158,29 +158,28 @@ fn a_run_whose_folder_was_removed_ends_at_once_and_makes_nothing_anew() {
         let folder = dir.path().join("run");
         let stages = Acts::new().on("b", move |stage| async move {
             let folder = stage.run_dir().unwrap().to_owned();
-            match inner {
+            if inner {
                 // Remove everything in the folder, but not the folder itself.
-                true => {
-                    for entry in fs::read_dir(&folder).unwrap() {
-                        let path = entry.unwrap().path();
-                        let _ = fs::remove_file(&path).or_else(|_| fs::remove_dir_all(&path));
-                    }
+                for entry in fs::read_dir(&folder).unwrap() {
+                    let path = entry.unwrap().path();
+                    let _ = fs::remove_file(&path).or_else(|_| fs::remove_dir_all(&path));
                 }
-                false => fs::remove_dir_all(&folder).unwrap(),
+            } else {
+                fs::remove_dir_all(&folder).unwrap();
             }
             // Without an error the stage would run forever.
             std::future::pending().await
         });
         let error = runtime().block_on(async {
             let engine = Engine::builder().build().unwrap();
-            let start = engine.start_loaded(acts(GRAPH), stages).run_dir(&folder);
+            let start = engine.start(acts(GRAPH), stages).run_dir(&folder);
             let run = start.await.unwrap();
             tokio::time::timeout(std::time::Duration::from_secs(60), run.wait()).await
         });
         let error = error.expect("it stops by itself").unwrap_err();
         assert_eq!(error.code(), "run_folder_gone", "{error}");
         assert!(
-            error.to_string().contains("was removed while the run was going"),
+            error.to_string().contains("was removed during the run"),
             "{error}"
         );
         assert_eq!(folder.exists(), inner);

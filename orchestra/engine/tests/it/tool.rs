@@ -25,13 +25,7 @@ fn tool(command: &str, attributes: &str, edges: &str) -> orchestra_graph::Pipeli
 
 async fn run_with(builder: EngineBuilder, pipeline: orchestra_graph::Pipeline) -> RunResult {
     let engine = builder.build().unwrap();
-    engine
-        .start_loaded(pipeline, ())
-        .await
-        .unwrap()
-        .wait()
-        .await
-        .unwrap()
+    engine.start(pipeline, ()).await.unwrap().wait().await.unwrap()
 }
 
 async fn run(command: &str, attributes: &str) -> RunResult {
@@ -349,7 +343,7 @@ async fn a_cancelled_run_has_ended_its_command_when_it_returns() {
     let pid = dir.path().join("pid");
     let command = format!("echo $$ > {0}.new; mv {0}.new {0}; exec sleep 600", pid.display());
     let engine = Engine::builder().build().unwrap();
-    let run = engine.start_loaded(tool(&command, "", ""), ()).await.unwrap();
+    let run = engine.start(tool(&command, "", ""), ()).await.unwrap();
     while !pid.exists() {
         tokio::task::yield_now().await;
     }
@@ -361,7 +355,7 @@ async fn a_cancelled_run_has_ended_its_command_when_it_returns() {
 #[tokio::test]
 async fn a_command_that_cannot_be_run_says_why() {
     let empty = Engine::builder().build().unwrap();
-    let refused = empty.start_loaded(tool(" ", "", ""), ()).await.unwrap_err();
+    let refused = empty.start(tool(" ", "", ""), ()).await.unwrap_err();
     assert!(
         refused
             .to_string()
@@ -425,10 +419,10 @@ async fn take_over_before_a_command(noticed: bool) {
         ended,
     };
     let old = Engine::builder().processes(frozen).build().unwrap();
-    let first = old.start_loaded(graph(), ()).run_dir(&run_dir).await.unwrap();
+    let first = old.start(graph(), ()).run_dir(&run_dir).await.unwrap();
     held.recv().await.unwrap();
     let new = Engine::builder().build().unwrap();
-    let second = new.resume_loaded(&run_dir, graph(), ()).take_over();
+    let second = new.resume(&run_dir, graph(), ()).take_over();
     assert!(second.await.unwrap().wait().await.unwrap().is_success());
     let first = tokio::spawn(first.wait());
     if noticed {
@@ -461,10 +455,10 @@ async fn a_command_does_not_start_when_the_run_is_taken_over_behind_the_last_loo
         Ok(())
     });
     let old = Engine::builder().files(files).build().unwrap();
-    let first = old.start_loaded(graph(), ()).run_dir(&run_dir).await.unwrap();
+    let first = old.start(graph(), ()).run_dir(&run_dir).await.unwrap();
     look.recv().await.unwrap();
     let new = Engine::builder().build().unwrap();
-    let second = new.resume_loaded(&run_dir, graph(), ()).take_over();
+    let second = new.resume(&run_dir, graph(), ()).take_over();
     assert!(second.await.unwrap().wait().await.unwrap().is_success());
     thaw.send(()).unwrap();
     assert!(first.wait().await.is_err());

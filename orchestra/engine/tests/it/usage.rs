@@ -18,7 +18,7 @@ const CALL: Usage = Usage {
 
 /// Returns the events of a run.
 async fn heard(engine: &Engine, pipeline: Pipeline, acts: Acts) -> Vec<RunEvent> {
-    let run = engine.start_loaded(pipeline, acts).await.unwrap();
+    let run = engine.start(pipeline, acts).await.unwrap();
     let mut events = run.events();
     run.wait().await.unwrap();
     let mut heard = Vec::new();
@@ -31,12 +31,10 @@ async fn heard(engine: &Engine, pipeline: Pipeline, acts: Acts) -> Vec<RunEvent>
 /// Returns the usage of each attempt, as `node/attempt`, in the order of their ends.
 fn usages(events: &[RunEvent]) -> Vec<(String, Option<Usage>)> {
     let ended = events.iter().filter_map(|event| match &event.kind {
-        EventKind::StageCompleted {
-            node, attempt, usage, ..
+        EventKind::StageCompleted { stage, usage, .. } | EventKind::StageFailed { stage, usage, .. } => {
+            let name = format!("{}/{}", stage.node, stage.attempt);
+            Some((name, usage.as_deref().copied()))
         }
-        | EventKind::StageFailed {
-            node, attempt, usage, ..
-        } => Some((format!("{node}/{attempt}"), usage.as_deref().copied())),
         _ => None,
     });
     ended.collect()

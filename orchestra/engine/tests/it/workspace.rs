@@ -147,7 +147,7 @@ async fn each_attempt_is_given_files_and_its_line_keeps_what_came_of_them() {
             b [prompt=fail, max_retries=1, retry_initial_delay=1ms, retry_jitter=false]; b -> c [condition=\"outcome=fail\"]
             c [prompt=x]; c -> exit }",
     );
-    let run = engine.start_loaded(flow, ()).run_id("first").await.unwrap();
+    let run = engine.start(flow, ()).run_id("first").await.unwrap();
     let mut events = run.events();
     let result = run.wait().await.unwrap();
     assert_eq!(result.path, ["start", "a", "b", "c", "exit"]);
@@ -190,7 +190,7 @@ async fn branches_begin_with_the_files_of_the_line_around_them_and_are_joined() 
             join [shape=tripleoctagon]; join -> z -> exit
             a [prompt=x]; left [prompt=x]; right [prompt=fail]; z [prompt=x] }",
     );
-    let result = engine.start_loaded(flow, ()).await.unwrap().wait().await.unwrap();
+    let result = engine.start(flow, ()).await.unwrap().wait().await.unwrap();
     assert!(result.is_success());
     assert_eq!(
         counting.told()[3..],
@@ -222,7 +222,7 @@ async fn a_run_that_leaves_something_open_does_not_end_as_a_success() {
         };
         let engine = engine(&counting, dir.path()).build().unwrap();
         let result = engine
-            .start_loaded(pipeline(text), ())
+            .start(pipeline(text), ())
             .await
             .unwrap()
             .wait()
@@ -243,7 +243,7 @@ async fn a_run_that_leaves_something_open_does_not_end_as_a_success() {
         "digraph { start -> fan; fan [shape=component]; fan -> left -> join; fan -> right -> join
             join [shape=tripleoctagon]; join -> exit; left [prompt=x]; right [prompt=x] }",
     );
-    let result = engine.start_loaded(flow, ()).await.unwrap().wait().await.unwrap();
+    let result = engine.start(flow, ()).await.unwrap().wait().await.unwrap();
     assert_eq!(result.context.text("parallel.branch.left.status"), "fail");
 }
 
@@ -253,7 +253,7 @@ async fn files_that_cannot_be_had_fail_the_stage_and_its_handler_is_not_called()
     let counting = Counting::default();
     let engine = engine(&counting, dir.path()).build().unwrap();
     let flow = pipeline("digraph { start -> lost -> exit; lost [prompt=x, max_retries=3] }");
-    let result = engine.start_loaded(flow, ()).await.unwrap().wait().await.unwrap();
+    let result = engine.start(flow, ()).await.unwrap().wait().await.unwrap();
     assert_eq!(result.status, RunStatus::Fail);
     assert_eq!(
         counting.told(),
@@ -267,7 +267,7 @@ async fn a_run_that_goes_on_has_the_files_of_its_last_checkpoint() {
     let counting = Counting::default();
     let flow = || pipeline("digraph { start -> a -> b -> exit; a [prompt=x]; b [prompt=hang] }");
     let first = engine(&counting, dir.path()).build().unwrap();
-    let run = first.start_loaded(flow(), ()).run_id("first").await.unwrap();
+    let run = first.start(flow(), ()).run_id("first").await.unwrap();
     let folder = run.run_dir().unwrap().to_owned();
     while !counting.told().contains(&"save b#1/1".to_owned()) {
         tokio::task::yield_now().await;
@@ -275,10 +275,10 @@ async fn a_run_that_goes_on_has_the_files_of_its_last_checkpoint() {
     run.pause("lunch");
     assert_eq!(run.wait().await.unwrap().status, RunStatus::Paused);
     let without = Engine::builder().backend(Here).build().unwrap();
-    let refused = without.resume_loaded(&folder, flow(), ()).await.unwrap_err();
+    let refused = without.resume(&folder, flow(), ()).await.unwrap_err();
     assert!(matches!(refused, StartError::Workspace(_)) && refused.code() == "no_workspace");
     let result = first
-        .resume_loaded(&folder, flow(), ())
+        .resume(&folder, flow(), ())
         .await
         .unwrap()
         .wait()
@@ -301,7 +301,7 @@ async fn a_run_that_goes_on_has_the_files_of_its_last_checkpoint() {
     );
     // From the end of `a`. The workspace of the new run gets the data that the old one saved.
     let replayed = first
-        .replay_loaded(&folder, "a#1/1", flow(), ())
+        .replay(&folder, "a#1/1", flow(), ())
         .run_id("second")
         .await
         .unwrap();
@@ -336,7 +336,7 @@ async fn a_run_that_began_without_a_workspace_goes_on_without() {
         .backend(Here)
         .durability(Durability::Process)
         .runs_dir(dir.path());
-    let run = plain.build().unwrap().start_loaded(flow(), ()).await.unwrap();
+    let run = plain.build().unwrap().start(flow(), ()).await.unwrap();
     let folder = run.run_dir().unwrap().to_owned();
     let mut events = run.events();
     while events
@@ -348,7 +348,7 @@ async fn a_run_that_began_without_a_workspace_goes_on_without() {
     assert_eq!(run.wait().await.unwrap().status, RunStatus::Paused);
     let counting = Counting::default();
     let engine = engine(&counting, dir.path()).build().unwrap();
-    let run = engine.resume_loaded(&folder, flow(), ()).await.unwrap();
+    let run = engine.resume(&folder, flow(), ()).await.unwrap();
     run.cancel("enough");
     run.wait().await.unwrap();
     assert_eq!(counting.told(), Vec::<String>::new());

@@ -119,7 +119,7 @@ pub(crate) fn engine() -> Engine {
 }
 
 pub(crate) async fn start(pipeline: Pipeline, acts: Acts) -> RunHandle {
-    engine().start_loaded(pipeline, acts).await.unwrap()
+    engine().start(pipeline, acts).await.unwrap()
 }
 
 pub(crate) async fn run(pipeline: Pipeline, acts: Acts) -> RunResult {
@@ -129,7 +129,7 @@ pub(crate) async fn run(pipeline: Pipeline, acts: Acts) -> RunResult {
 /// Runs a pipeline to its end in a folder.
 pub(crate) async fn run_in(folder: &Path, pipeline: Pipeline, acts: Acts) -> RunResult {
     let engine = Engine::builder().runs_dir(folder).build().unwrap();
-    let run = engine.start_loaded(pipeline, acts).run_id("one").await.unwrap();
+    let run = engine.start(pipeline, acts).run_id("one").await.unwrap();
     run.wait().await.unwrap()
 }
 
@@ -148,10 +148,10 @@ pub(crate) fn listening() -> (Engine, Arc<Mutex<Vec<RunEvent>>>) {
 pub(crate) fn short(event: &RunEvent) -> String {
     let name = event.kind.name();
     match &event.kind {
-        EventKind::StageStarted { node, .. }
-        | EventKind::StageCompleted { node, .. }
-        | EventKind::StageFailed { node, .. }
-        | EventKind::CheckpointSaved { node, .. } => format!("{name} {node}"),
+        EventKind::StageStarted { stage, .. }
+        | EventKind::StageCompleted { stage, .. }
+        | EventKind::StageFailed { stage, .. } => format!("{name} {}", stage.node),
+        EventKind::CheckpointSaved { node, .. } => format!("{name} {node}"),
         EventKind::StageLog { node, message } => format!("{name} {node}: {message}"),
         EventKind::EdgeSelected {
             from, to: Some(to), ..

@@ -18,7 +18,7 @@ use crate::value::Value;
 static RULE: Page = Page {
     code: "attribute_without_effect",
     severity: Severity::Warning,
-    summary: "an attribute stands on a node or edge that does not read it",
+    summary: "an attribute has no effect on its node or edge",
     source: "Attractor 2.6, rules R4, H3, H4, P4",
     text: include_str!("../../tests/rules/attribute_without_effect.md"),
 };

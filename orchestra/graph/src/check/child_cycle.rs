@@ -9,7 +9,7 @@ use crate::text::Span;
 pub(crate) static RULE: Page = Page {
     code: "child_cycle",
     severity: Severity::Error,
-    summary: "a pipeline runs itself, by way of its children",
+    summary: "a pipeline runs itself through its children",
     source: "Attractor 9.4",
     text: include_str!("../../tests/rules/child_cycle.md"),
 };
@@ -28,10 +28,10 @@ pub(crate) fn diagnostic(circle: &[String], span: Span) -> Diagnostic {
     way.push(first.clone());
     Diagnostic::from_rule(
         &RULE,
-        format!("child pipelines run each other in a circle: {}", way.join(" -> ")),
+        format!("child pipelines run each other in a cycle: {}", way.join(" -> ")),
         span,
     )
     .label(format!("leads back to {first}"))
-    .note("each of them would start the next one without end")
-    .help("repeat by an edge inside one pipeline, or by `loop_restart=true`, instead of by a child")
+    .note("each of them would start the next one endlessly")
+    .help("to repeat stages, use an edge inside one pipeline, or `loop_restart=true`")
 }

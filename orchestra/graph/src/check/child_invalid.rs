@@ -23,8 +23,5 @@ pub(crate) fn diagnostic(file: &str, report: &Report, span: Span) -> Diagnostic 
         span,
     )
     .label("cannot be run")
-    .help(format!(
-        "mend what is reported of `{}`",
-        shorten(report.source.name())
-    ))
+    .help(format!("fix the errors in `{}`", shorten(report.source.name())))
 }

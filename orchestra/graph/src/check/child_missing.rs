@@ -11,7 +11,7 @@ use crate::severity::Severity;
 static RULE: Page = Page {
     code: "child_missing",
     severity: Severity::Error,
-    summary: "a stage runs a pipeline, but does not say which",
+    summary: "a stage runs a pipeline, but names none",
     source: "Attractor 4.11 and 9.4",
     text: include_str!("../../tests/rules/child_missing.md"),
 };

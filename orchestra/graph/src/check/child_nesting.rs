@@ -9,7 +9,7 @@ use crate::text::Span;
 pub(crate) static RULE: Page = Page {
     code: "child_nesting",
     severity: Severity::Error,
-    summary: "child pipelines nest too deep, or are too many",
+    summary: "child pipelines nest too deeply, or there are too many",
     source: "rule L10",
     text: include_str!("../../tests/rules/child_nesting.md"),
 };
@@ -25,7 +25,7 @@ pub(crate) fn deep(file: &str, span: Span) -> Diagnostic {
 }
 
 pub(crate) fn many(file: &str, span: Span) -> Diagnostic {
-    let message = format!("a pipeline has more than {MAX_FILES} child pipelines, with those that these run");
+    let message = format!("a pipeline has more than {MAX_FILES} child pipelines, including theirs");
     limit(message, file, span)
 }
 
@@ -38,5 +38,5 @@ fn limit(message: String, file: &str, span: Span) -> Diagnostic {
     Diagnostic::from_rule(&RULE, message, span)
         .label("one too many")
         .note(format!("`{}` was not read", shorten(file)))
-        .help("run fewer pipelines inside each other; stages of one pipeline may take their place")
+        .help("run fewer pipelines inside each other; use stages of one pipeline instead")
 }

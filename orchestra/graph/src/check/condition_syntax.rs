@@ -13,7 +13,7 @@ use crate::severity::Severity;
 static RULE: Page = Page {
     code: "condition_syntax",
     severity: Severity::Error,
-    summary: "a condition cannot be understood",
+    summary: "a condition is invalid",
     source: "Attractor 7.2 and 10, rules C1, C2, C5",
     text: include_str!("../../tests/rules/condition_syntax.md"),
 };

@@ -1,4 +1,4 @@
-//! `conflicting_aliases`: one attribute is set under two spellings (rule L11).
+//! `conflicting_aliases`: an attribute is set under two names (rule L11).
 
 use crate::diagnostic::Diagnostic;
 use crate::page::Page;
@@ -8,7 +8,7 @@ use crate::text::Span;
 pub(crate) static RULE: Page = Page {
     code: "conflicting_aliases",
     severity: Severity::Warning,
-    summary: "one attribute is set under two spellings",
+    summary: "an attribute is set under two names",
     source: "rule L11",
     text: include_str!("../../tests/rules/conflicting_aliases.md"),
 };
@@ -19,7 +19,7 @@ pub(crate) fn diagnostic(name: &str, first: (&str, Span), second: (&str, Span)) 
         first.0, second.0
     );
     Diagnostic::from_rule(&RULE, message, second.1)
-        .label("this one holds")
-        .related(first.1, "this one is lost")
+        .label("this one takes effect")
+        .related(first.1, "this one has no effect")
         .help(format!("keep one of them, preferably as `{name}`"))
 }

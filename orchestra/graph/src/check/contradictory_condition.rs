@@ -52,7 +52,7 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
             )
             .label("its clauses exclude each other")
             .note(format!("so the edge `{from} -> {to}` is never taken"))
-            .help("where either case is meant, join the clauses with `||` instead of `&&`")
+            .help("to allow either case, join the clauses with `||` instead of `&&`")
             .edge(from, to),
         );
     }

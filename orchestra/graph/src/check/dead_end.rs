@@ -48,10 +48,10 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
                 format!("`{}` has no outgoing edge and is not the exit", node.id),
                 node.span,
             )
-            .label("a run that comes here fails")
-            .note("a run succeeds only at the exit; anywhere else it ends as failed")
+            .label("a run that reaches this node fails")
+            .note("a run succeeds only at the exit; at any other node it fails")
             .help(format!(
-                "add an edge, or say what is meant: `end=\"fail\"` or `end=\"success\"` on `{}`",
+                "add an edge, or state the intention: `end=\"fail\"` or `end=\"success\"` on `{}`",
                 node.id
             ))
             .node(&*node.id),

@@ -16,7 +16,7 @@ use crate::severity::Severity;
 static RULE: Page = Page {
     code: "duplicate_choice_key",
     severity: Severity::Error,
-    summary: "two choices of a human gate are written with one key, or one label",
+    summary: "two choices of a human gate have the same written key or the same label",
     source: "Attractor 4.6, rule H1",
     text: include_str!("../../tests/rules/duplicate_choice_key.md"),
 };
@@ -28,7 +28,7 @@ pub(crate) static CHECK: Check = Check {
 };
 
 /// Maximum number of diagnostics of each kind for one gate.
-const MAX_FAULTS: usize = 100;
+const MAX_REPORTED: usize = 100;
 
 fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
     for (at, _) in input
@@ -50,7 +50,7 @@ fn same_key(input: &Input<'_>, choices: &[&Choice], diagnostics: &mut Vec<Diagno
     let written = choices.iter().copied().filter(|choice| !choice.freeform);
     for choice in written.filter(|choice| accelerator_key(&choice.label).is_some()) {
         let first = *keys.entry(choice.key.to_lowercase()).or_insert(choice);
-        if first.edge == choice.edge || found == MAX_FAULTS {
+        if first.edge == choice.edge || found == MAX_REPORTED {
             continue;
         }
         found += 1;
@@ -80,7 +80,7 @@ fn same_label(input: &Input<'_>, choices: &[(Choice, Vec<EdgeIndex>)], diagnosti
         let mut first: HashMap<usize, EdgeIndex> = HashMap::new();
         for edge in edges.iter().copied() {
             let earlier = *first.entry(input.analysis.condition_id(edge)).or_insert(edge);
-            if input.edge(earlier).to == input.edge(edge).to || found == MAX_FAULTS {
+            if input.edge(earlier).to == input.edge(edge).to || found == MAX_REPORTED {
                 continue;
             }
             found += 1;

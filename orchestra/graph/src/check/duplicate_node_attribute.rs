@@ -8,15 +8,15 @@ use crate::text::Span;
 pub(crate) static RULE: Page = Page {
     code: "duplicate_node_attribute",
     severity: Severity::Warning,
-    summary: "one attribute is set twice on one owner",
+    summary: "an attribute is set twice",
     source: "rule L6",
     text: include_str!("../../tests/rules/duplicate_node_attribute.md"),
 };
 
 pub(crate) fn diagnostic(name: &str, first: Span, second: Span) -> Diagnostic {
     Diagnostic::from_rule(&RULE, format!("`{name}` is set twice"), second)
-        .label("this one holds")
-        .related(first, "this one is lost")
+        .label("this one takes effect")
+        .related(first, "this one has no effect")
         .note("the later value replaces the earlier one, as in Graphviz")
         .help("remove one of them")
 }

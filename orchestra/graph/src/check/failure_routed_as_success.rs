@@ -17,7 +17,7 @@ use crate::severity::Severity;
 static RULE: Page = Page {
     code: "failure_routed_as_success",
     severity: Severity::Warning,
-    summary: "a routing node leads on after a tool's failure as after its success",
+    summary: "a routing node treats the failure of a tool like its success",
     source: "rules R3, R4",
     text: include_str!("../../tests/rules/failure_routed_as_success.md"),
 };
@@ -36,9 +36,9 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
         let to = input.edge(edge).to;
         let (id, tool_id, to_id) = (&*node.id, input.id(tool), input.id(to));
         let order = if input.first_match() {
-            "a tool chooses no label, so the first edge of the file without a condition is always taken"
+            "a tool selects no label, so the first edge of the file without a condition is always taken"
         } else {
-            "a tool chooses no label, so among edges without a condition the highest `weight` is taken, then the lowest target id"
+            "a tool selects no label, so among edges without a condition the highest `weight` is taken, then the lowest target id"
         };
         let mut diagnostic = Diagnostic::from_rule(
             &RULE,

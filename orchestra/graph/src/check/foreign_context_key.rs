@@ -13,7 +13,7 @@ use crate::severity::Severity;
 static RULE: Page = Page {
     code: "foreign_context_key",
     severity: Severity::Warning,
-    summary: "a condition reads a key under which only other tools keep it",
+    summary: "a condition reads a key that only other tools set",
     source: "rules C1, C2",
     text: include_str!("../../tests/rules/foreign_context_key.md"),
 };
@@ -74,7 +74,7 @@ fn of_condition(
         .inside(attribute.value_span, start..start + key.len());
     let shown = crate::syntax::shorten(key);
     Some(
-        Diagnostic::from_rule(&RULE, format!("nothing of the engine sets `{shown}`"), span)
+        Diagnostic::from_rule(&RULE, format!("the engine never sets `{shown}`"), span)
             .label("empty, unless a handler sets it")
             .note(note)
             .help(format!("did you mean `{meant}`?"))

@@ -16,7 +16,7 @@ use crate::severity::Severity;
 static RULE: Page = Page {
     code: "goal_gate_bypass",
     severity: Severity::Warning,
-    summary: "a way from start to exit avoids a goal gate",
+    summary: "a path from start to exit avoids a goal gate",
     source: "rule R7",
     text: include_str!("../../tests/rules/goal_gate_bypass.md"),
 };
@@ -48,13 +48,13 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
     for gate in gates {
         let position = passes.position[gate.at()];
         let way = if position == OFF {
-            format!("the way {} leads past it", show(input, &path))
+            format!("the path {} avoids it", show(input, &path))
         } else if let Some((from, through, to)) = passes.around[position as usize] {
             let [from_id, through_id, to_id] = [from, through, to].map(|at| input.id(NodeIndex(at as u32)));
             if from == through {
-                format!("the step from `{from_id}` to `{to_id}` leads past it")
+                format!("the edge from `{from_id}` to `{to_id}` avoids it")
             } else {
-                format!("a way from `{from_id}` through `{through_id}` to `{to_id}` leads past it")
+                format!("a path from `{from_id}` through `{through_id}` to `{to_id}` avoids it")
             }
         } else {
             continue;
@@ -74,7 +74,7 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
             )
             .label("checked only if visited")
             .note(way)
-            .help("lead every way to the exit through the gate, or drop `goal_gate` if it need not hold")
+            .help("route every path to the exit through the gate, or remove `goal_gate` if not every run needs it")
             .node(&*node.id),
         );
     }

@@ -46,7 +46,7 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
                 gate.key_span.to(gate.value_span),
             )
             .label("nowhere to go when unsatisfied")
-            .note("a run that reaches the exit before this stage has succeeded goes back to the target; without one it fails")
+            .note("a run that reaches the exit before this stage has succeeded continues at the target; without one it fails")
             .help("add `retry_target` to the node, or to the graph for all gates")
             .node(&*node.id),
         );

@@ -13,7 +13,7 @@ use crate::text::Span;
 static RULE: Page = Page {
     code: "ignored_condition",
     severity: Severity::Error,
-    summary: "an edge states a condition that is not read",
+    summary: "an edge has a condition that is not read",
     source: "rule R11",
     text: include_str!("../../tests/rules/ignored_condition.md"),
 };
@@ -86,7 +86,7 @@ fn value_alone(edge: &Edge) -> Option<(&Attribute, Diagnostic)> {
             span,
         )
         .label("not read")
-        .note("the edge would be taken whatever the value is")
+        .note("the edge would be taken for every value")
         .help("write `condition_type=conditional` beside it")
         .fix(
             Span::new(value.key_span.start, value.key_span.start),

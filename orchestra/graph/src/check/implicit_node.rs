@@ -9,7 +9,7 @@ use crate::severity::Severity;
 static RULE: Page = Page {
     code: "implicit_node",
     severity: Severity::Warning,
-    summary: "a node is named by edges but never declared",
+    summary: "edges name a node that is never declared",
     source: "rule L8",
     text: include_str!("../../tests/rules/implicit_node.md"),
 };
@@ -37,7 +37,7 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
             node.span,
         )
         .label("first named here")
-        .note("as in plain Graphviz it becomes a node with the defaults of this place, here a stage that is told nothing")
+        .note("as in plain Graphviz it becomes a node with the defaults that are in effect, here a stage without instructions")
         .node(&*node.id);
         let help = format!("declare it, as in `{} [label=\"..\"]`", node.id);
         diagnostics.push(meant(

@@ -12,7 +12,7 @@ use crate::severity::Severity;
 static RULE: Page = Page {
     code: "join_policy_unused",
     severity: Severity::Warning,
-    summary: "`join_k` or `join_quorum` stands beside a join policy that does not read it",
+    summary: "`join_k` or `join_quorum` has a join policy that does not use it",
     source: "Attractor 4.8, rule P4",
     text: include_str!("../../tests/rules/join_policy_unused.md"),
 };

@@ -22,7 +22,7 @@ use crate::diagnostic::Diagnostic;
 ///
 /// let options = LoadOptions { rules: vec![std::sync::Arc::new(Named)], ..LoadOptions::default() };
 /// let loaded = load(Source::new("a.dot", "digraph { start -> work -> exit }"), &options);
-/// assert!(loaded.report.diagnostics.iter().any(|fault| fault.code == "named"));
+/// assert!(loaded.report.diagnostics.iter().any(|diagnostic| diagnostic.code == "named"));
 /// ```
 pub trait LintRule: Send + Sync {
     /// Returns the stable identifier of the rule.

@@ -133,7 +133,7 @@ pub(crate) fn rules() -> impl Iterator<Item = &'static Page> {
 }
 
 /// Maximum number of diagnostics listed per rule.
-const MAX_FAULTS: usize = 1_000;
+const MAX_REPORTED: usize = 1_000;
 
 /// Runs all checks.
 pub(crate) fn run(analysis: &Analysis<'_>, options: &LoadOptions<'_>, diagnostics: &mut Vec<Diagnostic>) {
@@ -146,9 +146,9 @@ pub(crate) fn run(analysis: &Analysis<'_>, options: &LoadOptions<'_>, diagnostic
         }
         let before = diagnostics.len();
         (check.run)(&input, diagnostics);
-        if diagnostics.len() > before + MAX_FAULTS {
-            let more = diagnostics.len() - before - MAX_FAULTS;
-            diagnostics.truncate(before + MAX_FAULTS);
+        if diagnostics.len() > before + MAX_REPORTED {
+            let more = diagnostics.len() - before - MAX_REPORTED;
+            diagnostics.truncate(before + MAX_REPORTED);
             if let Some(last) = diagnostics.last_mut() {
                 last.notes
                     .push(format!("{more} more of this kind are not listed"));

@@ -10,7 +10,7 @@ use crate::severity::Severity;
 static RULE: Page = Page {
     code: "no_path_to_exit",
     severity: Severity::Warning,
-    summary: "a run that comes to a node can never end",
+    summary: "a run that reaches a node can never end",
     source: "rules R6, R10",
     text: include_str!("../../tests/rules/no_path_to_exit.md"),
 };
@@ -47,11 +47,11 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
         diagnostics.push(
             Diagnostic::from_rule(
                 &RULE,
-                format!("no way leads from `{}` to the exit", node.id),
+                format!("no path leads from `{}` to the exit", node.id),
                 node.span,
             )
-            .label("a run that comes here never ends")
-            .note("it would go round until a bound such as `max_node_visits` fails it")
+            .label("a run that reaches this node never ends")
+            .note("the run would repeat until a limit such as `max_node_visits` fails it")
             .help(format!(
                 "add an edge that leaves the loop, towards `{}` or a node with `end=\"fail\"`",
                 input.id(exit)

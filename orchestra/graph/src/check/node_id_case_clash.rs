@@ -34,7 +34,7 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
         )
         .label("this node")
         .related(first.span, "and this one")
-        .note("each stage has a folder named by its id, and many file systems do not tell case apart")
+        .note("each stage has a folder named by its id, and many file systems ignore case")
         .node(&*later.id);
         diagnostic = if first.declared && !later.declared {
             diagnostic

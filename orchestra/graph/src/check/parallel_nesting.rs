@@ -9,7 +9,7 @@ use crate::severity::Severity;
 static RULE: Page = Page {
     code: "parallel_nesting",
     severity: Severity::Error,
-    summary: "too many fan-outs stand inside one another",
+    summary: "fan-outs nest too deeply",
     source: "Attractor 4.8, rule P1",
     text: include_str!("../../tests/rules/parallel_nesting.md"),
 };
@@ -32,11 +32,11 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
         diagnostics.push(
             Diagnostic::from_rule(
                 &RULE,
-                format!("more than {MAX_DEPTH} fan-outs stand inside one another, from `{}` inwards", node.id),
+                format!("more than {MAX_DEPTH} nested fan-outs, beginning with `{}`", node.id),
                 node.span,
             )
-            .label(format!("{MAX_DEPTH} more stand inside of this one"))
-            .note("each level multiplies the branches: two at each of 32 levels are four thousand million")
+            .label(format!("{MAX_DEPTH} more are nested inside it"))
+            .note("each level multiplies the branches: two at each of 32 levels are four billion")
             .help("end a block before the next begins, or move the inner blocks to a file of their own that runs as one stage (`shape=folder`)")
             .node(&*node.id),
         );

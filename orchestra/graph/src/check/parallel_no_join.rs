@@ -1,4 +1,4 @@
-//! `parallel_no_join`: the branches of a fan-out never meet (rule P1).
+//! `parallel_no_join`: the branches of a fan-out never join (rule P1).
 
 use crate::check::Check;
 use crate::check::input::Input;
@@ -9,7 +9,7 @@ use crate::severity::Severity;
 static RULE: Page = Page {
     code: "parallel_no_join",
     severity: Severity::Error,
-    summary: "the branches of a fan-out never meet",
+    summary: "the branches of a fan-out never join",
     source: "Attractor 4.8, rule P1",
     text: include_str!("../../tests/rules/parallel_no_join.md"),
 };
@@ -39,12 +39,12 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
         let node = input.node(at);
         let mut diagnostic = Diagnostic::from_rule(
             &RULE,
-            format!("the branches of `{}` never meet", node.id),
+            format!("the branches of `{}` never join", node.id),
             node.span,
         )
         .label("no join behind this fan-out")
-        .note("a run goes on behind a fan-out where all branches come together: at a `tripleoctagon` that all reach, or at the first node that all must pass")
-        .help("lead every branch to one `tripleoctagon` node")
+        .note("the run continues where all branches join: at a `tripleoctagon` that all reach, or at the first node that all must pass")
+        .help("route every branch to one `tripleoctagon` node")
         .node(&*node.id);
         if close_looks < MAX_CLOSE_LOOKS {
             close_looks += 1;

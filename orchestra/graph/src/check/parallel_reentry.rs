@@ -41,12 +41,12 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
         let mut diagnostic = Diagnostic::from_rule(&RULE, message, edge.to_span)
             .label(label)
             .related(input.node(back.fan_out).span, "the branches begin here")
-            .note("a branch that comes to its own fan-out before the join fails; it would start the whole block inside of itself")
+            .note("a branch that reaches its own fan-out before the join fails, because the block would start inside itself")
             .edge(from, to);
         if let Some(join) = input.joins().of(back.fan_out) {
             let join = input.id(join);
             diagnostic = diagnostic.help(format!(
-                "lead the branch on to the join `{join}`, and go back from behind it"
+                "route the branch to the join `{join}`, and add the edge back after it"
             ));
         }
         diagnostics.push(diagnostic);

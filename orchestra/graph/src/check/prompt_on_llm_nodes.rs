@@ -36,11 +36,11 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
         if input.kind(at) != kind::CODERGEN || input.is_implicit(at) || unsound(input, at) {
             continue;
         }
-        let told = input.has(at, &sources)
+        let has_instructions = input.has(at, &sources)
             && sources
                 .iter()
                 .any(|known| node.attributes.filled(*known).is_some());
-        if told || node.attributes.iter().any(is_misspelt_prompt) {
+        if has_instructions || node.attributes.iter().any(is_misspelt_prompt) {
             continue;
         }
         diagnostics.push(
@@ -49,8 +49,8 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
                 format!("model stage `{}` has no prompt", node.id),
                 node.span,
             )
-            .label("the model would be told only this id")
-            .note("a model stage is told its `prompt`, else its `label`")
+            .label("the model would receive only this id")
+            .note("a model stage receives its `prompt`, else its `label`")
             .help(format!(
                 "add `prompt=\"..\"` to `{}`, or a shape if it is not a model stage",
                 node.id

@@ -10,7 +10,7 @@ use crate::severity::Severity;
 static RULE: Page = Page {
     code: "reachability",
     severity: Severity::Error,
-    summary: "no way leads from the start to a node",
+    summary: "no path leads from the start to a node",
     source: "Attractor 7.2, rule L14",
     text: include_str!("../../tests/rules/reachability.md"),
 };
@@ -49,7 +49,7 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
         let node = input.node(index);
         let mut diagnostic =
             Diagnostic::from_rule(&RULE, format!("`{}` can never be reached", node.id), node.span)
-                .label(format!("no way leads here from `{}`", input.id(start)))
+                .label(format!("no path leads here from `{}`", input.id(start)))
                 .node(&*node.id);
         let near = if input.is_implicit(index) {
             input.near(&node.id)
@@ -61,7 +61,7 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
         } else if !input.analysis.incoming(index).is_empty() {
             diagnostic = diagnostic.note("the nodes that lead to it cannot be reached either");
         } else {
-            diagnostic = diagnostic.note("edges, `retry_target` and `fallback_retry_target` count as ways");
+            diagnostic = diagnostic.note("edges, `retry_target` and `fallback_retry_target` count as edges");
         }
         let help = format!("add an edge to `{}`, or remove it", node.id);
         diagnostics.push(meant(

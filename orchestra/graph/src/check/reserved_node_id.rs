@@ -29,7 +29,7 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
         let id = &node.id;
         let diagnostic = if id.eq_ignore_ascii_case("artifacts") {
             Diagnostic::from_rule(&RULE, format!("the id `{id}` is reserved"), node.span).note(
-                "the folder of a run keeps its artifacts under that name, beside one folder for each node",
+                "the folder of a run contains its artifacts under that name, beside one folder for each node",
             )
         } else if is_device(id) {
             Diagnostic::from_rule(

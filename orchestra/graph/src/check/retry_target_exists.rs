@@ -54,7 +54,7 @@ fn check(
             attribute.value_span,
         )
         .label("no such node")
-        .note("the run would fail instead of going there");
+        .note("the run would fail instead of continuing there");
         if let Some(node) = node {
             diagnostic = diagnostic.node(node);
         }

@@ -13,7 +13,7 @@ use crate::value::Value;
 static RULE: Page = Page {
     code: "routing_dialect",
     severity: Severity::Warning,
-    summary: "an edge has an attribute of the other way of routing",
+    summary: "an edge has an attribute of the other kind of routing",
     source: "rule R11",
     text: include_str!("../../tests/rules/routing_dialect.md"),
 };
@@ -82,7 +82,7 @@ fn of_first_match(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
     let name = attribute.key.name();
     let (message, help) = if name == Known::ConditionType.name() {
         (
-            format!("`{name}` belongs to first-match routing, but this pipeline does not choose it"),
+            format!("`{name}` belongs to first-match routing, but this pipeline does not use it"),
             "write `routing=first_match` on the graph, or `condition=\"outcome=success\"` and the like on the edges",
         )
     } else {

@@ -195,7 +195,7 @@ fn among_plain(input: &Input<'_>, edges: &[EdgeIndex], diagnostics: &mut Vec<Dia
         }
         let own = label(*edge);
         if own.is_empty() || own == label(earlier) {
-            let why = "both lead to the same node without a condition, and the first wins by weight, label and place";
+            let why = "both lead to the same node without a condition, and the first wins by weight, label and position";
             diagnostics.push(diagnostic(input, *edge, earlier, why.to_owned()));
         }
     }

@@ -41,9 +41,10 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
         .node(id)
         .edge(input.id(edge.from), id);
         diagnostics.push(match first {
-            Some(first) => {
-                diagnostic.help(format!("lead the edge to `{}`, the first stage", input.id(first)))
-            }
+            Some(first) => diagnostic.help(format!(
+                "let the edge lead to `{}`, the first stage",
+                input.id(first)
+            )),
             None => diagnostic.help("lead the edge to the first stage"),
         });
     }

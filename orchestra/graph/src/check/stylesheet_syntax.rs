@@ -9,12 +9,12 @@ use crate::severity::Severity;
 use crate::stylesheet::{Selector, parse_stylesheet};
 
 /// Maximum number of errors shown of one stylesheet.
-const MAX_FAULTS: usize = 50;
+const MAX_REPORTED: usize = 50;
 
 static RULE: Page = Page {
     code: "stylesheet_syntax",
     severity: Severity::Error,
-    summary: "the model stylesheet cannot be understood",
+    summary: "the model stylesheet is invalid",
     source: "Attractor 7.2 and 8, rule L12",
     text: include_str!("../../tests/rules/stylesheet_syntax.md"),
 };
@@ -30,15 +30,15 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
         return;
     };
     let (rules, wrong) = parse_stylesheet(attribute.value.as_str().unwrap_or_default());
-    for (at, diagnostic) in wrong.iter().take(MAX_FAULTS).enumerate() {
+    for (at, diagnostic) in wrong.iter().take(MAX_REPORTED).enumerate() {
         let span = input
             .analysis
             .inside(attribute.value_span, diagnostic.range.clone());
         let mut shown = Diagnostic::from_rule(&RULE, diagnostic.message.clone(), span)
             .label("here in the stylesheet")
             .help(diagnostic.help.clone());
-        if at + 1 == MAX_FAULTS && wrong.len() > MAX_FAULTS {
-            let rest = wrong.len() - MAX_FAULTS;
+        if at + 1 == MAX_REPORTED && wrong.len() > MAX_REPORTED {
+            let rest = wrong.len() - MAX_REPORTED;
             shown = shown.note(format!("{rest} more faults of the stylesheet are not shown"));
         }
         diagnostics.push(shown);

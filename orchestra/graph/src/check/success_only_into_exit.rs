@@ -44,7 +44,7 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
             // `failure_routed_as_success` reports this case.
             kind::CONDITIONAL if failure_routed_as_success::find(input, from).is_some() => continue,
             kind::CONDITIONAL if input.outcomes.seen(from).words & FAIL == 0 => continue,
-            kind::CONDITIONAL => "a routing node takes its plain edge after a failure as after a success",
+            kind::CONDITIONAL => "a routing node takes its edge without a condition after a failure too",
             _ if attributes.is_goal_gate() => continue,
             _ if attributes.flag(Known::AutoStatus) => {
                 "`auto_status` counts a stage that says nothing as a success"

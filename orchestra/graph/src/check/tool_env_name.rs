@@ -24,12 +24,15 @@ pub(crate) fn diagnostic(name: &str, span: Span) -> Option<Diagnostic> {
         let shown = crate::syntax::shorten(name);
         Diagnostic::from_rule(
             &RULE,
-            format!("`{}{shown}` sets a variable of the engine", AttributeFamily::TOOL_ENV.prefix),
+            format!(
+                "`{}{shown}` sets a variable of the engine",
+                AttributeFamily::TOOL_ENV.prefix
+            ),
             span,
         )
         .label("reserved name")
         .note(format!(
-            "by variables that begin with `{RESERVED}` the engine tells a command its node, its folder and its files"
+            "variables that begin with `{RESERVED}` give a command its node, its folder and its files"
         ))
         .help("choose another name")
     })

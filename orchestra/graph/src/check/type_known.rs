@@ -14,7 +14,7 @@ use crate::severity::Severity;
 pub(crate) static RULE: Page = Page {
     code: "type_known",
     severity: Severity::Warning,
-    summary: "a node's type, or the shape that stands for it, is not known",
+    summary: "the type or shape of a node is unknown",
     source: "Attractor 7.2",
     text: include_str!("../../tests/rules/type_known.md"),
 };
@@ -81,9 +81,9 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
         let near = *known.entry(shape).or_insert_with(|| meant_shape(shape));
         let taken = [input.analysis.starts(), input.analysis.exits()];
         // If there is no start or exit, `start_node` or `terminal_node` reports its misspelt shape.
-        let told = (near == Some("Mdiamond") && taken[0].is_empty())
+        let reported = (near == Some("Mdiamond") && taken[0].is_empty())
             || (near == Some("Msquare") && taken[1].is_empty());
-        if let Some(near) = near.filter(|_| !told && once.first(attribute)) {
+        if let Some(near) = near.filter(|_| !reported && once.first(attribute)) {
             let stands = kind::of_shape(near).unwrap_or_default();
             diagnostics.push(
                 Diagnostic::from_rule(&RULE, format!("unknown shape `{shape}`"), attribute.value_span)

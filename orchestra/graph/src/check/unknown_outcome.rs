@@ -4,7 +4,7 @@ use crate::attribute::Known;
 use crate::attributes::Attribute;
 use crate::check::Check;
 use crate::check::input::{Input, Once};
-use crate::condition::{Comparison, Expression, OUTCOME_WORDS, parse_condition};
+use crate::condition::{Comparison, Expression, OUTCOME_WORDS, find_literal, parse_condition};
 use crate::diagnostic::{Diagnostic, did_you_mean};
 use crate::kind;
 use crate::model::NodeIndex;
@@ -15,7 +15,7 @@ use crate::text::Span;
 static RULE: Page = Page {
     code: "unknown_outcome",
     severity: Severity::Warning,
-    summary: "a condition waits for an outcome that no stage declares",
+    summary: "a condition tests for an outcome that no stage declares",
     source: "rule C4",
     text: include_str!("../../tests/rules/unknown_outcome.md"),
 };
@@ -128,15 +128,11 @@ fn diagnostic(
 /// Returns the span of the outcome in the condition.
 fn position(input: &Input<'_>, attribute: &Attribute, word: &str) -> Span {
     let text = attribute.value.as_str().unwrap_or_default();
-    let literal = |(at, _): &(usize, &str)| {
-        let before = text[..*at].trim_end_matches(|c: char| c.is_whitespace() || c == '"' || c == '\'');
-        let after = text[*at + word.len()..].chars().next();
-        before.ends_with('=') && !after.is_some_and(|c| c.is_alphanumeric() || c == '_')
+    let is_word = |key: &str, comparison: Comparison, literal: &str| {
+        key == "outcome" && matches!(comparison, Comparison::Equal | Comparison::NotEqual) && literal == word
     };
-    match text.match_indices(word).find(literal) {
-        Some((start, _)) => input
-            .analysis
-            .inside(attribute.value_span, start..start + word.len()),
+    match find_literal(text, is_word) {
+        Some(range) => input.analysis.inside(attribute.value_span, range),
         None => attribute.value_span,
     }
 }

@@ -47,7 +47,7 @@ const FOREIGN_KEYS: &[ForeignKey] = &[
         name: "tool_stdout",
         key: "tool.output",
         equal: "tool.last_line",
-        help: "the output of a tool is `tool.output`, its last line without blanks around it `tool.last_line`",
+        help: "the output of a tool is `tool.output`, and its trimmed last line is `tool.last_line`",
     },
     ForeignKey {
         name: "tool_exit_code",

@@ -14,9 +14,9 @@ use crate::diagnostic::did_you_mean;
 /// ```
 /// use orchestra_graph::condition::parse_condition;
 /// let text = "outcme=fail";
-/// let fault = parse_condition(text).unwrap_err();
-/// assert_eq!(&text[fault.range.clone()], "outcme");
-/// assert_eq!(fault.replacement.as_deref(), Some("outcome"));
+/// let error = parse_condition(text).unwrap_err();
+/// assert_eq!(&text[error.range.clone()], "outcme");
+/// assert_eq!(error.replacement.as_deref(), Some("outcome"));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConditionError {
@@ -51,19 +51,54 @@ const MAX_DEPTH: usize = 64;
 /// assert_eq!(parse_condition("outcme=fail").unwrap_err().range, 0..6);
 /// ```
 pub fn parse_condition(text: &str) -> Result<Expression, ConditionError> {
+    parse(text).map(|(expression, _)| expression)
+}
+
+/// Returns the byte range of the first compared literal that passes a test, without its quotes. The test receives the
+/// key, the operator and the literal. Returns `None` if there is none, or if the condition is invalid.
+///
+/// ```
+/// use orchestra_graph::condition::find_literal;
+/// let text = r#"context.mode=dry || outcome = "shipped""#;
+/// assert_eq!(find_literal(text, |key, _, _| key == "outcome"), Some(31..38));
+/// ```
+pub fn find_literal(text: &str, test: impl Fn(&str, Comparison, &str) -> bool) -> Option<Range<usize>> {
+    let (expression, literals) = parse(text).ok()?;
+    let mut literals = literals.into_iter();
+    let mut found = None;
+    // The parts are visited in the order of the text.
+    expression.visit(&mut |part| {
+        if let Expression::Compare {
+            key,
+            comparison,
+            literal,
+        } = part
+        {
+            let range = literals.next();
+            if found.is_none() && test(key, *comparison, literal) {
+                found = range;
+            }
+        }
+    });
+    found
+}
+
+/// Parses a condition. Returns the byte range of the literal of each comparison too, in the order of the text.
+fn parse(text: &str) -> Result<(Expression, Vec<Range<usize>>), ConditionError> {
     let tokens = tokens(text)?;
     let mut parser = Parser {
         text,
         tokens: &tokens,
         at: 0,
         depth: 0,
+        literals: Vec::new(),
     };
     if tokens.is_empty() {
-        return Ok(Expression::All(Vec::new()));
+        return Ok((Expression::All(Vec::new()), Vec::new()));
     }
     let expression = parser.any()?;
     match parser.peek() {
-        None => Ok(expression),
+        None => Ok((expression, parser.literals)),
         Some(token) => Err(parser.unexpected(&token.clone())),
     }
 }
@@ -165,6 +200,8 @@ struct Parser<'t> {
     tokens: &'t [Token],
     at: usize,
     depth: usize,
+    /// The ranges of the literals of comparisons, in the order of the text.
+    literals: Vec<Range<usize>>,
 }
 
 impl Parser<'_> {
@@ -300,11 +337,16 @@ impl Parser<'_> {
         self.at += 1;
         let (literal, range) = self.literal(&operator)?;
         match comparison {
-            Some(comparison) => Ok(Expression::Compare {
-                key,
-                comparison,
-                literal,
-            }),
+            Some(comparison) => {
+                // The range of a quoted literal includes the quotes.
+                let quotes = (range.len() - literal.len()) / 2;
+                self.literals.push(range.start + quotes..range.end - quotes);
+                Ok(Expression::Compare {
+                    key,
+                    comparison,
+                    literal,
+                })
+            }
             None => match Pattern::new(&literal) {
                 Ok(pattern) => Ok(Expression::Matches { key, pattern }),
                 Err(error) => {
@@ -317,7 +359,7 @@ impl Parser<'_> {
                     Err(diagnostic(
                         format!("the regular expression is invalid: {first}"),
                         range,
-                        "mend the expression",
+                        "fix the expression",
                     ))
                 }
             },
@@ -420,5 +462,27 @@ fn one_or(mut parts: Vec<Expression>, many: fn(Vec<Expression>) -> Expression) -
     match parts.len() {
         1 => parts.remove(0),
         _ => many(parts),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_literal_is_found_where_it_is_compared() {
+        let text = r#"!(context.ok=x && outcome=ok) || outcome="a b" || outcome!='ok' && outcome=two words"#;
+        let found = |comparison, wanted: &str| {
+            let range = find_literal(text, |key, found, literal| {
+                (key, found, literal) == ("outcome", comparison, wanted)
+            });
+            range.map(|range| (range.start, &text[range]))
+        };
+        assert_eq!(found(Comparison::Equal, "ok"), Some((26, "ok")));
+        assert_eq!(found(Comparison::NotEqual, "ok"), Some((60, "ok")));
+        assert_eq!(found(Comparison::Equal, "two words"), Some((75, "two words")));
+        assert_eq!(found(Comparison::Equal, "a b"), Some((42, "a b")));
+        assert_eq!(found(Comparison::Less, "ok"), None);
+        assert_eq!(find_literal("outcome=(", |_, _, _| true), None);
     }
 }

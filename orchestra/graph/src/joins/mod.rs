@@ -115,7 +115,7 @@ impl Joins {
         self.order.iter().copied()
     }
 
-    /// Returns the join of a fan-out. Returns `None` for other nodes, and if the branches never meet.
+    /// Returns the join of a fan-out. Returns `None` for other nodes, and if the branches never join.
     pub(crate) fn of(&self, node: NodeIndex) -> Option<NodeIndex> {
         self.join.get(node.at()).copied().flatten()
     }

@@ -50,9 +50,9 @@ pub fn text(report: &Report, style: Style) -> String {
 ///
 /// ```
 /// use orchestra_graph::{Diagnostic, Source, Span, render};
-/// let fault = Diagnostic::warning("demo", "this is odd", Span::new(8, 9)).label("here");
+/// let diagnostic = Diagnostic::warning("demo", "this is odd", Span::new(8, 9)).label("here");
 /// let source = Source::new("a.dot", "digraph a {}");
-/// let text = render::text_one(&source, &fault, render::Style::Plain);
+/// let text = render::text_one(&source, &diagnostic, render::Style::Plain);
 /// assert!(text.contains("^ here"));
 /// ```
 pub fn text_one(source: &Source, diagnostic: &Diagnostic, style: Style) -> String {
@@ -80,8 +80,8 @@ pub fn concise(report: &Report) -> String {
 ///
 /// ```
 /// use orchestra_graph::{Diagnostic, Source, Span, render};
-/// let fault = Diagnostic::warning("demo", "this is odd", Span::new(8, 9));
-/// let line = render::concise_one(&Source::new("a.dot", "digraph a {}"), &fault);
+/// let diagnostic = Diagnostic::warning("demo", "this is odd", Span::new(8, 9));
+/// let line = render::concise_one(&Source::new("a.dot", "digraph a {}"), &diagnostic);
 /// assert_eq!(line, "a.dot:1:9: warning[demo]: this is odd");
 /// ```
 pub fn concise_one(source: &Source, diagnostic: &Diagnostic) -> String {

@@ -36,7 +36,7 @@ impl<'s> Parser<'s> {
                 format!("`{escape}` is not an escape"),
                 span,
             )
-            .note("the escapes are `\\\"`, `\\n`, `\\t` and `\\\\`; anything else stands as written")
+            .note("the escapes are `\\\"`, `\\n`, `\\t` and `\\\\`; anything else is kept as written")
             .help("write `\\\\` where a backslash is meant");
             self.diagnostic(diagnostic);
         }
@@ -56,7 +56,7 @@ impl<'s> Parser<'s> {
                     "`+` does not join strings here",
                     span,
                 )
-                .note("strings may run over several lines as they are")
+                .note("a string may span several lines")
                 .help("write one string"),
             );
         }

@@ -50,7 +50,7 @@ pub struct Parsed {
     pub diagnostics: Vec<Diagnostic>,
 }
 
-const MAX_FAULTS: usize = 1_000;
+const MAX_REPORTED: usize = 1_000;
 const MAX_NESTING: usize = 1_000;
 pub(super) const DOT_SUBSET: &str =
     "a pipeline is one `digraph NAME { .. }` whose edges are written `->` (Attractor 2.3)";
@@ -197,10 +197,10 @@ impl<'s> Parser<'s> {
 
     pub(super) fn diagnostic(&mut self, diagnostic: Diagnostic) {
         match self.diagnostics.len() {
-            0..MAX_FAULTS => self.diagnostics.push(diagnostic),
-            MAX_FAULTS => self.diagnostics.push(Diagnostic::from_rule(
+            0..MAX_REPORTED => self.diagnostics.push(diagnostic),
+            MAX_REPORTED => self.diagnostics.push(Diagnostic::from_rule(
                 &rules::SYNTAX_ERROR,
-                format!("more than {MAX_FAULTS} faults; those behind this place are not listed"),
+                format!("more than {MAX_REPORTED} errors; further ones are not reported"),
                 diagnostic.span,
             )),
             _ => {}
@@ -276,7 +276,7 @@ impl<'s> Parser<'s> {
                 "`strict` graphs are not part of the pipeline language",
                 span,
             )
-            .note("a pipeline may well have two edges between the same nodes, with different conditions")
+            .note("a pipeline may have several edges between the same nodes, with different conditions")
             .help("remove `strict`")
             .fix(Span::new(span.start, self.token.span.start), "");
             self.diagnostic(diagnostic);

@@ -21,21 +21,21 @@ macro_rules! rules {
 
 rules! {
     ATTR_SEPARATOR "attr_separator" Warning, "attributes not separated by `,`", "Attractor 2.3, rule L2";
-    EDGE_GROUP "edge_group" Error, "a group in braces stands at the end of an edge", "Attractor 2.2, rule L1";
+    EDGE_GROUP "edge_group" Error, "an edge ends in a group in braces", "Attractor 2.2, rule L1";
     HTML_LABEL "html_label" Error, "a value is written as an HTML label", "Attractor 2.3, rule L1";
-    INVALID_CHARACTER "invalid_character" Error, "a character has no meaning where it stands", "Attractor 2.2";
+    INVALID_CHARACTER "invalid_character" Error, "a character is not valid at its position", "Attractor 2.2";
     INVALID_UTF8 "invalid_utf8" Error, "the file is not UTF-8", "rule L10";
-    NESTING_LIMIT "nesting_limit" Error, "subgraphs nest too deep", "rule L10";
+    NESTING_LIMIT "nesting_limit" Error, "subgraphs nest too deeply", "rule L10";
     NODE_ID_SYNTAX "node_id_syntax" Error, "a node id is not an identifier", "Attractor 2.3, rule L3";
     PORT "port" Error, "an edge names a port of a node", "Attractor 2.2, rule L1";
-    SECOND_GRAPH "second_graph" Error, "a file holds more than one graph", "Attractor 2.3, rule L1";
+    SECOND_GRAPH "second_graph" Error, "a file contains more than one graph", "Attractor 2.3, rule L1";
     SIZE_LIMIT "size_limit" Error, "the file is too large", "rule L10";
     STRICT_GRAPH "strict_graph" Error, "the graph is `strict`", "Attractor 2.3, rule L1";
     STRING_CONCATENATION "string_concatenation" Error, "strings are joined with `+`", "Attractor 2.2, rule L1";
     SYNTAX_ERROR "syntax_error" Error, "the text does not follow the grammar", "Attractor 2.2";
     UNDIRECTED_EDGE "undirected_edge" Error, "an edge is written `--`", "Attractor 2.3, rule L1";
     UNDIRECTED_GRAPH "undirected_graph" Error, "the graph is undirected", "Attractor 2.3, rule L1";
-    UNKNOWN_ESCAPE "unknown_escape" Warning, "a string holds an escape that does not exist", "Attractor 2.2, rule L5";
+    UNKNOWN_ESCAPE "unknown_escape" Warning, "a string contains an unknown escape", "Attractor 2.2, rule L5";
     UNTERMINATED_BLOCK "unterminated_block" Error, "a `{` or `[` is never closed", "Attractor 2.2";
     UNTERMINATED_COMMENT "unterminated_comment" Error, "a comment is never closed", "Attractor 2.2";
     UNTERMINATED_STRING "unterminated_string" Error, "a string is never closed", "Attractor 2.2";

@@ -164,7 +164,7 @@ impl Parser<'_> {
         self.diagnostic(
             Diagnostic::from_rule(
                 &rules::EDGE_GROUP,
-                "a group in braces cannot be the end of an edge",
+                "an edge cannot end in a group in braces",
                 span,
             )
             .note("each edge carries its own condition, label and weight (Attractor 2.2)")

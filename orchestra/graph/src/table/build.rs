@@ -1,11 +1,11 @@
 //! The construction of a table from a checked graph.
 
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::collections::HashMap;
 
 use super::{
-    AttributeRow, ConditionRow, Constant, EdgeRow, End, FanOut, NodeRow, Pipeline, Retry, Role, Routing,
-    Rows, Settings, Test, Text,
+    AttributeRow, ConditionRow, Constant, EdgeRow, End, FanOut, NodeRow, Pipeline, Predicates, Retry, Role,
+    Routing, Rows, Settings, Text, Texts,
 };
 use crate::analysis::{Analysis, EdgeCondition};
 use crate::attribute::Known;
@@ -19,6 +19,8 @@ use crate::model::{Graph, Node};
 
 /// The attribute of the table that holds the class of the subgraph that contains a node.
 const SUBGRAPH: &str = "subgraph";
+/// The length from which equal values are one text, in bytes. A look-up costs more than a copy of a short text.
+const LONG: usize = 256;
 
 impl Pipeline {
     /// Builds the table of a checked graph, without children. Returns `None` if the graph does not have exactly one
@@ -37,8 +39,14 @@ impl Pipeline {
 
 struct Builder<'a, 'g> {
     analysis: &'a Analysis<'g>,
+    texts: Texts,
+    /// The texts that many rows share: names of attributes, context keys, and long values.
+    shared: HashMap<String, Text>,
     rows: Vec<AttributeRow>,
     conditions: Vec<ConditionRow>,
+    known_conditions: HashMap<String, u32>,
+    keys: Vec<Text>,
+    expressions: Vec<Expression>,
     kinds: Vec<Text>,
 }
 
@@ -46,8 +54,13 @@ impl<'a, 'g> Builder<'a, 'g> {
     fn new(analysis: &'a Analysis<'g>) -> Builder<'a, 'g> {
         Builder {
             analysis,
+            texts: Texts::EMPTY,
+            shared: HashMap::new(),
             rows: Vec::new(),
             conditions: Vec::new(),
+            known_conditions: HashMap::new(),
+            keys: Vec::new(),
+            expressions: Vec::new(),
             kinds: Vec::new(),
         }
     }
@@ -58,8 +71,7 @@ impl<'a, 'g> Builder<'a, 'g> {
         let (start, exit) = (self.analysis.start()?, self.analysis.exit()?);
         let attributes = &graph.attributes;
         let graph_attributes = self.attributes(attributes, &[]);
-        let mut by_text = std::collections::HashMap::new();
-        let mut by_kind = std::collections::HashMap::new();
+        let mut by_kind = HashMap::new();
         let mut nodes = Vec::with_capacity(graph.nodes.len());
         let mut edges = Vec::with_capacity(graph.edges.len());
         let joins = Joins::new(self.analysis);
@@ -72,15 +84,15 @@ impl<'a, 'g> Builder<'a, 'g> {
                     EdgeCondition::None => None,
                     EdgeCondition::Faulty(..) => return None,
                     EdgeCondition::Parsed(expression) => {
-                        Some(self.condition(&mut by_text, condition_text(&edge.attributes), expression))
+                        Some(self.condition(&condition_text(&edge.attributes), expression))
                     }
                 };
                 let label = edge.attributes.text(Known::Label).unwrap_or_default();
                 edges.push(EdgeRow {
                     from: edge.from,
                     to: edge.to,
-                    label: owned(label),
-                    normalized_label: owned(&normalize_label(label)),
+                    label: self.texts.add(label),
+                    normalized_label: self.texts.add(&normalize_label(label)),
                     condition,
                     weight: edge.weight(),
                     loop_restart: edge.attributes.flag(Known::LoopRestart),
@@ -92,8 +104,8 @@ impl<'a, 'g> Builder<'a, 'g> {
             }
             let kind = self.analysis.kind(index);
             let kind_index = *by_kind.entry(kind).or_insert_with(|| {
-                self.kinds.push(owned(kind));
-                self.kinds.len() - 1
+                self.kinds.push(self.texts.add(kind));
+                self.kinds.len() as u32 - 1
             });
             let target = |known| node.attributes.filled(known).and_then(|id| graph.find(id.trim()));
             let inherited = |known: Known| {
@@ -103,7 +115,7 @@ impl<'a, 'g> Builder<'a, 'g> {
             let goal_condition = match node.attributes.text(Known::GoalGate) {
                 Some(text) => {
                     let expression = parse_condition(text).ok()?;
-                    Some(self.condition(&mut by_text, text.to_owned(), &expression))
+                    Some(self.condition(text, &expression))
                 }
                 None => None,
             };
@@ -111,8 +123,8 @@ impl<'a, 'g> Builder<'a, 'g> {
             // partial success (rule H3).
             let may_go_on = kind != kind::WAIT_HUMAN;
             nodes.push(NodeRow {
-                id: owned(&node.id),
-                kind: kind_index as u32,
+                id: self.texts.add(&node.id),
+                kind: kind_index,
                 role: match kind {
                     _ if index == start => Role::Start,
                     _ if index == exit => Role::Exit,
@@ -148,9 +160,10 @@ impl<'a, 'g> Builder<'a, 'g> {
         let number = |known, default| count(attributes.integer(known)).unwrap_or(default);
         let default = Settings::DEFAULT;
         Some(Pipeline {
-            name: owned(&graph.name),
-            file: owned(source.name()),
-            source: owned(source.text()),
+            name: Cow::Owned(graph.name.clone()),
+            file: Cow::Owned(source.name().to_owned()),
+            source: Cow::Owned(source.text().to_owned()),
+            texts: self.texts,
             settings: Settings {
                 routing: match attributes.text_or_default(Known::Routing) {
                     "first_match" => Routing::FirstMatch,
@@ -169,6 +182,8 @@ impl<'a, 'g> Builder<'a, 'g> {
             nodes: Cow::Owned(nodes),
             edges: Cow::Owned(edges),
             conditions: Cow::Owned(self.conditions),
+            keys: Cow::Owned(self.keys),
+            predicates: Predicates::Expressions(self.expressions),
             attributes: Cow::Owned(self.rows),
             graph_attributes,
             children: Cow::Owned(Vec::new()),
@@ -181,10 +196,11 @@ impl<'a, 'g> Builder<'a, 'g> {
         let mut rows = self.attributes(&node.attributes, &[]);
         let class = class_around(graph, node).filter(|_| keeps_threads);
         if let Some(class) = class.filter(|_| node.attributes.find(SUBGRAPH).is_none()) {
-            self.rows.push(AttributeRow {
-                key: owned(SUBGRAPH),
-                value: Constant::String(class.into()),
-            });
+            let row = AttributeRow {
+                key: self.shared(SUBGRAPH),
+                value: Constant::String(self.texts.add(&class)),
+            };
+            self.rows.push(row);
             let end = self.rows.len() as u32;
             rows = Rows {
                 start: if rows == Rows::default() {
@@ -203,11 +219,13 @@ impl<'a, 'g> Builder<'a, 'g> {
         let kept = attributes.iter().filter(
             |attribute| !matches!(attribute.key, crate::Key::Known(known) if except.contains(&known)),
         );
-        let rows = kept.map(|attribute| AttributeRow {
-            key: owned(attribute.key.name()),
-            value: Constant::from(&attribute.value),
-        });
-        self.rows.extend(rows);
+        for attribute in kept {
+            let row = AttributeRow {
+                key: self.shared(attribute.key.name()),
+                value: Constant::from(&attribute.value).map(|text| self.value(text)),
+            };
+            self.rows.push(row);
+        }
         let end = self.rows.len() as u32;
         // Use one representation of an empty range, so that equal tables compare equal.
         if start == end {
@@ -217,21 +235,47 @@ impl<'a, 'g> Builder<'a, 'g> {
         }
     }
 
-    fn condition(
-        &mut self,
-        by_text: &mut std::collections::HashMap<String, u32>,
-        text: String,
-        expression: &Expression,
-    ) -> u32 {
-        *by_text.entry(text).or_insert_with_key(|text| {
-            self.conditions.push(ConditionRow {
-                text: owned(text),
-                keys: expression.keys().into_iter().map(owned).collect(),
-                needs_failure: expression.needs_failure(),
-                test: Test::Tree(Arc::new(expression.clone())),
-            });
-            self.conditions.len() as u32 - 1
-        })
+    fn condition(&mut self, text: &str, expression: &Expression) -> u32 {
+        if let Some(known) = self.known_conditions.get(text) {
+            return *known;
+        }
+        let start = self.keys.len() as u32;
+        for key in expression.keys() {
+            let key = self.shared(key);
+            self.keys.push(key);
+        }
+        let row = ConditionRow {
+            text: self.texts.add(text),
+            keys: Rows {
+                start,
+                end: self.keys.len() as u32,
+            },
+            needs_failure: expression.needs_failure(),
+        };
+        let index = self.conditions.len() as u32;
+        self.conditions.push(row);
+        self.expressions.push(expression.clone());
+        self.known_conditions.insert(text.to_owned(), index);
+        index
+    }
+
+    /// Adds the text of a value. Defaults may give the same long text to many nodes.
+    fn value(&mut self, text: &str) -> Text {
+        if text.len() < LONG {
+            self.texts.add(text)
+        } else {
+            self.shared(text)
+        }
+    }
+
+    /// Adds a text unless it is known.
+    fn shared(&mut self, text: &str) -> Text {
+        if let Some(known) = self.shared.get(text) {
+            return *known;
+        }
+        let added = self.texts.add(text);
+        self.shared.insert(text.to_owned(), added);
+        added
     }
 }
 
@@ -261,10 +305,6 @@ const EDGE_COLUMNS: &[Known] = &[
     Known::AllowRevisit,
     Known::MaxRevisits,
 ];
-
-fn owned(text: &str) -> Text {
-    Cow::Owned(text.to_owned())
-}
 
 fn count(number: Option<i64>) -> Option<u32> {
     number.map(|number| u32::try_from(number).unwrap_or(u32::MAX))

@@ -42,10 +42,10 @@ impl Pipeline {
     /// assert_ne!(one, other);
     /// ```
     pub fn canonical(&self) -> String {
-        let mut family = Family::default();
-        family.number(self);
+        let mut texts = CanonicalTexts::default();
+        texts.number(self);
         let mut out = VERSION.to_owned();
-        for text in &family.texts {
+        for text in &texts.texts {
             out.push_str("\npipeline\n");
             out.push_str(text);
         }
@@ -55,14 +55,14 @@ impl Pipeline {
 
 /// The texts of a pipeline and of all pipelines that it runs, children before their parents.
 #[derive(Default)]
-struct Family {
+struct CanonicalTexts {
     texts: Vec<Rc<str>>,
     by_text: HashMap<Rc<str>, usize>,
     /// The number of each pipeline; `None` while its own children are written.
     seen: HashMap<*const Pipeline, Option<usize>>,
 }
 
-impl Family {
+impl CanonicalTexts {
     /// Returns the number of a pipeline. Equal pipelines have the same number, whether they are shared or not. Returns
     /// `None` for a pipeline that runs itself, which loading rejects.
     fn number(&mut self, pipeline: &Pipeline) -> Option<usize> {
@@ -94,7 +94,7 @@ impl Family {
         all(&content.graph(), &mut out);
         for (at, row) in pipeline.nodes.iter().enumerate() {
             out.push_str("node ");
-            quote(&row.id, &mut out);
+            quote(pipeline.text(row.id), &mut out);
             out.push('\n');
             all(&content.node(NodeIndex(at as u32)), &mut out);
             if let Some(child) = pipeline.child(row) {

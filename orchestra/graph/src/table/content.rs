@@ -3,8 +3,9 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use super::{AttributeRow, Constant, EdgeRow, End, ErrorPolicy, FanOut, JoinPolicy, NodeRow, Pipeline};
-use super::{Role, Routing};
+use super::{
+    Constant, EdgeRow, End, ErrorPolicy, FanOut, JoinPolicy, NodeRow, Pipeline, Role, Routing, Rows,
+};
 use crate::attribute::is_drawing_attribute;
 use crate::condition::{Expression, parse_condition};
 use crate::kind;
@@ -19,7 +20,7 @@ const SPENT: &[&str] = &["class", "model_stylesheet", "shape", "type"];
 #[derive(Clone, Debug)]
 pub(super) struct Entry<'p> {
     pub(super) name: &'p str,
-    pub(super) value: Cow<'p, Constant>,
+    pub(super) value: Constant<Cow<'p, str>>,
     /// The text to compare instead of the value: the normal form of a condition, without spaces and needless quotes.
     normal: Option<String>,
     /// `true` for a column of the row, `false` for an attribute as written.
@@ -40,7 +41,7 @@ impl PartialEq for Entry<'_> {
 }
 
 /// Returns `true` if two values have the same written form.
-fn same(one: &Constant, other: &Constant) -> bool {
+fn same(one: &Constant<Cow<'_, str>>, other: &Constant<Cow<'_, str>>) -> bool {
     match (one, other) {
         (Constant::Float(one), Constant::Float(other)) => one.to_bits() == other.to_bits(),
         _ => one == other,
@@ -48,10 +49,10 @@ fn same(one: &Constant, other: &Constant) -> bool {
 }
 
 impl<'p> Entry<'p> {
-    fn column(name: &'static str, value: Constant, from: &'static [&'static str]) -> Entry<'p> {
+    fn column(name: &'static str, value: Constant<Cow<'p, str>>, from: &'static [&'static str]) -> Entry<'p> {
         Entry {
             name,
-            value: Cow::Owned(value),
+            value,
             normal: None,
             column: true,
             from,
@@ -73,7 +74,7 @@ impl<'p> Entry<'p> {
             quote(self.name, out);
         }
         out.push('=');
-        match &*self.value {
+        match &self.value {
             Constant::String(text) => match &self.normal {
                 Some(normal) => out.push_str(normal),
                 None => quote(text, out),
@@ -113,10 +114,10 @@ pub(super) struct Content<'p> {
 
 impl<'p> Content<'p> {
     pub(super) fn new(pipeline: &'p Pipeline) -> Content<'p> {
-        let conditions = pipeline.conditions.iter();
+        let conditions = pipeline.conditions();
         Content {
             pipeline,
-            conditions: conditions.map(|row| normal(&row.text)).collect(),
+            conditions: conditions.map(|condition| normal(condition.text())).collect(),
         }
     }
 
@@ -139,7 +140,7 @@ impl<'p> Content<'p> {
             Entry::column("start", self.id(pipeline.start), &[]),
             Entry::column("exit", self.id(pipeline.exit), &[]),
         ];
-        self.attributes(pipeline.attributes(pipeline.graph_attributes), true, &mut entries);
+        self.attributes(pipeline.graph_attributes, true, &mut entries);
         let routing = match settings.routing {
             Routing::FiveStep => "five_step",
             Routing::FirstMatch => "first_match",
@@ -186,7 +187,7 @@ impl<'p> Content<'p> {
             Entry::column("role", text(role), &["kind"]),
         ];
         // The handler of a custom kind may read an attribute that is also a Graphviz attribute, such as `target`.
-        self.attributes(stage.attributes(), kind::BUILT_IN.contains(&kind), &mut entries);
+        self.attributes(row.attributes, kind::BUILT_IN.contains(&kind), &mut entries);
         self.flow(row, &mut entries);
         if let Some(fan_out) = &row.fan_out {
             self.fan_out(fan_out, &mut entries);
@@ -247,10 +248,11 @@ impl<'p> Content<'p> {
     fn goal_gate(&self, row: &'p NodeRow) -> Entry<'p> {
         const FROM: &[&str] = &["goal_gate"];
         let at = row.goal_condition.map(|at| at as usize);
-        match at.and_then(|at| self.pipeline.conditions.get(at).zip(self.conditions.get(at))) {
+        let normal = at.and_then(|at| self.conditions.get(at));
+        match self.pipeline.goal_condition(row).zip(normal) {
             Some((condition, normal)) => Entry {
                 normal: Some(normal.clone()),
-                ..Entry::column("goal_gate", text(&condition.text), FROM)
+                ..Entry::column("goal_gate", text(condition.text()), FROM)
             },
             None => Entry::column("goal_gate", Constant::Boolean(row.goal_gate), FROM),
         }
@@ -272,7 +274,7 @@ impl<'p> Content<'p> {
             Entry::column("join", self.id(fan_out.join), &[]),
             Entry::column(
                 "join_policy",
-                Constant::String(policy.into()),
+                Constant::String(Cow::Owned(policy)),
                 &["join_policy", "join_k", "join_quorum", "kind"],
             ),
             Entry::column("error_policy", text(errors), &["error_policy", "kind"]),
@@ -289,12 +291,12 @@ impl<'p> Content<'p> {
         let row = self.pipeline.edge(at);
         let mut entries = Vec::new();
         if !row.label.is_empty() {
-            entries.push(Entry::column("label", text(&row.label), &[]));
+            entries.push(Entry::column("label", text(self.pipeline.text(row.label)), &[]));
         }
         if let Some(condition) = self.pipeline.condition(row) {
             entries.push(Entry {
                 normal: Some(self.condition(row).to_owned()),
-                ..Entry::column("condition", text(&condition.text), &[])
+                ..Entry::column("condition", text(condition.text()), &[])
             });
         }
         if row.weight != 0 {
@@ -315,21 +317,21 @@ impl<'p> Content<'p> {
                 &[],
             ));
         }
-        self.attributes(self.pipeline.attributes(row.attributes), true, &mut entries);
+        self.attributes(row.attributes, true, &mut entries);
         entries
     }
 
     /// Adds the attributes as written, sorted by name. Leaves drawing attributes out if `drawn` is `true`, because then
     /// nothing can read them.
-    fn attributes(&self, rows: &'p [AttributeRow], drawn: bool, entries: &mut Vec<Entry<'p>>) {
-        let says =
-            |row: &&AttributeRow| !(SPENT.contains(&&*row.key) || drawn && is_drawing_attribute(&row.key));
-        let mut rows: Vec<&AttributeRow> = rows.iter().filter(says).collect();
-        rows.sort_by(|one, other| one.key.cmp(&other.key));
-        rows.dedup_by(|later, earlier| later.key == earlier.key);
-        entries.extend(rows.into_iter().map(|row| Entry {
-            name: &row.key,
-            value: Cow::Borrowed(&row.value),
+    fn attributes(&self, rows: Rows, drawn: bool, entries: &mut Vec<Entry<'p>>) {
+        let says = |name: &str| !(SPENT.contains(&name) || drawn && is_drawing_attribute(name));
+        let attributes = self.pipeline.attributes(rows);
+        let mut attributes: Vec<_> = attributes.filter(|(name, _)| says(name)).collect();
+        attributes.sort_by_key(|(name, _)| *name);
+        attributes.dedup_by_key(|(name, _)| *name);
+        entries.extend(attributes.into_iter().map(|(name, value)| Entry {
+            name,
+            value: value.map(Cow::Borrowed),
             normal: None,
             column: false,
             from: &[],
@@ -348,7 +350,7 @@ impl<'p> Content<'p> {
         }
     }
 
-    fn id(&self, node: NodeIndex) -> Constant {
+    fn id(&self, node: NodeIndex) -> Constant<Cow<'p, str>> {
         text(self.pipeline.stage(node).id())
     }
 }
@@ -356,8 +358,8 @@ impl<'p> Content<'p> {
 const RETRY_TARGET: &[&str] = &["retry_target"];
 const FALLBACK: &[&str] = &["fallback_retry_target"];
 
-fn text(text: &str) -> Constant {
-    Constant::String(Cow::Owned(text.to_owned()))
+fn text(text: &str) -> Constant<Cow<'_, str>> {
+    Constant::String(Cow::Borrowed(text))
 }
 
 /// Returns the normal form of a condition, without spaces and needless quotes and parentheses. It is derived from the

@@ -259,11 +259,13 @@ impl<'p> Pair<'p> {
     fn changes(&self) -> Vec<Change> {
         let (old, new) = (self.old.pipeline(), self.new.pipeline());
         let of_graph = compare(&self.old.graph(), &self.new.graph(), &HashSet::new());
-        let told: HashSet<&str> = of_graph.iter().map(|change| change.name.as_str()).collect();
+        let reported: HashSet<&str> = of_graph.iter().map(|change| change.name.as_str()).collect();
         let positions = indices(old.nodes.len()).map(|at| Some(self.mapping.node(NodeIndex(at))?.at()));
         let steps = merged(&positions.collect::<Vec<_>>(), new.nodes.len());
         let renames = self.renames(&steps);
-        let of_nodes = steps.iter().filter_map(|step| self.node(*step, &told, &renames));
+        let of_nodes = steps
+            .iter()
+            .filter_map(|step| self.node(*step, &reported, &renames));
         let of_edges = steps.iter().flat_map(|step| self.edges(*step));
         let mut changes: Vec<Change> = of_nodes.chain(of_edges).collect();
         if !of_graph.is_empty() {
@@ -278,14 +280,14 @@ impl<'p> Pair<'p> {
         changes
     }
 
-    fn node(&self, step: Step, told: &HashSet<&str>, renames: &Renames) -> Option<Change> {
+    fn node(&self, step: Step, reported: &HashSet<&str>, renames: &Renames) -> Option<Change> {
         let one = |content: &Content<'_>, at: usize, what, side: Side| {
             let stage = content.pipeline().stage(node_at(at));
             let child = content.pipeline().child(stage.row());
             let own = content.node(node_at(at));
             let attributes = own
                 .iter()
-                .map(|entry| side.tell(entry.name, entry.value.to_value()));
+                .map(|entry| side.change(entry.name, entry.value.to_value()));
             Change {
                 what,
                 subject: Subject::Node {
@@ -293,7 +295,7 @@ impl<'p> Pair<'p> {
                     kind: stage.kind().to_owned(),
                 },
                 attributes: attributes
-                    .chain(child.map(|child| side.tell("child", string(&child.file))))
+                    .chain(child.map(|child| side.change("child", string(&child.file))))
                     .collect(),
                 renamed: renames.get(stage.id()).cloned(),
             }
@@ -304,7 +306,7 @@ impl<'p> Pair<'p> {
             Step::Kept { old, new, moved } => (old, new, moved),
         };
         let (at, now) = (node_at(old), node_at(new));
-        let mut attributes = compare(&self.old.node(at), &self.new.node(now), told);
+        let mut attributes = compare(&self.old.node(at), &self.new.node(now), reported);
         let stages = [self.old.pipeline().stage(at), self.new.pipeline().stage(now)];
         let child = |content: &Content<'p>, stage: super::Stage<'p>| {
             let child = content.pipeline().child(stage.row())?;
@@ -324,10 +326,12 @@ impl<'p> Pair<'p> {
             ));
         }
         (!attributes.is_empty()).then(|| Change {
-            what: match says_the_same {
-                true => What::Moved,
-                false if self.mapping.same_shape(at) => What::Changed,
-                false => What::Reshaped,
+            what: if says_the_same {
+                What::Moved
+            } else if self.mapping.same_shape(at) {
+                What::Changed
+            } else {
+                What::Reshaped
             },
             subject: Subject::Node {
                 id: stages[1].id().to_owned(),
@@ -462,7 +466,7 @@ enum Side {
 }
 
 impl Side {
-    fn tell(self, name: &str, value: Value) -> AttributeChange {
+    fn change(self, name: &str, value: Value) -> AttributeChange {
         match self {
             Side::Old => change(name, Some(value), None),
             Side::New => change(name, None, Some(value)),
@@ -479,13 +483,13 @@ fn edge(content: &Content<'_>, at: EdgeIndex, what: What, side: Side) -> Change 
         subject: Subject::Edge {
             from: pipeline.stage(row.from).id().to_owned(),
             to: pipeline.stage(row.to).id().to_owned(),
-            label: row.label.to_string(),
+            label: pipeline.text(row.label).to_owned(),
             condition: pipeline
                 .condition(row)
-                .map_or_else(String::new, |condition| condition.text.to_string()),
+                .map_or_else(String::new, |condition| condition.text().to_owned()),
         },
         attributes: entries
-            .map(|entry| side.tell(entry.name, entry.value.to_value()))
+            .map(|entry| side.change(entry.name, entry.value.to_value()))
             .collect(),
         renamed: None,
     }
@@ -495,15 +499,17 @@ fn edge(content: &Content<'_>, at: EdgeIndex, what: What, side: Side) -> Change 
 fn way(content: &Content<'_>, at: EdgeIndex) -> String {
     let pipeline = content.pipeline();
     let row = pipeline.edge(at);
-    let condition = pipeline.condition(row).map_or("", |condition| &*condition.text);
-    let said = [&*row.label, condition].into_iter().find(|text| !text.is_empty());
+    let condition = pipeline.condition(row).map_or("", |condition| condition.text());
+    let said = [pipeline.text(row.label), condition]
+        .into_iter()
+        .find(|text| !text.is_empty());
     let to = pipeline.stage(row.to).id();
     said.map_or_else(|| format!("-> {to}"), |said| format!("-> {to} [{said}]"))
 }
 
 /// Returns the differences between two lists of entries. Leaves a column out if a change of an entry from which it
 /// follows is reported, of its owner or of the graph.
-fn compare(old: &[Entry<'_>], new: &[Entry<'_>], told: &HashSet<&str>) -> Vec<AttributeChange> {
+fn compare(old: &[Entry<'_>], new: &[Entry<'_>], reported: &HashSet<&str>) -> Vec<AttributeChange> {
     if old == new {
         return Vec::new();
     }
@@ -525,13 +531,16 @@ fn compare(old: &[Entry<'_>], new: &[Entry<'_>], told: &HashSet<&str>) -> Vec<At
         .filter(|(_, from)| from.is_empty())
         .map(|(name, _)| name)
         .collect();
-    let is_told = |from: &[&str]| from.iter().any(|name| own.contains(*name) || told.contains(name));
+    let is_reported = |from: &[&str]| {
+        from.iter()
+            .any(|name| own.contains(*name) || reported.contains(name))
+    };
     let value = |entry: Option<&Entry<'_>>| entry.map(|entry| entry.value.to_value());
     differing
         .iter()
         .filter_map(|pair| {
             let (name, from) = name(pair)?;
-            (!is_told(from)).then(|| change(&name, value(pair.0), value(pair.1)))
+            (!is_reported(from)).then(|| change(&name, value(pair.0), value(pair.1)))
         })
         .collect()
 }

@@ -53,11 +53,13 @@ impl Mapping {
     pub(super) fn new(old: &Content<'_>, new: &Content<'_>) -> Mapping {
         let (before, after) = (old.pipeline(), new.pipeline());
         let nodes = after.nodes.iter().zip(0..);
-        let by_id: HashMap<&str, NodeIndex> = nodes.map(|(row, at)| (&*row.id, NodeIndex(at))).collect();
+        let by_id: HashMap<&str, NodeIndex> = nodes
+            .map(|(row, at)| (after.text(row.id), NodeIndex(at)))
+            .collect();
         let found: Vec<Option<NodeIndex>> = before
             .nodes
             .iter()
-            .map(|row| by_id.get(&*row.id).copied())
+            .map(|row| by_id.get(before.text(row.id)).copied())
             .collect();
         let find = |node: NodeIndex| found.get(node.at()).copied().flatten();
         let indices = (0..).map(NodeIndex);
@@ -174,7 +176,7 @@ fn edges(
                 |at| Some(both(old, before.edge(at))),
                 |at| Some(both(new, after.edge(at))),
             ));
-            pair(group.alike(|at| label(before.edge(at)), |at| label(after.edge(at))));
+            pair(group.alike(|at| label(before, at), |at| label(after, at)));
             pair(group.alike(
                 |at| condition(old, before.edge(at)),
                 |at| condition(new, after.edge(at)),
@@ -210,12 +212,12 @@ impl Parallel {
     }
 }
 
-fn both<'c>(content: &'c Content<'_>, row: &'c EdgeRow) -> (&'c str, &'c str) {
-    (&row.label, content.condition(row))
+fn both<'c>(content: &'c Content<'_>, row: &EdgeRow) -> (&'c str, &'c str) {
+    (content.pipeline().text(row.label), content.condition(row))
 }
 
-fn label(row: &EdgeRow) -> Option<&str> {
-    Some(&*row.normalized_label).filter(|label| !label.is_empty())
+fn label(pipeline: &Pipeline, edge: EdgeIndex) -> Option<&str> {
+    Some(pipeline.text(pipeline.edge(edge).normalized_label)).filter(|label| !label.is_empty())
 }
 
 fn condition<'c>(content: &'c Content<'_>, row: &EdgeRow) -> Option<&'c str> {

@@ -3,21 +3,31 @@
 
 mod build;
 mod canonical;
+mod condition;
 mod content;
+mod declare;
 mod difference;
 mod difference_text;
 mod mapping;
 mod merge;
 mod pipeline;
 mod policy;
+mod predicates;
 mod rows;
 mod settings;
 mod stage;
+mod texts;
+mod values;
+mod words;
 
+pub use condition::Condition;
 pub use difference::{AttributeChange, Change, ChildDifference, Difference, Subject, What};
 pub use mapping::Mapping;
 pub use pipeline::{Child, Pipeline, SharedPipeline};
 pub use policy::{ErrorPolicy, FanOut, JoinPolicy, Retry};
-pub use rows::{AttributeRow, ConditionRow, Constant, EdgeRow, End, List, NodeRow, Role, Rows, Test, Text};
-pub use settings::{Routing, Settings};
+pub use predicates::{Predicate, Predicates};
+pub use rows::{AttributeRow, ConditionRow, EdgeRow, NodeRow};
+pub use settings::Settings;
 pub use stage::Stage;
+pub use texts::{Text, Texts};
+pub use values::{Constant, End, List, Role, Routing, Rows};

@@ -1,12 +1,14 @@
 //! A pipeline as a table, and the pipelines that its stages run.
 
+use std::borrow::Cow;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use super::rows::{
-    AttributeRow, ConditionRow, Constant, EdgeRow, List, NO_EDGE, NodeRow, Rows, Text, find, text,
-};
+use super::predicates::Predicates;
+use super::rows::{AttributeRow, ConditionRow, EdgeRow, NodeRow};
 use super::settings::Settings;
+use super::texts::{Text, Texts};
+use super::values::{Constant, List, Rows};
 use crate::model::{EdgeIndex, NodeIndex};
 
 /// A checked pipeline in executable form. Compiled and loaded pipelines both have this type.
@@ -21,11 +23,13 @@ use crate::model::{EdgeIndex, NodeIndex};
 #[derive(Clone, Debug)]
 pub struct Pipeline {
     /// The name of the graph.
-    pub name: Text,
+    pub name: Cow<'static, str>,
     /// The name of the file, for messages.
-    pub file: Text,
+    pub file: Cow<'static, str>,
     /// The text of the file.
-    pub source: Text,
+    pub source: Cow<'static, str>,
+    /// The texts of the rows.
+    pub texts: Texts,
     /// The settings of the whole pipeline.
     pub settings: Settings,
     /// The entry point.
@@ -40,6 +44,10 @@ pub struct Pipeline {
     pub edges: List<EdgeRow>,
     /// The conditions, without duplicates.
     pub conditions: List<ConditionRow>,
+    /// The keys that the conditions read.
+    pub keys: List<Text>,
+    /// The executable forms of the conditions.
+    pub predicates: Predicates,
     /// The attributes of the graph, the nodes and the edges.
     pub attributes: List<AttributeRow>,
     /// The rows with the attributes of the graph.
@@ -49,18 +57,28 @@ pub struct Pipeline {
 }
 
 impl Pipeline {
+    /// Returns a text of a row.
+    pub fn text(&self, text: Text) -> &str {
+        self.texts.get(text)
+    }
+
+    /// Iterates over the handler kinds in use.
+    pub fn kinds(&self) -> impl Iterator<Item = &str> {
+        self.kinds.iter().map(move |kind| self.text(*kind))
+    }
+
     /// Returns the node with this id; `None` if there is none.
     pub fn find(&self, id: &str) -> Option<NodeIndex> {
         self.nodes
             .iter()
-            .position(|node| node.id == id)
+            .position(|node| self.text(node.id) == id)
             .map(|at| NodeIndex(at as u32))
     }
 
     /// Returns an edge. If the pipeline does not have the index, returns an edge without label, condition and
     /// attributes, whose ends do not exist in any pipeline.
     pub fn edge(&self, index: EdgeIndex) -> &EdgeRow {
-        self.edges.get(index.at()).unwrap_or(&NO_EDGE)
+        self.edges.get(index.at()).unwrap_or(&EdgeRow::DEFAULT)
     }
 
     /// Returns the pipeline that a stage runs; `None` if it runs none.
@@ -68,29 +86,49 @@ impl Pipeline {
         self.children.get(row.child? as usize)
     }
 
-    /// Returns the condition of an edge; `None` if it has none.
-    pub fn condition(&self, edge: &EdgeRow) -> Option<&ConditionRow> {
-        self.conditions.get(edge.condition? as usize)
+    /// Iterates over the attributes in a range of rows, each as its name and its value. There are none if the pipeline
+    /// does not have all of the rows.
+    ///
+    /// ```
+    /// use orchestra_graph::table::Constant;
+    /// use orchestra_graph::{Source, load};
+    /// let text = "digraph { goal=ship; start -> exit }";
+    /// let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+    /// let attributes = pipeline.attributes(pipeline.graph_attributes);
+    /// assert!(attributes.eq([("goal", Constant::String("ship"))]));
+    /// ```
+    pub fn attributes(&self, rows: Rows) -> impl Iterator<Item = (&str, Constant<&str>)> {
+        let rows = self.attributes.get(rows.range()).unwrap_or_default();
+        rows.iter().map(move |row| (self.text(row.key), self.value(row)))
     }
 
-    /// Returns the attributes in a range of rows; empty if the pipeline does not have all of the rows.
-    pub fn attributes(&self, rows: Rows) -> &[AttributeRow] {
-        self.attributes.get(rows.range()).unwrap_or_default()
+    /// Returns an attribute in a range of rows; `None` if it is not set.
+    pub fn attribute_in(&self, rows: Rows, name: &str) -> Option<Constant<&str>> {
+        let mut rows = self.attributes.get(rows.range())?.iter();
+        let row = rows.find(|row| self.text(row.key) == name)?;
+        Some(self.value(row))
+    }
+
+    fn value(&self, row: &AttributeRow) -> Constant<&str> {
+        row.value.map(|text| self.text(text))
     }
 
     /// Returns an attribute of the graph; `None` if it is not set.
-    pub fn attribute(&self, name: &str) -> Option<&Constant> {
-        find(self.attributes(self.graph_attributes), name)
+    pub fn attribute(&self, name: &str) -> Option<Constant<&str>> {
+        self.attribute_in(self.graph_attributes, name)
     }
 
     /// Returns the goal; empty if there is none.
     pub fn goal(&self) -> &str {
-        text(self.attribute("goal")).unwrap_or_default()
+        self.attribute("goal")
+            .and_then(Constant::text)
+            .unwrap_or_default()
     }
 
     /// Returns the label of the graph, or its name if there is no label.
     pub fn title(&self) -> &str {
-        text(self.attribute("label"))
+        self.attribute("label")
+            .and_then(Constant::text)
             .filter(|label| !label.is_empty())
             .unwrap_or(&self.name)
     }
@@ -183,7 +221,7 @@ impl From<Arc<Pipeline>> for SharedPipeline {
 #[derive(Clone, Debug)]
 pub struct Child {
     /// The file of the child, as the parent writes it.
-    pub file: Text,
+    pub file: Cow<'static, str>,
     /// The pipeline.
     pub pipeline: SharedPipeline,
 }

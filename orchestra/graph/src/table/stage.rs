@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use super::pipeline::Pipeline;
-use super::rows::{AttributeRow, Constant, EdgeRow, NO_NODE, NodeRow, find, text};
+use super::rows::{EdgeRow, NodeRow};
+use super::values::Constant;
 use crate::kind;
 use crate::model::{EdgeIndex, NodeIndex};
 
@@ -43,7 +44,7 @@ impl<'p> Stage<'p> {
 
     /// Returns the id.
     pub fn id(&self) -> &'p str {
-        &self.row.id
+        self.pipeline.text(self.row.id)
     }
 
     /// Returns the handler kind.
@@ -51,14 +52,14 @@ impl<'p> Stage<'p> {
         self.pipeline
             .kinds
             .get(self.row.kind as usize)
-            .map_or(kind::CODERGEN, |kind| kind)
+            .map_or(kind::CODERGEN, |kind| self.pipeline.text(*kind))
     }
 
     /// Returns the label, or the id if there is no label.
     pub fn label(&self) -> &'p str {
         self.text("label")
             .filter(|label| !label.is_empty())
-            .unwrap_or(&self.row.id)
+            .unwrap_or_else(|| self.id())
     }
 
     /// Returns the prompt, or the label if there is no prompt (Attractor 4.5). In the label, `$goal` is replaced by the
@@ -76,18 +77,18 @@ impl<'p> Stage<'p> {
     }
 
     /// Returns an attribute; `None` if it is not set.
-    pub fn attribute(&self, name: &str) -> Option<&'p Constant> {
-        find(self.attributes(), name)
+    pub fn attribute(&self, name: &str) -> Option<Constant<&'p str>> {
+        self.pipeline.attribute_in(self.row.attributes, name)
     }
 
-    /// Returns all attributes.
-    pub fn attributes(&self) -> &'p [AttributeRow] {
+    /// Iterates over all attributes, each as its name and its value.
+    pub fn attributes(&self) -> impl Iterator<Item = (&'p str, Constant<&'p str>)> + use<'p> {
         self.pipeline.attributes(self.row.attributes)
     }
 
     /// Returns the text of an attribute; `None` if it is not set or not a text.
     pub fn text(&self, name: &str) -> Option<&'p str> {
-        text(self.attribute(name))
+        self.attribute(name).and_then(Constant::text)
     }
 
     /// Returns `true` if an attribute is `true`.
@@ -98,7 +99,7 @@ impl<'p> Stage<'p> {
     /// Returns the duration of an attribute; `None` if it is not set or not a duration.
     pub fn duration(&self, name: &str) -> Option<Duration> {
         match self.attribute(name) {
-            Some(Constant::Duration(duration)) => Some(*duration),
+            Some(Constant::Duration(duration)) => Some(duration),
             _ => None,
         }
     }
@@ -115,12 +116,17 @@ impl<'p> Stage<'p> {
 }
 
 impl Pipeline {
+    /// Iterates over the nodes.
+    pub fn stages(&self) -> impl Iterator<Item = Stage<'_>> {
+        (0..self.nodes.len() as u32).map(move |at| self.stage(NodeIndex(at)))
+    }
+
     /// Returns a node. If the pipeline does not have the index, returns a node without id, attributes and edges.
     pub fn stage(&self, index: NodeIndex) -> Stage<'_> {
         Stage {
             pipeline: self,
             index,
-            row: self.nodes.get(index.at()).unwrap_or(&NO_NODE),
+            row: self.nodes.get(index.at()).unwrap_or(&NodeRow::DEFAULT),
         }
     }
 }

@@ -257,7 +257,7 @@ fn a_circle_of_files_is_named() {
     );
     assert_eq!(
         loaded.descendants()[1].loaded.report.diagnostics[0].message,
-        "child pipelines run each other in a circle: `x/b.dot` -> `x/c.dot` -> `x/b.dot`"
+        "child pipelines run each other in a cycle: `x/b.dot` -> `x/c.dot` -> `x/b.dot`"
     );
     assert_eq!(*files.read.borrow(), ["x/b.dot", "x/c.dot"]);
 }

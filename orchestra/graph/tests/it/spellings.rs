@@ -143,7 +143,7 @@ fn a_goal_gate_may_have_a_condition_of_its_own() {
     let pipeline = sound(&text("\"outcome = success && context.coverage >= 80\""));
     let row = pipeline.stage(pipeline.find("a").expect("declared")).row();
     assert!(row.goal_gate);
-    let condition = &pipeline.conditions[row.goal_condition.expect("it has one") as usize];
+    let condition = pipeline.goal_condition(row).expect("it has one");
     let context = std::collections::BTreeMap::from([("coverage".to_owned(), 80.into())]);
     let facts = Facts {
         outcome: "success",
@@ -207,5 +207,6 @@ fn words_with_a_dot_need_no_quotes() {
         context: &context,
         ..Facts::default()
     };
-    assert!(pipeline.conditions[0].holds(&facts));
+    let condition = pipeline.conditions().next().expect("the first edge has one");
+    assert!(condition.holds(&facts));
 }

@@ -204,7 +204,7 @@ fn a_database_that_is_taken_away_while_it_is_open_is_made_anew() {
         listener(&run.tell(log("plan")));
         index.flush().unwrap();
         assert_eq!(
-            index.run("nightly").unwrap().events,
+            index.run("nightly").unwrap().summary.events,
             2 * (n + 1),
             "without {gone:?}"
         );
@@ -270,7 +270,7 @@ fn another_process_that_holds_the_database_too_long_is_an_error_and_later_none()
     gate.lock().unwrap();
     assert_eq!(index.run("later").unwrap_err().code(), "session_busy");
     drop(gate);
-    assert_eq!(index.run("later").unwrap().events, 2);
+    assert_eq!(index.run("later").unwrap().summary.events, 2);
 }
 
 #[test]
@@ -321,12 +321,16 @@ fn a_line_that_is_not_whole_is_taken_in_when_it_is() {
     let line = serde_json::to_vec(&run.next(ended_run())).unwrap();
     let (head, tail) = line.split_at(line.len() / 2);
     run.raw(head);
-    assert_eq!(index.run("nightly").unwrap().events, 1);
+    assert_eq!(index.run("nightly").unwrap().summary.events, 1);
     run.raw(tail);
-    assert_eq!(index.run("nightly").unwrap().events, 1, "its end is missing");
+    assert_eq!(
+        index.run("nightly").unwrap().summary.events,
+        1,
+        "its end is missing"
+    );
     run.raw(b"\n");
     let session = index.run("nightly").unwrap();
-    assert_eq!((session.events, session.skipped_lines), (2, 0));
+    assert_eq!((session.summary.events, session.skipped_lines), (2, 0));
 }
 
 #[test]
@@ -349,7 +353,8 @@ fn lines_that_cannot_be_read_are_passed_over_and_counted() {
     run.tell(began("build", 1, 1));
     let index = SessionIndex::open(dir.path()).unwrap();
     let session = index.run("nightly").unwrap();
-    assert_eq!((session.skipped_lines, session.events, session.stages), (6, 3, 1));
+    let summary = &session.summary;
+    assert_eq!((session.skipped_lines, summary.events, summary.stages), (6, 3, 1));
     run.tell(ended_run());
     let session = index.run("nightly").unwrap();
     assert_eq!(
@@ -369,13 +374,13 @@ fn events_that_a_crash_took_back_are_taken_back_here_too() {
     for n in 0..30 {
         run.tell_nth(n);
     }
-    assert_eq!(index.run("nightly").unwrap().events, 30);
+    assert_eq!(index.run("nightly").unwrap().summary.events, 30);
     // The last lines never reached the disk; other lines of the same length replace them.
     let events = run.folder.join("events.jsonl");
     let text = fs::read_to_string(&events).unwrap();
     let kept: Vec<&str> = text.lines().take(25).collect();
     fs::write(&events, kept.join("\n") + "\n").unwrap();
-    assert_eq!(index.run("nightly").unwrap().events, 25);
+    assert_eq!(index.run("nightly").unwrap().summary.events, 25);
     let other: Vec<String> = text
         .lines()
         .skip(25)
@@ -383,7 +388,7 @@ fn events_that_a_crash_took_back_are_taken_back_here_too() {
         .collect();
     run.raw((other.join("\n") + "\n").as_bytes());
     run.tell(log("plan"));
-    assert_eq!(index.run("nightly").unwrap().events, 31);
+    assert_eq!(index.run("nightly").unwrap().summary.events, 31);
     fs::remove_file(&events).unwrap();
     assert_eq!(index.run("nightly").unwrap().status, SessionStatus::Accepted);
     fs::write(&events, &text).unwrap();
@@ -421,19 +426,20 @@ fn a_long_run_is_taken_in_by_several_transactions() {
     }
     let index = SessionIndex::open(dir.path()).unwrap();
     let session = index.run("nightly").unwrap();
-    assert_eq!(session.events, 9_000);
+    assert_eq!(session.summary.events, 9_000);
     assert_eq!(
-        session.transitions,
+        session.summary.transitions,
         index.transitions("nightly").unwrap().len() as u64
     );
-    assert_eq!(session.stages, index.stages("nightly").unwrap().len() as u64);
+    let stages = index.stages("nightly").unwrap();
+    assert_eq!(session.summary.stages, stages.len() as u64);
     let totals = index.node_totals("nightly").unwrap();
     assert_eq!(
         totals
             .iter()
             .map(|node| node.usage)
             .sum::<orchestra_engine::Usage>(),
-        session.usage
+        session.summary.usage
     );
 }
 

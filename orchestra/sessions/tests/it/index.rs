@@ -6,11 +6,11 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use orchestra_engine::{
-    Answer, CallbackInterviewer, Disk, Engine, EventKind, PauseCode, ReplayedFrom, RunFailure, RunId, Status,
-    Timestamp, Usage,
+    Answer, CallbackInterviewer, Disk, Engine, EventKind, PauseCode, ReplayedFrom, RunFailure, RunId,
+    RunSummary, RunView, StageRef, Status, Timestamp, Usage,
 };
 use orchestra_graph::{LoadOptions, Pipeline, Source, load};
-use orchestra_sessions::{RunFilter, SessionError, SessionIndex, SessionStatus, StageState};
+use orchestra_sessions::{RunFilter, SessionIndex, SessionStatus, StageState};
 use serde_json::json;
 use support::*;
 
@@ -18,6 +18,17 @@ fn pipeline(text: &str) -> Pipeline {
     load(Source::new("a.dot", text), &Default::default())
         .pipeline()
         .unwrap()
+}
+
+/// Returns the first attempt of the first visit of a node.
+fn attempt_of(node: &str, branch: Option<&str>, index: u64) -> StageRef {
+    StageRef {
+        node: node.into(),
+        branch: branch.map(str::to_owned),
+        index,
+        visit: 1,
+        attempt: 1,
+    }
 }
 
 #[tokio::test]
@@ -36,19 +47,19 @@ async fn a_run_of_the_engine_is_listed_with_its_path_and_why() {
         .on_event(index.listener())
         .build()
         .unwrap();
-    let run = engine
-        .start_loaded(pipeline(text), ())
-        .run_id("nightly")
-        .await
-        .unwrap();
+    let run = engine.start(pipeline(text), ()).run_id("nightly").await.unwrap();
     assert_eq!(index.accept(run.run_dir().unwrap()).unwrap(), *run.id());
     run.wait().await.unwrap();
     index.flush().unwrap();
 
     let session = index.run("nightly").unwrap();
     assert_eq!((&*session.name, &*session.goal), ("release", "ship it"));
-    assert_eq!((session.status, session.failures), (SessionStatus::Success, 2));
-    assert!(session.started <= session.ended && session.ended == session.updated);
+    assert_eq!(
+        (session.status, session.summary.failures),
+        (SessionStatus::Success, 2)
+    );
+    let summary = &session.summary;
+    assert!(summary.started <= summary.ended && summary.ended == summary.updated);
     assert_eq!(
         session.folder,
         fs::canonicalize(dir.path().join("nightly")).unwrap()
@@ -132,7 +143,7 @@ async fn the_runs_that_stages_start_belong_to_their_parents() {
         .build()
         .unwrap();
     let run = engine
-        .start_loaded(loaded.pipeline().unwrap(), ())
+        .start(loaded.pipeline().unwrap(), ())
         .run_id("parent")
         .await
         .unwrap();
@@ -160,17 +171,20 @@ fn a_run_is_listed_from_the_moment_it_is_accepted() {
     let mut run = WrittenRun::at(&dir.path().join("nightly"), "nightly", &more);
     index.accept(&run.folder).unwrap();
     let session = index.run("nightly").unwrap();
-    assert_eq!((session.status, session.events), (SessionStatus::Accepted, 0));
+    assert_eq!(
+        (session.status, session.summary.events),
+        (SessionStatus::Accepted, 0)
+    );
     assert_eq!(
         (&*session.file, session.simulated),
         ("pipelines/release.dot", true)
     );
-    assert_eq!(session.started, Some(Timestamp::from_millis(START)));
+    assert_eq!(session.summary.started, Some(Timestamp::from_millis(START)));
     let from = ReplayedFrom {
         run: "weekly".to_owned(),
         checkpoint: "cp_000012".to_owned(),
     };
-    assert_eq!(session.replayed_from, Some(from));
+    assert_eq!(session.summary.replayed_from, Some(from));
     assert_eq!(session.owner_is_gone().status, SessionStatus::Interrupted);
 
     index.listener()(&run.tell(started_run()));
@@ -187,18 +201,22 @@ fn the_status_is_what_the_last_events_say() {
     run.tell(began("build", 1, 1));
     run.tell(paused(PauseCode::WaitsForHuman, Some("approve")));
     let session = index.run("nightly").unwrap();
-    assert_eq!((session.status, session.ended), (SessionStatus::Paused, None));
-    assert_eq!(session.code.as_deref(), Some("waits_for_human"));
-    assert_eq!(session.node.as_deref(), Some("approve"));
+    assert_eq!(
+        (session.status, session.summary.ended),
+        (SessionStatus::Paused, None)
+    );
+    assert_eq!(session.summary.code.as_deref(), Some("waits_for_human"));
+    assert_eq!(session.summary.node.as_deref(), Some("approve"));
     assert_eq!(index.stages("nightly").unwrap()[0].state, StageState::Interrupted);
 
     run.tell(resumed(2));
     let session = index.run("nightly").unwrap();
     assert_eq!(
-        (session.status, session.fencing_token),
+        (session.status, session.summary.fencing_token),
         (SessionStatus::Running, 2)
     );
-    assert_eq!((session.code, session.reason, session.node), (None, None, None));
+    let summary = session.summary;
+    assert_eq!((summary.code, summary.reason, summary.node), (None, None, None));
 
     run.tell(failed_run(Some(RunFailure::MaxVisits {
         node: "build".to_owned(),
@@ -207,11 +225,11 @@ fn the_status_is_what_the_last_events_say() {
     })));
     let session = index.run("nightly").unwrap();
     assert_eq!(
-        (session.status, session.code.as_deref()),
+        (session.status, session.summary.code.as_deref()),
         (SessionStatus::Fail, Some("max_visits"))
     );
-    assert_eq!(session.node.as_deref(), Some("build"));
-    assert_eq!(session.ended, session.updated);
+    assert_eq!(session.summary.node.as_deref(), Some("build"));
+    assert_eq!(session.summary.ended, session.summary.updated);
 
     run.tell(resumed(3));
     run.tell(EventKind::PipelineCancelled {
@@ -220,7 +238,7 @@ fn the_status_is_what_the_last_events_say() {
     });
     let session = index.run("nightly").unwrap();
     assert_eq!(
-        (session.status, session.reason.as_deref()),
+        (session.status, session.summary.reason.as_deref()),
         (SessionStatus::Cancelled, Some("enough"))
     );
     run.tell(resumed(4));
@@ -238,11 +256,7 @@ fn a_stage_that_was_in_flight_at_a_crash_stands_there_twice_and_its_usage_once()
     assert_eq!(index.stages("nightly").unwrap()[0].state, StageState::Running);
     run.tell(resumed(2));
     run.tell(EventKind::StageStarted {
-        node: "build".into(),
-        branch: None,
-        index: 1,
-        visit: 1,
-        attempt: 1,
+        stage: attempt_of("build", None, 1),
         repeat: true,
     });
     run.tell(completed("build", 1, 1));
@@ -256,9 +270,38 @@ fn a_stage_that_was_in_flight_at_a_crash_stands_there_twice_and_its_usage_once()
         ]
     );
     let session = index.run("nightly").unwrap();
-    assert_eq!((session.stages, session.repeats, session.usage), (2, 1, usage()));
+    let summary = &session.summary;
+    assert_eq!((summary.stages, summary.repeats, summary.usage), (2, 1, usage()));
     let totals = &index.node_totals("nightly").unwrap()[0];
     assert_eq!((totals.attempts, totals.repeats, totals.usage), (2, 1, usage()));
+}
+
+#[test]
+fn the_index_and_a_view_of_the_same_events_agree() {
+    let dir = tempfile::tempdir().unwrap();
+    let index = SessionIndex::open(dir.path()).unwrap();
+    let mut run = WrittenRun::new(dir.path(), "nightly");
+    let mut view = RunView::new();
+    for n in 0..196 {
+        view.apply(&run.tell_nth(n));
+    }
+    let summary = index.run("nightly").unwrap().summary;
+    // The manifest states when the run was accepted.
+    let started = summary.started;
+    assert_eq!(
+        summary,
+        RunSummary {
+            started,
+            ..view.summary().clone()
+        }
+    );
+    let mut stages = index.stages("nightly").unwrap();
+    stages.retain(|stage| stage.state == StageState::Running);
+    let running: Vec<_> = stages.iter().map(|s| (&*s.node, s.visit, s.attempt)).collect();
+    assert_eq!(running, [("build", 19, 2)]);
+    let viewed = view.running().iter().map(|running| &running.stage);
+    let viewed: Vec<_> = viewed.map(|s| (&*s.node, s.visit, s.attempt)).collect();
+    assert_eq!(viewed, running);
 }
 
 #[test]
@@ -267,11 +310,7 @@ fn branches_that_run_the_same_node_are_kept_apart() {
     let index = SessionIndex::open(dir.path()).unwrap();
     let mut run = WrittenRun::new(dir.path(), "nightly");
     let began = |branch: &str, index: u64| EventKind::StageStarted {
-        node: "lint".into(),
-        branch: Some(branch.to_owned()),
-        index,
-        visit: 1,
-        attempt: 1,
+        stage: attempt_of("lint", Some(branch), index),
         repeat: false,
     };
     run.tell(started_run());
@@ -284,11 +323,7 @@ fn branches_that_run_the_same_node_are_kept_apart() {
     run.tell(began("fan#1:left", 1));
     run.tell(began("fan#1:right", 2));
     run.tell(EventKind::StageCompleted {
-        node: "lint".into(),
-        branch: Some("fan#1:right".to_owned()),
-        index: 2,
-        visit: 1,
-        attempt: 1,
+        stage: attempt_of("lint", Some("fan#1:right"), 2),
         outcome: Status::from_name("tidy"),
         preferred_label: None,
         notes: None,
@@ -296,11 +331,7 @@ fn branches_that_run_the_same_node_are_kept_apart() {
         duration: Duration::ZERO,
     });
     run.tell(EventKind::StageCancelled {
-        node: "lint".into(),
-        branch: Some("fan#1:left".to_owned()),
-        index: 1,
-        visit: 1,
-        attempt: 1,
+        stage: attempt_of("lint", Some("fan#1:left"), 1),
         duration: Duration::ZERO,
     });
     let stages = index.stages("nightly").unwrap();
@@ -343,7 +374,7 @@ fn tools_are_told_with_their_times_and_counted() {
         .collect();
     let took = Duration::from_micros(1_500);
     assert_eq!(calls, [("grep", None, took), ("sed", Some("bad pattern"), took)]);
-    assert_eq!(index.run("nightly").unwrap().tool_calls, 2);
+    assert_eq!(index.run("nightly").unwrap().summary.tool_calls, 2);
     assert_eq!(index.node_totals("nightly").unwrap()[0].tool_calls, 2);
 }
 
@@ -420,104 +451,6 @@ fn a_run_may_be_called_by_the_beginning_of_its_name_if_no_other_begins_so() {
 }
 
 #[test]
-fn a_run_in_a_folder_of_its_own_is_listed_and_survives_the_loss_of_the_database() {
-    let dir = tempfile::tempdir().unwrap();
-    let runs_dir = dir.path().join("runs");
-    let folder = dir.path().join("elsewhere");
-    let mut run = WrittenRun::at(&folder, "far", &json!({}));
-    run.tell(started_run());
-    let index = SessionIndex::open(&runs_dir).unwrap();
-    assert_eq!(&*index.accept(&folder).unwrap(), "far");
-    let folder = fs::canonicalize(folder).unwrap();
-    assert_eq!(index.run("far").unwrap().folder, folder);
-    let before = content(&index);
-    drop(index);
-    fs::remove_file(database(&runs_dir)).unwrap();
-    let index = SessionIndex::open(&runs_dir).unwrap();
-    assert_eq!(content(&index), before);
-
-    let near = WrittenRun::new(&runs_dir, "near");
-    let twin = WrittenRun::at(&dir.path().join("twin"), "near", &json!({}));
-    let error = index.accept(&twin.folder).unwrap_err();
-    assert!(
-        matches!(&error, SessionError::Taken { taken_by, .. } if taken_by.ends_with("near")),
-        "{error}"
-    );
-    assert_eq!(index.accept(&near.folder).unwrap(), near.run);
-
-    index.forget(&run.run).unwrap();
-    assert_eq!(index.run("far").unwrap_err().code(), "unknown_run");
-    assert!(folder.is_dir());
-}
-
-#[test]
-fn a_folder_without_a_run_is_not_accepted() {
-    let dir = tempfile::tempdir().unwrap();
-    let index = SessionIndex::open(dir.path().join("runs")).unwrap();
-    let code = |folder: &std::path::Path| index.accept(folder).unwrap_err().code();
-    assert_eq!(code(&dir.path().join("missing")), "session_io");
-    assert_eq!(code(dir.path()), "not_a_run");
-    fs::write(dir.path().join("manifest.json"), "{}").unwrap();
-    assert_eq!(code(dir.path()), "not_a_run", "its manifest names no run");
-    assert!(index.list(&RunFilter::all()).unwrap().is_empty());
-}
-
-#[test]
-fn a_run_goes_from_the_list_with_its_folder() {
-    let dir = tempfile::tempdir().unwrap();
-    let index = SessionIndex::open(dir.path()).unwrap();
-    let mut run = WrittenRun::new(dir.path(), "nightly");
-    for n in 0..30 {
-        run.tell_nth(n);
-    }
-    assert_eq!(index.run("nightly").unwrap().events, 30);
-    fs::remove_dir_all(&run.folder).unwrap();
-    assert!(index.list(&RunFilter::all()).unwrap().is_empty());
-    let mut run = WrittenRun::new(dir.path(), "nightly");
-    run.tell(started_run());
-    assert_eq!(index.run("nightly").unwrap().events, 1);
-    assert_eq!(
-        index.stages("nightly").unwrap(),
-        [],
-        "nothing is left of the run before"
-    );
-}
-
-#[test]
-fn what_stands_in_the_runs_folder_beside_runs_is_passed_by() {
-    let dir = tempfile::tempdir().unwrap();
-    let run = WrittenRun::new(dir.path(), "nightly");
-    for other in ["no-manifest", "with blank", ".hidden"] {
-        fs::create_dir(dir.path().join(other)).unwrap();
-    }
-    for other in ["with blank", ".hidden"] {
-        fs::write(dir.path().join(other).join("manifest.json"), "{}").unwrap();
-    }
-    fs::write(dir.path().join("file"), "").unwrap();
-    #[cfg(unix)]
-    std::os::unix::fs::symlink(&run.folder, dir.path().join("link")).unwrap();
-    let index = SessionIndex::open(dir.path()).unwrap();
-    let list = index.list(&RunFilter::all()).unwrap();
-    assert_eq!(list.len(), 1);
-    assert_eq!(list[0].run, run.run);
-}
-
-#[test]
-fn a_manifest_that_cannot_be_understood_does_not_hide_the_run() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut run = WrittenRun::new(dir.path(), "nightly");
-    fs::write(run.folder.join("manifest.json"), "{ torn").unwrap();
-    run.tell(started_run());
-    let index = SessionIndex::open(dir.path()).unwrap();
-    let session = index.run("nightly").unwrap();
-    assert_eq!(
-        (&*session.name, session.status),
-        ("release", SessionStatus::Running)
-    );
-    assert_eq!(session.started, Some(Timestamp::from_millis(START + 1_000)));
-}
-
-#[test]
 fn rows_are_written_for_machines_in_the_words_of_events() {
     let dir = tempfile::tempdir().unwrap();
     let index = SessionIndex::open(dir.path()).unwrap();
@@ -555,11 +488,7 @@ async fn other_processes_see_at_which_stage_a_run_is_that_waits() {
         .interviewer(waits)
         .build()
         .unwrap();
-    let run = engine
-        .start_loaded(pipeline(text), ())
-        .run_id("nightly")
-        .await
-        .unwrap();
+    let run = engine.start(pipeline(text), ()).run_id("nightly").await.unwrap();
     asked.await.unwrap();
     let at = || {
         let stages = index.stages("nightly").unwrap();

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod damage;
+mod folders;
 mod index;
 mod processes;
 mod support;

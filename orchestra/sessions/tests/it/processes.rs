@@ -84,7 +84,7 @@ fn all_updates_are_counted(runs_dir: &Path) {
     assert!(
         sessions
             .iter()
-            .all(|session| session.events == UPDATES && session.stages > 100)
+            .all(|session| session.summary.events == UPDATES && session.summary.stages > 100)
     );
     let found = content(&index);
     drop(index);
@@ -176,7 +176,7 @@ fn processes_that_are_killed_at_work_leave_an_index_that_goes_on() {
         let index = SessionIndex::open(dir.path()).unwrap();
         let sessions = index.list(&RunFilter::all()).unwrap();
         assert_eq!(sessions.len(), 3 * (round + 1));
-        assert!(sessions.iter().all(|session| session.events > 20));
+        assert!(sessions.iter().all(|session| session.summary.events > 20));
     }
     let index = SessionIndex::open(dir.path()).unwrap();
     let found = content(&index);

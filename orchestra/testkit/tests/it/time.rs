@@ -27,7 +27,7 @@ fn begun(run: &SimulationRun, node: &str) -> Vec<u64> {
     let began = run.events()[0].time.as_millis();
     let events = run.events().iter();
     events
-        .filter(|event| matches!(&event.kind, EventKind::StageStarted { node: of, .. } if *of == *node))
+        .filter(|event| matches!(&event.kind, EventKind::StageStarted { stage, .. } if stage.node == node))
         .map(|event| event.time.as_millis() - began)
         .collect()
 }
@@ -204,7 +204,7 @@ fn the_first_branch_that_succeeds_ends_the_others() {
     run.assert_success();
     assert_eq!(run.duration(), Duration::from_secs(60));
     let cancelled = run.events().iter().filter_map(|event| match &event.kind {
-        EventKind::StageCancelled { node, duration, .. } => Some((node.to_string(), *duration)),
+        EventKind::StageCancelled { stage, duration } => Some((stage.node.to_string(), *duration)),
         _ => None,
     });
     let minute = Duration::from_secs(60);
@@ -297,13 +297,7 @@ async fn a_fake_clock_drives_an_engine_that_the_test_makes_itself() {
         .unwrap();
     let script = Script::new().outcomes("ask", ["fail", "fail", "success"]);
     let engine = Engine::builder().simulate(script).clock(clock).build().unwrap();
-    let result = engine
-        .start_loaded(pipeline, ())
-        .await
-        .unwrap()
-        .wait()
-        .await
-        .unwrap();
+    let result = engine.start(pipeline, ()).await.unwrap().wait().await.unwrap();
     assert!(result.is_success());
     assert_eq!(result.duration, Duration::from_secs(8));
     assert_eq!(clock.now().as_millis(), 10_500);
@@ -322,13 +316,7 @@ async fn a_run_that_fails_says_when_by_the_fake_clock() {
         .clock(FakeClock::new())
         .build()
         .unwrap();
-    let result = engine
-        .start_loaded(pipeline, ())
-        .await
-        .unwrap()
-        .wait()
-        .await
-        .unwrap();
+    let result = engine.start(pipeline, ()).await.unwrap().wait().await.unwrap();
     let failed = result.failed_at.unwrap();
     assert_eq!(failed.to_string(), "2026-01-01T00:00:01.000Z");
 }

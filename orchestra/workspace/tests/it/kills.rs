@@ -171,18 +171,14 @@ async fn run(scratch: &Path) -> usize {
         .unwrap();
     let folder = runs.join("first");
     let ended = if folder.join("manifest.json").exists() {
-        match engine.resume_loaded(&folder, pipeline(FLOW), ()).await {
+        match engine.resume(&folder, pipeline(FLOW), ()).await {
             Ok(run) => Some(run.wait().await.unwrap()),
             Err(StartError::AlreadyFinished(_)) => None,
             Err(error) => panic!("{error}"),
         }
     } else {
         let _ = std::fs::remove_dir_all(&folder);
-        let run = engine
-            .start_loaded(pipeline(FLOW), ())
-            .run_id("first")
-            .await
-            .unwrap();
+        let run = engine.start(pipeline(FLOW), ()).run_id("first").await.unwrap();
         Some(run.wait().await.unwrap())
     };
     if let Some(RunResult {

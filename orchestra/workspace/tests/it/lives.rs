@@ -70,11 +70,7 @@ impl CodergenBackend for Shell {
 
 async fn run(pair: &Pair, shell: &Shell, text: &str) -> RunResult {
     let engine = pair.engine().backend(shell.clone()).build().unwrap();
-    let run = engine
-        .start_loaded(pipeline(text), ())
-        .run_id("first")
-        .await
-        .unwrap();
+    let run = engine.start(pipeline(text), ()).run_id("first").await.unwrap();
     run.wait().await.unwrap()
 }
 
@@ -199,7 +195,7 @@ async fn children_work_in_the_trees_of_the_stage_that_runs_them() {
     let parent = loaded.pipeline().unwrap();
     let shell = Shell::default();
     let engine = pair.engine().backend(shell.clone()).build().unwrap();
-    let run = engine.start_loaded(parent, ()).run_id("first").await.unwrap();
+    let run = engine.start(parent, ()).run_id("first").await.unwrap();
     succeeded(&run.wait().await.unwrap());
     assert!(shell.seen()[0].ends_with("/first/session"), "{:?}", shell.seen());
     for (name, files) in [("backend", "a.txt x.txt z.txt"), ("frontend", "b.txt y.txt")] {
@@ -218,11 +214,7 @@ async fn what_an_interrupted_stage_did_is_set_aside_and_what_a_person_did_is_kep
         b [prompt="heads; write backend/half.txt half; wait; write backend/b.txt b"] }"#;
     let shell = Shell::default();
     let engine = pair.engine().backend(shell.clone()).build().unwrap();
-    let run = engine
-        .start_loaded(pipeline(text), ())
-        .run_id("first")
-        .await
-        .unwrap();
+    let run = engine.start(pipeline(text), ()).run_id("first").await.unwrap();
     let folder = run.run_dir().unwrap().to_owned();
     while !shell.seen().contains(&"waits".to_owned()) {
         tokio::task::yield_now().await;
@@ -236,7 +228,7 @@ async fn what_an_interrupted_stage_did_is_set_aside_and_what_a_person_did_is_kep
     );
     std::fs::write(tree.join("half.txt"), "more than half\n").unwrap();
     let result = engine
-        .resume_loaded(&folder, pipeline(text), ())
+        .resume(&folder, pipeline(text), ())
         .await
         .unwrap()
         .wait()
@@ -269,7 +261,7 @@ async fn a_replay_begins_at_the_snapshot_of_its_checkpoint_on_a_branch_of_its_ow
     let engine = pair.engine().backend(shell.clone()).build().unwrap();
     let folder = result.run_dir.unwrap();
     let replayed = engine
-        .replay_loaded(&folder, "b#1/1", pipeline(text), ())
+        .replay(&folder, "b#1/1", pipeline(text), ())
         .run_id("second")
         .await
         .unwrap();
@@ -295,7 +287,7 @@ async fn many_runs_at_once_do_not_disturb_each_other() {
     let mut runs = Vec::new();
     for number in 0..4 {
         let run = engine
-            .start_loaded(pipeline(text), ())
+            .start(pipeline(text), ())
             .run_id(format!("run{number}"))
             .await
             .unwrap();
@@ -380,11 +372,7 @@ async fn a_run_that_is_given_up_elsewhere_leaves_no_markers_on_its_branch() {
     );
     let shell = Shell::default();
     let first = pair.engine().backend(shell.clone()).build().unwrap();
-    let run = first
-        .start_loaded(pipeline(&text), ())
-        .run_id("first")
-        .await
-        .unwrap();
+    let run = first.start(pipeline(&text), ()).run_id("first").await.unwrap();
     let folder = run.run_dir().unwrap().to_owned();
     while run.questions().is_empty() {
         tokio::task::yield_now().await;
@@ -396,7 +384,7 @@ async fn a_run_that_is_given_up_elsewhere_leaves_no_markers_on_its_branch() {
         .join(".orchestra/worktrees/first/session/backend/same.txt");
     assert!(std::fs::read_to_string(file).unwrap().contains("<<<<<<<"));
     let second = pair.engine().backend(shell).build().unwrap();
-    let run = second.resume_loaded(&folder, pipeline(&text), ()).await.unwrap();
+    let run = second.resume(&folder, pipeline(&text), ()).await.unwrap();
     while run.answer("gate", Answer::choice("A")).is_err() {
         tokio::task::yield_now().await;
     }
@@ -414,11 +402,7 @@ async fn a_person_may_go_on_with_a_merge_while_the_run_is_paused() {
     let shell = Shell::default();
     // Nobody is there to answer, so the run waits.
     let engine = pair.engine().backend(shell.clone()).build().unwrap();
-    let run = engine
-        .start_loaded(pipeline(&text), ())
-        .run_id("first")
-        .await
-        .unwrap();
+    let run = engine.start(pipeline(&text), ()).run_id("first").await.unwrap();
     let folder = run.run_dir().unwrap().to_owned();
     assert_eq!(run.wait().await.unwrap().status, RunStatus::Paused);
     let file = pair
@@ -429,7 +413,7 @@ async fn a_person_may_go_on_with_a_merge_while_the_run_is_paused() {
     let person = orchestra_engine::CallbackInterviewer::new(|_| async { Ok(Answer::choice("D")) });
     let engine = pair.engine().backend(shell).interviewer(person).build().unwrap();
     let result = engine
-        .resume_loaded(&folder, pipeline(&text), ())
+        .resume(&folder, pipeline(&text), ())
         .await
         .unwrap()
         .wait()
@@ -451,11 +435,7 @@ async fn a_run_that_asks_how_to_merge_can_be_cancelled() {
         .interviewer(silent)
         .build()
         .unwrap();
-    let run = engine
-        .start_loaded(pipeline(&text), ())
-        .run_id("first")
-        .await
-        .unwrap();
+    let run = engine.start(pipeline(&text), ()).run_id("first").await.unwrap();
     while run.questions().is_empty() {
         tokio::task::yield_now().await;
     }
@@ -475,11 +455,7 @@ async fn what_a_person_changes_while_branches_run_is_merged_too() {
         join [shape=tripleoctagon]; join -> exit
         a [prompt="write backend/a.txt a"]; b [prompt="write backend/b.txt b"] }"#;
     let engine = pair.engine().backend(Shell::default()).build().unwrap();
-    let run = engine
-        .start_loaded(pipeline(text), ())
-        .run_id("first")
-        .await
-        .unwrap();
+    let run = engine.start(pipeline(text), ()).run_id("first").await.unwrap();
     while run.questions().is_empty() {
         tokio::task::yield_now().await;
     }

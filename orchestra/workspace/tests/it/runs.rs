@@ -219,7 +219,7 @@ async fn with_person(
     });
     let engine = pair.engine().interviewer(person).build().unwrap();
     let flow = pipeline(&three(", on_conflict=human", "join -> exit", true));
-    let run = engine.start_loaded(flow, ()).run_id("first").await.unwrap();
+    let run = engine.start(flow, ()).run_id("first").await.unwrap();
     let result = run.wait().await.unwrap();
     let asked = asked.lock().unwrap().clone();
     (result, asked)

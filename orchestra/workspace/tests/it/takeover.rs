@@ -92,7 +92,7 @@ async fn a_process_that_lost_its_run_changes_nothing_in_git() {
     let calls = {
         let pair = Pair::new();
         let (engine, git, _thaw, _) = frozen_at(&pair, usize::MAX);
-        let run = engine.start_loaded(pipeline(FLOW), ()).run_id("first");
+        let run = engine.start(pipeline(FLOW), ()).run_id("first");
         succeeded(&run.await.unwrap().wait().await.unwrap());
         git.free.lock().unwrap().clone()
     };
@@ -101,13 +101,13 @@ async fn a_process_that_lost_its_run_changes_nothing_in_git() {
         let pair = Pair::new();
         let (old, git, thaw, is_frozen) = frozen_at(&pair, at);
         let first = tokio::spawn(async move {
-            let run = old.start_loaded(pipeline(FLOW), ()).run_id("first").await;
+            let run = old.start(pipeline(FLOW), ()).run_id("first").await;
             run.unwrap().wait().await
         });
         let frozen = tokio::task::spawn_blocking(move || is_frozen.recv());
         assert!(frozen.await.unwrap().is_err(), "it hangs up");
         let new = pair.engine().build().unwrap();
-        let resumed = new.resume_loaded(run_of(&pair.folder()), pipeline(FLOW), ());
+        let resumed = new.resume(run_of(&pair.folder()), pipeline(FLOW), ());
         succeeded(&resumed.take_over().await.unwrap().wait().await.unwrap());
         // If the run had ended before it was taken over, the worktrees stay until cleanup.
         let known = || NAMES.map(|name| (pair.git(name, &["for-each-ref"]), pair.trees(name)));

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use orchestra_config::{Configuration, Project, Resolution, ResolveOptions, TaskTemplate, UserFiles};
-use orchestra_graph::{Analysis, LoadOptions, Pipeline, ReadError, Report, Source, load};
+use orchestra_graph::{LoadOptions, Pipeline, ReadError, Report, Source, load};
 use orchestra_testkit::{check_script, read_script};
 use serde_json::{Map, Value, json};
 
@@ -81,7 +81,7 @@ fn configuration(input: &[u8]) {
         reader: Some(&reader),
         ..ResolveOptions::default()
     };
-    let checked = project.resolve_graph(&Analysis::new(&loaded.graph, &loaded.source), &options);
+    let checked = project.resolve_graph(&loaded.analysis(), &options);
     checked.reports.iter().for_each(check_report);
     let running = project.resolve(&loaded.pipeline().expect("it is sound"), &options);
     assert_eq!(stages(&checked), stages(&running), "graph and table");

@@ -106,7 +106,7 @@ static FIXTURE: LazyLock<Fixture> = LazyLock::new(|| {
     let folder = dir.path().join("nightly");
     let pipeline = load(Source::new("flow.dot", PIPELINE), &LoadOptions::default()).pipeline();
     runtime().block_on(async {
-        let start = engine().start_loaded(pipeline.expect("it is sound"), ());
+        let start = engine().start(pipeline.expect("it is sound"), ());
         let run = start.run_dir(&folder).await.expect("it starts");
         while run.questions().is_empty() {
             tokio::task::yield_now().await;

@@ -131,6 +131,6 @@ pub(crate) async fn run(agents: &Agents, text: &str) -> (RunResult, tempfile::Te
     let resolution = agents.resolve(&pipeline);
     assert!(!resolution.has_errors(), "{:#?}", resolution.reports);
     let engine = engine(agents, dir.path()).build().unwrap();
-    let run = engine.start_loaded(pipeline, ()).await.unwrap();
+    let run = engine.start(pipeline, ()).await.unwrap();
     (run.wait().await.unwrap(), dir)
 }

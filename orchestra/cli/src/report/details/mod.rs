@@ -8,7 +8,9 @@ use std::collections::VecDeque;
 use std::path::Path;
 use std::rc::Rc;
 
-use orchestra_engine::{EventKind, EventLine, Owner, RunEvent, RunFolder, WithheldOption};
+use orchestra_engine::{
+    EventKind, EventLine, Owner, RunEvent, RunFolder, UnansweredQuestion, UnansweredQuestions, WithheldOption,
+};
 use orchestra_sessions::{
     NodeTotals, Session, SessionIndex, SessionStatus, StageRow, ToolCallRow, TransitionRow,
 };
@@ -16,7 +18,6 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::error::CliError;
-use crate::questions::pending::{PendingQuestion, PendingQuestions};
 use crate::report::branches::{BranchStates, branch_states};
 use crate::report::rows::Rows;
 use crate::report::session::{failed_at, with_present_status};
@@ -111,24 +112,24 @@ struct QuestionReport {
 }
 
 impl QuestionReport {
-    fn from_pending(pending: &PendingQuestion) -> QuestionReport {
-        let question = &pending.question;
+    fn new(open: &UnansweredQuestion) -> QuestionReport {
+        let question = &open.question;
         let default = question
             .options
             .iter()
             .find(|option| Some(&option.key) == question.default.as_ref());
         QuestionReport {
-            node: pending.node.clone(),
-            branch: pending.branch.clone(),
+            node: open.node.to_string(),
+            branch: open.branch.clone(),
             text: question.text.clone(),
             options: question.options.iter().map(ToString::to_string).collect(),
             withheld: question.withheld.clone(),
-            asked: pending.asked.to_string(),
-            deadline: pending.deadline().map(|deadline| deadline.to_string()),
+            asked: open.asked.to_string(),
+            deadline: open.deadline().map(|deadline| deadline.to_string()),
             default: default.map(ToString::to_string),
-            until: pending
+            until: open
                 .deadline()
-                .zip(pending.remaining(now()))
+                .zip(open.remaining(now()))
                 .map(|(deadline, left)| {
                     let (deadline, left) = (date_time(deadline), long_duration(left));
                     format!("until {deadline} UTC, {left} left")
@@ -152,7 +153,7 @@ impl RunDetails {
             session.status,
             SessionStatus::Running | SessionStatus::Paused | SessionStatus::Interrupted
         );
-        let mut waiting = PendingQuestions::default();
+        let mut waiting = UnansweredQuestions::default();
         let mut warnings = VecDeque::new();
         let mut snapshot = None;
         run.each_event(|line| {
@@ -181,7 +182,7 @@ impl RunDetails {
             SessionStatus::Paused | SessionStatus::Interrupted => (stopped.resume(), None),
             SessionStatus::Fail | SessionStatus::Cancelled => (
                 None,
-                stopped.replay(session.code.as_deref(), session.node.as_deref()),
+                stopped.replay(session.summary.code.as_deref(), session.summary.node.as_deref()),
             ),
             _ => (None, None),
         };
@@ -193,13 +194,13 @@ impl RunDetails {
             path: Rows::new(&index, &name, SessionIndex::stages_in, |row| row.seq),
             transitions: Rows::new(&index, &name, SessionIndex::transitions_in, |row| row.seq),
             tool_calls: Rows::new(&index, &name, SessionIndex::tool_calls_in, |row| row.seq),
-            questions: waiting.iter().map(QuestionReport::from_pending).collect(),
+            questions: waiting.iter().map(QuestionReport::new).collect(),
             warnings,
             workspace,
             resume,
             failed_at: failed_at(&session),
             retry: match session.status {
-                SessionStatus::Fail => stopped.retry(session.code.as_deref()),
+                SessionStatus::Fail => stopped.retry(session.summary.code.as_deref()),
                 _ => None,
             },
             replay,

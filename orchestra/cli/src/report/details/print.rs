@@ -50,8 +50,9 @@ impl RunDetails {
 
     fn header(&self, runs: &Runs, report: &mut TextReport<'_>) {
         let session = &self.session;
+        let summary = &session.summary;
         let status = report.paint(status_paint(session.status), session.status.word());
-        let reason = session
+        let reason = summary
             .reason
             .as_deref()
             .map(|reason| format!(": {}", one_line(reason)));
@@ -62,9 +63,9 @@ impl RunDetails {
         report.property("goal", &one_line(&session.goal));
         report.property("file", &session.file);
         report.property("folder", &runs.display_path(&session.folder));
-        if let Some(started) = session.started {
+        if let Some(started) = summary.started {
             let duration = run_duration(session);
-            let ended = session.ended.map(|ended| format!(", ended {}", date_time(ended)));
+            let ended = summary.ended.map(|ended| format!(", ended {}", date_time(ended)));
             report.property(
                 "started",
                 &format!(
@@ -77,18 +78,18 @@ impl RunDetails {
         if let Some(owner) = &self.owner {
             report.property("owner", &owner.to_string());
         }
-        if let Some(from) = &session.replayed_from {
+        if let Some(from) = &summary.replayed_from {
             report.property("replay of", &format!("{} from {}", from.run, from.checkpoint));
         }
-        let last = session
+        let last = summary
             .checkpoint
             .as_deref()
             .map(|last| format!(", the last is {last}"));
         report.property(
             "checkpoints",
-            &format!("{}{}", session.checkpoints, last.unwrap_or_default()),
+            &format!("{}{}", summary.checkpoints, last.unwrap_or_default()),
         );
-        report.property("used", &usage_text(session.usage));
+        report.property("used", &usage_text(summary.usage));
         let width = self.workspace.keys().map(String::len).max().unwrap_or(0);
         for (at, (name, state)) in self.workspace.iter().enumerate() {
             let sha = short_sha(&state.git_sha);
@@ -102,8 +103,8 @@ impl RunDetails {
             report.property(key, &format!("{name:<width$}  {branch} from {base}, {position}"));
         }
         let counts = [
-            (session.fencing_token.saturating_sub(1), "resumed"),
-            (session.restarts, "restarted"),
+            (summary.fencing_token.saturating_sub(1), "resumed"),
+            (summary.restarts, "restarted"),
         ];
         let counts = counts.into_iter().filter(|(count, _)| *count > 0);
         let counts: Vec<String> = counts
@@ -122,7 +123,8 @@ impl RunDetails {
     /// Prints the stages, tool calls and transitions in order.
     fn path(&self, all: bool, report: &mut TextReport<'_>) -> Result<(), CliError> {
         report.heading("path");
-        let total = self.session.stages + self.session.transitions + self.session.tool_calls;
+        let summary = &self.session.summary;
+        let total = summary.stages + summary.transitions + summary.tool_calls;
         if all {
             let mut stages = self.path.each().peekable();
             let mut tools = self.tool_calls.each().peekable();

@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use orchestra_engine::{EventKind, RunEvent, RunId, Status, TestedCondition, Timestamp};
+use orchestra_engine::{EventKind, RunEvent, RunId, StageRef, Status, TestedCondition, Timestamp};
 use orchestra_graph::Rule;
 
 use super::{Progress, Running};
-use crate::report::stages::{attempt_suffix, branch_name, stage_name};
+use crate::report::stages::{attempt_suffix, branch_name, stage_name, stage_ref_name};
 use crate::terminal::Paint;
 use crate::terminal::format::{between, now, one_line, short_duration};
 
@@ -52,19 +52,14 @@ impl Progress {
                 }
                 self.print_branches();
             }
-            EventKind::StageStarted {
-                node, branch, repeat, ..
-            } => {
-                self.stage_began(stage_name(branch.as_deref(), node), "", event.time);
+            EventKind::StageStarted { stage, repeat } => {
+                self.stage_began(stage_ref_name(stage), "", event.time);
                 if let Some(running) = self.running.last_mut() {
                     running.repeat = *repeat;
                 }
             }
             EventKind::StageCompleted {
-                node,
-                branch,
-                visit,
-                attempt,
+                stage,
                 outcome,
                 notes,
                 duration,
@@ -76,14 +71,10 @@ impl Progress {
                     outcome.word()
                 };
                 let mark = self.terminal.paint(Paint::Good, &format!("{word:>6}"));
-                let name = stage_name(branch.as_deref(), node);
-                self.stage_ended(&mark, &name, (*visit, *attempt), *duration, notes.as_deref());
+                self.stage_ended(&mark, stage, *duration, notes.as_deref());
             }
             EventKind::StageFailed {
-                node,
-                branch,
-                visit,
-                attempt,
+                stage,
                 error,
                 will_retry,
                 duration,
@@ -91,8 +82,7 @@ impl Progress {
             } => {
                 let word = if *will_retry { " again" } else { "failed" };
                 let mark = self.terminal.paint(Paint::Bad, word);
-                let name = stage_name(branch.as_deref(), node);
-                self.stage_ended(&mark, &name, (*visit, *attempt), *duration, Some(error));
+                self.stage_ended(&mark, stage, *duration, Some(error));
             }
             EventKind::StageRetrying {
                 node,
@@ -109,24 +99,16 @@ impl Progress {
                 ));
                 self.stage_began(name, WAITS, event.time);
             }
-            EventKind::StageCancelled {
-                node,
-                branch,
-                visit,
-                attempt,
-                duration,
-                ..
-            } => {
+            EventKind::StageCancelled { stage, duration } => {
                 let mark = self.terminal.paint(Paint::Warn, "   cut");
-                let name = stage_name(branch.as_deref(), node);
                 // The event that ended the question has shown the reason already.
                 if self
-                    .remove_running(&name)
-                    .is_some_and(|stage| stage.activity == ASKS)
+                    .remove_running(&stage_ref_name(stage))
+                    .is_some_and(|running| running.activity == ASKS)
                 {
                     return;
                 }
-                self.stage_ended(&mark, &name, (*visit, *attempt), *duration, None);
+                self.stage_ended(&mark, stage, *duration, None);
             }
             EventKind::ParallelStarted {
                 node,
@@ -265,22 +247,16 @@ impl Progress {
         Some(self.running.remove(at))
     }
 
-    fn stage_ended(
-        &mut self,
-        mark: &str,
-        name: &str,
-        (visit, attempt): (u32, u32),
-        duration: Duration,
-        notes: Option<&str>,
-    ) {
-        let repeated = match self.remove_running(name) {
+    fn stage_ended(&mut self, mark: &str, stage: &StageRef, duration: Duration, notes: Option<&str>) {
+        let name = stage_ref_name(stage);
+        let repeated = match self.remove_running(&name) {
             Some(Running { repeat: true, .. }) => ", repeated",
             _ => "",
         };
         let name = format!(
             "{}{name}{}{repeated}",
             self.child_prefix,
-            attempt_suffix(visit, attempt)
+            attempt_suffix(stage.visit, stage.attempt)
         );
         let notes = notes.map_or_else(String::new, |notes| format!("  {}", one_line(notes)));
         self.line(&format!(

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use orchestra_graph::table::{
-    Constant, EdgeRow, End, ErrorPolicy, FanOut, JoinPolicy, NodeRow, Retry, Role, Routing, Settings,
+    AttributeRow, ConditionRow, Constant, EdgeRow, End, ErrorPolicy, FanOut, JoinPolicy, NodeRow, Retry,
+    Role, Routing, Settings, Text,
 };
 use orchestra_graph::{Difference, NodeIndex, Pipeline};
 
@@ -20,6 +21,10 @@ fn node<'p>(pipeline: &'p mut Pipeline, id: &str) -> &'p mut NodeRow {
 }
 
 type Edit = fn(&mut Pipeline);
+
+fn text(pipeline: &mut Pipeline, text: &str) -> Text {
+    pipeline.texts.add(text)
+}
 
 fn fan_out(pipeline: &mut Pipeline) -> &mut FanOut {
     node(pipeline, "fan").fan_out.as_mut().expect("it fans out")
@@ -68,6 +73,12 @@ fn every_column_of_the_table_counts_by_itself() {
         attributes: _,
         position: _,
     } = &pipeline.edges[0];
+    let ConditionRow {
+        text: _,
+        keys: _,
+        needs_failure: _,
+    } = &pipeline.conditions[0];
+    let AttributeRow { key: _, value: _ } = &pipeline.attributes[0];
     let Settings {
         routing: _,
         max_node_visits: _,
@@ -90,7 +101,7 @@ fn every_column_of_the_table_counts_by_itself() {
         |p| p.name = "other".into(),
         |p| p.start = NodeIndex(2),
         |p| p.exit = NodeIndex(2),
-        |p| p.kinds.to_mut()[0] = "other".into(),
+        |p| p.kinds.to_mut()[0] = p.texts.add("other"),
         |p| p.settings.routing = Routing::FirstMatch,
         |p| p.settings.max_node_visits = 7,
         |p| p.settings.failure_breaker = 7,
@@ -98,7 +109,7 @@ fn every_column_of_the_table_counts_by_itself() {
         |p| p.settings.max_restarts = 7,
         |p| p.settings.retry_target = Some(NodeIndex(2)),
         |p| p.settings.fallback_retry_target = Some(NodeIndex(2)),
-        |p| node(p, "build").id = "construct".into(),
+        |p| node(p, "build").id = text(p, "construct"),
         |p| node(p, "build").kind = 0,
         |p| node(p, "build").role = Role::Routing,
         |p| node(p, "build").end = End::Fail,
@@ -122,15 +133,15 @@ fn every_column_of_the_table_counts_by_itself() {
         |p| fan_out(p).error_policy = ErrorPolicy::Ignore,
         |p| fan_out(p).max_parallel = 7,
         |p| p.edges.to_mut()[0].to = NodeIndex(0),
-        |p| p.edges.to_mut()[0].label = "L".into(),
+        |p| p.edges.to_mut()[0].label = p.texts.add("L"),
         |p| p.edges.to_mut()[0].condition = Some(0),
         |p| p.edges.to_mut()[0].weight = 7,
         |p| p.edges.to_mut()[0].loop_restart = true,
         |p| p.edges.to_mut()[0].allow_revisit = true,
         |p| p.edges.to_mut()[0].max_revisits = Some(7),
-        |p| p.conditions.to_mut()[0].text = "outcome=other".into(),
+        |p| p.conditions.to_mut()[0].text = p.texts.add("outcome=other"),
         |p| p.attributes.to_mut()[0].value = Constant::Integer(7),
-        |p| p.attributes.to_mut()[0].key = "another".into(),
+        |p| p.attributes.to_mut()[0].key = p.texts.add("another"),
     ];
     for (at, edit) in edits.iter().enumerate() {
         let mut pipeline = owned();

@@ -13,10 +13,10 @@ fn nodes_are_found_by_their_ids() {
         ("old_lint", "lint"),
     ]);
     let mapping = Mapping::between(&old, &new);
-    for (at, row) in old.nodes.iter().enumerate() {
-        let found = mapping.node(NodeIndex(at as u32));
-        assert_eq!(found, new.find(&row.id), "{}", row.id);
-        assert_eq!(found.is_none(), row.id == "old_lint");
+    for stage in old.stages() {
+        let found = mapping.node(stage.index());
+        assert_eq!(found, new.find(stage.id()), "{}", stage.id());
+        assert_eq!(found.is_none(), stage.id() == "old_lint");
     }
     assert_eq!(mapping.node(NodeIndex(99)), None);
     assert_eq!(

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use orchestra_engine::{
-    EventKind, FailureCategory, PauseCode, RunEvent, RunFailure, RunId, Status, TestedCondition, Timestamp,
-    Usage,
+    EventKind, FailureCategory, PauseCode, RunEvent, RunFailure, RunId, StageRef, Status, TestedCondition,
+    Timestamp, Usage,
 };
 use orchestra_graph::Rule;
 use orchestra_sessions::{RunFilter, SessionIndex};
@@ -113,11 +113,7 @@ impl WrittenRun {
             5 => began(node, turn as u32, 2),
             6 if turn % 7 == 6 => resumed(turn),
             7 if turn % 7 == 6 => EventKind::StageStarted {
-                node: node.into(),
-                branch: None,
-                index: turn,
-                visit: turn as u32,
-                attempt: 2,
+                stage: attempt_at(node, turn as u32, 2),
                 repeat: true,
             },
             6 | 7 => log(node),
@@ -168,24 +164,27 @@ pub(crate) fn failed_run(failure: Option<RunFailure>) -> EventKind {
     }
 }
 
-pub(crate) fn began(node: &str, visit: u32, attempt: u32) -> EventKind {
-    EventKind::StageStarted {
+/// Returns an attempt on the main path.
+pub(crate) fn attempt_at(node: &str, visit: u32, attempt: u32) -> StageRef {
+    StageRef {
         node: node.into(),
         branch: None,
         index: u64::from(visit),
         visit,
         attempt,
+    }
+}
+
+pub(crate) fn began(node: &str, visit: u32, attempt: u32) -> EventKind {
+    EventKind::StageStarted {
+        stage: attempt_at(node, visit, attempt),
         repeat: false,
     }
 }
 
 pub(crate) fn completed(node: &str, visit: u32, attempt: u32) -> EventKind {
     EventKind::StageCompleted {
-        node: node.into(),
-        branch: None,
-        index: u64::from(visit),
-        visit,
-        attempt,
+        stage: attempt_at(node, visit, attempt),
         outcome: Status::Success,
         preferred_label: Some("Ship".to_owned()),
         notes: Some("all of it".to_owned()),
@@ -196,11 +195,7 @@ pub(crate) fn completed(node: &str, visit: u32, attempt: u32) -> EventKind {
 
 pub(crate) fn failed(node: &str, visit: u32, attempt: u32, will_retry: bool) -> EventKind {
     EventKind::StageFailed {
-        node: node.into(),
-        branch: None,
-        index: u64::from(visit),
-        visit,
-        attempt,
+        stage: attempt_at(node, visit, attempt),
         error: "two tests failed".to_owned(),
         category: FailureCategory::Retryable,
         will_retry,

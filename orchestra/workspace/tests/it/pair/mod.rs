@@ -79,11 +79,7 @@ impl Pair {
 
     pub async fn run(&self, text: &str) -> RunResult {
         let engine = self.engine().build().unwrap();
-        let run = engine
-            .start_loaded(pipeline(text), ())
-            .run_id("first")
-            .await
-            .unwrap();
+        let run = engine.start(pipeline(text), ()).run_id("first").await.unwrap();
         run.wait().await.unwrap()
     }
 

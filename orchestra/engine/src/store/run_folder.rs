@@ -1,36 +1,40 @@
-//! A read-only view of a run folder, for processes that do not own the run.
+//! The folder of a run, for processes that do not own the run.
 
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::UNIX_EPOCH;
 
 use serde_json::Value;
 
+use super::event_line::EventLine;
 use super::files::{Access, FileSystem, system};
 use super::line::Scan;
 use super::manifest::Manifest;
 use super::owner::Owner;
 use super::ownership;
 use super::read::{read_checkpoint, read_manifest};
-use super::{CHECKPOINT, Checkpoint, EVENTS, JOURNAL, MANIFEST, StoreError, journal};
-use crate::event::RunEvent;
+use super::{CHECKPOINT, Checkpoint, EVENTS, JOURNAL, MANIFEST, StoreError, journal, layout};
+use crate::id::fingerprint;
 
-/// A read-only view of a run folder. It writes nothing, and the owner of the run may be writing at the same time (rule
-/// D2).
+/// The folder of a run, for processes that do not own the run. The owner may be writing at the same time (rule D2). All
+/// operations only read, except [`remove`](RunFolder::remove).
+///
+/// [`RunFile`](crate::RunFile) names the files, and [`EventReader`](crate::EventReader) follows the events.
 ///
 /// ```
 /// use orchestra_engine::{Engine, RunFolder};
 /// # use orchestra_graph::{Source, load};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let place = tempfile::tempdir()?;
+/// # let directory = tempfile::tempdir()?;
 /// # let text = "digraph hello { start -> exit }";
 /// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
-/// let engine = Engine::builder().runs_dir(place.path()).build()?;
-/// engine.start_loaded(pipeline, ()).run_id("first").await?.wait().await?;
+/// let engine = Engine::builder().runs_dir(directory.path()).build()?;
+/// engine.start(pipeline, ()).run_id("first").await?.wait().await?;
 ///
-/// let runs = RunFolder::list(place.path())?;
+/// let runs = RunFolder::list(directory.path())?;
 /// let run = RunFolder::open(&runs[0])?;
 /// assert_eq!(run.manifest().run, "first");
 /// assert_eq!(run.checkpoint()?.expect("it ended").completed_nodes, ["start", "exit"]);
@@ -45,7 +49,7 @@ pub struct RunFolder {
 }
 
 impl RunFolder {
-    /// Opens the view of a run.
+    /// Opens the folder of a run.
     ///
     /// # Errors
     /// Fails if the folder does not contain a run, or contains one with an unknown schema.
@@ -64,6 +68,30 @@ impl RunFolder {
     pub fn is_one(path: impl AsRef<Path>) -> bool {
         let found = fs::symlink_metadata(path.as_ref().join(MANIFEST));
         found.is_ok_and(|found| found.is_file())
+    }
+
+    /// Returns whether a folder of this name in a run folder contains the stage folders after a restart.
+    pub fn is_restart(name: &str) -> bool {
+        layout::is_restart(name)
+    }
+
+    /// Returns a number that changes when the manifest of a run is replaced. Returns `None` if the folder does not
+    /// contain a run that has begun.
+    pub fn manifest_stamp(path: impl AsRef<Path>) -> Option<u64> {
+        let found = fs::symlink_metadata(path.as_ref().join(MANIFEST)).ok()?;
+        let changed = found.modified().ok();
+        let changed = changed.and_then(|changed| changed.duration_since(UNIX_EPOCH).ok());
+        let nanos = changed.unwrap_or_default().as_nanos();
+        let stamp = fingerprint(&[&found.len().to_le_bytes(), &nanos.to_le_bytes()]);
+        found.is_file().then_some(stamp)
+    }
+
+    /// Returns the size of the events of a run in bytes, or 0 if there are none.
+    pub fn events_size(path: impl AsRef<Path>) -> u64 {
+        match fs::symlink_metadata(path.as_ref().join(EVENTS)) {
+            Ok(found) if found.is_file() => found.len(),
+            _ => 0,
+        }
     }
 
     /// Returns the folders of the runs in a folder of runs, sorted by name. Skips folders that do not contain a run.
@@ -213,7 +241,7 @@ impl RunFolder {
                 .split(|byte| *byte == b'\n');
             lines
                 .filter(|line| !line.is_empty())
-                .for_each(|line| visit(EventLine { line }));
+                .for_each(|line| visit(EventLine::new(line)));
             if (bytes.len() as u64) < room {
                 return Ok(());
             }
@@ -227,55 +255,39 @@ impl RunFolder {
 /// The number of bytes of the events that are read at once.
 const CHUNK: u64 = 256 << 10;
 
-/// A serialized event in `events.jsonl`; see [`RunFolder::each_event`].
-///
-/// ```
-/// use orchestra_engine::{Engine, RunFolder};
-/// # use orchestra_graph::{Source, load};
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let place = tempfile::tempdir()?;
-/// # let text = "digraph hello { start -> exit }";
-/// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
-/// let folder = place.path().join("run");
-/// let engine = Engine::builder().build()?;
-/// engine.start_loaded(pipeline, ()).run_dir(&folder).await?.wait().await?;
-/// let mut completed = 0;
-/// RunFolder::open(&folder)?.each_event(|line| {
-///     if line.name() == Some("StageCompleted") {
-///         completed += usize::from(line.event().is_some());
-///     }
-/// })?;
-/// assert_eq!(completed, 2);
-/// # Ok(()) }
-/// ```
-#[derive(Clone, Copy, Debug)]
-pub struct EventLine<'l> {
-    line: &'l [u8],
-}
-
-impl EventLine<'_> {
-    /// Returns the name of the event, such as `StageStarted`.
-    pub fn name(&self) -> Option<&str> {
-        // The field comes before any free text, in which quotes are escaped.
-        const KEY: &[u8] = b"\"event\":\"";
-        let begin = self.line.windows(KEY.len()).position(|part| part == KEY)? + KEY.len();
-        let rest = self.line.get(begin..)?;
-        let end = rest.iter().position(|byte| *byte == b'"')?;
-        std::str::from_utf8(rest.get(..end)?).ok()
-    }
-
-    /// Parses the event. Returns `None` if it is invalid or only a newer version knows it.
-    pub fn event(&self) -> Option<RunEvent> {
-        RunEvent::from_json(self.line).ok()
-    }
-}
-
 impl std::fmt::Debug for RunFolder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("RunFolder")
             .field("path", &self.path)
             .field("run", &self.manifest.run)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::fs;
+
+    use super::{EVENTS, MANIFEST, RunFolder};
+
+    #[test]
+    fn what_changed_in_a_folder_is_seen_without_reading_its_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let changes = || {
+            (
+                RunFolder::manifest_stamp(&folder),
+                RunFolder::events_size(&folder),
+            )
+        };
+        assert_eq!(changes(), (None, 0));
+        fs::write(folder.path().join(MANIFEST), "{}").unwrap();
+        let (began, _) = changes();
+        assert!(began.is_some());
+        fs::write(folder.path().join(EVENTS), "{}\n").unwrap();
+        assert_eq!(changes(), (began, 3));
+        fs::write(folder.path().join(MANIFEST), "{ }").unwrap();
+        assert_ne!(changes().0, began);
     }
 }

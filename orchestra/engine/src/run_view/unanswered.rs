@@ -1,0 +1,163 @@
+//! The unanswered questions of a run, as a fold of its events.
+
+use std::time::Duration;
+
+use orchestra_core::Question;
+
+use crate::clock::Timestamp;
+use crate::event::{EventKind, NodeName, RunEvent};
+use crate::id::RunId;
+use crate::store::EventLine;
+
+/// A question that waits for an answer.
+///
+/// ```
+/// use orchestra_engine::{RunEvent, UnansweredQuestions};
+/// let line = br#"{"schema":"orchestra.event/1","seq":5,"time":"2026-11-21T15:30:00.042Z","run":"nightly",
+///     "event":"InterviewStarted","node":"ask","question":{"id":"ask#1","kind":"single_select","text":"Ship?",
+///     "node":"ask","options":[],"timeout_ms":90000}}"#;
+/// let event = RunEvent::from_json(line)?;
+/// let mut questions = UnansweredQuestions::default();
+/// questions.apply(&event);
+/// let open = questions.iter().next().expect("one question is open");
+/// assert_eq!((&*open.node, open.question.text.as_str()), ("ask", "Ship?"));
+/// assert_eq!(open.remaining(event.time).map(|left| left.as_secs()), Some(90));
+/// # Ok::<(), orchestra_engine::EventError>(())
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct UnansweredQuestion {
+    /// The stage that asks: a gate, or a stage whose handler asks.
+    pub node: NodeName,
+    /// The branch of a parallel block. `None` on the main path.
+    pub branch: Option<String>,
+    /// The question.
+    pub question: Question,
+    /// The time at which it was first asked. Its timeout continues while no process executes the run (rule H3).
+    pub asked: Timestamp,
+    /// The run that asks: the run itself or a child run.
+    pub run: RunId,
+    /// `true` if it was withdrawn. The pause of a run only suspends it.
+    withdrawn: bool,
+}
+
+impl UnansweredQuestion {
+    /// Returns the deadline of the question. Returns `None` if it has no timeout.
+    pub fn deadline(&self) -> Option<Timestamp> {
+        let timeout = self.question.timeout?;
+        let millis = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
+        Some(Timestamp::from_millis(
+            self.asked.as_millis().saturating_add(millis),
+        ))
+    }
+
+    /// Returns the time from `now` to the deadline; zero if it has passed. Returns `None` if there is no timeout.
+    pub fn remaining(&self, now: Timestamp) -> Option<Duration> {
+        let deadline = self.deadline()?.as_millis();
+        Some(Duration::from_millis(deadline.saturating_sub(now.as_millis())))
+    }
+
+    fn is(&self, event: &RunEvent, node: &NodeName, branch: Option<&str>) -> bool {
+        self.run == event.run && self.node == *node && self.branch.as_deref() == branch
+    }
+}
+
+/// The unanswered questions of a run and, if their events are applied too, of its child runs.
+///
+/// It is part of a [`RunView`](crate::RunView), which applies the events of one run only.
+///
+/// ```
+/// use orchestra_engine::{Engine, RunFolder, UnansweredQuestions};
+/// # use orchestra_graph::{Source, load};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let directory = tempfile::tempdir()?;
+/// # let text = "digraph { start -> ask; ask [shape=hexagon]; ask -> exit [label=Ship] }";
+/// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// let folder = directory.path().join("run");
+/// let engine = Engine::builder().build()?;
+/// let run = engine.start(pipeline, ()).run_dir(&folder).await?;
+/// # while run.questions().is_empty() { tokio::task::yield_now().await }
+/// run.pause("the shop closes");
+/// run.wait().await?;
+///
+/// let mut questions = UnansweredQuestions::default();
+/// RunFolder::open(&folder)?.each_event(|line| questions.apply_line(line))?;
+/// let nodes: Vec<&str> = questions.iter().map(|open| &*open.node).collect();
+/// assert_eq!(nodes, ["ask"]);
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct UnansweredQuestions {
+    open: Vec<UnansweredQuestion>,
+}
+
+impl UnansweredQuestions {
+    /// Returns the unanswered questions, oldest first.
+    pub fn iter(&self) -> impl Iterator<Item = &UnansweredQuestion> {
+        self.open.iter().filter(|open| !open.withdrawn)
+    }
+
+    /// Applies a line of `events.jsonl`. Parses it only if it can change the questions.
+    pub fn apply_line(&mut self, line: EventLine<'_>) {
+        let relevant = match line.name() {
+            Some("InterviewStarted") => true,
+            _ => !self.open.is_empty(),
+        };
+        if relevant && let Some(event) = line.event() {
+            self.apply(&event);
+        }
+    }
+
+    /// Applies an event. The events of each run must be applied in their order, and once.
+    pub fn apply(&mut self, event: &RunEvent) {
+        match &event.kind {
+            EventKind::InterviewStarted {
+                node,
+                branch,
+                question,
+            } => {
+                self.close(event, node, branch.as_deref());
+                self.open.push(UnansweredQuestion {
+                    node: node.clone(),
+                    branch: branch.clone(),
+                    question: Question::clone(question),
+                    asked: event.time,
+                    run: event.run.clone(),
+                    withdrawn: false,
+                });
+            }
+            EventKind::StageCancelled { stage, .. } => {
+                for open in &mut self.open {
+                    open.withdrawn |= open.is(event, &stage.node, stage.branch.as_deref());
+                }
+            }
+            // Questions that the pause cut short are open again.
+            EventKind::PipelinePaused { .. } => self.open.iter_mut().for_each(|open| open.withdrawn = false),
+            EventKind::StageStarted { repeat: true, .. } | EventKind::PipelineResumed { .. } => {}
+            EventKind::StageStarted { stage, .. }
+            | EventKind::StageCompleted { stage, .. }
+            | EventKind::StageFailed { stage, .. } => {
+                self.advance(event, &stage.node, stage.branch.as_deref());
+            }
+            EventKind::InterviewCompleted { node, branch, .. }
+            | EventKind::InterviewTimeout { node, branch, .. } => {
+                self.advance(event, node, branch.as_deref());
+            }
+            EventKind::PipelineCompleted { .. }
+            | EventKind::PipelineFailed { .. }
+            | EventKind::PipelineCancelled { .. } => self.open.retain(|open| open.run != event.run),
+            _ => {}
+        }
+    }
+
+    /// Removes the question of a stage, and the withdrawn questions: the run continues without them.
+    fn advance(&mut self, event: &RunEvent, node: &NodeName, branch: Option<&str>) {
+        self.close(event, node, branch);
+        self.open.retain(|open| !open.withdrawn);
+    }
+
+    fn close(&mut self, event: &RunEvent, node: &NodeName, branch: Option<&str>) {
+        self.open.retain(|open| !open.is(event, node, branch));
+    }
+}
