@@ -104,7 +104,13 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     (
         "orchestra-picture",
-        &["ascii-dag", "dagre", "orchestra-graph", "thiserror"],
+        &[
+            "ascii-dag",
+            "dagre",
+            "graphviz-rust",
+            "orchestra-graph",
+            "thiserror",
+        ],
     ),
     (
         "orchestra-sessions",

@@ -144,7 +144,7 @@ async fn a_call_goes_through_the_function() {
 
 #[tokio::test]
 async fn a_wrong_call_is_told_what_is_wrong() {
-    for (name, arguments, told) in [
+    for (name, arguments, reported) in [
         (
             "add_numbers",
             r#"{"A": 1}"#,
@@ -163,7 +163,7 @@ async fn a_wrong_call_is_told_what_is_wrong() {
         ("broken", "{}", "the tool panicked: out of order"),
     ] {
         let result = called(name, arguments).await;
-        assert_eq!((result.content.as_str(), result.is_error), (told, true));
+        assert_eq!((result.content.as_str(), result.is_error), (reported, true));
     }
 }
 

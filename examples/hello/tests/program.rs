@@ -9,17 +9,17 @@ fn run(args: &[&str]) -> Output {
     program.unwrap()
 }
 
-fn told(output: &Output) -> String {
+fn reported(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
 #[test]
 fn the_colleague_is_welcomed() {
     let done = run(&[]);
-    let told = told(&done);
-    assert_eq!(done.status.code(), Some(0), "{told}");
+    let reported = reported(&done);
+    assert_eq!(done.status.code(), Some(0), "{reported}");
     assert!(
-        told.starts_with("Hello: start -> draft -> polish -> exit\n"),
-        "{told}"
+        reported.starts_with("Hello: start -> draft -> polish -> exit\n"),
+        "{reported}"
     );
 }

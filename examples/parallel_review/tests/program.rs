@@ -11,23 +11,23 @@ fn run(args: &[&str]) -> Output {
     program.unwrap()
 }
 
-fn told(output: &Output) -> String {
+fn reported(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
 #[test]
 fn the_page_is_published_on_the_mirrors_that_answer() {
     let done = run(&[]);
-    let told = told(&done);
-    assert_eq!(done.status.code(), Some(0), "{told}");
-    assert!(told.contains("write: mended: fillers\n"), "{told}");
-    assert!(told.contains("north: not waited for\n"), "{told}");
+    let reported = reported(&done);
+    assert_eq!(done.status.code(), Some(0), "{reported}");
+    assert!(reported.contains("write: mended: fillers\n"), "{reported}");
+    assert!(reported.contains("north: not waited for\n"), "{reported}");
 }
 
 #[test]
 fn in_a_storm_the_page_is_withdrawn() {
     let done = run(&["storm"]);
-    let told = told(&done);
-    assert_eq!(done.status.code(), Some(1), "{told}");
-    assert!(told.contains("withdraw: withdrawn from west\n"), "{told}");
+    let reported = reported(&done);
+    assert_eq!(done.status.code(), Some(1), "{reported}");
+    assert!(reported.contains("withdraw: withdrawn from west\n"), "{reported}");
 }

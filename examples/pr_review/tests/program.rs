@@ -16,16 +16,19 @@ fn run(args: &[&str]) -> Output {
 #[test]
 fn it_reviews_in_two_rounds_and_needs_no_key() {
     let done = run(&[]);
-    let told = String::from_utf8(done.stdout).unwrap();
-    assert_eq!(done.status.code(), Some(0), "{told}");
-    let rounds = told.lines().filter(|line| *line == "review: success").count();
-    assert_eq!(rounds, 2, "{told}");
-    let decisions: Vec<&str> = told
+    let reported = String::from_utf8(done.stdout).unwrap();
+    assert_eq!(done.status.code(), Some(0), "{reported}");
+    let rounds = reported.lines().filter(|line| *line == "review: success").count();
+    assert_eq!(rounds, 2, "{reported}");
+    let decisions: Vec<&str> = reported
         .lines()
         .filter_map(|line| line.strip_prefix("critic: "))
         .collect();
     assert_eq!(decisions, ["insufficient", "success"]);
-    assert!(told.ends_with("critic -> synthesizer -> exit\n"), "{told}");
+    assert!(
+        reported.ends_with("critic -> synthesizer -> exit\n"),
+        "{reported}"
+    );
 }
 
 #[test]

@@ -9,31 +9,35 @@ fn run(args: &[&str]) -> Output {
     program.unwrap()
 }
 
-fn told(output: &Output) -> String {
+fn reported(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
 #[test]
 fn the_third_try_is_verified() {
     let done = run(&[]);
-    let told = told(&done);
-    assert_eq!(done.status.code(), Some(0), "{told}");
-    assert!(told.contains("verifier, try 1: tests: "), "{told}");
-    assert!(told.contains("verifier, try 2: lint: "), "{told}");
-    assert!(told.contains("tries: 3\n\n## Features\n"), "{told}");
+    let reported = reported(&done);
+    assert_eq!(done.status.code(), Some(0), "{reported}");
+    assert!(reported.contains("verifier, try 1: tests: "), "{reported}");
+    assert!(reported.contains("verifier, try 2: lint: "), "{reported}");
+    assert!(reported.contains("tries: 3\n\n## Features\n"), "{reported}");
 }
 
 #[test]
 fn an_author_who_does_not_listen_ends_at_the_failed_end() {
     let done = run(&["deaf"]);
-    let told = told(&done);
-    assert_eq!(done.status.code(), Some(1), "{told}");
-    assert!(told.contains("-> failed\ntries: 3\nfailed_at: 2"), "{told}");
+    let reported = reported(&done);
+    assert_eq!(done.status.code(), Some(1), "{reported}");
+    assert!(
+        reported.contains("-> failed\ntries: 3\nfailed_at: 2"),
+        "{reported}"
+    );
     assert_eq!(
-        told.lines()
+        reported
+            .lines()
             .filter(|line| line.starts_with("  verifier, try"))
             .count(),
         3,
-        "{told}"
+        "{reported}"
     );
 }

@@ -9,15 +9,15 @@ fn run(args: &[&str]) -> Output {
     program.unwrap()
 }
 
-fn told(output: &Output) -> String {
+fn reported(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
 #[test]
 fn each_order_takes_its_own_way() {
     let done = run(&[]);
-    let told = told(&done);
-    assert_eq!(done.status.code(), Some(0), "{told}");
+    let reported = reported(&done);
+    assert_eq!(done.status.code(), Some(0), "{reported}");
     for way in [
         "start -> pick -> weigh -> letterbox -> exit",
         "start -> pick -> wrap -> weigh -> letterbox -> exit",
@@ -26,6 +26,6 @@ fn each_order_takes_its_own_way() {
         "start -> pick -> restock -> pick -> weigh -> freight -> exit",
         "start -> pick -> telephone",
     ] {
-        assert!(told.contains(&format!("  {way}\n")), "{way}: {told}");
+        assert!(reported.contains(&format!("  {way}\n")), "{way}: {reported}");
     }
 }

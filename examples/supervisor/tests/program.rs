@@ -9,15 +9,15 @@ fn run(args: &[&str]) -> Output {
     program.unwrap()
 }
 
-fn told(output: &Output) -> String {
+fn reported(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
 #[test]
 fn the_child_is_told_a_better_way() {
     let done = run(&[]);
-    let told = told(&done);
-    assert_eq!(done.status.code(), Some(0), "{told}");
-    assert!(told.contains("watch: steers `approximate`"), "{told}");
-    assert!(told.contains("report: pi is 3.14159265"), "{told}");
+    let reported = reported(&done);
+    assert_eq!(done.status.code(), Some(0), "{reported}");
+    assert!(reported.contains("watch: steers `approximate`"), "{reported}");
+    assert!(reported.contains("report: pi is 3.14159265"), "{reported}");
 }

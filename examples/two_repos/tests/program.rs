@@ -25,9 +25,12 @@ fn git(folder: &Path, words: &[&str]) -> String {
 fn it_merges_three_features_settles_the_conflict_and_leaves_the_user_alone() {
     let dir = tempfile::tempdir().unwrap();
     let done = run(&[dir.path()]);
-    let told = String::from_utf8(done.stdout).unwrap();
-    assert_eq!(done.status.code(), Some(0), "{told}");
-    assert!(told.contains("settle: settled frontend: menu.txt"), "{told}");
+    let reported = String::from_utf8(done.stdout).unwrap();
+    assert_eq!(done.status.code(), Some(0), "{reported}");
+    assert!(
+        reported.contains("settle: settled frontend: menu.txt"),
+        "{reported}"
+    );
     for (name, file, text) in [
         (
             "backend",
@@ -59,7 +62,7 @@ fn it_merges_three_features_settles_the_conflict_and_leaves_the_user_alone() {
 }
 
 #[test]
-fn a_folder_that_is_a_file_is_told() {
+fn a_folder_that_is_a_file_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("file");
     std::fs::write(&file, "").unwrap();

@@ -60,6 +60,7 @@ pub struct Agents {
     shared: Arc<Shared>,
 }
 
+/// The state that all clones of [`Agents`] share: a field for each part of a project.
 struct Shared {
     project: Project,
     reader: Option<Reader>,

@@ -500,7 +500,7 @@ mod tests {
     }
 
     #[test]
-    fn usage_is_what_is_told() {
+    fn usage_is_what_is_reported() {
         let pointers = CliPointers {
             input_tokens: Some("/u/in".to_owned()),
             cost: Some("/cost".to_owned()),

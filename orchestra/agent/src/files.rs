@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn several_repositories_are_told_with_their_folders() {
+    fn several_repositories_are_reported_with_their_folders() {
         assert_eq!(
             description(&two(), "/work"),
             "# Where the files are\n\nThe working folder holds a folder for each repository of the project: `backend` in \
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn open_conflicts_are_told_with_their_files() {
+    fn open_conflicts_are_reported_with_their_files() {
         let context = conflicts_of(
             json!([
                 {"repository": "backend", "path": "src/sum.rs", "kind": "content", "branches": ["left", "right"],

@@ -6,10 +6,10 @@
 //! - **Backend**: the component that runs a model stage: a single call, an agent with tools, an external program, or a
 //!   simulation. [`Agents`] is the backend that selects among them as a project configures it.
 //! - **Provider**: a service that offers models through an API. Its **wire format** is the format of its requests and
-//!   answers.
+//!   responses.
 //! - **Tool**: a function or command that a model can call. It is described to the model by a name and a JSON schema.
 //! - **Conversation**: the messages of one model stage, as a state machine that is driven by events. A **turn** is one
-//!   call of its model.
+//!   call of the model.
 //! - **Report**: the tool call with which a model ends its stage and sets the outcome.
 //! - **Fidelity**: the amount of detail with which the earlier part of a run is described to a model.
 //! - **Thread**: a sequence of stages that continue the same conversation.
@@ -24,12 +24,13 @@
 //! - `report`: the tool with which a model reports its outcome.
 //! - `judge`: the tool with which a model chooses the best branch at a fan-in.
 //! - `compaction`: the shortening of long conversations.
-//! - `driver`: the driver of a conversation, which calls the model, the tools and the person, and persists each event.
+//! - `driver`: the driver of a conversation, which calls the model and the tools, asks the person, and persists each
+//!   event.
 //! - `threads`: conversations that continue from stage to stage.
 //! - `fidelity`: the description of the earlier part of a run.
 //! - `files`: the description of the repositories and conflicts of a stage.
 //! - `values`: the values that task templates can use.
-//! - `page`: fits texts into a number of tokens.
+//! - `page`: shortens texts to a number of tokens.
 //! - `tokens`: counts the tokens of texts and requests.
 //! - `tools`: the built-in tools, command tools, their selection, and the runner of tool calls.
 //! - `hooks`: the shell commands around tool calls.
@@ -40,7 +41,7 @@
 //! - `agents`: the models, tools and settings of a project, which connect all of the above.
 //! - `backend`: the backend that runs the model stages of a project.
 //! - `definition`: agents that a program defines as structs.
-//! - `support`: functions that generated code of the macros calls.
+//! - `support`: functions for the code that the macros generate.
 //! - `fuzzing`: entry points for fuzz tests.
 
 mod agents;

@@ -26,14 +26,8 @@ pub(crate) fn providers(
     for (name, provider) in named {
         all.push(provider_settings(name, &provider.value, folder)?);
     }
-    for kind in [
-        ProviderKind::Anthropic,
-        ProviderKind::OpenAi,
-        ProviderKind::Gemini,
-        ProviderKind::OpenRouter,
-        ProviderKind::Ollama,
-    ] {
-        if !named.contains_key(kind.word()) {
+    for kind in ProviderKind::ALL {
+        if kind.api_base().is_some() && !named.contains_key(kind.word()) {
             all.push(ProviderSettings::new(kind.word(), kind));
         }
     }

@@ -4,7 +4,7 @@
 //!
 //! # Glossary
 //!
-//! - **Entry** ([`Entry`]): a pipeline that the program is compiled with, and the function that starts it.
+//! - **Entry** ([`Entry`]): a pipeline that is compiled into the program, and the function that starts it.
 //! - **Runs folder**: the folder that contains all run folders, `.orchestra/runs` by default.
 //! - **Owner**: the process that executes a run.
 //! - **Gate**: a human gate, a stage that asks a person to choose an edge.

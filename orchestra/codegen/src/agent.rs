@@ -291,8 +291,8 @@ fn check(name: &str, text: &Text, options: &Options, reader: &dyn Reader, krate:
     if let Some(literal) = &options.config {
         let limit = Limits::default().bytes as u64;
         let (path, shown, beside) = location_of(literal, false, reader);
-        if let Err(diagnostic) = reader.read(&path, limit) {
-            let message = unreadable(&shown, &path, beside, &diagnostic, limit, reader);
+        if let Err(error) = reader.read(&path, limit) {
+            let message = unreadable(&shown, &path, beside, &error, limit, reader);
             checked.diagnostics = report::error(&message, (literal.span(), literal.span()));
             return checked;
         }

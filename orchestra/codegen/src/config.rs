@@ -85,7 +85,7 @@ fn found(literal: &LitStr, short: bool, reader: &dyn Reader) -> Result<String, S
     let limit = Limits::default().bytes as u64;
     match reader.read(&path, limit) {
         Ok(_) => Ok(name),
-        Err(diagnostic) => Err(unreadable(&name, &path, beside, &diagnostic, limit, reader)),
+        Err(error) => Err(unreadable(&name, &path, beside, &error, limit, reader)),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Code generation of Orchestra: turns a checked graph into a Rust module and annotated functions into handlers.
 //!
-//! This is an ordinary library on top of `proc_macro2`, so that it can be tested like any other; the macro crate only
+//! This is an ordinary library on top of `proc_macro2`, so that ordinary unit tests can cover it; the macro crate only
 //! passes tokens through. Files are read through a [`Reader`].
 //!
 //! # Glossary
@@ -20,18 +20,18 @@
 //!
 //! - `reader`: file access for code generation.
 //! - `invocation`: the syntax of `pipeline!`.
-//! - `inline`: the text of Rust tokens.
+//! - `inline`: conversion of the Rust tokens of an inline pipeline to text.
 //! - `text`: the text of a pipeline, from a file or from tokens.
 //! - `pipeline`: expansion of `pipeline!`.
 //! - `children`: the child pipelines of a module.
 //! - `config`: build-time resolution of a pipeline with its configuration (`no_config` without the feature `agents`).
 //! - `report`: diagnostics as errors and warnings of rustc.
-//! - `code`: a buffer for generated code.
-//! - `names`: Rust names for the names of a pipeline.
+//! - `code`: a buffer in which code is generated.
+//! - `names`: conversion of the names of a pipeline to Rust names.
 //! - `krate`: the path of the `orchestra` crate, and helpers for spans.
 //! - `module`: the generated module.
 //! - `table`: the table of a pipeline as constant data.
-//! - `requirements`: the code of the requirements on custom handlers.
+//! - `requirements`: the generated code for the requirements on custom handlers.
 //! - `docs`: the documentation of a generated module.
 //! - `bind`: expansion of `bind!`.
 //! - `signature`: the rules for the signatures of handlers and tools.

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_meet_are_told_apart_by_their_order() {
+    fn names_that_meet_are_distinguished_by_their_order() {
         let mut scope = NameScope::default();
         let names: Vec<String> = ["run_tests", "runTests", "RunTests_2"]
             .iter()

@@ -53,7 +53,7 @@ pub(crate) fn file(
             start: 0,
             origin: Origin::File(literal.span()),
         }),
-        Err(diagnostic) => Err((unreadable(&name, &path, beside, &diagnostic, limit, reader), name)),
+        Err(error) => Err((unreadable(&name, &path, beside, &error, limit, reader), name)),
     }
 }
 
@@ -87,11 +87,11 @@ pub(crate) fn unreadable(
     name: &str,
     path: &Path,
     beside: bool,
-    diagnostic: &ReadError,
+    error: &ReadError,
     limit: u64,
     reader: &dyn Reader,
 ) -> String {
-    match diagnostic {
+    match error {
         ReadError::Missing => {
             let from = if beside {
                 "paths that begin with `./` or `../` are looked up beside this source file"

@@ -51,7 +51,7 @@ impl Configuration {
         if more > 0
             && let Some(last) = report.diagnostics.last_mut()
         {
-            last.notes.push(format!("{more} more faults follow"));
+            last.notes.push(format!("{more} more errors and warnings follow"));
         }
         (configuration, report)
     }

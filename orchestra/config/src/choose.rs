@@ -20,6 +20,7 @@ use crate::variables::Variables;
 /// The usual aliases for models in configurations.
 const TIERS: &[&str] = &["smart", "worker", "cheap"];
 
+/// The resolver of the stages of one pipeline: the project that it reads, and the results that it collects.
 pub(crate) struct Resolver<'r> {
     pub(crate) project: &'r Project,
     pub(crate) defined: &'r BTreeMap<String, Agent>,

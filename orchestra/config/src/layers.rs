@@ -236,8 +236,8 @@ impl<'f> Library<'f> {
             match self.files.read(&path) {
                 Ok(bytes) => return read(kind, name, &path, &bytes, reports),
                 Err(ReadError::Missing) => missed.push(path),
-                Err(diagnostic) => {
-                    let why = match diagnostic {
+                Err(error) => {
+                    let why = match error {
                         ReadError::TooLong(_) => format!("it is longer than {MAX_BYTES} bytes"),
                         ReadError::Other(why) => why,
                         ReadError::Missing => String::new(),

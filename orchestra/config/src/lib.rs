@@ -10,12 +10,12 @@
 //! - **Project**: a configuration with its path.
 //! - **Model stage**: a node of a pipeline that calls a model.
 //! - **Provider**: a service that offers models through an API.
-//! - **Alias**: a name of a configuration for a model, such as `smart`.
+//! - **Alias**: a name that a configuration gives to a model, such as `smart`.
 //! - **Backend**: the component that executes a model stage: a single call, an agent with tools, an external program,
 //!   or a simulation.
 //! - **Agent**: a named set of prompt layers, model settings and tools.
 //! - **Prompt layer**: a YAML file with one part of a prompt: a role, persona, personality or task.
-//! - **Task template**: a layer that is rendered to the message to the model.
+//! - **Task template**: a layer from which the message to the model is rendered.
 //! - **Resolution**: the settings of all model stages of a pipeline, each with the reason why it was chosen.
 //!
 //! # Modules, in reading order
@@ -27,9 +27,9 @@
 //! - `decode`: decoding of the tree into types.
 //! - `check`: consistency checks of a configuration.
 //! - `command_tool`: consistency checks of command tools.
-//! - `workspace`: consistency checks of the repositories of a configuration.
+//! - `workspace`: consistency checks of the repositories in a configuration.
 //! - `names`: look-up of tools, backends and providers by name.
-//! - `user`: the agents and tools in a user's folder.
+//! - `user`: the agents and tools in the folder of the user, `~/.orchestra`.
 //! - `files`: reading, recording and embedding the files of a configuration.
 //! - `layers`: finding and reading prompt layers.
 //! - `built_in`: the prompt layers that ship with Orchestra.

@@ -72,8 +72,8 @@ impl Project {
     pub fn load(path: &str, reader: &dyn ChildReader) -> Project {
         let (configuration, report) = match reader.read(path, MAX_BYTES) {
             Ok(bytes) => Configuration::parse(path, &bytes),
-            Err(diagnostic) => {
-                let why = match diagnostic {
+            Err(error) => {
+                let why = match error {
                     ReadError::Missing => "there is no such file".to_owned(),
                     ReadError::TooLong(length) => format!("it has {length} bytes, and may have {MAX_BYTES}"),
                     ReadError::Other(why) => why,

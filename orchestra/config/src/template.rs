@@ -100,7 +100,7 @@ impl TaskTemplate {
     /// Fails under the same conditions as [`render`](TaskTemplate::render).
     pub fn render_with(&self, values: &TemplateValues) -> Result<String, TemplateError> {
         if let Some((range, message)) = exceeded_limit(&self.text) {
-            return Err(self.diagnostic(range.start, message));
+            return Err(self.error(range.start, message));
         }
         let environment = environment();
         let rendered = || {
@@ -112,7 +112,7 @@ impl TaskTemplate {
         // The template engine panics on some expressions, such as `[][::-1]`.
         match catch_unwind(AssertUnwindSafe(rendered)) {
             Ok(rendered) => rendered.map_err(|error| self.located(&error)),
-            Err(_) => Err(self.diagnostic(
+            Err(_) => Err(self.error(
                 0,
                 "the template engine cannot evaluate it; write it in another way".to_owned(),
             )),
@@ -120,10 +120,10 @@ impl TaskTemplate {
     }
 
     fn located(&self, error: &Error) -> TemplateError {
-        self.diagnostic(range_of(error, &self.text).start, message_of(error))
+        self.error(range_of(error, &self.text).start, message_of(error))
     }
 
-    fn diagnostic(&self, offset: usize, message: String) -> TemplateError {
+    fn error(&self, offset: usize, message: String) -> TemplateError {
         let at = self.position(offset);
         TemplateError {
             message,

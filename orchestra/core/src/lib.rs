@@ -1,7 +1,7 @@
 //! The run of an Orchestra pipeline as a pure state machine: events in, effects out.
 //!
-//! The core decides what comes next in a run and does nothing itself: it has no I/O, no clock, no randomness and no
-//! threads. The engine, the simulator and the tests all drive this one machine.
+//! The core decides what happens next in a run, but does not execute it: it has no I/O, no clock, no randomness and no
+//! threads. The engine, the simulator and the tests all drive the same machine.
 //!
 //! # Glossary
 //!
@@ -13,7 +13,7 @@
 //! - **Execution path**: one sequential flow through the graph; a run has a main path, and one more path for each
 //!   branch that has begun.
 //! - **Block**: the branches between a fan-out and its join while they are open; a **branch** is one of them.
-//! - **Visit**: one entry of an execution path into a node; a visit consists of one or more **attempts**.
+//! - **Visit**: one entry of an execution path into a node. A visit of a stage consists of one or more **attempts**.
 //! - **Outcome**: the result of an attempt, with a status and data for the run.
 //! - **Transition**: one call of the machine, which changes the state and produces effects until every path waits or
 //!   has ended.

@@ -101,7 +101,9 @@ fn main() {
         print("W4s each branch sleeps 10 ms", "ms", ours, floor, 14.0);
         print("W4s the same, beside tasks", "ms", ours, spawned, 14.0);
     }
-    if let Some(plain) = plain.filter(|_| wanted("W4c")) {
+    if let Some(plain) = plain
+        && wanted("W4c")
+    {
         let ours = millis(&mut || runtime.block_on(run(noop, Some(&ballast))));
         print(
             "W4c the first with 1 MB of context",

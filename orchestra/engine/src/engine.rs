@@ -243,8 +243,8 @@ impl EngineBuilder {
     }
 
     /// Lets the commands of all tool stages see these environment variables even if their values are [secrets], or the
-    /// stage starts with an empty environment (`tool_env_inherit=false`). Other variables need not be listed: commands
-    /// see them unless the environment is empty.
+    /// stage starts with `PATH` alone (`tool_env_inherit=false`). Other variables need not be listed: commands see them
+    /// unless the stage inherits none.
     ///
     /// This does not affect the commands that a model starts. They see the variables that the tools of the agent are
     /// given.

@@ -23,8 +23,8 @@ use crate::stage_end::{StageEnd, Suspension};
 /// let text = r#"digraph { start -> ship; ship [type=ship, outcomes="don"]
 ///     ship -> exit [condition="outcome=don"] }"#;
 /// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
-/// let faults = check_registry(&pipeline, &registry);
-/// assert_eq!(faults[0].code, "outcome_never_returned");
+/// let violations = check_registry(&pipeline, &registry);
+/// assert_eq!(violations[0].code, "outcome_never_returned");
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub enum Words {

@@ -1,7 +1,7 @@
 //! The runtime of Orchestra on tokio: handlers, events, run folders.
 //!
 //! An [`Engine`] starts, resumes and replays runs of compiled and loaded pipelines. The state machine of
-//! `orchestra-core` decides what comes next. The engine executes its effects, calls the [`Handler`]s of stages,
+//! `orchestra-core` decides what happens next. The engine executes its effects, calls the [`Handler`]s of stages,
 //! persists the results and emits [`RunEvent`]s.
 //!
 //! # Glossary
@@ -16,9 +16,9 @@
 //!   files.
 //! - **Journal**: the durable list of the events that were applied to the machine; replaying it restores the state.
 //! - **Checkpoint**: the saved state of a run at a record of the journal, from which it can be resumed or replayed.
-//! - **Fencing token**: the number of an owner of a run, which rises with each new owner and is written to every
-//!   record.
-//! - **Run view**: the state of a run that its events report, for consumers that show it; the machine does not use it.
+//! - **Fencing token**: the number of an owner of a run. It increases with each new owner and is part of every record.
+//! - **Run view**: the state of a run as computed from its events, for consumers that show it; the machine does not use
+//!   it.
 //! - **Suspension**: the reason why an attempt pauses the run instead of returning an outcome.
 //!
 //! # Modules, in reading order
@@ -33,7 +33,7 @@
 //! - `limit`: the system limits that a program may reach.
 //! - `redact`, `secrets`: the removal of secrets from everything that leaves a run, and the detection of environment
 //!   variables that hold secrets.
-//! - `run_status`, `run_path`: the status of a run that has ended, and the nodes that ended in it.
+//! - `run_status`, `run_path`: the status of a run that has ended, and the nodes that it completed.
 //! - `stage_end`, `into_outcome`: the end of an attempt, and the conversion of return values of handlers to it.
 //! - `model_stage`, `script`: the stages that call a model, and the script of a simulated run.
 //! - `disk`: the reader of the files of child pipelines.
@@ -57,18 +57,19 @@
 //! - `run`: the state that all parts of a run share, the view that a handler has of its stage, and the interface to
 //!   workspaces.
 //! - `journal`: the records of the journal, and the writer that makes them durable.
-//! - `handlers`: the trait of handlers, the handlers of a program by kind, and the check that they meet the requirements
-//!   of a pipeline.
+//! - `handlers`: the trait of handlers, the handlers of a program by kind, and the check that they meet the
+//!   requirements of a pipeline.
 //! - `error`, `handle`: the errors of engines and runs, and the handle of a run.
 //! - `builtin`: the built-in handlers, and the simulation.
 //!
 //! Executing runs:
 //!
-//! - `setup`: the settings of an engine, the lookup of the handlers of a pipeline, and the pinned sources of a pipeline.
+//! - `setup`: the settings of an engine, the lookup of the handlers of a pipeline, and the pinned sources of a
+//!   pipeline.
 //! - `driver`: the task that executes the effects of the machine.
 //! - `control`: the protocol by which other processes answer, pause and cancel a run.
 //! - `start`: the start of a run.
-//! - `recovery`: runs that another process began: how they are resumed, replayed and changed.
+//! - `recovery`: resuming, replaying and changing runs that another process began.
 //! - `child_starter`: the starter of child runs.
 //! - `engine`: the engine and its builder.
 //! - `fuzzing`: the entry points of the fuzz targets.

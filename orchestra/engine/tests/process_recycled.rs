@@ -63,9 +63,9 @@ fn reused_numbers_kill_no_innocent() {
         eprintln!("skipped: this process may not make a process namespace");
         return;
     }
-    let told = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{told}\n{said}");
-    assert!(told.contains("1 passed"), "{told}");
+    let reported = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{reported}\n{said}");
+    assert!(reported.contains("1 passed"), "{reported}");
 }
 
 /// A helper process, not a test: it runs in the namespace of the test above.

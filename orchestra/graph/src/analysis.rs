@@ -29,7 +29,7 @@ pub enum EdgeCondition {
     /// A valid condition.
     Parsed(Expression),
     /// Text that is not a valid condition. The range of the error refers to the text of this attribute.
-    Faulty(Known, ConditionError),
+    Invalid(Known, ConditionError),
 }
 
 /// A graph with its derived properties: adjacency, conditions, start and exit, handler kinds.
@@ -284,11 +284,11 @@ fn parser_of(known: Known) -> fn(&str) -> EdgeCondition {
         Known::ConditionType => |word| EdgeCondition::Parsed(Expression::Failed(word == "failure")),
         Known::ConditionValue => |text| match output_condition(text) {
             Ok(expression) => EdgeCondition::Parsed(expression),
-            Err(diagnostic) => EdgeCondition::Faulty(Known::ConditionValue, diagnostic),
+            Err(error) => EdgeCondition::Invalid(Known::ConditionValue, error),
         },
         _ => |text| match parse_condition(text) {
             Ok(expression) => EdgeCondition::Parsed(expression),
-            Err(diagnostic) => EdgeCondition::Faulty(Known::Condition, diagnostic),
+            Err(error) => EdgeCondition::Invalid(Known::Condition, error),
         },
     }
 }

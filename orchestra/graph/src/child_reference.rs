@@ -23,8 +23,14 @@ pub(crate) fn named<'g>(analysis: &Analysis<'g>, node: NodeIndex) -> Option<Name
     let own = &graph.node(node).attributes;
     let filled = |known: Known, inherits: bool| {
         let own = own.filled(known).and_then(|_| own.get(known));
-        let inherited = graph.attributes.filled(known).filter(|_| inherits);
-        own.or_else(|| inherited.and_then(|_| graph.attributes.get(known)))
+        let is_inherited = inherits && graph.attributes.filled(known).is_some();
+        own.or_else(|| {
+            if is_inherited {
+                graph.attributes.get(known)
+            } else {
+                None
+            }
+        })
     };
     let elsewhere = |holds| if holds { Named::Elsewhere } else { Named::Nothing };
     match analysis.kind(node) {

@@ -1,7 +1,7 @@
 //! The pipeline language of Orchestra: parser, model, checks, routing and diagnostics.
 //!
-//! Everything here is pure: no files, no clock, no threads. The macro, the command line, the server and the
-//! editor all call this crate, so a pipeline has the same meaning for each of them.
+//! Everything here is pure: no files, no clock, no threads. The macro, the engine and the command line all call this
+//! crate, so a pipeline has the same meaning for each of them.
 //!
 //! # Glossary
 //!
@@ -27,24 +27,24 @@
 //! - `syntax`: the lexer and the parser.
 //! - `format`: the formatter, on top of the syntax tree.
 //! - `kind`: handler kinds and the shapes that select them.
-//! - `attribute`: the table of known attributes, and of families such as `tool_env.NAME`.
+//! - `attribute`: the table of known attributes, and of attribute families such as `tool_env.NAME`.
 //! - `attributes`: the attributes of a node, an edge or the graph.
 //! - `model`: the graph.
 //! - `lower`: the lowering of the syntax tree to the graph.
-//! - `spelling`: spellings of other tools that depend on the whole node.
-//! - `child_reader`: reading of the files that a pipeline names, and their paths.
+//! - `spelling`: replaces spellings of other tools whose meaning depends on the whole node.
+//! - `child_reader`: the reader of the files that a pipeline names, and their paths.
 //! - `prompt_files`: prompts in separate files.
 //! - `transform`: changes of the graph between lowering and the checks.
 //! - `stylesheet`: the model stylesheet.
 //! - `load_options`: options for loading.
-//! - `loaded`: loaded pipelines with the pipelines that they run.
-//! - `load`: loading, which runs all of these steps and the checks.
+//! - `loaded`: loaded pipelines with their child pipelines.
+//! - `load`: loads a pipeline: runs all of these steps and the checks.
 //! - `condition`: the conditions of edges.
 //! - `adjacency`: adjacency lists.
 //! - `analysis`: properties of a graph that checks and table share.
-//! - `ways`: graph search.
+//! - `search`: searches in directed graphs.
 //! - `joins`: the joins of fan-outs.
-//! - `child_reference`: references of nodes to the pipelines that they run.
+//! - `child_reference`: references of nodes to their child pipelines.
 //! - `check`: the checks, one file per rule.
 //! - `explain`: the list of all rules, with their documentation pages.
 //! - `table`: the table, and the differences between two pipelines.
@@ -56,8 +56,8 @@
 //! - `reserved`: the context keys reserved for the engine.
 //! - `requirements`: the requirements of a pipeline on handlers.
 //! - `render`: diagnostics as text and JSON.
-//! - `print`: pictures as DOT and Mermaid.
-//! - `environment`: names that git uses: environment variables, and the branches of runs.
+//! - `print`: the appearance of nodes and edges in pictures, and pictures as Mermaid.
+//! - `environment`: the environment variables of git, and the prefix of the branches of runs.
 
 mod adjacency;
 mod analysis;
@@ -86,6 +86,7 @@ mod requirements;
 mod reserved;
 mod route;
 mod rule;
+mod search;
 mod severity;
 mod spelling;
 mod stylesheet;
@@ -94,7 +95,6 @@ pub mod table;
 mod text;
 mod transform;
 mod value;
-mod ways;
 
 pub use analysis::{Analysis, EdgeCondition};
 pub use attribute::{
@@ -135,4 +135,4 @@ mod prompt_files;
 pub mod render;
 
 pub use format::format;
-pub use print::{NodeState, PictureOptions, print_dot, print_mermaid};
+pub use print::{NodeState, PictureOptions, print_mermaid};

@@ -1,5 +1,5 @@
-//! Loading: from text to a checked graph, with the files that it names. The macro, the command line, the server and the
-//! editor all use it.
+//! Loading: from text to a checked graph, with the files that it names. The macro, the engine and the command line use
+//! it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -120,7 +120,12 @@ impl<'o> Loader<'o> {
         apply_stylesheet(&mut graph);
         for transform in &options.transforms {
             graph = transform.apply(graph, &mut diagnostics);
-            diagnostics.extend(graph.settle().iter().map(|edge| torn(transform.name(), edge)));
+            diagnostics.extend(
+                graph
+                    .rebuild_index()
+                    .iter()
+                    .map(|edge| torn(transform.name(), edge)),
+            );
         }
         // A text without any statement has no start either, but reporting that would hide the real error.
         let (mut children, mut height) = (Vec::new(), 0);
@@ -257,7 +262,7 @@ impl<'o> Loader<'o> {
             }
         };
         let limit = self.options.limits.bytes;
-        found.map_err(|diagnostic| child_not_found::diagnostic(file, path, &diagnostic, limit, span).into())
+        found.map_err(|error| child_not_found::diagnostic(file, path, &error, limit, span).into())
     }
 }
 

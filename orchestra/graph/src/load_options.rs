@@ -43,9 +43,9 @@ impl LoadOptions<'_> {
     /// ```
     /// use orchestra_graph::{Diagnostic, LoadOptions, Span};
     /// let options = LoadOptions { deny: vec!["warnings".to_owned()], ..LoadOptions::default() };
-    /// let mut faults = vec![Diagnostic::warning("mine", "not so good", Span::new(0, 1))];
-    /// options.apply_severities(&mut faults);
-    /// assert!(faults[0].is_error());
+    /// let mut diagnostics = vec![Diagnostic::warning("mine", "not so good", Span::new(0, 1))];
+    /// options.apply_severities(&mut diagnostics);
+    /// assert!(diagnostics[0].is_error());
     /// ```
     pub fn apply_severities(&self, diagnostics: &mut Vec<Diagnostic>) {
         diagnostics.retain(|diagnostic| {

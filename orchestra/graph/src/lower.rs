@@ -23,9 +23,9 @@ use crate::value::Value;
 /// ```
 /// use orchestra_graph::{Limits, Source, lower, parse};
 /// let parsed = parse(&Source::new("a.dot", "digraph a { start -> work -> exit }"), &Limits::default());
-/// let (graph, faults) = lower(&parsed.source, &parsed.file);
+/// let (graph, diagnostics) = lower(&parsed.source, &parsed.file);
 /// assert_eq!(graph.edges.len(), 2);
-/// assert!(faults.is_empty());
+/// assert!(diagnostics.is_empty());
 /// ```
 pub fn lower(source: &Source, file: &ast::File) -> (Graph, Vec<Diagnostic>) {
     let mut lowering = Lowering {

@@ -234,7 +234,7 @@ impl Graph {
     }
 
     /// Rebuilds the index of ids. Removes and returns the edges that lack an end, as a transform may leave them.
-    pub(crate) fn settle(&mut self) -> Vec<Edge> {
+    pub(crate) fn rebuild_index(&mut self) -> Vec<Edge> {
         // If two nodes have the same id, the first one is found, as in a file.
         let ids = self.nodes.iter().enumerate().rev();
         self.index = ids

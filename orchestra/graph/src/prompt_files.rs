@@ -58,9 +58,8 @@ pub(crate) fn read(
         }
         let text = match found {
             Ok(bytes) => String::from_utf8(bytes).ok(),
-            Err(diagnostic) => {
-                diagnostics
-                    .push(prompt_file::diagnostic(&file, &path, &diagnostic, limit, span).node(&*node.id));
+            Err(error) => {
+                diagnostics.push(prompt_file::diagnostic(&file, &path, &error, limit, span).node(&*node.id));
                 continue;
             }
         };

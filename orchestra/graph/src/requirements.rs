@@ -143,7 +143,7 @@ impl Requirements {
             let Some(words) = words.entry(row).or_insert_with(|| words_of(condition)) else {
                 continue;
             };
-            let from = sources.of(edge.from);
+            let from = sources.work_before(edge.from);
             let nodes: Option<Vec<usize>> = from.iter().map(|node| position.get(node).copied()).collect();
             let supplied = from.iter().any(|node| given_by_engine(pipeline, *node, words));
             match nodes {
@@ -227,7 +227,7 @@ impl Sources<'_> {
         }
     }
 
-    fn of(&mut self, node: NodeIndex) -> Vec<NodeIndex> {
+    fn work_before(&mut self, node: NodeIndex) -> Vec<NodeIndex> {
         if let Some(known) = self.known.get(&node) {
             return known.clone();
         }

@@ -240,12 +240,12 @@ pub fn branches(pipeline: &Pipeline, fan_out: NodeIndex, facts: &Facts<'_>) -> (
         (edges, tested)
     };
     let found = eligible(facts);
-    match as_success(facts).filter(|_| found.0.is_empty()) {
-        Some(facts) => {
+    match as_success(facts) {
+        Some(facts) if found.0.is_empty() => {
             let again = eligible(&facts);
             if again.0.is_empty() { found } else { again }
         }
-        None => found,
+        _ => found,
     }
 }
 

@@ -95,9 +95,9 @@ pub struct StyleRule {
 ///
 /// ```
 /// let text = "* { llm_modle: large; }";
-/// let (_, faults) = orchestra_graph::parse_stylesheet(text);
-/// assert_eq!(&text[faults[0].range.clone()], "llm_modle");
-/// assert!(faults[0].help.contains("llm_model"));
+/// let (_, errors) = orchestra_graph::parse_stylesheet(text);
+/// assert_eq!(&text[errors[0].range.clone()], "llm_modle");
+/// assert!(errors[0].help.contains("llm_model"));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StylesheetError {
@@ -129,20 +129,20 @@ const PROPERTIES: &[(&str, Known)] = &[
 /// Parses a stylesheet. Returns the valid rules and all errors.
 ///
 /// ```
-/// let (rules, faults) = orchestra_graph::parse_stylesheet("* { llm_model: smart; } .code { model = \"x\" }");
-/// assert_eq!((rules.len(), faults.len()), (2, 0));
+/// let (rules, errors) = orchestra_graph::parse_stylesheet("* { llm_model: smart; } .code { model = \"x\" }");
+/// assert_eq!((rules.len(), errors.len()), (2, 0));
 /// ```
 pub fn parse_stylesheet(text: &str) -> (Vec<StyleRule>, Vec<StylesheetError>) {
     let mut parser = Parser {
         text,
         at: 0,
-        diagnostics: Vec::new(),
+        errors: Vec::new(),
     };
     let mut rules = Vec::new();
     loop {
         parser.blank();
         if parser.at >= text.len() {
-            return (rules, parser.diagnostics);
+            return (rules, parser.errors);
         }
         if let Some(rule) = parser.rule() {
             rules.push(rule);
@@ -153,7 +153,7 @@ pub fn parse_stylesheet(text: &str) -> (Vec<StyleRule>, Vec<StylesheetError>) {
 struct Parser<'t> {
     text: &'t str,
     at: usize,
-    diagnostics: Vec<StylesheetError>,
+    errors: Vec<StylesheetError>,
 }
 
 impl<'t> Parser<'t> {
@@ -170,7 +170,7 @@ impl<'t> Parser<'t> {
             match comment.find("*/") {
                 Some(end) => self.at += end + 4,
                 None => {
-                    self.diagnostic(
+                    self.error(
                         "this comment is never closed",
                         self.at..self.at + 2,
                         "close it with `*/`",
@@ -181,8 +181,8 @@ impl<'t> Parser<'t> {
         }
     }
 
-    fn diagnostic(&mut self, message: impl Into<String>, range: Range<usize>, help: impl Into<String>) {
-        self.diagnostics.push(StylesheetError {
+    fn error(&mut self, message: impl Into<String>, range: Range<usize>, help: impl Into<String>) {
+        self.errors.push(StylesheetError {
             message: message.into(),
             range,
             help: help.into(),
@@ -252,7 +252,7 @@ impl<'t> Parser<'t> {
                     here,
                 ),
             };
-            self.diagnostic(message, range, "a rule is written `* { llm_model: NAME; }`; selectors are `*`, a shape, `.class` and `#node`");
+            self.error(message, range, "a rule is written `* { llm_model: NAME; }`; selectors are `*`, a shape, `.class` and `#node`");
             self.skip_rule();
             return None;
         }
@@ -273,7 +273,7 @@ impl<'t> Parser<'t> {
                 });
             }
             if self.rest().is_empty() {
-                self.diagnostic("this rule is never closed", opening, "add a `}`");
+                self.error("this rule is never closed", opening, "add a `}`");
                 return Some(StyleRule {
                     selector,
                     range,
@@ -312,7 +312,7 @@ impl<'t> Parser<'t> {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => "the properties are `llm_model`, `llm_provider` and `reasoning_effort`".to_owned(),
             };
-            self.diagnostic(
+            self.error(
                 format!("unknown property `{}`", shorten(&self.text[range.clone()])),
                 range,
                 help,
@@ -322,7 +322,7 @@ impl<'t> Parser<'t> {
         if !self.eat(':') && !self.eat('=') {
             if known.is_some() {
                 let help = format!("write `{property}: VALUE;`");
-                self.diagnostic(format!("expected `:` after `{property}`"), self.here(), help);
+                self.error(format!("expected `:` after `{property}`"), self.here(), help);
             }
             return None;
         }
@@ -332,7 +332,7 @@ impl<'t> Parser<'t> {
                 self.at += 1;
                 let range = self.take(|c| c != quote);
                 if !self.eat(quote) {
-                    self.diagnostic(
+                    self.error(
                         "this quoted value is never closed",
                         range.start - 1..range.start,
                         "add the closing quote",
@@ -349,7 +349,7 @@ impl<'t> Parser<'t> {
         let property = known?;
         if value.is_empty() {
             let before = self.text[..range.start].chars().next_back();
-            self.diagnostic(
+            self.error(
                 format!("`{}` has no value", property.name()),
                 range.start - before.map_or(0, char::len_utf8)..range.start,
                 "write a value",
@@ -362,7 +362,7 @@ impl<'t> Parser<'t> {
             .coerce(&Value::String(value.as_str().into()))
             .is_none()
         {
-            self.diagnostic(
+            self.error(
                 format!("`{}` is not a value of `{}`", shorten(&value), property.name()),
                 range,
                 format!("write {}", property.spec().ty.describe()),
@@ -374,7 +374,7 @@ impl<'t> Parser<'t> {
             && !self.text[range.end..self.at].contains('\n')
         {
             let here = self.here();
-            self.diagnostic(
+            self.error(
                 format!("expected `;`, found `{}`", &self.text[here.clone()]),
                 here,
                 "separate declarations with `;`",
@@ -396,7 +396,7 @@ pub(crate) fn apply(graph: &mut Graph, rules: &[StyleRule]) {
     let styles = Styles::new(rules);
     for node in &mut graph.nodes {
         for (at, property) in SET.into_iter().enumerate() {
-            let Some(value) = styles.of(node, at) else {
+            let Some(value) = styles.value(node, at) else {
                 continue;
             };
             let present = node.attributes.get(property).map(|present| present.origin);
@@ -451,18 +451,18 @@ impl<'r> Styles<'r> {
     }
 
     /// Returns the value of a property for a node: the most specific one, and among equals the last one.
-    fn of(&self, node: &Node, at: usize) -> Option<&Value> {
-        fn of(values: Option<&Values>, at: usize) -> Option<&(usize, Value)> {
+    fn value(&self, node: &Node, at: usize) -> Option<&Value> {
+        fn entry(values: Option<&Values>, at: usize) -> Option<&(usize, Value)> {
             values.and_then(|values| values[at].as_ref())
         }
-        let of_id = || of(self.ids.get(&*node.id), at);
+        let of_id = || entry(self.ids.get(&*node.id), at);
         let of_class = || {
             let classes = node.classes.iter();
             classes
-                .filter_map(|class| of(self.classes.get(&**class), at))
+                .filter_map(|class| entry(self.classes.get(&**class), at))
                 .max_by_key(|(order, _)| *order)
         };
-        let of_shape = || of(self.shapes.get(node.shape()), at);
+        let of_shape = || entry(self.shapes.get(node.shape()), at);
         let found = of_id()
             .or_else(of_class)
             .or_else(of_shape)

@@ -1,4 +1,4 @@
-//! Pictures of pipelines: SVG, with or without Graphviz, and text for terminals.
+//! Pictures of pipelines: SVG, with or without Graphviz, DOT, and text for terminals.
 //!
 //! # Glossary
 //!
@@ -18,6 +18,7 @@
 //! - `layout`: the positions of all elements.
 //! - `order`: back edges and ranks.
 //! - `text`: a graph as text for terminals.
+//! - `dot`: a graph as DOT, for Graphviz.
 //! - `graphviz`: drawing with Graphviz.
 //! - `error`: [`PictureError`].
 //!
@@ -31,6 +32,7 @@
 //! # Ok::<(), orchestra_picture::PictureError>(())
 //! ```
 
+mod dot;
 mod error;
 mod graphviz;
 mod layout;
@@ -42,12 +44,13 @@ mod text;
 
 use std::time::Duration;
 
+pub use dot::dot;
 pub use error::PictureError;
 pub use graphviz::svg_by_graphviz;
 pub use svg::svg;
 pub use text::text;
 
-use orchestra_graph::{Graph, PictureOptions, print_dot};
+use orchestra_graph::{Graph, PictureOptions};
 
 const GRAPHVIZ_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -64,5 +67,5 @@ const GRAPHVIZ_TIMEOUT: Duration = Duration::from_secs(10);
 /// # Ok::<(), orchestra_picture::PictureError>(())
 /// ```
 pub fn best_svg(graph: &Graph, options: &PictureOptions) -> Result<String, PictureError> {
-    svg_by_graphviz(&print_dot(graph, options), GRAPHVIZ_TIMEOUT).or_else(|_| svg(graph, options))
+    svg_by_graphviz(&dot(graph, options), GRAPHVIZ_TIMEOUT).or_else(|_| svg(graph, options))
 }

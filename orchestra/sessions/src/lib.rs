@@ -9,8 +9,8 @@
 //! - **Session** ([`Session`]): the summary of one run in the index.
 //! - **Runs folder**: the folder that contains the run folders and the index.
 //! - **Run folder**: the folder of one run with its `manifest.json` and `events.jsonl`.
-//! - **Elsewhere**: a run folder outside of the runs folder, whose path the index stores.
-//! - **Stage row** ([`StageRow`]): one attempt at a stage.
+//! - **Run elsewhere**: a run whose run folder is outside of the runs folder. The index stores its path.
+//! - **Stage row** ([`StageRow`]): one attempt of a stage.
 //! - **Transition row** ([`TransitionRow`]): the choice of the next node, with the conditions that were tested.
 //! - **Fold**: the computation of a session and its rows from the manifest and the events. The part of a session that
 //!   follows from the events alone is the engine's [`RunSummary`](orchestra_engine::RunSummary).
@@ -24,7 +24,7 @@
 //! - `rows`: the rows that the index returns.
 //! - `fold`: the computation of the rows from manifest and events.
 //! - `folders`: the run folders, from which the index is derived.
-//! - `store`: catching up with the run folders, and reading from an up-to-date database.
+//! - `store`: catching up with the run folders, and reading from the updated database.
 //! - `schema`: the schema of the database.
 //! - `tables`: writing a run to the tables, and reading it.
 //! - `query`: the queries on the tables.

@@ -49,7 +49,7 @@
 //! # nothing_is_published_without_an_answer();
 //! ```
 //!
-//! If a run takes another path, the message of the test shows where the paths diverge, and why:
+//! If a run takes another path, the panic message shows where the paths diverge, and why:
 //!
 //! ```text
 //! the run took another path
@@ -65,18 +65,18 @@
 //!   200ms  test (attempt 2): fail, simulated failure
 //! ```
 //!
-//! - **Time** passes only when nothing else can happen, and then it jumps. A back-off of minutes, a gate that waits two
-//!   days for an answer, or a stage that takes an hour ([`takes`](Simulation::takes)) costs microseconds. Delays,
-//!   durations and the timestamps of events are exact to the millisecond.
+//! - **Time** advances only when nothing else can happen, and then jumps to the next timer. A back-off of minutes, a
+//!   gate that waits two days for an answer, or a stage that takes an hour ([`takes`](Simulation::takes)) costs
+//!   microseconds. Delays, durations and the timestamps of events are exact to the millisecond.
 //! - **Randomness** depends on the [seed](Simulation::seed). Two runs of one simulation have identical events.
 //! - **Handlers** may [run for real](Simulation::handlers) if they are what the test is about.
 //! - **Names** are checked by the compiler in a compiled pipeline. [`Simulation::load_file`] loads any other pipeline,
-//!   whose nodes are strings. A wrong name is rejected with a suggestion.
+//!   and its nodes are named by strings. A wrong name is rejected with a suggestion.
 //! - **Silence never approves.** A gate without an answer ends the run as waiting for a person.
 //!
 //! # Every edge
 //!
-//! Failure paths that no run takes are untested code. [`Coverage`] adds up the edges that runs took:
+//! Failure paths that no run takes are untested. [`Coverage`] collects the edges that runs took:
 //!
 //! ```
 //! # use orchestra_testkit::{Simulation, SimulationError};
@@ -92,8 +92,8 @@
 //! # Ok(()) }
 //! ```
 //!
-//! `orchestra run --simulate script.yaml` runs a script from the command line and finally prints the edges that were
-//! taken. [`read_script_file`] reads the same file in a test.
+//! `orchestra run --simulate script.yaml` runs a script from the command line and, at the end, prints the edges that
+//! were taken. [`read_script_file`] reads the same file in a test.
 //!
 //! # Without a simulation
 //!
@@ -106,7 +106,7 @@
 //! - **Script**: the outcomes and durations of stages and the answers of gates, in the order in which they are taken.
 //! - **Outcome**: the result of an attempt, such as `success`, `fail`, or a custom name.
 //! - **Gate**: a human gate, a stage that asks a person to choose an edge.
-//! - **Path**: the nodes that ended, in order.
+//! - **Path**: the nodes that a run completed, in order.
 //! - **Transition**: the choice of the next node, with the rule that decided and the conditions that were tested.
 //! - **Coverage**: the edges of a pipeline with the number of times each was taken.
 //! - **Child pipeline**: a pipeline that a stage of another pipeline runs.

@@ -158,7 +158,7 @@ mod tests {
     const NESTED: &str = "one\n<<<<<<<<< left\n<<<<<<< a\nA\n||||||| base\nX\n=======\nB\n>>>>>>> b\n||||||||| base\nX\n=========\nC\n>>>>>>>>> c\nend\n";
 
     #[test]
-    fn nested_markers_are_told_apart() {
+    fn nested_markers_are_distinguished() {
         let outer = hunks(NESTED.as_bytes(), 9);
         assert_eq!(
             (outer.len(), outer[0].line, outer[0].theirs.as_str()),

@@ -1,8 +1,8 @@
 //! The git repositories in which a run works.
 //!
 //! A run has its own branches and worktrees. The user's worktree, index, HEAD and branches are only read. All
-//! operations use the program `git`, version 2.38 or newer. Each of them may be killed at any moment: the next
-//! operation continues from the state that it finds, and every commit stays reachable.
+//! operations use the program `git`, version 2.38 or newer. Each operation may be killed at any moment: the next one
+//! continues from the state that it finds, and every commit stays reachable.
 //!
 //! Besides `refs/heads/BRANCH`, runs use these refs:
 //!
@@ -20,7 +20,7 @@
 //! - **Execution path**: a sequence of stages of a run, such as the main path or a branch of a fan-out. It has one
 //!   worktree and one branch in each repository.
 //! - **Base**: the commit from which a run, or a branch of a run, began.
-//! - **Head**: the commit at which a worktree is, with its open merge if it has one.
+//! - **Head**: the commit that is checked out in a worktree, and its open merge if it has one.
 //! - **Snapshot**: the stored heads of an execution path, from which a run is resumed or replayed.
 //! - **Side**: a branch that takes part in a merge.
 //! - **Plan** ([`Plan`]): the computed result of a merge; it consists of git objects only and changes no ref or file.
@@ -34,12 +34,12 @@
 //!
 //! - `workspace`: [`GitWorkspace`], which opens the repositories for a run.
 //! - `session`: the workspace session of one run: the steps before and after each stage.
-//! - `run_worktrees`: the worktrees of the execution paths of a run.
+//! - `run_worktrees`: the worktrees of all execution paths of a run.
 //! - `snapshot`: the stored state of a run's files.
 //! - `attempt`: the ids of an attempt in its commits.
 //! - `join`: the merge of the branches that join at a stage.
-//! - `ask`: merges that a person finishes.
-//! - `blocking`: work that blocks on git, and its errors for the engine.
+//! - `ask`: asking a person to finish a merge.
+//! - `blocking`: running blocking git operations, and converting their errors for the engine.
 //! - `repository`: [`Repository`], a repository of the user.
 //! - `commits`: the commits of a repository.
 //! - `branches`: the branches of a repository.

@@ -28,6 +28,7 @@ use crate::sha::Sha;
 #[derive(Clone)]
 pub struct Repository(Arc<Inner>);
 
+/// The state that all clones of a [`Repository`] share.
 struct Inner {
     git: Arc<dyn Git>,
     name: String,

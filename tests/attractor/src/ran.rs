@@ -1,4 +1,4 @@
-//! Runs that have ended, with what they told.
+//! Runs that have ended, with what they reported.
 
 use std::sync::{Arc, Mutex};
 
@@ -58,7 +58,7 @@ pub async fn run_both_on(compiled: impl Binding<()>, [first, second]: [EngineBui
     let of_text = heard.end(engine.start(pipeline(&text), ()).seed(7)).await;
     let (engine, heard) = listening(second.clock(Ticks::default()));
     let ran = heard.end(engine.start(compiled, ()).seed(7)).await;
-    assert_eq!(ran.told(), of_text.told(), "{text}");
+    assert_eq!(ran.reported(), of_text.reported(), "{text}");
     assert_eq!(ran.result.failure, of_text.result.failure, "{text}");
     assert_eq!(ran.result.context, of_text.result.context, "{text}");
     ran
@@ -69,7 +69,7 @@ pub async fn run_both_on(compiled: impl Binding<()>, [first, second]: [EngineBui
 pub struct Ran {
     /// How it ended.
     pub result: RunResult,
-    /// What it told.
+    /// What it reported.
     pub events: Vec<RunEvent>,
 }
 
@@ -137,7 +137,7 @@ impl Ran {
     }
 
     /// The events as short lines.
-    pub fn told(&self) -> Vec<String> {
+    pub fn reported(&self) -> Vec<String> {
         self.events.iter().map(|event| line(&event.kind)).collect()
     }
 }

@@ -132,8 +132,8 @@ async fn context_variables_are_the_values_of_the_context_and_missing_ones_are_em
         (colored("green").set("count", 4), "other"),
     ];
     for (outcome, target) in cases {
-        let told = format!("{:?}", outcome.context_updates);
-        assert_eq!(way(&values::PIPELINE, outcome).await, target, "{told}");
+        let reported = format!("{:?}", outcome.context_updates);
+        assert_eq!(way(&values::PIPELINE, outcome).await, target, "{reported}");
     }
 }
 

@@ -213,7 +213,7 @@ async fn edges_compete_in_the_full_priority_chain() {
 
 /// How often a node was begun.
 fn begun(ran: &Ran, node: &str) -> usize {
-    ran.told()
+    ran.reported()
         .iter()
         .filter(|line| **line == format!("StageStarted {node}"))
         .count()
@@ -269,9 +269,9 @@ async fn retry_delays_of_the_standard_policy() {
         match &event.kind {
             EventKind::StageRetrying { delay, .. } => since = Some((event.time, *delay)),
             EventKind::StageStarted { stage, .. } if stage.node == "work" => {
-                let waited = since.take().map(|(from, told)| {
+                let waited = since.take().map(|(from, reported)| {
                     let took = event.time.as_millis() - from.as_millis();
-                    (Duration::from_millis(took), told)
+                    (Duration::from_millis(took), reported)
                 });
                 waits.extend(waited);
             }
@@ -279,17 +279,20 @@ async fn retry_delays_of_the_standard_policy() {
         }
     }
     assert_eq!(waits.len(), 3);
-    for ((waited, told), exact) in waits.iter().zip([200, 400, 800].map(Duration::from_millis)) {
+    for ((waited, reported), exact) in waits.iter().zip([200, 400, 800].map(Duration::from_millis)) {
         assert!(
-            (exact / 2..=exact * 3 / 2).contains(told),
-            "{told:?} of {exact:?}"
+            (exact / 2..=exact * 3 / 2).contains(reported),
+            "{reported:?} of {exact:?}"
         );
         // Both times are cut to the millisecond. A busy machine may be late, but nothing is early.
         assert!(
-            *waited + Duration::from_millis(1) >= *told,
-            "{waited:?} of {told:?}"
+            *waited + Duration::from_millis(1) >= *reported,
+            "{waited:?} of {reported:?}"
         );
-        assert!(*waited < *told + Duration::from_secs(2), "{waited:?} of {told:?}");
+        assert!(
+            *waited < *reported + Duration::from_secs(2),
+            "{waited:?} of {reported:?}"
+        );
     }
 
     // The same seed gives the same delays, and without jitter they are exact.
@@ -299,8 +302,8 @@ async fn retry_delays_of_the_standard_policy() {
         heard.end(engine.start(pipeline(&text), ()).seed(7)).await;
         clock.waits()
     };
-    let told: Vec<u128> = waits.iter().map(|(_, told)| told.as_millis()).collect();
-    assert_eq!(delays(text.to_owned()).await, told);
+    let reported: Vec<u128> = waits.iter().map(|(_, reported)| reported.as_millis()).collect();
+    assert_eq!(delays(text.to_owned()).await, reported);
     let exact = text.replace(
         "retry_policy=standard",
         "retry_policy=standard, retry_jitter=false",
@@ -370,12 +373,12 @@ async fn gate_unsatisfied_without_a_target_fails_the_run() {
         (ran.result.status, ran.path().as_str()),
         (RunStatus::Fail, "start plan work")
     );
-    let told = ran.failure();
+    let reported = ran.failure();
     assert!(
-        told.starts_with("the goal gate `work` is unsatisfied, its outcome is `fail`"),
-        "{told}"
+        reported.starts_with("the goal gate `work` is unsatisfied, its outcome is `fail`"),
+        "{reported}"
     );
-    assert!(told.contains("name a `retry_target`"), "{told}");
+    assert!(reported.contains("name a `retry_target`"), "{reported}");
 }
 
 #[tokio::test]

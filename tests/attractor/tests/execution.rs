@@ -27,7 +27,7 @@ async fn begins_at_the_start_node() {
     ];
     for (start, statements) in starts {
         let ran = run(&format!("digraph {{ {statements} }}"), &Model::new()).await;
-        let first = ran.told().into_iter().find(|line| line.starts_with("Stage"));
+        let first = ran.reported().into_iter().find(|line| line.starts_with("Stage"));
         assert_eq!(first, Some(format!("StageStarted {start}")));
         ran.succeeds_by(&format!("{start} work done"));
     }
@@ -194,8 +194,8 @@ async fn the_engine_runs_a_node_selects_an_edge_and_advances_again_and_again() {
         test -> build [condition="outcome=fail"]; test -> exit [condition="outcome=success"] }"#;
     let model = Model::new().gives("test", [Outcome::fail("red"), Outcome::success()]);
     let ran = run(text, &model).await;
-    let told = ran.told();
-    let steps: Vec<&str> = told
+    let reported = ran.reported();
+    let steps: Vec<&str> = reported
         .iter()
         .map(String::as_str)
         .filter(|line| !line.starts_with("CheckpointSaved"))

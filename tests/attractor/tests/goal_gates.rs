@@ -108,14 +108,14 @@ async fn an_unsatisfied_gate_sends_the_run_to_its_retry_target_instead_of_the_ex
         let ran = sent_back(node, graph).await;
         ran.succeeds_by(&format!("start test {target} test exit"));
         assert_eq!(
-            ran.told()
+            ran.reported()
                 .iter()
                 .filter(|line| line.starts_with("GoalGate"))
                 .count(),
             1
         );
         assert!(
-            ran.told()
+            ran.reported()
                 .contains(&format!("GoalGateUnsatisfied test: to {target}"))
         );
     }

@@ -37,7 +37,7 @@ async fn exit_succeeds_at_once_and_the_engine_checks_the_gates_before() {
     assert_eq!(model.called(), ["test"], "the exit asks no model");
     let barred = run(&text.replace("GATE", "true"), &model).await;
     assert_eq!(barred.failure_code(), "goal_gate");
-    assert!(!barred.told().contains(&"StageStarted exit".to_owned()));
+    assert!(!barred.reported().contains(&"StageStarted exit".to_owned()));
 }
 
 #[tokio::test]
@@ -185,13 +185,13 @@ async fn fan_in_waits_for_all_branches() {
     let (engine, heard) = listening(Engine::builder().backend(Last(Semaphore::new(0))));
     let ran = heard.end(engine.start(pipeline(FAN), ()).max_time(SOON)).await;
     assert!(ran.result.is_success(), "{}", ran.failure());
-    let told = ran.told();
-    let dir = |line: &str| told.iter().position(|told| told == line).unwrap();
+    let reported = ran.reported();
+    let dir = |line: &str| reported.iter().position(|reported| reported == line).unwrap();
     let merge = dir("StageStarted merge");
     for branch in ["one", "two", "three"] {
         assert!(
             dir(&format!("ParallelBranchCompleted split#1:{branch}")) < merge,
-            "{told:#?}"
+            "{reported:#?}"
         );
     }
     let one = dir("ParallelBranchCompleted split#1:one");

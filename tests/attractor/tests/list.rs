@@ -144,11 +144,11 @@ fn each_section_has_all_of_its_lines() {
 #[test]
 fn each_line_has_a_test_that_is_there() {
     let read = |file: &str| std::fs::read_to_string(source_of(file)).ok();
-    let told = listed().into_iter().filter_map(|line| {
+    let reported = listed().into_iter().filter_map(|line| {
         problem(&line, read).map(|problem| format!("{}, line {}: {problem}", line.section, line.number))
     });
-    let told: Vec<String> = told.collect();
-    assert!(told.is_empty(), "{}", told.join("\n"));
+    let reported: Vec<String> = reported.collect();
+    assert!(reported.is_empty(), "{}", reported.join("\n"));
 }
 
 #[test]
@@ -201,13 +201,13 @@ fn each_deviation_has_a_reason_and_tests_that_are_there() {
 }
 
 #[test]
-fn a_missing_test_an_ignored_one_and_a_line_without_one_are_told() {
+fn a_missing_test_an_ignored_one_and_a_line_without_one_are_reported() {
     let source = "#[test]\nfn plain() {}\n\n#[tokio::test(start_paused = true)]\n// Why.\nasync fn waits() {}\n\
                   #[test]\n#[ignore = \"slow\"]\nfn ignored() {}\nfn helper() {}\n// #[test]\nfn commented() {}\n";
     let text = "## A\n| # | Line | Test | Note |\n|---|---|---|---|\n| 1 | x | `a.rs::plain` | |\n| 2 | x | `a.rs::ignored` | |\n\
                 | 3 | x | `b.rs::plain` | |\n| 4 | x | not there yet | later |\n| 5 | x | | |\n| 6 | x | `plain` | |\n";
     let read = |file: &str| (file == "a.rs").then(|| source.to_owned());
-    let told: Vec<Option<String>> = lines(text).iter().map(|line| problem(line, read)).collect();
+    let reported: Vec<Option<String>> = lines(text).iter().map(|line| problem(line, read)).collect();
     let expected = [
         None,
         Some("`a.rs` has no test `ignored`"),
@@ -216,5 +216,5 @@ fn a_missing_test_an_ignored_one_and_a_line_without_one_are_told() {
         Some("it has no test"),
         Some("`plain` is not FILE::NAME"),
     ];
-    assert_eq!(told, expected.map(|problem| problem.map(str::to_owned)));
+    assert_eq!(reported, expected.map(|problem| problem.map(str::to_owned)));
 }

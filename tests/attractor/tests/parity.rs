@@ -190,7 +190,7 @@ async fn an_unsatisfied_goal_gate_blocks_the_exit() {
     let ran = run_both(&gated::PIPELINE, &model).await;
     ran.succeeds_by("start build test build test exit");
     assert!(
-        ran.told()
+        ran.reported()
             .contains(&"GoalGateUnsatisfied test: to build".to_owned())
     );
 }
@@ -199,7 +199,7 @@ async fn an_unsatisfied_goal_gate_blocks_the_exit() {
 async fn the_exit_is_open_when_all_goal_gates_are_satisfied() {
     let ran = run_both(&gated::PIPELINE, &Model::new()).await;
     ran.succeeds_by("start build test exit");
-    assert!(!ran.told().iter().any(|line| line.starts_with("GoalGate")));
+    assert!(!ran.reported().iter().any(|line| line.starts_with("GoalGate")));
 }
 
 #[tokio::test]

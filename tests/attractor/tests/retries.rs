@@ -20,9 +20,9 @@ async fn retried(attributes: &str, model: &Model, seed: u64) -> (Ran, Vec<u128>)
 /// The delays of a node that never succeeds.
 async fn delays(attributes: &str, seed: u64) -> Vec<u128> {
     let (ran, waits) = retried(attributes, &Model::new().fails("a", "busy"), seed).await;
-    let told: Vec<u128> = ran.retries().into_iter().map(|(.., delay)| delay).collect();
-    assert_eq!(told, waits, "what is told is what is waited");
-    told
+    let reported: Vec<u128> = ran.retries().into_iter().map(|(.., delay)| delay).collect();
+    assert_eq!(reported, waits, "what is reported is what is waited");
+    reported
 }
 
 #[tokio::test]
@@ -72,9 +72,9 @@ async fn the_count_is_kept_for_each_node_and_bounded_by_its_limit() {
         .retries()
         .into_iter()
         .map(|(node, attempt, most, _)| (node, attempt, most));
-    let told: Vec<(String, u32, u32)> = retries.collect();
+    let reported: Vec<(String, u32, u32)> = retries.collect();
     assert_eq!(
-        told,
+        reported,
         [
             ("a".to_owned(), 2, 2),
             ("b".to_owned(), 2, 4),
@@ -143,9 +143,9 @@ async fn the_backoff_is_constant_or_grows_as_configured() {
         }
         _ => None,
     };
-    let told: Vec<(&str, u64)> = ran.events.iter().filter_map(of).collect();
+    let reported: Vec<(&str, u64)> = ran.events.iter().filter_map(of).collect();
     assert_eq!(
-        told,
+        reported,
         [
             ("begins", 0),
             ("waits", 0),

@@ -106,7 +106,7 @@ async fn the_goal_gate_is_satisfied() {
     let ran = execute(&writer(), &dir.path().join("run")).await;
     assert_eq!(ran.outcome("implement"), "success");
     let unsatisfied = ran
-        .told()
+        .reported()
         .into_iter()
         .filter(|line| line.starts_with("GoalGateUnsatisfied"));
     assert_eq!(unsatisfied.count(), 0);

@@ -21,7 +21,7 @@ fn model(stylesheet: &str, node: &str) -> String {
 }
 
 #[test]
-fn a_stylesheet_is_read_from_the_graph_and_its_faults_are_told() {
+fn a_stylesheet_is_read_from_the_graph_and_its_faults_are_reported() {
     let (rules, problems) = parse_stylesheet("* { llm_model: small; } .fast { llm_provider: gemini }");
     assert!(problems.is_empty(), "{problems:?}");
     assert_eq!(rules.len(), 2, "{rules:?}");

@@ -7,7 +7,7 @@ use orchestra_attractor_tests::loaded;
 
 /// The diagnostics of a code.
 #[track_caller]
-fn told(text: &str, code: &str) -> Vec<Diagnostic> {
+fn reported(text: &str, code: &str) -> Vec<Diagnostic> {
     let loaded = loaded(text);
     let all = &loaded.report.diagnostics;
     all.iter().filter(|one| one.code == code).cloned().collect()
@@ -16,11 +16,11 @@ fn told(text: &str, code: &str) -> Vec<Diagnostic> {
 /// Asserts that a text has one error of a code, and that the same text without the fault has none.
 #[track_caller]
 fn is_an_error(code: &str, wrong: &str, right: &str) -> Diagnostic {
-    let found = told(wrong, code);
+    let found = reported(wrong, code);
     assert_eq!(found.len(), 1, "{code}: {found:?}");
     assert_eq!(found[0].severity, Severity::Error, "{code}");
     assert!(loaded(wrong).pipeline().is_none());
-    assert!(told(right, code).is_empty());
+    assert!(reported(right, code).is_empty());
     assert!(loaded(right).pipeline().is_some(), "{right}");
     found[0].clone()
 }
@@ -77,16 +77,16 @@ fn edges_reference_nodes_that_are_there() {
 
 #[test]
 fn a_model_stage_without_a_prompt_is_a_warning() {
-    let bare = told(
+    let bare = reported(
         "digraph t { start -> a -> exit; a [shape=box] }",
         "prompt_on_llm_nodes",
     );
     assert_eq!((bare.len(), bare[0].severity), (1, Severity::Warning));
     assert_eq!(bare[0].node.as_deref(), Some("a"));
-    assert!(told(SOUND, "prompt_on_llm_nodes").is_empty());
+    assert!(reported(SOUND, "prompt_on_llm_nodes").is_empty());
     // As 7.2 says, a label will do.
     let labelled = "digraph t { a [label=\"Do it\"]; start -> a -> exit }";
-    assert!(told(labelled, "prompt_on_llm_nodes").is_empty());
+    assert!(reported(labelled, "prompt_on_llm_nodes").is_empty());
 }
 
 #[test]

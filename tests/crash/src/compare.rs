@@ -6,7 +6,7 @@ use std::path::Path;
 use orchestra_engine::{ArtifactStore, RunFolder, StoreError};
 use serde_json::{Value, json};
 
-use crate::log::{Line, Said};
+use crate::log::{Line, LogEvent};
 
 /// The files by which the engine keeps a run.
 const OWN: [&str; 5] = [
@@ -55,9 +55,9 @@ const STOPS: [&str; 8] = [
 /// # Errors
 /// What does not hold in any run folder.
 pub fn remains(folder: &Path, in_order: bool) -> Result<Value, String> {
-    let told = |error: &StoreError| error.to_string();
-    let run = RunFolder::open(folder).map_err(|error| told(&error))?;
-    let checkpoint = run.checkpoint().map_err(|error| told(&error))?;
+    let reported = |error: &StoreError| error.to_string();
+    let run = RunFolder::open(folder).map_err(|error| reported(&error))?;
+    let checkpoint = run.checkpoint().map_err(|error| reported(&error))?;
     let checkpoint = checkpoint.map(|checkpoint| passing(serde_json::to_value(checkpoint).unwrap()));
     let artifacts = ArtifactStore::open(folder).map_err(|error| error.to_string())?;
     let artifacts: BTreeMap<String, String> = artifacts
@@ -94,7 +94,7 @@ fn events(run: &RunFolder, in_order: bool) -> Result<Vec<Value>, String> {
         let name = event["event"].as_str().unwrap_or_default();
         let key = [&event["index"], &event["attempt"], &event["branch"]].map(Value::to_string);
         if matches!(name, "StageCompleted" | "StageFailed") && !ended.insert(key) {
-            return Err(format!("{path}: the end of a stage is told twice: {event}"));
+            return Err(format!("{path}: the end of a stage is reported twice: {event}"));
         }
         // Which stage of several that end together stands for the checkpoint is a matter of their order.
         let by_order = !in_order && name == "CheckpointSaved";
@@ -205,8 +205,8 @@ fn compare(path: &str, one: &Value, other: &Value, found: &mut Vec<String>) {
     }
 }
 
-/// Holds what stages and the engine said to what was promised: what was told to be over never began again, what began
-/// again was told so, and no more is repeated than can have been in flight.
+/// Holds what stages and the engine said to what was promised: what was reported to be over never began again, what began
+/// again was reported so, and no more is repeated than can have been in flight.
 ///
 /// # Errors
 /// What was not kept.
@@ -219,7 +219,7 @@ pub fn promises(log: &[Line], at_once: usize) -> Result<(), String> {
     let mut repeats: BTreeMap<u32, usize> = BTreeMap::new();
     for Line { process, run, said } in log {
         match said {
-            Said::Began(key, repeat) => {
+            LogEvent::Began(key, repeat) => {
                 let attempt = (run.as_str(), key.as_str());
                 if over.contains(&attempt) {
                     return Err(format!(
@@ -232,12 +232,12 @@ pub fn promises(log: &[Line], at_once: usize) -> Result<(), String> {
                     }
                     Some(_) if !repeat => {
                         return Err(format!(
-                            "{run}: `{key}` was not told in process {process} that it is a repeat"
+                            "{run}: `{key}` was not reported in process {process} that it is a repeat"
                         ));
                     }
                     None if *repeat && *process == 0 => {
                         return Err(format!(
-                            "{run}: `{key}` was told that it is a repeat, and never began before"
+                            "{run}: `{key}` was reported that it is a repeat, and never began before"
                         ));
                     }
                     _ => {}
@@ -245,10 +245,10 @@ pub fn promises(log: &[Line], at_once: usize) -> Result<(), String> {
                 *repeats.entry(*process).or_default() += usize::from(*repeat);
                 alike.entry((run, without_restarts(key))).or_default().insert(key);
             }
-            Said::Over(key) => {
+            LogEvent::Over(key) => {
                 let keys = alike.get(&(run.as_str(), key.clone()));
                 let here = |key: &&&str| began.get(&(run.as_str(), **key)) == Some(process);
-                // What is told again of an earlier process may be of any life of the run.
+                // What is reported again of an earlier process may be of any life of the run.
                 let key = keys.and_then(|keys| {
                     keys.iter().rev().find(here).or(match keys.len() {
                         1 => keys.first(),
@@ -257,11 +257,11 @@ pub fn promises(log: &[Line], at_once: usize) -> Result<(), String> {
                 });
                 over.extend(key.map(|key| (run.as_str(), *key)));
             }
-            Said::Saved(_) => {}
+            LogEvent::Saved(_) => {}
         }
     }
     match repeats.iter().find(|(_, count)| **count > at_once) {
-        Some((process, count)) => Err(format!("process {process} was told of {count} repeats")),
+        Some((process, count)) => Err(format!("process {process} was reported of {count} repeats")),
         None => Ok(()),
     }
 }
@@ -277,7 +277,7 @@ fn without_restarts(key: &str) -> String {
 /// done for one that was not accepted yet.
 ///
 /// # Errors
-/// It cannot be read, or lacks a checkpoint that was told.
+/// It cannot be read, or lacks a checkpoint that was reported.
 pub fn readable(folder: &Path, log: &[Line]) -> Result<bool, String> {
     let run = match RunFolder::open(folder) {
         Ok(run) => run,
@@ -290,22 +290,22 @@ pub fn readable(folder: &Path, log: &[Line]) -> Result<bool, String> {
         }
         Err(error) => return Err(error.to_string()),
     };
-    let told = |error: StoreError| error.to_string();
-    run.checkpoint().map_err(told)?;
-    run.events(1).map_err(told)?;
-    let owner = run.owner().map_err(told)?;
+    let reported = |error: StoreError| error.to_string();
+    run.checkpoint().map_err(reported)?;
+    run.events(1).map_err(reported)?;
+    let owner = run.owner().map_err(reported)?;
     if let Some(owner) = owner {
         return Err(format!("{owner} is dead and owns the run"));
     }
-    let records = run.records().map_err(told)?.len();
+    let records = run.records().map_err(reported)?.len();
     let saved = log.iter().filter(|line| line.run == run.manifest().run);
     for line in saved {
-        if let Said::Saved(name) = &line.said {
+        if let LogEvent::Saved(name) = &line.said {
             let number: Option<usize> = name.strip_prefix("cp_").and_then(|number| number.parse().ok());
             // Where not even the first record survived, the run still begins where it began.
             if number.is_none_or(|number| number > 0 && number >= records) {
                 return Err(format!(
-                    "checkpoint `{name}` was told, and the journal has {records} records"
+                    "checkpoint `{name}` was reported, and the journal has {records} records"
                 ));
             }
         }

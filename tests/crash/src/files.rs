@@ -38,7 +38,7 @@ pub struct Strike {
 pub struct StruckFiles {
     changes: AtomicU64,
     strike: Option<Strike>,
-    /// Whether each change is told on standard output by a byte.
+    /// Whether each change is reported on standard output by a byte.
     tells: bool,
 }
 

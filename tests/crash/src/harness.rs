@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::compare::{differences, promises, readable, remains};
 use crate::files::Strike;
 use crate::job::{Begin, Job};
-use crate::log::{Line, Log, Said};
+use crate::log::{Line, Log, LogEvent};
 
 /// A folder for runs. What a killed process wrote is there on every file system, so one in memory serves as well, where
 /// syncing takes no time.
@@ -34,7 +34,7 @@ pub enum Exit {
     /// It was killed.
     Killed,
     /// It said what came of its job.
-    Said {
+    Reported {
         /// What.
         report: Value,
         /// The code by which it left.
@@ -69,7 +69,7 @@ impl Runner {
     /// Runs to the end without any harm; gives what is left of each run, and how many changes it took.
     pub fn whole(&self, job: &Job, in_order: bool) -> (Vec<Value>, u64) {
         let (report, code) = match self.run(job) {
-            Exit::Said { report, code } => (report, code),
+            Exit::Reported { report, code } => (report, code),
             Exit::Killed => panic!("nobody kills it"),
         };
         assert_eq!(code, 0, "{report}");
@@ -79,11 +79,11 @@ impl Runner {
         (left.collect(), report["changes"].as_u64().unwrap())
     }
 
-    /// Does a job in a process that is killed from outside when it told of so many changes.
+    /// Does a job in a process that is killed from outside when it reported of so many changes.
     pub fn kill_at(&self, job: &Job, changes: u64) -> Exit {
         let mut child = self.command(job).spawn().unwrap();
         let mut said = Vec::new();
-        let mut told = 0;
+        let mut reported = 0;
         let mut output = child.stdout.take().unwrap();
         let mut bytes = [0; 64];
         loop {
@@ -92,8 +92,8 @@ impl Runner {
                 break;
             }
             said.extend_from_slice(&bytes[..length]);
-            told += bytes[..length].iter().filter(|byte| **byte == b'.').count() as u64;
-            if told >= changes {
+            reported += bytes[..length].iter().filter(|byte| **byte == b'.').count() as u64;
+            if reported >= changes {
                 child.kill().unwrap();
                 break;
             }
@@ -117,10 +117,13 @@ impl Exit {
         let mut lines = text.lines().rev();
         let report = lines.find_map(|line| serde_json::from_str(line).ok());
         let (Some(report), Some(code)) = (report, output.status.code()) else {
-            let told = String::from_utf8_lossy(&output.stderr);
-            panic!("a process left with {}, and said: {text}{told}", output.status);
+            let reported = String::from_utf8_lossy(&output.stderr);
+            panic!(
+                "a process left with {}, and said: {text}{reported}",
+                output.status
+            );
         };
-        Exit::Said { report, code }
+        Exit::Reported { report, code }
     }
 }
 
@@ -179,10 +182,10 @@ impl Attempt<'_> {
     /// What differs.
     pub fn ended(&self, job: &Job, said: &Exit) -> Result<(), String> {
         match said {
-            Exit::Said { code: 0, .. } => {}
+            Exit::Reported { code: 0, .. } => {}
             // It was killed behind its last word, and is over.
-            Exit::Said { report, .. } if job.process > 0 && report["error"]["code"] == "already_finished" => {
-            }
+            Exit::Reported { report, .. }
+                if job.process > 0 && report["error"]["code"] == "already_finished" => {}
             other => return Err(format!("the run does not end: {other:?}")),
         }
         let log = Log::read(&job.log);
@@ -191,7 +194,7 @@ impl Attempt<'_> {
             let left = remains(folder, self.in_order)?;
             if left != *expected {
                 let differences = differences(&left, expected).join("\n  ");
-                return Err(format!("the end differs:\n  {differences}\n{}", told(&log)));
+                return Err(format!("the end differs:\n  {differences}\n{}", reported(&log)));
             }
         }
         Ok(())
@@ -199,8 +202,8 @@ impl Attempt<'_> {
 }
 
 /// What a log says of stages, for people.
-fn told(log: &[Line]) -> String {
-    let of_stages = log.iter().filter(|line| !matches!(line.said, Said::Saved(_)));
+fn reported(log: &[Line]) -> String {
+    let of_stages = log.iter().filter(|line| !matches!(line.said, LogEvent::Saved(_)));
     of_stages.map(|line| format!("{line:?}\n")).collect()
 }
 

@@ -40,7 +40,7 @@ pub struct Job {
     pub durability: Durability,
     /// At which change of the file system something happens.
     pub strike: Option<Strike>,
-    /// Whether each change of the file system is told.
+    /// Whether each change of the file system is reported.
     pub tells: bool,
     /// Behind how many ends of stages it pauses; 0 for when standard input ends.
     pub pause_after: Option<u64>,
@@ -140,7 +140,7 @@ impl Job {
 
     async fn end(&self, files: Arc<dyn FileSystem>) -> Result<Value, Failed> {
         let log = Log::open(&self.log, self.process);
-        let told = log.clone();
+        let reported = log.clone();
         let pausing: Arc<std::sync::OnceLock<Canceller>> = Arc::default();
         let (pauses, ends, after) = (pausing.clone(), AtomicU64::new(0), self.pause_after);
         let engine = Engine::builder()
@@ -151,7 +151,7 @@ impl Job {
             .backend(Echo(log.clone()))
             .interviewer(interviewer())
             .on_event(move |event| {
-                told.told(event);
+                reported.reported(event);
                 if matches!(event.kind, EventKind::StageCompleted { .. })
                     && Some(ends.fetch_add(1, Ordering::SeqCst) + 1) == after
                     && let Some(canceller) = pauses.get()

@@ -16,28 +16,28 @@ pub struct Line {
     /// Which run it says it of.
     pub run: String,
     /// What it says.
-    pub said: Said,
+    pub said: LogEvent,
 }
 
 /// What is said.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Said {
-    /// A stage began: its attempt key, and whether it was told that it is a repeat.
+pub enum LogEvent {
+    /// A stage began: its attempt key, and whether it was reported that it is a repeat.
     Began(String, bool),
-    /// The engine told that an attempt is over: its attempt key, without the restarts before it.
+    /// The engine reported that an attempt is over: its attempt key, without the restarts before it.
     Over(String),
-    /// The engine told of a checkpoint.
+    /// The engine reported of a checkpoint.
     Saved(String),
 }
 
-impl Said {
+impl LogEvent {
     /// Returns what an event of the engine says, if it says that an attempt is over or tells of a checkpoint.
-    pub fn by(event: &RunEvent) -> Option<Said> {
+    pub fn by(event: &RunEvent) -> Option<LogEvent> {
         match &event.kind {
             EventKind::StageCompleted { stage, .. } | EventKind::StageFailed { stage, .. } => {
-                Some(Said::Over(stage.to_string()))
+                Some(LogEvent::Over(stage.to_string()))
             }
-            EventKind::CheckpointSaved { checkpoint, .. } => Some(Said::Saved(checkpoint.clone())),
+            EventKind::CheckpointSaved { checkpoint, .. } => Some(LogEvent::Saved(checkpoint.clone())),
             _ => None,
         }
     }
@@ -61,7 +61,7 @@ impl Log {
         Log { file, process }
     }
 
-    fn say(&self, run: &str, said: Said) {
+    fn say(&self, run: &str, said: LogEvent) {
         let line = Line {
             process: self.process,
             run: run.to_owned(),
@@ -77,13 +77,13 @@ impl Log {
     pub fn began(&self, stage: &StageContext) {
         self.say(
             stage.run_id(),
-            Said::Began(stage.attempt_key(), stage.is_repeat()),
+            LogEvent::Began(stage.attempt_key(), stage.is_repeat()),
         );
     }
 
     /// The engine tells something.
-    pub fn told(&self, event: &RunEvent) {
-        if let Some(said) = Said::by(event) {
+    pub fn reported(&self, event: &RunEvent) {
+        if let Some(said) = LogEvent::by(event) {
             self.say(&event.run, said);
         }
     }

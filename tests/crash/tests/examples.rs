@@ -95,8 +95,8 @@ impl Job {
             .env(JOB, serde_json::to_string(self).unwrap())
             .output()
             .unwrap();
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{self:?}\n{told}");
+        let reported = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{self:?}\n{reported}");
         let checkpoint = RunFolder::open(&self.folder).unwrap().checkpoint().unwrap();
         checkpoint.unwrap().status
     }

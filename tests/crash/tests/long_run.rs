@@ -58,11 +58,11 @@ fn a_run_of_a_hundred_thousand_stages_holds_what_one_of_ten_thousand_does() {
         .envs([("MALLOC_ARENA_MAX", "1"), ("MALLOC_MMAP_THRESHOLD_", "65536")])
         .output()
         .unwrap();
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{told}");
+    let reported = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{reported}");
     assert!(
         String::from_utf8_lossy(&output.stdout).contains("1 passed"),
-        "{told}"
+        "{reported}"
     );
 }
 

@@ -31,7 +31,7 @@ fn expected(name: &str, dir: &Path) -> (Vec<Value>, u64) {
 /// What the error of a process is; `None` where it succeeded.
 fn error(exit: &Exit) -> Option<&Value> {
     match exit {
-        Exit::Said { report, code } => {
+        Exit::Reported { report, code } => {
             assert_eq!(*code == 0, report["error"].is_null(), "{report}");
             Some(&report["error"]).filter(|error| !error.is_null())
         }
@@ -68,7 +68,7 @@ fn fails(name: &str, blow: Blow) {
             ..first.next(Begin::GoOn)
         };
         let said = runner.run(&broken);
-        let Exit::Said { report, .. } = &said else {
+        let Exit::Reported { report, .. } = &said else {
             return Err("nobody kills it".to_owned());
         };
         let struck = report["changes"].as_u64().unwrap() >= at;
@@ -233,12 +233,15 @@ fn full_and_not(
         return true;
     };
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    let told = String::from_utf8_lossy(&output.stderr);
+    let reported = String::from_utf8_lossy(&output.stderr);
     let reports = said
         .lines()
         .filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let reports: Vec<Value> = reports.collect();
-    assert!(output.status.success() && reports.len() == 2, "{said}\n{told}");
+    assert!(
+        output.status.success() && reports.len() == 2,
+        "{said}\n{reported}"
+    );
     let failed = !reports[0]["error"].is_null();
     if failed {
         assert_eq!(reports[0]["error"]["code"], "store_io", "{}", reports[0]);
@@ -256,7 +259,7 @@ fn full_and_not(
         ..second.clone()
     };
     let code = i32::from(!reports[1]["error"].is_null());
-    let said = Exit::Said {
+    let said = Exit::Reported {
         report: reports[1].clone(),
         code,
     };

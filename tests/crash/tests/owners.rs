@@ -29,7 +29,7 @@ fn runner() -> Runner {
 /// The error of a process that left with code 7.
 fn refusal(exit: &Exit) -> (&str, &str) {
     match exit {
-        Exit::Said { report, code: 7 } => (
+        Exit::Reported { report, code: 7 } => (
             report["error"]["code"].as_str().unwrap(),
             report["error"]["message"].as_str().unwrap(),
         ),
@@ -44,7 +44,7 @@ fn of_eight_processes_that_go_on_with_a_run_one_owns_it_and_the_others_name_it()
         pause_after: Some(0),
         ..Job::new(Graph::Shape("waiting".to_owned()), dir.path().join("runs"))
     };
-    let Exit::Said { report, code: 0 } = runner.run(&start) else {
+    let Exit::Reported { report, code: 0 } = runner.run(&start) else {
         panic!("it pauses as soon as it can")
     };
     assert_eq!(report["ended"]["status"], "paused");
@@ -100,13 +100,13 @@ fn of_eight_processes_that_go_on_with_a_run_one_owns_it_and_the_others_name_it()
         assert_eq!((known.pid, known.fencing_token), (*owner, u64::from(round) + 1));
         drop(line);
         let (_, exit) = receiver.recv_timeout(Duration::from_secs(60)).unwrap();
-        let Exit::Said { report, code: 0 } = &exit else {
+        let Exit::Reported { report, code: 0 } = &exit else {
             panic!("{exit:?}")
         };
         assert_eq!(report["ended"]["status"], "paused", "round {round}");
     }
     // What is left is a run like any other.
-    let Exit::Said { report, code: 0 } = runner.run(&start.next(Begin::GoOn)) else {
+    let Exit::Reported { report, code: 0 } = runner.run(&start.next(Begin::GoOn)) else {
         panic!("it goes on")
     };
     assert_eq!(report["ended"]["status"], "success");
@@ -172,7 +172,7 @@ fn a_frozen_owner_that_thaws_in_the_middle_of_a_stage_writes_nothing() {
     let (code, message) = refusal(&exit);
     assert_eq!(code, "store_owned");
     assert!(message.contains(&format!("process {}", frozen.id())), "{message}");
-    let Exit::Said { report, code: 0 } = runner.run(&job.next(Begin::TakeOver)) else {
+    let Exit::Reported { report, code: 0 } = runner.run(&job.next(Begin::TakeOver)) else {
         panic!("it takes the run over")
     };
     assert_eq!(report["ended"]["status"], "success");
@@ -210,7 +210,7 @@ fn frozen_at_every_step(name: &str) {
             let exit = Exit::from_output(&frozen.wait_with_output().unwrap());
             // How many changes there are depends on what shares a sync, so each run is held to its own number.
             return match &exit {
-                Exit::Said { code: 0, report } if report["changes"].as_u64() < Some(at) => Ok(false),
+                Exit::Reported { code: 0, report } if report["changes"].as_u64() < Some(at) => Ok(false),
                 other => Err(format!("it did not freeze: {other:?}")),
             };
         }
@@ -219,7 +219,7 @@ fn frozen_at_every_step(name: &str) {
         if is_one {
             let exit = runner.run(&job.next(Begin::TakeOver));
             // It may have frozen behind its last word.
-            let is_over = matches!(&exit, Exit::Said { report, .. }
+            let is_over = matches!(&exit, Exit::Reported { report, .. }
                 if report["ended"]["status"] == "success" || report["error"]["code"] == "already_finished");
             if !is_over {
                 kill_process(pid(&frozen), Signal::KILL).unwrap();
@@ -232,7 +232,7 @@ fn frozen_at_every_step(name: &str) {
         let exit = Exit::from_output(&frozen.wait_with_output().unwrap());
         if !is_one {
             // Nobody could take over what was not there yet.
-            return matches!(exit, Exit::Said { code: 0, .. })
+            return matches!(exit, Exit::Reported { code: 0, .. })
                 .then_some(true)
                 .ok_or(format!("{exit:?}"));
         }
@@ -248,9 +248,9 @@ fn frozen_at_every_step(name: &str) {
             _ => return Err(format!("it changed {changed:?}, and said {exit:?}")),
         }
         match &exit {
-            Exit::Said { code: 7, report } if report["error"]["code"] == "store_ownership_lost" => {}
+            Exit::Reported { code: 7, report } if report["error"]["code"] == "store_ownership_lost" => {}
             // It froze in the last three changes, which replace the checkpoint of a run that is over.
-            Exit::Said { code: 0, report } if Some(at + 4) > report["changes"].as_u64() => {}
+            Exit::Reported { code: 0, report } if Some(at + 4) > report["changes"].as_u64() => {}
             other => return Err(format!("{other:?}")),
         }
         if remains(&job.folder(), in_order)? == expected[0] {

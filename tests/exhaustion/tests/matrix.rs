@@ -116,7 +116,7 @@ impl Scratch {
         };
         if done.as_ref().is_none_or(|done| !done.status.success()) {
             let again = project.call(call, &arguments, None);
-            // It may have been taken although its sender was not told so.
+            // It may have been taken although its sender was not reported so.
             if !again.status.success() {
                 println!("{limit:?}: answered again: {}", again.stderr.trim_end());
             }

@@ -315,18 +315,18 @@ fn said(run: &ToolRun, node: &str) -> ScriptedOutcome {
         return ScriptedOutcome::default();
     };
     let last = kept.last_line().unwrap_or_default();
-    let told = kept
+    let reported = kept
         .stderr
         .lines()
         .rev()
         .map(str::trim)
         .find(|line| !line.is_empty());
-    let told = told.unwrap_or(last);
+    let reported = reported.unwrap_or(last);
     let failed = |what: String| {
-        ScriptedOutcome::fail(&if told.is_empty() {
+        ScriptedOutcome::fail(&if reported.is_empty() {
             what
         } else {
-            format!("{what}: {told}")
+            format!("{what}: {reported}")
         })
     };
     let (mut said, code) = match exit {

@@ -16,7 +16,7 @@ use crate::world::World;
 /// Looks at a run folder as others would when the process that owned it is gone.
 ///
 /// # Errors
-/// It cannot be read, or lacks what was told.
+/// It cannot be read, or lacks what was reported.
 pub fn readable(world: &World, folder: &Path) -> Result<(), String> {
     compare::readable(folder, &world.log()).map(drop)
 }
@@ -54,9 +54,9 @@ fn events(run: &RunFolder, lost_power: bool) -> Result<(), String> {
         }
         let name = event["event"].as_str().unwrap_or_default();
         let key = [&event["index"], &event["attempt"], &event["branch"]].map(Value::to_string);
-        // After a loss of power events are told anew that were lost, and may be counted otherwise.
+        // After a loss of power events are reported anew that were lost, and may be counted otherwise.
         if !lost_power && matches!(name, "StageCompleted" | "StageFailed") && !ended.insert(key) {
-            return Err(format!("the end of a stage is told twice: {event}"));
+            return Err(format!("the end of a stage is reported twice: {event}"));
         }
         if matches!(name, "PipelineCompleted" | "PipelineFailed" | "PipelineCancelled") {
             ends += 1;

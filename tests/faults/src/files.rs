@@ -22,7 +22,7 @@ impl SimulatedFiles {
     }
 
     /// The path of a file on the disk, without what differs from one machine and one process to the next.
-    fn told(&self, path: &Path) -> String {
+    fn reported(&self, path: &Path) -> String {
         let below = path.strip_prefix(self.process.world.disk.root());
         let text = below.unwrap_or(Path::new("..")).display().to_string();
         match text.strip_prefix(".commits/") {
@@ -33,7 +33,7 @@ impl SimulatedFiles {
 
     /// Does a call that is done whole or not at all.
     fn act<T>(&self, call: Call, path: &Path, act: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
-        match self.process.fate(call, format_args!("{}", self.told(path))) {
+        match self.process.fate(call, format_args!("{}", self.reported(path))) {
             Fate::Done => act(),
             Fate::Fails(error, _) => Err(error),
             Fate::Last(part) => {
@@ -79,7 +79,7 @@ impl FileSystem for SimulatedFiles {
     }
 
     fn write_at(&self, file: &OpenFile, bytes: &[u8], offset: u64) -> io::Result<()> {
-        let told = self.told(file.path());
+        let reported = self.reported(file.path());
         let write = |part: usize| {
             let length = bytes.len() * part / 100;
             let bytes = bytes.get(..length).unwrap_or(bytes);
@@ -89,14 +89,14 @@ impl FileSystem for SimulatedFiles {
             Ok(())
         };
         // The lock names what belongs to this machine, such as numbers of files: its length is another each time.
-        let length = if told.contains("owner.lock") {
+        let length = if reported.contains("owner.lock") {
             String::new()
         } else {
             format!(" +{}", bytes.len())
         };
         match self
             .process
-            .fate(Call::Write, format_args!("{told} @{offset}{length}"))
+            .fate(Call::Write, format_args!("{reported} @{offset}{length}"))
         {
             Fate::Done => write(100),
             Fate::Fails(error, part) => {
@@ -184,7 +184,10 @@ impl SimulatedFiles {
     fn sync(&self, file: &OpenFile) -> io::Result<()> {
         let (world, path) = (&self.process.world, file.path());
         let number = SimulatedFiles::number(file);
-        match self.process.fate(Call::Sync, format_args!("{}", self.told(path))) {
+        match self
+            .process
+            .fate(Call::Sync, format_args!("{}", self.reported(path)))
+        {
             Fate::Done => world.disk.synced(number, path),
             Fate::Fails(error, _) => {
                 if !self.process.is_dead() {

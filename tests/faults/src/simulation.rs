@@ -54,7 +54,7 @@ enum Ended {
 
 impl Ended {
     /// The same without the folder of the disk, which is another each time.
-    fn told(self, root: &Path) -> Ended {
+    fn reported(self, root: &Path) -> Ended {
         match self {
             Ended::Failed(code, message) => Ended::Failed(code, without(root, &message)),
             ended => ended,
@@ -127,7 +127,7 @@ impl Simulation {
                 Random::new(chance.number()),
             );
             self.world.count("processes");
-            let ended = self.process(&process).told(self.world.disk.root());
+            let ended = self.process(&process).reported(self.world.disk.root());
             if process.is_dead() {
                 if let Some(remains) = process.remains() {
                     self.world.time.reboot();
@@ -186,11 +186,11 @@ impl Simulation {
         let time = self.world.time.clone();
         let limit = time.now() + PATIENCE;
         let stuck = Arc::new(tokio::sync::Notify::new());
-        let (idle, told) = (time.clone(), stuck.clone());
+        let (idle, reported) = (time.clone(), stuck.clone());
         let runtime = tokio::runtime::Builder::new_current_thread()
             .on_thread_park(move || {
                 if !idle.go_on() || idle.now() > limit {
-                    told.notify_one();
+                    reported.notify_one();
                 }
             })
             .build();

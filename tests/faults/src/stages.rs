@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use orchestra_crash_tests::log::Said;
+use orchestra_crash_tests::log::LogEvent;
 use orchestra_engine::process::{Exit, ProcessError, ProcessFuture, ProcessRunner, ShellCommand};
 use orchestra_engine::{
     Answer, EventKind, Handler, HandlerFuture, HandlerSet, InterviewError, Interviewer, KindSpec, Kinds,
@@ -78,7 +78,7 @@ impl Actor {
     }
 
     fn began(&self, run: &str, key: &str, is_repeat: bool) {
-        self.process.said(run, Said::Began(key.to_owned(), is_repeat));
+        self.process.said(run, LogEvent::Began(key.to_owned(), is_repeat));
         self.process.step(format_args!("{key} begins"));
     }
 
@@ -98,7 +98,7 @@ impl Actor {
             }
             _ => {}
         }
-        if let Some(said) = Said::by(event) {
+        if let Some(said) = LogEvent::by(event) {
             return self.process.said(&event.run, said);
         }
         match &event.kind {

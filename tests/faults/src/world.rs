@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use orchestra_crash_tests::log::{Line, Said};
+use orchestra_crash_tests::log::{Line, LogEvent};
 use orchestra_engine::Durability;
 use orchestra_oracle_tests::random::Random;
 use tokio::sync::Notify;
@@ -248,7 +248,7 @@ impl Process {
     }
 
     /// A stage or the engine said something.
-    pub fn said(&self, run: &str, said: Said) {
+    pub fn said(&self, run: &str, said: LogEvent) {
         if self.is_dead() {
             return;
         }

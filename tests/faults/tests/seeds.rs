@@ -17,7 +17,7 @@ const FOUND: &[(u64, &str)] = &[
         43,
         "a visit whose files were being moved aside ended the run for ever",
     ),
-    (55, "stages that may have begun were told that they never had"),
+    (55, "stages that may have begun were reported that they never had"),
     (1_177, "the name of the manifest was lost after stages had run"),
     (1_282, "a record was acted on that a failed sync had lost"),
     (
@@ -25,11 +25,11 @@ const FOUND: &[(u64, &str)] = &[
         "a run that had failed was taken for one that had succeeded",
     ),
     (9_097, "the manifest survived without the journal"),
-    (12_008, "the end of a stage was told twice"),
+    (12_008, "the end of a stage was reported twice"),
     (81_183, "a line of the events was half that of an earlier process"),
     (
         273_314,
-        "the end of a stage was told twice, where warnings were lost",
+        "the end of a stage was reported twice, where warnings were lost",
     ),
 ];
 
@@ -38,9 +38,9 @@ fn no_fault_makes_a_run_break_its_promises() {
     let failures = Mutex::new(Vec::new());
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let summary = simulate_all(0, SEEDS, threads, false, &|report, _| {
-        let told = report.violations.iter();
-        let told = told.map(|violation| format!("seed {}: {violation}", report.seed));
-        failures.lock().unwrap().extend(told);
+        let reported = report.violations.iter();
+        let reported = reported.map(|violation| format!("seed {}: {violation}", report.seed));
+        failures.lock().unwrap().extend(reported);
     });
     println!("{}", table(&summary.counts));
     let failures = failures.into_inner().unwrap();

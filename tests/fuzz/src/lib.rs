@@ -1,7 +1,7 @@
 //! Fuzz targets for everything in Orchestra that reads text or bytes.
 //!
 //! A [`Target`] is a function of bytes, as `cargo fuzz` has them: it feeds them to a parser and panics where a property
-//! does not hold. [`Inputs`] makes the bytes: input number `n` of a seed is always the same, so a failure is told by
+//! does not hold. [`Inputs`] makes the bytes: input number `n` of a seed is always the same, so a failure is reported by
 //! target, seed and number, and can be run again; only the targets of run folders begin from a run that is made anew in
 //! each process, so that there the file of a failure counts. A third of the inputs are mutations of the files in `corpus/TARGET`,
 //! a third come from a generator that knows the grammar, the rest are such texts with mutations, and raw bytes.

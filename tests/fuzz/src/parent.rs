@@ -91,10 +91,10 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
 fn one(next: &Work, seed: u64, rows: &Mutex<BTreeMap<&str, Row>>, work: &Mutex<VecDeque<Work>>) {
     let target = next.target;
     let begun = Instant::now();
-    let ended = worker(target, seed, next.first, next.end, |told| {
+    let ended = worker(target, seed, next.first, next.end, |reported| {
         let mut rows = rows.lock().expect("no panic");
         let row = rows.entry(target.name).or_default();
-        match told {
+        match reported {
             Told::Next(_) => {}
             Told::Failed {
                 number,
@@ -152,7 +152,7 @@ fn one(next: &Work, seed: u64, rows: &Mutex<BTreeMap<&str, Row>>, work: &Mutex<V
     rows.entry(target.name).or_default().time += begun.elapsed();
 }
 
-/// Runs a worker; gives the last input that it told of, if it ended before it was done.
+/// Runs a worker; gives the last input that it reported of, if it ended before it was done.
 fn worker(target: &Target, seed: u64, first: u64, end: u64, mut hear: impl FnMut(&Told)) -> Option<u64> {
     let program = std::env::current_exe().expect("this program");
     let mut child = Command::new(program)
@@ -164,21 +164,21 @@ fn worker(target: &Target, seed: u64, first: u64, end: u64, mut hear: impl FnMut
     let output = BufReader::new(child.stdout.take().expect("it is piped"));
     let (mut last, mut done) = (first, false);
     for line in output.lines().map_while(Result::ok) {
-        let Ok(told) = serde_json::from_str(&line) else {
+        let Ok(reported) = serde_json::from_str(&line) else {
             continue;
         };
-        match &told {
+        match &reported {
             Told::Next(number) | Told::Hangs(number) => last = *number,
             Told::Done { .. } => done = true,
             Told::Failed { .. } => {}
         }
-        hear(&told);
+        hear(&reported);
     }
     child.wait().expect("it was started");
     (!done).then_some(last)
 }
 
-/// Finds the input that ends a process, not far behind the last one that a worker told of.
+/// Finds the input that ends a process, not far behind the last one that a worker reported of.
 fn culprit(target: &Target, seed: u64, last: u64, end: u64) -> u64 {
     let mut from = last;
     while from < end {

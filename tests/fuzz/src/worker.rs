@@ -19,7 +19,7 @@ const HANGS: Duration = Duration::from_secs(10);
 /// What a worker tells its parent, a line of JSON each.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Told {
-    /// This input is next: told before each, so that the parent knows which one ended the process.
+    /// This input is next: reported before each, so that the parent knows which one ended the process.
     Next(u64),
     /// An input failed; the file holds it, made smaller.
     Failed {
@@ -39,7 +39,7 @@ pub(crate) enum Told {
     },
 }
 
-/// How often the parent is told the number: the reporting of each one would cost more than the inputs.
+/// How often the parent is reported the number: the reporting of each one would cost more than the inputs.
 const REPORT: u64 = 64;
 
 static NUMBER: AtomicU64 = AtomicU64::new(0);
@@ -99,7 +99,7 @@ fn inputs(target: &'static Target, seed: u64, first: u64, end: u64, begun: Insta
     let made = Inputs::new(target);
     let (mut slowest, mut slowest_number) = (Duration::ZERO, first);
     let mut known: Vec<String> = Vec::new();
-    // A range of a few inputs is one that ended a process: then each is told.
+    // A range of a few inputs is one that ended a process: then each is reported.
     let each = if end - first <= REPORT { 1 } else { REPORT };
     for number in first..end {
         NUMBER.store(number, Ordering::Relaxed);
@@ -157,8 +157,8 @@ fn watch(begun: Instant) {
     }
 }
 
-fn tell(told: &Told) {
-    let mut line = serde_json::to_vec(told).expect("it is data");
+fn tell(reported: &Told) {
+    let mut line = serde_json::to_vec(reported).expect("it is data");
     line.push(b'\n');
     let mut out = io::stdout().lock();
     // A parent that is gone needs no answer; the next line ends this process.

@@ -1,4 +1,4 @@
-//! The harness itself: what fails is found, made smaller and told.
+//! The harness itself: what fails is found, made smaller and reported.
 
 #![allow(clippy::panic)]
 

@@ -52,7 +52,7 @@ pub enum Fault {
         /// What it says.
         message: &'static str,
     },
-    /// An error event where the last event of the stream would be, so that the tokens were told. A whole answer says
+    /// An error event where the last event of the stream would be, so that the tokens were reported. A whole answer says
     /// what was used beside the error.
     ErrorAfterUsage {
         /// The provider's word for the kind of error.

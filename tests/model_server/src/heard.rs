@@ -19,7 +19,7 @@ enum Speaker {
 /// The texts of a request.
 #[derive(Debug, Default)]
 pub(crate) struct Heard {
-    /// What a stage is told to do: the system prompt, the first message of a user, and the latest one.
+    /// What a stage is reported to do: the system prompt, the first message of a user, and the latest one.
     pub(crate) task: String,
     /// All that was said and all results of tools.
     pub(crate) all: String,

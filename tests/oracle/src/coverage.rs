@@ -309,7 +309,7 @@ fn things(graph: &Graph, trace: &Trace) -> BTreeSet<String> {
                     show("a choice of several edges".to_owned());
                 }
                 let default = of(own, "human.default_choice");
-                if !default.is_empty() && withheld.iter().any(|told| told.contains(default)) {
+                if !default.is_empty() && withheld.iter().any(|reported| reported.contains(default)) {
                     show("a default that is withheld".to_owned());
                 }
             }

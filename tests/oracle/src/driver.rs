@@ -215,7 +215,7 @@ impl Recording {
                         assert_eq!(*index, begun, "stages are counted from 0");
                         begun += 1;
                     }
-                    steps.extend(told(pipeline, observation));
+                    steps.extend(reported(pipeline, observation));
                 }
                 Effect::Finish { failure } => end = ending(failure.as_ref()),
                 _ => {}
@@ -268,7 +268,7 @@ fn own(context: &Context) -> crate::trace::Values {
 }
 
 /// An observation in words.
-fn told(pipeline: &Pipeline, observation: &Observation) -> Option<Step> {
+fn reported(pipeline: &Pipeline, observation: &Observation) -> Option<Step> {
     let id = |node: NodeIndex| pipeline.stage(node).id().to_owned();
     let ended = |effect: &EffectId, outcome: &Outcome, again| Step::Outcome {
         name: effect.name(pipeline),

@@ -40,13 +40,13 @@ pub fn load_pipeline(dot: &str) -> Result<Pipeline, String> {
 fn load_reported(dot: &str) -> Result<(Pipeline, Report), String> {
     let loaded = load(Source::new("oracle.dot", dot), &LoadOptions::default());
     let report = loaded.report.clone();
-    let told = || {
+    let reported = || {
         let errors = report
             .errors()
             .map(|problem| format!("{}: {}", problem.code, problem.message));
         errors.collect::<Vec<_>>().join("\n")
     };
-    let pipeline = loaded.pipeline().ok_or_else(told)?;
+    let pipeline = loaded.pipeline().ok_or_else(reported)?;
     Ok((pipeline, report))
 }
 
@@ -59,9 +59,9 @@ fn load_reported(dot: &str) -> Result<(Pipeline, Report), String> {
 pub fn load_drawn(graph: &Graph, dot: &str) -> Result<(Pipeline, Vec<String>), String> {
     let (mut pipeline, report) = load_reported(dot)?;
     let leads_back = |fan_out: &str| {
-        let told = format!("a branch of `{fan_out}` leads back");
+        let reported = format!("a branch of `{fan_out}` leads back");
         let mut warnings = report.diagnostics.iter();
-        warnings.any(|warning| warning.code == "parallel_reentry" && warning.message.starts_with(&told))
+        warnings.any(|warning| warning.code == "parallel_reentry" && warning.message.starts_with(&reported))
     };
     let mut others = Vec::new();
     for (fan_out, drawn) in &graph.joins {

@@ -20,7 +20,7 @@ fn text(effects: &[Effect]) -> Vec<String> {
     effects.iter().map(|effect| format!("{effect:?}")).collect()
 }
 
-fn told(turns: &[(Event, Vec<Effect>)]) -> Vec<Vec<String>> {
+fn reported(turns: &[(Event, Vec<Effect>)]) -> Vec<Vec<String>> {
     turns.iter().map(|(_, effects)| text(effects)).collect()
 }
 
@@ -52,9 +52,9 @@ fn same_events_give_the_same_effects_from_every_prefix() {
             let one = record(pipeline.clone(), script);
             let other = record(again.clone(), script);
             assert_eq!(text(&one.first), text(&other.first), "seed {}", case.seed);
-            assert_eq!(told(&one.turns), told(&other.turns), "seed {}", case.seed);
+            assert_eq!(reported(&one.turns), reported(&other.turns), "seed {}", case.seed);
             assert_eq!(one.machine.state(), other.machine.state(), "seed {}", case.seed);
-            let expected = told(&one.turns);
+            let expected = reported(&one.turns);
             let mut effects = Vec::new();
             let mut machine = other.before.clone();
             machine.begin(&mut effects);
@@ -92,7 +92,7 @@ fn taken_up(machine: &Machine) -> Machine {
 fn a_run_that_is_kept_and_taken_up_at_any_event_goes_on_as_if_nothing_had_happened() {
     let wanted = case_count(10_000) / 20;
     for (seed, _, run) in recordings(seed(700_000), wanted) {
-        let expected = told(&run.turns);
+        let expected = reported(&run.turns);
         let mut machine = run.before.clone();
         machine.begin(&mut Vec::new());
         let stride = 1 + run.turns.len() / 12;
@@ -217,7 +217,7 @@ fn foreign(
         if clock && matches!(event, Event::TimerFired { .. }) {
             return None;
         }
-        return Some(((*event).clone(), "an event that was told before"));
+        return Some(((*event).clone(), "an event that was reported before"));
     }
     let others: Vec<&EffectId> = pending
         .iter()
@@ -383,13 +383,13 @@ fn the_order_in_which_branches_end_leaves_path_and_outcomes_as_they_are() {
 #[test]
 fn delays_are_a_matter_of_the_seed() {
     let delays = |run: &Recording| -> Vec<(String, Duration)> {
-        let told = run.effects().filter_map(|effect| match effect {
+        let reported = run.effects().filter_map(|effect| match effect {
             Effect::Observe(Observation::StageRetrying { id, delay, .. }) => {
                 Some((id.name(run.machine.pipeline()), *delay))
             }
             _ => None,
         });
-        told.collect()
+        reported.collect()
     };
     let (mut same, mut other) = (0, 0);
     for (seed, _, run) in recordings(seed(900_000), case_count(10_000) / 20) {

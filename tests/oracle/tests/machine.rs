@@ -160,8 +160,8 @@ fn compare(first: u64, wanted: usize) -> Compared {
                 assert_eq!(others, [""; 0], "joins of seed {}\n{}", case.seed, case.dot);
                 Arc::new(pipeline)
             }
-            Err(told) => {
-                compared.rejected.push(told);
+            Err(reported) => {
+                compared.rejected.push(reported);
                 continue;
             }
         };

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use graphviz_rust::dot_structures::{
     Attribute, EdgeTy, Graph as ForeignGraph, GraphAttributes, Id, NodeId, Stmt, Vertex,
 };
-use orchestra_graph::{Attributes, Graph, Limits, Origin, PictureOptions, Source, lower, parse, print_dot};
+use orchestra_graph::{Attributes, Graph, Limits, Origin, PictureOptions, Source, lower, parse};
 use orchestra_oracle_tests::{case_count, cases, seed};
 
 type Values = BTreeMap<String, String>;
@@ -305,7 +305,7 @@ fn assert_agreement(name: &str, text: &str) -> bool {
     let plain = quoted_for_plain_dot(text);
     let other = theirs(&plain).unwrap_or_else(|error| panic!("{name}: {error}\n{plain}"));
     assert_eq!(own, other, "{name}\n{text}");
-    let picture = print_dot(&graph, &PictureOptions::default());
+    let picture = orchestra_picture::dot(&graph, &PictureOptions::default());
     let drawn = theirs(&picture).unwrap_or_else(|error| panic!("{name}: {error}\n{picture}"));
     let mut ids: Vec<&String> = drawn.nodes.iter().map(|(id, _)| id).collect();
     let mut expected: Vec<&String> = own.nodes.iter().map(|(id, _)| id).collect();

@@ -105,7 +105,7 @@ pub fn render(file: &FigureFile, results: &Results) -> Result<String, String> {
         let shown: Vec<String> = figure
             .commands()?
             .iter()
-            .map(|command| format!("`{}`: {}", command.line, results.told(&command.line)))
+            .map(|command| format!("`{}`: {}", command.line, results.reported(&command.line)))
             .collect();
         let note = figure
             .note

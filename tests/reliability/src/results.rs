@@ -48,7 +48,7 @@ impl Results {
     }
 
     /// Describes the last outcome of a command for the table.
-    pub fn told(&self, line: &str) -> String {
+    pub fn reported(&self, line: &str) -> String {
         match self.0.get(line) {
             None => "not run yet".to_owned(),
             Some(outcome) => {

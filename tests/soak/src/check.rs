@@ -65,10 +65,10 @@ fn outcome(run: &Run<'_>) -> Result<(), String> {
     }
     let runs = run.runs.to_string_lossy();
     let mut command = run.command(&["status", &run.name, "--json", "--runs", &runs]);
-    let told = command.output().map_err(|error| error.to_string())?;
-    let session: Value = serde_json::from_slice(&told.stdout).unwrap_or_default();
+    let reported = command.output().map_err(|error| error.to_string())?;
+    let session: Value = serde_json::from_slice(&reported.stdout).unwrap_or_default();
     if session["status"] != run.scenario.status || session["skipped_lines"] != 0 {
-        let text = String::from_utf8_lossy(&told.stdout);
+        let text = String::from_utf8_lossy(&reported.stdout);
         return Err(format!("`status` tells otherwise: {text:.600}"));
     }
     Ok(())

@@ -72,7 +72,7 @@ impl Samples {
     pub(crate) fn failures(&self) -> Vec<String> {
         let mut failures: Vec<String> = self.error.iter().cloned().collect();
         let (Some((_, warm)), Some((runs, last))) = (self.warm(), self.last()) else {
-            failures.push("the long-lived engine told nothing".to_owned());
+            failures.push("the long-lived engine reported nothing".to_owned());
             return failures;
         };
         let grown = last.memory > warm.memory + warm.memory / 10 + SLACK
@@ -110,8 +110,8 @@ impl LongLived {
         let reader = std::thread::spawn(move || {
             let mut samples = Samples::default();
             for line in BufReader::new(output).lines().map_while(Result::ok) {
-                let told: Value = serde_json::from_str(&line).unwrap_or_default();
-                let number = |name: &str| told[name].as_u64();
+                let reported: Value = serde_json::from_str(&line).unwrap_or_default();
+                let number = |name: &str| reported[name].as_u64();
                 let used = || {
                     Some(Use {
                         memory: number("memory")?,

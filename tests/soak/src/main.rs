@@ -1,4 +1,4 @@
-//! `orchestra-soak` runs a mixed load for as long as it is told: loops, branches, retries, gates, sub-pipelines, models
+//! `orchestra-soak` runs a mixed load for as long as it is reported: loops, branches, retries, gates, sub-pipelines, models
 //! that break, hostile tools, git repositories. It kills, pauses, interrupts, freezes and takes over runs at random, and
 //! checks at the end of each run, and of each round of runs, that nothing was lost, done twice, or left behind.
 //!

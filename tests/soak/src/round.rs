@@ -189,9 +189,9 @@ impl Round {
             .output()
             .map_err(|error| format!("cannot start the program: {error}"))?;
         if !output.status.success() {
-            let told = String::from_utf8_lossy(&output.stderr);
+            let reported = String::from_utf8_lossy(&output.stderr);
             return Err(format!(
-                "`{}` left with {}: {told}",
+                "`{}` left with {}: {reported}",
                 arguments.join(" "),
                 output.status
             ));

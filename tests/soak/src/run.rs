@@ -356,11 +356,11 @@ impl<'r> Run<'r> {
             .args(["--runs", &runs])
             .output()
             .map_err(|error| error.to_string())?;
-        let told = String::from_utf8_lossy(&output.stderr);
+        let reported = String::from_utf8_lossy(&output.stderr);
         match output.status.code() {
             Some(code) if code != 101 => Ok(code),
             _ => Err(format!(
-                "`{}` ended with {}: {told}",
+                "`{}` ended with {}: {reported}",
                 arguments.join(" "),
                 output.status
             )),
@@ -391,7 +391,7 @@ impl<'r> Run<'r> {
             }
             std::thread::sleep(LOOK);
         };
-        let text = self.told(frozen.number, "err");
+        let text = self.reported(frozen.number, "err");
         // Frozen in its last moments, it may have had nothing left to write.
         match status.code() {
             Some(7) => Ok(true),
@@ -418,7 +418,7 @@ impl<'r> Run<'r> {
         status: ExitStatus,
         disturbance: Option<(Duration, Disturbance)>,
     ) -> Result<bool, String> {
-        let text = self.told(self.processes, "err");
+        let text = self.reported(self.processes, "err");
         let unexpected = |what: &str| Err(format!("process {} {what}: {status}\n{text}", self.processes));
         if text.contains("panicked at") {
             return unexpected("panicked");
@@ -435,7 +435,7 @@ impl<'r> Run<'r> {
                 .any(|(what, signal)| early == Some(what) && status.signal() == Some(signal.as_raw()));
             return if mine { Ok(false) } else { unexpected("was killed") };
         };
-        let out = self.told(self.processes, "out");
+        let out = self.reported(self.processes, "out");
         let last: Value = out
             .lines()
             .next_back()
@@ -459,7 +459,7 @@ impl<'r> Run<'r> {
     /// Whether a process left because another one had the run for a moment: a frozen one keeps the folder locked, or an answer
     /// came while nobody executed the run.
     fn found_it_owned(&self, status: ExitStatus, was_frozen: bool) -> bool {
-        let out = self.told(self.processes, "out");
+        let out = self.reported(self.processes, "out");
         let says = |code: &str| out.contains(&format!(r#""code":"{code}""#));
         let locked = was_frozen && says("store_busy");
         let answered = self.scenario.action.is_some() && says("store_owned");
@@ -467,7 +467,7 @@ impl<'r> Run<'r> {
     }
 
     /// What a process of the run wrote.
-    fn told(&self, number: u32, end: &str) -> String {
+    fn reported(&self, number: u32, end: &str) -> String {
         let path = self.project.join(format!("process-{number}.{end}"));
         let bytes = std::fs::read(path).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()

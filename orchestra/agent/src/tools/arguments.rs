@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_arguments_are_told_with_what_was_expected() {
+    fn wrong_arguments_are_reported_with_what_was_expected() {
         let end = " Expected: `path` (string), optional `offset` (integer)";
         for (arguments, start) in [
             (

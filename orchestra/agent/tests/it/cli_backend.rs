@@ -176,9 +176,9 @@ async fn json_gives_the_answer_and_what_it_took() {
         CliSettings::new(format!("cat >/dev/null; cat <<'END'\n{text}\nEND"))
             .output(CliOutput::Json(pointers()))
     };
-    let told = r#"{"event": "begins"}
+    let reported = r#"{"event": "begins"}
 {"answer": {"text": "Done."}, "usage": {"in": 1000, "out": 50}, "cost": 0.0123}"#;
-    let (result, events) = run(json(told), "").await;
+    let (result, events) = run(json(reported), "").await;
     assert_eq!(result.status, RunStatus::Success);
     assert_eq!(result.context.text("last_response"), "Done.");
     let usages: Vec<_> = events
@@ -191,7 +191,7 @@ async fn json_gives_the_answer_and_what_it_took() {
         .collect();
     assert_eq!(usages, [(1_000, 50, 12_300)]);
 
-    for (text, told) in [
+    for (text, reported) in [
         (
             "no JSON at all",
             "the program was to write JSON, and did not: no JSON at all",
@@ -207,7 +207,7 @@ async fn json_gives_the_answer_and_what_it_took() {
     ] {
         assert_eq!(
             failure(json(text), "").await,
-            (told.to_owned(), FailureCategory::Retryable)
+            (reported.to_owned(), FailureCategory::Retryable)
         );
     }
 }
@@ -236,7 +236,7 @@ async fn what_a_failed_agent_used_counts() {
 #[tokio::test]
 async fn an_agent_that_fails_is_a_failure_with_its_last_words() {
     let many = "for at in 1 2 3 4 5 6 7; do echo \"line $at\" >&2; done; echo out; exit 3";
-    for (command, told) in [
+    for (command, reported) in [
         (
             many,
             "the program failed: exit code 3: line 3\nline 4\nline 5\nline 6\nline 7",
@@ -250,20 +250,20 @@ async fn an_agent_that_fails_is_a_failure_with_its_last_words() {
     ] {
         assert_eq!(
             failure(CliSettings::new(command), "").await,
-            (told.to_owned(), FailureCategory::Retryable)
+            (reported.to_owned(), FailureCategory::Retryable)
         );
     }
-    let (told, category) = failure(CliSettings::new("no-such-agent-anywhere --print"), "").await;
+    let (reported, category) = failure(CliSettings::new("no-such-agent-anywhere --print"), "").await;
     assert!(
-        told.starts_with("the program cannot be run: exit code 127: "),
-        "{told}"
+        reported.starts_with("the program cannot be run: exit code 127: "),
+        "{reported}"
     );
     assert_eq!(category, FailureCategory::Terminal);
     let missing = CliSettings::new("true").working_dir("/no/such/folder");
-    let (told, category) = failure(missing, "").await;
+    let (reported, category) = failure(missing, "").await;
     assert!(
-        told.starts_with("cannot run in the directory /no/such/folder"),
-        "{told}"
+        reported.starts_with("cannot run in the directory /no/such/folder"),
+        "{reported}"
     );
     assert_eq!(category, FailureCategory::Terminal);
 }
@@ -299,7 +299,7 @@ async fn out_of_time_nothing_of_an_agent_is_left() {
         let (folder, token) = (repository(), token());
         let command = script.replace('@', &format!("sleep 1800.{token}"));
         // Either limit ends the program: that of the backend, and that of the node.
-        for (limit, attributes, told) in [
+        for (limit, attributes, reported) in [
             (
                 Some(Duration::from_millis(500)),
                 "",
@@ -314,7 +314,7 @@ async fn out_of_time_nothing_of_an_agent_is_left() {
                 settings = settings.timeout(limit);
             }
             let (reason, category) = failure(settings, attributes).await;
-            assert!(reason.contains(told), "{name}: {reason}");
+            assert!(reason.contains(reported), "{name}: {reason}");
             assert_eq!(category, FailureCategory::Retryable, "{name}");
             eventually(name, || processes_with(&token).is_empty()).await;
         }

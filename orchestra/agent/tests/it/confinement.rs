@@ -351,9 +351,9 @@ async fn links_that_stay_inside_are_followed() {
         "etc/passwd",
     ] {
         let result = runner.call(&call("read_file", json!({"path": path}))).await;
-        let told = format!("`{path}` leads out of the working folder");
+        let reported = format!("`{path}` leads out of the working folder");
         assert!(
-            result.is_error && result.content.starts_with(&told),
+            result.is_error && result.content.starts_with(&reported),
             "{}",
             result.content
         );

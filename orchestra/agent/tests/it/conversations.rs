@@ -56,8 +56,11 @@ async fn a_rejection_fails_the_stage_and_says_why() {
     let engine = engine(&agents, dir.path()).interviewer(says(["/reject it is about cats"]));
     let run = engine.build().unwrap().start(pipeline(CHAT), ());
     let result = run.await.unwrap().wait().await.unwrap();
-    let told = result.failure.unwrap().to_string();
-    assert!(told.contains("a person rejected it: it is about cats"), "{told}");
+    let reported = result.failure.unwrap().to_string();
+    assert!(
+        reported.contains("a person rejected it: it is about cats"),
+        "{reported}"
+    );
 }
 
 #[tokio::test]

@@ -116,7 +116,7 @@ fn slow_down(wire: Wire, retry_after: String) -> Answer {
 }
 
 /// Returns the tokens that a stream reports in its first half. An answer that is not streamed reports none.
-fn told_in_the_middle(wire: Wire, streamed: bool) -> Option<(u64, u64)> {
+fn reported_in_the_middle(wire: Wire, streamed: bool) -> Option<(u64, u64)> {
     match (wire, streamed) {
         (Wire::Anthropic | Wire::Gemini, true) => Some((10, 1)),
         _ => None,
@@ -134,7 +134,7 @@ fn table() -> Vec<Row> {
             Answer::fault(Fault::HangInTheMiddle)
         })
         .limits(60_000, 3_000)
-        .usage(Some(told_in_the_middle))
+        .usage(Some(reported_in_the_middle))
         .says("nothing came for"),
         row("drip", Kind::Timeout, |_| {
             Answer::fault(Fault::Drip(Duration::from_millis(50)))
@@ -271,7 +271,7 @@ fn table() -> Vec<Row> {
         })
         .says("not JSON"),
         row("cut", Kind::Network, |_| Answer::fault(Fault::Cut))
-            .usage(Some(told_in_the_middle))
+            .usage(Some(reported_in_the_middle))
             .says("the connection broke"),
         row("endless body or event", Kind::Malformed, |_| {
             Answer::fault(Fault::Endless)
@@ -297,15 +297,19 @@ fn table() -> Vec<Row> {
             })
         }),
         row("empty", Kind::Malformed, |_| Answer::fault(Fault::Empty)).says("the answer is empty"),
-        row("error after the tokens were told", Kind::Unavailable, |wire| {
-            let code = word(wire, ["overloaded_error", "server_error", "UNAVAILABLE"]);
-            Answer::text("Half of an answer, and then")
-                .tokens(100, 50)
-                .breaking(Fault::ErrorAfterUsage {
-                    code,
-                    message: "Gone.",
-                })
-        })
+        row(
+            "error after the tokens were reported",
+            Kind::Unavailable,
+            |wire| {
+                let code = word(wire, ["overloaded_error", "server_error", "UNAVAILABLE"]);
+                Answer::text("Half of an answer, and then")
+                    .tokens(100, 50)
+                    .breaking(Fault::ErrorAfterUsage {
+                        code,
+                        message: "Gone.",
+                    })
+            },
+        )
         .usage(Some(|wire, streamed| match (wire, streamed) {
             // Only the last chunk contains the total output.
             (Wire::Gemini, true) => Some((100, 1)),
@@ -397,11 +401,11 @@ fn faults_of(
     {
         wrong.push(format!("retry after {seconds:?} s"));
     }
-    let told = error.usage.map(|usage: TokenUsage| (usage.input, usage.output));
+    let reported = error.usage.map(|usage: TokenUsage| (usage.input, usage.output));
     if let Some(usage) = expected.usage.map(|usage| usage(wire, streamed))
-        && usage != told
+        && usage != reported
     {
-        wrong.push(format!("tokens {told:?}, not {usage:?}"));
+        wrong.push(format!("tokens {reported:?}, not {usage:?}"));
     }
     let message = error.to_string();
     let beginning = format!("provider `provider`, model `{}`: ", model_of(wire));
@@ -412,7 +416,7 @@ fn faults_of(
         wrong.push(format!("it says too much: {message}"));
     }
     if all_words(error).contains(KEY) {
-        wrong.push(format!("the key is told: {error:?}"));
+        wrong.push(format!("the key is reported: {error:?}"));
     }
     wrong
 }
@@ -482,7 +486,7 @@ async fn a_stream_that_ends_too_early_is_no_answer() {
             .unwrap_err();
         assert_eq!(error.kind, Kind::Malformed, "{error}");
         let usage = error.usage.map(|usage| (usage.input, usage.output));
-        assert_eq!(usage, told_in_the_middle(wire, true), "{wire:?}");
+        assert_eq!(usage, reported_in_the_middle(wire, true), "{wire:?}");
     }
 }
 

@@ -392,7 +392,7 @@ async fn tokens_of_the_cache_are_counted_once() {
 }
 
 #[tokio::test]
-async fn why_a_model_stops_is_told_in_one_language() {
+async fn why_a_model_stops_is_reported_in_one_language() {
     use StopReason as Stop;
     let cases = [
         (Wire::Anthropic, "max_tokens", Stop::MaxTokens),
@@ -505,7 +505,7 @@ async fn who_may_leave_out_the_end_of_a_stream() {
 }
 
 #[tokio::test]
-async fn calls_without_a_number_are_told_apart_by_their_names() {
+async fn calls_without_a_number_are_distinguished_by_their_names() {
     let body = concat!(
         "data: {\"choices\": [{\"delta\": {\"tool_calls\": [{\"id\": \"a\", \"function\": {\"name\": \"look\", \"arguments\": {\"at\": 1}}}]}}]}\n\n",
         "data: {\"choices\": [{\"delta\": {\"tool_calls\": [{\"id\": \"b\", \"function\": {\"name\": \"hear\", \"arguments\": \"{\"}}, {\"function\": {\"arguments\": \"}\"}}]}}]}\n\n",

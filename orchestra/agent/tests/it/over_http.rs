@@ -120,7 +120,7 @@ async fn direct_and_agent_stages_do_a_real_task_in_every_format() {
     for provider in PROVIDERS {
         for streamed in [true, false] {
             let (name, ..) = provider;
-            let told = format!("{name}, {}", if streamed { "streamed" } else { "whole" });
+            let reported = format!("{name}, {}", if streamed { "streamed" } else { "whole" });
             let server = ModelServer::start();
             script(&server);
             let repository = repository();
@@ -143,8 +143,8 @@ async fn direct_and_agent_stages_do_a_real_task_in_every_format() {
                 .unwrap();
             let run = engine.start(flow, ()).run_id("the-run").await.unwrap();
             let result = run.wait().await.unwrap();
-            assert!(result.is_success(), "{told}: {:?}", result.failure);
-            assert_eq!(result.path, ["start", "plan", "work", "exit"], "{told}");
+            assert!(result.is_success(), "{reported}: {:?}", result.failure);
+            assert_eq!(result.path, ["start", "plan", "work", "exit"], "{reported}");
             assert_eq!(result.context.get("passed"), Some(&json!(1)));
             let mended = std::fs::read_to_string(repository.path().join("sum.sh")).unwrap();
             assert_eq!(mended, "# Adds two numbers.\necho $(($1 + $2))\n");
@@ -156,14 +156,14 @@ async fn direct_and_agent_stages_do_a_real_task_in_every_format() {
             assert_eq!(
                 (input_tokens, output_tokens),
                 (5_000, 170),
-                "{told}: counted once"
+                "{reported}: counted once"
             );
-            assert!(cost_micros > 0, "{told}");
+            assert!(cost_micros > 0, "{reported}");
             let requests = server.requests();
-            assert_eq!((requests.len(), server.left()), (5, 0), "{told}");
+            assert_eq!((requests.len(), server.left()), (5, 0), "{reported}");
             assert!(
                 requests.iter().all(|request| request.streamed == streamed),
-                "{told}"
+                "{reported}"
             );
             let bodies: Vec<&Value> = requests.iter().map(|request| &request.body).collect();
             let form = if streamed { "streamed" } else { "whole" };
@@ -225,8 +225,11 @@ async fn faults_of_a_server_are_outcomes_of_the_stage() {
             .await
             .unwrap();
         assert_eq!(result.status, RunStatus::Fail);
-        let told = result.failure.unwrap().to_string();
-        assert!(told.contains(provider.0) && !told.contains(KEY), "{told}");
+        let reported = result.failure.unwrap().to_string();
+        assert!(
+            reported.contains(provider.0) && !reported.contains(KEY),
+            "{reported}"
+        );
         assert_eq!(
             server.requests().len(),
             3,

@@ -249,28 +249,28 @@ fn written(context: &Context) -> BTreeMap<String, Value> {
 
 /// Builds an engine that records the keys of its warnings about ignored keys.
 fn listening(builder: EngineBuilder) -> (Engine, Arc<Mutex<Vec<String>>>) {
-    let told = Arc::new(Mutex::new(Vec::new()));
-    let hears = told.clone();
+    let reported = Arc::new(Mutex::new(Vec::new()));
+    let hears = reported.clone();
     let engine = builder.on_event(move |event| {
         if let EventKind::StageWarning { keys, node, .. } = &event.kind {
             assert_eq!(&**node, "a");
             hears.lock().unwrap().extend(keys.iter().cloned());
         }
     });
-    (engine.build().unwrap(), told)
+    (engine.build().unwrap(), reported)
 }
 
-fn check(object: &Object, result: &RunResult, told: &Mutex<Vec<String>>) {
+fn check(object: &Object, result: &RunResult, reported: &Mutex<Vec<String>>) {
     let shown = || Value::Object(object.fields.clone());
     // No object suspends, pauses or ends the run: the node routes a failure.
     assert!(result.is_success(), "{:?}\n{:#}", result.failure, shown());
     assert_eq!(result.path, ["start", "a", "exit"], "{:#}", shown());
     let (expected, mut left_out) = second_opinion(object);
     assert_eq!(written(&result.context), expected, "{:#}", shown());
-    let mut told = std::mem::take(&mut *told.lock().unwrap());
-    told.sort();
+    let mut reported = std::mem::take(&mut *reported.lock().unwrap());
+    reported.sort();
     left_out.sort();
-    assert_eq!(told, left_out, "{:#}", shown());
+    assert_eq!(reported, left_out, "{:#}", shown());
     for (key, value) in result.context.iter().filter(|(key, _)| is_reserved(key)) {
         assert!(
             !value.to_string().contains(FORGED),
@@ -296,7 +296,7 @@ impl CodergenBackend for Writes {
 #[tokio::test]
 async fn no_status_file_changes_more_than_it_may() {
     let backend = Writes::default();
-    let (engine, told) = listening(Engine::builder().backend(backend.clone()));
+    let (engine, reported) = listening(Engine::builder().backend(backend.clone()));
     let flow = SharedPipeline::from(pipeline(FLOW));
     let mut random = Random(11);
     for _ in 0..OBJECTS {
@@ -304,7 +304,7 @@ async fn no_status_file_changes_more_than_it_may() {
         let object = object(&mut random, word, true);
         *backend.0.lock().unwrap() = serde_json::to_string(&object.fields).unwrap();
         let run = engine.start(flow.clone(), ()).await.unwrap();
-        check(&object, &run.wait().await.unwrap(), &told);
+        check(&object, &run.wait().await.unwrap(), &reported);
     }
 }
 
@@ -327,13 +327,13 @@ async fn no_report_changes_more_than_it_may() {
         Ok(reply)
     });
     let agents = agents("", &[], model);
-    let (engine, told) = listening(Engine::builder().backend(agents));
+    let (engine, reported) = listening(Engine::builder().backend(agents));
     let flow = SharedPipeline::from(pipeline(FLOW));
     let mut random = Random(23);
     for _ in 0..OBJECTS {
         let object = object(&mut random, "status", false);
         next.lock().unwrap().clone_from(&object.fields);
         let run = engine.start(flow.clone(), ()).await.unwrap();
-        check(&object, &run.wait().await.unwrap(), &told);
+        check(&object, &run.wait().await.unwrap(), &reported);
     }
 }

@@ -284,8 +284,8 @@ async fn what_no_repository_would_keep_is_not_written() {
     let (of_git, beside) = refused.split_last().unwrap();
     assert!(of_git.0.contains("belongs to git itself"), "{of_git:?}");
     for (said, failed) in beside {
-        let told = "lies in no repository, so nobody would keep it; give a path that begins with `backend/` or `frontend/`";
-        assert!(*failed && said.contains(told), "{said}");
+        let reported = "lies in no repository, so nobody would keep it; give a path that begins with `backend/` or `frontend/`";
+        assert!(*failed && said.contains(reported), "{said}");
     }
     assert!(!ground.at("work/new").exists() && !ground.at("work/src").exists());
 }
@@ -418,6 +418,14 @@ fn stages_may_write_by_what_they_are_given() {
 fn the_configuration_knows_which_built_in_tools_only_read() {
     let mut registry = ToolRegistry::default();
     BuiltinTools.register(&mut registry);
+    let sorted = |names: &mut dyn Iterator<Item = &str>| -> Vec<String> {
+        let mut names: Vec<String> = names.map(|name| name.replace('_', "-")).collect();
+        names.sort_unstable();
+        names
+    };
+    let known = sorted(&mut BUILT_IN_TOOLS.iter().copied());
+    assert_eq!(sorted(&mut registry.names()), known);
+    assert_eq!(sorted(&mut BuiltinTools::NAMES.iter()), known);
     for name in BUILT_IN_TOOLS {
         let reads = registry.get(name).unwrap().is_read_only();
         assert_eq!(reads, READ_ONLY_TOOLS.contains(name), "{name}");
@@ -432,12 +440,12 @@ fn a_stage_names_a_repository_and_tools_that_are_there() {
         "digraph { start -> work -> exit; work [prompt=x, repo=bakend, \"agent.tools\"=\"backend:raed-file\"] }",
     );
     let resolution = agents.resolve(&flow);
-    let told: String = resolution.reports.iter().map(render::concise).collect();
+    let reported: String = resolution.reports.iter().map(render::concise).collect();
     for fault in [
         "error[unknown_repository]: unknown repository `bakend`",
         "error[unknown_tool]: unknown tool `backend:raed-file`",
     ] {
-        assert!(told.contains(fault), "{told}");
+        assert!(reported.contains(fault), "{reported}");
     }
     let help = resolution.reports.iter().flat_map(|report| &report.diagnostics);
     let help: Vec<String> = help.map(|fault| format!("{:?}", fault.help)).collect();
@@ -526,12 +534,15 @@ fn variables_of_git_never_reach_a_command() {
             again.env(name, ELSEWHERE);
         });
         let output = again.env("HERE_TO_STAY", "yes").output().unwrap();
-        let told = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(output.status.success() && told.contains("1 passed"), "{told}");
+        let reported = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(
+            output.status.success() && reported.contains("1 passed"),
+            "{reported}"
+        );
         return;
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let told = runtime.unwrap().block_on(async {
+    let reported = runtime.unwrap().block_on(async {
         let names = variables.iter().chain(&["HERE_TO_STAY"]);
         let context = ToolContext::new(".").inherit_env(names.copied());
         let mut registry = ToolRegistry::default();
@@ -547,6 +558,6 @@ fn variables_of_git_never_reach_a_command() {
             .unwrap()
             .text
     });
-    assert!(told.contains("HERE_TO_STAY=yes"), "{told}");
-    assert!(!told.contains(ELSEWHERE), "{told}");
+    assert!(reported.contains("HERE_TO_STAY=yes"), "{reported}");
+    assert!(!reported.contains(ELSEWHERE), "{reported}");
 }

@@ -77,12 +77,12 @@ async fn a_failure_that_is_reported_fails_the_stage_for_its_reason() {
     let text = "digraph { start -> work -> exit; work [prompt=x] }";
     let (result, _place) = run(&agents("", &[], model), text).await;
     assert_eq!(result.status, RunStatus::Fail);
-    let told = result.failure.unwrap().to_string();
-    assert!(told.contains("Two of nine tests fail."), "{told}");
+    let reported = result.failure.unwrap().to_string();
+    assert!(reported.contains("Two of nine tests fail."), "{reported}");
 }
 
 #[tokio::test]
-async fn calls_that_cannot_be_made_are_told_and_mended() {
+async fn calls_that_cannot_be_made_are_reported_and_mended() {
     let mut broken = calls(&[("read_file", json!({}))]);
     broken.tool_calls[0].arguments = Arguments::parse("{\"path\": ");
     let model = Scripted::list([
@@ -96,18 +96,22 @@ async fn calls_that_cannot_be_made_are_told_and_mended() {
     let (result, _place) = run(&agents("", &[], model.clone()), text).await;
     assert!(result.is_success(), "{:?}", result.failure);
     let asked = model.asked();
-    let told = asked[1..]
+    let reported = asked[1..]
         .iter()
         .map(|request| match request.messages.last().unwrap() {
             Message::Tools { results } => results[0].content.clone(),
             Message::User { text } => text.clone(),
             Message::Assistant { .. } => panic!("the model answers itself"),
         });
-    let told: Vec<String> = told.collect();
-    assert!(told[0].contains("not a JSON object"), "{}", told[0]);
-    assert!(told[1].contains("did you mean `read_file`?"), "{}", told[1]);
-    assert!(told[2].contains("Unknown field `outcome`"), "{}", told[2]);
-    assert!(told[3].contains("report_outcome"), "{}", told[3]);
+    let reported: Vec<String> = reported.collect();
+    assert!(reported[0].contains("not a JSON object"), "{}", reported[0]);
+    assert!(
+        reported[1].contains("did you mean `read_file`?"),
+        "{}",
+        reported[1]
+    );
+    assert!(reported[2].contains("Unknown field `outcome`"), "{}", reported[2]);
+    assert!(reported[3].contains("report_outcome"), "{}", reported[3]);
 }
 
 #[tokio::test]
@@ -117,8 +121,11 @@ async fn a_model_that_never_ends_is_stopped() {
     let agents = agents(yaml, &[], model.clone());
     let text = "digraph { start -> work -> exit; work [prompt=x, max_retries=5] }";
     let (result, _place) = run(&agents, text).await;
-    let told = result.failure.unwrap().to_string();
-    assert!(told.contains("did not come to an end in 3 turns"), "{told}");
+    let reported = result.failure.unwrap().to_string();
+    assert!(
+        reported.contains("did not come to an end in 3 turns"),
+        "{reported}"
+    );
     let asked = model.asked();
     assert_eq!(asked.len(), 3, "it is terminal, so there are no retries");
     assert_eq!(asked[2].tools.len(), 1, "in the last turn it can only report");

@@ -59,11 +59,11 @@ where
 async fn a_command_tells_its_exit_code_and_both_outputs() {
     let folder = tempfile::tempdir().unwrap();
     let runner = builtin(folder.path());
-    let told = said(&runner, "shell", json!({"command": "pwd; echo careful >&2"})).await;
+    let reported = said(&runner, "shell", json!({"command": "pwd; echo careful >&2"})).await;
     let pwd = folder.path().canonicalize().unwrap();
     let pwd = pwd.display().to_string();
     assert_eq!(
-        told,
+        reported,
         format!(
             "exit code 0\n--- standard output ({} bytes) ---\n{pwd}\n--- standard error output (8 bytes) ---\ncareful",
             pwd.len() + 1
@@ -90,18 +90,22 @@ async fn a_command_tells_its_exit_code_and_both_outputs() {
 }
 
 #[tokio::test]
-async fn of_a_long_output_both_ends_are_told() {
+async fn of_a_long_output_both_ends_are_reported() {
     let folder = tempfile::tempdir().unwrap();
-    let told = said(
+    let reported = said(
         &builtin(folder.path()),
         "shell",
         json!({"command": "seq 1 100000; seq 1 100000 >&2"}),
     )
     .await;
-    assert!(told.len() <= 30_000 && told.len() > 25_000, "{}", told.len());
-    assert_eq!(told.matches("\n1\n2\n3\n").count(), 2);
-    assert_eq!(told.matches("\n99999\n100000").count(), 2);
-    assert!(told.contains("send it to a file"));
+    assert!(
+        reported.len() <= 30_000 && reported.len() > 25_000,
+        "{}",
+        reported.len()
+    );
+    assert_eq!(reported.matches("\n1\n2\n3\n").count(), 2);
+    assert_eq!(reported.matches("\n99999\n100000").count(), 2);
+    assert!(reported.contains("send it to a file"));
 }
 
 #[tokio::test]
@@ -140,8 +144,8 @@ async fn what_a_model_says_never_becomes_a_part_of_a_command() {
     let runner = runner(tool, folder.path());
     let text = "'; touch planted; \"$(touch planted)` touch planted `\nline two ä";
     let arguments = json!({"what": text, "dry-run": true});
-    let told = said(&runner, "show", arguments.clone()).await;
-    let output = told.split_once("---\n").unwrap().1;
+    let reported = said(&runner, "show", arguments.clone()).await;
+    let output = reported.split_once("---\n").unwrap().1;
     let (shown, stdin) = output.rsplit_once('|').unwrap();
     assert_eq!(shown, format!("{text}|true|unset"));
     assert_eq!(serde_json::from_str::<Value>(stdin).unwrap(), arguments);
@@ -189,11 +193,11 @@ async fn every_call_has_a_result_whatever_happens() {
             "xxx",
         ),
     ];
-    for (name, does, told) in cases {
+    for (name, does, reported) in cases {
         let runner = runner(Does(name, false, move |_| does()), folder.path());
         let result = runner.call(&call(name, json!({}))).await;
         assert!(
-            result.is_error && result.content.starts_with(told),
+            result.is_error && result.content.starts_with(reported),
             "{}",
             result.content
         );
@@ -204,14 +208,14 @@ async fn every_call_has_a_result_whatever_happens() {
         arguments: Arguments::parse("{\"path\": "),
         ..call("read_file", json!({}))
     };
-    let told = runner.call(&malformed).await.content;
+    let reported = runner.call(&malformed).await.content;
     assert!(
-        told.starts_with("the arguments are not a JSON object: EOF"),
-        "{told}"
+        reported.starts_with("the arguments are not a JSON object: EOF"),
+        "{reported}"
     );
     assert!(
-        told.ends_with("`path` (string), optional `limit` (integer), optional `offset` (integer)"),
-        "{told}"
+        reported.ends_with("`path` (string), optional `limit` (integer), optional `offset` (integer)"),
+        "{reported}"
     );
     let unknown = refused(&runner, "read-file", json!({})).await;
     assert!(
@@ -271,8 +275,8 @@ async fn a_call_that_takes_too_long_is_given_up() {
     let folder = tempfile::tempdir().unwrap();
     let hangs = Does::new("hangs", false, |_| Box::pin(std::future::pending()));
     let runner = runner(hangs, folder.path()).timeout(Duration::from_millis(50));
-    let told = refused(&runner, "hangs", json!({})).await;
-    assert_eq!(told, "the tool did not end within 50ms, and was given up");
+    let reported = refused(&runner, "hangs", json!({})).await;
+    assert_eq!(reported, "the tool did not end within 50ms, and was given up");
 }
 
 #[tokio::test]
@@ -353,7 +357,7 @@ async fn hooks_know_the_call_and_its_result() {
 async fn a_failing_hook_before_a_call_skips_it_and_one_behind_it_changes_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let write = || json!({"path": "written", "content": "x"});
-    for (hook, told) in [
+    for (hook, reported) in [
         ("echo 'not on Sundays' >&2; exit 1", "exit code 1: not on Sundays"),
         ("exec sleep 1800", "ended after 1s, its time limit"),
         ("kill -s KILL $$", "killed by signal 9"),
@@ -362,10 +366,10 @@ async fn a_failing_hook_before_a_call_skips_it_and_one_behind_it_changes_nothing
             .pre(hook)
             .post("touch post")
             .timeout(Duration::from_secs(1));
-        let told = format!("the call was not made, because a check before it failed: {told}");
+        let reported = format!("the call was not made, because a check before it failed: {reported}");
         assert_eq!(
             refused(&builtin(folder.path()).hooks(hooks), "write_file", write()).await,
-            told
+            reported
         );
         assert_eq!(
             fs::read_dir(folder.path()).unwrap().count(),

@@ -49,9 +49,10 @@ async fn a_large_file_is_shown_in_parts_that_join() {
         let part = said(&runner, "read_file", json!({"path": "large", "offset": offset})).await;
         assert!(part.len() <= 30_000, "{}", part.len());
         let (text, next) = match part.rsplit_once("\n[lines ") {
-            Some((text, told)) => (
+            Some((text, reported)) => (
                 text,
-                told.split_once("`offset`: ")
+                reported
+                    .split_once("`offset`: ")
                     .map(|(_, next)| next.trim_end_matches("]\n")),
             ),
             None => (part.trim_end_matches('\n'), None),
@@ -69,7 +70,7 @@ async fn a_large_file_is_shown_in_parts_that_join() {
 }
 
 #[tokio::test]
-async fn long_lines_and_bytes_that_are_no_text_are_told() {
+async fn long_lines_and_bytes_that_are_no_text_are_reported() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(
         folder.path().join("long"),
@@ -101,7 +102,7 @@ async fn a_wrong_path_or_argument_helps_to_a_right_one() {
     fs::create_dir(folder.path().join("src")).unwrap();
     fs::write(folder.path().join("src/main.rs"), "fn main() {}\n").unwrap();
     let runner = builtin(folder.path());
-    for (arguments, told) in [
+    for (arguments, reported) in [
         (
             json!({"path": "src/mian.rs"}),
             "there is no `src/mian.rs`; did you mean `src/main.rs`?",
@@ -126,7 +127,7 @@ async fn a_wrong_path_or_argument_helps_to_a_right_one() {
             "`limit` is 0, so there is nothing to read",
         ),
     ] {
-        assert_eq!(refused(&runner, "read_file", arguments).await, told);
+        assert_eq!(refused(&runner, "read_file", arguments).await, reported);
     }
 }
 
@@ -134,27 +135,27 @@ async fn a_wrong_path_or_argument_helps_to_a_right_one() {
 async fn a_file_is_written_as_a_whole_with_its_folders() {
     let folder = tempfile::tempdir().unwrap();
     let runner = builtin(folder.path());
-    let told = said(
+    let reported = said(
         &runner,
         "write_file",
         json!({"path": "a/b/c.txt", "content": "one\ntwo\n"}),
     )
     .await;
-    assert_eq!(told, "`a/b/c.txt` is made: 2 lines, 8 bytes");
-    let told = said(
+    assert_eq!(reported, "`a/b/c.txt` is made: 2 lines, 8 bytes");
+    let reported = said(
         &runner,
         "write_file",
         json!({"path": "./a/b/c.txt", "content": ""}),
     )
     .await;
-    assert_eq!(told, "`a/b/c.txt` is replaced: 0 lines, 0 bytes");
+    assert_eq!(reported, "`a/b/c.txt` is replaced: 0 lines, 0 bytes");
     assert_eq!(fs::read(folder.path().join("a/b/c.txt")).unwrap(), b"");
     assert_eq!(
         fs::read_dir(folder.path().join("a/b")).unwrap().count(),
         1,
         "nothing else is left"
     );
-    for (path, told) in [
+    for (path, reported) in [
         ("a/b", "`a/b` is a folder"),
         ("a/", "`a/` names a folder"),
         (".", "`.` is a folder"),
@@ -165,7 +166,7 @@ async fn a_file_is_written_as_a_whole_with_its_folders() {
     ] {
         assert_eq!(
             refused(&runner, "write_file", json!({"path": path, "content": ""})).await,
-            told
+            reported
         );
     }
 }
@@ -197,10 +198,10 @@ async fn what_is_no_plain_file_is_not_waited_for() {
         .unwrap();
     assert!(made.success());
     let runner = builtin(folder.path());
-    let told = refused(&runner, "read_file", json!({"path": "pipe"})).await;
-    assert_eq!(told, "`pipe` is not a plain file");
-    let told = refused(&runner, "write_file", json!({"path": "pipe", "content": ""})).await;
-    assert_eq!(told, "`pipe` is not a plain file");
+    let reported = refused(&runner, "read_file", json!({"path": "pipe"})).await;
+    assert_eq!(reported, "`pipe` is not a plain file");
+    let reported = refused(&runner, "write_file", json!({"path": "pipe", "content": ""})).await;
+    assert_eq!(reported, "`pipe` is not a plain file");
     said(&runner, "grep", json!({"pattern": "x"})).await;
 }
 
@@ -211,7 +212,7 @@ async fn edits_are_made_all_or_not_at_all() {
     fs::write(&path, "fn a() {}\nfn b() {}\nfn b() {}\n").unwrap();
     let runner = builtin(folder.path());
     let edit = |edits| json!({"path": "a.rs", "edits": edits});
-    let told = said(
+    let reported = said(
         &runner,
         "edit_file",
         edit(json!([
@@ -221,12 +222,12 @@ async fn edits_are_made_all_or_not_at_all() {
     )
     .await;
     assert_eq!(
-        told,
+        reported,
         "`a.rs` is changed: 3 replacements, at line 1; lines 2 and 3"
     );
     let text = "fn c() {}\nfn d() {}\nfn d() {}\n";
     assert_eq!(fs::read_to_string(&path).unwrap(), text);
-    for (edits, told) in [
+    for (edits, reported) in [
         (
             json!([{"old_text": "fn c()", "new_text": "x"}, {"old_text": "fn d()", "new_text": "y"}]),
             "edit 2 of 2: `old_text` occurs 2 times, at lines 2 and 3; take in more of the lines around it, or set \
@@ -252,7 +253,7 @@ async fn edits_are_made_all_or_not_at_all() {
         ),
         (json!([]), "`edits` is empty; give at least one replacement"),
     ] {
-        assert_eq!(refused(&runner, "edit_file", edit(edits)).await, told);
+        assert_eq!(refused(&runner, "edit_file", edit(edits)).await, reported);
         assert_eq!(fs::read_to_string(&path).unwrap(), text);
     }
     let same = said(

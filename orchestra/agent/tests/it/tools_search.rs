@@ -133,8 +133,8 @@ async fn glob_lists_in_order_what_git_does_not_ignore() {
         ("*.{yml,tmp}", ".github/ci.yml src/keep.tmp"),
         ("config", ""),
     ] {
-        let told = said(&runner, "glob", json!({"pattern": pattern})).await;
-        let names: Vec<&str> = told
+        let reported = said(&runner, "glob", json!({"pattern": pattern})).await;
+        let names: Vec<&str> = reported
             .lines()
             .filter(|line| !line.starts_with(['[', 'n']))
             .collect();
@@ -187,8 +187,8 @@ async fn glob_and_git_agree_on_what_is_ignored() {
     let listed = git(&["ls-files", "--others", "--exclude-standard", "-z"]);
     let git: BTreeSet<&str> = listed.split('\0').filter(|name| !name.is_empty()).collect();
     assert!(git.len() >= 8, "{git:?}");
-    let told = said(&builtin(folder.path()), "glob", json!({"pattern": "**"})).await;
-    let ours: BTreeSet<&str> = told.lines().filter(|line| !line.starts_with('[')).collect();
+    let reported = said(&builtin(folder.path()), "glob", json!({"pattern": "**"})).await;
+    let ours: BTreeSet<&str> = reported.lines().filter(|line| !line.starts_with('[')).collect();
     assert_eq!(ours, git);
 }
 
@@ -209,11 +209,11 @@ async fn search_code_ranks_the_file_that_defines_and_holds_all_words_first() {
         ("retry.txt", "\n"),
     ]);
     let runner = builtin(folder.path());
-    let told = said(&runner, "search_code", json!({"query": "parse_config retry"})).await;
-    let files: Vec<&str> = told.lines().filter(|line| !line.starts_with(' ')).collect();
-    assert!(files[0].starts_with("src/config.rs (score "), "{told}");
-    assert!(files[0].ends_with("; parse_config 1, retry 1)"), "{told}");
-    assert!(told.contains(
+    let reported = said(&runner, "search_code", json!({"query": "parse_config retry"})).await;
+    let files: Vec<&str> = reported.lines().filter(|line| !line.starts_with(' ')).collect();
+    assert!(files[0].starts_with("src/config.rs (score "), "{reported}");
+    assert!(files[0].ends_with("; parse_config 1, retry 1)"), "{reported}");
+    assert!(reported.contains(
         "  3- /// Reads it.\n  4: pub fn parse_config(text: &str) -> Config {\n  5:     retry(text)\n"
     ));
     let names: BTreeSet<&str> = files.iter().map(|line| line.split(' ').next().unwrap()).collect();
@@ -228,8 +228,8 @@ async fn search_code_ranks_the_file_that_defines_and_holds_all_words_first() {
         ])
     );
     assert!(
-        told.contains("retry.txt (score ") && told.contains("; by its name)"),
-        "{told}"
+        reported.contains("retry.txt (score ") && reported.contains("; by its name)"),
+        "{reported}"
     );
     let camel = said(
         &runner,
@@ -260,12 +260,12 @@ async fn a_folder_of_folders_is_looked_through_to_its_depth() {
     let deep: String = "d/".repeat(60);
     fs::create_dir_all(folder.path().join(&deep)).unwrap();
     fs::write(folder.path().join(&deep).join("found.txt"), "here\n").unwrap();
-    let told = said(&builtin(folder.path()), "grep", json!({"pattern": "here"})).await;
+    let reported = said(&builtin(folder.path()), "grep", json!({"pattern": "here"})).await;
     assert!(
-        told.contains(&format!(
+        reported.contains(&format!(
             "{}:1:here",
             Path::new(&deep).join("found.txt").display()
         )),
-        "{told}"
+        "{reported}"
     );
 }

@@ -56,18 +56,18 @@ async fn hooks_of_node_and_graph_run_around_the_calls_of_a_stage() {
     let mut events = handle.events();
     let result = handle.wait().await.unwrap();
     let run = result.run_id.to_string();
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     while let Some(event) = events.recv().await {
         match &event.kind {
-            EventKind::StageLog { node, message } => told.push(format!("{node} log {message}")),
+            EventKind::StageLog { node, message } => reported.push(format!("{node} log {message}")),
             EventKind::ToolCallCompleted {
                 node, tool, error, ..
-            } => told.push(format!("{node} {tool} {error:?}")),
+            } => reported.push(format!("{node} {tool} {error:?}")),
             _ => {}
         }
     }
     assert_eq!(
-        told,
+        reported,
         [
             "first write-file None",
             "second log the call of `write-file` was not made: its hook `tool_hooks.pre` failed: exit code 2: not this one",

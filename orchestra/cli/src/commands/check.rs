@@ -51,7 +51,7 @@ pub(crate) fn check(args: &CheckArgs, pipelines: &Pipelines, terminal: &Terminal
             .map(|(number, noun)| count(*number, noun))
             .collect();
         if parts.is_empty() {
-            parts.push("no faults".to_owned());
+            parts.push("no problems found".to_owned());
         }
         let verdict = if errors > 0 {
             terminal.paint(Paint::Bad, "invalid")

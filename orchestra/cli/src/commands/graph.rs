@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 use std::path::Path;
 
 use orchestra_graph::{
-    Attribute, Graph, Key, Known, NodeState, Origin, PictureOptions, Value, print_dot, print_mermaid,
+    Attribute, Graph, Key, Known, NodeState, Origin, PictureOptions, Value, print_mermaid,
 };
 use orchestra_sessions::{SessionStatus, StageRow, StageState, TransitionRow};
 use serde_json::json;
@@ -94,7 +94,7 @@ fn default_format(output: Option<&Path>) -> Result<Picture, CliError> {
 
 fn draw(graph: &Graph, options: &PictureOptions, format: Picture) -> Result<String, CliError> {
     match format {
-        Picture::Dot => Ok(print_dot(graph, options)),
+        Picture::Dot => Ok(orchestra_picture::dot(graph, options)),
         Picture::Mermaid => Ok(print_mermaid(graph, options)),
         Picture::Text => Ok(orchestra_picture::text(graph)),
         Picture::Svg => orchestra_picture::best_svg(graph, options)

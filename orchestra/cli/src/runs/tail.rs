@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_lines_are_told_once_and_also_when_the_file_is_replaced() {
+    fn whole_lines_are_reported_once_and_also_when_the_file_is_replaced() {
         let stage_folder = tempfile::tempdir().unwrap();
         let path = stage_folder.path().join("events.jsonl");
         let mut tail = Tail::new(stage_folder.path());

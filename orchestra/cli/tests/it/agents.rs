@@ -197,9 +197,9 @@ fn a_simulation_needs_neither_key_nor_configuration() {
 fn refused(project: &Project, scratch: &str, code: &str, parts: &[&str]) {
     for command in ["compile", "run"] {
         let done: Done = project.call(&[command, "a.dot"]).exits(3);
-        let told = done.stderr + &done.stdout;
+        let reported = done.stderr + &done.stdout;
         for part in [scratch, code].iter().chain(parts) {
-            assert!(told.contains(part), "{command}, {part}:\n{told}");
+            assert!(reported.contains(part), "{command}, {part}:\n{reported}");
         }
     }
     assert!(!project.scratch.path(".orchestra").exists(), "nothing has begun");
@@ -207,7 +207,7 @@ fn refused(project: &Project, scratch: &str, code: &str, parts: &[&str]) {
 }
 
 #[test]
-fn what_cannot_be_resolved_is_told_with_its_place_and_exits_with_code_3() {
+fn what_cannot_be_resolved_is_reported_with_its_position_and_exits_with_code_3() {
     let agents = "agents:\n  reviewer:\n    role: security-reviewer\n    task: judge\n";
     let task = "task:\n  name: judge\n  template: |\n    Judge this:\n    {{ change }}\n";
     let flow = "digraph flow {\n    start -> judge -> exit\n    judge [agent=reviewer]\n}\n";
@@ -300,10 +300,10 @@ fn a_task_is_done_with_tools_of_orchestra_and_of_the_project() {
     );
     let status = project.scratch.status();
     assert_eq!(status["status"], "success");
-    let told = project.call(&["status", "last"]).exits(0).stdout;
-    assert!(told.contains("The sum adds now."), "{told}");
+    let reported = project.call(&["status", "last"]).exits(0).stdout;
+    assert!(reported.contains("The sum adds now."), "{reported}");
     assert!(
-        told.contains("3,630") || told.contains("3630"),
-        "the tokens: {told}"
+        reported.contains("3,630") || reported.contains("3630"),
+        "the tokens: {reported}"
     );
 }

@@ -28,7 +28,7 @@ fn flow() -> String {
 }
 
 /// Returns the total usage that the server reported.
-fn told(project: &Project) -> u64 {
+fn reported(project: &Project) -> u64 {
     project.server.requests().len() as u64 * (USED.0 + USED.1)
 }
 
@@ -65,10 +65,13 @@ fn branches_side_by_side_never_call_beyond_the_cap_and_go_on_with_a_higher_one()
     );
     let calls = project.server.requests().len();
     assert!((1..BRANCHES).contains(&calls), "{calls} calls were made");
-    assert!(told(&project) <= cap, "{calls} calls use more than {cap} tokens");
+    assert!(
+        reported(&project) <= cap,
+        "{calls} calls use more than {cap} tokens"
+    );
     assert_eq!(
         used(&run),
-        told(&project),
+        reported(&project),
         "answers that were under way are waited for"
     );
 
@@ -76,8 +79,8 @@ fn branches_side_by_side_never_call_beyond_the_cap_and_go_on_with_a_higher_one()
     let again = project
         .call(&["resume", "last", "--max-tokens", &cap.to_string(), "--json"])
         .exits(6);
-    assert_eq!(used(&again), told(&project));
-    assert!(told(&project) <= cap);
+    assert_eq!(used(&again), reported(&project));
+    assert!(reported(&project) <= cap);
 
     let resumed = project
         .call(&["resume", "last", "--max-tokens", "100000", "--json"])
@@ -85,5 +88,5 @@ fn branches_side_by_side_never_call_beyond_the_cap_and_go_on_with_a_higher_one()
     assert_eq!(resumed.result()["status"], "success");
     let calls = project.server.requests().len();
     assert_eq!(calls, BRANCHES, "no answer is asked for twice");
-    assert_eq!(used(&resumed), told(&project));
+    assert_eq!(used(&resumed), reported(&project));
 }

@@ -25,7 +25,7 @@ fn long(bytes: usize, what: &str, last: &str) -> String {
 }
 
 /// Returns all text of a request.
-fn told(request: &Value) -> String {
+fn reported(request: &Value) -> String {
     let system = request["system"].to_string();
     let messages = request["messages"].as_array().unwrap().iter();
     let parts = messages.flat_map(|message| message["content"].as_array().cloned().unwrap_or_default());
@@ -44,7 +44,7 @@ fn asked_for(project: &Project, words: &str) -> String {
         messages.last().unwrap().to_string().contains(words)
     });
     let found = found.unwrap_or_else(|| panic!("no request holds `{words}`"));
-    told(&found.body)
+    reported(&found.body)
 }
 
 /// Returns the part before the task, which depends on the fidelity.
@@ -97,7 +97,7 @@ fn the_last_line_of_a_review_reaches_critic_and_synthesizer() {
     let critique = long(20_000, "Confirmed", "LAST: both findings stand");
     let answers = [security.clone(), design.clone(), critique.clone()];
     project.server.respond_with(move |request| {
-        let asked = told(&request.body);
+        let asked = reported(&request.body);
         let [security, design, critique] = &answers;
         Answer::text(if asked.contains("Review this pull request for security") {
             security
@@ -155,7 +155,7 @@ fn a_plan_fills_the_fidelity_of_the_next_stage_and_stands_whole_where_it_is_name
     );
     let given = plan.clone();
     project.server.respond_with(move |request| {
-        let asked = told(&request.body);
+        let asked = reported(&request.body);
         let task = asked.rsplit("# Your task").next().unwrap();
         Answer::text(if task.contains("Plan ") {
             given.as_str()
@@ -187,7 +187,7 @@ fn a_plan_fills_the_fidelity_of_the_next_stage_and_stands_whole_where_it_is_name
         let before = project.server.requests().len();
         project.call(&["run", file]).exits(0);
         let requests = project.server.requests();
-        let work = told(&requests[before + 1].body);
+        let work = reported(&requests[before + 1].body);
         assert!(work.contains(plan.as_str()), "{file}: {work}");
     }
 }
@@ -216,7 +216,7 @@ fn the_last_line_of_a_long_log_reaches_the_stage_that_mends_it() {
         let scratch = project.scratch.path("fixed");
         move |request| {
             let messages = request.body["messages"].as_array().unwrap();
-            let asked = told(&request.body);
+            let asked = reported(&request.body);
             if asked.contains("Look at it:") {
                 return Answer::text("I see.");
             }
@@ -283,13 +283,13 @@ fn a_template_that_names_no_stage_of_the_pipeline_is_refused_with_its_place() {
         );
     for command in ["compile", "run"] {
         let done = project.call(&[command, "a.dot"]).exits(3);
-        let told = done.stderr + &done.stdout;
+        let reported = done.stderr + &done.stdout;
         for part in [
             "prompts/tasks/do.yaml:4:11",
             "did you mean `stages.plan.response`?",
             "template_variable",
         ] {
-            assert!(told.contains(part), "{part}: {told}");
+            assert!(reported.contains(part), "{part}: {reported}");
         }
     }
 }
@@ -316,7 +316,7 @@ fn a_branch_sees_its_own_stages_and_the_line_sees_the_latest() {
         }"#,
     );
     project.server.respond_with(|request| {
-        let asked = told(&request.body);
+        let asked = reported(&request.body);
         let task = asked.rsplit("# Your task\n\n").next().unwrap();
         Answer::text(format!("<{task}>"))
     });
@@ -417,10 +417,10 @@ fn full_fidelity_on_a_program_is_refused_by_every_command() {
     );
     for command in ["compile", "run"] {
         let done = project.call(&[command, "a.dot"]).exits(3);
-        let told = done.stderr + &done.stdout;
+        let reported = done.stderr + &done.stdout;
         assert!(
-            told.contains("a.dot:2:22") && told.contains("backend_capability"),
-            "{told}"
+            reported.contains("a.dot:2:22") && reported.contains("backend_capability"),
+            "{reported}"
         );
     }
 }
@@ -458,7 +458,7 @@ fn a_judge_sees_whole_responses_and_chooses_by_a_call_or_by_one_id_in_its_words(
         judged.extend(&mut answers);
         let judged = std::sync::Mutex::new(std::collections::VecDeque::from(judged));
         project.server.respond_with(move |request| {
-            let asked = told(&request.body);
+            let asked = reported(&request.body);
             if asked.contains("Which solution is right?") {
                 judged.lock().unwrap().pop_front().unwrap()
             } else if asked.contains("QUICK") {
@@ -527,9 +527,9 @@ fn prompts_are_labels_templates_or_files() {
     let missing = "digraph {\n    start -> file -> exit\n    file [prompt=\"@prompts/plam.md\"]\n}\n";
     project.scratch.write("flows/b.dot", missing);
     let done = project.call(&["compile", "flows/b.dot"]).exits(3);
-    let told = done.stderr + &done.stdout;
+    let reported = done.stderr + &done.stdout;
     assert!(
-        told.contains("flows/b.dot:3:18") && told.contains("error[prompt_file]"),
-        "{told}"
+        reported.contains("flows/b.dot:3:18") && reported.contains("error[prompt_file]"),
+        "{reported}"
     );
 }

@@ -21,9 +21,9 @@ fn refused(flow: &str, scratch: &str, parts: &[&str]) {
     let project = with_program(flow);
     for command in ["compile", "run"] {
         let done = project.call(&[command, "a.dot"]).exits(3);
-        let told = done.stderr + &done.stdout;
+        let reported = done.stderr + &done.stdout;
         for part in [scratch, "backend_capability", "`coder`"].iter().chain(parts) {
-            assert!(told.contains(part), "{command}, {part}:\n{told}");
+            assert!(reported.contains(part), "{command}, {part}:\n{reported}");
         }
     }
     assert!(!project.scratch.path("ran").exists() && !project.scratch.path(".orchestra").exists());
@@ -72,8 +72,8 @@ fn hooks_run_around_the_calls_of_every_tool_and_receive_what_is_documented() {
     );
     project.scratch.write(
         "hook.sh",
-        "cat >> told.jsonl; echo >> told.jsonl\n\
-         echo \"$ORCHESTRA_HOOK $ORCHESTRA_TOOL_NAME $ORCHESTRA_TOOL_CALL_ID $ORCHESTRA_NODE_ID ${ORCHESTRA_TOOL_STATUS-}\" >> told.txt\n\
+        "cat >> reported.jsonl; echo >> reported.jsonl\n\
+         echo \"$ORCHESTRA_HOOK $ORCHESTRA_TOOL_NAME $ORCHESTRA_TOOL_CALL_ID $ORCHESTRA_NODE_ID ${ORCHESTRA_TOOL_STATUS-}\" >> reported.txt\n\
          if [ $ORCHESTRA_TOOL_NAME = shell ] && [ $ORCHESTRA_HOOK = pre ]; then echo no shells; exit 3; fi\n",
     );
     project.scratch.write(
@@ -88,21 +88,21 @@ fn hooks_run_around_the_calls_of_every_tool_and_receive_what_is_documented() {
     let run = project.call(&["run", "a.dot"]).exits(0);
     assert!(project.scratch.path("greeted").exists() && !project.scratch.path("forbidden").exists());
     assert_eq!(
-        project.scratch.read("told.txt"),
+        project.scratch.read("reported.txt"),
         "pre greet call_1 work \npost greet call_1 work success\npre shell call_2 work \n"
     );
-    let told = project.scratch.read("told.jsonl");
-    let told: Vec<Value> = told
+    let reported = project.scratch.read("reported.jsonl");
+    let reported: Vec<Value> = reported
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
-    let result = told[1]["result"].as_str().unwrap();
+    let result = reported[1]["result"].as_str().unwrap();
     assert!(
-        result.ends_with("hello") && told[1]["error"].is_null(),
+        result.ends_with("hello") && reported[1]["error"].is_null(),
         "{result}"
     );
-    assert_eq!(told[2]["arguments"]["command"], "touch forbidden");
-    assert_eq!(told[2]["node"], "work");
+    assert_eq!(reported[2]["arguments"]["command"], "touch forbidden");
+    assert_eq!(reported[2]["node"], "work");
     assert!(
         run.stderr.contains("no shells"),
         "the log tells of it: {}",

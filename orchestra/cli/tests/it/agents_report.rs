@@ -50,14 +50,17 @@ fn a_suggested_successor_is_where_the_run_goes() {
     let status = project.scratch.read(&format!("{folder}/work/status.json"));
     let status: Value = serde_json::from_str(&status).unwrap();
     assert_eq!(status["context_updates"]["size"], 7);
-    let rules = run.told("EdgeSelected", "rule");
+    let rules = run.reported("EdgeSelected", "rule");
     assert!(rules.contains(&"suggested_next".into()), "{rules:?}");
     assert_eq!(
         schema(&project)["suggested_next_ids"]["items"]["enum"],
         json!(["docs", "mend", "ship"])
     );
-    let told = project.asked()[1].last().unwrap().to_string();
-    assert!(told.contains("no edge of this stage leads there"), "{told}");
+    let reported = project.asked()[1].last().unwrap().to_string();
+    assert!(
+        reported.contains("no edge of this stage leads there"),
+        "{reported}"
+    );
 }
 
 #[test]

@@ -380,12 +380,12 @@ fn a_secret_that_a_tool_prints_is_in_no_file_no_output_and_no_request() {
         .filter(|block| block["type"] == "tool_result")
         .collect();
     let shown = results.iter().filter(|block| {
-        let told = block["content"].to_string();
-        told.contains("plain ") && told.contains("base64 ") && told.contains("url ")
+        let reported = block["content"].to_string();
+        reported.contains("plain ") && reported.contains("base64 ") && reported.contains("url ")
     });
     assert!(
         shown.count() >= 8,
-        "each tool told the model what it printed: {results:#?}"
+        "each tool reported the model what it printed: {results:#?}"
     );
     for request in project.server.requests() {
         holds_no_secret("a request", request.body.to_string().as_bytes());

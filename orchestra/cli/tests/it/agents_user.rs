@@ -65,7 +65,7 @@ fn what_the_project_says_stands_in_place_of_what_the_user_says() {
 }
 
 #[test]
-fn a_faulty_file_of_the_user_is_told_with_its_place_and_gives_nothing() {
+fn a_faulty_file_of_the_user_is_reported_with_its_position_and_gives_nothing() {
     let project = project("");
     project.scratch.write(
         "home/.orchestra/agents/critic.yaml",

@@ -44,16 +44,24 @@ fn check(scratch: &Scratch, files: &[String]) -> BTreeMap<String, Told> {
     let mut args = vec!["check", "--json"];
     args.extend(files.iter().map(String::as_str));
     let done = scratch.call(&args);
-    let mut told: BTreeMap<String, Told> = BTreeMap::new();
+    let mut reported: BTreeMap<String, Told> = BTreeMap::new();
     for object in done.objects() {
         let text = |field: &str| object[field].as_str().unwrap_or_default().to_owned();
         match object["severity"].as_str() {
-            Some("error") => told.entry(text("file")).or_default().errors.insert(text("code")),
-            Some("note") => told.entry(text("file")).or_default().notes.insert(text("code")),
+            Some("error") => reported
+                .entry(text("file"))
+                .or_default()
+                .errors
+                .insert(text("code")),
+            Some("note") => reported
+                .entry(text("file"))
+                .or_default()
+                .notes
+                .insert(text("code")),
             _ => continue,
         };
     }
-    told
+    reported
 }
 
 /// Loads a file like `run` does.
@@ -129,10 +137,10 @@ async fn simulate(pipeline: SharedPipeline) -> RunResult {
 
 /// Returns whether a check should have found the failure, unlike a failure of a stage or a missing route.
 fn is_of_the_pipeline(failure: &RunFailure) -> bool {
-    let told = failure.to_string();
+    let reported = failure.to_string();
     ["no handler", "tool_command", "not provided"]
         .iter()
-        .any(|part| told.contains(part))
+        .any(|part| reported.contains(part))
 }
 
 /// Adds something to a graph that an engine may lack or refuse.
@@ -215,14 +223,14 @@ fn check_and_run_agree_on_random_graphs() {
 /// Compares the results of `check` with the behaviour of the engine.
 #[tokio::main(flavor = "current_thread")]
 async fn agree(scratch: &Scratch, files: &[String]) -> Counts {
-    let mut told = BTreeMap::new();
+    let mut reported = BTreeMap::new();
     for some in files.chunks(2_000) {
-        told.extend(check(scratch, some));
+        reported.extend(check(scratch, some));
     }
     let none = Told::default();
     let mut counts = Counts::default();
     for file in files {
-        let said = told.get(file).unwrap_or(&none);
+        let said = reported.get(file).unwrap_or(&none);
         let mut errors = !said.errors.is_empty();
         let Some(pipeline) = load_in(scratch, file) else {
             assert!(errors, "`check` accepts {file}, which does not load");
@@ -354,7 +362,7 @@ fn what_run_refuses_check_says_in_the_same_words() {
 }
 
 #[test]
-fn types_without_a_handler_here_are_told_by_both() {
+fn types_without_a_handler_here_are_reported_by_both() {
     let scratch = Scratch::new();
     scratch.write(
         "a.dot",
@@ -393,7 +401,7 @@ fn types_without_a_handler_here_are_told_by_both() {
             "type_known",
         ])
         .exits(0);
-    assert!(quiet.stderr.contains("no faults"), "{}", quiet.stderr);
+    assert!(quiet.stderr.contains("no problems found"), "{}", quiet.stderr);
     let page = scratch.call(&["explain", "cannot_start"]).exits(0);
     assert!(page.stdout.contains("tool_command"), "{}", page.stdout);
 }

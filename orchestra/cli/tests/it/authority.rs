@@ -60,7 +60,7 @@ fn a_status_file_writes_no_approval() {
     let run = scratch.call(&["run", "t.dot", "--json"]).exits(0);
     assert_eq!(run.result()["path"], json!(["start", "build", "route", "exit"]));
     assert!(!scratch.path("shipped").exists());
-    let told = run.told("StageWarning", "keys");
+    let reported = run.reported("StageWarning", "keys");
     let left_out = [
         "Human.Gate.Selected",
         "context.human.gate.selected",
@@ -70,9 +70,9 @@ fn a_status_file_writes_no_approval() {
         "internal.retry_count.build",
         "tool.exit_code",
     ];
-    assert_eq!(told, [json!(left_out)]);
-    assert_eq!(run.told("StageWarning", "node"), ["build"]);
-    assert_eq!(run.told("StageWarning", "code"), ["reserved_key"]);
+    assert_eq!(reported, [json!(left_out)]);
+    assert_eq!(run.reported("StageWarning", "node"), ["build"]);
+    assert_eq!(run.reported("StageWarning", "code"), ["reserved_key"]);
     // The text output and a later look at the run show the warning too.
     let plain = scratch.call(&["run", "t.dot"]).exits(0);
     assert!(
@@ -169,13 +169,13 @@ fn forged() -> Map<String, Value> {
 fn nothing_forged(scratch: &Scratch, run: &Done, stages: &[&str]) {
     let mut expected = reserved();
     expected.sort();
-    let told = run.told("StageWarning", "keys");
-    for keys in &told {
+    let reported = run.reported("StageWarning", "keys");
+    for keys in &reported {
         let mut keys: Vec<String> = serde_json::from_value(keys.clone()).unwrap();
         keys.sort();
         assert_eq!(keys, expected);
     }
-    assert_eq!(run.told("StageWarning", "node"), stages);
+    assert_eq!(run.reported("StageWarning", "node"), stages);
     let folder = run.result()["run_dir"].as_str().unwrap().to_owned();
     let checkpoint: Value =
         serde_json::from_str(&scratch.read(&format!("{folder}/checkpoint.json"))).unwrap();
@@ -187,7 +187,7 @@ fn nothing_forged(scratch: &Scratch, run: &Done, stages: &[&str]) {
 }
 
 #[test]
-fn two_hundred_reserved_keys_in_a_report_are_left_out_and_told() {
+fn two_hundred_reserved_keys_in_a_report_are_left_out_and_reported() {
     let project = Project::new("");
     project
         .scratch
@@ -203,7 +203,7 @@ fn two_hundred_reserved_keys_in_a_report_are_left_out_and_told() {
 }
 
 #[test]
-fn two_hundred_reserved_keys_in_a_status_file_of_a_model_stage_are_left_out_and_told() {
+fn two_hundred_reserved_keys_in_a_status_file_of_a_model_stage_are_left_out_and_reported() {
     let project = Project::new("");
     let mut updates = forged();
     updates.insert("kept".to_owned(), "yes".into());
@@ -224,7 +224,7 @@ fn two_hundred_reserved_keys_in_a_status_file_of_a_model_stage_are_left_out_and_
 }
 
 #[test]
-fn two_hundred_reserved_keys_of_a_child_are_left_out_and_told() {
+fn two_hundred_reserved_keys_of_a_child_are_left_out_and_reported() {
     let scratch = Scratch::new();
     let mut updates = forged();
     updates.insert("kept".to_owned(), "yes".into());
@@ -252,8 +252,8 @@ fn two_hundred_reserved_keys_of_a_child_are_left_out_and_told() {
         ),
     );
     let run = scratch.call(&["run", "a.dot", "--json"]).exits(0);
-    let told = run.told("StageWarning", "keys");
-    let keys: Vec<String> = serde_json::from_value(told.last().unwrap().clone()).unwrap();
+    let reported = run.reported("StageWarning", "keys");
+    let keys: Vec<String> = serde_json::from_value(reported.last().unwrap().clone()).unwrap();
     assert_eq!(keys.len(), outputs.len(), "{keys:?}");
     let folder = run.result()["run_dir"].as_str().unwrap().to_owned();
     let checkpoint: Value =

@@ -43,7 +43,7 @@ fn unsound() -> String {
 fn check_looks_at_children_each_file_once() {
     let scratch = scratch(LINT);
     let check = scratch.call(&["check", "release.dot"]).exits(0);
-    assert_eq!(check.stderr.trim(), "ok: 3 files checked, no faults");
+    assert_eq!(check.stderr.trim(), "ok: 3 files checked, no problems found");
     let files = ["check", "./release.dot", "parts/lint.dot", "build.dot", "--json"];
     let summary = scratch.call(&files).exits(0).objects().pop().expect("a summary");
     assert_eq!((&summary["files"], &summary["errors"]), (&3.into(), &0.into()));
@@ -134,7 +134,7 @@ fn compile_shows_what_a_stage_runs() {
 }
 
 #[test]
-fn a_child_that_cannot_be_read_or_leads_back_is_told() {
+fn a_child_that_cannot_be_read_or_leads_back_is_reported() {
     let scratch = scratch(LINT);
     let run = |file: &str| {
         let text = format!(

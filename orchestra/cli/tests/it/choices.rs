@@ -67,8 +67,8 @@ fn a_withheld_choice_is_shown_and_no_answer_takes_it() {
             "{}",
             status.stdout
         );
-        let told = scratch.call(&["status", "last", "--json"]).exits(0).objects();
-        let asked = &told[0]["questions"][0];
+        let reported = scratch.call(&["status", "last", "--json"]).exits(0).objects();
+        let asked = &reported[0]["questions"][0];
         assert_eq!(asked["options"], json!(["[R] Reject"]));
         assert_eq!(asked["withheld"][0]["key"], "A");
         let unmet =

@@ -55,7 +55,7 @@ fn another_process_answers_a_question() {
         (&"answer".into(), &run.pid().into())
     );
     let run = run.end().exits(0);
-    assert_eq!(run.told("InterviewCompleted", "answered_by"), ["person"]);
+    assert_eq!(run.reported("InterviewCompleted", "answered_by"), ["person"]);
     let over = scratch.call(&["answer", &id, "approve", "Y"]).exits(2);
     assert!(over.stderr.contains("has ended in success"), "{}", over.stderr);
 }
@@ -71,7 +71,7 @@ fn another_process_pauses_a_run() {
     assert_eq!(paused.stdout, format!("{id}: the run is paused\n"));
     assert_eq!(paused.last_line(), format!("resume with: orchestra resume {id}"));
     let run = run.end().exits(130);
-    assert_eq!(run.told("PipelinePaused", "code"), ["requested"]);
+    assert_eq!(run.reported("PipelinePaused", "code"), ["requested"]);
     assert_eq!(run.result()["failure_reason"], "the run was paused: lunch");
     let still = scratch.call(&["pause", "last"]).exits(2);
     assert!(
@@ -105,7 +105,7 @@ fn another_process_cancels_a_run_and_no_tool_is_left() {
         cancelled.stdout
     );
     let run = run.end().exits(130);
-    assert_eq!(run.told("PipelineCancelled", "reason"), ["not needed"]);
+    assert_eq!(run.reported("PipelineCancelled", "reason"), ["not needed"]);
     assert!(!lives(&tool));
     assert_eq!(scratch.status()["status"], "cancelled");
     scratch.call(&["resume", "last"]).exits(2);
@@ -187,9 +187,9 @@ fn attach_shows_a_run_from_its_start_to_its_end_and_has_its_exit_code() {
         serde_json::json!(["start", "once", "wait", "exit"])
     );
     // A run that has ended is shown in the same way.
-    let told = scratch.call(&["attach", "last"]).exits(0);
-    assert_eq!(told.stdout, "success: start -> once -> wait -> exit\n");
-    assert!(told.stderr.contains("ok once"), "{}", told.stderr);
+    let reported = scratch.call(&["attach", "last"]).exits(0);
+    assert_eq!(reported.stdout, "success: start -> once -> wait -> exit\n");
+    assert!(reported.stderr.contains("ok once"), "{}", reported.stderr);
     let tail = scratch.call(&["attach", "last", "--tail"]).exits(0);
     assert!(!tail.stderr.contains("ok once"), "{}", tail.stderr);
 }
@@ -278,11 +278,11 @@ fn attach_shows_the_runs_that_stages_have_started_too() {
             .count()
     };
     assert_eq!(count(&run), count(&attached));
-    let told = scratch.call(&["attach", "last"]).exits(0);
+    let reported = scratch.call(&["attach", "last"]).exits(0);
     for part in ["first-1 > slow\n", "    ok second-1 > wait ", "    ok second "] {
-        assert!(told.stderr.contains(part), "{part}: {}", told.stderr);
+        assert!(reported.stderr.contains(part), "{part}: {}", reported.stderr);
     }
-    assert_eq!(told.stdout, "success: start -> first -> second -> exit\n");
+    assert_eq!(reported.stdout, "success: start -> first -> second -> exit\n");
 }
 
 #[test]

@@ -105,12 +105,16 @@ fn requests_that_a_tool_leaves_in_the_run_folder_are_nothing() {
         });
         run.until(|object| object["event"] == "InterviewCompleted");
         let run = run.end().exits(0);
-        assert_eq!(run.told("InterviewCompleted", "answer"), ["[N] No"], "{count}");
-        assert_eq!(run.told("InterviewCompleted", "answered_by"), ["person"]);
+        assert_eq!(
+            run.reported("InterviewCompleted", "answer"),
+            ["[N] No"],
+            "{count}"
+        );
+        assert_eq!(run.reported("InterviewCompleted", "answered_by"), ["person"]);
         assert_eq!(
             (
                 scratch.lines("shipped"),
-                run.told("PipelineWarning", "code").len()
+                run.reported("PipelineWarning", "code").len()
             ),
             (0, 0)
         );
@@ -163,10 +167,10 @@ fn a_tool_can_neither_answer_nor_pause_nor_cancel_its_own_run() {
     scratch.call(&["answer", "last", "approve", "N"]).exits(0);
     let run = run.end().exits(0);
     assert_eq!((scratch.lines("shipped"), scratch.lines("kept")), (0, 1));
-    assert_eq!(run.told("InterviewCompleted", "answered_by"), ["person"]);
-    let codes = run.told("PipelineWarning", "code");
+    assert_eq!(run.reported("InterviewCompleted", "answered_by"), ["person"]);
+    let codes = run.reported("PipelineWarning", "code");
     assert_eq!(codes, ["control_own_process"; 8]);
-    let message = run.told("PipelineWarning", "message").remove(0);
+    let message = run.reported("PipelineWarning", "message").remove(0);
     assert!(message.as_str().unwrap().contains("(`orchestra`)"), "{message}");
 }
 
@@ -210,7 +214,7 @@ fn thousands_of_connections_keep_no_person_from_answering() {
             heard.contains(&format!("refused {count} of {count}\n")),
             "{heard}"
         );
-        assert_eq!(run.told("PipelineWarning", "code").len(), count.min(8));
+        assert_eq!(run.reported("PipelineWarning", "code").len(), count.min(8));
     }
 }
 

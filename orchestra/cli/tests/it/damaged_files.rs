@@ -41,7 +41,7 @@ fn runs_are_found_although_the_index_cannot_be_used() {
 }
 
 #[test]
-fn damage_is_told_with_its_place_and_runs_nothing() {
+fn damage_is_reported_with_its_position_and_runs_nothing() {
     let scratch = asks();
     scratch.call(&["run", "g.dot"]).exits(5);
     let folder = format!(".orchestra/runs/{}", scratch.runs().remove(0));

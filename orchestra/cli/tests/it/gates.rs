@@ -340,8 +340,11 @@ fn what_a_pipe_answers_is_not_shown() {
     let nonsense = scratch
         .call_with(&["run", "g.dot"], "hunter2\na1\na2\nswordfish\n")
         .exits(5);
-    let told = nonsense.stdout + &nonsense.stderr + &scratch.call(&["status", "last"]).exits(0).stdout;
-    assert!(!told.contains("hunter2") && !told.contains("swordfish"), "{told}");
+    let reported = nonsense.stdout + &nonsense.stderr + &scratch.call(&["status", "last"]).exits(0).stdout;
+    assert!(
+        !reported.contains("hunter2") && !reported.contains("swordfish"),
+        "{reported}"
+    );
 }
 
 #[test]
@@ -395,7 +398,7 @@ fn gates_of_parallel_branches_are_asked_one_after_the_other_and_lines_name_their
 }
 
 #[test]
-fn goal_gates_and_restarts_are_told() {
+fn goal_gates_and_restarts_are_reported() {
     let scratch = Scratch::new();
     scratch.write(
         "r.dot",

@@ -198,9 +198,9 @@ fn a_filter_of_the_user_runs_without_secrets_and_does_not_outlive_the_run() {
         git(&scratch, &["cat-file", "blob", &format!("{branch}:file.big")]),
         "TEXT\n"
     );
-    let told = scratch.read("canaries");
-    assert!(told.contains("ran: clean\n"), "{told}");
-    assert!(!told.contains(SECRET), "{told}");
+    let reported = scratch.read("canaries");
+    assert!(reported.contains("ran: clean\n"), "{reported}");
+    assert!(!reported.contains(SECRET), "{reported}");
     for pid in scratch.read("canaries.pids").lines() {
         assert!(!support::lives(pid), "{pid} outlives the run");
     }

@@ -110,7 +110,7 @@ fn a_run_shows_no_control_characters_of_others() {
         shown("the run", &paused);
         if json {
             // JSON output contains the original text.
-            let started = paused.told("PipelineStarted", "goal");
+            let started = paused.reported("PipelineStarted", "goal");
             assert_eq!(started, [Value::from(text.clone())]);
         }
         for args in [&["status"][..], &["status", "last"], &["attach", "last"]] {
@@ -209,9 +209,9 @@ fn arguments_names_and_diagnostics_show_no_control_characters() {
             &["init", &text],
             &["cleanup", "--older-than", &text],
         ] {
-            let told = call(args);
-            assert_ne!(told.code, 101, "{args:?}: {}", told.stderr);
-            harmless(&format!("{args:?}"), &told);
+            let reported = call(args);
+            assert_ne!(reported.code, 101, "{args:?}: {}", reported.stderr);
+            harmless(&format!("{args:?}"), &reported);
         }
         for command in ["compile", "graph"] {
             harmless(command, &call(&[command, "a.dot"]));

@@ -24,8 +24,9 @@ fn run(scratch: &Scratch, project: &str, pipeline: &str) -> Done {
         Path::new(env!("CARGO_TARGET_TMPDIR")).join("target"),
     );
     command
-        // No debug information is needed.
+        // As for the packages of `tests/compile_fail`, which are built in the same folder.
         .env("CARGO_PROFILE_DEV_DEBUG", "0")
+        .env("CARGO_INCREMENTAL", "0")
         .env_remove("RUSTFLAGS")
         .env_remove("CARGO_ENCODED_RUSTFLAGS");
     done(command.output().unwrap())

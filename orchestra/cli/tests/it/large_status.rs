@@ -45,7 +45,7 @@ fn what_is_not_shown_is_not_held_in_memory() {
         let mut shell = Command::new("/bin/sh");
         let line = format!("ulimit -d {MEMORY} && exec {program} {args}");
         shell.args(["-c", &line]).current_dir(scratch.path("."));
-        let told = done(shell.output().unwrap()).exits(0);
-        assert!(told.stdout.contains("exit"), "{args}: {}", told.stdout);
+        let reported = done(shell.output().unwrap()).exits(0);
+        assert!(reported.stdout.contains("exit"), "{args}: {}", reported.stdout);
     }
 }

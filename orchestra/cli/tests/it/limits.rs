@@ -38,7 +38,7 @@ fn run(scratch: &Scratch, limits: &str, words: &str) -> Done {
 }
 
 #[test]
-fn too_few_open_files_are_told_with_their_limit() {
+fn too_few_open_files_are_reported_with_their_limit() {
     for files in [
         5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 16, 18, 20, 22, 24, 26, 28, 32, 64,
     ] {

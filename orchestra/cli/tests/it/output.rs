@@ -264,7 +264,7 @@ fn what_is_read_late_is_whole_and_in_order() {
 }
 
 #[test]
-fn a_reader_that_went_away_is_told_on_neither_stream() {
+fn a_reader_that_went_away_is_reported_on_neither_stream() {
     let scratch = Scratch::new();
     scratch.write("a.dot", "digraph { start -> exit }");
     for args in [
@@ -283,17 +283,17 @@ fn a_reader_that_went_away_is_told_on_neither_stream() {
             .output()
             .unwrap();
         assert_eq!(output.status.code(), Some(0), "{args:?}");
-        let told = String::from_utf8(output.stderr).unwrap();
+        let reported = String::from_utf8(output.stderr).unwrap();
         assert!(
-            !told.contains("error") && !told.contains("pipe"),
-            "{args:?}: {told}"
+            !reported.contains("error") && !reported.contains("pipe"),
+            "{args:?}: {reported}"
         );
     }
 }
 
 #[cfg(target_os = "linux")]
 #[test]
-fn output_that_cannot_be_written_is_told_and_has_an_exit_code_of_its_own() {
+fn output_that_cannot_be_written_is_reported_and_has_an_exit_code_of_its_own() {
     let scratch = Scratch::new();
     scratch.write("a.dot", "digraph { start -> exit }");
     scratch.write(
@@ -340,11 +340,16 @@ fn output_that_cannot_be_written_is_told_and_has_an_exit_code_of_its_own() {
             .take()
             .unwrap()
             .write_all(b"digraph { start -> exit }");
-        let mut told = String::new();
-        child.stderr.take().unwrap().read_to_string(&mut told).unwrap();
-        assert_eq!(child.wait().unwrap().code(), Some(code), "{args:?}: {told}");
+        let mut reported = String::new();
+        child
+            .stderr
+            .take()
+            .unwrap()
+            .read_to_string(&mut reported)
+            .unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(code), "{args:?}: {reported}");
         let expected = "error[output]: cannot write standard output: No space left on device";
-        assert!(told.contains(expected), "{args:?}: {told}");
+        assert!(reported.contains(expected), "{args:?}: {reported}");
     }
     for (args, code) in [
         (&["check", "a.dot"][..], 74),

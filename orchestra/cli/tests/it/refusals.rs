@@ -66,8 +66,8 @@ fn refused_by(scratch: &Scratch, mut command: Command, code: i32, part: &str) {
 
 /// Runs the command that the program printed in its last line after `before`.
 #[track_caller]
-fn call_printed(scratch: &Scratch, told: &Done, before: &str) -> Done {
-    let line = told.last_line();
+fn call_printed(scratch: &Scratch, reported: &Done, before: &str) -> Done {
+    let line = reported.last_line();
     let command = line.strip_prefix(before).unwrap_or_else(|| panic!("{line}"));
     let words: Vec<&str> = command.split(' ').collect();
     assert_eq!(words[0], "orchestra");
@@ -78,15 +78,15 @@ fn call_printed(scratch: &Scratch, told: &Done, before: &str) -> Done {
 fn the_command_that_checkpoints_prints_works_for_a_finished_run() {
     let scratch = finished();
     let first = scratch.runs().remove(0);
-    let told = scratch.call(&["checkpoints", "last"]).exits(0);
-    let replayed = call_printed(&scratch, &told, "replay from one with: ").exits(0);
+    let reported = scratch.call(&["checkpoints", "last"]).exits(0);
+    let replayed = call_printed(&scratch, &reported, "replay from one with: ").exits(0);
     assert_eq!(replayed.stdout, "success: start -> first -> second -> exit\n");
     assert_eq!((scratch.lines("first"), scratch.lines("second")), (1, 2));
     // The command for a run that is itself a replay works too.
-    let told = scratch.call(&["checkpoints", "last"]).exits(0);
-    call_printed(&scratch, &told, "replay from one with: ").exits(0);
-    let told = scratch.call(&["checkpoints", &first]).exits(0);
-    call_printed(&scratch, &told, "replay from one with: ").exits(0);
+    let reported = scratch.call(&["checkpoints", "last"]).exits(0);
+    call_printed(&scratch, &reported, "replay from one with: ").exits(0);
+    let reported = scratch.call(&["checkpoints", &first]).exits(0);
+    call_printed(&scratch, &reported, "replay from one with: ").exits(0);
     assert_eq!((scratch.lines("first"), scratch.lines("second")), (1, 4));
     assert_eq!(scratch.runs().len(), 4);
 }
@@ -97,15 +97,15 @@ fn the_command_that_checkpoints_prints_works_for_runs_that_failed_paused_or_did_
     scratch.write("a.dot", TOOLS).write("broken", "");
     scratch.call(&["run", "a.dot"]).exits(1);
     std::fs::remove_file(scratch.path("broken")).unwrap();
-    let told = scratch.call(&["checkpoints", "last"]).exits(0);
-    call_printed(&scratch, &told, "replay from one with: ").exits(0);
+    let reported = scratch.call(&["checkpoints", "last"]).exits(0);
+    call_printed(&scratch, &reported, "replay from one with: ").exits(0);
     assert_eq!((scratch.lines("first"), scratch.lines("second")), (1, 2));
 
     let scratch = Scratch::new();
     scratch.write("g.dot", gate(""));
     scratch.call(&["run", "g.dot"]).exits(5);
-    let told = scratch.call(&["checkpoints", "last"]).exits(0);
-    call_printed(&scratch, &told, "replay from one with: ").exits(5);
+    let reported = scratch.call(&["checkpoints", "last"]).exits(0);
+    call_printed(&scratch, &reported, "replay from one with: ").exits(5);
     call_printed(
         &scratch,
         &scratch.call(&["replay", "last", "--checkpoint", "cp_000000"]),
@@ -116,8 +116,8 @@ fn the_command_that_checkpoints_prints_works_for_runs_that_failed_paused_or_did_
     let scratch = Scratch::new();
     scratch.write("a.dot", "digraph { start -> exit }");
     scratch.call(&["run", "a.dot"]).exits(0);
-    let told = scratch.call(&["checkpoints", "last"]).exits(0);
-    assert!(!told.stderr.contains("replay from"), "{}", told.stderr);
+    let reported = scratch.call(&["checkpoints", "last"]).exits(0);
+    assert!(!reported.stderr.contains("replay from"), "{}", reported.stderr);
 }
 
 #[test]
@@ -131,13 +131,13 @@ fn a_replay_from_the_end_makes_nothing_and_last_means_the_same_run() {
     let end = listed["checkpoints"].as_array().unwrap().last().unwrap()["checkpoint"].clone();
     let end = end.as_str().unwrap();
     let id = scratch.runs().remove(0);
-    let told = format!("run `{id}` had ended at the checkpoint `{end}`");
-    refused(&scratch, &["replay", "last", "--checkpoint", end], 2, &told);
+    let reported = format!("run `{id}` had ended at the checkpoint `{end}`");
+    refused(&scratch, &["replay", "last", "--checkpoint", end], 2, &reported);
     refused(
         &scratch,
         &["replay", "last", "--checkpoint", "second#1/1", "--run-dir", "new"],
         2,
-        &told,
+        &reported,
     );
     let help = format!("`orchestra checkpoints {id}` lists them");
     refused(&scratch, &["replay", "last", "--checkpoint", end], 2, &help);

@@ -52,7 +52,7 @@ fn an_interrupt_pauses_the_run_and_the_command_that_it_names_goes_on() {
             run.stderr
                 .starts_with("pausing: running stages are asked to stop; once more stops at once\n")
         );
-        assert_eq!(run.told("PipelinePaused", "code"), ["interrupted"]);
+        assert_eq!(run.reported("PipelinePaused", "code"), ["interrupted"]);
 
         scratch.write("go", "");
         let words: Vec<&str> = command.split(' ').collect();
@@ -82,7 +82,7 @@ fn a_second_interrupt_stops_at_once_and_leaves_a_run_that_can_be_resumed() {
     run.signal("INT");
     let run = run.end().exits(130);
     assert!(
-        run.told("PipelinePaused", "code").is_empty(),
+        run.reported("PipelinePaused", "code").is_empty(),
         "it was not waited for"
     );
     let last = run.last_line();
@@ -112,10 +112,10 @@ fn a_run_whose_process_was_killed_is_interrupted_and_goes_on() {
         (&status["status"], &status["name"]),
         (&"interrupted".into(), &"slow".into())
     );
-    let told = scratch.call(&["status", "last"]).exits(0).stdout;
+    let reported = scratch.call(&["status", "last"]).exits(0).stdout;
     assert!(
-        told.contains("wait was cut short, and runs again when the run goes on"),
-        "{told}"
+        reported.contains("wait was cut short, and runs again when the run goes on"),
+        "{reported}"
     );
     scratch.write("go", "");
     scratch.call(&["resume", "last"]).exits(0);

@@ -52,7 +52,7 @@ fn a_failed_run_is_retried_under_its_id_at_the_stage_that_failed() {
         result["path"],
         json!(["start", "first", "build", "build", "build", "last", "exit"])
     );
-    assert_eq!(retried.told("PipelineResumed", "retry"), ["build"]);
+    assert_eq!(retried.reported("PipelineResumed", "retry"), ["build"]);
     assert_eq!(
         ["first", "build", "last"].map(|name| scratch.lines(name)),
         [1, 3, 1]

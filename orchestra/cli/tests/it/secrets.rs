@@ -98,7 +98,7 @@ fn no_file_and_no_output_tells_a_secret_that_tools_and_models_write_in_any_encod
     ] {
         project.server.push(reports(&model_says));
         let ran = run(&project, args);
-        let mut told = vec![
+        let mut reported = vec![
             ("output".to_owned(), ran.stdout.clone()),
             ("errors".to_owned(), ran.stderr.clone()),
         ];
@@ -107,9 +107,9 @@ fn no_file_and_no_output_tells_a_secret_that_tools_and_models_write_in_any_encod
             "{}",
             ran.stderr
         );
-        files(&project.scratch.path("runs"), &mut told);
-        assert!(told.len() > 10, "{told:?}");
-        for (scratch, text) in &told {
+        files(&project.scratch.path("runs"), &mut reported);
+        assert!(reported.len() > 10, "{reported:?}");
+        for (scratch, text) in &reported {
             for form in forms() {
                 assert!(!text.contains(&form), "{scratch} tells {form}:\n{text}");
             }
@@ -126,7 +126,7 @@ fn no_file_and_no_output_tells_a_secret_that_tools_and_models_write_in_any_encod
                 assert!(!bare.contains(part), "{scratch} tells {part}:\n{text}");
             }
         }
-        let everything: String = told.into_iter().map(|(_, text)| text).collect();
+        let everything: String = reported.into_iter().map(|(_, text)| text).collect();
         assert!(everything.contains("[redacted]") && !everything.contains(SHORT));
     }
 }

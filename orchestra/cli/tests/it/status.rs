@@ -36,8 +36,8 @@ fn rich() -> Scratch {
 #[test]
 fn a_run_in_depth_shows_its_path_and_why_each_edge_was_taken() {
     let scratch = rich();
-    let told = scratch.call(&["status", "last"]).exits(0);
-    assert!(!told.stdout.contains('\x1b'), "a pipe takes no colours");
+    let reported = scratch.call(&["status", "last"]).exits(0);
+    assert!(!reported.stdout.contains('\x1b'), "a pipe takes no colours");
     let folder = format!(".orchestra/runs/{}", scratch.runs().remove(0));
     for part in [
         "status      paused: the gate `ask` waits for a person",
@@ -58,7 +58,7 @@ fn a_run_in_depth_shows_its_path_and_why_each_edge_was_taken() {
         "errors:\n  build, tried again\n      exit code 3: broken",
         "resume with: orchestra resume ",
     ] {
-        assert!(told.stdout.contains(part), "{part}:\n{}", told.stdout);
+        assert!(reported.stdout.contains(part), "{part}:\n{}", reported.stdout);
     }
     let json = scratch
         .call(&["status", "last", "--json"])
@@ -135,12 +135,12 @@ fn runs_are_listed_with_the_latest_first_and_as_they_stand() {
             .collect()
     };
     assert_eq!(stands(&[]), ["running", "fail", "success"]);
-    let told = scratch.call(&["status"]).exits(0).stdout;
-    let heads: Vec<&str> = told.lines().next().unwrap().split_whitespace().collect();
+    let reported = scratch.call(&["status"]).exits(0).stdout;
+    let heads: Vec<&str> = reported.lines().next().unwrap().split_whitespace().collect();
     assert_eq!(heads[..3], ["RUN", "PIPELINE", "STATUS"]);
     assert!(
-        told.lines().nth(1).unwrap().contains("slow") && told.lines().count() == 4,
-        "{told}"
+        reported.lines().nth(1).unwrap().contains("slow") && reported.lines().count() == 4,
+        "{reported}"
     );
     let depth = scratch.call(&["status", "last"]).exits(0).stdout;
     assert!(
@@ -214,13 +214,17 @@ fn checkpoints_are_listed_with_what_ended_and_what_came_next() {
     assert_eq!(of("outcome"), ["success", "fail", "success", "success"]);
     assert_eq!(points[1]["next"], json!(["build"]));
     assert_eq!(points[3]["next"], json!(["ask"]));
-    let told = scratch.call(&["checkpoints", "last"]).exits(0);
+    let reported = scratch.call(&["checkpoints", "last"]).exits(0);
     assert!(
-        told.stdout.starts_with("CHECKPOINT  TIME (UTC)"),
+        reported.stdout.starts_with("CHECKPOINT  TIME (UTC)"),
         "{}",
-        told.stdout
+        reported.stdout
     );
-    assert!(told.last_line().contains("orchestra replay "), "{}", told.stderr);
+    assert!(
+        reported.last_line().contains("orchestra replay "),
+        "{}",
+        reported.stderr
+    );
 }
 
 #[test]
@@ -282,10 +286,10 @@ fn the_branches_of_a_parallel_block_are_counted_too() {
     ] {
         assert!(dot.contains(edge), "{edge}: {dot}");
     }
-    let told = scratch.call(&["status", "last"]).exits(0).stdout;
+    let reported = scratch.call(&["status", "last"]).exits(0).stdout;
     assert!(
-        told.contains("2 branches") && told.contains("[a] -> join ("),
-        "{told}"
+        reported.contains("2 branches") && reported.contains("[a] -> join ("),
+        "{reported}"
     );
 }
 

@@ -77,8 +77,8 @@ fn an_instruction_reaches_the_conversation_that_is_under_way() {
         last["content"][0]["type"], "tool_result",
         "the results of the calls come first"
     );
-    let told = last["content"][1]["text"].as_str().unwrap();
-    assert!(told.ends_with("Use the green paint."), "{told}");
+    let reported = last["content"][1]["text"].as_str().unwrap();
+    assert!(reported.ends_with("Use the green paint."), "{reported}");
     let (read, files) = record(&project, "paint");
     assert_eq!(read.len(), 1);
     assert_eq!(

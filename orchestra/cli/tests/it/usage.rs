@@ -45,11 +45,11 @@ fn each_wrong_usage_is_one_object_with_json() {
         for at in [0, args.len()] {
             let mut args = args.to_vec();
             args.insert(at, "--json");
-            let told = scratch.call(&args);
-            assert_eq!(told.code, 2, "{args:?}");
-            let objects = told.objects();
+            let reported = scratch.call(&args);
+            assert_eq!(reported.code, 2, "{args:?}");
+            let objects = reported.objects();
             let [object] = &objects[..] else {
-                panic!("{args:?}: {}", told.stdout);
+                panic!("{args:?}: {}", reported.stdout);
             };
             assert_eq!(object["schema"], "orchestra.error/1", "{object}");
             assert_eq!(object["code"], code, "{args:?}: {object}");
@@ -62,7 +62,7 @@ fn each_wrong_usage_is_one_object_with_json() {
             // Without any argument, the text output is the help instead.
             if code != "missing_command" {
                 assert_eq!(
-                    told.stderr.lines().next(),
+                    reported.stderr.lines().next(),
                     plain.stderr.lines().next(),
                     "{args:?}"
                 );

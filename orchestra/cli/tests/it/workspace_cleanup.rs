@@ -43,10 +43,10 @@ fn cleanup_removes_what_is_merged_and_never_what_would_be_lost() {
         "{dry:?}"
     );
     assert_eq!(branches(&scratch, "frontend"), [empty.as_str()]);
-    let told = scratch
+    let reported = scratch
         .call(&["cleanup", "--older-than", "0s", "--dry-run"])
         .exits(0);
-    let row = told.stdout.lines().find(|line| line.contains(&own)).unwrap();
+    let row = reported.stdout.lines().find(|line| line.contains(&own)).unwrap();
     assert!(
         row.starts_with("kept ") && row.ends_with("one commit would be lost; merge it, or force its removal"),
         "{row}"

@@ -3,7 +3,7 @@
 use orchestra_config::Configuration;
 use orchestra_graph::render;
 
-fn told(text: &str) -> String {
+fn reported(text: &str) -> String {
     let (_, report) = Configuration::parse("orchestra.yaml", text.as_bytes());
     render::concise(&report)
 }
@@ -30,7 +30,7 @@ fn a_whole_project_is_understood() {
 }
 
 #[test]
-fn every_fault_of_a_file_is_told_with_its_place() {
+fn every_fault_of_a_file_is_reported_with_its_position() {
     let text = "\
 providers:
   default: antropic
@@ -59,11 +59,11 @@ backends:
   coder: {kind: cli, max_turns: 3}
   helper: {}
 ";
-    insta::assert_snapshot!(told(text));
+    insta::assert_snapshot!(reported(text));
 }
 
 #[test]
-fn repositories_that_cannot_be_are_told() {
+fn repositories_that_cannot_be_are_reported() {
     let text = "\
 workspace:
   repos:
@@ -78,7 +78,7 @@ environment: [GIT_DIR, GIT_SSH_COMMAND]
 backends:
   coder: {kind: cli, command: my-agent, environment: [GIT_INDEX_FILE]}
 ";
-    insta::assert_snapshot!(told(text));
+    insta::assert_snapshot!(reported(text));
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn a_model_that_looks_like_a_number_is_taken_as_written() {
 }
 
 #[test]
-fn what_is_no_yaml_is_told_where_it_ends_to_be() {
+fn what_is_no_yaml_is_reported_where_it_ends_to_be() {
     for text in [
         "agents: [",
         "agents:\n\t- x",
@@ -124,11 +124,14 @@ fn what_is_no_yaml_is_told_where_it_ends_to_be() {
         "a: !!binary x\n--- \nb: c",
         "- 1",
     ] {
-        let told = told(text);
-        assert!(told.starts_with("orchestra.yaml:"), "{text:?} gives {told:?}");
+        let reported = reported(text);
+        assert!(
+            reported.starts_with("orchestra.yaml:"),
+            "{text:?} gives {reported:?}"
+        );
     }
-    assert_eq!(told(""), "");
-    assert_eq!(told("# nothing yet\n"), "");
+    assert_eq!(reported(""), "");
+    assert_eq!(reported("# nothing yet\n"), "");
     let (_, report) = Configuration::parse("orchestra.yaml", b"agents:\n  caf\xe9: {}\n");
     assert!(render::concise(&report).starts_with("orchestra.yaml:2:6: error[config_syntax]"));
 }
@@ -158,8 +161,11 @@ fn bombs_are_refused() {
         ("long", long),
     ] {
         let begin = std::time::Instant::now();
-        let told = told(&text);
-        assert!(told.contains("error[config_syntax]"), "{what}: {told:.200}");
+        let reported = reported(&text);
+        assert!(
+            reported.contains("error[config_syntax]"),
+            "{what}: {reported:.200}"
+        );
         assert!(begin.elapsed() < std::time::Duration::from_secs(30), "{what}");
     }
 }
@@ -173,5 +179,5 @@ fn the_configuration_of_the_reference_is_sound() {
         .expect("the section");
     let (_, rest) = section.split_once("```yaml\n").expect("an example");
     let (text, _) = rest.split_once("```").expect("its end");
-    assert_eq!(told(text), "");
+    assert_eq!(reported(text), "");
 }

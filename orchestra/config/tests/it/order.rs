@@ -8,20 +8,20 @@ use proptest::prelude::*;
 
 /// The values of one setting by source: node, class and universal rule of the stylesheet, agent, graph, pipeline,
 /// project.
-type Said = [Option<String>; 7];
+type LayerValues = [Option<String>; 7];
 
 /// The values of all settings. With `own_default`, the provider `one` has a default model.
 #[derive(Clone, Debug)]
 struct Case {
-    model: Said,
-    provider: Said,
-    backend: Said,
-    effort: Said,
+    model: LayerValues,
+    provider: LayerValues,
+    backend: LayerValues,
+    effort: LayerValues,
     own_default: bool,
     with_agent: bool,
 }
 
-fn said(words: &'static [&'static str], may: [bool; 7]) -> impl Strategy<Value = Said> {
+fn said(words: &'static [&'static str], may: [bool; 7]) -> impl Strategy<Value = LayerValues> {
     let one = proptest::option::weighted(0.4, proptest::sample::select(words))
         .prop_map(|word| word.map(str::to_owned));
     proptest::array::uniform7(one).prop_map(move |mut said| {
@@ -133,7 +133,7 @@ impl Case {
     }
 
     /// Returns the first value in the order of precedence.
-    fn first(&self, said: &Said) -> Option<String> {
+    fn first(&self, said: &LayerValues) -> Option<String> {
         let agent = |position: usize| position != 3 || self.with_agent;
         (0..said.len())
             .filter(|position| agent(*position))

@@ -64,7 +64,7 @@ fn resolve(files: &Files, options: ResolveOptions<'_>) -> Resolution {
     resolution
 }
 
-fn told(resolution: &Resolution) -> String {
+fn reported(resolution: &Resolution) -> String {
     resolution.reports.iter().map(render::concise).collect()
 }
 
@@ -79,7 +79,7 @@ fn a_whole_pipeline_gets_what_its_project_says() {
         ..ResolveOptions::default()
     };
     let resolution = project.resolve_graph(&loaded.analysis(), &options);
-    assert_eq!(told(&resolution), "");
+    assert_eq!(reported(&resolution), "");
     insta::assert_snapshot!("table", resolution.table());
     let mut prompts = String::new();
     let values = json!({
@@ -122,7 +122,7 @@ fn one_line_switches_all_agents_that_say_nothing_else() {
             &files([("orchestra.yaml", text), ("flows/a.dot", pipeline)]),
             ResolveOptions::default(),
         );
-        assert_eq!(told(&resolution), "");
+        assert_eq!(reported(&resolution), "");
         let stages = resolution.stages.into_iter();
         stages
             .map(|stage| stage.model.expect("it has one").value)
@@ -133,7 +133,7 @@ fn one_line_switches_all_agents_that_say_nothing_else() {
 }
 
 #[test]
-fn every_fault_is_told_where_it_is_to_be_mended() {
+fn every_fault_is_reported_where_it_is_to_be_mended() {
     let files = files([
         (
             "orchestra.yaml",
@@ -218,7 +218,7 @@ fn the_first_folder_that_has_a_layer_gives_it() {
                 ..ResolveOptions::default()
             },
         );
-        assert_eq!(told(&resolution), "");
+        assert_eq!(reported(&resolution), "");
         assert_eq!(resolution.stages[0].system, text);
         assert_eq!(resolution.stages[0].layers[0].path, path);
         all.0.remove(path);
@@ -268,7 +268,7 @@ agents:
             ..ResolveOptions::default()
         },
     );
-    assert_eq!(told(&resolution), "");
+    assert_eq!(reported(&resolution), "");
     let base = "edit-file glob grep read-file search-code shell write-file";
     let [start, rest] = ["edit-file glob grep read-file", "search-code shell write-file"];
     let stages = resolution.stages.iter().map(|stage| stage.tools.join(" "));
@@ -316,7 +316,7 @@ fn agents_of_the_program_are_known_and_those_of_the_project_come_first() {
     );
     assert_eq!(resolution.stages[0].layers[0].name, "planner");
     assert_eq!(
-        told(&resolution),
+        reported(&resolution),
         "flows/a.dot:1:62: error[prompt_layer_missing]: unknown role `nobody`\n"
     );
 }
@@ -340,7 +340,7 @@ fn a_task_that_does_not_use_the_prompt_gets_it_appended() {
         ),
     ]);
     let resolution = resolve(&all, ResolveOptions::default());
-    assert_eq!(told(&resolution), "");
+    assert_eq!(reported(&resolution), "");
     let values = json!({"goal": "ship"});
     let stages = resolution.stages.iter();
     let messages: Vec<String> = stages
@@ -382,7 +382,7 @@ fn a_large_pipeline_is_resolved_in_time() {
     let resolution = resolve(&all, ResolveOptions::default());
     assert_eq!(resolution.stages.len(), 5_001);
     assert_eq!(
-        told(&resolution),
+        reported(&resolution),
         "flows/a.dot:10003:15: error[unknown_agent]: unknown agent `missing`\n"
     );
     assert!(begin.elapsed() < std::time::Duration::from_secs(120));
@@ -439,9 +439,9 @@ fn the_table_of_stages_shows_the_tools_of_repositories() {
         &files([("orchestra.yaml", TWO), ("flows/a.dot", text)]),
         ResolveOptions::default(),
     );
-    let told = resolution.table();
+    let reported = resolution.table();
     let tools = "tools   backend:edit-file, backend:read-file, backend:run-tests, frontend:glob";
-    assert!(told.contains(tools), "{told}");
+    assert!(reported.contains(tools), "{reported}");
 }
 
 #[test]
@@ -456,11 +456,14 @@ fn branches_that_write_need_a_node_that_can_merge() {
     let way = "a -> j; b -> j; j -> exit";
     let writes = "a [agent=writer]; b [agent=reader]";
     let gate = "j [shape=hexagon, label=Gate]";
-    let told = ["workspace_join: the branches of `fan` meet at `j`, where nothing can merge their files"];
-    assert_eq!(in_two(flow(writes, gate, way)), told);
+    let reported = ["workspace_join: the branches of `fan` meet at `j`, where nothing can merge their files"];
+    assert_eq!(in_two(flow(writes, gate, way)), reported);
     let routes =
         "a -> j; b -> j; j -> exit [condition=\"outcome=success\"]; j -> a [condition=\"outcome!=success\"]";
-    assert_eq!(in_two(flow(writes, "j [shape=diamond, label=J]", routes)), told);
+    assert_eq!(
+        in_two(flow(writes, "j [shape=diamond, label=J]", routes)),
+        reported
+    );
     let exits = in_two(flow(writes, "", "a -> exit; b -> exit"));
     let at_exit = "workspace_join: the branches of `fan` meet at `exit`, where nothing can merge their files";
     assert_eq!(exits, [at_exit]);
@@ -471,7 +474,7 @@ fn branches_that_write_need_a_node_that_can_merge() {
         "a [agent=reader]; b [agent=reader, agent.tools=\"backend:run-tests\"]",
         "a [agent=reader]; b [label=B]",
     ] {
-        assert_eq!(in_two(flow(writer, gate, way)), told, "{writer}");
+        assert_eq!(in_two(flow(writer, gate, way)), reported, "{writer}");
     }
     for reader in [
         "a [agent=reader]; b [backend=direct]",

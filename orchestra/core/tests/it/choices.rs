@@ -232,7 +232,7 @@ fn a_partial_success_takes_the_edge_of_a_success_where_it_has_none() {
         ));
         run.ends("a#1/1", Outcome::new(Status::PartialSuccess));
         assert_eq!(run.pending(), ["b#1/1"]);
-        assert!(run.was_told("a by partial_as_success"), "{dialect}");
+        assert!(run.was_reported("a by partial_as_success"), "{dialect}");
         run.ends("b#1/1", Outcome::new(Status::PartialSuccess));
         assert_eq!(run.pending(), ["c#1/1"], "its own word comes first");
     }

@@ -38,8 +38,12 @@ fn the_four_levels_of_targets_are_tried_in_order() {
         ("fallback_retry_target=plan", "", "plan"),
     ] {
         let run = failing(graph, gate, 1);
-        let told = format!("gate sends back to {target}");
-        assert!(run.was_told(&told), "{graph} | {gate}: {:?}", run.told());
+        let reported = format!("gate sends back to {target}");
+        assert!(
+            run.was_reported(&reported),
+            "{graph} | {gate}: {:?}",
+            run.reported()
+        );
         assert_eq!(run.code(), "success", "{graph} | {gate}");
     }
 }
@@ -109,7 +113,7 @@ fn the_latest_outcome_of_a_gate_counts() {
         _ => Outcome::success(),
     });
     assert_eq!(run.path(), "start gate again gate gate exit");
-    assert!(run.was_told("gate sends back to gate"));
+    assert!(run.was_reported("gate sends back to gate"));
 }
 
 #[test]
@@ -125,9 +129,9 @@ fn the_first_unsatisfied_gate_of_the_file_counts() {
         }
     });
     let sent: Vec<String> = run
-        .told()
+        .reported()
         .into_iter()
-        .filter(|told| told.contains("sends"))
+        .filter(|reported| reported.contains("sends"))
         .collect();
     assert_eq!(sent, ["first sends back to first", "second sends back to second"]);
     assert_eq!(run.path(), "start second first first second first exit");
@@ -166,7 +170,7 @@ fn a_gate_in_a_branch_counts_behind_the_join() {
         _ => Outcome::success(),
     });
     assert_eq!(run.path(), "start a gate fan join a gate fan join exit");
-    assert!(run.was_told("gate sends back to fan"), "{:?}", run.told());
+    assert!(run.was_reported("gate sends back to fan"), "{:?}", run.reported());
 }
 
 #[test]
@@ -227,7 +231,11 @@ fn a_condition_on_the_exit_is_asked_of_the_stage_before_it() {
         (run.code(), run.path().as_str()),
         ("success", "start work work exit")
     );
-    assert!(run.was_told("exit sends back to work"), "{:?}", run.told());
+    assert!(
+        run.was_reported("exit sends back to work"),
+        "{:?}",
+        run.reported()
+    );
     // Another end that counts as a success does not pass the exit.
     let statements = r#"start -> work; work -> done [condition="context.done"]; work -> exit; done [end=success]
         exit [goal_gate="outcome = fail"]"#;

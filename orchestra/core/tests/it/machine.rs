@@ -83,7 +83,7 @@ fn time_up_ends_the_run_and_a_late_answer_changes_nothing() {
     let id = run.id("work#1/1");
     let limit = Duration::from_secs(300);
     run.on(Event::TimeUp { limit });
-    assert!(run.was_told("cancels work#1/1"));
+    assert!(run.was_reported("cancels work#1/1"));
     assert!(
         run.effects
             .iter()
@@ -157,9 +157,9 @@ fn a_run_is_restarted_no_more_often_than_it_may() {
         "the edge `a` -> `a` would restart the run once more than its 2 times (`max_restarts`)"
     );
     assert_eq!(
-        run.told()
+        run.reported()
             .iter()
-            .filter(|told| told.starts_with("restarts"))
+            .filter(|reported| reported.starts_with("restarts"))
             .count(),
         2
     );

@@ -42,14 +42,14 @@ impl Loop {
         std::mem::take(&mut self.effects)
     }
 
-    fn told(&mut self, report: ChildReport) -> Vec<ManagerEffect> {
+    fn reported(&mut self, report: ChildReport) -> Vec<ManagerEffect> {
         self.on(ManagerEvent::Reported(report))
     }
 
     /// Lets the waiting time pass and answers the next observation.
     fn later(&mut self, report: ChildReport) -> Vec<ManagerEffect> {
         assert_eq!(self.on(ManagerEvent::TimePassed), [ManagerEffect::Observe]);
-        self.told(report)
+        self.reported(report)
     }
 }
 
@@ -105,7 +105,7 @@ fn a_child_that_succeeded_is_a_success_and_its_values_are_known() {
         last_failure: "build: no compiler".to_owned(),
         ..building(7)
     };
-    assert_eq!(manager.told(report), [ManagerEffect::Wait(POLL)]);
+    assert_eq!(manager.reported(report), [ManagerEffect::Wait(POLL)]);
     let (outcome, cancel) = stop(&manager.later(ended(ChildStatus::Completed, "")));
     assert_eq!((outcome.status, cancel), (Status::Success, false));
     assert_eq!(outcome.notes.as_deref(), Some("Child completed: 3 stages in 90s"));
@@ -122,7 +122,7 @@ fn a_child_that_succeeded_is_a_success_and_its_values_are_known() {
 fn a_child_that_failed_is_a_failure_with_its_reason() {
     let mut manager = Loop::new("label=watch");
     let (outcome, cancel) =
-        stop(&manager.told(ended(ChildStatus::Failed, "stage `build` failed: no compiler")));
+        stop(&manager.reported(ended(ChildStatus::Failed, "stage `build` failed: no compiler")));
     assert_eq!((outcome.status, cancel), (Status::Fail, false));
     assert_eq!(
         outcome.failure_reason.as_deref(),
@@ -137,7 +137,7 @@ fn a_child_that_failed_is_a_failure_with_its_reason() {
 #[test]
 fn a_child_that_somebody_ended_is_a_failure() {
     let mut manager = Loop::new("label=watch");
-    let (outcome, cancel) = stop(&manager.told(ended(ChildStatus::Cancelled, "")));
+    let (outcome, cancel) = stop(&manager.reported(ended(ChildStatus::Cancelled, "")));
     assert_eq!((outcome.status, cancel), (Status::Fail, false));
     assert_eq!(
         outcome.failure_reason.as_deref(),
@@ -154,12 +154,12 @@ fn a_child_that_ends_during_a_wait_is_heard_at_once() {
         "\"manager.actions\"=observe",
     ] {
         let mut manager = Loop::new(attributes);
-        let effects = manager.told(building(1));
+        let effects = manager.reported(building(1));
         assert!(
             matches!(effects[..], [ManagerEffect::Wait(_) | ManagerEffect::WaitForNews]),
             "{effects:?}"
         );
-        let (outcome, _) = stop(&manager.told(ended(ChildStatus::Completed, "")));
+        let (outcome, _) = stop(&manager.reported(ended(ChildStatus::Completed, "")));
         assert_eq!(outcome.status, Status::Success, "{attributes}");
         assert_eq!(outcome.context_updates["stack.child.status"], "completed");
     }
@@ -168,7 +168,7 @@ fn a_child_that_ends_during_a_wait_is_heard_at_once() {
 #[test]
 fn a_child_that_ends_in_the_last_cycle_is_not_one_cycle_too_many() {
     let mut manager = Loop::new("\"manager.max_cycles\"=1");
-    let (outcome, _) = stop(&manager.told(ended(ChildStatus::Completed, "")));
+    let (outcome, _) = stop(&manager.reported(ended(ChildStatus::Completed, "")));
     assert_eq!(outcome.status, Status::Success);
 }
 
@@ -190,7 +190,7 @@ fn the_stop_condition_is_a_success_and_ends_the_child() {
         let attribute = format!("\"manager.stop_condition\"=\"{condition}\"");
         let mut manager = Loop::with(&attribute, own.into_iter().collect());
         assert_eq!(
-            manager.told(failing(1)),
+            manager.reported(failing(1)),
             [ManagerEffect::Wait(POLL)],
             "{condition}"
         );
@@ -212,7 +212,7 @@ fn what_an_earlier_child_left_in_the_context_satisfies_no_condition() {
     let attributes = "\"manager.stop_condition\"=\"stack.child.status=completed || stack.child.failures>0\", \
                       \"manager.actions\"=wait";
     let mut manager = Loop::with(attributes, old.into_iter().collect());
-    assert_eq!(manager.told(building(1)), [ManagerEffect::Wait(POLL)]);
+    assert_eq!(manager.reported(building(1)), [ManagerEffect::Wait(POLL)]);
 }
 
 #[test]
@@ -220,7 +220,7 @@ fn the_end_of_the_child_comes_before_stop_condition_and_guards() {
     let attributes = "\"manager.stop_condition\"=\"stack.child.status=failed\", \
                       \"manager.guard.escalate\"=\"stack.child.status=failed\"";
     let mut manager = Loop::new(attributes);
-    let (outcome, _) = stop(&manager.told(ended(ChildStatus::Failed, "it broke")));
+    let (outcome, _) = stop(&manager.reported(ended(ChildStatus::Failed, "it broke")));
     assert_eq!(outcome.failure_code.as_deref(), Some("child_failed"));
 }
 
@@ -228,14 +228,14 @@ fn the_end_of_the_child_comes_before_stop_condition_and_guards() {
 fn the_stop_condition_comes_before_the_guard() {
     let attributes = "\"manager.stop_condition\"=\"stack.child.failures>0\", \
                       \"manager.guard.escalate\"=\"stack.child.failures>0\"";
-    let (outcome, _) = stop(&Loop::new(attributes).told(failing(1)));
+    let (outcome, _) = stop(&Loop::new(attributes).reported(failing(1)));
     assert_eq!(outcome.status, Status::Success);
 }
 
 #[test]
 fn escalation_is_a_terminal_failure_that_prefers_its_edge_and_ends_the_child() {
     let mut manager = Loop::new("\"manager.guard.escalate\"=\"stack.child.failures > 2\"");
-    assert_eq!(manager.told(failing(2)), [ManagerEffect::Wait(POLL)]);
+    assert_eq!(manager.reported(failing(2)), [ManagerEffect::Wait(POLL)]);
     let (outcome, cancel) = stop(&manager.later(failing(3)));
     assert_eq!((outcome.status, cancel), (Status::Fail, true));
     assert_eq!(
@@ -251,14 +251,14 @@ fn escalation_is_a_terminal_failure_that_prefers_its_edge_and_ends_the_child() {
 fn escalation_comes_before_steering() {
     let attributes = "\"manager.actions\"=\"observe,steer,wait\", \
         \"manager.guard.escalate\"=\"stack.child.failures>0\", \"manager.guard.intervene\"=\"stack.child.failures>0\"";
-    let (outcome, _) = stop(&Loop::new(attributes).told(failing(1)));
+    let (outcome, _) = stop(&Loop::new(attributes).reported(failing(1)));
     assert_eq!(outcome.failure_code.as_deref(), Some("escalated"));
 }
 
 #[test]
 fn the_last_cycle_fails_without_waiting_once_more() {
     let mut manager = Loop::new("\"manager.max_cycles\"=3");
-    assert_eq!(manager.told(building(1)), [ManagerEffect::Wait(POLL)]);
+    assert_eq!(manager.reported(building(1)), [ManagerEffect::Wait(POLL)]);
     assert_eq!(manager.later(building(2)), [ManagerEffect::Wait(POLL)]);
     let (outcome, cancel) = stop(&manager.later(building(3)));
     assert_eq!((outcome.status, cancel), (Status::Fail, true));
@@ -273,7 +273,7 @@ fn the_last_cycle_fails_without_waiting_once_more() {
 fn the_interval_is_what_the_node_says() {
     let mut manager = Loop::new("\"manager.poll_interval\"=5s");
     assert_eq!(
-        manager.told(building(1)),
+        manager.reported(building(1)),
         [ManagerEffect::Wait(Duration::from_secs(5))]
     );
 }
@@ -281,9 +281,9 @@ fn the_interval_is_what_the_node_says() {
 #[test]
 fn without_wait_it_looks_when_there_is_news_and_each_look_counts() {
     let mut manager = Loop::new("\"manager.actions\"=observe, \"manager.max_cycles\"=3");
-    assert_eq!(manager.told(building(1)), [ManagerEffect::WaitForNews]);
-    assert_eq!(manager.told(building(2)), [ManagerEffect::WaitForNews]);
-    let (outcome, _) = stop(&manager.told(building(3)));
+    assert_eq!(manager.reported(building(1)), [ManagerEffect::WaitForNews]);
+    assert_eq!(manager.reported(building(2)), [ManagerEffect::WaitForNews]);
+    let (outcome, _) = stop(&manager.reported(building(3)));
     assert_eq!(outcome.failure_code.as_deref(), Some("max_cycles"));
 }
 
@@ -291,7 +291,7 @@ fn without_wait_it_looks_when_there_is_news_and_each_look_counts() {
 fn without_observe_conditions_see_nothing_of_a_running_child() {
     let mut manager =
         Loop::new("\"manager.actions\"=wait, \"manager.stop_condition\"=\"stack.child.failures>0\"");
-    assert_eq!(manager.told(failing(5)), [ManagerEffect::Wait(POLL)]);
+    assert_eq!(manager.reported(failing(5)), [ManagerEffect::Wait(POLL)]);
     assert_eq!(manager.later(failing(6)), [ManagerEffect::Wait(POLL)]);
 }
 
@@ -309,7 +309,7 @@ const STEER: &str = "\"manager.actions\"=\"observe,steer,wait\"";
 #[test]
 fn it_steers_every_cycle_where_no_guard_says_when() {
     let mut manager = Loop::new(&format!("{STEER}, prompt=\"Keep to $goal.\""));
-    let effects = manager.told(building(1));
+    let effects = manager.reported(building(1));
     let ManagerEffect::Steer {
         stages,
         message,
@@ -334,7 +334,7 @@ fn a_guard_says_when_to_steer_and_the_reason_names_it() {
     let mut manager = Loop::new(&format!(
         "{STEER}, \"manager.guard.intervene\"=\"stack.child.failures > 1\""
     ));
-    assert!(!steers(&manager.told(failing(1))));
+    assert!(!steers(&manager.reported(failing(1))));
     let effects = manager.later(failing(2));
     let ManagerEffect::Steer { reason, .. } = &effects[0] else {
         panic!("{effects:?}")
@@ -345,13 +345,13 @@ fn a_guard_says_when_to_steer_and_the_reason_names_it() {
 #[test]
 fn a_guard_steers_nothing_where_steering_is_no_action() {
     let mut manager = Loop::new("\"manager.guard.intervene\"=\"stack.child.failures > 0\"");
-    assert!(!steers(&manager.told(failing(3))));
+    assert!(!steers(&manager.reported(failing(3))));
 }
 
 #[test]
 fn the_cooldown_is_kept_to_the_moment() {
     let mut manager = Loop::new(&format!("{STEER}, \"manager.steer_cooldown\"=60s"));
-    assert!(steers(&manager.told(building(10))));
+    assert!(steers(&manager.reported(building(10))));
     assert!(!steers(&manager.later(building(40))));
     assert!(!steers(&manager.later(building(69))));
     assert!(steers(&manager.later(building(70))));
@@ -365,12 +365,12 @@ fn where_nobody_can_be_told_the_cooldown_does_not_begin() {
         active_stages: Vec::new(),
         ..building(10)
     };
-    assert!(!steers(&manager.told(between)));
+    assert!(!steers(&manager.reported(between)));
     assert!(steers(&manager.later(building(11))));
 }
 
 #[test]
-fn a_message_of_its_own_is_told_and_else_a_general_one() {
+fn a_message_of_its_own_is_reported_and_else_a_general_one() {
     let message = |attributes: &str| plan(attributes).unwrap().message;
     assert_eq!(
         message("\"manager.steer_message\"=\"Stop.\", prompt=\"Go on.\""),
@@ -383,10 +383,10 @@ fn a_message_of_its_own_is_told_and_else_a_general_one() {
 #[test]
 fn after_the_end_nothing_is_wanted_any_more() {
     let mut manager = Loop::new("label=watch");
-    stop(&manager.told(ended(ChildStatus::Completed, "")));
-    assert_eq!(manager.told(building(1)), []);
+    stop(&manager.reported(ended(ChildStatus::Completed, "")));
+    assert_eq!(manager.reported(building(1)), []);
     assert_eq!(manager.on(ManagerEvent::TimePassed), []);
-    assert_eq!(manager.told(ended(ChildStatus::Failed, "late")), []);
+    assert_eq!(manager.reported(ended(ChildStatus::Failed, "late")), []);
 }
 
 #[test]
@@ -397,9 +397,9 @@ fn events_that_were_not_asked_for_change_nothing() {
         [],
         "it looks, and does not wait"
     );
-    assert_eq!(manager.told(building(1)), [ManagerEffect::Wait(POLL)]);
+    assert_eq!(manager.reported(building(1)), [ManagerEffect::Wait(POLL)]);
     assert_eq!(
-        manager.told(building(2)),
+        manager.reported(building(2)),
         [],
         "news of a running child do not end a wait"
     );
@@ -449,10 +449,10 @@ fn the_same_events_give_the_same_effects() {
         let mut manager = Loop::new(&format!(
             "{STEER}, \"manager.guard.escalate\"=\"stack.child.failures>3\""
         ));
-        let mut all = manager.told(failing(1));
+        let mut all = manager.reported(failing(1));
         for failures in 2..6 {
             all.extend(manager.on(ManagerEvent::TimePassed));
-            all.extend(manager.told(failing(failures)));
+            all.extend(manager.reported(failing(failures)));
         }
         all
     };

@@ -94,14 +94,14 @@ fn k_of_n_succeeds_with_enough_and_fails_where_enough_is_out_of_reach() {
             vec![json!("success"), json!("cancelled"), json!("success")]
         )
     );
-    assert!(run.was_told("cancels fan#1:b/b#1/1") && run.was_told("fan#1:b ends as cancelled"));
+    assert!(run.was_reported("cancels fan#1:b/b#1/1") && run.was_reported("fan#1:b ends as cancelled"));
     let mut run = three("join_policy=k_of_n, join_k=2");
     run.fails(C).fails(A);
     assert_eq!(
         run.failure(),
         "stage `fan` failed: 0 of 3 branches succeeded, 2 must; branch `c`: stage `c` failed: broken"
     );
-    assert!(run.was_told("cancels fan#1:b/b#1/1"));
+    assert!(run.was_reported("cancels fan#1:b/b#1/1"));
 }
 
 #[test]
@@ -154,7 +154,7 @@ fn fail_fast_cancels_the_others_and_fails_with_the_first_reason() {
         run.failure(),
         "stage `fan` failed: branch `c`: stage `c` failed: broken"
     );
-    assert!(run.was_told("cancels fan#1:b/b#1/1"));
+    assert!(run.was_reported("cancels fan#1:b/b#1/1"));
     assert_eq!(statuses(&run), ["success", "cancelled", "fail"]);
     assert_eq!(ids_of_results(&run), ["a", "b", "c"]);
 }
@@ -198,7 +198,11 @@ fn no_more_branches_run_than_may() {
     run.succeeds(A);
     // Branches that never began are cancelled without cancelling a stage.
     assert_eq!(statuses(&run), ["success", "cancelled", "cancelled"]);
-    assert!(!run.told().iter().any(|told| told.starts_with("cancels")));
+    assert!(
+        !run.reported()
+            .iter()
+            .any(|reported| reported.starts_with("cancels"))
+    );
 }
 
 #[test]
@@ -368,10 +372,10 @@ fn a_cancelled_branch_cancels_the_blocks_within_it() {
         "fan [shape=component, join_policy=first_success]",
     ));
     run.succeeds(X).succeeds(B);
-    let cancelled = |told: &String| told.starts_with("cancels");
-    let told: Vec<String> = run.told().into_iter().filter(cancelled).collect();
+    let cancelled = |reported: &String| reported.starts_with("cancels");
+    let reported: Vec<String> = run.reported().into_iter().filter(cancelled).collect();
     assert_eq!(
-        told,
+        reported,
         [
             "cancels fan#1:inner/inner#1:y/y#1/1",
             "cancels fan#1:inner/inner#1/1"
@@ -403,7 +407,7 @@ fn blocks_may_share_a_fan_in() {
 fn a_block_that_failed_is_run_again_as_a_whole() {
     let mut run = three("error_policy=fail_fast, max_retries=1, retry_jitter=false");
     run.ends(A, Outcome::success().set("n", 1)).fails(B);
-    assert!(run.was_told("waits 200 ms for fan#1/2"));
+    assert!(run.was_reported("waits 200 ms for fan#1/2"));
     assert_eq!(
         run.value("parallel.results"),
         Value::Null,
@@ -464,7 +468,7 @@ fn bounds_hold_within_branches_and_end_the_run() {
         attribute: "max_visits".to_owned(),
     };
     assert_eq!(run.end(), Some(limit));
-    assert!(run.was_told("cancels fan#1:a/a#1/1") && run.was_told("cancels fan#1/1"));
+    assert!(run.was_reported("cancels fan#1:a/a#1/1") && run.was_reported("cancels fan#1/1"));
     let breaking = statements
         .replace("failure_breaker=0", "failure_breaker=2")
         .replace("max_visits=2", "retry_target=b");
@@ -525,15 +529,15 @@ fn a_restart_from_a_branch_cancels_the_others() {
         restart_keep=size"#;
     let mut run = joined("", join);
     run.ends(A, Outcome::success().set("again", true).set("size", 4));
-    let told = run.told();
+    let reported = run.reported();
     let order = [
         "cancels fan#1:b/b#1/1",
         "cancels fan#1:c/c#1/1",
         "cancels fan#1/1",
         "restarts, 1",
     ];
-    let slots = order.map(|one| told.iter().position(|told| told == one).unwrap());
-    assert!(slots.is_sorted(), "{told:?}");
+    let slots = order.map(|one| reported.iter().position(|reported| reported == one).unwrap());
+    assert!(slots.is_sorted(), "{reported:?}");
     // The context is that of the branch, reduced to the preserved keys.
     assert_eq!(
         (run.pending(), run.value("size")),

@@ -72,7 +72,7 @@ fn an_answer_while_another_attempt_is_waited_for_changes_nothing() {
     let mut run = gate("timeout=30s, max_retries=1, retry_jitter=false");
     let id = run.id("ask#1/1");
     run.rings("ask#1/1");
-    assert!(run.was_told("waits 200 ms for ask#1/2"));
+    assert!(run.was_reported("waits 200 ms for ask#1/2"));
     let answer = Answer::choice("A");
     assert_eq!(
         run.on(Event::Answered {
@@ -195,7 +195,7 @@ fn a_question_that_cannot_be_put_fails_its_gate_and_nothing_else_ends_it() {
 }
 
 #[test]
-fn who_answered_is_always_told() {
+fn who_answered_is_always_reported() {
     for (by, word) in [
         (AnsweredBy::Person, "person"),
         (AnsweredBy::Automatic, "automatic"),
@@ -265,9 +265,9 @@ fn a_thousand_races_give_one_transition_each() {
         }
         assert_eq!(moved, 1, "order {nth}");
         let ends = run
-            .told()
+            .reported()
             .iter()
-            .filter(|told| told.starts_with("ask#1/1 ends"))
+            .filter(|reported| reported.starts_with("ask#1/1 ends"))
             .count();
         assert_eq!(ends, 1, "order {nth}");
     }

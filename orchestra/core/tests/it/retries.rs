@@ -20,9 +20,9 @@ fn failing(attributes: &str, times: u32) -> Run {
 }
 
 fn attempts(run: &Run) -> usize {
-    run.told()
+    run.reported()
         .iter()
-        .filter(|told| told.starts_with("starts work"))
+        .filter(|reported| reported.starts_with("starts work"))
         .count()
 }
 
@@ -250,9 +250,9 @@ fn routing_nodes_and_the_ends_are_not_tried_again() {
     let statements = r#"default_max_retries=3; start -> a -> d; d [shape=diamond]; d -> exit [condition="outcome=success"]"#;
     let run = Run::to_end(statements, |_, _, _| Outcome::fail_terminal("no"));
     assert_eq!(
-        run.told()
+        run.reported()
             .iter()
-            .filter(|told| told.starts_with("starts"))
+            .filter(|reported| reported.starts_with("starts"))
             .count(),
         3
     );

@@ -71,6 +71,7 @@ pub struct ArtifactStore {
     by: Option<Arc<str>>,
 }
 
+/// The state that all clones of a store share. The parts have locks of their own, so that reads do not wait for writes.
 struct Shared {
     /// The folder `artifacts/` of the run folder. `None` if the store is in memory.
     folder: Option<PathBuf>,
@@ -219,7 +220,9 @@ impl ArtifactStore {
         let size_bytes = bytes.len() as u64;
         let mut index = shared.index();
         let has_file = index.is_some() && size_bytes > shared.threshold.min(MAX_INLINE);
-        if let Some(index) = index.as_mut().filter(|_| has_file) {
+        if let Some(index) = index.as_mut()
+            && has_file
+        {
             index.location()?;
             index.write_content(&digest, &bytes)?;
         }

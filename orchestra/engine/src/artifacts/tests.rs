@@ -244,27 +244,27 @@ fn whichever_call_fails_or_is_the_last_what_was_stored_is_there() {
                     break;
                 }
                 seen += 1;
-                let told = format!("change {change}, call {call} of {:?}", files.calls());
+                let reported = format!("change {change}, call {call} of {:?}", files.calls());
                 let now = contents(&store);
                 match &done {
                     Ok(()) => {}
                     Err(error) => {
-                        assert_eq!(error.code(), "store_io", "{told}: {error}");
-                        assert_eq!(now, before, "{told}");
+                        assert_eq!(error.code(), "store_io", "{reported}: {error}");
+                        assert_eq!(now, before, "{reported}");
                     }
                 }
                 files.set(0, 0, 0);
                 let after = open_by(files.clone(), Durability::Full, dir.path());
                 let found = contents(&after);
                 if done.is_ok() {
-                    assert_eq!(found, now, "{told}");
+                    assert_eq!(found, now, "{reported}");
                 } else if from_then_on {
                     // The change may or may not have become durable before the failure.
                     drop(store);
                     CHANGES[change](&after.on_behalf_of("b#1/1".to_owned())).unwrap();
                     continue;
                 } else {
-                    assert_eq!(found, before, "{told}");
+                    assert_eq!(found, before, "{reported}");
                 }
                 drop(after);
                 // Once the disk works again, so does the store.
@@ -274,7 +274,7 @@ fn whichever_call_fails_or_is_the_last_what_was_stored_is_there() {
                 assert_eq!(
                     contents(&open_by(files.clone(), Durability::Full, dir.path())),
                     now,
-                    "{told}"
+                    "{reported}"
                 );
             }
         }

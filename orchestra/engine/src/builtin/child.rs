@@ -135,7 +135,10 @@ impl Child {
             // Do not repeat what the child did before the run stopped.
             Some(folder) if stage.is_repeat() && RunFolder::is_one(&folder) => ChildBegin::Resumed(folder),
             folder => {
-                if let Some(folder) = folder.as_ref().filter(|_| stage.is_repeat() && parent.is_owned()) {
+                if let Some(folder) = &folder
+                    && stage.is_repeat()
+                    && parent.is_owned()
+                {
                     // The previous attempt did not get as far as creating a run there.
                     let _ = std::fs::remove_dir_all(folder);
                 }
@@ -190,7 +193,7 @@ impl ChildRun {
             && result.status != RunStatus::Paused
             && !result.usage.is_zero()
         {
-            self.run.settle_with(of, result.usage);
+            self.run.add_to_parent(of, result.usage);
         }
         if let (Err(RunError::Store { source, .. }), Some(parent)) = (&ended, self.parent.upgrade()) {
             parent.escalate(source);

@@ -55,9 +55,11 @@ impl Codergen {
             }
         });
         // If the stage fails all the same, its result is not what the person approved.
-        Ok(match verdict.filter(|_| finished.outcome.status.is_success()) {
-            Some(verdict) => verdict.record(finished.replace(|outcome| outcome.prefer("Approve"))),
-            None => finished,
+        Ok(match verdict {
+            Some(verdict) if finished.outcome.status.is_success() => {
+                verdict.record(finished.replace(|outcome| outcome.prefer("Approve")))
+            }
+            _ => finished,
         })
     }
 }

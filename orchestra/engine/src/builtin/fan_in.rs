@@ -44,8 +44,8 @@ impl Handler for FanIn {
     }
 
     fn may_write(&self, stage: Stage<'_>) -> bool {
-        let backend = self.backend.as_ref().filter(|_| has_prompt(stage));
-        backend.is_some_and(|backend| backend.may_write_files(stage))
+        let backend = self.backend.as_ref();
+        has_prompt(stage) && backend.is_some_and(|backend| backend.may_write_files(stage))
     }
 }
 
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_choice_that_cannot_be_made_is_told() {
+    fn a_choice_that_cannot_be_made_is_reported() {
         let context = three();
         let candidates = candidates(&context).unwrap();
         let error = |response: &str| chosen(&candidates, response).unwrap_err();

@@ -296,7 +296,9 @@ impl Supervised {
 fn reported_before(handle: &RunHandle) -> ChildReport {
     let mut report = ChildReport::default();
     let emitted = usize::try_from(handle.run().sink.emitted_before()).unwrap_or(usize::MAX);
-    if let Some(folder) = handle.run_dir().filter(|_| emitted > 0) {
+    if let Some(folder) = handle.run_dir()
+        && emitted > 0
+    {
         let events = RunFolder::open(folder).and_then(|child| child.events(1));
         for event in events.unwrap_or_default().into_iter().take(emitted) {
             if let Ok(event) = serde_json::from_value::<RunEvent>(event) {

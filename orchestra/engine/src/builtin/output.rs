@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_found_instead_is_told() {
+    fn what_is_found_instead_is_reported() {
         let error = |response: &str| last_object(response).unwrap_err();
         assert_eq!(error(" \n"), "the response is empty");
         assert_eq!(

@@ -60,7 +60,10 @@ impl Simulated {
     /// child is simulated too.
     fn child_handler(&self, stage: &StageContext) -> Option<&Arc<dyn Handler>> {
         let node = stage.node();
-        let child = self.child.as_ref().filter(|_| !self.script.names(node.id()))?;
+        if self.script.names(node.id()) {
+            return None;
+        }
+        let child = self.child.as_ref()?;
         child.children.clone().child_of(stage.pipeline(), node)?;
         Some(&child.handler)
     }

@@ -50,7 +50,10 @@ static THREAD: Mutex<Option<UnboundedSender<Attended>>> = Mutex::new(None);
 /// Lets other processes send requests to a run until it ends.
 pub(crate) fn attend(run: &Arc<Run>) {
     // The parent run answers for its child runs.
-    let Some(folder) = run.run_dir().filter(|_| run.origin.depth == 0) else {
+    if run.origin.depth > 0 {
+        return;
+    }
+    let Some(folder) = run.run_dir() else {
         return;
     };
     // No other process can see an in-process folder.

@@ -75,7 +75,11 @@ impl<'h> Attempt<'h> {
             visit = id.visit,
             attempt = id.attempt
         );
-        let timeout = stage.duration("timeout").filter(|_| !resolved.ends_itself);
+        let timeout = if resolved.ends_itself {
+            None
+        } else {
+            stage.duration("timeout")
+        };
         let started = match timeout {
             Some(_) => run.settings.clock.elapsed(),
             None => Duration::ZERO,

@@ -296,7 +296,10 @@ impl Driver {
     /// Writes the outcome that routing uses to the folder of the stage. The exit has no folder (Attractor appendix C).
     fn keep_status(&self, id: &EffectId, outcome: &Outcome) -> Result<(), StoreError> {
         let stage = self.run.pipeline.stage(id.node);
-        let Some(store) = self.run.store.as_ref().filter(|_| stage.row().role != Role::Exit) else {
+        if stage.row().role == Role::Exit {
+            return Ok(());
+        }
+        let Some(store) = self.run.store.as_ref() else {
             return Ok(());
         };
         let stage_folder = self.run.stage_folder(id);
@@ -321,7 +324,10 @@ impl Driver {
 
     /// Writes a question or its answer to the folder of the gate (rule D8).
     fn keep_interview(&self, id: &EffectId, file: StageFile, text: &str) -> Result<(), StoreError> {
-        let Some(store) = self.run.store.as_ref().filter(|_| !self.is_already_emitted()) else {
+        if self.is_already_emitted() {
+            return Ok(());
+        }
+        let Some(store) = self.run.store.as_ref() else {
             return Ok(());
         };
         let stage_folder = self.run.stage_folder(id);

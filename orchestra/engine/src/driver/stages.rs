@@ -76,7 +76,7 @@ impl Driver {
             files.remove(stage_folder.as_ref(), StageFile::Status)?;
             run.warn_moved(&id);
         }
-        let Some(resolved) = handlers.of(stage) else {
+        let Some(resolved) = handlers.handler(stage) else {
             let reason = format!("no handler of kind `{}`", stage.kind());
             return Ok(Err(Box::new(Outcome::fail_terminal(reason))));
         };
@@ -198,7 +198,10 @@ impl Driver {
 
     /// Returns the outcome of a handler, merged with the status file that the stage may have written (rule D8).
     fn heed_status(&self, id: &EffectId, outcome: Outcome) -> Outcome {
-        let Some(files) = self.run.present_files().filter(|_| outcome.status.is_success()) else {
+        if !outcome.status.is_success() {
+            return outcome;
+        }
+        let Some(files) = self.run.present_files() else {
             return outcome;
         };
         let stage = self.run.pipeline.stage(id.node);

@@ -21,8 +21,8 @@ use crate::into_outcome::Words;
 /// registry.add(SHIP, Arc::new(Idle));
 /// let text = "digraph { start -> ship -> exit; ship [type=ship, replicas=many] }";
 /// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
-/// let faults = check_registry(&pipeline, &registry);
-/// assert_eq!(faults[0].code, "attribute_value");
+/// let violations = check_registry(&pipeline, &registry);
+/// assert_eq!(violations[0].code, "attribute_value");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldType {
@@ -59,8 +59,8 @@ pub enum FieldType {
 /// registry.add(SHIP, Arc::new(Idle));
 /// let text = "digraph { start -> ship -> exit; ship [type=ship] }";
 /// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
-/// let faults = check_registry(&pipeline, &registry);
-/// assert_eq!((faults[0].code, &*faults[0].node), ("missing_attribute", "ship"));
+/// let violations = check_registry(&pipeline, &registry);
+/// assert_eq!((violations[0].code, &*violations[0].node), ("missing_attribute", "ship"));
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct FieldSpec {
@@ -90,8 +90,8 @@ pub struct FieldSpec {
 /// registry.add(SHIP, Arc::new(Idle));
 /// let text = "digraph { start -> a -> b -> exit; a [type=ship]; b [type=deploy] }";
 /// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
-/// let faults = check_registry(&pipeline, &registry);
-/// assert_eq!((faults.len(), faults[0].code, &*faults[0].node), (1, "missing_handler", "b"));
+/// let violations = check_registry(&pipeline, &registry);
+/// assert_eq!((violations.len(), violations[0].code, &*violations[0].node), (1, "missing_handler", "b"));
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct KindSpec {

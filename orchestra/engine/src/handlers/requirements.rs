@@ -141,9 +141,9 @@ pub struct OutcomeRequirement<'n> {
 /// # use orchestra_graph::{Source, load};
 /// let text = "digraph {\n    start -> ship -> exit\n    ship [type=deploy]\n}";
 /// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
-/// let faults = check_registry(&pipeline, &Registry::default());
-/// assert_eq!((faults[0].code, faults[0].line), ("missing_handler", 3));
-/// assert!(faults[0].to_string().starts_with("3:5: "));
+/// let violations = check_registry(&pipeline, &Registry::default());
+/// assert_eq!((violations[0].code, violations[0].line), ("missing_handler", 3));
+/// assert!(violations[0].to_string().starts_with("3:5: "));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]

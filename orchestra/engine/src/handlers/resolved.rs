@@ -39,7 +39,7 @@ impl Handlers {
     }
 
     /// Returns the handler of a stage.
-    pub(crate) fn of(&self, stage: Stage<'_>) -> Option<&Resolved> {
+    pub(crate) fn handler(&self, stage: Stage<'_>) -> Option<&Resolved> {
         self.by_kind
             .get(stage.row().kind as usize)
             .and_then(Option::as_ref)

@@ -35,8 +35,8 @@ pub const fn verify(requirements: &PipelineRequirements<'_>, kinds: &Kinds) {
 /// use orchestra_graph::{LoadOptions, Source, load};
 /// let text = "digraph { start -> ship -> exit; ship [type=deploy] }";
 /// let pipeline = load(Source::new("a.dot", text), &LoadOptions::default()).pipeline().expect("sound");
-/// let faults = check_registry(&pipeline, &Registry::default());
-/// assert_eq!(faults[0].code, "missing_handler");
+/// let violations = check_registry(&pipeline, &Registry::default());
+/// assert_eq!(violations[0].code, "missing_handler");
 /// ```
 pub fn check_registry(pipeline: &Pipeline, registry: &Registry) -> Vec<UnmetRequirement> {
     let requirements = orchestra_graph::Requirements::new(pipeline, |name| !kind::BUILT_IN.contains(&name));

@@ -155,7 +155,7 @@ impl JournalWriter {
     }
 
     /// Returns whether all events have been applied to the machine.
-    pub(crate) fn is_settled(&self) -> bool {
+    pub(crate) fn is_fully_applied(&self) -> bool {
         self.written.is_empty() && self.ready.is_empty()
     }
 
@@ -188,7 +188,7 @@ impl JournalWriter {
     }
 
     pub(crate) fn wants_checkpoint(&self) -> bool {
-        self.is_settled() && self.store.wants_checkpoint()
+        self.is_fully_applied() && self.store.wants_checkpoint()
     }
 
     /// Returns whether there are checkpoints to replay the run from.

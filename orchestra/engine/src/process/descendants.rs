@@ -222,10 +222,10 @@ mod linux {
             let listed = procfs::each_process(|pid| {
                 let marked = || {
                     let alive = Stat::read(pid)?.filter(|stat| !stat.ended);
-                    Ok(alive.filter(|_| !ancestors.contains(&pid))).and_then(|stat| match stat {
-                        Some(stat) if pattern.fits(pid)? => Ok(Some(stat)),
+                    match alive {
+                        Some(stat) if !ancestors.contains(&pid) && pattern.fits(pid)? => Ok(Some(stat)),
                         _ => Ok(None),
-                    })
+                    }
                 };
                 search.incomplete |= search.take(pid, marked).is_err();
             });

@@ -29,7 +29,10 @@ impl Handle {
     pub(super) fn open(pid: i32) -> Result<Option<Self>, Errno> {
         use rustix::process::{Pid, PidfdFlags, pidfd_open};
         // 0 would mean this process group, and 1 is never a tool.
-        let Some(raw) = Pid::from_raw(pid).filter(|_| pid > 1) else {
+        if pid <= 1 {
+            return Ok(None);
+        }
+        let Some(raw) = Pid::from_raw(pid) else {
             return Ok(None);
         };
         match pidfd_open(raw, PidfdFlags::empty()) {

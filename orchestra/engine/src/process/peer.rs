@@ -147,8 +147,12 @@ pub(super) fn descends_from(pid: u32) -> bool {
         if parent == ancestor {
             return true;
         }
-        let next = Stat::read(parent).ok().flatten().filter(|_| parent > 1);
-        let Some(next) = next else { return false };
+        if parent <= 1 {
+            return false;
+        }
+        let Some(next) = Stat::read(parent).ok().flatten() else {
+            return false;
+        };
         parent = next.parent;
     }
     false
@@ -225,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn this_process_its_children_and_its_parent_are_told_apart() {
+    fn this_process_its_children_and_its_parent_are_distinguished() {
         super::super::begin();
         let (socket, _other) = UnixStream::pair().unwrap();
         let relation = |pid| {

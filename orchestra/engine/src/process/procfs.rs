@@ -121,8 +121,10 @@ pub(super) fn has_variable(pid: i32, name: &[u8], test: impl Fn(&[u8]) -> bool) 
 }
 
 fn number(name: &[u8]) -> Option<i32> {
-    let digits = name.iter().all(u8::is_ascii_digit);
-    std::str::from_utf8(name).ok().filter(|_| digits)?.parse().ok()
+    if !name.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    std::str::from_utf8(name).ok()?.parse().ok()
 }
 
 /// Opens `/proc/PID/NAME`.

@@ -183,7 +183,11 @@ impl Tool {
 
     /// Waits for an event and reads the available output.
     fn wait(&mut self, limit: Duration, for_leader: bool) -> io::Result<()> {
-        let handle = self.leader.handle.raw_fd().filter(|_| for_leader);
+        let handle = if for_leader {
+            self.leader.handle.raw_fd()
+        } else {
+            None
+        };
         let limit = if for_leader && handle.is_none() {
             limit.min(TICK)
         } else {

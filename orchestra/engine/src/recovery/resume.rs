@@ -248,10 +248,10 @@ impl ResumeBuilder {
         let driver = recovered.unwrap_or_else(|error| {
             Err(StoreError::io("read", &folder, std::io::Error::other(error)).into())
         })?;
-        if let Some(ended) = driver.recovery.as_ref().and_then(|recovery| {
-            // A run that ended in a process that could not save the end is driven to its end.
-            recovery.ended.as_ref().filter(|_| recovery.end_saved)
-        }) && !may_be_over
+        // A run that ended in a process that could not save the end is driven to its end.
+        let over = driver.recovery.as_ref().filter(|recovery| recovery.end_saved);
+        if let Some(ended) = over.and_then(|recovery| recovery.ended.as_ref())
+            && !may_be_over
         {
             return Err(StartError::AlreadyFinished(Box::new(AlreadyFinished {
                 run: driver.run.id.to_string(),

@@ -143,11 +143,10 @@ impl RecoveryTask {
     /// Returns the id of the run for messages. For a replay that does not exist yet, this is the run that it starts
     /// from.
     fn named(&self, manifest: &Manifest) -> String {
-        let from = manifest
-            .replayed_from
-            .as_ref()
-            .filter(|_| self.copied_from.is_some());
-        from.map_or_else(|| manifest.run.clone(), |from| from.run.clone())
+        match &manifest.replayed_from {
+            Some(from) if self.copied_from.is_some() => from.run.clone(),
+            _ => manifest.run.clone(),
+        }
     }
 
     /// Creates a driver in the state at the end of the records.
@@ -204,7 +203,9 @@ impl RecoveryTask {
         if let Some(journal) = &driver.journal {
             run.attempts.simulated_before(&journal.turns);
         }
-        if let Some(from) = self.copied_from.as_ref().filter(|_| !self.rehearses) {
+        if let Some(from) = self.copied_from.as_ref()
+            && !self.rehearses
+        {
             let pending = driver.machine.pending();
             let in_flight: Vec<NodeIndex> = pending.iter().map(|id| id.node).collect();
             copy_stages(

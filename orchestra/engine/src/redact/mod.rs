@@ -262,7 +262,7 @@ impl RedactedStream {
             (Secrets::Some(_), Some(scan)) => {
                 self.held.extend_from_slice(piece);
                 scan.read(&self.held, self.base, false);
-                let upto = scan.settled();
+                let upto = scan.scanned_upto();
                 self.clean.write(&self.held, self.base, upto, &mut scan.found);
                 self.held.drain(..upto - self.base);
                 self.base = upto;
@@ -318,9 +318,9 @@ impl Cleaning {
     /// at or after `upto` stay in `found`.
     fn write(&mut self, text: &[u8], base: usize, upto: usize, found: &mut Vec<std::ops::Range<usize>>) {
         found.sort_unstable_by_key(|secret| secret.start);
-        let settled = found.partition_point(|secret| secret.start < upto);
+        let complete = found.partition_point(|secret| secret.start < upto);
         let mut from = base;
-        for secret in found.drain(..settled) {
+        for secret in found.drain(..complete) {
             if secret.start >= self.secret_upto {
                 self.copy(text, base, from..secret.start);
                 self.written.extend_from_slice(REDACTED.as_bytes());

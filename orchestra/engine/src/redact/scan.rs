@@ -250,7 +250,7 @@ impl Scan {
     }
 
     /// Returns the position before which no undetected secret can begin.
-    pub(super) fn settled(&self) -> usize {
+    pub(super) fn scanned_upto(&self) -> usize {
         let automata = &*self.automata;
         let held = [
             self.plain.held(&automata.plain),

@@ -308,9 +308,9 @@ fn past_stage(pipeline: &Pipeline, paths: &[&ExecutionPath], path: &[NodeIndex],
     let node = path.get(at).copied().unwrap_or(pipeline.start);
     let is_latest = !path.get(at + 1..).is_some_and(|later| later.contains(&node));
     let known = paths.iter().rev().find_map(|path| path.outcomes.get(node));
-    match known.filter(|_| is_latest) {
-        Some(known) => PastStage::ended(pipeline, paths, node, known),
-        None => PastStage {
+    match known {
+        Some(known) if is_latest => PastStage::ended(pipeline, paths, node, known),
+        _ => PastStage {
             node: pipeline.stage(node).id().to_owned(),
             record: None,
             status: None,
@@ -336,7 +336,11 @@ impl PastStage {
             record: Some(outcome.record(pipeline, node)),
             status: Some(outcome.status.clone()),
             notes: outcome.notes.clone(),
-            failure_reason: errors.next().filter(|_| failed).map(|error| error.reason.clone()),
+            failure_reason: if failed {
+                errors.next().map(|error| error.reason.clone())
+            } else {
+                None
+            },
         }
     }
 }
@@ -372,8 +376,10 @@ fn handled(pipeline: &Pipeline, paths: &[&ExecutionPath], came_by: Option<EdgeIn
         return Some(failed);
     }
     // Without an edge it was a jump, and after a success only goal gates jump.
-    let gates = pipeline.nodes.iter().zip(0..).filter(|(row, _)| row.goal_gate);
-    let mut gates = gates.filter(|_| came_by.is_none() && !path.completed.is_empty());
+    if came_by.is_some() || path.completed.is_empty() {
+        return None;
+    }
+    let mut gates = pipeline.nodes.iter().zip(0..).filter(|(row, _)| row.goal_gate);
     gates.find_map(|(_, at)| ended(NodeIndex(at)))
 }
 
@@ -438,7 +444,11 @@ impl Thread {
                 }
             }
         }
-        let root = first.filter(|_| unnamed.is_some()).and_then(|at| path.get(at));
+        let root = if unnamed.is_some() {
+            first.and_then(|at| path.get(at))
+        } else {
+            None
+        };
         let root = root
             .map_or(stage.id(), |node| pipeline.stage(*node).id())
             .to_owned();

@@ -85,7 +85,7 @@ struct Inner {
     history: Option<Vec<Arc<RunEvent>>>,
     subscribers: Vec<UnboundedSender<Arc<RunEvent>>>,
     /// The events that have not been passed to the callbacks yet.
-    queue: VecDeque<Told>,
+    queue: VecDeque<QueuedEvent>,
     delivering: bool,
     /// `true` if the store failed.
     broken: bool,
@@ -93,16 +93,16 @@ struct Inner {
 }
 
 /// An event to be passed to the callbacks.
-enum Told {
+enum QueuedEvent {
     Alone(RunEvent),
     Shared(Arc<RunEvent>),
 }
 
-impl Told {
+impl QueuedEvent {
     fn event(&self) -> &RunEvent {
         match self {
-            Told::Alone(event) => event,
-            Told::Shared(event) => event,
+            QueuedEvent::Alone(event) => event,
+            QueuedEvent::Shared(event) => event,
         }
     }
 }
@@ -191,7 +191,7 @@ impl Sink {
         };
         inner.broken |= stored.is_err();
         if inner.history.is_none() && inner.subscribers.is_empty() {
-            self.call_back(inner, Told::Alone(event));
+            self.call_back(inner, QueuedEvent::Alone(event));
             return stored;
         }
         let event = Arc::new(event);
@@ -201,11 +201,11 @@ impl Sink {
         inner
             .subscribers
             .retain(|subscriber| subscriber.send(event.clone()).is_ok());
-        self.call_back(inner, Told::Shared(event));
+        self.call_back(inner, QueuedEvent::Shared(event));
         stored
     }
 
-    fn call_back<'s>(&'s self, mut inner: MutexGuard<'s, Inner>, event: Told) {
+    fn call_back<'s>(&'s self, mut inner: MutexGuard<'s, Inner>, event: QueuedEvent) {
         if self.callbacks.is_empty() {
             return;
         }

@@ -28,7 +28,7 @@ impl Run {
     }
 
     /// Adds the total usage of this run to the stage that started it.
-    pub(crate) fn settle_with(&self, parent: &Parent, usage: Usage) {
+    pub(crate) fn add_to_parent(&self, parent: &Parent, usage: Usage) {
         // The meters have not counted usage from before this process.
         let counted = self
             .models

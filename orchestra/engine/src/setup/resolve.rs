@@ -63,7 +63,9 @@ pub(crate) fn resolve(
         ));
     }
     // A child run is simulated with the script of its parent run, which names other nodes too.
-    if let Some(script) = settings.run.script.as_ref().filter(|_| !is_child) {
+    if let Some(script) = &settings.run.script
+        && !is_child
+    {
         let pipelines = || std::iter::once(pipeline).chain(descendants.iter().map(|(child, _)| child));
         for node in script.nodes() {
             if pipelines().any(|pipeline| pipeline.find(node).is_some()) {

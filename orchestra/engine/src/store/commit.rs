@@ -82,7 +82,11 @@ impl Member {
         static NUMBER: AtomicU64 = AtomicU64::new(1);
         // The recovery needs the name to find the run folder.
         let named = folder.file_name().is_some_and(|name| name.to_str().is_some());
-        let among = folder.parent().filter(|_| among_runs && named);
+        let among = if among_runs && named {
+            folder.parent()
+        } else {
+            None
+        };
         let group = Group::shared(files);
         group.members.fetch_add(1, Ordering::SeqCst);
         Member {

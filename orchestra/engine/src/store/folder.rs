@@ -126,7 +126,8 @@ impl FolderStore {
         if let Some(parent) = root.parent() {
             sync_folder(&*files, parent)?;
         }
-        let journal_of_full = journal.clone().filter(|_| options.durability == Durability::Full);
+        let is_full = options.durability == Durability::Full;
+        let journal_of_full = if is_full { journal.clone() } else { None };
         Ok(FolderStore {
             member: journal_of_full.map(|journal| Member::join(&files, journal, &root, options.among_runs)),
             stages: StageFolders::new(files.clone(), root).owned(ownership.clone()),
@@ -229,10 +230,15 @@ impl FolderStore {
         let latest = Latest {
             offset: records.from.offset,
             size: if checkpoint.is_some() { size } else { 0 },
-            mark: mark.filter(|_| checkpoint.is_some() && !restored),
+            mark: if checkpoint.is_some() && !restored {
+                mark
+            } else {
+                None
+            },
         };
         let fencing_token = ownership.fencing_token();
-        let full = journal.clone().filter(|_| level == Some(Durability::Full));
+        let is_full = level == Some(Durability::Full);
+        let full = if is_full { journal.clone() } else { None };
         let member = full.map(|journal| Member::join(&files, journal, &root, options.among_runs));
         if let Some(member) = &member {
             member.identify(whose(&root, &manifest, fencing_token));
@@ -562,7 +568,9 @@ impl RunStore for FolderStore {
             .check_ownership()
             .and_then(|()| self.journal.as_ref().map_or(Ok(()), |journal| journal.close()))
             .and_then(|()| self.or_lost(self.events.close()));
-        if let Some(member) = self.member.as_ref().filter(|_| closed.is_ok()) {
+        if let Some(member) = &self.member
+            && closed.is_ok()
+        {
             member.closed();
         }
         self.ownership.release();

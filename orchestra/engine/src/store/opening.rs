@@ -253,7 +253,9 @@ impl Opening<'_> {
         let restored = behind.is_some() && from.is_none();
         let mut checkpoint = checkpoint;
         let mut records = records;
-        if let Some(checkpoint) = checkpoint.as_mut().filter(|_| restored) {
+        if let Some(checkpoint) = checkpoint.as_mut()
+            && restored
+        {
             records = Scan::nothing(records.end);
             checkpoint.journal = records.end;
         }

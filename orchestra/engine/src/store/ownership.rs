@@ -453,7 +453,9 @@ fn publish(
 ) -> Result<OpenFile, StoreError> {
     let failed = |error| StoreError::io("write", path, error);
     let text = content.text(path)?;
-    if let Some(held) = held.filter(|_| !cfg!(unix)) {
+    if let Some(held) = held
+        && !cfg!(unix)
+    {
         files.write_at(&held, &text, 0).map_err(failed)?;
         files.set_length(&held, text.len() as u64).map_err(failed)?;
         return Ok(held);

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_never_began_and_the_rest_of_a_removal_are_told_apart_from_other_folders() {
+    fn a_run_that_never_began_and_the_rest_of_a_removal_are_distinguished_from_other_folders() {
         let runs = tempfile::tempdir().unwrap();
         let [unborn, rest, notes] = ["unborn", ".removing-old", "notes"].map(|name| runs.path().join(name));
         for folder in [&unborn, &rest, &notes] {

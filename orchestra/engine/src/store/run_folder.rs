@@ -9,6 +9,7 @@ use std::time::UNIX_EPOCH;
 use serde_json::Value;
 
 use super::event_line::EventLine;
+use super::event_reader::EventReader;
 use super::files::{Access, FileSystem, system};
 use super::line::Scan;
 use super::manifest::Manifest;
@@ -215,45 +216,19 @@ impl RunFolder {
     }
 
     /// Calls a function for each event, in constant memory. An event is only parsed on request. Ignores a last event
-    /// that is still being written.
+    /// that is still being written. A line of more than 16 MiB has no text.
     ///
     /// # Errors
     /// Fails if the events cannot be read.
     pub fn each_event(&self, mut visit: impl FnMut(EventLine<'_>)) -> Result<(), StoreError> {
-        let path = self.path.join(EVENTS);
-        let file = match self.files.open(&path, Access::Read) {
-            Ok(file) => file,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-            Err(error) => return Err(StoreError::io("open", &path, error)),
-        };
-        let (mut offset, mut room) = (0, CHUNK);
-        loop {
-            let bytes = file
-                .read_from(offset, room)
-                .map_err(|error| StoreError::io("read", &path, error))?;
-            let whole = bytes
-                .iter()
-                .rposition(|byte| *byte == b'\n')
-                .map_or(0, |end| end + 1);
-            let lines = bytes
-                .get(..whole)
-                .unwrap_or_default()
-                .split(|byte| *byte == b'\n');
-            lines
-                .filter(|line| !line.is_empty())
-                .for_each(|line| visit(EventLine::new(line)));
-            if (bytes.len() as u64) < room {
-                return Ok(());
-            }
-            offset += whole as u64;
-            // A line that does not fit is read again with a larger chunk.
-            room = if whole == 0 { room.saturating_mul(2) } else { CHUNK };
+        let failed = |error| StoreError::io("read", &self.path.join(EVENTS), error);
+        let mut reader = EventReader::open(&self.path).map_err(failed)?;
+        while let Some(line) = reader.next_line().map_err(failed)? {
+            visit(line);
         }
+        Ok(())
     }
 }
-
-/// The number of bytes of the events that are read at once.
-const CHUNK: u64 = 256 << 10;
 
 impl std::fmt::Debug for RunFolder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

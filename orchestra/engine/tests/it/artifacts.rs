@@ -74,8 +74,8 @@ async fn what_a_stage_stores_another_one_retrieves() {
 
 #[tokio::test]
 async fn without_a_run_folder_everything_stays_in_memory() {
-    let told = Arc::new(Mutex::new(None));
-    let heard = told.clone();
+    let reported = Arc::new(Mutex::new(None));
+    let heard = reported.clone();
     let handlers = Acts::new().on("a", |stage| async move {
         let artifacts = stage.artifacts().unwrap();
         let info = artifacts.store("large", "A log", bytes(1 << 20)).unwrap();
@@ -96,7 +96,7 @@ async fn without_a_run_folder_everything_stays_in_memory() {
         .unwrap();
     let run = engine.start(acts("start -> a -> exit"), handlers).await.unwrap();
     assert!(run.wait().await.unwrap().is_success());
-    assert_eq!(*told.lock().unwrap(), Some(1));
+    assert_eq!(*reported.lock().unwrap(), Some(1));
 }
 
 #[tokio::test]
@@ -397,7 +397,7 @@ async fn a_run_that_was_taken_over_stores_nothing_more() {
     let dir = tempfile::tempdir().unwrap();
     let run_dir = dir.path().join("run");
     let graph = || acts("start -> a -> exit");
-    let (told, tell) = tokio::sync::watch::channel(false);
+    let (reported, tell) = tokio::sync::watch::channel(false);
     let (refuse, mut refused) = tokio::sync::mpsc::unbounded_channel();
     let frozen = Acts::new().on("a", move |stage| {
         let (mut thawed, refuse) = (tell.clone(), refuse.clone());
@@ -433,7 +433,7 @@ async fn a_run_that_was_taken_over_stores_nothing_more() {
     let second = engine.resume(&run_dir, graph(), owner).take_over().await.unwrap();
     assert!(second.wait().await.unwrap().is_success());
     let before = support::files(&run_dir.join("artifacts"));
-    told.send(true).unwrap();
+    reported.send(true).unwrap();
     assert!(first.wait().await.is_err());
     for _ in 0..2 {
         let code = refused.recv().await.unwrap();

@@ -233,8 +233,8 @@ async fn an_answer_meets_just_the_question_that_was_asked_for() {
     run.wait().await.unwrap();
     // No file contains a token.
     let token = |name: &str| {
-        let told = fs::read_to_string(run_dir.join(name)).unwrap();
-        told.contains("\"token\"")
+        let reported = fs::read_to_string(run_dir.join(name)).unwrap();
+        reported.contains("\"token\"")
     };
     assert!(!token("events.jsonl") && !token("journal.jsonl"));
 }
@@ -253,23 +253,27 @@ fn of_conflicting_answers_of_many_processes_one_is_taken() {
             let output = client.wait_with_output().unwrap();
             String::from_utf8(output.stdout).unwrap()
         });
-        let told: Vec<String> = outputs
+        let reported: Vec<String> = outputs
             .flat_map(|output| {
-                let lines = output.lines().filter(|line| line.starts_with("told "));
+                let lines = output.lines().filter(|line| line.starts_with("reported "));
                 lines.map(str::to_owned).collect::<Vec<String>>()
             })
             .collect();
-        assert_eq!(told.len(), 8, "each process answers twice: {told:?}");
-        let taken: Vec<&String> = told.iter().filter(|line| line.ends_with(" taken")).collect();
-        assert_eq!(taken.len(), 1, "{told:?}");
+        assert_eq!(reported.len(), 8, "each process answers twice: {reported:?}");
+        let taken: Vec<&String> = reported.iter().filter(|line| line.ends_with(" taken")).collect();
+        assert_eq!(taken.len(), 1, "{reported:?}");
         // An answer of "No" ends the run. Later clients get that as the reason, or find the process gone.
-        let ended = taken[0].contains("told N");
+        let ended = taken[0].contains("reported N");
         let late = |line: &String| {
             let code = line.rsplit(' ').next().unwrap();
             matches!(code, "no_question" | "stale_question")
                 || (ended && matches!(code, "run_ended" | "control_not_executed" | "control_unclear"))
         };
-        assert_eq!(told.iter().filter(|line| late(line)).count(), 7, "{told:?}");
+        assert_eq!(
+            reported.iter().filter(|line| late(line)).count(),
+            7,
+            "{reported:?}"
+        );
         if ended {
             assert_eq!(said(&mut output, "went "), "start first exit");
         } else {
@@ -307,15 +311,15 @@ fn helper_client() {
         for choice in ["Y", "N"] {
             let run_dir = &run_dir;
             scope.spawn(move || match client(run_dir).answer("first", choice) {
-                Ok(()) => println!("\ntold {choice} taken"),
-                Err(error) => println!("\ntold {choice} {}", error.code()),
+                Ok(()) => println!("\nreported {choice} taken"),
+                Err(error) => println!("\nreported {choice} {}", error.code()),
             });
         }
     });
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_the_owner_has_started_is_refused_and_told() {
+async fn what_the_owner_has_started_is_refused_and_reported() {
     let temp_dir = tempfile::tempdir().unwrap();
     let (run, run_dir) = start(temp_dir.path()).await;
     let mut events = run.events();
@@ -362,8 +366,8 @@ async fn who_connects_and_says_nothing_keeps_nobody_from_answering() {
     let mut silent = silent.await.unwrap();
     assert_eq!(run.wait().await.unwrap().path, ["start", "first", "exit"]);
     // The oldest connection was closed because there were too many.
-    let told = line(&mut silent[0]);
-    assert_eq!(told["refused"]["code"], "control_busy");
+    let reported = line(&mut silent[0]);
+    assert_eq!(reported["refused"]["code"], "control_busy");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -411,12 +415,12 @@ async fn nobody_outside_can_say_that_the_time_was_up() {
         let mut events = run.events();
         let answer = Answer::choice("N").by(by);
         ask(&run_dir, move |client| client.answer("first", answer).unwrap()).await;
-        let told = loop {
+        let reported = loop {
             if let EventKind::InterviewCompleted { answered_by, .. } = &events.recv().await.unwrap().kind {
                 break *answered_by;
             }
         };
-        assert_eq!(told, AnsweredBy::Prepared);
+        assert_eq!(reported, AnsweredBy::Prepared);
         run.wait().await.unwrap();
     }
 }
@@ -530,7 +534,7 @@ fn helper_listener() {
 }
 
 #[test]
-fn what_is_no_run_is_told() {
+fn what_is_no_run_is_reported() {
     let temp_dir = tempfile::tempdir().unwrap();
     let nowhere = ControlClient::open(temp_dir.path()).unwrap_err();
     assert!(matches!(nowhere, ControlError::NoRun { .. }), "{nowhere}");

@@ -115,7 +115,7 @@ async fn with_a_prompt_the_model_chooses_and_sees_every_candidate() {
 
 #[tokio::test]
 async fn an_answer_that_names_none_that_succeeded_is_a_failure_that_may_be_tried_again() {
-    for (answer, told) in [
+    for (answer, reported) in [
         (
             "lost",
             "the choice `lost` did not succeed; `fast`, `deep` may be chosen",
@@ -131,7 +131,7 @@ async fn an_answer_that_names_none_that_succeeded_is_a_failure_that_may_be_tried
         let result = start.await.unwrap().wait().await.unwrap();
         let failure = result.failure.unwrap().to_string();
         assert!(
-            failure.starts_with("stage `join` failed: ") && failure.contains(told),
+            failure.starts_with("stage `join` failed: ") && failure.contains(reported),
             "{failure}"
         );
         let status = support::json(folder.join("join/status.json"));

@@ -188,10 +188,10 @@ async fn a_failure_end_tells_which_stage_failed() {
         a -> report [condition="outcome=fail"]
         report [end=fail]"#;
     let result = run(acts(graph), Acts::new().fails("a", "no disk")).await;
-    let told = result.failure.unwrap().to_string();
+    let reported = result.failure.unwrap().to_string();
     assert!(
-        told.contains("report") && told.contains("`a` failed: no disk"),
-        "{told}"
+        reported.contains("report") && reported.contains("`a` failed: no disk"),
+        "{reported}"
     );
 }
 

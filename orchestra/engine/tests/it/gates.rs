@@ -61,16 +61,16 @@ async fn automatic_approval_is_always_recorded_as_such() {
     let mut events = run.events();
     let result = run.wait().await.unwrap();
     assert_eq!(result.context.text("human.gate.answered_by"), "automatic");
-    let mut told = None;
+    let mut reported = None;
     while let Some(event) = events.recv().await {
         if let EventKind::InterviewCompleted {
             answered_by, answer, ..
         } = &event.kind
         {
-            told = Some((answered_by.word(), answer.clone()));
+            reported = Some((answered_by.word(), answer.clone()));
         }
     }
-    assert_eq!(told, Some(("automatic", "[Y] Yes, ship".to_owned())));
+    assert_eq!(reported, Some(("automatic", "[Y] Yes, ship".to_owned())));
 }
 
 #[tokio::test]
@@ -182,17 +182,17 @@ async fn a_time_out_without_default_asks_again_and_never_approves() {
         result.failure.unwrap().to_string(),
         "stage `ask` failed: nobody answered in time, and the gate has no default"
     );
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     while let Some(event) = events.recv().await {
         if matches!(
             event.kind.name(),
             "InterviewStarted" | "InterviewTimeout" | "StageRetrying"
         ) {
-            told.push(event.kind.name());
+            reported.push(event.kind.name());
         }
     }
     let round = ["InterviewStarted", "InterviewTimeout", "StageRetrying"];
-    assert_eq!(told, [&round[..], &round[..], &round[..2]].concat());
+    assert_eq!(reported, [&round[..], &round[..], &round[..2]].concat());
 }
 
 #[tokio::test]

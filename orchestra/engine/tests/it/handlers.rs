@@ -189,7 +189,7 @@ async fn a_run_goes_on_when_its_handle_is_dropped() {
 }
 
 #[test]
-fn the_end_of_the_runtime_drops_the_handler_and_is_told() {
+fn the_end_of_the_runtime_drops_the_handler_and_is_reported() {
     let (endless, drops) = endless();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
@@ -222,7 +222,7 @@ fn a_start_without_a_runtime_is_an_error() {
 }
 
 #[tokio::test]
-async fn everything_that_is_missing_is_told_at_once_with_its_place() {
+async fn everything_that_is_missing_is_reported_at_once_with_its_position() {
     let graph = pipeline(
         "digraph t {
     start -> lint -> model -> approve -> exit
@@ -244,14 +244,14 @@ async fn everything_that_is_missing_is_told_at_once_with_its_place() {
         .map(|refusal| (refusal.code, refusal.position.line))
         .collect();
     assert_eq!(codes, [("missing_handler", 3), ("no_backend", 8)], "{error}");
-    let told = error.to_string();
+    let reported = error.to_string();
     for part in [
         "pipeline `t` cannot be run\n  t.dot:3:5: ",
         "node `lint` is of kind `lint.rnu`, which has no handler",
         "node `model` is a model stage, but no model is configured",
         "--simulate",
     ] {
-        assert!(told.contains(part), "{part}\n{told}");
+        assert!(reported.contains(part), "{part}\n{reported}");
     }
 }
 

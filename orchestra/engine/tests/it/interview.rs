@@ -27,7 +27,7 @@ fn of(node: &str) -> Question {
 /// An interviewer that collects messages and says yes.
 #[derive(Clone, Default)]
 struct Listener {
-    told: Arc<Mutex<Vec<(String, String)>>>,
+    reported: Arc<Mutex<Vec<(String, String)>>>,
     together: Arc<AtomicUsize>,
 }
 
@@ -42,7 +42,7 @@ impl Interviewer for Listener {
     }
 
     async fn inform(&self, message: &str, stage: &str) {
-        self.told
+        self.reported
             .lock()
             .unwrap()
             .push((message.to_owned(), stage.to_owned()));
@@ -168,7 +168,7 @@ async fn a_shared_interviewer_and_a_recording_one_pass_everything_on() {
     shared.inform("lunch", "a").await;
     assert_eq!(listener.together.load(Ordering::Relaxed), 2);
     assert_eq!(
-        *listener.told.lock().unwrap(),
+        *listener.reported.lock().unwrap(),
         [("lunch".to_owned(), "a".to_owned())]
     );
 }
@@ -178,7 +178,7 @@ async fn a_refused_answer_is_asked_again_with_the_reason_and_never_taken_for_the
     let listener = Listener::default();
     // `yes` from the listener names the first option, `no` the second, `maybe` none.
     let answers = QueueInterviewer::new().answers(["maybe", "", "no"]);
-    let told = listener.told.clone();
+    let reported = listener.reported.clone();
     let asked = Arc::new(AtomicUsize::new(0));
     let count = asked.clone();
     struct Both<A, B>(A, B);
@@ -202,15 +202,15 @@ async fn a_refused_answer_is_asked_again_with_the_reason_and_never_taken_for_the
         (answer.reply, asked.load(Ordering::Relaxed)),
         (Reply::Chosen(vec!["no".to_owned()]), 3)
     );
-    let told = told.lock().unwrap();
+    let reported = reported.lock().unwrap();
     assert_eq!(
-        told[0],
+        reported[0],
         (
             "`maybe` is not one of the answers: [Y] Yes, [N] No".to_owned(),
             "approve".to_owned()
         )
     );
-    assert_eq!(told.len(), 2);
+    assert_eq!(reported.len(), 2);
 }
 
 #[tokio::test]

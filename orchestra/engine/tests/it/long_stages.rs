@@ -70,11 +70,11 @@ async fn a_stage_goes_on_behind_what_it_has_noted() {
 
     let second = Steps::default();
     let events = Arc::new(Mutex::new(Vec::new()));
-    let told = events.clone();
+    let reported = events.clone();
     let engine = Engine::builder()
         .backend(second.clone())
         .durability(Durability::Process);
-    let engine = engine.on_event(move |event| told.lock().unwrap().push(event.kind.clone()));
+    let engine = engine.on_event(move |event| reported.lock().unwrap().push(event.kind.clone()));
     let engine = engine.build().unwrap();
     let run = engine.resume(&folder, flow(), ()).await.unwrap();
     let result = run.wait().await.unwrap();
@@ -295,10 +295,10 @@ async fn a_node_has_a_budget_of_its_own_and_the_graph_one_for_all() {
         .await
         .unwrap();
     assert_eq!(result.status, RunStatus::Fail);
-    let told = result.failure.unwrap().to_string();
+    let reported = result.failure.unwrap().to_string();
     assert!(
-        told.contains("the budget of node `work` is used up: 200 of 250 tokens"),
-        "{told}"
+        reported.contains("the budget of node `work` is used up: 200 of 250 tokens"),
+        "{reported}"
     );
     assert_eq!(backend.made.lock().unwrap().len(), 2);
     let text = "digraph { max_tokens=350; start -> work -> exit; work [prompt=x] }";
@@ -326,11 +326,11 @@ impl CodergenBackend for Asks {
 #[tokio::test]
 async fn a_question_of_a_stage_is_seen_and_answered_from_outside_too() {
     let events = Arc::new(Mutex::new(Vec::new()));
-    let told = events.clone();
+    let reported = events.clone();
     let engine = Engine::builder()
         .backend(Asks)
         .interviewer(CallbackInterviewer::new(|_| std::future::pending()))
-        .on_event(move |event| told.lock().unwrap().push(event.kind.name()))
+        .on_event(move |event| reported.lock().unwrap().push(event.kind.name()))
         .build()
         .unwrap();
     let flow = pipeline("digraph { start -> work -> exit; work [prompt=x] }");
@@ -407,7 +407,7 @@ async fn what_runs_within_a_run_use_counts_for_all_around_them() {
     assert_eq!(
         result.usage.tokens(),
         800,
-        "what the child used is told to the run around it"
+        "what the child used is reported to the run around it"
     );
     assert_eq!(backend.made.lock().unwrap().len(), 8);
 }

@@ -230,9 +230,9 @@ async fn a_cancelled_parent_ends_its_child_and_the_childs_child() {
         "it has ended before its parent did"
     );
     for run in ["one", "one-watch-1", "one-watch-1-lead-1"] {
-        let told = lines(&heard, run, short);
+        let reported = lines(&heard, run, short);
         assert_eq!(
-            told.last().map(String::as_str),
+            reported.last().map(String::as_str),
             Some("PipelineCancelled"),
             "{run}"
         );

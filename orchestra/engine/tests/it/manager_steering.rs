@@ -25,7 +25,7 @@ async fn steering_reaches_the_folder_and_the_handler_of_the_stage_that_runs() {
             Outcome::success()
         }
     });
-    let (engine, told) = engine(kept_in(dir.path()));
+    let (engine, reported) = engine(kept_in(dir.path()));
     let attributes = "\"manager.actions\"=\"observe,steer,wait\", \"manager.poll_interval\"=10s, \
         \"manager.steer_cooldown\"=20s, prompt=\"Look left.\", \
         \"manager.guard.intervene\"=\"stack.child.elapsed_ms >= 5000\"";
@@ -42,7 +42,7 @@ async fn steering_reaches_the_folder_and_the_handler_of_the_stage_that_runs() {
     );
     assert!(text(folder.join("steer-002.read.md")).contains("- cycle: 4\n"));
     assert!(!folder.join("steer-001.md").exists() && !folder.join("steer-003.md").exists());
-    let read: Vec<(u32, String)> = told
+    let read: Vec<(u32, String)> = reported
         .lock()
         .unwrap()
         .iter()
@@ -62,7 +62,7 @@ async fn steering_reaches_the_folder_and_the_handler_of_the_stage_that_runs() {
         })
         .collect();
     assert_eq!(read, [(2, "Look left.".to_owned()), (4, "Look left.".to_owned())]);
-    let logs = lines(&told, "one", short);
+    let logs = lines(&reported, "one", short);
     let logged = logs
         .iter()
         .filter(|line| line.starts_with("StageLog watch: steers `build` in cycle"));

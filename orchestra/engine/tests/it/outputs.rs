@@ -112,8 +112,8 @@ async fn a_missing_key_is_said_in_the_notes_and_in_the_log() {
         notes,
         "Stage completed: review; missing outputs: `test_failures`, `reviewer`"
     );
-    let told = "StageLog review: missing outputs: `test_failures`, `reviewer`";
-    assert!(lines.iter().any(|line| line == told), "{lines:?}");
+    let reported = "StageLog review: missing outputs: `test_failures`, `reviewer`";
+    assert!(lines.iter().any(|line| line == reported), "{lines:?}");
     assert_eq!(result.context.get("review_passed"), Some(&json!(false)));
 }
 
@@ -139,10 +139,10 @@ async fn a_malformed_block_fails_with_a_code_that_machines_read() {
     let folder = dir.path().join("run");
     let start = engine.start(pipeline(REVIEW), ()).run_dir(&folder);
     let result = start.await.unwrap().wait().await.unwrap();
-    let told = result.failure.unwrap().to_string();
+    let reported = result.failure.unwrap().to_string();
     assert!(
-        told.contains("the last JSON code block is not a JSON object (expected value"),
-        "{told}"
+        reported.contains("the last JSON code block is not a JSON object (expected value"),
+        "{reported}"
     );
     let status = support::json(folder.join("review/status.json"));
     assert_eq!(status["failure_code"], "output_parse");

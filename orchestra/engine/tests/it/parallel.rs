@@ -162,16 +162,18 @@ async fn events_tell_the_branches_and_which_stages_were_cut_short() {
     let run = start(block("error_policy=fail_fast", &["slow", "bad"]), acts).await;
     let mut events = run.events();
     let result = run.wait().await.unwrap();
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     while let Some(event) = events.recv().await {
         match &event.kind {
-            EventKind::ParallelStarted { branch_count, .. } => told.push(format!("started {branch_count}")),
-            EventKind::ParallelBranchStarted { branch, index } => told.push(format!("{index} {branch}")),
+            EventKind::ParallelStarted { branch_count, .. } => {
+                reported.push(format!("started {branch_count}"))
+            }
+            EventKind::ParallelBranchStarted { branch, index } => reported.push(format!("{index} {branch}")),
             EventKind::StageStarted { stage, .. } => {
                 let branch = stage.branch.iter();
-                told.extend(branch.map(|branch| format!("{} in {branch}", stage.node)));
+                reported.extend(branch.map(|branch| format!("{} in {branch}", stage.node)));
             }
-            EventKind::StageCancelled { stage, .. } => told.push(format!("{} cancelled", stage.node)),
+            EventKind::StageCancelled { stage, .. } => reported.push(format!("{} cancelled", stage.node)),
             EventKind::ParallelBranchCompleted {
                 branch,
                 status,
@@ -179,20 +181,20 @@ async fn events_tell_the_branches_and_which_stages_were_cut_short() {
                 ..
             } => {
                 let error = error.as_deref().unwrap_or("-");
-                told.push(format!("{branch} {} {error}", status.word()));
+                reported.push(format!("{branch} {} {error}", status.word()));
             }
             EventKind::ParallelCompleted {
                 success_count,
                 failure_count,
                 ..
             } => {
-                told.push(format!("completed {success_count} {failure_count}"));
+                reported.push(format!("completed {success_count} {failure_count}"));
             }
             _ => {}
         }
     }
     assert_eq!(
-        told,
+        reported,
         [
             "started 2",
             "0 fan#1:slow",

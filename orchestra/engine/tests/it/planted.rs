@@ -240,7 +240,7 @@ fn what_a_stage_plants_for_its_own_next_attempt_does_not_keep_it_from_its_files(
 }
 
 #[test]
-fn what_was_moved_aside_is_kept_and_told() {
+fn what_was_moved_aside_is_kept_and_reported() {
     let dir = Scratch::new();
     let planted = dir.plant("next/status.json", folder);
     let stages = Acts::new().on("plant", move |stage| {

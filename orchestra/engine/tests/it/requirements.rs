@@ -52,7 +52,7 @@ fn codes(body: &str) -> Vec<&'static str> {
 }
 
 #[test]
-fn a_kind_without_handler_is_told_once() {
+fn a_kind_without_handler_is_reported_once() {
     let found = faults("start -> a -> b -> exit\na [type=ship]\nb [type=ship]");
     assert_eq!(found.len(), 1);
     assert_eq!(

@@ -369,9 +369,9 @@ async fn what_a_run_used_survives_and_its_budget_stops_it_where_it_is() {
         .budget(budget(1_000));
     let result = run.await.unwrap().wait().await.unwrap();
     assert_eq!((result.status, result.usage.tokens()), (RunStatus::Paused, 1_000));
-    let told = result.failure.unwrap();
+    let reported = result.failure.unwrap();
     assert_eq!(
-        (told.code(), told.to_string().as_str()),
+        (reported.code(), reported.to_string().as_str()),
         ("budget", "the run reached its budget: 1000 of 1000 tokens")
     );
     assert_eq!(result.path, ["start", "a", "b"]);
@@ -412,11 +412,14 @@ async fn a_changed_pipeline_is_refused_with_what_differs_and_accepted_by_name() 
     paused(run).await;
     let changed = "start -> a -> b -> lint -> c -> exit; graph [goal=better]";
     let resume = |edges: &str| engine().resume(&folder, acts(edges), logging(&log, &["lint", "c"], &[]));
-    let StartError::Changed(told) = resume(changed).await.unwrap_err() else {
+    let StartError::Changed(reported) = resume(changed).await.unwrap_err() else {
         panic!("it is refused")
     };
-    let told = told.to_string();
-    assert!(told.contains("+ node lint") && told.contains("goal"), "{told}");
+    let reported = reported.to_string();
+    assert!(
+        reported.contains("+ node lint") && reported.contains("goal"),
+        "{reported}"
+    );
     let StartError::IncompatibleState { reason, .. } = resume("start -> a -> c -> exit")
         .accept_changes()
         .await

@@ -90,8 +90,8 @@ async fn a_secret_is_in_no_event_file_text_or_result() {
         }}"#,
         script.display()
     );
-    let told = Arc::new(Mutex::new(String::new()));
-    let (events, pieces) = (told.clone(), told.clone());
+    let reported = Arc::new(Mutex::new(String::new()));
+    let (events, pieces) = (reported.clone(), reported.clone());
     let engine = Engine::builder()
         .backend(Leaky)
         .interviewer(CallbackInterviewer::new(|question: Question| async move {
@@ -113,14 +113,14 @@ async fn a_secret_is_in_no_event_file_text_or_result() {
     let result = run.wait().await.unwrap();
     assert!(result.is_success(), "{result:?}");
     assert_eq!(result.context.text("plain"), "7");
-    let told = format!("{} {result:?}", told.lock().unwrap());
+    let reported = format!("{} {result:?}", reported.lock().unwrap());
     for form in [SECRET, BASE64, HEX, URL] {
-        assert!(!told.contains(form), "{form} is told:\n{told}");
+        assert!(!reported.contains(form), "{form} is reported:\n{reported}");
     }
-    assert!(told.contains("I use [redacted] and [redacted]"), "{told}");
+    assert!(reported.contains("I use [redacted] and [redacted]"), "{reported}");
     assert!(
-        told.contains("refused: [redacted]") && told.contains("the key is [redacted]"),
-        "{told}"
+        reported.contains("refused: [redacted]") && reported.contains("the key is [redacted]"),
+        "{reported}"
     );
     assert!(no_file_tells(&folder) > 10);
     let output = std::fs::read_to_string(folder.join("tool/tool_output.txt")).unwrap();
@@ -131,7 +131,7 @@ async fn a_secret_is_in_no_event_file_text_or_result() {
 }
 
 #[tokio::test]
-async fn a_secret_in_the_reason_of_a_stop_is_told_to_nobody() {
+async fn a_secret_in_the_reason_of_a_stop_is_reported_to_nobody() {
     let dir = tempfile::tempdir().unwrap();
     let engine = Engine::builder()
         .backend(Leaky)
@@ -148,7 +148,7 @@ async fn a_secret_in_the_reason_of_a_stop_is_told_to_nobody() {
     }
     run.pause(format!("the key {SECRET} is used up"));
     let result = run.wait().await.unwrap();
-    let told = result.failure.unwrap().to_string();
-    assert!(told.contains("the key [redacted] is used up"), "{told}");
+    let reported = result.failure.unwrap().to_string();
+    assert!(reported.contains("the key [redacted] is used up"), "{reported}");
     assert!(no_file_tells(&folder) > 2);
 }

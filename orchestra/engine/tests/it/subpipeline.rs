@@ -278,20 +278,20 @@ async fn refused(builder: EngineBuilder, pipeline: Pipeline) -> String {
 #[tokio::test]
 async fn what_cannot_be_run_is_refused_at_the_start() {
     let known = || Engine::builder().subpipeline("lint", compiled(child()), Acts::new());
-    let told = refused(known(), alone("\"subpipeline.name\"=lnit")).await;
+    let reported = refused(known(), alone("\"subpipeline.name\"=lnit")).await;
     assert!(
-        told.starts_with("missing_child: node `part` runs the pipeline `lnit`"),
-        "{told}"
+        reported.starts_with("missing_child: node `part` runs the pipeline `lnit`"),
+        "{reported}"
     );
-    assert!(told.ends_with("; did you mean `lint`?"), "{told}");
-    let told = refused(known(), alone("\"subpipeline.file\"=\"lint.dot\"")).await;
+    assert!(reported.ends_with("; did you mean `lint`?"), "{reported}");
+    let reported = refused(known(), alone("\"subpipeline.file\"=\"lint.dot\"")).await;
     let expected =
         "missing_child: node `part` runs the pipeline `lint.dot` (`subpipeline.file`), which was not loaded";
-    assert!(told.starts_with(expected), "{told}");
+    assert!(reported.starts_with(expected), "{reported}");
     // Unmet requirements of the child are reported before the parent starts.
     let poor = pipeline("digraph poor { start -> ship -> exit; ship [type=deploy] }");
-    let told = refused(Engine::builder(), parent("label=Part", poor)).await;
-    assert!(told.starts_with("missing_handler: node `ship`"), "{told}");
+    let reported = refused(Engine::builder(), parent("label=Part", poor)).await;
+    assert!(reported.starts_with("missing_handler: node `ship`"), "{reported}");
 }
 
 /// Returns a stage that never ends, the number of times that it was dropped, and a notification of its start.
@@ -382,8 +382,8 @@ async fn a_branch_that_is_not_needed_any_more_ends_its_child() {
         (began.elapsed(), drops.load(Ordering::SeqCst)),
         (Duration::from_secs(5), 1)
     );
-    let told = lines(&heard, "one-fan-1-part-part-1", short);
-    assert_eq!(told.last().map(String::as_str), Some("PipelineCancelled"));
+    let reported = lines(&heard, "one-fan-1-part-part-1", short);
+    assert_eq!(reported.last().map(String::as_str), Some("PipelineCancelled"));
 }
 
 const GATE: &str =

@@ -52,10 +52,10 @@ async fn a_command_that_fails_says_its_code_and_its_last_line() {
         "stage `a` failed: exit code 3: no such file"
     );
     assert_eq!(result.context.get("tool.exit_code"), Some(&json!(3)));
-    let result = run("echo 'told on stdout'; exit 1", "").await;
+    let result = run("echo 'reported on stdout'; exit 1", "").await;
     assert_eq!(
         result.failure.unwrap().to_string(),
-        "stage `a` failed: exit code 1: told on stdout"
+        "stage `a` failed: exit code 1: reported on stdout"
     );
     let result = run("exit 7", "").await;
     assert_eq!(
@@ -200,7 +200,7 @@ async fn a_command_does_not_see_what_is_known_to_be_secret() {
     let said = seen(secret(), listed, "").await;
     assert_eq!(
         said, "NAME [redacted] none",
-        "it is seen where it is asked for, and told to nobody"
+        "it is seen where it is asked for, and reported to nobody"
     );
     let said = seen(secret().inherit_env(["CARGO_MANIFEST_DIR"]), "", "").await;
     assert_eq!(said, "NAME [redacted] none");
@@ -260,10 +260,10 @@ async fn a_command_may_write_its_own_status() {
 #[tokio::test]
 async fn a_misspelt_word_in_a_status_file_is_a_failure_and_no_success() {
     let write = r#"echo '{"outcome": "succes"}' > "$ORCHESTRA_STAGE_DIR/status.json""#;
-    let told = run(write, "").await.failure.unwrap().to_string();
+    let reported = run(write, "").await.failure.unwrap().to_string();
     assert!(
-        told.contains("`succes`") && told.contains("did you mean `success`?"),
-        "{told}"
+        reported.contains("`succes`") && reported.contains("did you mean `success`?"),
+        "{reported}"
     );
 }
 
@@ -363,12 +363,12 @@ async fn a_command_that_cannot_be_run_says_why() {
         "{refused}"
     );
     let nowhere = Engine::builder().working_dir("/not/there");
-    let told = run_with(nowhere, tool("true", "", ""))
+    let reported = run_with(nowhere, tool("true", "", ""))
         .await
         .failure
         .unwrap()
         .to_string();
-    assert!(told.contains("/not/there"), "{told}");
+    assert!(reported.contains("/not/there"), "{reported}");
 }
 
 /// A runner that starts its commands late, like a process that was suspended just before.

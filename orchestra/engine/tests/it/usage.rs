@@ -181,11 +181,11 @@ async fn handlers_tell_of_the_tools_that_they_call() {
         calls(&events),
         [call("search", None), call("fetch", Some("no such page"))]
     );
-    let told = events
+    let reported = events
         .iter()
         .find(|event| event.kind.name() == "ToolCallCompleted")
         .unwrap();
-    assert_eq!(serde_json::to_value(told).unwrap()["duration_ms"], 1_500.0);
+    assert_eq!(serde_json::to_value(reported).unwrap()["duration_ms"], 1_500.0);
 }
 
 #[cfg(unix)]

@@ -18,18 +18,18 @@ use support::pipeline;
 /// A workspace that counts, for each execution path, how often its files were saved, and logs all calls.
 #[derive(Clone, Default)]
 struct Counting {
-    told: Arc<Mutex<Vec<String>>>,
+    reported: Arc<Mutex<Vec<String>>>,
     /// The node after which something is left unfinished.
     leaves_open: Option<&'static str>,
 }
 
 impl Counting {
     fn tell(&self, what: String) {
-        self.told.lock().unwrap().push(what);
+        self.reported.lock().unwrap().push(what);
     }
 
-    fn told(&self) -> Vec<String> {
-        self.told.lock().unwrap().clone()
+    fn reported(&self) -> Vec<String> {
+        self.reported.lock().unwrap().clone()
     }
 }
 
@@ -153,7 +153,7 @@ async fn each_attempt_is_given_files_and_its_line_keeps_what_came_of_them() {
     assert_eq!(result.path, ["start", "a", "b", "c", "exit"]);
     assert_eq!(result.context.text("last_response"), "Some(\"work\")");
     assert_eq!(
-        counting.told(),
+        counting.reported(),
         [
             "open null",
             "enter a#1/1 session 0 []",
@@ -193,7 +193,7 @@ async fn branches_begin_with_the_files_of_the_line_around_them_and_are_joined() 
     let result = engine.start(flow, ()).await.unwrap().wait().await.unwrap();
     assert!(result.is_success());
     assert_eq!(
-        counting.told()[3..],
+        counting.reported()[3..],
         [
             "enter fan#1:left/left#1/1 fan-1-left 1 []",
             "leave fan#1:left/left#1/1 success",
@@ -256,7 +256,7 @@ async fn files_that_cannot_be_had_fail_the_stage_and_its_handler_is_not_called()
     let result = engine.start(flow, ()).await.unwrap().wait().await.unwrap();
     assert_eq!(result.status, RunStatus::Fail);
     assert_eq!(
-        counting.told(),
+        counting.reported(),
         ["open null", "enter lost#1/1 session 0 []", "end Over"]
     );
 }
@@ -269,7 +269,7 @@ async fn a_run_that_goes_on_has_the_files_of_its_last_checkpoint() {
     let first = engine(&counting, dir.path()).build().unwrap();
     let run = first.start(flow(), ()).run_id("first").await.unwrap();
     let folder = run.run_dir().unwrap().to_owned();
-    while !counting.told().contains(&"save b#1/1".to_owned()) {
+    while !counting.reported().contains(&"save b#1/1".to_owned()) {
         tokio::task::yield_now().await;
     }
     run.pause("lunch");
@@ -287,7 +287,7 @@ async fn a_run_that_goes_on_has_the_files_of_its_last_checkpoint() {
     assert_eq!(result.context.text("last_response"), "Some(\"work\")");
     assert!(result.is_success());
     assert_eq!(
-        counting.told()[3..],
+        counting.reported()[3..],
         [
             "enter b#1/1 session 1 []",
             "save b#1/1",
@@ -308,9 +308,9 @@ async fn a_run_that_goes_on_has_the_files_of_its_last_checkpoint() {
     let folder = replayed.run_dir().unwrap().to_owned();
     let saves = || {
         counting
-            .told()
+            .reported()
             .iter()
-            .filter(|told| *told == "save b#1/1")
+            .filter(|reported| *reported == "save b#1/1")
             .count()
     };
     while saves() < 2 {
@@ -318,9 +318,9 @@ async fn a_run_that_goes_on_has_the_files_of_its_last_checkpoint() {
     }
     replayed.pause("enough");
     replayed.wait().await.unwrap();
-    let told = counting.told();
+    let reported = counting.reported();
     assert_eq!(
-        told[10..12],
+        reported[10..12],
         ["open {\"of\":\"first\"}", "enter b#1/1 session 1 over []"]
     );
     let manifest: Value =
@@ -351,5 +351,5 @@ async fn a_run_that_began_without_a_workspace_goes_on_without() {
     let run = engine.resume(&folder, flow(), ()).await.unwrap();
     run.cancel("enough");
     run.wait().await.unwrap();
-    assert_eq!(counting.told(), Vec::<String>::new());
+    assert_eq!(counting.reported(), Vec::<String>::new());
 }

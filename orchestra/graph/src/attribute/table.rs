@@ -1,5 +1,4 @@
-//! The attribute table with one row per attribute, used by the parser, the checks, the engine, the documentation and
-//! completion.
+//! The attribute table with one row per attribute, used by the parser, the checks, the engine and the documentation.
 
 use std::time::Duration;
 

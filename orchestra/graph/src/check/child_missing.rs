@@ -33,10 +33,7 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
                 format!("manager loop `{}` does not say which pipeline it starts", node.id),
                 node.span,
             )
-            .help(
-                "write `stack.child_dotfile=\"child.dot\"` on the node or the graph, or \
-                 `stack.child_autostart=false` where the child is started otherwise",
-            ),
+            .help("write `stack.child_dotfile=\"child.dot\"` on the node or the graph"),
             _ => Diagnostic::from_rule(
                 &RULE,
                 format!("sub-pipeline node `{}` does not say which pipeline it runs", node.id),

@@ -15,15 +15,9 @@ pub(crate) static RULE: Page = Page {
     text: include_str!("../../tests/rules/child_not_found.md"),
 };
 
-pub(crate) fn diagnostic(
-    file: &str,
-    path: &str,
-    diagnostic: &ReadError,
-    limit: usize,
-    span: Span,
-) -> Diagnostic {
+pub(crate) fn diagnostic(file: &str, path: &str, error: &ReadError, limit: usize, span: Span) -> Diagnostic {
     let shown = shorten(file);
-    match diagnostic {
+    match error {
         ReadError::Missing => Diagnostic::from_rule(&RULE, format!("no child pipeline `{shown}`"), span)
             .label("no such file")
             .note(format!("looked for `{}`", shorten(path)))

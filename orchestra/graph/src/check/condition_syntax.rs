@@ -33,7 +33,7 @@ const LABEL: &str = "preferred_label";
 fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
     let mut once = Once::default();
     for (at, edge) in input.edges_with(&[Known::Condition, Known::ConditionType]) {
-        let EdgeCondition::Faulty(known, error) = input.analysis.condition(at) else {
+        let EdgeCondition::Invalid(known, error) = input.analysis.condition(at) else {
             continue;
         };
         // A `conditional` edge may lack the value that it tests.

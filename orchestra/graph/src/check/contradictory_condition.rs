@@ -36,9 +36,12 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
         let contradictory = *known
             .entry(id)
             .or_insert_with(|| is_contradictory(input, expression));
-        let Some(attribute) = edge.attributes.get(Known::Condition).filter(|_| contradictory) else {
+        let Some(attribute) = edge.attributes.get(Known::Condition) else {
             continue;
         };
+        if !contradictory {
+            continue;
+        }
         if !once.first(attribute) {
             continue;
         }

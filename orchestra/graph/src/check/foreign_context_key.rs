@@ -104,7 +104,10 @@ fn meant<'k>(
     let name = key
         .strip_prefix("context.")
         .filter(|name| name.starts_with("tool_"))?;
-    let foreign = foreign_key(name).filter(|_| !is_set(input, name))?;
+    let foreign = foreign_key(name)?;
+    if is_set(input, name) {
+        return None;
+    }
     Some((key, foreign.meant(comparison).to_owned(), foreign.help.to_owned()))
 }
 

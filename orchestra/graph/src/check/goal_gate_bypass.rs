@@ -96,7 +96,7 @@ fn shortest(input: &Input<'_>, start: NodeIndex, exit: NodeIndex) -> Option<Vec<
             path.reverse();
             return Some(path);
         }
-        for to in input.forward.of(at) {
+        for to in input.forward.successors(at) {
             if before[*to as usize] == OFF {
                 before[*to as usize] = at as u32;
                 queue.push_back(*to as usize);
@@ -129,10 +129,10 @@ impl Passes {
         let mut stack = Vec::new();
         for (at, node) in path.iter().enumerate() {
             // A detour that starts before this index and returns after it bypasses the node.
-            around.push(detour.filter(|_| farthest > at as u32));
+            around.push(if farthest > at as u32 { detour } else { None });
             stack.push(*node);
             while let Some(through) = stack.pop() {
-                for to in input.forward.of(through).iter().map(|to| *to as usize) {
+                for to in input.forward.successors(through).iter().map(|to| *to as usize) {
                     if position[to] == OFF {
                         if !std::mem::replace(&mut seen[to], true) {
                             stack.push(to);

@@ -11,8 +11,8 @@ use crate::check::outcomes::Outcomes;
 use crate::check::properties::Properties;
 use crate::diagnostic::{Diagnostic, did_you_mean};
 use crate::model::{Graph, NodeIndex};
+use crate::search::Digraph;
 use crate::text::Span;
-use crate::ways::Ways;
 
 /// Maximum number of misspelt names that are compared with all nodes. `MAX_COMPARISONS` limits the comparisons in all.
 const MAX_SUGGESTIONS: usize = 32;
@@ -27,9 +27,9 @@ pub(crate) struct Input<'c> {
     pub(crate) whole: bool,
     /// The nodes that a run can reach next from each node: by edges, by jumps, and through the probable meaning of a
     /// misspelt name.
-    pub(crate) forward: Ways,
+    pub(crate) forward: Digraph,
     /// The same, in reverse.
-    pub(crate) backward: Ways,
+    pub(crate) backward: Digraph,
     /// `true` for each node that a run can reach.
     pub(crate) reached: Vec<bool>,
     /// Pairs of nodes whose ids differ only in case, the later one first.
@@ -61,8 +61,8 @@ impl<'c> Input<'c> {
             properties,
             custom_kinds,
             whole,
-            forward: Ways::default(),
-            backward: Ways::default(),
+            forward: Digraph::default(),
+            backward: Digraph::default(),
             reached: Vec::new(),
             twins: twins(graph),
             is_twin: vec![false; graph.nodes.len()],
@@ -73,12 +73,12 @@ impl<'c> Input<'c> {
             input.is_twin[first.at()] = true;
         }
         let jumps = input.jumps();
-        let ways = || {
+        let steps = || {
             let edges = graph.edges.iter().map(|edge| (edge.from.0, edge.to.0));
             edges.chain(jumps.iter().copied())
         };
-        input.forward = Ways::new(graph.nodes.len(), ways);
-        input.backward = Ways::new(graph.nodes.len(), || ways().map(|(from, to)| (to, from)));
+        input.forward = Digraph::new(graph.nodes.len(), steps);
+        input.backward = Digraph::new(graph.nodes.len(), || steps().map(|(from, to)| (to, from)));
         let roots = analysis
             .starts()
             .iter()
@@ -107,7 +107,10 @@ impl<'c> Input<'c> {
             .nodes()
             .map(|(at, _)| at)
             .filter(|at| self.analysis.outgoing(*at).is_empty() && !self.analysis.incoming(*at).is_empty());
-        ends.next().filter(|_| ends.next().is_none())
+        match (ends.next(), ends.next()) {
+            (Some(end), None) => Some(end),
+            _ => None,
+        }
     }
 
     /// Returns the declared node whose id is nearest to a word.

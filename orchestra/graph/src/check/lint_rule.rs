@@ -13,9 +13,9 @@ use crate::diagnostic::Diagnostic;
 ///     fn code(&self) -> &'static str {
 ///         "named"
 ///     }
-///     fn check(&self, analysis: &Analysis<'_>, faults: &mut Vec<Diagnostic>) {
+///     fn check(&self, analysis: &Analysis<'_>, diagnostics: &mut Vec<Diagnostic>) {
 ///         if analysis.graph().name.is_empty() {
-///             faults.push(Diagnostic::warning(self.code(), "the graph has no name", analysis.graph().span));
+///             diagnostics.push(Diagnostic::warning(self.code(), "the graph has no name", analysis.graph().span));
 ///         }
 ///     }
 /// }

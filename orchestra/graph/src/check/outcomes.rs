@@ -118,7 +118,7 @@ impl<'c> Outcomes<'c> {
             .collect();
         // A routing node that is a join sees the outcome of the block as a whole.
         for fan_out in input.joins().fan_outs() {
-            if let Some(join) = input.joins().of(fan_out).filter(|join| routes(*join)) {
+            if let Some(join) = input.joins().join(fan_out).filter(|join| routes(*join)) {
                 seen[join.at()].words |= of_block(input.node(fan_out));
             }
         }
@@ -263,7 +263,7 @@ pub(crate) fn failure_gets_past(input: &Properties<'_>, node: NodeIndex) -> bool
         match input.analysis.condition(*edge) {
             EdgeCondition::None => {}
             EdgeCondition::Parsed(expression) => expressions.push(expression),
-            EdgeCondition::Faulty(..) => return false,
+            EdgeCondition::Invalid(..) => return false,
         }
     }
     input.space(&expressions, Some(&["fail"])).is_some_and(|space| {

@@ -33,7 +33,7 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
     for at in joins.fan_outs() {
         let edges = input.analysis.outgoing(at);
         let misspelt = edges.iter().any(|edge| input.is_ghost(input.edge(*edge).to));
-        if joins.of(at).is_some() || edges.is_empty() || misspelt || !input.reached[at.at()] {
+        if joins.join(at).is_some() || edges.is_empty() || misspelt || !input.reached[at.at()] {
             continue;
         }
         let node = input.node(at);

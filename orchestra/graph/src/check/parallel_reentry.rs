@@ -43,7 +43,7 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
             .related(input.node(back.fan_out).span, "the branches begin here")
             .note("a branch that reaches its own fan-out before the join fails, because the block would start inside itself")
             .edge(from, to);
-        if let Some(join) = input.joins().of(back.fan_out) {
+        if let Some(join) = input.joins().join(back.fan_out) {
             let join = input.id(join);
             diagnostic = diagnostic.help(format!(
                 "route the branch to the join `{join}`, and add the edge back after it"

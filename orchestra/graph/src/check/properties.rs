@@ -3,7 +3,7 @@
 use std::cell::{Cell, OnceCell};
 
 use crate::analysis::Analysis;
-use crate::attribute::{Key, Known};
+use crate::attribute::{ATTRIBUTES, Key, Known};
 use crate::attributes::Attributes;
 use crate::check::space::Space;
 use crate::condition::Expression;
@@ -130,9 +130,11 @@ impl<'c> Properties<'c> {
     }
 }
 
-/// A set of known attributes.
+/// A set of known attributes, with a bit for each.
 #[derive(Clone, Copy, Default)]
 struct Present(u128);
+
+const _: () = assert!(ATTRIBUTES.len() <= u128::BITS as usize);
 
 impl Present {
     fn from_attributes(attributes: &Attributes) -> Present {

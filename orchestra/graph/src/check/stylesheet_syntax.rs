@@ -39,7 +39,7 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
             .help(diagnostic.help.clone());
         if at + 1 == MAX_REPORTED && wrong.len() > MAX_REPORTED {
             let rest = wrong.len() - MAX_REPORTED;
-            shown = shown.note(format!("{rest} more faults of the stylesheet are not shown"));
+            shown = shown.note(format!("{rest} more errors in the stylesheet are not shown"));
         }
         diagnostics.push(shown);
     }

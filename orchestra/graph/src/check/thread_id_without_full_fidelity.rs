@@ -75,7 +75,9 @@ fn run<'c>(input: &Input<'c>, diagnostics: &mut Vec<Diagnostic>) {
         diagnostics.push(diagnostic(message, attribute).node(input.id(*at)));
     }
     any_full = any_full || input.nodes_with(&[Known::Fidelity]).any(|(at, _)| is_full(at));
-    if let Some(attribute) = of_graph.get(Known::DefaultThreadId).filter(|_| !any_full) {
+    if let Some(attribute) = of_graph.get(Known::DefaultThreadId)
+        && !any_full
+    {
         diagnostics.push(diagnostic(
             "`default_thread_id` has no effect without `full` fidelity",
             attribute,

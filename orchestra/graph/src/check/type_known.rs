@@ -83,7 +83,10 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
         // If there is no start or exit, `start_node` or `terminal_node` reports its misspelt shape.
         let reported = (near == Some("Mdiamond") && taken[0].is_empty())
             || (near == Some("Msquare") && taken[1].is_empty());
-        if let Some(near) = near.filter(|_| !reported && once.first(attribute)) {
+        if let Some(near) = near
+            && !reported
+            && once.first(attribute)
+        {
             let stands = kind::of_shape(near).unwrap_or_default();
             diagnostics.push(
                 Diagnostic::from_rule(&RULE, format!("unknown shape `{shape}`"), attribute.value_span)

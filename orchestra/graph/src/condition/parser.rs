@@ -121,7 +121,11 @@ struct Token {
     range: Range<usize>,
 }
 
-fn diagnostic(message: impl Into<String>, range: Range<usize>, help: impl Into<String>) -> ConditionError {
+fn condition_error(
+    message: impl Into<String>,
+    range: Range<usize>,
+    help: impl Into<String>,
+) -> ConditionError {
     ConditionError {
         message: message.into(),
         range,
@@ -148,7 +152,7 @@ fn tokens(text: &str) -> Result<Vec<Token>, ConditionError> {
                 let double = text[at..=at].repeat(2);
                 return Err(ConditionError {
                     replacement: Some(double.clone()),
-                    ..diagnostic(
+                    ..condition_error(
                         format!("`{}` is not an operator", &text[at..=at]),
                         at..at + 1,
                         format!("write `{double}`"),
@@ -159,7 +163,7 @@ fn tokens(text: &str) -> Result<Vec<Token>, ConditionError> {
             (b'=', b'=') => {
                 return Err(ConditionError {
                     replacement: Some("=".to_owned()),
-                    ..diagnostic("`==` is not an operator", at..at + 2, "equality is written `=`")
+                    ..condition_error("`==` is not an operator", at..at + 2, "equality is written `=`")
                 });
             }
             (b'<', b'=') => (Kind::Compare(Comparison::LessOrEqual), 2),
@@ -173,7 +177,7 @@ fn tokens(text: &str) -> Result<Vec<Token>, ConditionError> {
             (b'"' | b'\'', _) => {
                 let rest = &text[at + 1..];
                 let Some(end) = rest.find(byte as char) else {
-                    return Err(diagnostic(
+                    return Err(condition_error(
                         "this quoted text is never closed",
                         at..text.len(),
                         "add the closing quote",
@@ -245,7 +249,7 @@ impl Parser<'_> {
         };
         ConditionError {
             replacement: replacement.map(str::to_owned),
-            ..diagnostic(format!("unexpected `{shown}`"), token.range.clone(), help)
+            ..condition_error(format!("unexpected `{shown}`"), token.range.clone(), help)
         }
     }
 
@@ -271,7 +275,7 @@ impl Parser<'_> {
 
     fn unary(&mut self) -> Result<Expression, ConditionError> {
         let Some(token) = self.peek().cloned() else {
-            return Err(diagnostic(
+            return Err(condition_error(
                 "a clause is missing at the end",
                 self.end(),
                 "write a clause such as `outcome=success`",
@@ -280,7 +284,7 @@ impl Parser<'_> {
         match token.kind {
             Kind::Not | Kind::Open => {
                 if self.depth >= MAX_DEPTH {
-                    return Err(diagnostic(
+                    return Err(condition_error(
                         format!("the condition nests deeper than {MAX_DEPTH}"),
                         token.range,
                         "simplify it",
@@ -296,7 +300,9 @@ impl Parser<'_> {
                         let found = self.peek().cloned();
                         return Err(match found {
                             Some(found) => self.unexpected(&found),
-                            None => diagnostic("this parenthesis is never closed", token.range, "add `)`"),
+                            None => {
+                                condition_error("this parenthesis is never closed", token.range, "add `)`")
+                            }
                         });
                     }
                     inner
@@ -308,7 +314,7 @@ impl Parser<'_> {
                 self.at += 1;
                 self.clause(&token)
             }
-            _ => Err(diagnostic(
+            _ => Err(condition_error(
                 format!(
                     "expected a key, found `{}`",
                     crate::syntax::shorten(self.word(&token))
@@ -356,7 +362,7 @@ impl Parser<'_> {
                         .unwrap_or_default()
                         .trim_start_matches("error: ")
                         .to_owned();
-                    Err(diagnostic(
+                    Err(condition_error(
                         format!("the regular expression is invalid: {first}"),
                         range,
                         "fix the expression",
@@ -385,7 +391,7 @@ impl Parser<'_> {
             };
             return Err(ConditionError {
                 replacement: Some(foreign.meant(comparison).to_owned()),
-                ..diagnostic(
+                ..condition_error(
                     format!("unknown key `{shown}`"),
                     token.range.clone(),
                     foreign.help,
@@ -393,7 +399,7 @@ impl Parser<'_> {
             });
         }
         if word == "not" {
-            return Err(diagnostic(
+            return Err(condition_error(
                 "`not` is not an operator",
                 token.range.clone(),
                 "write `!` before the clause, such as `!outcome=fail`",
@@ -410,14 +416,14 @@ impl Parser<'_> {
         };
         Err(ConditionError {
             replacement: near.map(str::to_owned),
-            ..diagnostic(format!("unknown key `{shown}`"), token.range.clone(), help)
+            ..condition_error(format!("unknown key `{shown}`"), token.range.clone(), help)
         })
     }
 
     /// Parses a literal: quoted text, or bare words up to the next operator.
     fn literal(&mut self, operator: &Range<usize>) -> Result<(String, Range<usize>), ConditionError> {
         let missing = || {
-            diagnostic(
+            condition_error(
                 format!("a value is missing after `{}`", &self.text[operator.clone()]),
                 operator.clone(),
                 "write a value; an empty one is written `\"\"`",

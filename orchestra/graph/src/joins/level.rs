@@ -1,6 +1,6 @@
 //! A level of a graph, in which each resolved fan-out leads directly to its join.
 
-use crate::ways::Ways;
+use crate::search::Digraph;
 
 /// Marks a node without a join: its steps are its edges.
 const PLAIN: u32 = u32::MAX;
@@ -8,8 +8,8 @@ const PLAIN: u32 = u32::MAX;
 const OPEN: u32 = u32::MAX - 1;
 
 pub(super) struct Level {
-    forward: Ways,
-    backward: Ways,
+    forward: Digraph,
+    backward: Digraph,
     /// The join of each resolved fan-out; `PLAIN` or `OPEN` for all other nodes.
     join: Vec<u32>,
     /// The fan-outs that each node joins, including those that it joined earlier.
@@ -17,7 +17,7 @@ pub(super) struct Level {
 }
 
 impl Level {
-    pub(super) fn new(forward: Ways, backward: Ways, fan_outs: &[bool]) -> Level {
+    pub(super) fn new(forward: Digraph, backward: Digraph, fan_outs: &[bool]) -> Level {
         Level {
             forward,
             backward,
@@ -35,11 +35,11 @@ impl Level {
 
     /// Returns the targets of a node's edges.
     pub(super) fn edges(&self, at: u32) -> &[u32] {
-        self.forward.of(at as usize)
+        self.forward.successors(at as usize)
     }
 
     /// Sets the join of a fan-out. Without a join, its branches are treated like ordinary paths.
-    pub(super) fn settle(&mut self, at: u32, join: Option<u32>) {
+    pub(super) fn set_join(&mut self, at: u32, join: Option<u32>) {
         self.join[at as usize] = join.unwrap_or(PLAIN);
         if let Some(join) = join {
             self.joined[join as usize].push(at);
@@ -78,7 +78,7 @@ impl Level {
 
     /// Returns the nodes that lead to a node by an edge.
     pub(super) fn edges_into(&self, at: u32) -> impl Iterator<Item = u32> {
-        let into = self.backward.of(at as usize).iter().copied();
+        let into = self.backward.successors(at as usize).iter().copied();
         into.filter(|from| self.is_plain(*from))
     }
 
@@ -89,7 +89,7 @@ impl Level {
 
     /// Like `steps_into`, but includes the edges of unresolved fan-outs.
     pub(super) fn all_steps_into(&self, at: u32) -> impl Iterator<Item = u32> {
-        let into = self.backward.of(at as usize).iter().copied();
+        let into = self.backward.successors(at as usize).iter().copied();
         into.filter(|from| matches!(self.join[*from as usize], PLAIN | OPEN))
             .chain(self.fan_outs_into(at))
     }
@@ -124,7 +124,7 @@ impl Level {
             }
             stack.push((root as u32, 0));
             while let Some((at, next)) = stack.last_mut() {
-                let Some(to) = self.forward.of(*at as usize).get(*next) else {
+                let Some(to) = self.forward.successors(*at as usize).get(*next) else {
                     finished.push(*at);
                     stack.pop();
                     continue;

@@ -17,8 +17,8 @@
 
 mod level;
 mod nesting;
+mod resolver;
 mod search;
-mod settle;
 mod tree;
 
 #[cfg(test)]
@@ -28,9 +28,9 @@ use crate::analysis::Analysis;
 use crate::attribute::Known;
 use crate::kind;
 use crate::model::{Edge, NodeIndex};
-use crate::ways::Ways;
+use crate::search::Digraph;
 use level::Level;
-use settle::Settling;
+use resolver::JoinResolver;
 
 /// The joins of a graph's fan-outs.
 pub(crate) struct Joins {
@@ -73,8 +73,8 @@ impl Joins {
             order: Vec::new(),
             left: Vec::new(),
             level: Level::new(
-                Ways::new(nodes, pairs),
-                Ways::new(nodes, || pairs().map(|(from, to)| (to, from))),
+                Digraph::new(nodes, pairs),
+                Digraph::new(nodes, || pairs().map(|(from, to)| (to, from))),
                 &fan_outs,
             ),
         };
@@ -94,7 +94,7 @@ impl Joins {
         let only_restarts = joins
             .level
             .lead_to(edges().filter(restarts).map(|edge| edge.from.0), exit);
-        let mut settling = Settling::new(
+        let mut resolver = JoinResolver::new(
             &mut joins.level,
             &joins.left,
             of_kind(kind::FAN_IN),
@@ -102,7 +102,7 @@ impl Joins {
             only_restarts,
         );
         for fan_out in &joins.order {
-            settling.settle(fan_out.0);
+            resolver.resolve(fan_out.0);
         }
         for fan_out in &joins.order {
             joins.join[fan_out.at()] = joins.level.join(fan_out.0).map(NodeIndex);
@@ -116,7 +116,7 @@ impl Joins {
     }
 
     /// Returns the join of a fan-out. Returns `None` for other nodes, and if the branches never join.
-    pub(crate) fn of(&self, node: NodeIndex) -> Option<NodeIndex> {
+    pub(crate) fn join(&self, node: NodeIndex) -> Option<NodeIndex> {
         self.join.get(node.at()).copied().flatten()
     }
 }
@@ -134,7 +134,7 @@ impl Analysis<'_> {
     /// ```
     pub fn joins(&self) -> Vec<(NodeIndex, NodeIndex)> {
         let joins = Joins::new(self);
-        let pair = |at: NodeIndex| Some((at, joins.of(at)?));
+        let pair = |at: NodeIndex| Some((at, joins.join(at)?));
         joins.fan_outs().filter_map(pair).collect()
     }
 }

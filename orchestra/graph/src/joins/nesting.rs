@@ -66,7 +66,7 @@ impl Joins {
         let mut seen = Marks::new(self.join.len());
         let mut steps = self.patience();
         for fan_out in &self.order {
-            let Some(join) = self.of(*fan_out) else {
+            let Some(join) = self.join(*fan_out) else {
                 continue;
             };
             // If the join is before the fan-out, an edge to an earlier node is on the regular path.
@@ -129,7 +129,7 @@ impl Walk<'_> {
     /// `false` if no steps are left.
     fn block(&mut self, fan_out: NodeIndex, mut visit: impl FnMut(u32) -> bool) -> bool {
         let joins = self.joins;
-        let Some(join) = joins.of(fan_out) else {
+        let Some(join) = joins.join(fan_out) else {
             return true;
         };
         self.seen.clear();

@@ -63,6 +63,8 @@ struct Step {
     is_edge: bool,
 }
 
+/// The state of all searches for joins in a graph. The searches share the buffers, because new buffers for each search
+/// would take quadratic time.
 pub(super) struct Search {
     fan_in: Vec<bool>,
     /// `true` for each node with a path to a fan-in whose last step is an edge. `to_shared` accepts any last step.
@@ -98,7 +100,7 @@ impl Search {
             fan_in,
         };
         for at in (0..nodes as u32).filter(|at| level.is_plain(*at)) {
-            search.settled(level, at);
+            search.add_resolved(level, at);
         }
         search
     }
@@ -114,7 +116,7 @@ impl Search {
     }
 
     /// Records whether a node leads to a fan-in, once its steps are known.
-    pub(super) fn settled(&mut self, level: &Level, at: u32) {
+    pub(super) fn add_resolved(&mut self, level: &Level, at: u32) {
         let steps = level.steps(at);
         let fan_in = |to: &u32| self.fan_in[*to as usize];
         let own = steps
@@ -190,7 +192,11 @@ impl Search {
                 nearest = nearest.into_iter().chain(found).min();
             }
             if nearest.is_some() || ended || self.left == 0 {
-                return nearest.map(|(_, at)| at).filter(|_| self.left > 0);
+                return if self.left > 0 {
+                    nearest.map(|(_, at)| at)
+                } else {
+                    None
+                };
             }
             limit *= 2;
         }

@@ -1,9 +1,7 @@
 //! Pictures: a graph as text that other programs draw, and the parts that all formats share.
 
-mod dot;
 mod mermaid;
 
-pub use dot::print_dot;
 pub use mermaid::print_mermaid;
 
 use std::collections::BTreeMap;
@@ -44,11 +42,11 @@ impl Default for PictureOptions {
 /// The state of a node in a run.
 ///
 /// ```
-/// use orchestra_graph::{NodeState, PictureOptions, Source, load, print_dot};
+/// use orchestra_graph::{NodeState, PictureOptions, Source, load, print_mermaid};
 /// let loaded = load(Source::new("a.dot", "digraph { start -> exit }"), &Default::default());
 /// let mut options = PictureOptions::default();
 /// options.states.insert("start".to_owned(), "done".parse::<NodeState>()?);
-/// assert!(print_dot(&loaded.graph, &options).contains(NodeState::Done.paint().fill));
+/// assert!(print_mermaid(&loaded.graph, &options).contains(NodeState::Done.paint().fill));
 /// # Ok::<(), orchestra_graph::print::UnknownState>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -360,15 +358,24 @@ pub fn cluster_label(graph: &Graph, subgraph: u32) -> Option<&str> {
 }
 
 /// The boxes of the drawn subgraphs with their nodes, outer ones before inner ones.
-pub(crate) struct Clusters {
+///
+/// ```
+/// use orchestra_graph::{Source, load, print};
+/// let loaded = load(Source::new("a.dot", "digraph { a; subgraph cluster_x { b } }"), &Default::default());
+/// let clusters = print::Clusters::new(&loaded.graph);
+/// assert_eq!((clusters.nodes[&None].len(), &clusters.children[&None][..]), (1, &[0][..]));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Clusters {
     /// The direct nodes of the top level (`None`) and of each box.
-    pub(crate) nodes: BTreeMap<Option<u32>, Vec<NodeIndex>>,
+    pub nodes: BTreeMap<Option<u32>, Vec<NodeIndex>>,
     /// The boxes directly inside the top level (`None`) and each box.
-    pub(crate) children: BTreeMap<Option<u32>, Vec<u32>>,
+    pub children: BTreeMap<Option<u32>, Vec<u32>>,
 }
 
 impl Clusters {
-    pub(crate) fn new(graph: &Graph) -> Clusters {
+    /// Finds the boxes of a graph.
+    pub fn new(graph: &Graph) -> Clusters {
         let mut clusters = Clusters {
             nodes: BTreeMap::new(),
             children: BTreeMap::new(),

@@ -130,6 +130,7 @@ pub fn parse_bytes(name: &str, bytes: &[u8], limits: &Limits) -> Parsed {
     }
 }
 
+/// The state of the parser: its position in the tokens, the nesting, and the diagnostics so far.
 pub(super) struct Parser<'s> {
     pub(super) text: &'s str,
     pub(super) lexer: Lexer<'s>,

@@ -37,6 +37,7 @@ impl Pipeline {
     }
 }
 
+/// The builder of a table: a list for each type of row, and the texts that the rows refer to.
 struct Builder<'a, 'g> {
     analysis: &'a Analysis<'g>,
     texts: Texts,
@@ -82,7 +83,7 @@ impl<'a, 'g> Builder<'a, 'g> {
                 let edge = graph.edge(*at);
                 let condition = match self.analysis.condition(*at) {
                     EdgeCondition::None => None,
-                    EdgeCondition::Faulty(..) => return None,
+                    EdgeCondition::Invalid(..) => return None,
                     EdgeCondition::Parsed(expression) => {
                         Some(self.condition(&condition_text(&edge.attributes), expression))
                     }
@@ -150,7 +151,7 @@ impl<'a, 'g> Builder<'a, 'g> {
                 allow_partial: may_go_on && node.attributes.flag(Known::AllowPartial),
                 retry: Retry::new(kind, &node.attributes, attributes),
                 fan_out: joins
-                    .of(index)
+                    .join(index)
                     .map(|join| FanOut::new(&node.attributes, join, self.analysis.outgoing(index).len())),
                 child: None,
                 position: source.position(node.span.start),
@@ -194,8 +195,10 @@ impl<'a, 'g> Builder<'a, 'g> {
     /// of them (Attractor 5.4).
     fn node_attributes(&mut self, graph: &Graph, node: &Node, keeps_threads: bool) -> Rows {
         let mut rows = self.attributes(&node.attributes, &[]);
-        let class = class_around(graph, node).filter(|_| keeps_threads);
-        if let Some(class) = class.filter(|_| node.attributes.find(SUBGRAPH).is_none()) {
+        if keeps_threads
+            && node.attributes.find(SUBGRAPH).is_none()
+            && let Some(class) = class_around(graph, node)
+        {
             let row = AttributeRow {
                 key: self.shared(SUBGRAPH),
                 value: Constant::String(self.texts.add(&class)),
@@ -285,13 +288,10 @@ fn condition_text(attributes: &Attributes) -> String {
         return text.to_owned();
     }
     let ty = attributes.text(Known::ConditionType).unwrap_or_default();
-    let value = attributes
-        .text(Known::ConditionValue)
-        .filter(|_| ty == "conditional");
-    value.map_or_else(
-        || format!("condition_type={ty}"),
-        |value| format!("condition_value={value}"),
-    )
+    match attributes.text(Known::ConditionValue) {
+        Some(value) if ty == "conditional" => format!("condition_value={value}"),
+        _ => format!("condition_type={ty}"),
+    }
 }
 
 /// The edge attributes that are columns of [`EdgeRow`].

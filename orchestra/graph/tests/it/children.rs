@@ -61,7 +61,7 @@ fn leaf() -> String {
 }
 
 /// Returns the diagnostics of all files as position and code.
-fn told(loaded: &Loaded) -> Vec<String> {
+fn reported(loaded: &Loaded) -> Vec<String> {
     let one = |line: &str| line.split(']').next().unwrap_or_default().replace("error[", "");
     let all: String = loaded.reports().map(render::concise).collect();
     all.lines().map(one).collect()
@@ -133,7 +133,7 @@ fn a_manager_loop_names_its_child_on_the_node_or_on_the_graph() {
 fn a_name_or_a_child_started_otherwise_needs_no_file() {
     let stage = |attributes: &str| {
         let text = format!("digraph {{ start -> a -> exit; a [label=A, {attributes}] }}");
-        told(&Files::new([("a.dot", text)]).load("a.dot"))
+        reported(&Files::new([("a.dot", text)]).load("a.dot"))
     };
     let missing = ["a.dot:1:31: child_missing"];
     assert_eq!(stage("shape=folder"), missing);
@@ -148,12 +148,12 @@ fn a_name_or_a_child_started_otherwise_needs_no_file() {
 }
 
 #[test]
-fn a_child_that_cannot_be_read_is_told_at_its_name() {
+fn a_child_that_cannot_be_read_is_reported_at_its_name() {
     let text = runs(&["nowhere.dot", "/etc/passwd", "b.dot", "./nowhere.dot"]);
     let files = Files::new([("flows/a.dot", text), ("flows/b.dot", leaf())]);
     let loaded = files.load("flows/a.dot");
     assert_eq!(
-        told(&loaded),
+        reported(&loaded),
         [
             "flows/a.dot:4:51: child_not_found",
             "flows/a.dot:6:51: child_not_found"
@@ -175,7 +175,7 @@ fn a_child_s_own_faults_are_reported_with_their_places() {
     ]);
     let loaded = files.load("a.dot");
     assert_eq!(
-        told(&loaded),
+        reported(&loaded),
         [
             "a.dot:4:51: child_invalid",
             "a.dot:6:51: child_invalid",
@@ -214,7 +214,7 @@ fn what_the_options_say_holds_for_children_too() {
     };
     let loaded = load(Source::new("a.dot", &*files.texts["a.dot"]), &strict);
     assert_eq!(
-        told(&loaded),
+        reported(&loaded),
         ["a.dot:4:51: child_invalid", "b.dot:1:40: unknown_attribute"]
     );
     let short = LoadOptions {
@@ -239,7 +239,7 @@ fn what_the_options_say_holds_for_children_too() {
 fn a_circle_of_files_is_named() {
     let itself = Files::new([("flows/a.dot", runs(&["./a.dot"]))]);
     let loaded = itself.load("flows/a.dot");
-    assert_eq!(told(&loaded), ["flows/a.dot:4:51: child_cycle"]);
+    assert_eq!(reported(&loaded), ["flows/a.dot:4:51: child_cycle"]);
     assert_eq!(*itself.read.borrow(), [""; 0]);
     let files = Files::new([
         ("a.dot", runs(&["x/b.dot"])),
@@ -248,7 +248,7 @@ fn a_circle_of_files_is_named() {
     ]);
     let loaded = files.load("a.dot");
     assert_eq!(
-        told(&loaded),
+        reported(&loaded),
         [
             "a.dot:4:51: child_invalid",
             "x/b.dot:4:51: child_invalid",
@@ -300,17 +300,17 @@ fn children_nest_sixteen_deep() {
     assert!(chain(16).load("0.dot").pipeline().is_some());
     let files = chain(17);
     let loaded = files.load("0.dot");
-    assert!(told(&loaded).contains(&"16.dot:4:51: child_nesting".to_owned()));
+    assert!(reported(&loaded).contains(&"16.dot:4:51: child_nesting".to_owned()));
     assert!(!files.read.borrow().contains(&"17.dot".to_owned()));
     // The result does not depend on the length of the chain, or on the file that is reached first.
-    assert_eq!(told(&chain(5_000).load("0.dot")).len(), 17);
+    assert_eq!(reported(&chain(5_000).load("0.dot")).len(), 17);
     let mut files = chain(16);
     files
         .texts
         .insert("a.dot".to_owned(), runs(&["15.dot", "1.dot", "0.dot"]));
     let loaded = files.load("a.dot");
     assert_eq!(
-        told(&loaded),
+        reported(&loaded),
         ["a.dot:8:51: child_invalid", "0.dot:4:51: child_nesting"]
     );
 }
@@ -353,7 +353,7 @@ fn many_ways_to_few_files_cost_no_more_than_the_files() {
     }
     let root = runs(&["l0_0.dot", "l0_1.dot"]);
     let loaded = timed("a.dot", root, &files);
-    assert!(loaded.pipeline().is_some(), "{:?}", told(&loaded));
+    assert!(loaded.pipeline().is_some(), "{:?}", reported(&loaded));
     assert_eq!(loaded.descendants().len(), 62);
 }
 

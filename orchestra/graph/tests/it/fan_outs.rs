@@ -11,8 +11,8 @@ use serde_json::Value;
 fn pipeline(statements: &str) -> Pipeline {
     let text = format!("digraph {{ {statements} }}");
     let loaded = load(Source::new("fan.dot", text), &Default::default());
-    let told = loaded.report.diagnostics.clone();
-    loaded.pipeline().unwrap_or_else(|| panic!("{told:#?}"))
+    let reported = loaded.report.diagnostics.clone();
+    loaded.pipeline().unwrap_or_else(|| panic!("{reported:#?}"))
 }
 
 fn at(pipeline: &Pipeline, id: &str) -> NodeIndex {

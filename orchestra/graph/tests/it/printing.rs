@@ -1,9 +1,6 @@
-//! Tests of pictures as DOT and Mermaid.
+//! Tests of pictures as Mermaid.
 
-use std::io::Write;
-use std::process::{Command, Stdio};
-
-use orchestra_graph::{Graph, NodeState, PictureOptions, Source, load, print_dot, print_mermaid};
+use orchestra_graph::{Graph, NodeState, PictureOptions, Source, load, print_mermaid};
 
 fn graph(text: &str) -> Graph {
     load(Source::new("a.dot", text), &Default::default()).graph
@@ -41,37 +38,6 @@ fn stated() -> PictureOptions {
 }
 
 #[test]
-fn dot_holds_what_a_picture_needs() {
-    insta::assert_snapshot!(print_dot(&graph(ALL), &PictureOptions::default()), @r##"
-digraph "all" {
-    graph [fontname="Helvetica,Arial,sans-serif", fontsize="13", fontcolor="#6b7280", nodesep="0.4", ranksep="0.5", bgcolor="transparent", pad="0.2", label="All &amp; more", labelloc="t", rankdir="LR"];
-    node [fontname="Helvetica,Arial,sans-serif", fontsize="12", penwidth="1.2", margin="0.16,0.08"];
-    edge [fontname="Helvetica,Arial,sans-serif", fontsize="10", color="#7b8794", fontcolor="#5b6673", arrowsize="0.7"];
-    "start" [label="start", shape="Mdiamond", style="filled", fillcolor="#e3f6ea", color="red", fontcolor="#1f2937"];
-    "odd" [label="odd", shape="box", style="rounded,filled", fillcolor="#eaf1ff", color="#4c7bd9", fontcolor="#1f2937"];
-    "exit" [label="exit", shape="Msquare", style="filled", fillcolor="#e8ebf0", color="#4b5563", fontcolor="#1f2937"];
-    subgraph "cluster_0" {
-        graph [label="Loop <A>", style="rounded,filled", color="#c5ccd6", fillcolor="#94a3b81f", fontcolor="#6b7280", labeljust="l", margin="14"];
-        "work" [label="a \"quoted\" <b> &amp; c\\d\nsecond", shape="box", style="rounded,filled", fillcolor="#eaf1ff", color="#4c7bd9", fontcolor="#1f2937"];
-        "inner" [label="inner", shape="box", style="rounded,filled", fillcolor="#eaf1ff", color="#4c7bd9", fontcolor="#1f2937"];
-        subgraph "cluster_2" {
-            graph [label="Deep", style="rounded,filled", color="#c5ccd6", fillcolor="#94a3b81f", fontcolor="#6b7280", labeljust="l", margin="14"];
-            "gate" [label="gate", shape="hexagon", style="filled", fillcolor="#fff4d6", color="#c98a12", fontcolor="#1f2937"];
-        }
-    }
-    "start" -> "work" [label=" Yes; \"go\" | #1 \n outcome=success "];
-    "work" -> "gate" [label=" Yes; \"go\" | #1 \n outcome=success "];
-    "gate" -> "exit" [label=" Yes; \"go\" | #1 \n outcome=success "];
-    "gate" -> "work" [label=" failure ", style="dashed"];
-    "work" -> "work";
-    "gate" -> "exit";
-    "gate" -> "inner";
-    "inner" -> "odd";
-}
-"##);
-}
-
-#[test]
 fn mermaid_shows_boxes_shapes_and_states() {
     insta::assert_snapshot!(print_mermaid(&graph(ALL), &stated()), @r#"
 flowchart LR
@@ -105,44 +71,6 @@ flowchart LR
 }
 
 #[test]
-fn states_win_over_colours_of_the_file() {
-    let dot = print_dot(&graph(ALL), &stated());
-    assert!(!dot.contains("\"red\"") && dot.contains("#dbeafe") && dot.contains("filled,dashed"));
-    assert!(print_dot(&graph(ALL), &PictureOptions::default()).contains("color=\"red\""));
-}
-
-#[test]
-fn graphviz_accepts_it_where_it_is_installed() {
-    let hostile = "digraph \"a\\\\\" { a [label=\"\\N &amp; \u{7}\\\\\", style=\"\\\\\"]; subgraph \"cluster\" { b }\n a -> b }";
-    let nested = format!(
-        "digraph {}x{}",
-        "{ subgraph cluster_a ".repeat(100) + "{",
-        "}".repeat(101)
-    );
-    for text in [ALL, hostile, "digraph {}", "", &nested] {
-        for options in [PictureOptions::default(), stated()] {
-            let mut command = Command::new("dot");
-            let command = command
-                .arg("-Tplain")
-                .stdin(Stdio::piped())
-                .stdout(Stdio::null())
-                .stderr(Stdio::piped());
-            let Ok(mut child) = command.spawn() else {
-                return;
-            };
-            let dot = print_dot(&graph(text), &options);
-            child.stdin.take().unwrap().write_all(dot.as_bytes()).unwrap();
-            let output = child.wait_with_output().unwrap();
-            let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-            assert!(
-                output.status.success() && !errors.contains("rror"),
-                "{errors}\n{dot}"
-            );
-        }
-    }
-}
-
-#[test]
 fn nothing_breaks_on_odd_graphs() {
     let wide = format!(
         "digraph {{ {} }}",
@@ -155,7 +83,6 @@ fn nothing_breaks_on_odd_graphs() {
         "digraph { a -> a; a -> a }",
         &wide,
     ] {
-        assert!(print_dot(&graph(text), &stated()).ends_with("}\n"));
         assert!(print_mermaid(&graph(text), &stated()).starts_with("flowchart TD\n"));
     }
 }
@@ -176,13 +103,7 @@ fn every_kind_of_node_has_its_shape_whether_by_shape_or_by_type() {
             let graph = graph(&format!(
                 "digraph {{ start -> it -> exit; it [label=It, {attribute}] }}"
             ));
-            let options = PictureOptions::default();
-            let dot = print_dot(&graph, &options);
-            assert!(
-                dot.contains(&format!("\"it\" [label=\"It\", shape=\"{shape}\"")),
-                "{dot}"
-            );
-            let mermaid = print_mermaid(&graph, &options);
+            let mermaid = print_mermaid(&graph, &PictureOptions::default());
             let [open, close] = marks;
             assert!(mermaid.contains(&format!(" n1{open}It{close}\n")), "{mermaid}");
         }

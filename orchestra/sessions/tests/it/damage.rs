@@ -101,7 +101,10 @@ fn what_is_no_database_of_ours_is_replaced() {
         ("a name that is none", "UPDATE runs SET run = '../' || run"),
         ("rows that are missing", "DELETE FROM runs WHERE run = 'two'"),
         ("an origin that is missing", "DELETE FROM origin"),
-        ("stages that are not told", "UPDATE transitions SET tested = '[}'"),
+        (
+            "stages that are not reported",
+            "UPDATE transitions SET tested = '[}'",
+        ),
     ] {
         recovers(what, &|file| {
             Connection::open(file).unwrap().execute_batch(damage).unwrap();

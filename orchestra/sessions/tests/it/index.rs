@@ -354,7 +354,7 @@ fn branches_that_run_the_same_node_are_kept_apart() {
 }
 
 #[test]
-fn tools_are_told_with_their_times_and_counted() {
+fn tools_are_reported_with_their_times_and_counted() {
     let dir = tempfile::tempdir().unwrap();
     let index = SessionIndex::open(dir.path()).unwrap();
     let mut run = WrittenRun::new(dir.path(), "nightly");

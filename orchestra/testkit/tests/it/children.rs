@@ -60,7 +60,7 @@ fn a_manager_waits_its_intervals_in_the_simulation_s_time() {
 }
 
 #[test]
-fn an_invalid_child_is_told_with_its_place() {
+fn an_invalid_child_is_reported_with_its_position() {
     let folder = std::env::temp_dir().join(format!("orchestra-testkit-children-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let parent = "digraph { start -> a -> exit; a [shape=folder, \"subpipeline.file\"=\"child.dot\"] }";

@@ -109,7 +109,7 @@ fn an_empty_script_lets_every_stage_succeed() {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_its_place() {
+fn what_is_wrong_is_reported_with_its_position() {
     for (text, location, words) in [
         ("a: [fail\n", "", ""),
         (

@@ -400,7 +400,7 @@ fn other_assertions_say_how_the_run_went() {
 }
 
 #[test]
-fn branches_are_told_by_their_names() {
+fn branches_are_reported_by_their_names() {
     let graph = r#"digraph {
         start -> fan
         fan [shape=component, error_policy=continue]

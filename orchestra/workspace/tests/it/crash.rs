@@ -352,7 +352,7 @@ fn cases() -> Vec<Case> {
 }
 
 /// Asserts that every commit is reachable, except for intermediate ones that can be computed again.
-fn assert_named(start: &Start, case: &Case, told: &str) {
+fn assert_named(start: &Start, case: &Case, reported: &str) {
     for line in common::unreachable(&start.yard)
         .lines()
         .filter(|line| line.contains(" commit "))
@@ -365,7 +365,7 @@ fn assert_named(start: &Start, case: &Case, told: &str) {
         let unfinished = text.trim().is_empty();
         assert!(
             plan || unfinished || text.trim() == "orchestra: step of a merge",
-            "{told}: {text}"
+            "{reported}: {text}"
         );
     }
 }
@@ -382,7 +382,7 @@ fn fail_once(case: &Case, at: usize, how: How) -> bool {
         how,
     };
     let failed = (case.operation)(&start, &start.yard.open_with(Arc::new(failing))).is_err();
-    let told = format!("{} at {at}, {how:?}", case.name);
+    let reported = format!("{} at {at}, {how:?}", case.name);
     // Another process takes over.
     let repository = start.yard.open();
     let finished = if failed {
@@ -390,10 +390,10 @@ fn fail_once(case: &Case, at: usize, how: How) -> bool {
     } else {
         Ok(())
     };
-    assert!(finished.is_ok(), "{told}: {finished:?}");
+    assert!(finished.is_ok(), "{reported}: {finished:?}");
     (case.check)(&start, &repository);
-    assert_eq!(start.yard.untouched(), before, "{told}");
-    assert_named(&start, case, &told);
+    assert_eq!(start.yard.untouched(), before, "{reported}");
+    assert_named(&start, case, &reported);
     failed
 }
 
@@ -481,8 +481,8 @@ const CHILD: &str = "ORCHESTRA_TEST_KILLED";
 #[test]
 fn a_process_that_is_killed_loses_nothing() {
     let cases = cases();
-    if let Ok(told) = std::env::var(CHILD) {
-        let mut lines = told.lines();
+    if let Ok(reported) = std::env::var(CHILD) {
+        let mut lines = reported.lines();
         let mut next = || lines.next().unwrap().to_owned();
         let name = next();
         let case = cases.iter().find(|case| case.name == name).unwrap();
@@ -516,7 +516,7 @@ fn a_process_that_is_killed_loses_nothing() {
             .chain(start.sides.iter().map(|side| &side.sha))
             .map(Sha::as_str)
             .collect();
-        let told = format!(
+        let reported = format!(
             "{}\n{}\n{}",
             case.name,
             start.yard.user.display(),
@@ -525,7 +525,7 @@ fn a_process_that_is_killed_loses_nothing() {
         let mut child = std::process::Command::new(std::env::current_exe().unwrap());
         child
             .args(["--exact", "crash::a_process_that_is_killed_loses_nothing"])
-            .env(CHILD, told);
+            .env(CHILD, reported);
         let said = start.yard.folder.path().join("said");
         let file = std::fs::File::create(&said).unwrap();
         child.stderr(file.try_clone().unwrap()).stdout(file);
@@ -540,12 +540,12 @@ fn a_process_that_is_killed_loses_nothing() {
             case.name
         );
         let repository = start.yard.open();
-        let told = format!("{} at kill {kill}", case.name);
+        let reported = format!("{} at kill {kill}", case.name);
         // The operation succeeded before the kill, or it succeeds now.
         let finished = (case.operation)(&start, &repository);
-        assert!(finished.is_ok(), "{told}: {finished:?}");
+        assert!(finished.is_ok(), "{reported}: {finished:?}");
         (case.check)(&start, &repository);
-        assert_eq!(start.yard.untouched(), before, "{told}");
-        assert_named(&start, case, &told);
+        assert_eq!(start.yard.untouched(), before, "{reported}");
+        assert_named(&start, case, &reported);
     }
 }

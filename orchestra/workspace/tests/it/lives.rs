@@ -119,10 +119,13 @@ async fn stages_that_only_read_have_no_trees_of_their_own() {
         &pair.repository("backend"),
         &["rev-parse", &format!("{SESSION}^1")],
     );
-    assert!(seen.iter().any(|told| told.contains(first.trim())), "{seen:?}");
+    assert!(
+        seen.iter().any(|reported| reported.contains(first.trim())),
+        "{seen:?}"
+    );
     assert!(
         seen.iter()
-            .any(|told| told.starts_with("look ") && told.ends_with("/first/session")),
+            .any(|reported| reported.starts_with("look ") && reported.ends_with("/first/session")),
         "{seen:?}"
     );
 }

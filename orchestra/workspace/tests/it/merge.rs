@@ -185,13 +185,13 @@ fn one_line_of_three_sides_is_one_open_merge_with_nested_markers() {
     ] {
         assert!(text.contains(word), "{word:?} is not in\n{text}");
     }
-    let told: Vec<_> = open
+    let reported: Vec<_> = open
         .files
         .iter()
         .map(|file| (file.kind.as_str(), file.sides.join("+")))
         .collect();
     assert_eq!(
-        told,
+        reported,
         [
             ("content", "one+two".to_owned()),
             ("content", "one+two+three".to_owned())
@@ -265,7 +265,7 @@ fn a_side_that_renames_a_file_with_markers_loses_none() {
 }
 
 #[test]
-fn every_kind_of_conflict_is_told() {
+fn every_kind_of_conflict_is_reported() {
     let scratch = scratch(LINES);
     write(&scratch.tree.root(), "c.txt", "c\n");
     let edit = |word: &'static str| {

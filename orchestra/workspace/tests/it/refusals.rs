@@ -10,7 +10,7 @@ use common::{Yard, copy_program, git, message, write};
 use orchestra_workspace::{Git, GitCommand, GitError, GitOutput, Repository, SystemGit};
 
 #[test]
-fn git_that_is_missing_or_too_old_is_told() {
+fn git_that_is_missing_or_too_old_is_reported() {
     assert_eq!(SystemGit::at("/nowhere/git").unwrap_err().code(), "git_missing");
     #[cfg(unix)]
     {
@@ -125,7 +125,7 @@ mod other_users {
 
     /// Root may write anywhere, so the test runs itself as another user.
     #[test]
-    fn a_repository_that_nobody_may_write_is_told() {
+    fn a_repository_that_nobody_may_write_is_reported() {
         if let Some(folder) = std::env::var_os(PATH) {
             let repository = Repository::open(git(), "backend", &Path::new(&folder).join("user")).unwrap();
             let base = repository.head().unwrap();
@@ -154,7 +154,7 @@ mod other_users {
         let mut child = Command::new(&program);
         child.args([
             "--exact",
-            "refusals::other_users::a_repository_that_nobody_may_write_is_told",
+            "refusals::other_users::a_repository_that_nobody_may_write_is_reported",
         ]);
         child.env(PATH, &folder).env("HOME", &folder).current_dir(&folder);
         if root {
@@ -175,7 +175,7 @@ mod other_users {
     /// Only root can give a repository away. `what_git_refuses_gets_words_of_its_own` covers the message for other
     /// users.
     #[test]
-    fn a_repository_of_somebody_else_is_told() {
+    fn a_repository_of_somebody_else_is_reported() {
         let yard = Yard::new();
         if fs::metadata(yard.folder.path()).unwrap().uid() != 0 {
             return;

@@ -125,7 +125,7 @@ async fn a_stage_resolves_a_conflict_and_its_commit_is_the_merge() {
 }
 
 #[tokio::test]
-async fn a_conflict_is_told_as_data_and_a_stage_that_leaves_markers_fails() {
+async fn a_conflict_is_reported_as_data_and_a_stage_that_leaves_markers_fails() {
     let pair = Pair::new();
     let before = pair.users();
     let behind = "join -> careless; careless -> exit [condition=\"outcome=success\"]
@@ -198,12 +198,12 @@ async fn with_person(
     edits: bool,
 ) -> (orchestra_engine::RunResult, Vec<String>) {
     let asked: Arc<Mutex<Vec<String>>> = Arc::default();
-    let (told, folder) = (asked.clone(), pair.folder());
+    let (reported, folder) = (asked.clone(), pair.folder());
     let answers: Vec<&'static str> = answers.to_vec();
     let person = CallbackInterviewer::new(move |question| {
-        let mut told = told.lock().unwrap();
-        let turn = told.len();
-        told.push(question.text.clone());
+        let mut reported = reported.lock().unwrap();
+        let turn = reported.len();
+        reported.push(question.text.clone());
         if edits && turn + 1 == answers.len() {
             for name in NAMES {
                 let file = folder

@@ -73,7 +73,7 @@ fn a_base_that_the_user_rewrites_stays() {
 }
 
 #[test]
-fn a_repository_without_a_commit_is_told() {
+fn a_repository_without_a_commit_is_reported() {
     let yard = Yard::bare_start(&[]);
     let error = yard.open().head().unwrap_err();
     assert_eq!(error.code(), "no_commit");
@@ -81,7 +81,7 @@ fn a_repository_without_a_commit_is_told() {
 }
 
 #[test]
-fn what_is_no_repository_is_told() {
+fn what_is_no_repository_is_reported() {
     let yard = Yard::new();
     let folder = yard.folder.path();
     assert_eq!(error(&folder.join("nowhere")).code(), "repository_missing");
@@ -110,7 +110,7 @@ fn a_folder_below_the_top_is_a_repository_with_a_prefix() {
 }
 
 #[test]
-fn one_repository_under_two_names_is_told() {
+fn one_repository_under_two_names_is_reported() {
     let yard = Yard::new();
     yard.git(&["worktree", "add", "-q", "../second"]);
     let first = yard.open();
@@ -166,7 +166,7 @@ fn nested(tree: &Tree, file: &str) {
 }
 
 #[test]
-fn a_submodule_that_a_stage_changes_is_told() {
+fn a_submodule_that_a_stage_changes_is_reported() {
     let yard = with_submodule();
     let (_, tree, _) = yard.ready();
     let root = tree.root();
@@ -190,7 +190,7 @@ fn a_submodule_that_a_stage_changes_is_told() {
 }
 
 #[test]
-fn files_in_the_empty_folder_of_a_submodule_are_told() {
+fn files_in_the_empty_folder_of_a_submodule_are_reported() {
     let yard = with_submodule();
     let (_, tree, _) = yard.ready();
     write(&tree.root(), "lib/hidden.txt", "git does not see me\n");
@@ -198,7 +198,7 @@ fn files_in_the_empty_folder_of_a_submodule_are_told() {
 }
 
 #[test]
-fn a_repository_inside_the_tree_is_told() {
+fn a_repository_inside_the_tree_is_reported() {
     let yard = Yard::new();
     let (_, tree, _) = yard.ready();
     let root = tree.root();

@@ -13,7 +13,7 @@ use orchestra_crash_tests::compare::{differences, remains};
 use orchestra_crash_tests::files::{Blow, Strike};
 use orchestra_crash_tests::harness::{Attempt, Exit, Runner, dir, in_parallel};
 use orchestra_crash_tests::job::{Begin, Job};
-use orchestra_crash_tests::log::{Log, Said};
+use orchestra_crash_tests::log::{Log, LogEvent};
 use orchestra_engine::RunFolder;
 use serde_json::Value;
 use table::EDITS;
@@ -21,7 +21,7 @@ use table::Verdict::{Accepted, GoesOn, Pauses, Refused};
 
 fn report(exit: Exit) -> Value {
     match exit {
-        Exit::Said { report, .. } => report,
+        Exit::Reported { report, .. } => report,
         Exit::Killed => panic!("nobody kills it"),
     }
 }
@@ -52,8 +52,8 @@ fn done_twice(job: &Job) -> Vec<String> {
     let mut twice = Vec::new();
     for line in Log::read(&job.log) {
         match line.said {
-            Said::Began(key, false) if done.contains(&key) => twice.push(key),
-            Said::Began(key, false) => done.push(key),
+            LogEvent::Began(key, false) if done.contains(&key) => twice.push(key),
+            LogEvent::Began(key, false) => done.push(key),
             _ => {}
         }
     }
@@ -63,7 +63,7 @@ fn done_twice(job: &Job) -> Vec<String> {
 #[test]
 fn each_kind_of_edit_has_its_verdict() {
     let (dir, runner) = (dir(), Runner::new(env!("CARGO_BIN_EXE_orchestra-crash-runner")));
-    let mut told = String::from(
+    let mut reported = String::from(
         "# Edits of a pipeline whose run goes on\n\n\
          Written by `UPDATE=1 cargo test -p orchestra-crash-tests --test edits`, and held to what the engine does.\n\
          A run is paused, its pipeline is edited, and another process goes on with it: without a word first, and where \
@@ -74,26 +74,26 @@ fn each_kind_of_edit_has_its_verdict() {
         let runs = dir.path().join(number.to_string());
         std::fs::create_dir_all(&runs).unwrap();
         let paused = edit.paused(&runner, &runs);
-        write!(told, "\n## {}. {}\n\n", number + 1, edit.name).unwrap();
+        write!(reported, "\n## {}. {}\n\n", number + 1, edit.name).unwrap();
         let first = report(runner.run(&edit.edited(&paused, Begin::GoOn)));
         let verdict = match end(&first) {
             Ok(path) => {
-                writeln!(told, "It goes on without a word: `{path}`.").unwrap();
+                writeln!(reported, "It goes on without a word: `{path}`.").unwrap();
                 GoesOn
             }
             Err(("pipeline_changed", message)) => {
                 let (_, difference) = message.split_once(":\n").unwrap();
-                writeln!(told, "Refused:\n\n```text\n{difference}\n```\n").unwrap();
+                writeln!(reported, "Refused:\n\n```text\n{difference}\n```\n").unwrap();
                 let second = report(runner.run(&edit.edited(&paused, Begin::Accept)));
                 match end(&second) {
                     Ok(path) => {
-                        writeln!(told, "Accepted by name, it ends by `{path}`.").unwrap();
+                        writeln!(reported, "Accepted by name, it ends by `{path}`.").unwrap();
                         Accepted(path.leak())
                     }
                     Err(("paused", message)) => {
                         let (_, reason) = message.rsplit_once(": ").unwrap();
                         writeln!(
-                            told,
+                            reported,
                             "Accepted by name, it pauses again, until the change is taken back: {reason}."
                         )
                         .unwrap();
@@ -103,7 +103,7 @@ fn each_kind_of_edit_has_its_verdict() {
                     }
                     Err((code, message)) => {
                         let (_, reason) = message.split_once(": ").unwrap_or(("", message));
-                        writeln!(told, "Refused even then (`{code}`): {reason}.").unwrap();
+                        writeln!(reported, "Refused even then (`{code}`): {reason}.").unwrap();
                         // The run is none the worse for it.
                         let third = report(runner.run(&paused.next(Begin::GoOn)));
                         end(&third).unwrap_or_else(|error| panic!("{}: {error:?}", edit.name));
@@ -124,11 +124,11 @@ fn each_kind_of_edit_has_its_verdict() {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("EDITS.md");
     if std::env::var_os("UPDATE").is_some() {
-        std::fs::write(&path, &told).unwrap();
+        std::fs::write(&path, &reported).unwrap();
     }
     let known = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(
-        known == told,
+        known == reported,
         "{} is not what happens; see UPDATE=1",
         path.display()
     );

@@ -351,7 +351,7 @@ impl Edit {
             pause_after: Some(self.behind),
             ..Job::new(self.graph(false), runs)
         };
-        let Exit::Said { report, code: 0 } = runner.run(&job) else {
+        let Exit::Reported { report, code: 0 } = runner.run(&job) else {
             panic!("{}: it does not pause", self.name)
         };
         assert_eq!(report["ended"]["status"], "paused", "{}", self.name);

@@ -166,22 +166,22 @@ impl Kind {
 }
 
 fn is_root() -> bool {
-    let told = Command::new("id").arg("-u").output();
-    told.is_ok_and(|told| told.stdout.trim_ascii() == b"0")
+    let reported = Command::new("id").arg("-u").output();
+    reported.is_ok_and(|reported| reported.stdout.trim_ascii() == b"0")
 }
 
 /// Whether a process ended before the program began, or as one ends that gets no memory: the loader ends a process for whose
 /// libraries there is no room, and Rust one whose allocation fails. Neither leaves another way.
 pub(crate) fn inevitable(kind: Kind, done: &Done) -> Option<&'static str> {
-    let told = &done.stderr;
-    if told.contains("error while loading shared libraries") {
+    let reported = &done.stderr;
+    if reported.contains("error while loading shared libraries") {
         return Some("not loaded");
     }
-    let out_of_memory = told.contains("memory allocation of")
-        || told.contains("Fatal glibc error")
-        || told.contains("failed to allocate")
-        || told.contains("cannot allocate memory for thread-local data")
-        || (told.is_empty() && done.stdout.is_empty());
+    let out_of_memory = reported.contains("memory allocation of")
+        || reported.contains("Fatal glibc error")
+        || reported.contains("failed to allocate")
+        || reported.contains("cannot allocate memory for thread-local data")
+        || (reported.is_empty() && done.stdout.is_empty());
     (kind == Kind::Memory && out_of_memory).then_some("aborts")
 }
 
@@ -247,8 +247,8 @@ impl Disk {
             // From outside `df` would take the path for one of this process.
             let mut df = Command::new(&words[0]);
             let df = df.args(&words[1..]).args(["df", "-k", "--output=used", "."]);
-            let told = String::from_utf8_lossy(&df.output().unwrap().stdout).into_owned();
-            let used: u64 = told.lines().next_back().unwrap().trim().parse().unwrap();
+            let reported = String::from_utf8_lossy(&df.output().unwrap().stdout).into_owned();
+            let used: u64 = reported.lines().next_back().unwrap().trim().parse().unwrap();
             if self.set(&format!("{}k", (used + free / 1024).max(4))) {
                 return;
             }
@@ -265,9 +265,9 @@ impl Disk {
     fn set(&self, size: &str) -> bool {
         let mut input = self.holder.stdin.as_ref().unwrap();
         writeln!(input, "{size}").unwrap();
-        let mut told = [0; 6];
-        self.output.borrow_mut().read_exact(&mut told).unwrap();
-        &told == b"ready\n"
+        let mut reported = [0; 6];
+        self.output.borrow_mut().read_exact(&mut reported).unwrap();
+        &reported == b"ready\n"
     }
 }
 

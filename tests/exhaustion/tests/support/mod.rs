@@ -268,9 +268,9 @@ impl Project {
         let folder = self.run_folder(call);
         if RunFolder::is_one(&folder) {
             readable(&folder, &[])?;
-            let told = self.call(call, &["status", RUN, "--json"], None);
-            if !told.status.success() {
-                return Err(format!("`status` fails: {}", told.stderr));
+            let reported = self.call(call, &["status", RUN, "--json"], None);
+            if !reported.status.success() {
+                return Err(format!("`status` fails: {}", reported.stderr));
             }
         } else {
             let _ = std::fs::remove_dir_all(&folder);
@@ -362,37 +362,37 @@ impl Project {
 
 /// What does not hold of the failure of a call.
 pub(crate) fn untyped(kind: Kind, done: &Done) -> Option<String> {
-    let told = format!("{}: {}\n{}", done.status, done.stderr, done.last());
+    let reported = format!("{}: {}\n{}", done.status, done.stderr, done.last());
     if done.stderr.contains("panicked at") {
-        return Some(format!("it panicked: {told}"));
+        return Some(format!("it panicked: {reported}"));
     }
     if limit::inevitable(kind, done).is_some() {
         return None;
     }
     let Some(code) = done.status.code() else {
-        return Some(format!("signal {:?}: {told}", done.status.signal()));
+        return Some(format!("signal {:?}: {reported}", done.status.signal()));
     };
     // A run that cannot begin in its repositories is refused with 3.
     if ![1, 3].contains(&code) {
-        return Some(format!("exit code {code}: {told}"));
+        return Some(format!("exit code {code}: {reported}"));
     }
     let last = done.last();
     let typed = last["code"].is_string() || last["failure"].is_object();
     // Where not even the object could be written, the message must be there.
     if !typed && !done.stderr.contains("error[") {
-        return Some(format!("no code: {told}"));
+        return Some(format!("no code: {reported}"));
     }
     // The process that was asked has failed meanwhile, and its limit is not known to the one that asked.
     if last["code"] == "control_unclear" {
         return None;
     }
     // Git does not always say why it cannot write.
-    if kind == Kind::Disk && told.contains("couldn't write '") {
+    if kind == Kind::Disk && reported.contains("couldn't write '") {
         return None;
     }
     let names = kind.names();
-    if !names.iter().any(|name| told.contains(name)) {
-        return Some(format!("the limit ({names:?}) is not named: {told}"));
+    if !names.iter().any(|name| reported.contains(name)) {
+        return Some(format!("the limit ({names:?}) is not named: {reported}"));
     }
     None
 }

@@ -95,8 +95,8 @@ fn arguments(input: &[u8]) {
     let pipeline = load(Source::new("flow.dot", flow), &LoadOptions::default())
         .pipeline()
         .expect("it is sound");
-    if let Err(told) = answers(std::slice::from_ref(&text), &pipeline) {
-        assert!(!told.is_empty());
+    if let Err(reported) = answers(std::slice::from_ref(&text), &pipeline) {
+        assert!(!reported.is_empty());
     }
     // A file, or standard input.
     let (_, value) = text.split_once('=').unwrap_or_default();
@@ -117,7 +117,7 @@ fn arguments(input: &[u8]) {
             };
             assert_eq!(read, &expected);
         }
-        Err(told) => assert!(!text.contains('=') || text.starts_with('='), "{told}"),
+        Err(reported) => assert!(!text.contains('=') || text.starts_with('='), "{reported}"),
     }
 }
 

@@ -2,8 +2,7 @@
 
 use orchestra_graph::render::{Style, concise, json, text};
 use orchestra_graph::{
-    Diagnostic, Limits, PictureOptions, Report, Source, Span, load_bytes, lower, parse, print_dot,
-    print_mermaid,
+    Diagnostic, Limits, PictureOptions, Report, Source, Span, load_bytes, lower, parse, print_mermaid,
 };
 
 use super::language::pipelines;
@@ -113,7 +112,7 @@ fn pictures(input: &[u8]) {
         return;
     }
     let options = PictureOptions::default();
-    let printed = print_dot(&graph, &options);
+    let printed = orchestra_picture::dot(&graph, &options);
     let source = Source::new("picture.dot", printed.as_str());
     let parsed = parse(&source, &Limits::default());
     // Graphviz has no rule for ids.

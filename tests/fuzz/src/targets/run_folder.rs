@@ -369,10 +369,10 @@ fn stage_status(input: &[u8]) {
             let again = fuzzing::stage_status(&written);
             assert_eq!(again, Ok(outcome), "{}", String::from_utf8_lossy(&written));
         }
-        Err(told) => assert!(!told.contains('\n'), "{told:?} is not one line"),
+        Err(reported) => assert!(!reported.contains('\n'), "{reported:?} is not one line"),
     }
-    if let Err(told) = fuzzing::output_object(&String::from_utf8_lossy(input)) {
-        assert!(!told.contains('\n') && told.len() < 2_000, "{told:?}");
+    if let Err(reported) = fuzzing::output_object(&String::from_utf8_lossy(input)) {
+        assert!(!reported.contains('\n') && reported.len() < 2_000, "{reported:?}");
     }
 }
 

@@ -8,7 +8,7 @@ use crate::trace::{Delay, End, Recorded, Step, Values};
 
 /// An outcome, as the rules see it.
 #[derive(Clone, Default)]
-pub(super) struct Said {
+pub(super) struct StageResult {
     pub(super) word: String,
     pub(super) preferred_label: String,
     pub(super) suggested: Vec<String>,
@@ -19,25 +19,25 @@ pub(super) struct Said {
     pub(super) retry_after: Option<u64>,
 }
 
-impl Said {
-    pub(super) fn word(word: &str) -> Said {
-        Said {
+impl StageResult {
+    pub(super) fn word(word: &str) -> StageResult {
+        StageResult {
             word: word.to_owned(),
-            ..Said::default()
+            ..StageResult::default()
         }
     }
 
-    pub(super) fn fail(reason: impl Into<String>) -> Said {
-        Said {
+    pub(super) fn fail(reason: impl Into<String>) -> StageResult {
+        StageResult {
             reason: reason.into(),
-            ..Said::word("fail")
+            ..StageResult::word("fail")
         }
     }
 
-    pub(super) fn terminal(reason: &str) -> Said {
-        Said {
+    pub(super) fn terminal(reason: &str) -> StageResult {
+        StageResult {
             category: Category::Terminal,
-            ..Said::fail(reason)
+            ..StageResult::fail(reason)
         }
     }
 }
@@ -199,7 +199,7 @@ impl Rules<'_> {
     }
 
     /// Has a handler called.
-    fn call_handler(&self, line: &mut Line, at: &str, attempt: u32) -> Result<Said, Stop> {
+    fn call_handler(&self, line: &mut Line, at: &str, attempt: u32) -> Result<StageResult, Stop> {
         let name = self.name(line, at, attempt);
         let mut context = line.context.clone();
         context.retain(|key, _| !key.starts_with("graph."));
@@ -209,7 +209,7 @@ impl Rules<'_> {
         });
         self.wait(line, "run", &name)?;
         let said = self.script.outcome(at, self.call(line, at, attempt));
-        Ok(Said {
+        Ok(StageResult {
             word: said.word,
             preferred_label: said.preferred_label,
             suggested: said.suggested,
@@ -222,7 +222,7 @@ impl Rules<'_> {
     }
 
     /// Rule Y5: no other attempt follows.
-    fn exhaust(&self, at: &str, attempts: u32, said: &mut Said) {
+    fn exhaust(&self, at: &str, attempts: u32, said: &mut StageResult) {
         let wished = said.word == "retry";
         if wished && said.reason.is_empty() {
             said.reason = "the stage asked for a retry, but none is left".to_owned();
@@ -241,7 +241,7 @@ impl Rules<'_> {
     }
 
     /// Keeps a final outcome; gives the end if the breaker of rule R10 trips, or if the pipeline is at fault.
-    fn keep(&self, line: &mut Line, at: &str, name: &str, said: Said) -> Result<(), Stop> {
+    fn keep(&self, line: &mut Line, at: &str, name: &str, said: StageResult) -> Result<(), Stop> {
         let failed = said.word == "fail";
         line.path.push(at.to_owned());
         for (key, value) in &said.updates {

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::attempt::{Said, or_unsaid};
+use super::attempt::{StageResult, or_unsaid};
 use super::route::in_words;
 use super::{Line, Rules, Stop, attribute, count, number};
 use crate::conditions::Seen;
@@ -44,11 +44,11 @@ struct Block<'a> {
 
 impl Rules<'_> {
     /// Runs the branches of a fan-out and says what the block amounts to.
-    pub(super) fn block(&self, line: &mut Line, at: &str, attempt: u32) -> Result<Said, Stop> {
+    pub(super) fn block(&self, line: &mut Line, at: &str, attempt: u32) -> Result<StageResult, Stop> {
         let began = line.now;
         let mut block = self.open(line, at, attempt);
         if block.branches.is_empty() {
-            return Ok(Said::fail("the condition of every branch is false"));
+            return Ok(StageResult::fail("the condition of every branch is false"));
         }
         let attributes = self.graph.attributes_of(at);
         let most = number(attributes, "max_parallel").unwrap_or(4) as usize;
@@ -108,7 +108,7 @@ impl Rules<'_> {
             lasted: line.now - began,
         });
         let mut said = if timed_out {
-            Said::fail(format!("timed out after {timeout}"))
+            StageResult::fail(format!("timed out after {timeout}"))
         } else {
             self.verdict(&block)
         };
@@ -291,21 +291,21 @@ impl Rules<'_> {
     }
 
     /// What a block amounts to (rule P4).
-    fn verdict(&self, block: &Block<'_>) -> Said {
+    fn verdict(&self, block: &Block<'_>) -> StageResult {
         let all = block.branches.len();
         let counted = format!("{} of {all} branches succeeded", block.succeeded);
-        let noted = |word: &str| Said {
+        let noted = |word: &str| StageResult {
             notes: counted.clone(),
-            ..Said::word(word)
+            ..StageResult::word(word)
         };
         if block.fails_fast(self) {
-            return Said::fail(&block.first_failure);
+            return StageResult::fail(&block.first_failure);
         }
         if let Some(needed) = self.needed(block) {
             return match (block.succeeded >= needed, block.failed) {
                 (true, _) => noted("success"),
-                (false, 0) => Said::fail(format!("{counted}, {needed} must")),
-                (false, _) => Said::fail(format!("{counted}, {needed} must; {}", block.first_failure)),
+                (false, 0) => StageResult::fail(format!("{counted}, {needed} must")),
+                (false, _) => StageResult::fail(format!("{counted}, {needed} must; {}", block.first_failure)),
             };
         }
         let ignores = attribute(self.graph.attributes_of(block.at), "error_policy") == "ignore";
@@ -316,7 +316,7 @@ impl Rules<'_> {
             .graph
             .is(&self.graph.joins[block.at], "parallel.fan_in", "tripleoctagon");
         if block.succeeded == 0 && !fan_in {
-            return Said::fail(format!("all branches failed; {}", block.first_failure));
+            return StageResult::fail(format!("all branches failed; {}", block.first_failure));
         }
         noted("partial_success")
     }
@@ -380,8 +380,8 @@ impl Block<'_> {
             _ => self.succeeded += 1,
         }
         if self.failed == 1 && status == "fail" {
-            let told = or_unsaid(reason.as_deref().unwrap_or_default());
-            self.first_failure = format!("branch `{}`: {told}", branch.id);
+            let reported = or_unsaid(reason.as_deref().unwrap_or_default());
+            self.first_failure = format!("branch `{}`: {reported}", branch.id);
         }
         branch.ended = Some(Ended {
             status,

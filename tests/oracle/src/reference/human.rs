@@ -1,6 +1,6 @@
 //! Human gates (rules H1 to H6).
 
-use super::attempt::{Said, millis};
+use super::attempt::{StageResult, millis};
 use super::route::{is_for_failures, shown};
 use super::{Line, Rules, Stop, attribute};
 use crate::conditions::{Seen, normal, without_key};
@@ -151,20 +151,20 @@ impl Rules<'_> {
 
     /// A condition that does not hold, in words.
     fn unmet(&self, edge: &Edge, seen: &Seen, output: &Values) -> String {
-        let (told, mut values) = self.told(edge, seen, output);
+        let (reported, mut values) = self.reported(edge, seen, output);
         values.sort();
         let values = values.into_iter().map(|(key, value)| match value.as_str() {
             "" => format!("{key} is empty"),
             value => format!("{key} is `{value}`"),
         });
         format!(
-            "`{told}` does not hold: {}",
+            "`{reported}` does not hold: {}",
             values.collect::<Vec<_>>().join(", ")
         )
     }
 
     /// Asks a person for the way on.
-    pub(super) fn ask(&self, line: &mut Line, at: &str, attempt: u32) -> Result<Said, Stop> {
+    pub(super) fn ask(&self, line: &mut Line, at: &str, attempt: u32) -> Result<StageResult, Stop> {
         let name = self.name(line, at, attempt);
         let attributes = self.graph.attributes_of(at);
         let (choices, withheld) = self.offers(line, at);
@@ -176,11 +176,11 @@ impl Rules<'_> {
             }
         };
         if choices.is_empty() {
-            let told: Vec<String> = withheld.iter().map(shown).collect();
-            return Ok(Said::terminal(&if told.is_empty() {
+            let reported: Vec<String> = withheld.iter().map(shown).collect();
+            return Ok(StageResult::terminal(&if reported.is_empty() {
                 "the gate has no outgoing edge that a person could choose".to_owned()
             } else {
-                format!("the gate offers no choice; withheld are {}", told.join(", "))
+                format!("the gate offers no choice; withheld are {}", reported.join(", "))
             }));
         }
         let all: Vec<Choice> = choices
@@ -241,9 +241,9 @@ impl Rules<'_> {
                 });
                 Ok(match &default {
                     Some(choice) => chosen(choice, "default", "default, nobody answered in time"),
-                    None => Said {
+                    None => StageResult {
                         word: "retry".to_owned(),
-                        ..Said::fail("nobody answered in time, and the gate has no default")
+                        ..StageResult::fail("nobody answered in time, and the gate has no default")
                     },
                 })
             }
@@ -255,10 +255,10 @@ impl Rules<'_> {
     }
 }
 
-fn skipped(line: &mut Line, name: String) -> Said {
+fn skipped(line: &mut Line, name: String) -> StageResult {
     let answer = "skipped".to_owned();
     line.say(Step::Answered { name, answer });
-    Said::terminal("the person skipped the question")
+    StageResult::terminal("the person skipped the question")
 }
 
 /// The choice that an answer names in any case: by its key, else by its label, else by its target (rule H2).
@@ -275,8 +275,8 @@ fn named<'c>(choices: &'c [Choice], answer: &str) -> Option<&'c Choice> {
     by_key.or(by_label).or(by_target)
 }
 
-fn chosen(choice: &Choice, by: &str, how: &str) -> Said {
-    let mut said = Said::word("success");
+fn chosen(choice: &Choice, by: &str, how: &str) -> StageResult {
+    let mut said = StageResult::word("success");
     said.preferred_label = choice.label.clone();
     said.suggested = vec![choice.to.clone()];
     said.notes = format!("{} ({how})", choice.label);

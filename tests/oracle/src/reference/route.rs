@@ -316,8 +316,8 @@ impl Rules<'_> {
             if self.holds(edge, &seen, &line.last.output).is_none() || self.graph.is_gate(at) && other {
                 continue;
             }
-            let (told, values) = self.told(edge, &seen, &line.last.output);
-            text = format!("{text}\n  -> {}: `{told}` is false", edge.to);
+            let (reported, values) = self.reported(edge, &seen, &line.last.output);
+            text = format!("{text}\n  -> {}: `{reported}` is false", edge.to);
             for (key, value) in values {
                 text = format!("{text}, {key} is `{value}`");
             }
@@ -326,7 +326,12 @@ impl Rules<'_> {
     }
 
     /// An edge's condition in words, and the values that it sees.
-    pub(super) fn told(&self, edge: &Edge, seen: &Seen, output: &Values) -> (String, Vec<(String, String)>) {
+    pub(super) fn reported(
+        &self,
+        edge: &Edge,
+        seen: &Seen,
+        output: &Values,
+    ) -> (String, Vec<(String, String)>) {
         let condition = attribute(&edge.attributes, "condition");
         let kind = attribute(&edge.attributes, "condition_type");
         let value = attribute(&edge.attributes, "condition_value");
@@ -429,10 +434,10 @@ pub(super) fn in_words(end: &End) -> String {
              say `end=\"fail\"` or `end=\"success\"` on it if that is meant"
         ),
         End::FailureEnd { node, reason } => {
-            let told = format!("the run ended at `{node}`, which is marked `end=\"fail\"`");
+            let reported = format!("the run ended at `{node}`, which is marked `end=\"fail\"`");
             match reason.as_str() {
-                "" => told,
-                reason => format!("{told}: {reason}"),
+                "" => reported,
+                reason => format!("{reported}: {reason}"),
             }
         }
         End::Circular { from, to } => format!(

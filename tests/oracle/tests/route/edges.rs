@@ -3,7 +3,7 @@
 use orchestra_graph::Next;
 use serde_json::json;
 
-use crate::support::{decide, failure, known, pipeline, success, table, told};
+use crate::support::{decide, failure, known, pipeline, reported, success, table};
 
 #[test]
 fn condition_match_wins() {
@@ -78,7 +78,7 @@ fn label_normalization() {
             "start -> t; t -> a [weight=9]; t -> b [label=\"{written}\"]; t -> exit"
         ));
         let known = success().label(preferred);
-        let found = told(&pipeline, &decide(&pipeline, "t", &known));
+        let found = reported(&pipeline, &decide(&pipeline, "t", &known));
         assert_eq!(found, "b by preferred_label", "`{written}` for `{preferred}`");
     }
     // What only looks like a key is part of the label.
@@ -94,7 +94,7 @@ fn label_normalization() {
             "start -> t; t -> a [weight=9]; t -> b [label=\"{written}\"]; t -> exit"
         ));
         let known = success().label(preferred);
-        let found = told(&pipeline, &decide(&pipeline, "t", &known));
+        let found = reported(&pipeline, &decide(&pipeline, "t", &known));
         assert_eq!(found, "a by weight", "`{written}` for `{preferred}`");
     }
 }

@@ -3,7 +3,7 @@
 use orchestra_oracle_tests::{End, Script, ScriptedOutcome, trace_of, unchecked_pipeline};
 use serde_json::json;
 
-use crate::support::{decide, failed, failure, pipeline, script, success, table, told};
+use crate::support::{decide, failed, failure, pipeline, reported, script, success, table};
 
 #[test]
 fn no_matching_edge_lists_every_edge_with_condition_and_values() {
@@ -13,7 +13,7 @@ fn no_matching_edge_lists_every_edge_with_condition_and_values() {
     );
     let known = success().with("tries", json!(5)).with("mode", json!("wet run"));
     let decision = decide(&pipeline, "t", &known);
-    assert_eq!(told(&pipeline, &decision), "fail no_matching_edge by nothing");
+    assert_eq!(reported(&pipeline, &decision), "fail no_matching_edge by nothing");
     let text = decision.describe(&pipeline, pipeline.find("t").unwrap());
     for part in [
         "`t`",

@@ -3,7 +3,7 @@
 use orchestra_graph::{Decision, Pipeline};
 use serde_json::json;
 
-use crate::support::{decide, pipeline, success, told};
+use crate::support::{decide, pipeline, reported, success};
 
 /// A target, whether the condition of its edge held, and the values that it saw.
 type TestedRow = (String, bool, Vec<(String, String)>);
@@ -32,7 +32,7 @@ fn every_condition_is_recorded_with_the_values_that_it_saw() {
     );
     let known = success().label("Fix").with("n", json!(0.5));
     let decision = decide(&pipeline, "t", &known);
-    assert_eq!(told(&pipeline, &decision), "a by condition");
+    assert_eq!(reported(&pipeline, &decision), "a by condition");
     assert_eq!(
         tested(&decision, &pipeline),
         [

@@ -10,7 +10,7 @@ use serde_json::Value;
 /// A pipeline of some statements, with start and exit by id.
 pub(crate) fn pipeline(statements: &str) -> Pipeline {
     unchecked_pipeline(&format!("digraph {{ {statements} }}"))
-        .unwrap_or_else(|told| panic!("{statements}\n{told}"))
+        .unwrap_or_else(|reported| panic!("{statements}\n{reported}"))
 }
 
 /// What is known when an edge is chosen, written shortly.
@@ -76,7 +76,7 @@ pub(crate) fn decide(pipeline: &Pipeline, node: &str, known: &Known) -> Decision
 }
 
 /// Where a decision leads and by which rule, such as `fix by condition` or `fail stage_failed by nothing`.
-pub(crate) fn told(pipeline: &Pipeline, decision: &Decision) -> String {
+pub(crate) fn reported(pipeline: &Pipeline, decision: &Decision) -> String {
     let way = match decision.next {
         Next::Edge(edge) => pipeline.stage(pipeline.edge(edge).to).id().to_owned(),
         Next::Jump(target) => format!("jump {}", pipeline.stage(target).id()),
@@ -93,7 +93,11 @@ pub(crate) fn table(statements: &str, rows: &[(Known, &str)]) {
     let pipeline = pipeline(&format!("start -> t; {statements}"));
     for (at, (known, expected)) in rows.iter().enumerate() {
         let decision = decide(&pipeline, "t", known);
-        assert_eq!(told(&pipeline, &decision), *expected, "row {at} of {statements}");
+        assert_eq!(
+            reported(&pipeline, &decision),
+            *expected,
+            "row {at} of {statements}"
+        );
         // One function of its arguments, nothing else.
         assert_eq!(decision, decide(&pipeline, "t", known));
     }

@@ -123,7 +123,7 @@ pub struct Running {
     lines: BufReader<ChildStdout>,
     /// Its standard input, where that is a pipe.
     pub input: Option<ChildStdin>,
-    /// What it has told.
+    /// What it has reported.
     pub objects: Vec<Value>,
 }
 
@@ -170,14 +170,14 @@ impl Running {
         child.wait().unwrap();
     }
 
-    /// Waits for its end; standard output is all that it has told.
+    /// Waits for its end; standard output is all that it has reported.
     #[track_caller]
     pub fn end(mut self) -> Done {
         drop(self.input.take());
         let mut rest = String::new();
         self.lines.read_to_string(&mut rest).unwrap();
-        let told = self.objects.iter().map(|object| format!("{object}\n"));
-        let stdout = told.collect::<String>() + &rest;
+        let reported = self.objects.iter().map(|object| format!("{object}\n"));
+        let stdout = reported.collect::<String>() + &rest;
         let done = wait(self.child.take().unwrap(), PATIENCE);
         Done { stdout, ..done }
     }

@@ -191,8 +191,8 @@ impl Started {
     pub fn end(mut self) -> Done {
         let mut rest = String::new();
         std::io::Read::read_to_string(&mut self.lines, &mut rest).unwrap();
-        let told = self.objects.iter().map(|object| format!("{object}\n"));
-        let stdout = told.collect::<String>() + &rest;
+        let reported = self.objects.iter().map(|object| format!("{object}\n"));
+        let stdout = reported.collect::<String>() + &rest;
         let child = self.child.take().unwrap();
         let output = child.wait_with_output().unwrap();
         Done {
@@ -243,7 +243,7 @@ impl Done {
     }
 
     /// Returns the values of a field in all events with a name.
-    pub fn told(&self, event: &str, field: &str) -> Vec<Value> {
+    pub fn reported(&self, event: &str, field: &str) -> Vec<Value> {
         let objects = self.objects();
         let of = objects.iter().filter(|object| object["event"] == event);
         of.map(|object| object[field].clone()).collect()

@@ -149,13 +149,13 @@ impl Run {
     }
 
     /// Returns the observations as short texts: `starts a#1/1`, `a ends as fail`, `cancels a#1/1`.
-    pub fn told(&self) -> Vec<String> {
+    pub fn reported(&self) -> Vec<String> {
         let pipeline = self.machine.pipeline();
-        let told = self.effects.iter().filter_map(|effect| match effect {
+        let reported = self.effects.iter().filter_map(|effect| match effect {
             Effect::Observe(observation) => Some(observation),
             _ => None,
         });
-        let told = told.filter_map(|observation| match observation {
+        let reported = reported.filter_map(|observation| match observation {
             Observation::StageStarted { id, .. } => Some(format!("starts {}", id.name(pipeline))),
             Observation::StageCompleted { id, outcome, .. }
             | Observation::StageFailed { id, outcome, .. } => {
@@ -182,21 +182,21 @@ impl Run {
             Observation::Restarted { restart, .. } => Some(format!("restarts, {restart}")),
             _ => None,
         });
-        told.collect()
+        reported.collect()
     }
 
     /// Returns `true` if this observation was emitted.
-    pub fn was_told(&self, told: &str) -> bool {
-        self.told().iter().any(|one| one == told)
+    pub fn was_reported(&self, reported: &str) -> bool {
+        self.reported().iter().any(|one| one == reported)
     }
 
     /// Returns the delays between attempts.
     pub fn delays(&self) -> Vec<Duration> {
-        let told = self.effects.iter().filter_map(|effect| match effect {
+        let reported = self.effects.iter().filter_map(|effect| match effect {
             Effect::Observe(Observation::StageRetrying { delay, .. }) => Some(*delay),
             _ => None,
         });
-        told.collect()
+        reported.collect()
     }
 }
 

@@ -73,7 +73,7 @@ fn found(statements: &str) -> String {
         .indexed_nodes()
         .filter(|(at, _)| analysis.kind(*at) == kind::PARALLEL)
         .map(|(at, node)| {
-            let join = joins.of(at).map_or("-", |join| &*graph.node(join).id);
+            let join = joins.join(at).map_or("-", |join| &*graph.node(join).id);
             format!("{}={join}", node.id)
         })
         .collect();

@@ -302,7 +302,7 @@ fn a_second_opinion_agrees_on_small_graphs() {
         let (expected, changed) = Naive::all(&analysis);
         given_up += changed;
         for (at, node) in graph.indexed_nodes() {
-            let found = joins.of(at).map(|join| join.0);
+            let found = joins.join(at).map(|join| join.0);
             let id = |at: Option<u32>| at.map(|at| &*graph.node(NodeIndex(at)).id);
             assert_eq!(id(found), id(expected[at.at()]), "{}: {statements}", node.id);
             if analysis.kind(at) == kind::PARALLEL {

@@ -118,7 +118,7 @@ fn a_diamond_that_does_not_see_a_tool_fail_is_reported() {
 }
 
 #[test]
-fn goal_gates_in_the_way_are_told_from_those_beside_it() {
+fn goal_gates_in_the_way_are_distinguished_from_those_beside_it() {
     let graph = "graph [retry_target=a]\n";
     clean(&format!(
         "{graph} start -> a -> exit; a [label=A, goal_gate=true]"

@@ -8,8 +8,10 @@ use orchestra_graph::{Difference, Pipeline, Source, Subject, What, load};
 
 fn of_text(text: &str) -> Pipeline {
     let loaded = load(Source::new("flow.dot", text), &Default::default());
-    let told = loaded.report.diagnostics.clone();
-    loaded.pipeline().unwrap_or_else(|| panic!("{told:#?}\n{text}"))
+    let reported = loaded.report.diagnostics.clone();
+    loaded
+        .pipeline()
+        .unwrap_or_else(|| panic!("{reported:#?}\n{text}"))
 }
 
 /// A pipeline with each kind of node.
@@ -144,7 +146,7 @@ fn what_a_run_does_not_depend_on_is_no_difference() {
 
 /// Twelve kinds of edit, with the changes that each of them causes.
 #[test]
-fn each_kind_of_edit_is_told_apart() {
+fn each_kind_of_edit_is_distinguished() {
     let kinds: &[(&str, Edits<'_>, &str)] = &[
         ("layout", &[("goal=", "rankdir=LR; goal=")], ""),
         ("graph attribute", &[("\"ship it\"", "\"ship\"")], "graph changed"),
@@ -218,7 +220,7 @@ fn each_kind_of_edit_is_told_apart() {
     ];
     for (kind, changes, expected) in kinds {
         let difference = difference(changes);
-        let told: Vec<String> = difference
+        let reported: Vec<String> = difference
             .changes
             .iter()
             .map(|change| {
@@ -231,7 +233,7 @@ fn each_kind_of_edit_is_told_apart() {
                 format!("{subject} {:?}", change.what).to_lowercase()
             })
             .collect();
-        assert_eq!(told.join(", "), *expected, "{kind}:\n{difference}");
+        assert_eq!(reported.join(", "), *expected, "{kind}:\n{difference}");
         let same = of_text(FLOW).canonical() == edited(changes).canonical();
         assert_eq!(same, expected.is_empty(), "{kind}");
     }
@@ -315,7 +317,7 @@ fn no_text_passes_for_another_by_what_is_in_it() {
 }
 
 #[test]
-fn a_value_that_the_graph_gives_to_many_nodes_is_told_of_once() {
+fn a_value_that_the_graph_gives_to_many_nodes_is_reported_once() {
     let difference = difference(&[("goal=", "default_max_retries=4; goal=")]);
     shows(
         &difference.to_string(),

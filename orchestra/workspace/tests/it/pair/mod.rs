@@ -91,15 +91,15 @@ impl Pair {
     /// Returns the summaries of the commits of a branch since the start, newest first, following first parents.
     pub fn log(&self, name: &str, branch: &str) -> Vec<String> {
         let range = format!("main..{branch}");
-        let told = self.git(
+        let reported = self.git(
             name,
             &["log", "--topo-order", "--first-parent", "--format=%s", &range],
         );
-        told.lines().map(str::to_owned).collect()
+        reported.lines().map(str::to_owned).collect()
     }
 
     pub fn branches(&self, name: &str) -> Vec<String> {
-        let told = self.git(
+        let reported = self.git(
             name,
             &[
                 "for-each-ref",
@@ -107,13 +107,17 @@ impl Pair {
                 "refs/heads/orchestra",
             ],
         );
-        told.lines().map(str::to_owned).collect()
+        reported.lines().map(str::to_owned).collect()
     }
 
     /// Returns the number of worktrees besides the user's own.
     pub fn trees(&self, name: &str) -> usize {
-        let told = self.git(name, &["worktree", "list", "--porcelain"]);
-        told.lines().filter(|line| line.starts_with("worktree ")).count() - 1
+        let reported = self.git(name, &["worktree", "list", "--porcelain"]);
+        reported
+            .lines()
+            .filter(|line| line.starts_with("worktree "))
+            .count()
+            - 1
     }
 
     pub fn users(&self) -> Vec<Users> {
@@ -138,9 +142,9 @@ impl Pair {
     /// Returns the commits whose work is lost: no ref leads to them or to another commit with the same files. Merges
     /// that can be computed again from commits do not count as work.
     pub fn lost(&self, name: &str) -> Vec<String> {
-        let told = self.git(name, &["fsck", "--unreachable", "--no-reflogs", "--no-progress"]);
+        let reported = self.git(name, &["fsck", "--unreachable", "--no-reflogs", "--no-progress"]);
         let named = self.git(name, &["log", "--all", "--format=%T"]);
-        let commits = told
+        let commits = reported
             .lines()
             .filter_map(|line| line.strip_prefix("unreachable commit "));
         let lost = commits.filter(|commit| {
@@ -156,14 +160,14 @@ impl Pair {
 
 /// Returns the files of a worktree with their contents.
 fn files(folder: &Path) -> String {
-    let mut told = BTreeMap::new();
+    let mut reported = BTreeMap::new();
     for entry in std::fs::read_dir(folder).unwrap().flatten() {
         if entry.path().is_file() {
             let text = std::fs::read_to_string(entry.path()).unwrap();
-            told.insert(entry.file_name(), text);
+            reported.insert(entry.file_name(), text);
         }
     }
-    format!("{told:?}")
+    format!("{reported:?}")
 }
 
 /// Runs git without the configuration of this machine.

@@ -1,11 +1,12 @@
 //! Pictures as DOT, the language that Graphviz reads.
 
-use std::fmt::Write;
-
-use super::{Clusters, Face, NodeState, PictureOptions, caption, cluster_label, faces, is_restart, wrap};
-use crate::attribute::Known;
-use crate::attributes::Attributes;
-use crate::model::{Edge, Graph};
+use graphviz_rust::dot_structures::{
+    Attribute, Edge as EdgeStatement, EdgeTy, Graph as DotGraph, GraphAttributes, Id, Node as NodeStatement,
+    NodeId, Stmt, Subgraph, Vertex,
+};
+use graphviz_rust::printer::{DotPrinter, PrinterContext};
+use orchestra_graph::print::{Clusters, Face, caption, cluster_label, faces, is_restart, wrap};
+use orchestra_graph::{Attributes, Edge, Graph, Known, NodeState, PictureOptions};
 
 /// Prints a graph as DOT that Graphviz accepts and lays out well.
 ///
@@ -13,21 +14,23 @@ use crate::model::{Edge, Graph};
 /// function prints only what a picture needs, all of it quoted.
 ///
 /// ```
-/// use orchestra_graph::{PictureOptions, Source, load, print_dot};
+/// use orchestra_graph::{PictureOptions, Source, load};
 /// let loaded = load(Source::new("a.dot", "digraph a { start -> exit }"), &Default::default());
-/// let dot = print_dot(&loaded.graph, &PictureOptions::default());
+/// let dot = orchestra_picture::dot(&loaded.graph, &PictureOptions::default());
 /// assert!(dot.contains("\"start\" -> \"exit\""));
 /// ```
-pub fn print_dot(graph: &Graph, options: &PictureOptions) -> String {
-    let mut printer = Printer {
+pub fn dot(graph: &Graph, options: &PictureOptions) -> String {
+    let mut builder = Builder {
         graph,
         faces: faces(graph, options),
         clusters: Clusters::new(graph),
         wrap: options.wrap,
-        out: String::new(),
     };
-    printer.print();
-    printer.out
+    let mut context = PrinterContext::default();
+    context.with_semi().with_indent_step(4);
+    let mut text = builder.build().print(&mut context);
+    text.push('\n');
+    text
 }
 
 const FONT: &str = "Helvetica,Arial,sans-serif";
@@ -76,18 +79,17 @@ const OF_EDGE: &[&str] = &[
 /// The drawing attributes that would hide the state of a run.
 const HIDES_STATE: &[&str] = &["color", "fillcolor", "fontcolor", "penwidth", "style"];
 
-struct Printer<'g> {
+/// The builder of the DOT statements of a graph.
+struct Builder<'g> {
     graph: &'g Graph,
     faces: Vec<Face<'g>>,
     clusters: Clusters,
     wrap: usize,
-    out: String,
 }
 
-impl Printer<'_> {
-    fn print(&mut self) {
+impl Builder<'_> {
+    fn build(&mut self) -> DotGraph {
         let graph = self.graph;
-        let _ = writeln!(self.out, "digraph {} {{", quoted(&graph.name));
         let mut own = vec![
             ("fontname", FONT.to_owned()),
             ("fontsize", "13".to_owned()),
@@ -101,14 +103,12 @@ impl Printer<'_> {
             own.push(("label", label_text(&wrap(label, 60))));
             own.push(("labelloc", "t".to_owned()));
         }
-        self.attributes("    graph", merged(own, &graph.attributes, OF_GRAPH));
         let node = [
             ("fontname", FONT),
             ("fontsize", "12"),
             ("penwidth", "1.2"),
             ("margin", "0.16,0.08"),
         ];
-        self.attributes("    node", owned(&node));
         let edge = [
             ("fontname", FONT),
             ("fontsize", "10"),
@@ -116,22 +116,27 @@ impl Printer<'_> {
             ("fontcolor", "#5b6673"),
             ("arrowsize", "0.7"),
         ];
-        self.attributes("    edge", owned(&edge));
-        self.block(None, 1);
-        for edge in &graph.edges {
-            self.edge(edge);
+        let of_graph = attributes(merged(own, &graph.attributes, OF_GRAPH));
+        let mut stmts = vec![
+            Stmt::GAttribute(GraphAttributes::Graph(of_graph)),
+            Stmt::GAttribute(GraphAttributes::Node(attributes(owned(&node)))),
+            Stmt::GAttribute(GraphAttributes::Edge(attributes(owned(&edge)))),
+        ];
+        self.block(None, &mut stmts);
+        stmts.extend(graph.edges.iter().filter_map(|edge| self.edge(edge)));
+        DotGraph::DiGraph {
+            id: quoted(&graph.name),
+            strict: false,
+            stmts,
         }
-        self.out.push_str("}\n");
     }
 
-    /// Prints the nodes and boxes directly inside a box.
-    fn block(&mut self, cluster: Option<u32>, level: usize) {
-        let pad = "    ".repeat(level);
+    /// Adds the nodes and boxes directly inside a box.
+    fn block(&mut self, cluster: Option<u32>, stmts: &mut Vec<Stmt>) {
         for node in self.clusters.nodes.remove(&cluster).unwrap_or_default() {
             let Some((node, face)) = self.graph.nodes.get(node.at()).zip(self.faces.get(node.at())) else {
                 continue;
             };
-            let own = of_face(face);
             let except = match face.state {
                 Some(_) => HIDES_STATE,
                 None => &[],
@@ -141,13 +146,14 @@ impl Printer<'_> {
                 .copied()
                 .filter(|key| !except.contains(key))
                 .collect();
-            let all = merged(own, &node.attributes, &kept);
-            self.attributes(&format!("{pad}{}", quoted(&node.id)), all);
+            stmts.push(Stmt::Node(NodeStatement {
+                id: node_id(&node.id),
+                attributes: attributes(merged(of_face(face), &node.attributes, &kept)),
+            }));
         }
         for child in self.clusters.children.remove(&cluster).unwrap_or_default() {
             let label = cluster_label(self.graph, child).unwrap_or_default();
             let label = label_text(&wrap(label, 60));
-            let _ = writeln!(self.out, "{pad}subgraph \"cluster_{child}\" {{");
             let own = [
                 ("label", label.as_str()),
                 ("style", "rounded,filled"),
@@ -157,20 +163,19 @@ impl Printer<'_> {
                 ("labeljust", "l"),
                 ("margin", "14"),
             ];
-            self.attributes(&format!("{pad}    graph"), owned(&own));
-            self.block(Some(child), level + 1);
-            let _ = writeln!(self.out, "{pad}}}");
+            let mut inner = vec![Stmt::GAttribute(GraphAttributes::Graph(attributes(owned(&own))))];
+            self.block(Some(child), &mut inner);
+            stmts.push(Stmt::Subgraph(Subgraph {
+                id: quoted(&format!("cluster_{child}")),
+                stmts: inner,
+            }));
         }
     }
 
-    fn edge(&mut self, edge: &Edge) {
-        let ends = (
-            self.graph.nodes.get(edge.from.at()),
-            self.graph.nodes.get(edge.to.at()),
-        );
-        let (Some(from), Some(to)) = ends else {
-            return;
-        };
+    /// Returns the statement of an edge. Returns `None` if the edge lacks an end.
+    fn edge(&self, edge: &Edge) -> Option<Stmt> {
+        let from = self.graph.nodes.get(edge.from.at())?;
+        let to = self.graph.nodes.get(edge.to.at())?;
         let mut own = Vec::new();
         let caption = caption(edge, self.wrap);
         if !caption.is_empty() {
@@ -181,19 +186,10 @@ impl Printer<'_> {
         if is_restart(edge) {
             own.push(("style", "dashed".to_owned()));
         }
-        let head = format!("    {} -> {}", quoted(&from.id), quoted(&to.id));
-        let all = merged(own, &edge.attributes, OF_EDGE);
-        self.attributes(&head, all);
-    }
-
-    fn attributes(&mut self, head: &str, attributes: Vec<(&str, String)>) {
-        self.out.push_str(head);
-        for (at, (key, value)) in attributes.iter().enumerate() {
-            let before = if at == 0 { " [" } else { ", " };
-            let _ = write!(self.out, "{before}{key}=\"{value}\"");
-        }
-        self.out
-            .push_str(if attributes.is_empty() { ";\n" } else { "];\n" });
+        Some(Stmt::Edge(EdgeStatement {
+            ty: EdgeTy::Pair(Vertex::N(node_id(&from.id)), Vertex::N(node_id(&to.id))),
+            attributes: attributes(merged(own, &edge.attributes, OF_EDGE)),
+        }))
     }
 }
 
@@ -252,8 +248,24 @@ fn merged<'k>(
     own
 }
 
-fn quoted(text: &str) -> String {
-    format!("\"{}\"", escaped(text))
+/// Returns the DOT form of attributes whose values are escaped.
+fn attributes(attributes: Vec<(&str, String)>) -> Vec<Attribute> {
+    attributes
+        .into_iter()
+        .map(|(key, value)| Attribute(Id::Plain(key.to_owned()), in_quotes(&value)))
+        .collect()
+}
+
+fn node_id(id: &str) -> NodeId {
+    NodeId(quoted(id), None)
+}
+
+fn quoted(text: &str) -> Id {
+    in_quotes(&escaped(text))
+}
+
+fn in_quotes(escaped: &str) -> Id {
+    Id::Escaped(format!("\"{escaped}\""))
 }
 
 /// Returns a text escaped for use in quotes, without line ends and without Graphviz escapes.

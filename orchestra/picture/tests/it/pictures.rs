@@ -1,7 +1,5 @@
 //! Pictures of valid, unusual and hostile graphs.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 
@@ -203,6 +201,6 @@ fn an_edge_that_was_left_without_an_end_is_not_drawn() {
     let options = PictureOptions::default();
     sound(&svg(&torn, &options).unwrap());
     assert!(text(&torn).contains("[work]"));
-    assert!(orchestra_graph::print_dot(&torn, &options).contains("work"));
+    assert!(orchestra_picture::dot(&torn, &options).contains("work"));
     assert!(orchestra_graph::print_mermaid(&torn, &options).contains("work"));
 }

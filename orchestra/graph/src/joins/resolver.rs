@@ -4,7 +4,7 @@ use super::level::Level;
 use super::search::{Search, Wanted};
 use super::tree::Tree;
 
-pub(super) struct Settling<'j> {
+pub(super) struct JoinResolver<'j> {
     level: &'j mut Level,
     /// The position of each node in depth-first postorder from the start.
     left: &'j [u32],
@@ -15,15 +15,15 @@ pub(super) struct Settling<'j> {
     tree: Option<Tree>,
 }
 
-impl<'j> Settling<'j> {
+impl<'j> JoinResolver<'j> {
     pub(super) fn new(
         level: &'j mut Level,
         left: &'j [u32],
         fan_ins: Vec<bool>,
         exit: Option<u32>,
         only_restarts: Vec<bool>,
-    ) -> Settling<'j> {
-        Settling {
+    ) -> JoinResolver<'j> {
+        JoinResolver {
             search: Search::new(level, fan_ins),
             level,
             left,
@@ -34,7 +34,7 @@ impl<'j> Settling<'j> {
     }
 
     /// Finds the join of a fan-out. The fan-outs inside its branches must already be resolved.
-    pub(super) fn settle(&mut self, at: u32) {
+    pub(super) fn resolve(&mut self, at: u32) {
         let branches = self.branches(at);
         let found = self.find(at, &branches);
         self.give(at, found);
@@ -97,8 +97,8 @@ impl<'j> Settling<'j> {
             // A join that the tree did not predict changes the tree.
             tree.stale |= join.is_some() && tree.above(at) != join;
         }
-        self.level.settle(at, join);
-        self.search.settled(self.level, at);
+        self.level.set_join(at, join);
+        self.search.add_resolved(self.level, at);
     }
 
     /// Returns the inner blocks that share the fan-in of an outer block although their branches must all pass some node

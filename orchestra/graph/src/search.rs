@@ -1,22 +1,22 @@
-//! Search in the graph, for the checks and the joins.
+//! A graph of successors and the searches in it, for the checks and the joins.
 
 use crate::adjacency::Adjacency;
 
-/// The successors of each node.
+/// A directed graph, as the successors of each node.
 #[derive(Default)]
-pub(crate) struct Ways {
+pub(crate) struct Digraph {
     successors: Adjacency<u32>,
 }
 
-impl Ways {
-    pub(crate) fn new<P: Iterator<Item = (u32, u32)>>(nodes: usize, pairs: impl Fn() -> P) -> Ways {
-        Ways {
+impl Digraph {
+    pub(crate) fn new<P: Iterator<Item = (u32, u32)>>(nodes: usize, pairs: impl Fn() -> P) -> Digraph {
+        Digraph {
             successors: Adjacency::new(nodes, pairs),
         }
     }
 
     /// Returns the direct successors of a node.
-    pub(crate) fn of(&self, at: usize) -> &[u32] {
+    pub(crate) fn successors(&self, at: usize) -> &[u32] {
         self.successors.get(at)
     }
 
@@ -35,7 +35,7 @@ impl Ways {
         while let Some(at) = stack.pop() {
             if passes(at) && seen.get(at).is_some_and(|seen| !seen) {
                 seen[at] = true;
-                stack.extend(self.of(at).iter().map(|to| *to as usize));
+                stack.extend(self.successors(at).iter().map(|to| *to as usize));
             }
         }
     }
@@ -52,7 +52,7 @@ impl Ways {
             }
             let mut stack = vec![(root, 0)];
             while let Some((at, next)) = stack.last_mut() {
-                let Some(to) = self.of(*at).get(*next) else {
+                let Some(to) = self.successors(*at).get(*next) else {
                     finished.push(*at);
                     stack.pop();
                     continue;
