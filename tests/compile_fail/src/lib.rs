@@ -20,7 +20,7 @@ pub struct Package {
 }
 
 /// What the compiler said, and whether the package built.
-pub struct Said {
+pub struct BuildOutput {
     /// Whether it built.
     pub built: bool,
     /// The messages, in the order in which they came.
@@ -106,20 +106,21 @@ impl Package {
     }
 
     /// Runs `cargo check`.
-    pub fn check(&self) -> Said {
+    pub fn check(&self) -> BuildOutput {
         self.cargo(&["check"])
     }
 
     /// Runs cargo with a command that compiles.
-    pub fn cargo(&self, command: &[&str]) -> Said {
+    pub fn cargo(&self, command: &[&str]) -> BuildOutput {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let output = Command::new(cargo)
             .args(command)
             .args(["--offline", "--message-format=json"])
             .current_dir(&self.folder)
             .env("CARGO_TARGET_DIR", &self.target)
-            // Nobody debugs what comes of it.
+            // Nobody debugs what comes of it, and each package is built only a few times.
             .env("CARGO_PROFILE_DEV_DEBUG", "0")
+            .env("CARGO_INCREMENTAL", "0")
             // What the outer cargo says to its tests is not meant for the inner one.
             .env_remove("RUSTFLAGS")
             .env_remove("CARGO_ENCODED_RUSTFLAGS")
@@ -133,7 +134,7 @@ impl Package {
             .filter(|value| value["reason"] == "compiler-message" && value["target"]["name"] == *name)
             .filter_map(|value| Message::parse(&value["message"]))
             .collect();
-        let said = Said {
+        let said = BuildOutput {
             built: output.status.success(),
             messages,
         };
@@ -161,7 +162,7 @@ impl Message {
     }
 }
 
-impl Said {
+impl BuildOutput {
     /// The one message whose text holds this.
     pub fn about(&self, words: &str) -> &Message {
         let found: Vec<&Message> = self

@@ -2,9 +2,9 @@
 
 #![allow(clippy::expect_used, reason = "a test fails by panicking")]
 
-use orchestra_compile_fail_tests::{Package, Said};
+use orchestra_compile_fail_tests::{BuildOutput, Package};
 
-fn check(name: &str, files: &[(&str, &str)], program: &str) -> Said {
+fn check(name: &str, files: &[(&str, &str)], program: &str) -> BuildOutput {
     let package = Package::new(env!("CARGO_TARGET_TMPDIR"), name);
     package.manifest(&format!(
         "orchestra = {{ path = {:?}, features = [\"agents\"] }}",
@@ -45,7 +45,7 @@ fn an_agent_has_layers_of_its_package_and_tools_of_its_program() {
 }
 
 #[test]
-fn what_is_missing_is_told_at_the_option_that_names_it() {
+fn what_is_missing_is_reported_at_the_option_that_names_it() {
     let files = [("orchestra.yaml", CONFIG), ("prompts/tasks/greet.yaml", TASK)];
     let lines = [
         "#[orchestra::agent(role = \"security-reviwer\")] pub struct A;",
@@ -53,14 +53,6 @@ fn what_is_missing_is_told_at_the_option_that_names_it() {
         "#[orchestra::agent(role = \"planner\", tools = [\"read-fil\"])] pub struct C;",
         "#[orchestra::agent(model = \"smrt\", provider = \"antropic\", config = \"orchestra.yaml\")] pub struct D;",
         "#[orchestra::agent(config = \"orchestr.yaml\")] pub struct E;",
-        "#[orchestra::agent(rule = \"planner\")] pub struct F;",
-        "#[orchestra::agent(role = \"planner\")] pub struct G(u8);",
-        "#[orchestra::agent(role = \"planner\")] pub struct H<T> { pub t: T }",
-        "#[orchestra::agent(role = \"planner\")] pub fn i() {}",
-        "#[orchestra::agent(role = \"planner\", role = \"planner\")] pub struct J;",
-        "#[orchestra::agent(role = \"plan\\\"ner\")] pub struct K;",
-        "#[orchestra::agent(role = \"planner\")] pub struct L { pub file: std::fs::File }",
-        "#[orchestra::agent(role = \"planner\", tools = [\"wave\"], tool_set = ())] pub struct M;",
     ];
     let said = check("wrong_agents", &files, &format!("{}\n", lines.join("\n")));
     assert!(!said.built);
@@ -70,18 +62,6 @@ fn what_is_missing_is_told_at_the_option_that_names_it() {
         (2, "unknown tool `read-fil`", "\"read-fil\""),
         (3, "antropic", "\"antropic\""),
         (4, "no file `orchestr.yaml`", "\"orchestr.yaml\""),
-        (5, "expected `role`, `persona`", "rule"),
-        (6, "the fields of an agent have names", "(u8)"),
-        (7, "an agent cannot be generic", "<T>"),
-        (8, "`#[agent]` stands on a struct", "#[orchestra"),
-        (9, "`role` is said twice", "role = \"planner\")"),
-        (10, "expected a name, without quotes", "\"plan"),
-        (
-            11,
-            "`std::fs::File: serde::Serialize` is not satisfied",
-            "std::fs::File",
-        ),
-        (12, "unknown tool `wave`", "()"),
     ] {
         let message = said.about(words);
         let column = lines[at].rfind(token).expect("the token stands there") + 1;

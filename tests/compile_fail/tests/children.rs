@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use orchestra_compile_fail_tests::{Package, Said, expect};
+use orchestra_compile_fail_tests::{BuildOutput, Package, expect};
 
 const RELEASE: &str = "digraph release {
     start [shape=Mdiamond]
@@ -40,7 +40,7 @@ fn package(name: &str, lint: &str) -> Package {
     package
 }
 
-fn silent(said: &Said) {
+fn silent(said: &BuildOutput) {
     assert!(said.built && said.messages.is_empty(), "{}", said.listed());
 }
 
@@ -90,7 +90,7 @@ fn editing_a_child_builds_anew() {
 }
 
 #[test]
-fn a_fault_of_a_child_is_told_with_its_own_place() {
+fn a_fault_of_a_child_is_reported_with_its_own_position() {
     let package = package(
         "children_unsound",
         &LINT.replace("exit\n", "exit [weight=heavy]\n"),
@@ -255,7 +255,7 @@ impl App {
         assert!(message.text.contains(problem), "{problem} in\n{}", message.text);
         assert!(message.text.contains(location), "{location} in\n{}", message.text);
     }
-    // Three ways lead to the child; its lacks are told once.
+    // Three ways lead to the child; its lacks are reported once.
     assert_eq!(message.text.matches("no handler for kind").count(), 1);
     // A pipeline whose child needs handlers is not bound to the built-in ones.
     let unbound = "pub async fn run(engine: &orchestra::Engine) { let _ = engine.start(&release::PIPELINE, ()).await; }\n";

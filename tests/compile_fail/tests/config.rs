@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use orchestra::config::{Project, ResolveOptions, TemplateValues};
-use orchestra_compile_fail_tests::{Package, Said, expect};
+use orchestra_compile_fail_tests::{BuildOutput, Package, expect};
 
 const PIPELINE: &str = "digraph review {
     inputs=\"pr_diff\"
@@ -50,12 +50,12 @@ fn package(name: &str) -> Package {
     package
 }
 
-fn silent(said: &Said) {
+fn silent(said: &BuildOutput) {
     assert!(said.built && said.messages.is_empty(), "{}", said.listed());
 }
 
-/// Checks a package whose files are changed, and says what is told of it, all at the name of the configuration.
-fn told(name: &str, changes: &[(&str, String)]) -> String {
+/// Checks a package whose files are changed, and says what is reported of it, all at the name of the configuration.
+fn reported(name: &str, changes: &[(&str, String)]) -> String {
     let package = package(name);
     for (file, text) in changes {
         package.write(file, text);
@@ -103,8 +103,8 @@ const _: () = assert!(FILES == 3);
 }
 
 #[test]
-fn what_is_not_there_is_told_where_it_is_named() {
-    let said = told(
+fn what_is_not_there_is_reported_where_it_is_named() {
+    let said = reported(
         "config_missing",
         &[
             (
@@ -137,7 +137,7 @@ fn what_is_not_there_is_told_where_it_is_named() {
 }
 
 #[test]
-fn what_a_child_lacks_is_told_with_its_own_place() {
+fn what_a_child_lacks_is_reported_with_its_own_position() {
     let package = package("config_child");
     let parent = "digraph whole {
     start -> part -> exit
@@ -164,8 +164,8 @@ fn what_a_child_lacks_is_told_with_its_own_place() {
 }
 
 #[test]
-fn files_that_are_no_configuration_and_no_layer_are_told_with_their_places() {
-    let broken = told(
+fn files_that_are_no_configuration_and_no_layer_are_reported_with_their_positions() {
+    let broken = reported(
         "config_broken",
         &[
             (
@@ -179,7 +179,7 @@ fn files_that_are_no_configuration_and_no_layer_are_told_with_their_places() {
         ],
     );
     expect("config_broken.txt", &broken);
-    let gone = told(
+    let gone = reported(
         "config_gone",
         &[("src/lib.rs", PROGRAM.replace("orchestra.yaml", "orchestr.yaml"))],
     );
@@ -253,7 +253,7 @@ fn repositories_are_checked_with_the_pipeline() {
     package.write("orchestra.yaml", format!("{CONFIG}{REPOSITORIES}"));
     package.write("src/review.dot", BRANCHES);
     silent(&package.check());
-    let told = |config: &str, flow: &str| {
+    let reported = |config: &str, flow: &str| {
         package.write("orchestra.yaml", config);
         package.write("src/review.dot", flow);
         let said = package.check();
@@ -270,9 +270,9 @@ fn repositories_are_checked_with_the_pipeline() {
         );
     let prefix = sound.replace("branch_prefix: bot/", "branch_prefix: .bot//");
     let all = [
-        told(&prefix, &spoilt),
+        reported(&prefix, &spoilt),
         // A word that an attribute does not have is a fault of the language.
-        told(&sound, &BRANCHES.replace("best_only", "best-only")),
+        reported(&sound, &BRANCHES.replace("best_only", "best-only")),
     ];
     expect("config_repositories.txt", &all.concat());
 }

@@ -303,3 +303,21 @@ fn the_module_is_documented() {
         assert!(page.contains(part), "no {part:?}");
     }
 }
+
+#[test]
+fn sets_of_tools_are_found_under_another_name_of_the_crate() {
+    let package = Package::new(env!("CARGO_TARGET_TMPDIR"), "renamed_tools");
+    package.manifest(&format!(
+        "flow = {{ package = \"orchestra\", path = {:?}, features = [\"agents\"] }}",
+        Package::orchestra().display().to_string()
+    ));
+    package.write(
+        "src/lib.rs",
+        "#![no_implicit_prelude]\n\
+         mod inner {\n    /// Says it.\n    #[::flow::tool(crate = ::flow, name = \"say-it\")]\n    \
+         pub(crate) fn say(what: ::std::string::String) -> ::std::string::String { what }\n}\n\
+         pub const NAMES: ::flow::agents::ToolNames = <(inner::say,) as ::flow::agents::ToolSet>::NAMES;\n",
+    );
+    let said = package.check();
+    assert!(said.built, "{}", said.listed());
+}

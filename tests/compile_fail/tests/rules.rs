@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use orchestra_compile_fail_tests::{Package, Said, expect};
+use orchestra_compile_fail_tests::{BuildOutput, Package, expect};
 use orchestra_graph::{Page, Severity, rules};
 
 /// The bad graph of a page, and where its fault is; the place is not known for texts that a page cannot show.
@@ -75,7 +75,7 @@ fn child(at: usize) -> String {
     format!("children/{at}.dot")
 }
 
-fn check_all() -> Said {
+fn check_all() -> BuildOutput {
     let package = Package::new(env!("CARGO_TARGET_TMPDIR"), "rules");
     let mut program = String::new();
     for page in rules() {

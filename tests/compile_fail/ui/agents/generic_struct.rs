@@ -1,0 +1,6 @@
+#[orchestra::agent(role = "planner")]
+pub struct Planner<T> {
+    pub topic: T,
+}
+
+fn main() {}

@@ -1,0 +1,4 @@
+#[orchestra::agent(role = "plan\"ner")]
+pub struct Planner;
+
+fn main() {}

@@ -1,0 +1,4 @@
+#[orchestra::agent(role = "planner")]
+pub fn planner() {}
+
+fn main() {}

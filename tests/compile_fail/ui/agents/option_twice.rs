@@ -1,0 +1,4 @@
+#[orchestra::agent(role = "planner", role = "architect")]
+pub struct Planner;
+
+fn main() {}

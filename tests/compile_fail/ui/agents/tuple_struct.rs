@@ -1,0 +1,4 @@
+#[orchestra::agent(role = "planner")]
+pub struct Planner(u8);
+
+fn main() {}

@@ -1,0 +1,4 @@
+#[orchestra::agent(role = "planner", tools = ["read-fil"])]
+pub struct Planner;
+
+fn main() {}

@@ -1,0 +1,4 @@
+#[orchestra::agent(rule = "planner")]
+pub struct Planner;
+
+fn main() {}

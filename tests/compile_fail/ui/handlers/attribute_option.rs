@@ -1,0 +1,9 @@
+use orchestra::prelude::*;
+
+#[derive(Attributes)]
+struct A {
+    #[attribute(renamed = "b")]
+    a: u8,
+}
+
+fn main() {}

@@ -1,0 +1,8 @@
+use orchestra::prelude::*;
+
+#[derive(Attributes)]
+enum A {
+    B,
+}
+
+fn main() {}

@@ -1,0 +1,8 @@
+use orchestra::prelude::*;
+
+#[handler("a")]
+async fn f() -> Result<(), u8> {
+    Ok(())
+}
+
+fn main() {}

@@ -1,0 +1,6 @@
+use orchestra::prelude::*;
+
+#[handler("a")]
+async fn f<T>() {}
+
+fn main() {}

@@ -1,0 +1,6 @@
+use orchestra::prelude::*;
+
+#[handler("a b")]
+async fn f() {}
+
+fn main() {}

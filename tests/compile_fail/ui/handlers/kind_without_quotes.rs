@@ -1,0 +1,6 @@
+use orchestra::prelude::*;
+
+#[handler(deploy)]
+async fn f() {}
+
+fn main() {}

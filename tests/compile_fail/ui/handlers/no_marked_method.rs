@@ -1,0 +1,10 @@
+use orchestra::prelude::*;
+
+struct A;
+
+#[handlers]
+impl A {
+    async fn f(&self) {}
+}
+
+fn main() {}

@@ -1,0 +1,6 @@
+use orchestra::prelude::*;
+
+#[handler("a")]
+struct S;
+
+fn main() {}

@@ -1,0 +1,10 @@
+use orchestra::prelude::*;
+
+#[derive(Outcome)]
+enum A {
+    Ab,
+    #[outcome("ab")]
+    C,
+}
+
+fn main() {}

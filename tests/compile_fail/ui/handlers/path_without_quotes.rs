@@ -1,0 +1,7 @@
+use orchestra::prelude::*;
+
+pipeline! {
+    pub mod p = release;
+}
+
+fn main() {}

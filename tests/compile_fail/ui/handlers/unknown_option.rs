@@ -1,0 +1,7 @@
+use orchestra::prelude::*;
+
+pipeline! {
+    pub mod p = digraph p { start -> exit }, handler = App;
+}
+
+fn main() {}

@@ -1,0 +1,5 @@
+/// Reads a file.
+#[orchestra::tool]
+pub async fn read(file: std::fs::File) {}
+
+fn main() {}

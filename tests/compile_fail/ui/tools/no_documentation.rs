@@ -1,0 +1,4 @@
+#[orchestra::tool]
+pub fn read() {}
+
+fn main() {}

@@ -1,0 +1,4 @@
+#[orchestra::tool]
+pub struct Read;
+
+fn main() {}

@@ -1,0 +1,5 @@
+/// Reads a file.
+#[orchestra::tool]
+pub fn read() -> impl Sized {}
+
+fn main() {}

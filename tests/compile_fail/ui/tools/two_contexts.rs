@@ -1,0 +1,7 @@
+use orchestra::agents::ToolContext;
+
+/// Reads a file.
+#[orchestra::tool]
+pub fn read(a: ToolContext, b: ToolContext) {}
+
+fn main() {}

@@ -1,0 +1,5 @@
+/// Reads a file.
+#[orchestra::tool(repository = "backend")]
+pub fn read() {}
+
+fn main() {}

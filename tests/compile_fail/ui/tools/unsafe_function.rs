@@ -1,0 +1,5 @@
+/// Reads a file.
+#[orchestra::tool]
+pub unsafe fn read() {}
+
+fn main() {}
