@@ -1,7 +1,8 @@
-//! The doc comment of every public type contains an example that runs.
+//! Every public type has an example that runs in its doc comment, and `RULES.md` defines every rule that is cited.
 
 #![allow(clippy::unwrap_used)]
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Files whose types need no example, with the reason.
@@ -89,6 +90,174 @@ macro_rules! made {
     let bare: Vec<&str> = bare.iter().map(|(_, item, _)| item.as_str()).collect();
     assert_eq!(bare, ["Bare", "Ignored", "Made"]);
     assert_eq!(types(text).len(), 4);
+}
+
+#[test]
+fn every_cited_rule_is_defined() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let defined: BTreeSet<Number> = rules(&root).into_iter().map(|row| row.rule).collect();
+    let (mut undefined, mut seen) = (Vec::new(), 0);
+    for file in texts(&root) {
+        for (letter, number) in cited(&std::fs::read_to_string(&file).unwrap()) {
+            seen += 1;
+            if !defined.contains(&(letter, number)) {
+                let name = file.strip_prefix(&root).unwrap().display();
+                undefined.push(format!("{name}: rule {letter}{number}"));
+            }
+        }
+    }
+    assert!(
+        seen > 300,
+        "only {seen} citations were found, so this test looks at the wrong place"
+    );
+    let list = undefined.join("\n");
+    assert!(
+        undefined.is_empty(),
+        "rules that RULES.md does not define:\n{list}"
+    );
+}
+
+#[test]
+fn rules_are_numbered_without_gaps_and_name_files_that_exist() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let rows = rules(&root);
+    assert!(rows.len() > 50, "RULES.md has only {} rows", rows.len());
+    let mut groups = BTreeSet::new();
+    let mut before: Option<Number> = None;
+    for row in rows {
+        let (letter, number) = row.rule;
+        match before {
+            Some((group, last)) if group == letter => {
+                assert_eq!(number, last + 1, "{letter}{number} follows {letter}{last}");
+            }
+            _ => {
+                assert!(groups.insert(letter), "the group {letter} is not in one piece");
+                assert_eq!(number, 1, "the group {letter} begins with {letter}{number}");
+            }
+        }
+        before = Some(row.rule);
+        assert!(!row.statement.trim().is_empty(), "{letter}{number}");
+        for file in row.files {
+            assert!(root.join(&file).is_file(), "{letter}{number} names {file}");
+        }
+    }
+}
+
+#[test]
+fn citations_are_found() {
+    let text = "
+//! Gates and their answers (Attractor 4.6, rules H1 to H3, Y6 and
+//! D10). An answer can overrule P1.
+
+/// Conditions (rule
+/// C2), and `condition_value` (rules C3-C5, R11).
+fn rule(rules: R1) {} // Rule L7: `rule K1x` is no rule.
+";
+    let found: Vec<String> = cited(text)
+        .into_iter()
+        .map(|(letter, number)| format!("{letter}{number}"))
+        .collect();
+    let expected = ["C2", "C3", "C4", "C5", "D10", "H1", "H2", "H3", "L7", "R11", "Y6"];
+    assert_eq!(found, expected);
+}
+
+/// The letter and the number of a rule.
+type Number = (char, u32);
+
+/// A row of `RULES.md`.
+struct Row {
+    rule: Number,
+    statement: String,
+    files: Vec<String>,
+}
+
+/// Returns the rows of the tables of `RULES.md`.
+fn rules(root: &Path) -> Vec<Row> {
+    let text = std::fs::read_to_string(root.join("RULES.md")).unwrap();
+    let row = |line: &str| {
+        let line = line.strip_prefix("| ")?.strip_suffix(" |")?;
+        let mut cells = line.split(" | ");
+        let (rule, statement, files) = (cells.next()?, cells.next()?, cells.next()?);
+        let (rule, "") = number(rule)? else {
+            return None;
+        };
+        assert!(cells.next().is_none(), "too many columns: {line}");
+        let files = files.split(", ").map(|file| file.trim_matches('`').to_owned());
+        Some(Row {
+            rule,
+            statement: statement.to_owned(),
+            files: files.collect(),
+        })
+    };
+    text.lines().filter_map(row).collect()
+}
+
+/// Returns the rules that a text cites as `rule`, with numbers separated by commas and `and`, and ranges with `to` or
+/// `-`. A citation may span several lines of a comment.
+fn cited(text: &str) -> BTreeSet<Number> {
+    let lines: Vec<&str> = text
+        .lines()
+        .map(|line| line.trim().trim_start_matches('/').trim_start_matches('!').trim())
+        .collect();
+    let text = lines.join(" ");
+    let mut found = BTreeSet::new();
+    for word in ["rule ", "rules ", "Rule ", "Rules "] {
+        for (at, _) in text.match_indices(word) {
+            let before = text.get(..at).and_then(|text| text.chars().next_back());
+            if before.is_some_and(|c| c.is_alphanumeric() || c == '_') {
+                continue;
+            }
+            let mut rest = text.get(at + word.len()..).unwrap_or_default();
+            while let Some(((letter, first), after)) = number(rest) {
+                let end = after.strip_prefix(" to ").or_else(|| after.strip_prefix('-'));
+                let (last, after) = match end.and_then(number) {
+                    Some(((group, last), behind)) if group == letter => (last, behind),
+                    _ => (first, after),
+                };
+                found.extend((first..=last).map(|number| (letter, number)));
+                let separators = [", and ", ", ", " and "];
+                let next = separators.iter().find_map(|text| after.strip_prefix(*text));
+                match next {
+                    Some(next) => rest = next,
+                    None => break,
+                }
+            }
+        }
+    }
+    found
+}
+
+/// Parses the number of a rule at the beginning of a text. Returns it and the rest of the text.
+fn number(text: &str) -> Option<(Number, &str)> {
+    let letter = text.chars().next().filter(char::is_ascii_uppercase)?;
+    let digits = text.get(1..)?;
+    let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
+    let (digits, rest) = digits.split_at(end);
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    if rest.starts_with(is_part) {
+        return None;
+    }
+    Some(((letter, digits.parse().ok()?), rest))
+}
+
+/// Returns the Rust and Markdown files below a folder, without those that a build or a run of the program leaves.
+fn texts(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            let name = path.file_name().unwrap().to_string_lossy();
+            if name != "target" && !name.starts_with('.') {
+                found.extend(texts(&path));
+            }
+        } else if path
+            .extension()
+            .is_some_and(|ending| ending == "rs" || ending == "md")
+        {
+            found.push(path);
+        }
+    }
+    found
 }
 
 /// Returns the public types of a source text: line, name, and whether an example in the doc comment runs.

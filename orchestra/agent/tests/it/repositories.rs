@@ -414,18 +414,19 @@ fn stages_may_write_by_what_they_are_given() {
     }
 }
 
+fn sorted_names<'n>(names: impl Iterator<Item = &'n str>) -> Vec<String> {
+    let mut names: Vec<String> = names.map(|name| name.replace('_', "-")).collect();
+    names.sort_unstable();
+    names
+}
+
 #[test]
 fn the_configuration_knows_which_built_in_tools_only_read() {
     let mut registry = ToolRegistry::default();
     BuiltinTools.register(&mut registry);
-    let sorted = |names: &mut dyn Iterator<Item = &str>| -> Vec<String> {
-        let mut names: Vec<String> = names.map(|name| name.replace('_', "-")).collect();
-        names.sort_unstable();
-        names
-    };
-    let known = sorted(&mut BUILT_IN_TOOLS.iter().copied());
-    assert_eq!(sorted(&mut registry.names()), known);
-    assert_eq!(sorted(&mut BuiltinTools::NAMES.iter()), known);
+    let known = sorted_names(BUILT_IN_TOOLS.iter().copied());
+    assert_eq!(sorted_names(registry.names()), known);
+    assert_eq!(sorted_names(BuiltinTools::NAMES.iter()), known);
     for name in BUILT_IN_TOOLS {
         let reads = registry.get(name).unwrap().is_read_only();
         assert_eq!(reads, READ_ONLY_TOOLS.contains(name), "{name}");
