@@ -278,6 +278,44 @@ fn the_engine_asks_its_clock_for_the_time() {
 }
 
 #[test]
+fn targets_whose_tests_are_switched_off_have_none() {
+    for package in packages() {
+        let folder = |target: &Value| {
+            let main = Path::new(target["src_path"].as_str().unwrap());
+            main.parent().unwrap().to_owned()
+        };
+        let targets = package["targets"].as_array().unwrap();
+        let is_tested = |wanted: &Path| {
+            let mut there = targets.iter().filter(|target| folder(target) == wanted);
+            there.any(|target| target["test"] == true)
+        };
+        for target in targets {
+            let folder = folder(target);
+            if is_tested(&folder) {
+                continue;
+            }
+            for file in sources(&folder) {
+                if file.starts_with(folder.join("tests")) {
+                    continue;
+                }
+                let text = std::fs::read_to_string(&file).unwrap();
+                let line = text.lines().position(|line| {
+                    let line = line.trim_start();
+                    line.starts_with("#[test]") || line.starts_with("#[tokio::test")
+                });
+                assert!(
+                    line.is_none(),
+                    "{}:{} has a test, but `test = false` in the manifest of {} switches it off",
+                    file.display(),
+                    line.unwrap_or(0) + 1,
+                    package["name"]
+                );
+            }
+        }
+    }
+}
+
+#[test]
 fn no_source_file_is_longer_than_600_lines() {
     let mut long = Vec::new();
     for file in sources(&root()) {

@@ -397,19 +397,22 @@ fn fail_once(case: &Case, at: usize, how: How) -> bool {
     failed
 }
 
-/// Injects one kind of failure at every second writing call. A call that is not made is nearly the same as a previous
-/// call whose result is lost, so both kinds together cover every call.
-fn fail_everywhere(how: How) {
+/// Injects one kind of failure at every fourth writing call from `first`, or at every call if `ORCHESTRA_KILLS` is set.
+/// A call that is not made is nearly the same as a previous call whose result is lost.
+fn fail_everywhere(how: How, first: usize) {
+    let (first, step) = match std::env::var_os("ORCHESTRA_KILLS") {
+        Some(_) => (1, 1),
+        None => (first, 4),
+    };
     let mut points = 0;
     for case in cases() {
-        let mut at = 1;
+        let mut at = first;
         while fail_once(&case, at, how) {
-            at += 2;
+            at += step;
+            points += 1;
         }
-        assert!(at > 2, "{} has {at} calls that write", case.name);
-        points += at / 2;
     }
-    assert!(points > 30, "only {points} points");
+    assert!(points > 15, "only {points} points");
 }
 
 /// A merge that is not checked out yet must not be mistaken for one that somebody works on: its files would be missing
@@ -450,21 +453,21 @@ fn an_open_merge_has_a_name_only_when_its_files_are_there() {
 
 #[test]
 fn a_call_that_is_not_made_loses_nothing() {
-    fail_everywhere(How::Before);
+    fail_everywhere(How::Before, 1);
 }
 
 #[test]
 fn a_call_that_nobody_hears_of_loses_nothing() {
-    fail_everywhere(How::After);
+    fail_everywhere(How::After, 2);
 }
 
-/// Tries 30 points; set `ORCHESTRA_KILLS=500` to try more.
+/// Tries 20 points; set `ORCHESTRA_KILLS=500` to try more.
 #[test]
 fn a_git_that_is_killed_loses_nothing() {
     let kills = std::env::var("ORCHESTRA_KILLS")
         .ok()
         .and_then(|text| text.parse().ok())
-        .unwrap_or(30);
+        .unwrap_or(20);
     let cases = cases();
     for kill in 0..kills {
         let case = &cases[kill % cases.len()];

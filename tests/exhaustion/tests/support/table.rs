@@ -108,6 +108,24 @@ pub(crate) fn parse(text: &str) -> BTreeMap<(String, String), String> {
     cells
 }
 
+/// Adds the codes of a table in Markdown to the cells.
+pub(crate) fn add(cells: &mut Cells, text: &str) {
+    let known = parse(text);
+    for kind in KINDS {
+        for moment in MOMENTS {
+            let codes = known.get(&(kind.name().to_owned(), moment.to_owned()));
+            // Codes stand between backticks.
+            let codes = codes
+                .into_iter()
+                .flat_map(|codes| codes.split('`').skip(1).step_by(2));
+            for code in codes {
+                let cell = cells.entry((kind.name(), moment)).or_default();
+                cell.insert(code.to_owned());
+            }
+        }
+    }
+}
+
 const HEAD: &str = "# Exhaustion
 
 Each limit of the system against each moment at which the program ran into it. A cell has the codes of the errors; each comes
@@ -116,7 +134,7 @@ to the end of one without a limit once the limit is lifted. `aborts` is the end 
 fails, `not loaded` that which the loader gives one without room for its libraries: there the run can be resumed too. A `-`
 says that no value of the limit was met at that moment: another moment needs at least as much and comes before it.
 
-Made by `UPDATE=1 ORCHESTRA_EXHAUSTION=all cargo test -p orchestra-exhaustion-tests`, which tries every value. The suite tries
-a few of each, and holds what it sees against this table.
+Made by `UPDATE=1 ORCHESTRA_EXHAUSTION=all cargo test -p orchestra-exhaustion-tests`, which tries every value and adds what it
+meets to this table; without the file it begins anew. The suite tries a few of each, and holds what it sees against the table.
 
 ";

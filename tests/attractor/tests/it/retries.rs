@@ -1,7 +1,5 @@
 //! Attractor 11.5: retries. Time is turned on by the waits alone, so each delay is exact.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
 use orchestra::engine::{EventKind, RunEvent};
 use orchestra::prelude::*;
 use orchestra_attractor_tests::{Model, Ran, Ticks, listening, pipeline};

@@ -1,7 +1,5 @@
 //! Handlers that do not meet the requirements of their pipeline, each violation with its position.
 
-#![allow(clippy::expect_used, reason = "a test fails by panicking")]
-
 use orchestra_compile_fail_tests::{BuildOutput, Package, expect};
 
 const PIPELINE: &str = "digraph release {

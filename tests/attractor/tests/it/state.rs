@@ -1,7 +1,5 @@
 //! Attractor 11.7: state and context.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 

@@ -1,7 +1,5 @@
 //! Programs that are unusual and right: another name for the crate, a shadowed prelude, macros around the macros.
 
-#![allow(clippy::expect_used, reason = "a test fails by panicking")]
-
 use orchestra_compile_fail_tests::Package;
 
 const EVERYTHING: &str = r#"

@@ -1,7 +1,5 @@
 //! The test rows of the control-flow plan, by name, in its simulation; `SEEDS.md` lists them.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
 use std::time::Duration;
 
 use orchestra::engine::{EventKind, Script};

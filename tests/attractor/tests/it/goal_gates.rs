@@ -1,7 +1,5 @@
 //! Attractor 11.4: goal gates.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
 use orchestra::engine::RunFailure;
 use orchestra::prelude::*;
 use orchestra_attractor_tests::{Model, Ran, run};

@@ -1,8 +1,6 @@
 //! Attractor 11.8: people in the loop. What the console does is shown by the program itself, in
 //! `orchestra/cli/tests/it/gates.rs`.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
 use std::sync::{Arc, Mutex};
 
 use orchestra::engine::{

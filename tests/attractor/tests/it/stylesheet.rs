@@ -1,7 +1,5 @@
 //! Attractor 11.10: the model stylesheet.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
 use orchestra::graph::{Known, parse_stylesheet};
 use orchestra_attractor_tests::{loaded, problems};
 

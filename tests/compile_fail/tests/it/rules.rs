@@ -1,8 +1,6 @@
 //! Every rule of the language through `pipeline!`: the bad graph of its page fails the build, or warns, with code,
 //! path, line, column, source line, caret and help.
 
-#![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
-
 use std::fmt::Write as _;
 
 use orchestra_compile_fail_tests::{BuildOutput, Package, expect};

@@ -1,8 +1,6 @@
 //! A condition means the same as a closure and as a tree (rule C6): about two hundred conditions, through `pipeline!`
 //! and through the evaluator, over many facts.
 
-#![allow(clippy::expect_used, reason = "a test fails by panicking")]
-
 use std::collections::BTreeMap;
 
 use orchestra_graph::condition::{Facts, StageRecords, parse_condition};

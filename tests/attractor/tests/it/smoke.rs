@@ -1,7 +1,5 @@
 //! Attractor 11.13: the integration smoke test, with its pipeline as it stands there.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
 use std::path::Path;
 
 use orchestra::prelude::*;

@@ -1,7 +1,5 @@
 //! Attractor 11.1: reading the language.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
 use orchestra::graph::{Edge, Graph, Known, Node};
 use orchestra_attractor_tests::{loaded, problems};
 

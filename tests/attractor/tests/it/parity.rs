@@ -1,7 +1,5 @@
 //! Attractor 11.12: the parity matrix. What is run is run twice, compiled and loaded, which must agree.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
 use std::sync::{Arc, Mutex};
 
 use orchestra::engine::{

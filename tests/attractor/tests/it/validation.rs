@@ -1,7 +1,5 @@
 //! Attractor 11.2: validation and linting.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
 use orchestra::graph::{Diagnostic, Severity};
 use orchestra_attractor_tests::loaded;
 

@@ -1,7 +1,5 @@
 //! Attractor 11.11: transforms and extensions.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
 use std::sync::{Arc, Mutex};
 
 use orchestra::graph::{

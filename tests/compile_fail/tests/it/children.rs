@@ -1,7 +1,5 @@
 //! Child pipelines through `pipeline!`: read, checked, compiled in, compared with the handlers, and tracked.
 
-#![allow(clippy::expect_used, reason = "a test fails by panicking")]
-
 use std::time::{Duration, Instant};
 
 use orchestra_compile_fail_tests::{BuildOutput, Package, expect};

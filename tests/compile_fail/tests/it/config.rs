@@ -1,8 +1,6 @@
 //! `config = "orchestra.yaml"`: what a pipeline wants of the project configuration is checked when it is built, and what
 //! it needs of it is compiled in.
 
-#![allow(clippy::expect_used, reason = "a test fails by panicking")]
-
 use std::time::Duration;
 
 use orchestra::config::{Project, ResolveOptions, TemplateValues};

@@ -1,7 +1,5 @@
 //! Attractor 11.6: the handlers of the nodes.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 

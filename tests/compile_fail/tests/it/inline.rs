@@ -1,7 +1,5 @@
 //! The inline form: the compiler underlines the wrong token itself.
 
-#![allow(clippy::expect_used, reason = "a test fails by panicking")]
-
 use orchestra_compile_fail_tests::Package;
 
 /// A line inside an inline pipeline, a part of the message, and the token that it must underline.

@@ -1,7 +1,5 @@
 //! Agents of a program: layers, variables, tools and models are looked for while it is built.
 
-#![allow(clippy::expect_used, reason = "a test fails by panicking")]
-
 use orchestra_compile_fail_tests::{BuildOutput, Package};
 
 fn check(name: &str, files: &[(&str, &str)], program: &str) -> BuildOutput {

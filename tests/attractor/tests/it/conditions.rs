@@ -1,7 +1,5 @@
 //! Attractor 11.9: condition expressions. Each pipeline is run twice, compiled and loaded, which must agree (rule C6).
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
 use orchestra::prelude::*;
 use orchestra_attractor_tests::{Model, run_both};
 
