@@ -20,8 +20,8 @@ use support::{Noops, chain, circle, middle, print, single};
 /// The size in bytes of a record of a small stage.
 const RECORD: usize = 300;
 
-fn engine(level: Durability, status_files: bool) -> Engine {
-    let builder = Engine::builder().durability(level).status_files(status_files);
+fn engine(level: Durability) -> Engine {
+    let builder = Engine::builder().durability(level);
     builder.build().expect("the engine is sound")
 }
 
@@ -101,7 +101,8 @@ fn megabyte() -> Value {
 
 fn steps(dir: &Path, wanted: &dyn Fn(&str) -> bool) {
     const STAGES: usize = 1_000;
-    let pipeline = chain(STAGES, "noop");
+    let [pipeline, filed] = ["noop", "filed"].map(|kind| chain(STAGES, kind));
+    let [full, process] = [Durability::Full, Durability::Process].map(engine);
     let mut number = 0;
     let mut folder = || {
         number += 1;
@@ -109,12 +110,12 @@ fn steps(dir: &Path, wanted: &dyn Fn(&str) -> bool) {
     };
     let per_stage = |seconds: f64, stages: usize| seconds * 1e6 / stages as f64;
     // Measure in pairs and compare their ratios, because the speed of the disk changes from second to second.
-    let mut paired = |engine: &Engine, ballast: Option<&Value>| {
+    let mut paired = |pipeline: &'static Pipeline, ballast: Option<&Value>| {
         let mut pairs: Vec<(f64, f64)> = (0..11)
             .map(|_| {
                 let limit = synced_append(dir, STAGES);
                 (
-                    per_stage(timed(engine, pipeline, &folder(), ballast), STAGES),
+                    per_stage(timed(&full, pipeline, &folder(), ballast), STAGES),
                     limit,
                 )
             })
@@ -122,9 +123,8 @@ fn steps(dir: &Path, wanted: &dyn Fn(&str) -> bool) {
         pairs.sort_by(|one, other| (one.0 / one.1).total_cmp(&(other.0 / other.1)));
         pairs[pairs.len() / 2]
     };
-    let [plain, all] = [false, true].map(|files| engine(Durability::Full, files));
     if wanted("W2f") {
-        let (ours, limit) = paired(&plain, None);
+        let (ours, limit) = paired(pipeline, None);
         print(
             "W2f chain of 1,000, every stage durable",
             "us/stage",
@@ -134,7 +134,7 @@ fn steps(dir: &Path, wanted: &dyn Fn(&str) -> bool) {
         );
     }
     if wanted("W2fs") {
-        let (ours, limit) = paired(&all, None);
+        let (ours, limit) = paired(filed, None);
         print(
             "W2fs the same, a status file each",
             "us/stage",
@@ -145,7 +145,7 @@ fn steps(dir: &Path, wanted: &dyn Fn(&str) -> bool) {
     }
     if wanted("W2c") {
         let ballast = megabyte();
-        let (ours, limit) = paired(&plain, Some(&ballast));
+        let (ours, limit) = paired(pipeline, Some(&ballast));
         print(
             "W2c as W2f, with 1 MB of context",
             "us/stage",
@@ -154,21 +154,19 @@ fn steps(dir: &Path, wanted: &dyn Fn(&str) -> bool) {
             limit * 1.3 * 1.3,
         );
     }
-    for (name, files) in [
-        ("W2p the same, durable against a crash of the process", false),
-        ("W2ps the same, a status file each", true),
+    for (name, pipeline) in [
+        ("W2p the same, durable against a crash of the process", pipeline),
+        ("W2ps the same, a status file each", filed),
     ] {
         if wanted(name) {
-            let engine = engine(Durability::Process, files);
             let limit = plain_append(dir, 100_000);
             let mut all: Vec<f64> = (0..21)
-                .map(|_| per_stage(timed(&engine, pipeline, &folder(), None), STAGES))
+                .map(|_| per_stage(timed(&process, pipeline, &folder(), None), STAGES))
                 .collect();
             print(name, "us/stage", middle(&mut all), limit, 5.0);
         }
     }
     if wanted("W2g") {
-        let process = engine(Durability::Process, false);
         let mut figures = Vec::new();
         for (turns, rounds) in [(333, 5), (3_333, 3), (33_333, 1)] {
             let pipeline = circle(turns);
@@ -258,7 +256,7 @@ fn long_runs(dir: &Path, wanted: &dyn Fn(&str) -> bool) {
     }
     let pipeline = long_then_wait();
     let folder = dir.join("long");
-    let engine = engine(Durability::Process, true);
+    let engine = engine(Durability::Process);
     let runtime = single();
     runtime.block_on(async {
         let run = engine

@@ -70,7 +70,6 @@ impl Engine {
             files: system(),
             processes: Arc::new(SystemProcesses),
             durability: Durability::default(),
-            status_files: true,
             secrets: Vec::new(),
             on_text: Vec::new(),
             workspace: None,
@@ -167,7 +166,6 @@ pub struct EngineBuilder {
     files: Arc<dyn FileSystem>,
     processes: Arc<dyn ProcessRunner>,
     durability: Durability,
-    status_files: bool,
     secrets: Vec<String>,
     on_text: Vec<OnText>,
     workspace: Option<Arc<dyn Workspace>>,
@@ -322,15 +320,6 @@ impl EngineBuilder {
         self
     }
 
-    /// Sets whether a stage without files of its own gets a folder with a `status.json`. The default is `true`. The
-    /// journal holds the outcome in any case. Pipelines of very many very short stages are several times faster without
-    /// status files, because a folder and a file cost more than a record.
-    #[must_use]
-    pub fn status_files(mut self, wanted: bool) -> EngineBuilder {
-        self.status_files = wanted;
-        self
-    }
-
     /// Sets another file system for run folders, for tests.
     #[must_use]
     pub fn files(mut self, files: Arc<dyn FileSystem>) -> EngineBuilder {
@@ -392,7 +381,6 @@ impl EngineBuilder {
             files: self.files,
             processes: self.processes,
             durability: self.durability,
-            status_files: self.status_files,
             redactor: Some(redactor).filter(|redactor| !redactor.is_empty()),
             on_text: self.on_text.into(),
         };

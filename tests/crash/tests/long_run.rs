@@ -82,7 +82,6 @@ fn the_run_in_a_process_of_its_own() {
     let list = seen.clone();
     let engine = Engine::builder()
         .durability(Durability::Process)
-        .status_files(false)
         .on_event(move |event| {
             if matches!(event.kind, EventKind::StageCompleted { .. }) {
                 let stage = count.fetch_add(1, Ordering::Relaxed) + 1;

@@ -12,7 +12,8 @@ use orchestra_engine::{
 };
 use orchestra_graph::{LoadOptions, Pipeline, Source, load};
 
-/// Handlers that set one small value: `noop` always the same, `each` a value per node, `turn` a counter.
+/// Handlers that set one small value: `noop` always the same, `each` a value per node, `turn` a counter. `filed` asks for
+/// the folder of the stage, so it gets one.
 pub(crate) struct Noops;
 
 const SPECS: &[KindSpec] = &[
@@ -21,6 +22,7 @@ const SPECS: &[KindSpec] = &[
     spec("turn"),
     spec("wait"),
     spec("nap"),
+    spec("filed"),
 ];
 
 const fn spec(kind: &'static str) -> KindSpec {
@@ -40,6 +42,7 @@ impl HandlerSet for Noops {
         registry.add(SPECS[2], Arc::new(Turn));
         registry.add(SPECS[3], Arc::new(Wait));
         registry.add(SPECS[4], Arc::new(Nap));
+        registry.add(SPECS[5], Arc::new(Filed));
     }
 }
 
@@ -48,6 +51,16 @@ impl Handler for Noop {
     fn run<'a>(&'a self, stage: StageContext) -> HandlerFuture<'a> {
         Box::pin(async move {
             let _ = stage;
+            Outcome::success().set("value", 1).into()
+        })
+    }
+}
+
+struct Filed;
+impl Handler for Filed {
+    fn run<'a>(&'a self, stage: StageContext) -> HandlerFuture<'a> {
+        Box::pin(async move {
+            stage.stage_dir().expect("the folder is made");
             Outcome::success().set("value", 1).into()
         })
     }

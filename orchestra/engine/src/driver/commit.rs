@@ -232,11 +232,6 @@ impl Driver {
         let (Some(store), Some(journal)) = (&self.run.store, &self.journal) else {
             return Ok(None);
         };
-        // A process that resumes from this checkpoint does not see the outcomes before it.
-        self.run.write_deferred();
-        if let Some(failure) = self.run.take_failure() {
-            return Err(failure);
-        }
         let (state, position) = match &self.stopping.saved {
             Some(stopped) => Clone::clone(&**stopped),
             None => journal.checkpoint_state(&self.machine, self.going())?,

@@ -69,7 +69,6 @@ impl Driver {
         };
         drop(handlers);
         self.leave_files(&ended).await;
-        run.write_deferred();
         self.read_clock();
         let saved = match &ended {
             Ok(failure) => {

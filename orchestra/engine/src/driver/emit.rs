@@ -293,7 +293,8 @@ impl Driver {
         Ok(None)
     }
 
-    /// Writes the outcome that routing uses to the folder of the stage. The exit has no folder (Attractor appendix C).
+    /// Writes the outcome that routing uses to the folder of the stage. A stage that succeeds without a folder gets none, nor
+    /// does the exit (Attractor appendix C).
     fn keep_status(&self, id: &EffectId, outcome: &Outcome) -> Result<(), StoreError> {
         let stage = self.run.pipeline.stage(id.node);
         if stage.row().role == Role::Exit {
@@ -302,24 +303,28 @@ impl Driver {
         let Some(store) = self.run.store.as_ref() else {
             return Ok(());
         };
+        let has_failed = !outcome.status.is_success();
+        if !has_failed && !self.run.stage_files.may_be_present() {
+            return Ok(());
+        }
+        self.run.stage_files.will_be_present();
         let stage_folder = self.run.stage_folder(id);
-        if !self.run.settings.status_files && !store.is_open(stage_folder.as_ref(), id.visit) {
-            return Ok(());
-        }
+        let stage_folder = stage_folder.as_ref();
         if self.is_replaying() {
-            // A deferred outcome may not have been written when the process ended. A file may belong to an earlier
-            // attempt.
-            let is_there = self.is_already_emitted() && store.has_status(stage_folder.as_ref(), id.visit);
-            if self.is_recent() && !is_there && !store.is_aside(stage_folder.as_ref(), id.visit) {
-                self.run.defer_outcome(id, status::write(outcome));
+            // The process may have ended before it wrote the file. A file may belong to an earlier attempt.
+            let is_written = self.is_already_emitted() && store.has_status(stage_folder, id.visit);
+            let is_missing = self.is_recent()
+                && !is_written
+                && (has_failed || store.has_folder(stage_folder))
+                && !store.is_aside(stage_folder, id.visit);
+            if !is_missing {
+                return Ok(());
             }
+        } else if !has_failed && !store.has_folder(stage_folder) {
             return Ok(());
         }
-        if store.is_open(stage_folder.as_ref(), id.visit) {
-            return store.write(stage_folder.as_ref(), StageFile::Status, &status::write(outcome));
-        }
-        self.run.defer_outcome(id, status::write(outcome));
-        Ok(())
+        store.stage(stage_folder, id.visit)?;
+        store.write(stage_folder, StageFile::Status, &status::write(outcome))
     }
 
     /// Writes a question or its answer to the folder of the gate (rule D8).
@@ -331,6 +336,7 @@ impl Driver {
             return Ok(());
         };
         let stage_folder = self.run.stage_folder(id);
+        self.run.stage_files.will_be_present();
         if self.is_replaying() && store.is_aside(stage_folder.as_ref(), id.visit) {
             return Ok(());
         }

@@ -11,8 +11,11 @@ use crate::event::EventKind;
 use crate::gates::deadline::Began;
 use crate::journal::records::{Entry, JournalEvent, Record};
 use crate::journal::writer::PendingEvent;
-use crate::run::stage_files::MAX_DEFERRED;
 use crate::store::StoreError;
+
+/// The number of records at the end of a journal whose stages may lack their status file, because the process ended
+/// before it wrote them.
+const RECENT: usize = 256;
 
 impl Driver {
     /// Returns the failure of the recovered run. Returns `None` if it has not failed.
@@ -39,7 +42,7 @@ impl Driver {
         let mut boot = None;
         let mut left = emitted.events;
         for (at, (number, record)) in records.iter().enumerate() {
-            let recent = records.len() - at <= MAX_DEFERRED;
+            let recent = records.len() - at <= RECENT;
             let is_emitted = at < emitted.records;
             self.machine.observe(!is_emitted || recent);
             if let Some(recovery) = &mut self.recovery {

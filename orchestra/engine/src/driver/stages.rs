@@ -63,14 +63,14 @@ impl Driver {
     ) -> Result<Result<Attempt<'h>, Box<Outcome>>, StoreError> {
         let run = &self.run;
         let stage = run.pipeline.stage(id.node);
-        if let Some(files) = run.present_files() {
+        if run.stage_files.may_be_present()
+            && let Some(files) = run.present_files()
+        {
             let stage_folder = run.stage_folder(&id);
             // Stage folders are created on demand. An existing one holds files of an earlier visit or attempt.
-            if id.visit > 1 || id.attempt > 1 || self.may_repeat(&id) {
-                run.write_deferred();
-                if files.has_folder(stage_folder.as_ref()) {
-                    files.stage(stage_folder.as_ref(), id.visit)?;
-                }
+            let may_be_used = id.visit > 1 || id.attempt > 1 || self.may_repeat(&id);
+            if may_be_used && files.has_folder(stage_folder.as_ref()) {
+                files.stage(stage_folder.as_ref(), id.visit)?;
             }
             // A status file that this attempt did not write must not count for it.
             files.remove(stage_folder.as_ref(), StageFile::Status)?;
@@ -160,7 +160,7 @@ impl Driver {
         let cut_short = matches!(ended, Ended::TimedOut(_) | Ended::Cancelled);
         let dropped = attempt.end(&self.run, cut_short);
         match (ended, dropped) {
-            (Ended::Outcome(outcome), Ok(())) if heeds_status || !self.run.stage_files.are_present() => {
+            (Ended::Outcome(outcome), Ok(())) if heeds_status || !self.run.stage_files.may_be_present() => {
                 self.finished(id, outcome);
             }
             (Ended::Outcome(outcome), Ok(())) => {

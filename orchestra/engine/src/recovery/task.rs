@@ -112,10 +112,6 @@ impl RecoveryTask {
             failure: read.failure.clone(),
         };
         read.applied = journal.applied;
-        before.run.write_deferred();
-        if let Some(failure) = before.run.take_failure() {
-            return Err(failure.into());
-        }
         read.events = before.run.sink.emitted();
         drop(before);
         let (pipeline, children) = pin(&self.pipeline);
@@ -175,6 +171,7 @@ impl RecoveryTask {
             origin,
             read.events,
         ));
+        run.stage_files.will_be_present();
         let mut driver = Driver::new(run.clone(), machine, self.options.limits);
         let mut journal = JournalWriter::new(read.store.clone(), read.fencing_token);
         journal.applied = read.applied;

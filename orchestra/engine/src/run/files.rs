@@ -9,11 +9,12 @@ use orchestra_graph::NodeIndex;
 use crate::event::EventKind;
 use crate::run::stage_files::OwnedStageFolder;
 use crate::run::state::Run;
-use crate::store::{RunStore, StageFile, StoreError};
+use crate::store::{RunStore, StoreError};
 
 impl Run {
     /// Returns the store of stage files: the run folder, or a temporary folder that is created on first use.
     pub(crate) fn files(&self) -> Result<Arc<dyn RunStore>, StoreError> {
+        self.stage_files.will_be_present();
         match &self.store {
             Some(store) => Ok(store.clone()),
             None => self.stage_files.temporary(&self.id),
@@ -33,15 +34,14 @@ impl Run {
         self.store.as_deref().map(RunStore::folder)
     }
 
-    /// Writes deferred outcomes and returns the run folder, for a caller that may look into it.
+    /// Returns the run folder for a stage, which may leave files there.
     pub(crate) fn shown_dir(&self) -> Option<&Path> {
-        self.write_deferred();
+        self.stage_files.will_be_present();
         self.run_dir()
     }
 
     /// Returns the folder of a stage, which the first call creates.
     pub(crate) fn stage_dir(&self, id: &EffectId) -> Result<PathBuf, StoreError> {
-        self.write_deferred();
         let folder = self.files()?.stage(self.stage_folder(id).as_ref(), id.visit);
         self.warn_moved(id);
         folder
@@ -59,7 +59,6 @@ impl Run {
 
     /// Starts a new folder for stage files, because the run is restarted (rule R9).
     pub(crate) fn restarted(&self, restart: u32) -> Result<(), StoreError> {
-        self.write_deferred();
         match self.present_files() {
             Some(files) => files.restarted(restart),
             None => Ok(()),
@@ -82,31 +81,6 @@ impl Run {
                 ),
                 keys: Vec::new(),
             });
-        }
-    }
-
-    /// Defers writing the outcome of a stage, so that a stage without files costs no folder while other stages wait for
-    /// it.
-    pub(crate) fn defer_outcome(&self, id: &EffectId, status: Vec<u8>) {
-        if self.stage_files.defer(id, status) {
-            self.write_deferred();
-        }
-    }
-
-    /// Writes the deferred outcomes.
-    pub(crate) fn write_deferred(&self) {
-        let deferred = self.stage_files.take_deferred();
-        let Some(store) = &self.store else {
-            return;
-        };
-        for (id, status) in deferred {
-            let stage_folder = self.stage_folder(&id);
-            let written = store
-                .stage(stage_folder.as_ref(), id.visit)
-                .and_then(|_| store.write(stage_folder.as_ref(), StageFile::Status, &status));
-            if let Err(failure) = written {
-                return self.fail(failure);
-            }
         }
     }
 }

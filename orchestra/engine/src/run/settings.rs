@@ -34,8 +34,6 @@ pub(crate) struct RunSettings {
     /// Runs the commands of tool stages.
     pub(crate) processes: Arc<dyn ProcessRunner>,
     pub(crate) durability: Durability,
-    /// `true` if stages without files of their own get a status file.
-    pub(crate) status_files: bool,
     /// The redactor of secrets; `None` if there are no secrets.
     pub(crate) redactor: Option<Redactor>,
     /// The callbacks that receive the output of models while it is generated.

@@ -375,7 +375,10 @@ impl StageContext {
         match &self.run.store {
             Some(store) => {
                 let text = self.run.redacted(text);
-                store.write(self.stage_folder().as_ref(), file, text.as_bytes())
+                self.run.stage_files.will_be_present();
+                let folder = self.stage_folder();
+                store.stage(folder.as_ref(), self.visit())?;
+                store.write(folder.as_ref(), file, text.as_bytes())
             }
             None => Ok(()),
         }

@@ -1,4 +1,4 @@
-//! The location of the files of stages, and the outcomes that have yet to be written to them.
+//! The location of the files of stages.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -11,38 +11,33 @@ use crate::lock::lock;
 use crate::run::shared_nodes::shared_nodes;
 use crate::store::{RunStore, StageFolder, StoreError, TemporaryFolder};
 
-/// Maximum number of deferred outcomes. A recovery looks for missing status files in the same number of records.
-pub(crate) const MAX_DEFERRED: usize = 256;
-
-/// The folder for stage files of a run without a run folder, and the outcomes that have yet to be written.
+/// The location of stage files in the folder of a run, or in a temporary folder of a run without one.
 pub(crate) struct StageFiles {
     /// For each node, whether several branches may run it at once; empty if there is no such node.
     shared: Box<[bool]>,
-    /// `true` if stages have a folder for files.
+    /// `true` if there may be files of stages. As long as nothing has asked for a folder, none can be there.
     present: AtomicBool,
     temporary: Mutex<Option<Arc<TemporaryFolder>>>,
-    /// `true` if there are deferred outcomes, so that a run without them takes no lock.
-    has_deferred: AtomicBool,
-    /// Outcomes that are written when somebody may look into the run folder: when the run waits, or a stage uses the
-    /// folder.
-    deferred: Mutex<Vec<(EffectId, Vec<u8>)>>,
 }
 
 impl StageFiles {
-    /// Creates the files of a run. `persisted` is `true` if the run has a run folder.
-    pub(crate) fn new(pipeline: &Pipeline, persisted: bool) -> StageFiles {
+    /// Creates the files of a new run.
+    pub(crate) fn new(pipeline: &Pipeline) -> StageFiles {
         StageFiles {
             shared: shared_nodes(pipeline),
-            present: AtomicBool::new(persisted),
+            present: AtomicBool::new(false),
             temporary: Mutex::default(),
-            has_deferred: AtomicBool::new(false),
-            deferred: Mutex::default(),
         }
     }
 
-    /// Returns whether stages have a folder for files already.
-    pub(crate) fn are_present(&self) -> bool {
+    /// Returns whether there may be files of stages.
+    pub(crate) fn may_be_present(&self) -> bool {
         self.present.load(Ordering::Acquire)
+    }
+
+    /// Records that somebody gets a path at which files of stages may be left, or that an earlier process may have.
+    pub(crate) fn will_be_present(&self) {
+        self.present.store(true, Ordering::Release);
     }
 
     /// Returns the temporary folder of a run without a run folder, which the first call creates.
@@ -53,13 +48,12 @@ impl StageFiles {
         }
         let folder = Arc::new(TemporaryFolder::create(run)?);
         *temporary = Some(folder.clone());
-        self.present.store(true, Ordering::Release);
         Ok(folder)
     }
 
     /// Returns the temporary folder, if it was created.
     pub(crate) fn present_temporary(&self) -> Option<Arc<dyn RunStore>> {
-        if !self.are_present() {
+        if !self.may_be_present() {
             return None;
         }
         let folder = lock(&self.temporary).clone()?;
@@ -69,24 +63,6 @@ impl StageFiles {
     /// Takes the temporary folder, which is removed when the last reference to it is dropped.
     pub(crate) fn take_temporary(&self) -> Option<Arc<TemporaryFolder>> {
         lock(&self.temporary).take()
-    }
-
-    /// Defers writing the outcome of a stage. Returns whether there are so many that they must be written now.
-    pub(crate) fn defer(&self, id: &EffectId, status: Vec<u8>) -> bool {
-        let mut deferred = lock(&self.deferred);
-        deferred.push((id.clone(), status));
-        let many = deferred.len() >= MAX_DEFERRED;
-        drop(deferred);
-        self.has_deferred.store(true, Ordering::Release);
-        many
-    }
-
-    /// Takes the deferred outcomes.
-    pub(crate) fn take_deferred(&self) -> Vec<(EffectId, Vec<u8>)> {
-        if !self.has_deferred.swap(false, Ordering::AcqRel) {
-            return Vec::new();
-        }
-        std::mem::take(&mut *lock(&self.deferred))
     }
 
     /// Returns the location of a stage's files.

@@ -116,7 +116,7 @@ impl Run {
     ) -> Run {
         Run {
             sink: Sink::new(settings.callbacks.clone(), events),
-            stage_files: StageFiles::new(&pipeline, store.is_some()),
+            stage_files: StageFiles::new(&pipeline),
             pipeline,
             id,
             settings,
@@ -156,11 +156,10 @@ impl Run {
         }
     }
 
-    /// Prepares for a wait of the driver: writes deferred outcomes and flushes events.
+    /// Prepares for a wait of the driver: flushes events.
     pub(crate) fn wait_begins(&self) {
         if self.store.is_some() {
             self.waits.store(true, Ordering::Release);
-            self.write_deferred();
             self.flush();
         }
     }

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 
@@ -18,6 +19,12 @@ use super::{StoreError, Synced};
 
 /// The number of journals of a retired log that are synced after each commit.
 const SYNCED_AT_ONCE: usize = 8;
+/// The number of requests in a commit from which the next commit waits for more of them.
+const MANY: usize = 8;
+/// How long to wait for further requests at a time. The system rounds it up to some 60 microseconds.
+const GATHERING: Duration = Duration::from_micros(20);
+/// The sum of such waits before one commit at most.
+const LONGEST_GATHERING: Duration = Duration::from_micros(400);
 /// The size in bytes per run that a log may reach before it is retired.
 const SHARE: u64 = 64 << 10;
 
@@ -193,6 +200,22 @@ impl Group {
         true
     }
 
+    /// Waits until no more requests arrive. As long as they do, the other runs are still at work, so a sync that waits for
+    /// them holds up nobody.
+    fn gather(&self) {
+        let mut waited = Duration::ZERO;
+        let mut before = 0;
+        while waited < LONGEST_GATHERING {
+            let waiting = lock(&self.inner).requests.len();
+            if waiting == before {
+                return;
+            }
+            before = waiting;
+            std::thread::sleep(GATHERING);
+            waited += GATHERING;
+        }
+    }
+
     /// Serves requests until the last member has left.
     fn serve(&self) {
         let mut logs = Logs::default();
@@ -213,8 +236,14 @@ impl Group {
                 }
                 queue = self.wake.wait(queue).unwrap_or_else(PoisonError::into_inner);
             }
+            if logs.many {
+                drop(queue);
+                self.gather();
+                queue = lock(&self.inner);
+            }
             let requests = std::mem::take(&mut queue.requests);
             drop(queue);
+            logs.many = requests.len() >= MANY;
             logs.commit(&*self.files, requests);
             logs.sync_old(&*self.files);
         }
@@ -226,6 +255,8 @@ impl Group {
 struct Logs {
     present: BTreeMap<PathBuf, Shared>,
     old: VecDeque<Shared>,
+    /// `true` if the last commit had many requests.
+    many: bool,
 }
 
 /// A log, and the runs whose journals may lack some of its lines.

@@ -532,10 +532,6 @@ impl RunStore for FolderStore {
         self.stages.has_folder(stage_folder)
     }
 
-    fn is_open(&self, stage_folder: StageFolder<'_>, visit: u32) -> bool {
-        self.stages.is_open(stage_folder, visit)
-    }
-
     fn write(&self, stage_folder: StageFolder<'_>, file: StageFile, bytes: &[u8]) -> Result<(), StoreError> {
         self.as_owner(|| self.stages.write(stage_folder, file, bytes))
     }

@@ -92,9 +92,6 @@ pub(crate) trait RunStore: Send + Sync + 'static {
     /// Returns whether a stage has a folder, of any visit.
     fn has_folder(&self, stage_folder: StageFolder<'_>) -> bool;
 
-    /// Returns whether the folder of a stage was opened for this visit.
-    fn is_open(&self, stage_folder: StageFolder<'_>, visit: u32) -> bool;
-
     /// Writes a file of a stage.
     fn write(&self, stage_folder: StageFolder<'_>, file: StageFile, bytes: &[u8]) -> Result<(), StoreError>;
 

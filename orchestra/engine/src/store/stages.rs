@@ -122,8 +122,15 @@ impl StageFolders {
             Some(_) if made => true,
             Some(earlier) => self.set_aside(&path, earlier.visit).map(|()| true)?,
             None if made => true,
-            // An earlier process left it.
-            None => self.set_aside_left(&path, visit)?,
+            // An earlier process left it, or something that was planted.
+            None => {
+                let emptied = self.set_aside_left(&path, visit)?;
+                // A status file that this attempt did not write must not count for it. A process that took over the run may
+                // have written this one.
+                self.check_ownership()?;
+                remove_if_there(&*self.files, &path.join(StageFile::Status.name()))?;
+                emptied
+            }
         };
         self.lock().opened.insert(path.clone(), Opened { visit, fresh });
         Ok(path)
@@ -165,15 +172,6 @@ impl StageFolders {
 
     pub(super) fn has_folder(&self, stage_folder: StageFolder<'_>) -> bool {
         fs::symlink_metadata(self.present(stage_folder)).is_ok()
-    }
-
-    pub(super) fn is_open(&self, stage_folder: StageFolder<'_>, visit: u32) -> bool {
-        let path = self.present(stage_folder);
-        let inner = self.lock();
-        inner
-            .opened
-            .get(&path)
-            .is_some_and(|opened| opened.visit == visit)
     }
 
     pub(super) fn write(

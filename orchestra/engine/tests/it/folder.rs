@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use orchestra_engine::{
-    Access, Engine, FileSystem, OpenFile, Outcome, RunFolder, SimulationBackend, StartError, StoreError,
-    SystemFiles,
+    Access, Engine, FileSystem, OpenFile, Outcome, RunFolder, SimulationBackend, StageContext, StartError,
+    StoreError, SystemFiles,
 };
 use serde_json::{Value, json};
 use support::{Acts, acts, event_lines, files, json, pipeline, run_in, text};
@@ -42,7 +42,6 @@ async fn the_folder_holds_what_the_specification_says() {
             "journal.jsonl",
             "manifest.json",
             "owner.lock",
-            "start/status.json",
             "write/prompt.md",
             "write/response.md",
             "write/status.json"
@@ -135,6 +134,30 @@ async fn the_folder_holds_what_the_specification_says() {
             },
             "duration_ms": null, "run_dir": folder.to_string_lossy(),
         })
+    );
+}
+
+#[tokio::test]
+async fn a_stage_has_a_folder_if_it_asks_for_one_or_fails() {
+    let dir = tempfile::tempdir().unwrap();
+    let asks = |stage: StageContext| {
+        stage.stage_dir().unwrap();
+        std::future::ready(Outcome::success())
+    };
+    let stages = Acts::new().on("b", asks).gives("c", [Outcome::fail("no disk")]);
+    let result = run_in(dir.path(), acts("start -> a -> b -> c -> exit"), stages).await;
+    let folder = result.run_dir.unwrap();
+    assert_eq!(
+        files(&folder),
+        [
+            "b/status.json",
+            "c/status.json",
+            "checkpoint.json",
+            "events.jsonl",
+            "journal.jsonl",
+            "manifest.json",
+            "owner.lock",
+        ]
     );
 }
 

@@ -238,9 +238,10 @@ async fn an_owner_that_comes_back_after_a_take_over_writes_nothing_and_says_why(
     let thaw = Arc::new(Notify::new());
     let (wake, began) = (thaw.clone(), Arc::new(Notify::new()));
     let begins = began.clone();
-    let frozen = Acts::new().on("b", move |_| {
+    let frozen = Acts::new().on("b", move |stage| {
         let (wake, begins) = (wake.clone(), begins.clone());
         async move {
+            stage.stage_dir().unwrap();
             begins.notify_one();
             wake.notified().await;
             Outcome::success()

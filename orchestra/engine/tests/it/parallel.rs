@@ -230,7 +230,6 @@ async fn a_node_on_two_branches_keeps_its_files_apart() {
         "a/status.json",
         "both/branches/a/status.json",
         "both/branches/b/response.md",
-        "fan/status.json",
     ] {
         assert!(folder.join(file).is_file(), "{file}");
     }

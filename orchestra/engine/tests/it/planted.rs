@@ -276,10 +276,13 @@ fn what_is_planted_in_the_place_of_the_files_of_a_run_does_not_keep_it_from_goin
             let engine = Engine::builder().durability(Durability::Process).build().unwrap();
             let what = format!("{kind} at {name}");
             runtime().block_on(async {
-                let stuck = Acts::new().on("b", |_| std::future::pending());
+                let stuck = Acts::new().on("b", |stage| {
+                    stage.stage_dir().unwrap();
+                    std::future::pending()
+                });
                 let start = engine.start(acts("start -> a -> b -> exit"), stuck).run_dir(&run);
                 let paused = start.await.unwrap();
-                while !paused.run_dir().is_some_and(|run| run.join("a").exists()) {
+                while !paused.run_dir().is_some_and(|run| run.join("b").exists()) {
                     tokio::task::yield_now().await;
                 }
                 paused.pause("a test");

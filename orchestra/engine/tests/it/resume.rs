@@ -317,6 +317,7 @@ async fn a_restarted_run_goes_on_in_its_last_life() {
         };
         Acts::new().on("a", life).on("b", move |stage| {
             log.note(&stage);
+            stage.stage_dir().unwrap();
             let waits = stuck && stage.attempt_key().starts_with("restart-1");
             async move {
                 if waits {
