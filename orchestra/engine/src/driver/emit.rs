@@ -304,10 +304,11 @@ impl Driver {
             return Ok(());
         };
         let has_failed = !outcome.status.is_success();
-        if !has_failed && !self.run.stage_files.may_be_present() {
+        if has_failed {
+            self.run.stage_files.will_be_present();
+        } else if !self.run.stage_files.may_be_present() {
             return Ok(());
         }
-        self.run.stage_files.will_be_present();
         let stage_folder = self.run.stage_folder(id);
         let stage_folder = stage_folder.as_ref();
         if self.is_replaying() {

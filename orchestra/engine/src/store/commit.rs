@@ -200,8 +200,8 @@ impl Group {
         true
     }
 
-    /// Waits until no more requests arrive. As long as they do, the other runs are still at work, so a sync that waits for
-    /// them holds up nobody.
+    /// Waits until no more requests arrive, some milliseconds at most, so that more runs share the next sync. As long as
+    /// requests arrive, other runs are at work.
     fn gather(&self) {
         let mut waited = Duration::ZERO;
         let mut before = 0;

@@ -179,6 +179,25 @@ fn what_is_planted_before_a_stage_does_not_keep_it_from_its_files() {
 }
 
 #[test]
+fn a_status_file_that_is_planted_before_anything_asked_for_a_folder_does_not_count() {
+    let dir = Scratch::new();
+    let folder = dir.folder.path().join("run/next");
+    let stages = Acts::new()
+        .on("plant", move |_| {
+            std::fs::create_dir(&folder).unwrap();
+            std::fs::write(folder.join("status.json"), r#"{"outcome":"fail"}"#).unwrap();
+            std::future::ready(Outcome::success())
+        })
+        .on("next", |stage| {
+            stage.stage_dir().unwrap();
+            std::future::ready(Outcome::success())
+        });
+    let result = dir.run(acts("start -> plant -> next -> exit"), stages);
+    assert_eq!(result.path, ["start", "plant", "next", "exit"]);
+    assert!(result.is_success());
+}
+
+#[test]
 fn what_is_planted_between_visits_does_not_keep_a_stage_from_its_files() {
     for (kind, plant) in PLANTS {
         for name in NAMES {
