@@ -1,7 +1,7 @@
 //! Packages that are made, checked by cargo, and asked what it said.
 //!
-//! All packages share one target folder, so that the dependencies are compiled once, and one lock file, so that
-//! nothing is fetched. `UPDATE=1` writes the expected texts anew.
+//! All packages share one target folder and two sets of features, so that the dependencies are compiled twice, and one
+//! lock file, so that nothing is fetched. `UPDATE=1` writes the expected texts anew.
 
 #![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -12,6 +12,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
+
+/// The features of a package that needs more than the default ones. The test of the projects of `orchestra init` enables
+/// the same ones in the same target folder.
+const FEATURES: &str = r#"["agents", "cli", "testkit"]"#;
 
 /// A package that is made for a test.
 pub struct Package {
@@ -52,7 +56,7 @@ fn root() -> PathBuf {
 }
 
 impl Package {
-    /// Makes an empty library package; `temporary` is the folder that cargo gives to the tests.
+    /// Makes an empty library package with the default features; `temporary` is the folder that cargo gives to the tests.
     pub fn new(temporary: &str, name: &str) -> Package {
         let temporary = Path::new(temporary);
         let folder = temporary.join("packages").join(name);
@@ -67,6 +71,17 @@ impl Package {
         ));
         fs::copy(root().join("Cargo.lock"), package.folder.join("Cargo.lock"))
             .expect("the lock file is copied");
+        package
+    }
+
+    /// Makes an empty library package that knows the crate by a name, with the features for agents, simulation and the
+    /// command line.
+    pub fn with_features(temporary: &str, name: &str, known_as: &str) -> Package {
+        let package = Package::new(temporary, name);
+        package.manifest(&format!(
+            "{known_as} = {{ package = \"orchestra\", path = {:?}, features = {FEATURES} }}",
+            Package::orchestra().display().to_string()
+        ));
         package
     }
 

@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 use support::{Scripted, agents, pipeline, report};
 
 /// The number of objects of each kind.
-const OBJECTS: u64 = 10_000;
+const OBJECTS: u64 = 4_000;
 /// The value of every reserved key.
 const FORGED: &str = "forged";
 const FLOW: &str = "digraph { goal=honest; start -> a -> exit; a [prompt=x, \"agent.tools\"=\"\", on_failure=route, outcomes=\"approved\", retry_policy=none] }";

@@ -10,7 +10,8 @@ use std::process::Command;
 use support::{Scratch, done};
 
 /// Checks a created project, or builds and runs it if `ORCHESTRA_INIT=run`. All projects share one target folder with the
-/// packages of `tests/compile_fail`, and nothing is downloaded.
+/// packages of `tests/compile_fail`, and nothing is downloaded. A check also shares their set of features, so that the
+/// dependencies are compiled once; a build has exactly the features of the project.
 fn cargo(scratch: &Scratch, project: &str, pipeline: &str, path: &str) {
     let lock = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.lock");
     std::fs::copy(lock, scratch.path(project).join("Cargo.lock")).unwrap();
@@ -20,7 +21,11 @@ fn cargo(scratch: &Scratch, project: &str, pipeline: &str, path: &str) {
     command
         .arg(if run { "run" } else { "check" })
         .args(["--quiet", "--offline"])
-        .args(run.then_some(["--", "run", pipeline]).into_iter().flatten())
+        .args(if run {
+            ["--", "run", pipeline]
+        } else {
+            ["--features", "orchestra/agents", "--features=orchestra/testkit"]
+        })
         .current_dir(scratch.path(project))
         .env(
             "CARGO_TARGET_DIR",

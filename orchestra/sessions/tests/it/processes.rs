@@ -11,7 +11,7 @@ use support::*;
 
 const WORK: &str = "ORCHESTRA_SESSIONS_TEST_WORK";
 const PROCESSES: usize = 16;
-const UPDATES: u64 = 1_000;
+const UPDATES: u64 = 300;
 
 /// Runs a function of this test program in another process.
 fn spawn(work: &str, runs_dir: &Path, run: &str) -> Child {
@@ -84,7 +84,7 @@ fn all_updates_are_counted(runs_dir: &Path) {
     assert!(
         sessions
             .iter()
-            .all(|session| session.summary.events == UPDATES && session.summary.stages > 100)
+            .all(|session| session.summary.events == UPDATES && session.summary.stages > 30)
     );
     let found = content(&index);
     drop(index);
@@ -95,7 +95,7 @@ fn all_updates_are_counted(runs_dir: &Path) {
 }
 
 #[test]
-fn sixteen_processes_update_one_index_a_thousand_times_each() {
+fn sixteen_processes_update_one_index_hundreds_of_times_each() {
     let dir = tempfile::tempdir().unwrap();
     succeed(update(dir.path()));
     all_updates_are_counted(dir.path());
@@ -114,7 +114,7 @@ fn a_database_that_is_deleted_under_load_is_made_anew() {
     {
         // Wait until the processes have made progress, independently of the speed of the machine.
         let written = written(dir.path());
-        if written < written_then + 300_000 || fs::remove_file(&file).is_err() {
+        if written < written_then + 90_000 || fs::remove_file(&file).is_err() {
             std::thread::yield_now();
             continue;
         }

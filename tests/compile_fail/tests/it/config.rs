@@ -34,12 +34,7 @@ const PROGRAM: &str =
     "orchestra::pipeline! { pub mod review = \"./review.dot\", config = \"orchestra.yaml\"; }\n";
 
 fn package(name: &str) -> Package {
-    let package = Package::new(env!("CARGO_TARGET_TMPDIR"), name);
-    let orchestra = Package::orchestra();
-    package.manifest(&format!(
-        "orchestra = {{ path = {:?}, features = [\"agents\"] }}",
-        orchestra.display().to_string()
-    ));
+    let package = Package::with_features(env!("CARGO_TARGET_TMPDIR"), name, "orchestra");
     package.write("orchestra.yaml", CONFIG);
     package.write("src/review.dot", PIPELINE);
     package.write("prompts/roles/reviewer.yaml", ROLE);

@@ -166,16 +166,6 @@ pub fn simulation() -> FLOW::testkit::Simulation<pipelines::release::Node> {
 }
 "#;
 
-/// A package whose crate has the feature `testkit`.
-fn with_testkit(name: &str, flow: &str) -> Package {
-    let package = Package::new(env!("CARGO_TARGET_TMPDIR"), name);
-    package.manifest(&format!(
-        "{flow} = {{ package = \"orchestra\", path = {:?}, features = [\"testkit\"] }}",
-        Package::orchestra().display().to_string()
-    ));
-    package
-}
-
 fn simulating(flow: &str, given: Option<&str>) -> String {
     let given_here = given.map_or_else(String::new, |path| format!("crate = {path};"));
     let simulates = SIMULATES.replace("FLOW", flow).replace("CRATE", &given_here);
@@ -184,10 +174,10 @@ fn simulating(flow: &str, given: Option<&str>) -> String {
 
 #[test]
 fn every_form_of_the_crate_offers_simulations_where_the_feature_is_on() {
-    let package = with_testkit("simulated", "orchestra");
+    let package = Package::with_features(env!("CARGO_TARGET_TMPDIR"), "simulated", "orchestra");
     let bare = "#![no_implicit_prelude]\npub struct Simulation; pub mod testkit {}\n";
     builds(&package, &format!("{bare}{}", simulating("::orchestra", None)));
-    let package = with_testkit("simulated_renamed", "flow");
+    let package = Package::with_features(env!("CARGO_TARGET_TMPDIR"), "simulated_renamed", "flow");
     builds(&package, &simulating("::flow", Some("flow")));
     builds(
         &package,
@@ -200,7 +190,7 @@ fn every_form_of_the_crate_offers_simulations_where_the_feature_is_on() {
 
 #[test]
 fn a_simulation_takes_no_node_of_another_pipeline() {
-    let package = with_testkit("simulated_wrong", "orchestra");
+    let package = Package::with_features(env!("CARGO_TARGET_TMPDIR"), "simulated_wrong", "orchestra");
     package.write(
         "src/lib.rs",
         "orchestra::pipeline! { pub mod a = digraph a { start -> exit }; }
@@ -304,11 +294,7 @@ fn the_module_is_documented() {
 
 #[test]
 fn sets_of_tools_are_found_under_another_name_of_the_crate() {
-    let package = Package::new(env!("CARGO_TARGET_TMPDIR"), "renamed_tools");
-    package.manifest(&format!(
-        "flow = {{ package = \"orchestra\", path = {:?}, features = [\"agents\"] }}",
-        Package::orchestra().display().to_string()
-    ));
+    let package = Package::with_features(env!("CARGO_TARGET_TMPDIR"), "renamed_tools", "flow");
     package.write(
         "src/lib.rs",
         "#![no_implicit_prelude]\n\

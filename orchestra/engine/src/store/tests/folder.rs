@@ -161,15 +161,29 @@ fn no_bit_of_a_checkpoint_can_be_changed_unseen() {
 
 #[test]
 fn no_random_edit_of_any_file_is_taken_for_the_truth() {
+    const WORKERS: u64 = 4;
+    let counts: Vec<(u64, u64)> = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..WORKERS)
+            .map(|worker| scope.spawn(move || edit_at_random((worker..edits()).step_by(WORKERS as usize))))
+            .collect();
+        workers.into_iter().map(|worker| worker.join().unwrap()).collect()
+    });
+    let refused: u64 = counts.iter().map(|(refused, _)| refused).sum();
+    let repaired: u64 = counts.iter().map(|(_, repaired)| repaired).sum();
+    assert!(refused > 500 && repaired > 500, "{refused} {repaired}");
+}
+
+/// Opens a folder after one random edit for each seed. Returns how often it was refused, and how often repaired.
+fn edit_at_random(seeds: impl Iterator<Item = u64>) -> (u64, u64) {
     let (_place, folder) = place_of(8);
     let files = ["checkpoint.json", "journal.jsonl", "manifest.json", "owner.lock"];
     let whole: Vec<Vec<u8>> = files
         .iter()
         .map(|name| fs::read(folder.join(name)).unwrap())
         .collect();
-    let (mut refused, mut said) = (0, 0);
+    let (mut refused, mut repaired) = (0, 0);
     let disk = Arc::new(Failing::default());
-    for seed in 0..edits() {
+    for seed in seeds {
         let mut chance = Chance(seed);
         for (name, whole) in files.iter().zip(&whole) {
             put(&folder.join(name), whole);
@@ -194,7 +208,7 @@ fn no_random_edit_of_any_file_is_taken_for_the_truth() {
                     .map_or(0, |last| last + 1);
                 let cut = at == 1 && whole[1].starts_with(&changed[..written]);
                 assert!(known == 8 || cut || !opened.repaired.is_empty(), "seed {seed}");
-                said += usize::from(!opened.repaired.is_empty());
+                repaired += u64::from(!opened.repaired.is_empty());
             }
             Err(error) => {
                 let code = error.code();
@@ -206,7 +220,7 @@ fn no_random_edit_of_any_file_is_taken_for_the_truth() {
             }
         }
     }
-    assert!(refused > 500 && said > 500, "{refused} {said}");
+    (refused, repaired)
 }
 
 #[test]
