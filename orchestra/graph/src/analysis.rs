@@ -9,7 +9,7 @@ use crate::condition::{ConditionError, Expression, parse_condition};
 use crate::kind;
 use crate::model::{Edge, EdgeIndex, Graph, NodeIndex};
 use crate::syntax::lexer;
-use crate::text::{Source, Span};
+use crate::text::{Source, Span, is_blank};
 use serde_json::Value as Json;
 
 /// The condition of an edge.
@@ -262,7 +262,7 @@ fn condition_text(edge: &Edge) -> Option<(Known, &str)> {
     // A single pass over the attributes, because this runs for every edge of a pipeline.
     for attribute in edge.attributes.iter() {
         match (&attribute.key, attribute.value.as_str()) {
-            (Key::Known(Known::Condition), Some(text)) if !text.trim().is_empty() => {
+            (Key::Known(Known::Condition), Some(text)) if !is_blank(text) => {
                 return Some((Known::Condition, text));
             }
             (Key::Known(Known::ConditionType), text) => dialect = text,
@@ -274,7 +274,7 @@ fn condition_text(edge: &Edge) -> Option<(Known, &str)> {
         Some(word @ ("success" | "failure")) => Some((Known::ConditionType, word)),
         Some("conditional") => Some((Known::ConditionValue, value)),
         // This is reported as an error, but the edge counts as conditional.
-        None if !value.trim().is_empty() => Some((Known::ConditionValue, value)),
+        None if !is_blank(value) => Some((Known::ConditionValue, value)),
         _ => None,
     }
 }

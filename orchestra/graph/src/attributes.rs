@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use crate::attribute::{Key, Known};
-use crate::text::Span;
+use crate::text::{Span, is_blank};
 use crate::value::Value;
 
 /// The origin of an attribute of the model.
@@ -90,6 +90,14 @@ impl Attributes {
     pub(crate) const fn new() -> Attributes {
         Attributes {
             list: Vec::new(),
+            slots: None,
+        }
+    }
+
+    /// Creates an empty list with room for some attributes.
+    pub(crate) fn with_capacity(attributes: usize) -> Attributes {
+        Attributes {
+            list: Vec::with_capacity(attributes),
             slots: None,
         }
     }
@@ -214,7 +222,7 @@ impl Attributes {
 
     /// Returns the text of a known attribute, unless it is absent or blank.
     pub fn filled(&self, known: Known) -> Option<&str> {
-        self.text(known).filter(|text| !text.trim().is_empty())
+        self.text(known).filter(|text| !is_blank(text))
     }
 
     /// Returns the whole number of a known attribute.

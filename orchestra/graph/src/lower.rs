@@ -125,16 +125,15 @@ impl Lowering<'_> {
     }
 
     fn node(&mut self, statement: &ast::NodeStatement, defaults: &Defaults) {
+        let known = self.graph.nodes.len();
         let index = self.mention(&statement.id, defaults);
         let mut attributes = std::mem::take(&mut self.graph.nodes[index.at()].attributes);
         if !self.graph.nodes[index.at()].declared {
-            // Only an edge has mentioned the node so far. The defaults at its declaration replace those at its first
-            // mention.
-            attributes = Attributes::default();
-            defaults
-                .node
-                .iter()
-                .for_each(|attribute| attributes.push(attribute.clone()));
+            if index.at() < known {
+                // Only an edge has mentioned the node so far. The defaults at its declaration replace those at its first
+                // mention.
+                attributes = defaults.node.clone();
+            }
             let node = &mut self.graph.nodes[index.at()];
             node.declared = true;
             node.span = statement.id.span;
@@ -147,13 +146,7 @@ impl Lowering<'_> {
         }
         let node = &mut self.graph.nodes[index.at()];
         node.attributes = attributes;
-        for class in &defaults.classes {
-            add_class(node, class.clone());
-        }
-        let own: Vec<Arc<str>> = node.attributes.words(Known::Class).map(Into::into).collect();
-        for class in own {
-            add_class(node, class);
-        }
+        add_classes(node, &defaults.classes);
     }
 
     /// Returns the node with an id. A new node gets the defaults at its first mention.
@@ -165,19 +158,13 @@ impl Lowering<'_> {
         let node = &mut self.graph.nodes[index.at()];
         node.declared = false;
         node.subgraph = defaults.subgraph;
-        defaults
-            .node
-            .iter()
-            .for_each(|attribute| node.attributes.push(attribute.clone()));
-        let by_default: Vec<Arc<str>> = node.attributes.words(Known::Class).map(Into::into).collect();
-        for class in defaults.classes.iter().cloned().chain(by_default) {
-            add_class(node, class);
-        }
+        node.attributes = defaults.node.clone();
+        add_classes(node, &defaults.classes);
         index
     }
 
     fn edge(&mut self, statement: &ast::EdgeStatement, defaults: &Defaults) {
-        let mut attributes = Attributes::default();
+        let mut attributes = Attributes::with_capacity(statement.attributes.len() + defaults.edge.len());
         for raw in &statement.attributes {
             if let Some(attribute) = self.attribute(raw, Scope::Edge, Origin::Explicit) {
                 self.set(&mut attributes, attribute, None);
@@ -188,21 +175,25 @@ impl Lowering<'_> {
                 attributes.push(attribute.clone());
             }
         }
-        let indices: Vec<NodeIndex> = statement
-            .nodes
-            .iter()
-            .map(|id| self.mention(id, defaults))
-            .collect();
-        for (ids, ends) in statement.nodes.windows(2).zip(indices.windows(2)) {
-            if let ([from_id, to_id], [from, to]) = (ids, ends) {
-                self.graph.edges.push(Edge {
-                    from: *from,
-                    to: *to,
-                    from_span: from_id.span,
-                    to_span: to_id.span,
-                    attributes: attributes.clone(),
-                });
-            }
+        let Some((first, rest)) = statement.nodes.split_first() else {
+            return;
+        };
+        let (mut from, mut from_span) = (self.mention(first, defaults), first.span);
+        let last = rest.len().saturating_sub(1);
+        for (at, id) in rest.iter().enumerate() {
+            let to = self.mention(id, defaults);
+            self.graph.edges.push(Edge {
+                from,
+                to,
+                from_span,
+                to_span: id.span,
+                attributes: if at == last {
+                    std::mem::take(&mut attributes)
+                } else {
+                    attributes.clone()
+                },
+            });
+            (from, from_span) = (to, id.span);
         }
     }
 
@@ -298,9 +289,20 @@ impl Lowering<'_> {
     }
 }
 
-fn add_class(node: &mut Node, class: Arc<str>) {
-    if !node.classes.contains(&class) {
-        node.classes.push(class);
+/// Adds the classes of the enclosing subgraphs and those of the attribute `class` to a node.
+fn add_classes(node: &mut Node, outer: &[Arc<str>]) {
+    let Node {
+        attributes, classes, ..
+    } = node;
+    for class in outer {
+        if !classes.contains(class) {
+            classes.push(class.clone());
+        }
+    }
+    for word in attributes.words(Known::Class) {
+        if !classes.iter().any(|class| **class == *word) {
+            classes.push(word.into());
+        }
     }
 }
 

@@ -19,6 +19,14 @@ pub struct Span {
     pub end: u32,
 }
 
+/// Returns whether a text is empty or consists of white space alone.
+pub(crate) fn is_blank(text: &str) -> bool {
+    match text.as_bytes().first() {
+        Some(b'!'..=b'~') => false,
+        _ => text.trim().is_empty(),
+    }
+}
+
 impl Span {
     /// Creates a span from two byte offsets.
     ///

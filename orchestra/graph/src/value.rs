@@ -1,8 +1,9 @@
 //! Typed attribute values (Attractor 2.4, rule L4).
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
+
+use smol_str::SmolStr;
 
 /// A typed attribute value (Attractor 2.4, rule L4).
 ///
@@ -17,8 +18,8 @@ use std::time::Duration;
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// Text: quoted, or an unquoted word of no other type.
-    String(Arc<str>),
+    /// Text: quoted, or an unquoted word of no other type. Short texts, as most are, need no allocation.
+    String(SmolStr),
     /// A whole number.
     Integer(i64),
     /// A decimal number.

@@ -74,20 +74,10 @@ macro_rules! attributes {
             },)+
         ];
 
-        impl Known {
-            /// Returns the attribute with this name or alias.
-            ///
-            /// ```
-            /// use orchestra_graph::Known;
-            /// assert_eq!(Known::find("model_spec"), Some(Known::ModelStylesheet));
-            /// ```
-            pub fn find(name: &str) -> Option<Known> {
-                match name {
-                    $($name $(| $alias)* => Some(Known::$variant),)+
-                    _ => None,
-                }
-            }
+        /// All names and aliases with their attributes.
+        const NAMES: &[(&str, Known)] = &[$(($name, Known::$variant), $(($alias, Known::$variant),)*)+];
 
+        impl Known {
             /// Returns the value that applies if nothing sets the attribute.
             ///
             /// ```
@@ -221,7 +211,57 @@ attributes! {
     MaxRevisits "max_revisits" [edge] Integer(1), None, [], "The maximum number of times the edge may lead back.";
 }
 
+/// The number of slots of [`BY_NAME`]: a power of two of which at most half are used.
+const SLOTS: usize = (NAMES.len() * 2).next_power_of_two();
+
+/// The mark of an unused slot.
+const UNUSED: u16 = u16::MAX;
+
+/// The hash table of the names: each has its index in [`NAMES`] at its hash, or in the next unused slot.
+static BY_NAME: [u16; SLOTS] = {
+    let mut slots = [UNUSED; SLOTS];
+    let mut index = 0;
+    while index < NAMES.len() {
+        let mut slot = slot_of(NAMES[index].0);
+        while slots[slot] != UNUSED {
+            slot = (slot + 1) % SLOTS;
+        }
+        slots[slot] = index as u16;
+        index += 1;
+    }
+    slots
+};
+
+/// Returns the slot of a name: a hash of its length and of its first, middle and last byte, which few names share.
+const fn slot_of(name: &str) -> usize {
+    let bytes = name.as_bytes();
+    let length = bytes.len();
+    if length == 0 {
+        return 0;
+    }
+    let hash = (bytes[0] as usize * 31 + bytes[length / 2] as usize) * 31 + bytes[length - 1] as usize;
+    (hash * 31 + length) % SLOTS
+}
+
 impl Known {
+    /// Returns the attribute with this name or alias.
+    ///
+    /// ```
+    /// use orchestra_graph::Known;
+    /// assert_eq!(Known::find("model_spec"), Some(Known::ModelStylesheet));
+    /// ```
+    pub fn find(name: &str) -> Option<Known> {
+        let mut slot = slot_of(name);
+        while BY_NAME[slot] != UNUSED {
+            let (found, known) = NAMES[usize::from(BY_NAME[slot])];
+            if found == name {
+                return Some(known);
+            }
+            slot = (slot + 1) % SLOTS;
+        }
+        None
+    }
+
     /// Returns the row of the attribute in the table.
     pub fn spec(self) -> &'static AttributeSpec {
         &ATTRIBUTES[self as usize]
@@ -334,7 +374,9 @@ mod tests {
     fn rows_stand_in_the_order_of_their_keys() {
         for (index, spec) in ATTRIBUTES.iter().enumerate() {
             assert_eq!(spec.known as usize, index);
-            assert_eq!(Known::find(spec.name), Some(spec.known));
+            for name in spec.aliases.iter().chain([&spec.name]) {
+                assert_eq!(Known::find(name), Some(spec.known), "{name}");
+            }
         }
     }
 

@@ -63,14 +63,14 @@ impl<'s> Parser<'s> {
     }
 
     pub(super) fn attribute_lists(&mut self) -> Vec<Attribute> {
-        let mut attributes = Vec::new();
         while self.at(Kind::LeftBracket) {
-            self.attribute_list(&mut attributes);
+            self.attribute_list();
         }
-        attributes
+        self.attributes.drain(..).collect()
     }
 
-    pub(super) fn attribute_list(&mut self, attributes: &mut Vec<Attribute>) {
+    /// Parses a list and adds its attributes to those of the statement.
+    fn attribute_list(&mut self) {
         let opening = self.bump().span;
         let mut warned = false;
         loop {
@@ -103,7 +103,7 @@ impl<'s> Parser<'s> {
                 return;
             }
             match self.attribute(true) {
-                Some(attribute) => attributes.push(attribute),
+                Some(attribute) => self.attributes.push(attribute),
                 None => self.skip_in_list(),
             }
             self.separator(&mut warned);

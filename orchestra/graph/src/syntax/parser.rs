@@ -1,6 +1,6 @@
 //! The parser: tokens to a syntax tree. Parsing always returns a tree and a list of diagnostics (rules L1-L5, L10).
 
-use crate::ast::File;
+use crate::ast::{Attribute, File};
 use crate::diagnostic::Diagnostic;
 use crate::syntax::lexer::{Kind, Lexer, Token};
 use crate::syntax::rules;
@@ -141,6 +141,8 @@ pub(super) struct Parser<'s> {
     pub(super) depth: usize,
     pub(super) nesting: usize,
     pub(super) undirected: bool,
+    /// The attributes of the statement that is being parsed, so that the list of each statement has its exact size.
+    pub(super) attributes: Vec<Attribute>,
     pub(super) diagnostics: Vec<Diagnostic>,
 }
 
@@ -158,6 +160,7 @@ impl<'s> Parser<'s> {
             depth: 0,
             nesting,
             undirected: false,
+            attributes: Vec::new(),
             diagnostics,
         }
     }

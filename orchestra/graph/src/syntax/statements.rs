@@ -175,7 +175,9 @@ impl Parser<'_> {
     pub(super) fn node_or_edge(&mut self) -> Option<Statement> {
         let id = self.node_id()?;
         let start = id.span;
-        let mut nodes = vec![id];
+        let leads_on = matches!(self.token.kind, Kind::Arrow | Kind::DoubleDash);
+        let mut nodes = Vec::with_capacity(if leads_on { 2 } else { 1 });
+        nodes.push(id);
         loop {
             match self.token.kind {
                 Kind::Arrow => {}
@@ -200,8 +202,9 @@ impl Parser<'_> {
         }
         let attributes = self.attribute_lists();
         let span = Span::new(start.start, self.behind);
-        if let (true, Some(id)) = (nodes.len() == 1, nodes.first()) {
-            let id = id.clone();
+        if nodes.len() == 1
+            && let Some(id) = nodes.pop()
+        {
             return Some(Statement::Node(NodeStatement { id, attributes, span }));
         }
         Some(Statement::Edge(EdgeStatement {
