@@ -5,8 +5,6 @@
 
 #![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
-pub mod generate;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;

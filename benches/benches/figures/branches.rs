@@ -1,17 +1,12 @@
 //! W4, W4s and W4c: the cost of a branch compared to plain batches of futures and of tasks.
-//!
-//! `cargo bench -p orchestra-engine --bench parallel` prints one line of JSON per workload.
-
-#![allow(clippy::expect_used)]
-
-mod support;
 
 use std::future::Future;
 use std::pin::Pin;
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
+use orchestra_benches::measure::{Bench, median, single};
+use orchestra_benches::pipelines::{NAP, Noops, engine, fan};
 use orchestra_graph::Pipeline;
-use support::{NAP, Noops, engine, fan, median, print, single};
 
 const BRANCHES: usize = 1_000;
 const ROUNDS: usize = 51;
@@ -67,45 +62,39 @@ async fn run(pipeline: &'static Pipeline, ballast: Option<&str>) {
     assert_eq!(result.path.len(), BRANCHES + 4);
 }
 
-fn main() {
+pub(crate) fn measure(bench: &mut Bench) {
     let runtime = single();
     let millis = |work: &mut dyn FnMut()| median(ROUNDS, 1_000, work);
     let (noop, nap) = (fan(BRANCHES, "noop"), fan(BRANCHES, "nap"));
     let ballast = "x".repeat(1 << 20);
 
-    let words: Vec<String> = std::env::args()
-        .skip(1)
-        .filter(|word| word != "--bench")
-        .collect();
-    let wanted = |name: &str| words.is_empty() || words.iter().any(|word| word == name);
-
     let mut plain = None;
-    if wanted("W4") || wanted("W4c") {
+    if bench.wants("W4 ") || bench.wants("W4c") {
         let floor = millis(&mut || runtime.block_on(batch(false)));
         let spawned = millis(&mut || runtime.block_on(tasks(false)));
         let ours = millis(&mut || runtime.block_on(run(noop, None)));
-        print(
+        bench.record(
             "W4 fan-out to 1,000 no-op branches and join",
             "ms",
             ours,
             floor,
-            2.0,
+            1.0,
         );
-        print("W4 the same, beside tasks", "ms", ours, spawned, 2.0);
+        bench.record("W4 the same, beside tasks", "ms", ours, spawned, 1.0);
         plain = Some(ours);
     }
-    if wanted("W4s") {
+    if bench.wants("W4s") {
         let floor = millis(&mut || runtime.block_on(batch(true)));
         let spawned = millis(&mut || runtime.block_on(tasks(true)));
         let ours = millis(&mut || runtime.block_on(run(nap, None)));
-        print("W4s each branch sleeps 10 ms", "ms", ours, floor, 14.0);
-        print("W4s the same, beside tasks", "ms", ours, spawned, 14.0);
+        bench.record("W4s each branch sleeps 10 ms", "ms", ours, floor, 13.0);
+        bench.record("W4s the same, beside tasks", "ms", ours, spawned, 13.0);
     }
     if let Some(plain) = plain
-        && wanted("W4c")
+        && bench.wants("W4c")
     {
         let ours = millis(&mut || runtime.block_on(run(noop, Some(&ballast))));
-        print(
+        bench.record(
             "W4c the first with 1 MB of context",
             "ms",
             ours,

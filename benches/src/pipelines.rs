@@ -1,20 +1,18 @@
-//! Shared parts of the benchmarks: pipelines, handlers that do nothing, and the output format.
-#![allow(dead_code, clippy::expect_used, clippy::print_stdout)]
-
-pub(crate) mod constant;
+//! The pipelines and handlers that the workloads share.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use orchestra_engine::{
     Engine, Handler, HandlerFuture, HandlerSet, KindSpec, Kinds, Outcome, Registry, StageContext, Words,
 };
 use orchestra_graph::{LoadOptions, Pipeline, Source, load};
 
-/// Handlers that set one small value: `noop` always the same, `each` a value per node, `turn` a counter. `filed` asks for
-/// the folder of the stage, so it gets one.
-pub(crate) struct Noops;
+/// Handlers that set one small value: `noop` always the same, `each` a value per node, `turn` a counter. `filed` asks
+/// for the folder of the stage, so it gets one. `nap` sleeps for [`NAP`], and `wait` never ends.
+#[derive(Clone, Copy, Debug)]
+pub struct Noops;
 
 const SPECS: &[KindSpec] = &[
     spec("noop"),
@@ -81,7 +79,7 @@ impl Handler for Turn {
 }
 
 /// The duration of a stage of kind `nap`.
-pub(crate) const NAP: Duration = Duration::from_millis(10);
+pub const NAP: Duration = Duration::from_millis(10);
 
 struct Nap;
 impl Handler for Nap {
@@ -105,16 +103,22 @@ impl Handler for Wait {
 }
 
 /// Returns a pipeline that lives as long as the program, like a compiled one.
-pub(crate) fn lasting(text: String) -> &'static Pipeline {
+pub fn lasting(text: String) -> &'static Pipeline {
     let loaded = load(Source::new("bench.dot", text), &LoadOptions::default());
     Box::leak(Box::new(loaded.pipeline().expect("the pipeline is sound")))
 }
 
 /// Returns a chain of stages of one kind.
-pub(crate) fn chain(stages: usize, kind: &str) -> &'static Pipeline {
-    let mut text = format!("digraph chain {{\n    graph [goal=\"Go\"]\n    node [type={kind}]\n");
-    text.push_str(
-        "    start [shape=Mdiamond, type=start]\n    exit [shape=Msquare, type=exit]\n    start -> n0\n",
+pub fn chain(stages: usize, kind: &str) -> &'static Pipeline {
+    chain_of(stages, &format!("type={kind}"))
+}
+
+/// Returns a chain of stages with the same attributes.
+pub fn chain_of(stages: usize, attributes: &str) -> &'static Pipeline {
+    let mut text = String::from("digraph chain {\n    graph [goal=\"Go\"]\n    start [shape=Mdiamond]\n");
+    let _ = writeln!(
+        text,
+        "    exit [shape=Msquare]\n    node [{attributes}]\n    start -> n0"
     );
     for at in 1..stages {
         let _ = writeln!(text, "    n{} -> n{at}", at - 1);
@@ -124,7 +128,7 @@ pub(crate) fn chain(stages: usize, kind: &str) -> &'static Pipeline {
 }
 
 /// Returns a loop over three stages with a conditional exit.
-pub(crate) fn circle(turns: u32) -> &'static Pipeline {
+pub fn circle(turns: u32) -> &'static Pipeline {
     lasting(format!(
         "digraph circle {{
             graph [max_node_visits=1000000]
@@ -139,63 +143,34 @@ pub(crate) fn circle(turns: u32) -> &'static Pipeline {
 }
 
 /// Returns a fan-out to concurrent branches of one stage each, and their join.
-pub(crate) fn fan(branches: usize, kind: &str) -> &'static Pipeline {
-    let mut text = format!(
-        "digraph fan {{\n    start -> fan\n    fan [shape=component, max_parallel={branches}]\n    node [type={kind}]\n"
+pub fn fan(branches: usize, kind: &str) -> &'static Pipeline {
+    fan_of(branches, &format!("type={kind}"))
+}
+
+/// Returns a fan-out to concurrent branches of one stage with these attributes each, and their join.
+pub fn fan_of(branches: usize, attributes: &str) -> &'static Pipeline {
+    let mut text = String::from("digraph fan {\n    start [shape=Mdiamond]\n    exit [shape=Msquare]\n");
+    let _ = writeln!(
+        text,
+        "    fan [shape=component, max_parallel={branches}]\n    join [shape=tripleoctagon]\n    start -> fan\n    \
+         join -> exit\n    node [{attributes}]"
     );
     for at in 0..branches {
         let _ = writeln!(text, "    fan -> n{at} -> join");
     }
-    text.push_str(
-        "    join [shape=tripleoctagon, type=\"parallel.fan_in\"]\n    exit [shape=Msquare, type=exit]\n",
-    );
-    text.push_str("    join -> exit\n}");
+    text.push('}');
     lasting(text)
 }
 
-pub(crate) fn engine() -> Engine {
+/// Returns an engine without any setting.
+pub fn engine() -> Engine {
     Engine::builder().build().expect("the engine is sound")
 }
 
-pub(crate) async fn run(engine: &Engine, pipeline: &'static Pipeline) -> usize {
+/// Runs a pipeline to its successful end. Returns the number of its stages.
+pub async fn run(engine: &Engine, pipeline: &'static Pipeline) -> usize {
     let run = engine.start(pipeline, Noops).await.expect("the run starts");
     let result = run.wait().await.expect("the run ends");
     assert!(result.is_success(), "{result:?}");
     result.path.len()
-}
-
-pub(crate) fn single() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .expect("a runtime")
-}
-
-/// Returns the median time of the rounds, divided by `parts`, in microseconds.
-pub(crate) fn median(rounds: usize, parts: usize, mut round: impl FnMut()) -> f64 {
-    round();
-    let mut times: Vec<f64> = (0..rounds)
-        .map(|_| {
-            let began = Instant::now();
-            round();
-            began.elapsed().as_secs_f64() * 1e6 / parts as f64
-        })
-        .collect();
-    times.sort_by(f64::total_cmp);
-    times[times.len() / 2]
-}
-
-pub(crate) fn print(name: &str, unit: &str, ours: f64, limit: f64, target: f64) {
-    let figure = |value: f64| (value * 1e4).round() / 1e4;
-    let line = serde_json::json!({
-        "name": name, "unit": unit, "ours": figure(ours), "limit": figure(limit), "target": target,
-        "ratio": figure(ours / limit),
-    });
-    println!("{line}");
-}
-
-/// Returns the median of some figures.
-pub(crate) fn middle(figures: &mut [f64]) -> f64 {
-    figures.sort_by(f64::total_cmp);
-    figures[figures.len() / 2]
 }

@@ -1,14 +1,9 @@
-//! W6: measures parsing and checking of pipelines of 10, 1,000 and 10,000 nodes, compared with a plain scan of the
-//! bytes.
-//!
-//! Run with `cargo bench -p orchestra-graph --bench load`. Prints one JSON line per size.
-
-#![allow(clippy::print_stdout)]
+//! W6: parsing and checking of pipelines of 10, 1,000 and 10,000 nodes, compared with a plain scan of the bytes.
 
 use std::fmt::Write as _;
 use std::hint::black_box;
-use std::time::{Duration, Instant};
 
+use orchestra_benches::measure::{Bench, median};
 use orchestra_graph::{LoadOptions, Source, load, parse};
 
 /// Returns a pipeline of `nodes` stages with three edges each, prompts, classes, clusters and a stylesheet.
@@ -64,20 +59,14 @@ fn pipeline(nodes: usize) -> String {
     text
 }
 
-fn median(mut work: impl FnMut()) -> Duration {
-    let mut times: Vec<Duration> = (0..11)
-        .map(|_| {
-            let start = Instant::now();
-            work();
-            start.elapsed()
-        })
-        .collect();
-    times.sort();
-    times[times.len() / 2]
-}
+/// The sizes with the targets in milliseconds.
+const SIZES: [(usize, f64); 3] = [(10, 0.05), (1_000, 4.0), (10_000, 45.0)];
 
-fn main() {
-    for nodes in [10, 1_000, 10_000] {
+pub(crate) fn measure(bench: &mut Bench) {
+    if !bench.wants("W6") {
+        return;
+    }
+    for (nodes, target) in SIZES {
         let source = Source::new("bench.dot", pipeline(nodes));
         let options = LoadOptions::default();
         let loaded = load(source.clone(), &options);
@@ -85,26 +74,22 @@ fn main() {
             !loaded.report.has_errors(),
             "the bench's own pipeline must be sound"
         );
-        let bytes = source.text().len();
-        let scan = median(|| {
+        let scan = median(11, 1_000, || {
             black_box(source.text().bytes().filter(|byte| *byte == b'"').count());
         });
-        let parsed = median(|| {
+        let parsed = median(11, 1_000, || {
             black_box(parse(&source, &options.limits));
         });
-        let checked = median(|| {
+        let checked = median(11, 1_000, || {
             black_box(load(source.clone(), &options));
         });
-        let micros = |time: Duration| time.as_secs_f64() * 1e6;
-        println!(
-            "{{\"workload\":\"W6\",\"nodes\":{nodes},\"edges\":{},\"bytes\":{bytes},\"scan_us\":{:.1},\
-             \"parse_us\":{:.1},\"load_us\":{:.1},\"load_bytes_per_second\":{:.0},\"load_us_per_node\":{:.3}}}",
-            nodes * 3 + 1,
-            micros(scan),
-            micros(parsed),
-            micros(checked),
-            bytes as f64 / checked.as_secs_f64(),
-            micros(checked) / nodes as f64,
+        bench.record(
+            &format!("W6 parse alone of {nodes} nodes"),
+            "ms",
+            parsed,
+            scan,
+            None,
         );
+        bench.record(&format!("W6 load of {nodes} nodes"), "ms", checked, scan, target);
     }
 }

@@ -1,21 +1,25 @@
 //! W2, W5d and W8: the cost of durable stages compared to that of the disk itself, and the cost of resuming a long run.
 //!
-//! `cargo bench -p orchestra-engine --bench durable [NAME-PREFIX]` prints one line of JSON per workload. Everything is
-//! written below the temporary folder of the system, so `TMPDIR` selects the measured disk.
-
-#![allow(clippy::expect_used)]
-
-mod support;
+//! Everything is written below the temporary folder of the system, so `TMPDIR` selects the measured disk.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::path::Path;
 use std::time::Instant;
 
+use orchestra_benches::figure::Curve;
+use orchestra_benches::measure::{Bench, middle, single};
+use orchestra_benches::pipelines::{Noops, chain, circle, lasting};
 use orchestra_engine::{Durability, Engine, RunStatus};
 use orchestra_graph::Pipeline;
 use serde_json::{Map, Value};
-use support::{Noops, chain, circle, middle, print, single};
+
+pub(crate) fn measure(bench: &mut Bench) {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    steps(dir.path(), bench);
+    many(dir.path(), bench);
+    long_runs(dir.path(), bench);
+}
 
 /// The size in bytes of a record of a small stage.
 const RECORD: usize = 300;
@@ -99,7 +103,7 @@ fn megabyte() -> Value {
     Value::Object(values.collect::<Map<_, _>>())
 }
 
-fn steps(dir: &Path, wanted: &dyn Fn(&str) -> bool) {
+fn steps(dir: &Path, bench: &mut Bench) {
     const STAGES: usize = 1_000;
     let [pipeline, filed] = ["noop", "filed"].map(|kind| chain(STAGES, kind));
     let [full, process] = [Durability::Full, Durability::Process].map(engine);
@@ -123,30 +127,33 @@ fn steps(dir: &Path, wanted: &dyn Fn(&str) -> bool) {
         pairs.sort_by(|one, other| (one.0 / one.1).total_cmp(&(other.0 / other.1)));
         pairs[pairs.len() / 2]
     };
-    if wanted("W2f") {
+    // The target of the workloads with a status file each: three times those without.
+    let mut without_files = None;
+    if bench.wants("W2f ") || bench.wants("W2fs") {
         let (ours, limit) = paired(pipeline, None);
-        print(
+        without_files = Some(ours);
+        bench.record(
             "W2f chain of 1,000, every stage durable",
             "us/stage",
             ours,
             limit,
-            limit * 1.3,
+            limit * 1.1,
         );
     }
-    if wanted("W2fs") {
+    if bench.wants("W2fs") {
         let (ours, limit) = paired(filed, None);
-        print(
+        bench.record(
             "W2fs the same, a status file each",
             "us/stage",
             ours,
             limit,
-            limit * 1.3,
+            without_files.map(|ours| ours * 3.0),
         );
     }
-    if wanted("W2c") {
+    if bench.wants("W2c") {
         let ballast = megabyte();
         let (ours, limit) = paired(pipeline, Some(&ballast));
-        print(
+        bench.record(
             "W2c as W2f, with 1 MB of context",
             "us/stage",
             ours,
@@ -154,20 +161,23 @@ fn steps(dir: &Path, wanted: &dyn Fn(&str) -> bool) {
             limit * 1.3 * 1.3,
         );
     }
+    let mut target = 3.0;
     for (name, pipeline) in [
         ("W2p the same, durable against a crash of the process", pipeline),
         ("W2ps the same, a status file each", filed),
     ] {
-        if wanted(name) {
+        if bench.wants(name) {
             let limit = plain_append(dir, 100_000);
             let mut all: Vec<f64> = (0..21)
                 .map(|_| per_stage(timed(&process, pipeline, &folder(), None), STAGES))
                 .collect();
-            print(name, "us/stage", middle(&mut all), limit, 5.0);
+            let ours = middle(&mut all);
+            bench.record(name, "us/stage", ours, limit, target);
+            target = ours * 3.0;
         }
     }
-    if wanted("W2g") {
-        let mut figures = Vec::new();
+    if bench.wants("W2g") {
+        let mut points = Vec::new();
         for (turns, rounds) in [(333, 5), (3_333, 3), (33_333, 1)] {
             let pipeline = circle(turns);
             let mut all: Vec<f64> = (0..rounds)
@@ -178,29 +188,28 @@ fn steps(dir: &Path, wanted: &dyn Fn(&str) -> bool) {
                     per_stage(seconds, turns as usize * 3)
                 })
                 .collect();
-            figures.push(middle(&mut all));
+            points.push((f64::from(turns * 3), middle(&mut all)));
         }
-        print(
-            "W2g loop of 10,000 stages",
-            "us/stage",
-            figures[1],
-            figures[0],
-            figures[0] * 1.1,
-        );
-        print(
-            "W2g loop of 100,000 stages",
-            "us/stage",
-            figures[2],
-            figures[0],
-            figures[0] * 1.1,
-        );
+        let limit = points[0].1;
+        for (at, name) in [
+            (1, "W2g loop of 10,000 stages"),
+            (2, "W2g loop of 100,000 stages"),
+        ] {
+            bench.record(name, "us/stage", points[at].1, limit, limit * 1.1);
+        }
+        bench.curve(Curve {
+            name: "Time of a durable run, by its stages".to_owned(),
+            counted: "stages".to_owned(),
+            unit: "us/stage".to_owned(),
+            points,
+        });
     }
 }
 
 /// Measures many durable runs at once. The result is the cost of a step, without that of starting and ending a run.
-fn many(dir: &Path, wanted: &dyn Fn(&str) -> bool) {
+fn many(dir: &Path, bench: &mut Bench) {
     const RUNS: usize = 1_000;
-    if !wanted("W5d") {
+    if !bench.wants("W5d") {
         return;
     }
     let [short, long] = [10, 110].map(|stages| chain(stages, "noop"));
@@ -240,7 +249,7 @@ fn many(dir: &Path, wanted: &dyn Fn(&str) -> bool) {
         file.sync_data().expect("the disk syncs");
     }
     let limit = began.elapsed().as_secs_f64() * 1e6 / (RUNS * 100) as f64;
-    print(
+    bench.record(
         "W5d a step of one of 1,000 runs, durable",
         "us/step",
         middle(&mut figures),
@@ -250,8 +259,8 @@ fn many(dir: &Path, wanted: &dyn Fn(&str) -> bool) {
 }
 
 /// Measures how long it takes to resume a run with 10,000 finished stages.
-fn long_runs(dir: &Path, wanted: &dyn Fn(&str) -> bool) {
-    if !wanted("W8") {
+fn long_runs(dir: &Path, bench: &mut Bench) {
+    if !bench.wants("W8") {
         return;
     }
     let pipeline = long_then_wait();
@@ -309,7 +318,7 @@ fn long_runs(dir: &Path, wanted: &dyn Fn(&str) -> bool) {
         middle(&mut all)
     };
     let whole = resume(false);
-    print(
+    bench.record(
         "W8 resume of 10,000 stages from the journal alone",
         "ms",
         whole,
@@ -317,12 +326,12 @@ fn long_runs(dir: &Path, wanted: &dyn Fn(&str) -> bool) {
         limit * 2.0,
     );
     let snapshot = resume(true);
-    print("W8s the same, with a checkpoint", "ms", snapshot, limit, 3.0);
+    bench.record("W8s the same, with a checkpoint", "ms", snapshot, limit, 3.0);
 }
 
 /// Returns a pipeline with a loop of 10,000 stages before a stage that waits.
 fn long_then_wait() -> &'static Pipeline {
-    support::lasting(
+    lasting(
         "digraph long {
             graph [max_node_visits=1000000]
             node [type=turn]
@@ -336,16 +345,4 @@ fn long_then_wait() -> &'static Pipeline {
         }"
         .to_owned(),
     )
-}
-
-fn main() {
-    let only: Vec<String> = std::env::args()
-        .skip(1)
-        .filter(|arg| arg.starts_with('W'))
-        .collect();
-    let wanted = |name: &str| only.is_empty() || only.iter().any(|prefix| name.starts_with(prefix.as_str()));
-    let dir = tempfile::tempdir().expect("a temporary folder");
-    steps(dir.path(), &wanted);
-    many(dir.path(), &wanted);
-    long_runs(dir.path(), &wanted);
 }

@@ -1,0 +1,62 @@
+//! All figures: what Orchestra needs, beside the physical limit and the target of each. See the library of this package.
+
+#![allow(
+    clippy::expect_used,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    missing_docs,
+    reason = "a program that measures prints its figures, and fails by panicking"
+)]
+
+mod branches;
+mod durable;
+mod expansion;
+mod growth;
+mod load;
+mod redaction;
+mod repository;
+mod stages;
+mod tools;
+
+use std::path::Path;
+use std::process::Command;
+
+use orchestra_benches::figure::{Curve, Figure};
+use orchestra_benches::measure::Bench;
+
+fn main() {
+    let mut bench = Bench::from_arguments();
+    stages::measure(&mut bench);
+    branches::measure(&mut bench);
+    durable::measure(&mut bench);
+    memory(&mut bench);
+    load::measure(&mut bench);
+    tools::measure(&mut bench);
+    growth::measure(&mut bench);
+    redaction::measure(&mut bench);
+    repository::measure(&mut bench);
+    expansion::measure(&mut bench);
+    bench.finish(Path::new(env!("CARGO_TARGET_TMPDIR")).join("../figures.json"));
+}
+
+/// Adds the figures of the program that counts memory.
+fn memory(bench: &mut Bench) {
+    if !bench.wants("memory") && !bench.wants("W3 memory") && !bench.wants("W5 memory") && !bench.wants("W4c")
+    {
+        return;
+    }
+    let program = env!("CARGO_BIN_EXE_bench-memory");
+    let output = Command::new(program).output().expect("the program starts");
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    for line in String::from_utf8_lossy(&output.stdout).lines() {
+        if let Ok(figure) = serde_json::from_str::<Figure>(line) {
+            bench.add(figure);
+        } else if let Ok(curve) = serde_json::from_str::<Curve>(line) {
+            bench.curve(curve);
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! W3, W4c and W5: the memory of a long run, a branch and a waiting run, counted at the allocator. Prints one line of
+//! JSON per figure and curve.
+
+#![allow(
+    unsafe_code,
+    clippy::expect_used,
+    clippy::print_stdout,
+    reason = "an allocator that counts is not safe to write, and a program that measures prints its figures"
+)]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use orchestra_benches::figure::{Curve, Figure};
+use orchestra_benches::measure::single;
+use orchestra_benches::pipelines::{Noops, chain, circle, engine, fan, run};
+use serde::Serialize;
+use serde_json::Value;
+
+struct Counting;
+
+static HELD: AtomicUsize = AtomicUsize::new(0);
+static MOST: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: every call is forwarded to the system allocator unchanged; only counters are added.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let held = HELD.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
+        MOST.fetch_max(held, Ordering::Relaxed);
+        // SAFETY: the caller upholds the contract of the system allocator.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        HELD.fetch_sub(layout.size(), Ordering::Relaxed);
+        // SAFETY: the caller upholds the contract of the system allocator.
+        unsafe { System.dealloc(block, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Returns the peak memory during `work`, beyond the memory before it, in bytes.
+fn most(work: impl FnOnce()) -> f64 {
+    let before = HELD.load(Ordering::Relaxed);
+    MOST.store(before, Ordering::Relaxed);
+    work();
+    (MOST.load(Ordering::Relaxed) - before) as f64
+}
+
+fn print(value: &impl Serialize) {
+    println!("{}", serde_json::to_string(value).expect("it is JSON"));
+}
+
+fn figure(name: &str, unit: &str, ours: f64, limit: impl Into<Option<f64>>, target: f64) {
+    print(&Figure {
+        name: name.to_owned(),
+        unit: unit.to_owned(),
+        ours,
+        limit: limit.into(),
+        target: Some(target),
+    });
+}
+
+fn curve(name: &str, counted: &str, points: Vec<(f64, f64)>) {
+    print(&Curve {
+        name: name.to_owned(),
+        counted: counted.to_owned(),
+        unit: "bytes each".to_owned(),
+        points,
+    });
+}
+
+/// Returns the peak memory of a loop of that many turns.
+fn looping(turns: u32) -> f64 {
+    let (runtime, engine) = (single(), engine());
+    let pipeline = circle(turns);
+    runtime.block_on(run(&engine, pipeline));
+    most(|| {
+        runtime.block_on(run(&engine, pipeline));
+    })
+}
+
+/// Returns the peak memory of a block, beyond its ballast, for each branch.
+fn branching(branches: usize) -> f64 {
+    let (runtime, engine) = (single(), engine());
+    let ballast = "x".repeat(1 << 20);
+    let pipeline = fan(branches, "nap");
+    let held = most(|| {
+        runtime.block_on(async {
+            let start = engine.start(pipeline, Noops).param("ballast", &*ballast);
+            let result = start.await.expect("the run starts").wait().await;
+            assert!(result.expect("the run ends").is_success());
+        });
+    });
+    // The context is stored once, whatever the number of branches.
+    (held - ballast.len() as f64) / branches as f64
+}
+
+/// Returns the memory of each of some runs that wait.
+fn waiting(runs: usize) -> f64 {
+    let (runtime, engine) = (single(), engine());
+    let pipeline = chain(10, "wait");
+    let held = most(|| {
+        runtime.block_on(async {
+            let mut started = Vec::with_capacity(runs);
+            for _ in 0..runs {
+                started.push(engine.start(pipeline, Noops).await.expect("the run starts"));
+            }
+            let waits: Vec<_> = started.into_iter().map(|run| run.wait()).collect();
+            tokio::task::yield_now().await;
+            drop(waits);
+        });
+    });
+    held / runs as f64
+}
+
+/// Returns the memory of a task that waits for a boxed future and stores its values in a map.
+fn least(tasks: usize) -> f64 {
+    let runtime = single();
+    let held = most(|| {
+        runtime.block_on(async {
+            let wait = |_| {
+                tokio::spawn(async {
+                    let values = HashMap::from([("value".to_owned(), Value::from(1))]);
+                    let stage: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(std::future::pending());
+                    stage.await;
+                    drop(values);
+                })
+            };
+            let tasks: Vec<_> = (0..tasks).map(wait).collect();
+            tokio::task::yield_now().await;
+            drop(tasks);
+        });
+    });
+    held / tasks as f64
+}
+
+fn main() {
+    let turns = [1_000, 10_000, 100_000].map(|turns| (turns, looping(turns)));
+    // Only the path grows, by four bytes per stage. Its list may double its capacity.
+    let path = (turns[1].1 - turns[0].1) / 27_000.0;
+    figure(
+        "W3 memory that a stage of a loop adds, path included",
+        "bytes/stage",
+        path,
+        4.0,
+        12.0,
+    );
+    let points = turns.map(|(turns, held)| (f64::from(turns * 3), held / f64::from(turns * 3)));
+    curve("Peak memory of a run, by its stages", "stages", points.into());
+
+    let branches = [100, 1_000, 10_000].map(|branches| (branches as f64, branching(branches)));
+    figure(
+        "W4c held a branch, with 1 MB of context",
+        "bytes",
+        branches[1].1,
+        None,
+        16.0 * 1_024.0,
+    );
+    curve(
+        "Peak memory of a block, by its branches",
+        "branches",
+        branches.into(),
+    );
+
+    let runs = [100, 1_000, 10_000].map(|runs| (runs as f64, waiting(runs)));
+    figure(
+        "W5 memory of a waiting run",
+        "bytes",
+        runs[1].1,
+        least(1_000),
+        3_584.0,
+    );
+    curve("Memory of waiting runs, by their number", "runs", runs.into());
+}
