@@ -69,7 +69,7 @@ pub(crate) fn measure(bench: &mut Bench) {
     let ballast = "x".repeat(1 << 20);
 
     let mut plain = None;
-    if bench.wants("W4 ") || bench.wants("W4c") {
+    if bench.wants("W4 ") || bench.wants("W4c ") {
         let floor = millis(&mut || runtime.block_on(batch(false)));
         let spawned = millis(&mut || runtime.block_on(tasks(false)));
         let ours = millis(&mut || runtime.block_on(run(noop, None)));
@@ -83,7 +83,7 @@ pub(crate) fn measure(bench: &mut Bench) {
         bench.record("W4 the same, beside tasks", "ms", ours, spawned, 1.0);
         plain = Some(ours);
     }
-    if bench.wants("W4s") {
+    if bench.wants("W4s ") {
         let floor = millis(&mut || runtime.block_on(batch(true)));
         let spawned = millis(&mut || runtime.block_on(tasks(true)));
         let ours = millis(&mut || runtime.block_on(run(nap, None)));
@@ -91,7 +91,7 @@ pub(crate) fn measure(bench: &mut Bench) {
         bench.record("W4s the same, beside tasks", "ms", ours, spawned, 13.0);
     }
     if let Some(plain) = plain
-        && bench.wants("W4c")
+        && bench.wants("W4c ")
     {
         let ours = millis(&mut || runtime.block_on(run(noop, Some(&ballast))));
         bench.record(

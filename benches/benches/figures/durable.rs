@@ -129,7 +129,7 @@ fn steps(dir: &Path, bench: &mut Bench) {
     };
     // The target of the workloads with a status file each: three times those without.
     let mut without_files = None;
-    if bench.wants("W2f ") || bench.wants("W2fs") {
+    if bench.wants("W2f ") || bench.wants("W2fs ") {
         let (ours, limit) = paired(pipeline, None);
         without_files = Some(ours);
         bench.record(
@@ -140,7 +140,7 @@ fn steps(dir: &Path, bench: &mut Bench) {
             limit * 1.1,
         );
     }
-    if bench.wants("W2fs") {
+    if bench.wants("W2fs ") {
         let (ours, limit) = paired(filed, None);
         bench.record(
             "W2fs the same, a status file each",
@@ -150,7 +150,7 @@ fn steps(dir: &Path, bench: &mut Bench) {
             without_files.map(|ours| ours * 3.0),
         );
     }
-    if bench.wants("W2c") {
+    if bench.wants("W2c ") {
         let ballast = megabyte();
         let (ours, limit) = paired(pipeline, Some(&ballast));
         bench.record(
@@ -176,7 +176,7 @@ fn steps(dir: &Path, bench: &mut Bench) {
             target = ours * 3.0;
         }
     }
-    if bench.wants("W2g") {
+    if bench.wants("W2g ") {
         let mut points = Vec::new();
         for (turns, rounds) in [(333, 5), (3_333, 3), (33_333, 1)] {
             let pipeline = circle(turns);
@@ -209,7 +209,7 @@ fn steps(dir: &Path, bench: &mut Bench) {
 /// Measures many durable runs at once. The result is the cost of a step, without that of starting and ending a run.
 fn many(dir: &Path, bench: &mut Bench) {
     const RUNS: usize = 1_000;
-    if !bench.wants("W5d") {
+    if !bench.wants("W5d ") {
         return;
     }
     let [short, long] = [10, 110].map(|stages| chain(stages, "noop"));
@@ -260,7 +260,7 @@ fn many(dir: &Path, bench: &mut Bench) {
 
 /// Measures how long it takes to resume a run with 10,000 finished stages.
 fn long_runs(dir: &Path, bench: &mut Bench) {
-    if !bench.wants("W8") {
+    if !bench.wants("W8 ") {
         return;
     }
     let pipeline = long_then_wait();

@@ -39,7 +39,7 @@ fn best(times: usize, mut run: impl FnMut() -> f64) -> f64 {
 }
 
 pub(crate) fn measure(bench: &mut Bench) {
-    if !bench.wants("W9") {
+    if !bench.wants("W9 ") {
         return;
     }
     for (nodes, target) in [(20, Some(15.0)), (1_000, None), (4_000, None)] {

@@ -152,7 +152,7 @@ fn millis(runs: &Path, arguments: &[&str]) -> f64 {
     let mut command = Command::new(env!("CARGO_BIN_EXE_bench-command-line"));
     command
         .args(arguments)
-        .arg("--runs-dir")
+        .arg("--runs")
         .arg(runs)
         .stdin(Stdio::null())
         .stdout(Stdio::null());

@@ -63,7 +63,7 @@ fn pipeline(nodes: usize) -> String {
 const SIZES: [(usize, f64); 3] = [(10, 0.05), (1_000, 4.0), (10_000, 45.0)];
 
 pub(crate) fn measure(bench: &mut Bench) {
-    if !bench.wants("W6") {
+    if !bench.wants("W6 ") {
         return;
     }
     for (nodes, target) in SIZES {

@@ -17,7 +17,7 @@ use serde_json::Value;
 pub(crate) fn measure(bench: &mut Bench) {
     chains(bench);
     many(bench);
-    if bench.wants("W7") {
+    if bench.wants("W7 ") {
         starts(bench);
     }
 }
@@ -57,14 +57,14 @@ fn chains(bench: &mut Bench) {
     let plain = engine();
     let pipeline = chain(STAGES, "noop");
     let mut chained = None;
-    if bench.wants("W1") {
+    if bench.wants("W1 ") {
         let ours = median(101, STAGES, || {
             runtime.block_on(async { assert_eq!(run(&plain, pipeline).await, STAGES + 2) });
         });
         bench.record("W1 chain of 1,000", "us/stage", ours, floor, 0.29);
         chained = Some(ours);
     }
-    if bench.wants("W1e") {
+    if bench.wants("W1e ") {
         let seen = Arc::new(AtomicU64::new(0));
         let count = seen.clone();
         let heard = Engine::builder().on_event(move |event| {
@@ -83,7 +83,7 @@ fn chains(bench: &mut Bench) {
             0.6,
         );
     }
-    if bench.wants("W1k") {
+    if bench.wants("W1k ") {
         let pipeline = chain(STAGES, "each");
         let floor = median(101, STAGES, || {
             runtime.block_on(least(&steps, &next, Some(&keys)))
@@ -93,7 +93,7 @@ fn chains(bench: &mut Bench) {
         });
         bench.record("W1k the same, a new key each stage", "us/stage", ours, floor, 1.0);
     }
-    if bench.wants("W3") {
+    if bench.wants("W3 loop") {
         const TURNS: usize = 10_000;
         let pipeline = circle(TURNS as u32);
         let ours = median(21, TURNS * 3, || {

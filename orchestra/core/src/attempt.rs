@@ -61,7 +61,7 @@ impl Transition<'_> {
         self.emit(|| Observation::StageCompleted {
             id: path.id(restarts),
             index: path.at.index,
-            outcome: Outcome::success(),
+            outcome: Box::new(Outcome::success()),
         });
         if role == Role::Exit {
             return Err(StepResult::Ended(PathEnd::End));
@@ -126,7 +126,7 @@ impl Transition<'_> {
             self.emit(|| Observation::StageFailed {
                 id,
                 index,
-                outcome,
+                outcome: Box::new(outcome),
                 will_retry: false,
             });
             if let Some(failure) = self.count_failure(path, stage, &reason, output) {
@@ -138,7 +138,11 @@ impl Transition<'_> {
             }
             if self.observed {
                 let id = path.id(self.totals.restarts);
-                self.emit(|| Observation::StageCompleted { id, index, outcome });
+                self.emit(|| Observation::StageCompleted {
+                    id,
+                    index,
+                    outcome: Box::new(outcome),
+                });
             }
         }
         // An exit with its own handler may fail like any other stage (rule R3).
@@ -171,7 +175,7 @@ impl Transition<'_> {
         self.emit(|| Observation::StageFailed {
             id: failed,
             index,
-            outcome,
+            outcome: Box::new(outcome),
             will_retry: true,
         });
         *path.retries.entry(path.at.node.0).or_default() += 1;

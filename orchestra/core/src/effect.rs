@@ -219,7 +219,7 @@ pub enum Observation {
         /// The number of stages that began before it in the run.
         index: u64,
         /// The outcome of the stage.
-        outcome: Outcome,
+        outcome: Box<Outcome>,
     },
     /// A stage failed.
     StageFailed {
@@ -228,7 +228,7 @@ pub enum Observation {
         /// The number of stages that began before it in the run.
         index: u64,
         /// The outcome of the stage.
-        outcome: Outcome,
+        outcome: Box<Outcome>,
         /// `true` if the stage will be retried.
         will_retry: bool,
     },

@@ -29,7 +29,7 @@ impl Driver {
         if let Some(redactor) = &self.run.settings.redactor {
             redactor.event(&mut event);
         }
-        let usage = match &event {
+        let mut usage = match &event {
             Event::NodeFinished { id, .. } | Event::Noted { id, .. } => self.run.attempts.usage.take(id),
             _ => None,
         };
@@ -38,14 +38,16 @@ impl Driver {
             _ => None,
         };
         // Of the events after the run was stopped, only the usage counts.
-        let (event, usage) = match (event, usage) {
-            (event, usage) if self.stopping.saved.is_none() => (event, usage),
-            (Event::NodeFinished { id, .. } | Event::Noted { id, .. }, Some(usage)) => {
-                (Event::Used { id, usage }, None)
+        if self.stopping.saved.is_some() {
+            match event {
+                Event::NodeFinished { id, .. } | Event::Noted { id, .. } => match usage.take() {
+                    Some(usage) => event = Event::Used { id, usage },
+                    None => return,
+                },
+                Event::Used { .. } => {}
+                _ => return,
             }
-            (event @ Event::Used { .. }, usage) => (event, usage),
-            _ => return,
-        };
+        }
         // If the run folder cannot be written, the event may be a result of that and not of the stage.
         if self.run.has_failed() {
             return;
