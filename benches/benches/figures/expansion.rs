@@ -60,7 +60,7 @@ pub(crate) fn measure(bench: &mut Bench) {
             target,
         );
     }
-    let package = Package::new(env!("CARGO_TARGET_TMPDIR"), "large");
+    let package = Package::new(env!("CARGO_TARGET_TMPDIR"), "large").incremental();
     package.write("large.dot", generate::large(1_000));
     let check = |program: &str| {
         // A text that no build before had, so that the package is checked again.

@@ -41,7 +41,10 @@ fn main() {
 
 /// Adds the figures of the program that counts memory.
 fn memory(bench: &mut Bench) {
-    if !bench.wants("memory") && !bench.wants("W3 memory") && !bench.wants("W5 memory") && !bench.wants("W4c ")
+    if !bench.wants("memory")
+        && !bench.wants("W3 memory")
+        && !bench.wants("W5 memory")
+        && !bench.wants("W4c ")
     {
         return;
     }

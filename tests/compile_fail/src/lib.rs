@@ -19,6 +19,7 @@ const FEATURES: &str = r#"["agents", "cli", "testkit"]"#;
 pub struct Package {
     folder: PathBuf,
     target: PathBuf,
+    incremental: bool,
 }
 
 /// What the compiler said, and whether the package built.
@@ -62,6 +63,7 @@ impl Package {
         let package = Package {
             folder,
             target: temporary.join("target"),
+            incremental: false,
         };
         package.manifest(&format!(
             "orchestra = {{ path = {:?} }}",
@@ -70,6 +72,14 @@ impl Package {
         fs::copy(root().join("Cargo.lock"), package.folder.join("Cargo.lock"))
             .expect("the lock file is copied");
         package
+    }
+
+    /// Compiles the package incrementally, as cargo does for users. A package that is built only a few times is built
+    /// faster without that.
+    #[must_use]
+    pub fn incremental(mut self) -> Package {
+        self.incremental = true;
+        self
     }
 
     /// Makes an empty library package that knows the crate by a name, with the features for agents, simulation and the
@@ -131,9 +141,9 @@ impl Package {
             .args(["--offline", "--message-format=json"])
             .current_dir(&self.folder)
             .env("CARGO_TARGET_DIR", &self.target)
-            // Nobody debugs what comes of it, and each package is built only a few times.
+            // Nobody debugs what comes of it.
             .env("CARGO_PROFILE_DEV_DEBUG", "0")
-            .env("CARGO_INCREMENTAL", "0")
+            .env("CARGO_INCREMENTAL", if self.incremental { "1" } else { "0" })
             // What the outer cargo says to its tests is not meant for the inner one.
             .env_remove("RUSTFLAGS")
             .env_remove("CARGO_ENCODED_RUSTFLAGS")
