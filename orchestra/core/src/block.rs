@@ -38,24 +38,34 @@ impl Block {
     fn outcome(&self, joins_at_fan_in: bool) -> Outcome {
         let (count, succeeded, failed) = (self.count(), self.succeeded, self.failed);
         let counted = format!("{succeeded} of {count} branches succeeded");
-        let first = || self.first_failure.as_str();
         if self.fan_out.error_policy == ErrorPolicy::FailFast && failed > 0 {
-            return Outcome::fail(first());
+            return Outcome::fail(self.first_failure());
         }
         match self.fan_out.join_policy.needed(count) {
             Some(needed) if succeeded >= needed => Outcome::success().notes(counted),
             Some(needed) if failed == 0 => Outcome::fail(format!("{counted}, {needed} must")),
-            Some(needed) => Outcome::fail(format!("{counted}, {needed} must; {}", first())),
+            Some(needed) => Outcome::fail(format!("{counted}, {needed} must; {}", self.first_failure())),
             None if failed == 0 || self.fan_out.error_policy == ErrorPolicy::Ignore => {
                 Outcome::success().notes(counted)
             }
             // No stage after the join would notice the failure, unless the join is a fan-in, which then fails by
             // itself.
             None if succeeded == 0 && !joins_at_fan_in => {
-                Outcome::fail(format!("all branches failed; {}", first()))
+                Outcome::fail(format!("all branches failed; {}", self.first_failure()))
             }
             None => Outcome::new(Status::PartialSuccess).notes(counted),
         }
+    }
+
+    /// Describes the first failed branch in the order of the edges, which does not depend on which failed earlier.
+    fn first_failure(&self) -> String {
+        let failed = self.branches.iter().find_map(|branch| {
+            let ended = branch.ended.as_ref()?;
+            (ended.status == BranchStatus::Fail).then_some((&branch.id, ended.reason.as_deref()))
+        });
+        failed.map_or_else(String::new, |(id, reason)| {
+            format!("branch `{id}`: {}", or_unspecified(reason.unwrap_or_default()))
+        })
     }
 }
 
@@ -101,7 +111,6 @@ impl Transition<'_> {
             running: 0,
             succeeded: 0,
             failed: 0,
-            first_failure: String::new(),
             visits: path.visits.fork(),
             outcomes: path.outcomes.fork(),
             began: self.totals.elapsed,
@@ -223,14 +232,7 @@ impl Transition<'_> {
             },
         };
         match status {
-            BranchStatus::Fail => {
-                block.failed += 1;
-                if block.failed == 1 {
-                    let name = &branch.id;
-                    let reason = or_unspecified(reason.as_deref().unwrap_or_default());
-                    block.first_failure = format!("branch `{name}`: {reason}");
-                }
-            }
+            BranchStatus::Fail => block.failed += 1,
             _ => block.succeeded += 1,
         }
         let duration = self.totals.elapsed.saturating_sub(branch.began);

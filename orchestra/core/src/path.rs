@@ -300,7 +300,6 @@ pub struct Block {
     pub(crate) running: u32,
     pub(crate) succeeded: u32,
     pub(crate) failed: u32,
-    pub(crate) first_failure: String,
     pub(crate) visits: Arc<[u32]>,
     /// The statuses of the nodes from before the block began.
     pub(crate) outcomes: Arc<[(u32, Status)]>,

@@ -246,7 +246,6 @@ impl SavedBlock {
             running: 0,
             succeeded: 0,
             failed: 0,
-            first_failure: self.first_failure,
             visits,
             outcomes: path.outcomes.fork(),
             began: self.began,

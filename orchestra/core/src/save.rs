@@ -154,7 +154,6 @@ impl SavedBlock {
                 .collect(),
             branches: branches.collect(),
             next: block.next,
-            first_failure: block.first_failure.clone(),
             began: block.began,
         }
     }

@@ -181,8 +181,6 @@ pub(crate) struct SavedBlock {
     pub(crate) visits: Vec<(u32, u32)>,
     pub(crate) branches: Vec<SavedBranch>,
     pub(crate) next: usize,
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub(crate) first_failure: String,
     #[serde(rename = "began_ns", with = "crate::nanos")]
     pub(crate) began: Duration,
 }

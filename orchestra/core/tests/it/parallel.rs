@@ -76,10 +76,10 @@ fn where_all_failed_a_fan_in_fails_by_itself_and_any_other_join_needs_the_block_
     );
     let mut run = joined("", "join -> exit");
     run.fails(C).fails(A).fails(B);
-    // The message names the failure that happened first.
+    // The message names the first branch of the pipeline, whichever failed first.
     assert_eq!(
         run.failure(),
-        "stage `fan` failed: all branches failed; branch `c`: stage `c` failed: broken"
+        "stage `fan` failed: all branches failed; branch `a`: stage `a` failed: broken"
     );
 }
 
@@ -99,7 +99,7 @@ fn k_of_n_succeeds_with_enough_and_fails_where_enough_is_out_of_reach() {
     run.fails(C).fails(A);
     assert_eq!(
         run.failure(),
-        "stage `fan` failed: 0 of 3 branches succeeded, 2 must; branch `c`: stage `c` failed: broken"
+        "stage `fan` failed: 0 of 3 branches succeeded, 2 must; branch `a`: stage `a` failed: broken"
     );
     assert!(run.was_reported("cancels fan#1:b/b#1/1"));
 }

@@ -39,7 +39,6 @@ struct Block<'a> {
     branches: Vec<Branch>,
     succeeded: u32,
     failed: u32,
-    first_failure: String,
 }
 
 impl Rules<'_> {
@@ -183,7 +182,6 @@ impl Rules<'_> {
             branches,
             succeeded: 0,
             failed: 0,
-            first_failure: String::new(),
         }
     }
 
@@ -299,13 +297,15 @@ impl Rules<'_> {
             ..StageResult::word(word)
         };
         if block.fails_fast(self) {
-            return StageResult::fail(&block.first_failure);
+            return StageResult::fail(block.first_failure());
         }
         if let Some(needed) = self.needed(block) {
             return match (block.succeeded >= needed, block.failed) {
                 (true, _) => noted("success"),
                 (false, 0) => StageResult::fail(format!("{counted}, {needed} must")),
-                (false, _) => StageResult::fail(format!("{counted}, {needed} must; {}", block.first_failure)),
+                (false, _) => {
+                    StageResult::fail(format!("{counted}, {needed} must; {}", block.first_failure()))
+                }
             };
         }
         let ignores = attribute(self.graph.attributes_of(block.at), "error_policy") == "ignore";
@@ -316,7 +316,7 @@ impl Rules<'_> {
             .graph
             .is(&self.graph.joins[block.at], "parallel.fan_in", "tripleoctagon");
         if block.succeeded == 0 && !fan_in {
-            return StageResult::fail(format!("all branches failed; {}", block.first_failure));
+            return StageResult::fail(format!("all branches failed; {}", block.first_failure()));
         }
         noted("partial_success")
     }
@@ -344,6 +344,22 @@ impl Rules<'_> {
 impl Block<'_> {
     fn branch_name(&self, at: usize) -> String {
         format!("{}:{}", self.prefix, self.branches[at].id)
+    }
+
+    /// What the first failed branch says, in the order of the edges.
+    fn first_failure(&self) -> String {
+        for branch in &self.branches {
+            if let Some(Ended {
+                status: "fail",
+                reason,
+                ..
+            }) = &branch.ended
+            {
+                let reported = or_unsaid(reason.as_deref().unwrap_or_default());
+                return format!("branch `{}`: {reported}", branch.id);
+            }
+        }
+        String::new()
     }
 
     fn fails_fast(&self, rules: &Rules<'_>) -> bool {
@@ -378,10 +394,6 @@ impl Block<'_> {
         match status {
             "fail" => self.failed += 1,
             _ => self.succeeded += 1,
-        }
-        if self.failed == 1 && status == "fail" {
-            let reported = or_unsaid(reason.as_deref().unwrap_or_default());
-            self.first_failure = format!("branch `{}`: {reported}", branch.id);
         }
         branch.ended = Some(Ended {
             status,
