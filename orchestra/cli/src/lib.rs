@@ -74,7 +74,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{CommandFactory, FromArgMatches};
-use orchestra_engine::process::{forbid_inspection, run_as_subreaper, survive_file_size_limit};
+use orchestra_engine::process::{
+    forbid_inspection, raise_file_limit, run_as_subreaper, survive_file_size_limit,
+};
 use serde_json::json;
 
 use crate::args::Cli;
@@ -104,6 +106,7 @@ pub fn main(entries: Vec<Entry>) -> ExitCode {
         forbid_inspection();
     }
     survive_file_size_limit();
+    raise_file_limit();
     // Handlers of a compiled pipeline may start their own processes, which they must end themselves.
     let strays = entries.is_empty();
     run_as_subreaper(strays, || command_line(entries))

@@ -4,14 +4,13 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use orchestra_engine::RunOwnership;
-use orchestra_engine::process::ContainedProgram;
+use orchestra_engine::process::{ContainedProgram, Input, Program};
 
 /// The oldest supported git: the first version with `merge-tree --write-tree`.
 const MIN_VERSION: (u32, u32) = (2, 38);
@@ -317,8 +316,8 @@ impl SystemGit {
         self.version
     }
 
-    fn command(&self, command: &GitCommand) -> io::Result<Command> {
-        let mut process = ContainedProgram::command(&self.program);
+    fn program(&self, command: &GitCommand) -> io::Result<Program> {
+        let mut process = Program::new(&self.program);
         if let Some(folder) = std::env::var_os("XDG_CONFIG_HOME") {
             process.env("XDG_CONFIG_HOME", folder);
         }
@@ -361,14 +360,14 @@ impl SystemGit {
             process.env(format!("GIT_{role}_NAME"), "Orchestra");
             process.env(format!("GIT_{role}_EMAIL"), "orchestra@localhost");
         }
-        process.envs(self.environment.iter().map(|(name, value)| (name, value)));
-        process.envs(command.environment.iter().map(|(name, value)| (name, value)));
-        process.stdin(match (&command.stdin, &command.held) {
-            (Some(_), _) => Stdio::piped(),
-            (None, Some(lock)) => Stdio::from(lock.try_clone()?),
-            (None, None) => Stdio::null(),
+        for (name, value) in self.environment.iter().chain(&command.environment) {
+            process.env(name, value);
+        }
+        process.input(match (&command.stdin, &command.held) {
+            (Some(_), _) => Input::Pipe,
+            (None, Some(lock)) => Input::File(lock.try_clone()?),
+            (None, None) => Input::Empty,
         });
-        process.stdout(Stdio::piped()).stderr(Stdio::piped());
         Ok(process)
     }
 }
@@ -379,8 +378,8 @@ impl Git for SystemGit {
             command: command.name(),
             source,
         };
-        let process = self.command(command).map_err(failed)?;
-        let mut program = match ContainedProgram::start(process, command.run.as_ref()) {
+        let process = self.program(command).map_err(failed)?;
+        let (program, pipes) = match ContainedProgram::start(process, command.run.as_ref()) {
             Err(_) if command.run.as_ref().is_some_and(|run| !run.is_held()) => {
                 return Err(GitError::TakenOver {
                     command: command.name(),
@@ -389,15 +388,13 @@ impl Git for SystemGit {
             Err(source) if source.kind() == io::ErrorKind::NotFound => return Err(GitError::Missing),
             other => other.map_err(failed)?,
         };
-        let child = program.child();
-        let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         // Fails if the command ends before it has read everything; the exit status tells in that case.
-        if let (Some(bytes), Some(mut pipe)) = (command.stdin.clone(), stdin) {
+        if let (Some(bytes), Some(mut pipe)) = (command.stdin.clone(), pipes.stdin) {
             spawn(move || drop(pipe.write_all(&bytes))).map_err(failed)?;
         }
         let (sender, outputs) = channel();
-        read_all(stdout, 0, &sender).map_err(failed)?;
-        read_all(stderr, 1, &sender).map_err(failed)?;
+        read_all(pipes.stdout, 0, &sender).map_err(failed)?;
+        read_all(pipes.stderr, 1, &sender).map_err(failed)?;
         drop(sender);
         let deadline = Instant::now().checked_add(command.timeout);
         let Some([stdout, stderr]) = collect(&outputs, deadline) else {
@@ -427,17 +424,15 @@ fn spawn(work: impl FnOnce() + Send + 'static) -> io::Result<()> {
 
 /// Reads a pipe to its end in a separate thread, so that a full pipe never blocks the command.
 fn read_all(
-    pipe: Option<impl Read + Send + 'static>,
+    mut pipe: impl Read + Send + 'static,
     which: usize,
     sender: &Sender<(usize, Vec<u8>)>,
 ) -> io::Result<()> {
     let sender = sender.clone();
     spawn(move || {
         let mut bytes = Vec::new();
-        if let Some(mut pipe) = pipe {
-            // Use what was read before a broken pipe; the exit status reports the failure.
-            let _ = pipe.read_to_end(&mut bytes);
-        }
+        // Use what was read before a broken pipe; the exit status reports the failure.
+        let _ = pipe.read_to_end(&mut bytes);
         let _ = sender.send((which, bytes));
     })
 }

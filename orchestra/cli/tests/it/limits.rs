@@ -38,6 +38,34 @@ fn run(scratch: &Scratch, limits: &str, words: &str) -> Done {
 }
 
 #[test]
+fn the_program_raises_its_limit_on_open_files_and_its_tools_keep_theirs() {
+    let scratch = Scratch::new();
+    scratch.write(
+        "limit.dot",
+        r#"digraph limit {
+            node [shape=parallelogram]
+            start [shape=Mdiamond]
+            exit [shape=Msquare]
+            look [tool_command="ulimit -Sn; ulimit -Hn; grep 'Max open files' /proc/$PPID/limits"]
+            start -> look -> exit
+        }"#,
+    );
+    let mut command = Command::new("sh");
+    command.arg("-c").arg(format!(
+        "ulimit -Sn 300; ulimit -Hn 700; exec '{}' run limit.dot --run-dir run",
+        env!("CARGO_BIN_EXE_orchestra")
+    ));
+    let output = command.current_dir(scratch.path("")).output().unwrap();
+    support::done(output).exits(0);
+    let seen = std::fs::read_to_string(scratch.path("run/look/tool_output.txt")).unwrap();
+    let words: Vec<&str> = seen.split_ascii_whitespace().collect();
+    assert_eq!(
+        words,
+        ["300", "700", "Max", "open", "files", "700", "700", "files"]
+    );
+}
+
+#[test]
 fn too_few_open_files_are_reported_with_their_limit() {
     for files in [
         5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 16, 18, 20, 22, 24, 26, 28, 32, 64,

@@ -4,13 +4,13 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
 use super::capture::OnLine;
 use super::output::{OutputStream, ProcessError};
+use super::program::{Input, Program};
 use super::variables::{is_inherited, same_name};
 use crate::limit::SystemError;
 use crate::ownership::RunOwnership;
@@ -240,34 +240,22 @@ impl ShellCommand {
         })
     }
 
-    /// Returns the command of the standard library, without the system-specific parts.
-    pub(super) fn to_std(&self) -> Command {
-        let mut command = Command::new(SHELL);
+    /// Returns the shell with its input and variables, on Windows without its arguments.
+    pub(super) fn program(&self) -> Program {
+        let inherited = std::env::vars_os().filter(|(name, _)| self.inherits(name));
+        let mut program = Program::with_variables(SHELL, inherited);
         #[cfg(unix)]
-        command.args(["-c", "--", &self.text]);
-        #[cfg(windows)]
-        std::os::windows::process::CommandExt::raw_arg(
-            command.args(["/D", "/S", "/C"]),
-            format!("\"{}\"", self.text),
-        );
-        command.env_clear().envs(self.environment());
-        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
-        if let Some(directory) = &self.directory {
-            command.current_dir(directory);
+        program.args(["-c", "--", &self.text]);
+        for (name, value) in &self.variables {
+            program.env(name, value);
         }
-        command
-            .stdin(if self.input.is_some() {
-                Stdio::piped()
-            } else {
-                Stdio::null()
-            })
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        command
-    }
-
-    fn environment(&self) -> impl Iterator<Item = (OsString, OsString)> {
-        std::env::vars_os().filter(|(name, _)| self.inherits(name))
+        if let Some(directory) = &self.directory {
+            program.directory(directory);
+        }
+        if self.input.is_some() {
+            program.input(Input::Pipe);
+        }
+        program
     }
 
     fn inherits(&self, name: &OsStr) -> bool {

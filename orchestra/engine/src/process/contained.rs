@@ -1,28 +1,25 @@
 //! Programs of the engine that may start untrusted programs, such as git with the filters of a repository.
 
-use std::ffi::OsStr;
 use std::io;
-use std::process::{Child, Command, ExitStatus};
+use std::process::ExitStatus;
 
+use super::program::{Pipes, Program};
 use crate::ownership::RunOwnership;
 
-/// A program that runs like a tool: with the variables of a tool, in a process group of its own, and such that none of
-/// its processes outlives the engine process.
+/// A program that runs like a tool: in a process group of its own, and such that none of its processes outlives the
+/// engine process.
 ///
-/// Arguments, input and output are those of [`std::process::Command`]. The thread that starts it must also wait for it.
+/// The thread that starts it must also wait for it.
 ///
 /// ```
-/// use orchestra_engine::process::ContainedProgram;
+/// use orchestra_engine::process::{ContainedProgram, Program};
 /// use std::io::Read as _;
-/// use std::process::Stdio;
 ///
-/// let mut command = ContainedProgram::command("git");
-/// command.arg("--version").stdout(Stdio::piped());
-/// let mut program = ContainedProgram::start(command, None)?;
+/// let mut git = Program::new("git");
+/// git.arg("--version");
+/// let (program, mut pipes) = ContainedProgram::start(git, None)?;
 /// let mut text = String::new();
-/// if let Some(mut pipe) = program.child().stdout.take() {
-///     pipe.read_to_string(&mut text)?;
-/// }
+/// pipes.stdout.read_to_string(&mut text)?;
 /// assert!(program.wait(false)?.success());
 /// assert!(text.starts_with("git version"));
 /// # Ok::<(), std::io::Error>(())
@@ -32,18 +29,10 @@ pub struct ContainedProgram(Inner);
 #[cfg(unix)]
 type Inner = super::supervise::Leader;
 #[cfg(not(unix))]
-type Inner = Child;
+type Inner = std::process::Child;
 
 impl ContainedProgram {
-    /// Creates a command with the variables of a tool, and no others.
-    pub fn command(program: impl AsRef<OsStr>) -> Command {
-        let mut command = Command::new(program);
-        let variables = std::env::vars_os().filter(|(name, _)| super::variables::is_inherited(name, false));
-        command.env_clear().envs(variables);
-        command
-    }
-
-    /// Starts a command. On Linux it receives TERM when the thread that starts it ends, and therefore also when the
+    /// Starts a program. On Linux it receives TERM when the thread that starts it ends, and therefore also when the
     /// process ends.
     ///
     /// If it belongs to a run, it is only started while this process owns the run, and a process that takes over the
@@ -51,31 +40,26 @@ impl ContainedProgram {
     ///
     /// # Errors
     /// Fails if the program, or the watcher that guards it, cannot be started, or if this process does not own the run.
-    pub fn start(command: Command, run: Option<&RunOwnership>) -> io::Result<Self> {
+    pub fn start(program: Program, run: Option<&RunOwnership>) -> io::Result<(Self, Pipes)> {
         #[cfg(unix)]
         {
             super::watcher::ensure()?;
-            super::supervise::Leader::start(command, run, super::unix::TERM).map(Self)
+            let (leader, pipes) =
+                super::supervise::Leader::start(program, run, rustix::process::Signal::TERM)?;
+            Ok((Self(leader), pipes))
         }
         #[cfg(not(unix))]
         {
             if run.is_some_and(|run| !run.is_held()) {
                 return Err(io::Error::other("another process has taken the run over"));
             }
-            let mut command = command;
-            command.spawn().map(Self)
+            let mut child = program.to_std()?.spawn()?;
+            let pipes = Pipes::of(&mut child)?;
+            Ok((Self(child), pipes))
         }
     }
 
-    /// Returns the child, for its input and outputs. Do not wait for it.
-    pub fn child(&mut self) -> &mut Child {
-        #[cfg(unix)]
-        return &mut self.0.child;
-        #[cfg(not(unix))]
-        return &mut self.0;
-    }
-
-    /// Waits for the end of the program. With `sweep`, also kills the processes that it left behind, which inspects all
+    /// Waits for the end of the program. With `sweep`, also kills the processes that it left behind, which may inspect all
     /// processes of the system.
     ///
     /// # Errors

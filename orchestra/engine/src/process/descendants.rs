@@ -15,7 +15,7 @@ mod linux {
     use rustix::io::Errno;
 
     use super::super::handle::Handle;
-    use super::super::mark::{Engine, Mark, RunMark};
+    use super::super::mark::{Engine, Mark, RunMark, ticks_since_boot};
     use super::super::procfs::{self, Reading, Stat};
     use super::super::{reaper, unix};
 
@@ -58,7 +58,7 @@ mod linux {
         mark: Mark,
         /// The process group, as long as its leader is not reaped and the id cannot be reused.
         group: Option<i32>,
-        /// The start of the command in clock ticks since boot. Older processes cannot be descendants.
+        /// The time before the start of the command in clock ticks since boot. Older processes cannot be descendants.
         since: u64,
     }
 
@@ -86,17 +86,18 @@ mod linux {
     }
 
     impl Descendants {
-        pub(in super::super) fn new(mark: Mark, leader: i32) -> Self {
+        /// Describes the processes of a command that is not started yet.
+        pub(in super::super) fn new(mark: Mark) -> Self {
             Self {
                 mark,
-                group: Some(leader),
-                since: Stat::read(leader).ok().flatten().map_or(0, |stat| stat.started),
+                group: None,
+                since: ticks_since_boot(),
             }
         }
 
-        /// Drops the group, because its id may be reused from now on.
-        pub(in super::super) fn forget_group(&mut self) {
-            self.group = None;
+        /// Sets the process group. Remove it before its leader is reaped, because its id may be reused from then on.
+        pub(in super::super) fn set_group(&mut self, leader: Option<i32>) {
+            self.group = leader;
         }
 
         /// Returns `true` if no process is left.
@@ -128,20 +129,19 @@ mod linux {
             let mut others: HashMap<i32, Vec<i32>> = HashMap::new();
             let mut next = Vec::new();
             let listed = procfs::each_process(|pid| {
+                let mut seen = None;
                 let marked = || {
-                    Ok(match self.possible(pid)? {
+                    seen = self.possible(pid)?;
+                    Ok(match seen {
                         Some(stat) if self.is_marked(pid, &stat)? => Some(stat),
                         _ => None,
                     })
                 };
-                match search.take(pid, marked) {
-                    Ok(Some(found)) => next.push(found),
-                    Ok(None) => {
-                        if let Ok(Some(stat)) = self.possible(pid) {
-                            others.entry(stat.parent).or_default().push(pid);
-                        }
-                    }
-                    Err(_) => search.incomplete = true,
+                match (search.take(pid, marked), seen) {
+                    (Ok(Some(found)), _) => next.push(found),
+                    (Ok(None), Some(stat)) => others.entry(stat.parent).or_default().push(pid),
+                    (Ok(None), None) => {}
+                    (Err(_), _) => search.incomplete = true,
                 }
             });
             search.incomplete |= listed.is_err();
@@ -281,11 +281,11 @@ pub(super) struct Descendants;
 
 #[cfg(all(unix, not(target_os = "linux")))]
 impl Descendants {
-    pub(super) fn new(_mark: super::mark::Mark, _leader: i32) -> Self {
+    pub(super) fn new(_mark: super::mark::Mark) -> Self {
         Self
     }
 
-    pub(super) fn forget_group(&mut self) {}
+    pub(super) fn set_group(&mut self, _leader: Option<i32>) {}
 
     pub(super) fn are_gone(&self) -> bool {
         true

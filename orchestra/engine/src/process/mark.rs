@@ -138,7 +138,7 @@ fn limit(engine: u64, run: u64, command: u64) -> u64 {
 
 /// Returns the time since boot in the unit of `/proc`, rounded down.
 #[cfg(target_os = "linux")]
-fn ticks_since_boot() -> u64 {
+pub(super) fn ticks_since_boot() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     let nanos =
         u128::from(now.tv_sec.unsigned_abs()) * 1_000_000_000 + u128::from(now.tv_nsec.unsigned_abs());

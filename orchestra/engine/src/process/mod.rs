@@ -42,6 +42,7 @@ mod output;
 mod peer;
 #[cfg(target_os = "linux")]
 mod procfs;
+mod program;
 #[cfg_attr(not(target_os = "linux"), path = "reaper_elsewhere.rs")]
 mod reaper;
 mod runner;
@@ -69,6 +70,7 @@ pub(crate) use mark::{RunMark, run_number};
 pub use output::{Exit, OutputStream, ProcessError, ToolOutput};
 #[cfg(unix)]
 pub(crate) use peer::{Peer, Relation};
+pub use program::{Input, Pipes, Program};
 pub use reaper::run_as_subreaper;
 pub use runner::{ProcessFuture, ProcessRunner, SystemProcesses};
 pub(crate) use threads::has_thread;
@@ -122,4 +124,18 @@ pub(crate) fn begin() {
 pub fn survive_file_size_limit() {
     #[cfg(unix)]
     unix::survive_file_size_limit();
+}
+
+/// Allows this process as many open files as the system permits. Call it once, in the main function of a program.
+///
+/// A tool that runs takes up to nine descriptors, and many systems allow a process 1,024 unless it raises this limit,
+/// up to a second one (`ulimit -Hn`). Tools start with the limit from before. On systems other than Linux this function
+/// does nothing.
+///
+/// ```
+/// orchestra_engine::process::raise_file_limit();
+/// ```
+pub fn raise_file_limit() {
+    #[cfg(target_os = "linux")]
+    unix::raise_file_limit();
 }

@@ -20,6 +20,8 @@ const STACK: usize = 8 << 20;
 
 /// The number of running commands.
 static RUNNING: AtomicUsize = AtomicUsize::new(0);
+/// `true` if this process adopts the orphans among its descendants.
+static ADOPTS: AtomicBool = AtomicBool::new(false);
 /// `true` if orphans without a mark can only come from commands.
 static STRAYS: AtomicBool = AtomicBool::new(false);
 /// The thread that collects dead processes.
@@ -64,6 +66,7 @@ pub fn run_as_subreaper<P: FnOnce() -> ExitCode + Send>(strays: bool, program: P
             return program();
         };
         let adopts = set_child_subreaper(Pid::from_raw(1)).is_ok();
+        ADOPTS.store(adopts, Ordering::SeqCst);
         STRAYS.store(strays && adopts, Ordering::SeqCst);
         REAPER.get_or_init(thread::current);
         if let Err(mpsc::SendError(program)) = hand_over.send(program) {
@@ -133,16 +136,39 @@ pub(super) fn strays() -> Vec<i32> {
     if !alone() {
         return Vec::new();
     }
-    // The children of the main thread.
-    let path = format!("/proc/self/task/{}/children", std::process::id());
-    let text = fs::read_to_string(path).unwrap_or_default();
+    let orphans = orphans();
     // A command that started in the meantime may have left some of them.
-    if !alone() {
-        return Vec::new();
+    if alone() {
+        orphans.unwrap_or_default()
+    } else {
+        Vec::new()
     }
+}
+
+/// Returns whether a command has certainly left no process behind. Call it on the thread that started its leader, when
+/// the leader has ended and is not reaped.
+///
+/// All processes that a dead leader left are orphans, which this process adopts, or descendants of orphans.
+pub(super) fn has_no_orphans(leader: i32) -> bool {
+    // A process can also give a new process its own parent as a parent: this thread.
+    let only_leader = || Some(children("thread-self")?.iter().all(|child| *child == leader));
+    // In this order, because a child of this thread may leave orphans.
+    ADOPTS.load(Ordering::SeqCst)
+        && only_leader() == Some(true)
+        && orphans().is_some_and(|orphans| orphans.is_empty())
+}
+
+/// Returns the children of the main thread. Returns `None` if the system does not list them.
+fn orphans() -> Option<Vec<i32>> {
+    children(&format!("self/task/{}", std::process::id()))
+}
+
+/// Returns the children of a thread without the watcher.
+fn children(thread: &str) -> Option<Vec<i32>> {
+    let text = fs::read_to_string(format!("/proc/{thread}/children")).ok()?;
     let watcher = watcher::number();
     let numbers = text
         .split_ascii_whitespace()
         .filter_map(|number| number.parse().ok());
-    numbers.filter(|number| Some(*number) != watcher).collect()
+    Some(numbers.filter(|number| Some(*number) != watcher).collect())
 }

@@ -4,12 +4,12 @@
 //! because the signal is sent when the starting thread ends, not when the process ends.
 
 use std::io::{self, PipeReader, PipeWriter, Read, Write as _};
-use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
-use std::os::unix::process::CommandExt as _;
-use std::process::{Child, Command};
+use std::os::fd::{AsRawFd, RawFd};
+use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
 use tokio::sync::oneshot;
 
 use super::capture::CHUNK;
@@ -18,9 +18,10 @@ use super::descendants::Descendants;
 use super::handle::Handle;
 use super::mark::Engine;
 use super::output::{Exit, OutputStream, ProcessError, ToolOutput};
-use super::reaper::Running;
+use super::program::{Pipes, Program};
+use super::reaper::{self, Running};
 use super::streams::Streams;
-use super::unix::{self, Wait};
+use super::unix::{self, Conditions, Wait};
 use super::variables::MARK_VARIABLE;
 use super::watcher;
 use crate::ownership::RunOwnership;
@@ -98,8 +99,8 @@ fn supervise(
 struct Tool {
     leader: Leader,
     input: Option<Input>,
-    stdout: Option<OwnedFd>,
-    stderr: Option<OwnedFd>,
+    stdout: Option<PipeReader>,
+    stderr: Option<PipeReader>,
     stopped: Option<PipeReader>,
     streams: Streams,
     buffer: Vec<u8>,
@@ -116,18 +117,17 @@ impl Tool {
         watcher::ensure().map_err(ShellCommand::spawn_error)?;
         let started = Instant::now();
         // If this process was suspended, it may have lost the run at any of these steps.
-        let leader = Leader::start(command.to_std(), command.run.as_ref(), unix::KILL);
-        let mut leader = leader.map_err(|error| {
+        let leader = Leader::start(command.program(), command.run.as_ref(), Signal::KILL);
+        let (leader, pipes) = leader.map_err(|error| {
             let lost = command.permitted().err();
             lost.unwrap_or_else(|| ShellCommand::spawn_error(error))
         })?;
-        let pipe = leader.child.stdin.take().map(OwnedFd::from);
-        let input = pipe.zip(command.input.take());
+        let input = pipes.stdin.zip(command.input.take());
         let input = input.map(|(pipe, bytes)| Input::new(pipe, bytes)).transpose();
         Ok(Self {
             input: input.map_err(ShellCommand::spawn_error)?.flatten(),
-            stdout: leader.child.stdout.take().map(OwnedFd::from),
-            stderr: leader.child.stderr.take().map(OwnedFd::from),
+            stdout: Some(pipes.stdout),
+            stderr: Some(pipes.stderr),
             leader,
             stopped: Some(stopped),
             streams,
@@ -197,7 +197,7 @@ impl Tool {
             Wait::readable(number(&self.stdout)),
             Wait::readable(number(&self.stderr)),
             Wait::readable(handle),
-            Wait::readable(self.stopped.as_ref().map(|stopped| stopped.as_raw_fd())),
+            Wait::readable(number(&self.stopped)),
             Wait::writable(self.input.as_ref().map(|input| input.pipe.as_raw_fd())),
         ];
         unix::poll(&mut waits, limit)?;
@@ -223,14 +223,13 @@ impl Tool {
             OutputStream::Stdout => &mut self.stdout,
             OutputStream::Stderr => &mut self.stderr,
         };
-        let Some(pipe) = source.take() else { return };
-        let mut pipe = PipeReader::from(pipe);
+        let Some(mut pipe) = source.take() else { return };
         match pipe.read(&mut self.buffer) {
             // The end of the stream. After an error of a pipe there is nothing more to read either.
             Ok(0) => {}
             Err(error) if error.kind() != io::ErrorKind::Interrupted => {}
             result => {
-                *source = Some(pipe.into());
+                *source = Some(pipe);
                 let chunk = result.ok().and_then(|length| self.buffer.get(..length));
                 self.streams.feed(stream, chunk.unwrap_or_default());
             }
@@ -261,13 +260,13 @@ struct Input {
 
 impl Input {
     /// Returns `None` if there is nothing to write. The pipe is closed then.
-    fn new(pipe: OwnedFd, bytes: Vec<u8>) -> io::Result<Option<Self>> {
+    fn new(pipe: PipeWriter, bytes: Vec<u8>) -> io::Result<Option<Self>> {
         // A pipe can be writable and still block for a part of the bytes.
         unix::never_block(&pipe)?;
         // A command that stops reading must not end this program by SIGPIPE.
         unix::ignore_closed_pipes()?;
         Ok(Some(Self {
-            pipe: pipe.into(),
+            pipe,
             bytes,
             written: 0,
         })
@@ -294,15 +293,14 @@ impl Input {
     }
 }
 
-fn number(fd: &Option<OwnedFd>) -> Option<RawFd> {
-    fd.as_ref().map(|fd| fd.as_raw_fd())
+fn number(pipe: &Option<impl AsRawFd>) -> Option<RawFd> {
+    pipe.as_ref().map(AsRawFd::as_raw_fd)
 }
 
 /// The process that was started, its group and its descendants.
 ///
 /// It stays unreaped until all others are dead, so that its process id, which is also the group id, is not reused.
 pub(super) struct Leader {
-    pub(super) child: Child,
     pid: i32,
     handle: Arc<Handle>,
     descendants: Descendants,
@@ -317,31 +315,36 @@ impl Leader {
     /// # Errors
     /// Fails if it cannot be started, or if this process no longer owns its run. The forked child checks the locks too,
     /// because this process may be suspended between its own check and the start.
-    pub(super) fn start(mut command: Command, run: Option<&RunOwnership>, at_death: i32) -> io::Result<Self> {
+    pub(super) fn start(
+        mut program: Program,
+        run: Option<&RunOwnership>,
+        at_death: Signal,
+    ) -> io::Result<(Self, Pipes)> {
         let claim = match run.map(RunOwnership::claim) {
             Some(None) => return Err(io::Error::from_raw_os_error(libc::ESTALE)),
             claim => claim.flatten(),
         };
         let mark = Engine::this().mark(claim.as_ref().map_or(0, |claim| claim.number));
-        let locks = claim
-            .as_ref()
-            .map(|claim| claim.locks.clone())
-            .unwrap_or_default();
+        program.env(MARK_VARIABLE, &mark.variable);
+        let conditions = Conditions {
+            mark: mark.limit,
+            at_death,
+            locks: claim.as_ref().map_or(&[], |claim| &claim.locks),
+        };
         let running = Running::begin();
-        command.env(MARK_VARIABLE, &mark.variable).process_group(0);
-        unix::prepare_tool(&mut command, mark.limit, at_death, locks);
-        let child = command.spawn()?;
-        let pid = i32::try_from(child.id()).map_err(io::Error::other)?;
+        let mut descendants = Descendants::new(mark);
+        let (pid, pipes) = unix::spawn(&program, &conditions)?;
+        descendants.set_group(Some(pid));
         let handle = Arc::new(Handle::of_child(pid));
         watcher::add(handle.clone());
-        Ok(Self {
-            descendants: Descendants::new(mark, pid),
-            child,
+        let leader = Self {
             pid,
             handle,
+            descendants,
             reaped: false,
             _running: running,
-        })
+        };
+        Ok((leader, pipes))
     }
 
     fn has_ended(&self) -> io::Result<bool> {
@@ -359,7 +362,9 @@ impl Leader {
     pub(super) fn destroy(&self) -> bool {
         unix::kill_group(self.pid, unix::KILL);
         unix::kill(self.pid, unix::KILL);
-        self.descendants.kill_all(DEATH) && self.await_death()
+        // A look at the orphans of this process, if it adopts them, spares a look at all processes of the system.
+        self.has_ended().is_ok_and(|ended| ended) && reaper::has_no_orphans(self.pid)
+            || self.descendants.kill_all(DEATH) && self.await_death()
     }
 
     /// Waits until the killed leader is dead. It can hang in the kernel.
@@ -382,15 +387,13 @@ impl Leader {
         true
     }
 
-    /// Collects the exit status. Blocks while the leader lives.
-    pub(super) fn reap(&mut self) -> io::Result<std::process::ExitStatus> {
-        if !self.reaped {
-            // The watcher must no longer kill this process id once it is released.
-            watcher::remove(self.pid);
-            self.descendants.forget_group();
-            self.reaped = true;
-        }
-        self.child.wait()
+    /// Collects the exit status. Blocks while the leader lives. Call it once.
+    pub(super) fn reap(&mut self) -> io::Result<ExitStatus> {
+        // The watcher must no longer kill this process id once it is released.
+        watcher::remove(self.pid);
+        self.descendants.set_group(None);
+        self.reaped = true;
+        unix::wait(self.pid)
     }
 
     /// Keeps killing the processes that did not die in time.
@@ -414,7 +417,7 @@ impl Drop for Leader {
     }
 }
 
-fn note_unreaped(status: io::Result<std::process::ExitStatus>) {
+fn note_unreaped(status: io::Result<ExitStatus>) {
     if let Err(error) = status {
         tracing::debug!(%error, "the leader of a command was not reaped");
     }

@@ -4,6 +4,7 @@
 //! no signal like TERM, so there is no grace period.
 
 use std::io;
+use std::os::windows::process::CommandExt as _;
 use std::time::{Duration, Instant};
 
 use process_wrap::tokio::{CommandWrap, JobObject, KillOnDrop};
@@ -23,7 +24,11 @@ pub(super) async fn run(mut command: ShellCommand) -> Result<ToolOutput, Process
     let cancel = command.cancel.take().unwrap_or_default();
     command.permitted()?;
     let streams = Streams::create(&mut command)?;
-    let mut prepared = CommandWrap::from(tokio::process::Command::from(command.to_std()));
+    let mut shell = command.program().to_std().map_err(ShellCommand::spawn_error)?;
+    shell
+        .args(["/D", "/S", "/C"])
+        .raw_arg(format!("\"{}\"", command.text));
+    let mut prepared = CommandWrap::from(tokio::process::Command::from(shell));
     prepared.wrap(KillOnDrop).wrap(JobObject);
     let started = Instant::now();
     let mut job = prepared.spawn().map_err(ShellCommand::spawn_error)?;

@@ -3,13 +3,25 @@
 //! This is the only unsafe code of the process runner. Every function here is safe to call.
 #![allow(unsafe_code)]
 
+#[cfg_attr(not(target_os = "linux"), path = "spawn_elsewhere.rs")]
+mod spawn;
+
 use std::io;
 #[cfg(target_os = "linux")]
 use std::os::fd::BorrowedFd;
-use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
-use std::os::unix::process::CommandExt as _;
-use std::process::Command;
+use std::os::fd::{AsRawFd, FromRawFd as _, OwnedFd, RawFd};
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::ExitStatus;
+#[cfg(target_os = "linux")]
+use std::sync::OnceLock;
 use std::time::Duration;
+
+use rustix::io::retry_on_intr;
+use rustix::process::{Pid, Signal, WaitOptions, waitpid};
+#[cfg(target_os = "linux")]
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+pub(super) use spawn::spawn;
 
 pub(super) const TERM: i32 = libc::SIGTERM;
 pub(super) const KILL: i32 = libc::SIGKILL;
@@ -106,7 +118,7 @@ pub(super) fn poll(waits: &mut [Wait; 5], limit: Duration) -> io::Result<()> {
 }
 
 /// Makes writes to a descriptor fail instead of block.
-pub(super) fn never_block(fd: &OwnedFd) -> io::Result<()> {
+pub(super) fn never_block(fd: &impl AsRawFd) -> io::Result<()> {
     let number = fd.as_raw_fd();
     // SAFETY: the descriptor is open as long as `fd` lives; both calls take and return only numbers.
     let done = unsafe {
@@ -175,48 +187,57 @@ pub(super) fn kill_group_of_handle(leader: BorrowedFd<'_>) -> bool {
     sent == 0 || io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH)
 }
 
-/// Prepares the child to receive a signal when the thread that starts it ends, to have a mark in its limits, and to
-/// execute nothing if one of the locks has lost its name, because then another process has taken over the run.
+/// The conditions under which a child runs.
 ///
-/// The mark is set before the check. A process that takes over a run first moves the lock away and then kills all
-/// marked processes. So the child either sees that the lock is gone or is killed, even if the engine or the child was
-/// suspended.
-///
-/// The limit on file locks has had no effect since Linux 2.4.25, but every descendant inherits it and any process can
-/// read it. So it still marks a process that emptied its environment.
-#[cfg(target_os = "linux")]
-pub(super) fn prepare_tool(command: &mut Command, mark: u64, at_death: i32, locks: Vec<RawFd>) {
-    let engine = std::process::id();
-    let prepare = move || {
-        // SAFETY: plain system calls with numbers and a live `rlimit` on the stack; no allocation and no lock, as
-        // required between fork and exec.
-        unsafe {
-            libc::prctl(libc::PR_SET_PDEATHSIG, at_death, 0, 0, 0);
-            // The engine may have died before the line above took effect.
-            if u32::try_from(libc::getppid()) != Ok(engine) {
-                return Err(io::Error::from_raw_os_error(libc::ESRCH));
-            }
-            let mut limit = libc::rlimit {
-                rlim_cur: 0,
-                rlim_max: 0,
-            };
-            if libc::getrlimit(libc::RLIMIT_LOCKS, &raw mut limit) == 0 {
-                limit.rlim_cur = mark as libc::rlim_t;
-                libc::setrlimit(libc::RLIMIT_LOCKS, &raw const limit);
-            }
-        }
-        have_names(&locks)
-    };
-    // SAFETY: `prepare` only makes async-signal-safe calls, see above.
-    unsafe { command.pre_exec(prepare) };
+/// The child first sets the mark and then checks the locks. A process that takes over a run first moves the lock away
+/// and then kills all marked processes. So the child either sees that the lock is gone or is killed, even if the engine
+/// or the child was suspended.
+#[cfg_attr(not(target_os = "linux"), allow(dead_code))]
+pub(super) struct Conditions<'c> {
+    /// The child's soft limit on file locks, on Linux. The limit has had no effect since Linux 2.4.25, but every
+    /// descendant inherits it and any process can read it. So it still marks a process that emptied its environment.
+    pub(super) mark: u64,
+    /// The signal that the child receives when the thread that starts it ends, on Linux.
+    pub(super) at_death: Signal,
+    /// The child executes nothing if one of these files has lost its name, because then another process has taken over
+    /// the run.
+    pub(super) locks: &'c [RawFd],
 }
 
-/// On other systems there is no parent-death signal and no way to read the limits of other processes. The child only
-/// checks the locks.
-#[cfg(not(target_os = "linux"))]
-pub(super) fn prepare_tool(command: &mut Command, _mark: u64, _at_death: i32, locks: Vec<RawFd>) {
-    // SAFETY: `have_names` only makes async-signal-safe calls.
-    unsafe { command.pre_exec(move || have_names(&locks)) };
+/// Waits for the end of a child and returns its exit status.
+pub(super) fn wait(pid: i32) -> io::Result<ExitStatus> {
+    let child = Pid::from_raw(pid);
+    match retry_on_intr(|| waitpid(child, WaitOptions::empty()))? {
+        Some((_, status)) => Ok(ExitStatus::from_raw(status.as_raw())),
+        None => Err(io::ErrorKind::WouldBlock.into()),
+    }
+}
+
+/// The limit on open files before [`raise_file_limit`].
+#[cfg(target_os = "linux")]
+static ORIGINAL_FILE_LIMIT: OnceLock<u64> = OnceLock::new();
+
+/// Allows this process as many open files as the system permits. The programs that it starts keep the limit from
+/// before, because programs that use `select` fail with descriptors from 1,024 on.
+#[cfg(target_os = "linux")]
+pub(super) fn raise_file_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    if let (Some(soft), Some(hard)) = (limit.current, limit.maximum)
+        && soft < hard
+        && ORIGINAL_FILE_LIMIT.set(soft).is_ok()
+    {
+        set_soft_limit(Resource::Nofile, hard);
+    }
+}
+
+/// Sets a soft limit of this process. Does nothing if the system refuses it. Allocates nothing and takes no lock.
+#[cfg(target_os = "linux")]
+fn set_soft_limit(resource: Resource, soft: u64) {
+    let limit = Rlimit {
+        current: Some(soft),
+        ..getrlimit(resource)
+    };
+    let _ = setrlimit(resource, limit);
 }
 
 /// Fails if one of these files has no name any longer. Allocates nothing and takes no lock, as required between fork
