@@ -23,6 +23,15 @@ pub struct Program {
 }
 
 /// The standard input of a program.
+///
+/// ```
+/// use std::fs::File;
+/// use orchestra_engine::process::{Input, Program};
+///
+/// let mut program = Program::new("git");
+/// program.arg("apply").input(Input::File(File::open("Cargo.toml")?));
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Default)]
 pub enum Input {
     /// An empty input.
@@ -35,6 +44,24 @@ pub enum Input {
 }
 
 /// The pipes of a program that was started.
+///
+/// ```
+/// use std::io::{Read as _, Write as _};
+/// use orchestra_engine::process::{ContainedProgram, Input, Pipes, Program};
+///
+/// let mut sort = Program::new("sort");
+/// sort.input(Input::Pipe);
+/// let (program, pipes) = ContainedProgram::start(sort, None)?;
+/// let Pipes { stdin, mut stdout, .. } = pipes;
+/// if let Some(mut stdin) = stdin {
+///     stdin.write_all(b"pear\napple\n")?;
+/// }
+/// let mut sorted = String::new();
+/// stdout.read_to_string(&mut sorted)?;
+/// program.wait(false)?;
+/// assert_eq!(sorted, "apple\npear\n");
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub struct Pipes {
     /// The pipe to its standard input, if that is a [`Input::Pipe`].
     pub stdin: Option<PipeWriter>,
