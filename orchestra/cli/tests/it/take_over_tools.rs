@@ -89,7 +89,8 @@ fn what_becomes_of_the_tools_of_a_run_within_a_run_is_recorded_by_nobody() {
         first.until_stage("part");
         scratch.until("the tool runs", |scratch| scratch.lines("leader") == 1);
         scratch.call(&["resume", "outer", "--take-over"]).exits(0);
-        assert_eq!(first.end().code, 7);
+        let end = first.end();
+        assert_eq!(end.code, 7, "{}", end.stderr);
         assert_eq!((scratch.lines("begun"), scratch.lines("last")), (2, 1));
     }
 }

@@ -440,7 +440,9 @@ pub(super) fn read_owner(lock: &OpenFile) -> Option<Owner> {
 
 fn read(lock: &OpenFile) -> Option<Content> {
     let text = lock.read_from(0, MOST).ok()?;
-    serde_json::from_slice(&text).ok()
+    // While the owner shortens the content, the end of the earlier one still follows the first line.
+    let line = text.split(|byte| *byte == b'\n').next()?;
+    serde_json::from_slice(line).ok()
 }
 
 /// Publishes a complete and locked lock file by a rename. `held` is the previous one, which no other process has

@@ -86,6 +86,21 @@ fn who_keeps_the_folder_locked_is_named_also_to_one_that_takes_over() {
 
 #[cfg(unix)]
 #[test]
+fn who_is_taken_over_is_told_by_whom_while_the_new_owner_rewrites_its_lock() {
+    let stage_folder = super::tempdir();
+    let folder = stage_folder.path().join("run");
+    let old = create(&folder);
+    let _new = open_with(&folder, true).unwrap();
+    // The new owner has written its shorter content, but has not cut off the rest of the longer one yet.
+    let lock = folder.join("owner.lock");
+    let mut file = std::fs::OpenOptions::new().append(true).open(lock).unwrap();
+    file.write_all(b"acing\":true}\n").unwrap();
+    let error = old.append(&record(0)).unwrap_err();
+    assert_eq!(error.code(), "store_ownership_lost", "{error}");
+}
+
+#[cfg(unix)]
+#[test]
 fn who_is_taken_over_writes_nothing_more_and_is_told_by_whom() {
     let stage_folder = super::tempdir();
     let folder = stage_folder.path().join("run");
