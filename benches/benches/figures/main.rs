@@ -19,12 +19,22 @@ mod stages;
 mod tools;
 
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, ExitCode};
 
 use orchestra_benches::figure::{Curve, Figure};
 use orchestra_benches::measure::Bench;
+use orchestra_engine::process::{raise_file_limit, run_as_subreaper};
 
-fn main() {
+fn main() -> ExitCode {
+    // As in the program `orchestra`.
+    raise_file_limit();
+    run_as_subreaper(false, || {
+        measure();
+        ExitCode::SUCCESS
+    })
+}
+
+fn measure() {
     let mut bench = Bench::from_arguments();
     stages::measure(&mut bench);
     branches::measure(&mut bench);
