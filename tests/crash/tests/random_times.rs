@@ -1,9 +1,10 @@
-//! Kill -9 at random times, from outside, of a run of thirty nodes.
+//! Kill -9 at random times, from outside, of a run of thirty nodes, and of a hundred runs in one process.
 //!
 //! `ORCHESTRA_KILLS` says how often, and `ORCHESTRA_SEED` with which seed.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, clippy::panic)]
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use orchestra_crash_tests::harness::{Attempt, Exit, Runner, dir, in_parallel};
@@ -24,34 +25,40 @@ fn next(seed: &mut u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-#[test]
-fn a_run_that_is_killed_at_any_time_comes_to_the_same_end() {
+/// Kills processes with this job again and again until it is done, and begins anew until there were enough kills.
+fn kill(job: &Job, wanted: u64) {
     let (wanted, seed) = (
-        number("ORCHESTRA_KILLS", 200),
+        number("ORCHESTRA_KILLS", wanted),
         number("ORCHESTRA_SEED", 20_261_121),
     );
+    let Graph::Shape(name) = &job.graph else {
+        panic!("a shape")
+    };
     let runner = Runner::new(env!("CARGO_BIN_EXE_orchestra-crash-runner"));
-    let (dir, shape) = (dir(), shape("long"));
-    assert_eq!(shape.pipeline().nodes.len(), 30);
-    let graph = || Graph::Shape("long".to_owned());
-    let (expected, changes) = runner.whole(&Job::new(graph(), dir.path().join("whole")), false);
+    let dir = dir();
+    let job_in = |runs: PathBuf| Job {
+        log: runs.with_extension("log"),
+        runs,
+        ..job.clone()
+    };
+    let (expected, changes) = runner.whole(&job_in(dir.path().join("whole")), false);
     let attempt = Attempt {
         runner: &runner,
         expected: &expected,
-        at_once: shape.at_once,
+        at_once: shape(name).at_once,
         in_order: false,
     };
     let kills = AtomicU64::new(0);
-    let runs = in_parallel(dir.path(), "random", |run, runs| {
+    let attempts = in_parallel(dir.path(), "random", |number, runs| {
         if kills.load(Ordering::SeqCst) >= wanted {
             return Ok(false);
         }
-        let mut seed = seed ^ run.wrapping_mul(0x0100_0000_01b3);
+        let mut seed = seed ^ number.wrapping_mul(0x0100_0000_01b3);
         let mut job = Job {
             tells: true,
-            ..Job::new(graph(), runs)
+            ..job_in(runs.to_owned())
         };
-        // A process that is killed early gets less far, so the run comes to its end only by luck, or at last.
+        // A process that is killed early gets less far, so the job is only done by luck, or at last.
         for _ in 0..next(&mut seed) % 6 {
             let at = next(&mut seed) % changes + 1;
             match runner.kill_at(&job, at) {
@@ -68,6 +75,22 @@ fn a_run_that_is_killed_at_any_time_comes_to_the_same_end() {
         Ok(true)
     });
     let kills = kills.into_inner();
-    println!("{kills} kills of {runs} runs with {changes} changes each, seed {seed}");
+    println!("{kills} kills in {attempts} attempts with {changes} changes each, seed {seed}");
     assert!(kills >= wanted, "only {kills}");
+}
+
+#[test]
+fn a_run_that_is_killed_at_any_time_comes_to_the_same_end() {
+    assert_eq!(shape("long").pipeline().nodes.len(), 30);
+    kill(&Job::new(Graph::Shape("long".to_owned()), ""), 200);
+}
+
+/// The runs share their syncs, so a kill strikes several between the writing and the syncing of their records.
+#[test]
+fn a_hundred_runs_of_a_process_that_is_killed_at_any_time_come_to_the_same_ends() {
+    let job = Job {
+        many: 100,
+        ..Job::new(Graph::Shape("chain".to_owned()), "")
+    };
+    kill(&job, 20);
 }
