@@ -50,13 +50,12 @@ fn the_program_raises_its_limit_on_open_files_and_its_tools_keep_theirs() {
             start -> look -> exit
         }"#,
     );
-    let mut command = Command::new("sh");
-    command.arg("-c").arg(format!(
-        "ulimit -Sn 300; ulimit -Hn 700; exec '{}' run limit.dot --run-dir run",
-        env!("CARGO_BIN_EXE_orchestra")
-    ));
-    let output = command.current_dir(scratch.path("")).output().unwrap();
-    support::done(output).exits(0);
+    run(
+        &scratch,
+        "ulimit -Sn 300; ulimit -Hn 700",
+        "run limit.dot --run-dir run",
+    )
+    .exits(0);
     let seen = std::fs::read_to_string(scratch.path("run/look/tool_output.txt")).unwrap();
     let words: Vec<&str> = seen.split_ascii_whitespace().collect();
     assert_eq!(

@@ -129,8 +129,9 @@ pub fn survive_file_size_limit() {
 /// Allows this process as many open files as the system permits. Call it once, in the main function of a program.
 ///
 /// A tool that runs takes up to nine descriptors, and many systems allow a process 1,024 unless it raises this limit,
-/// up to a second one (`ulimit -Hn`). Tools start with the limit from before. On systems other than Linux this function
-/// does nothing.
+/// up to a second one (`ulimit -Hn`). Tools and git start with the limit from before. A program that a handler starts
+/// itself inherits the raised one; programs that use `select` fail with descriptors from 1,024 on. On systems other
+/// than Linux this function does nothing.
 ///
 /// ```
 /// orchestra_engine::process::raise_file_limit();

@@ -217,8 +217,7 @@ pub(super) fn wait(pid: i32) -> io::Result<ExitStatus> {
 #[cfg(target_os = "linux")]
 static ORIGINAL_FILE_LIMIT: OnceLock<u64> = OnceLock::new();
 
-/// Allows this process as many open files as the system permits. The programs that it starts keep the limit from
-/// before, because programs that use `select` fail with descriptors from 1,024 on.
+/// Allows this process as many open files as the system permits. [`spawn`] gives programs the limit from before.
 #[cfg(target_os = "linux")]
 pub(super) fn raise_file_limit() {
     let limit = getrlimit(Resource::Nofile);
