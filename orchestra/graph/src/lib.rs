@@ -55,6 +55,7 @@
 //! - `offers`: the choices that a human gate offers, by the conditions of its edges.
 //! - `reserved`: the context keys reserved for the engine.
 //! - `requirements`: the requirements of a pipeline on handlers.
+//! - `power`: the powers that a pipeline requires: commands, files, handlers.
 //! - `render`: diagnostics as text and JSON.
 //! - `print`: the appearance of nodes and edges in pictures, and pictures as Mermaid.
 //! - `environment`: the environment variables of git, and the prefix of the branches of runs.
@@ -82,6 +83,7 @@ mod lower;
 mod model;
 mod offers;
 mod page;
+mod power;
 mod requirements;
 mod reserved;
 mod route;
@@ -116,6 +118,7 @@ pub use lower::lower;
 pub use model::{Edge, EdgeIndex, Graph, Node, NodeIndex, Subgraph};
 pub use offers::{Offers, Withheld, offers};
 pub use page::Page;
+pub use power::{Power, PowerKind, powers};
 pub use requirements::{OutcomeRequirement, Readable, Requirements};
 pub use reserved::KeyOwner;
 pub use route::{Decision, Next, RouteError, Tested, branch_id, branches, route};

@@ -1,4 +1,4 @@
-//! Pictures of pipelines: SVG, with or without Graphviz, DOT, and text for terminals.
+//! Pictures of pipelines: SVG, with or without Graphviz, DOT, text for terminals, and scenes for programs that draw.
 //!
 //! # Glossary
 //!
@@ -8,11 +8,13 @@
 //! - **Cluster**: a subgraph that is drawn as a box.
 //! - **Route**: the points of an edge between its nodes.
 //! - **Back edge**: an edge that leads back to a node on the path to it.
+//! - **Scene**: everything that a picture shows, as data with positions.
 //! - **Rank**: the length of the longest path to a node, without back edges.
 //!
 //! # Modules, in reading order
 //!
 //! - `svg`: the SVG writer.
+//! - `scene`: [`Scene`], which the SVG writer writes.
 //! - `shape`: the shapes of nodes.
 //! - `measure`: the width of text.
 //! - `layout`: the positions of all elements.
@@ -38,6 +40,7 @@ mod graphviz;
 mod layout;
 mod measure;
 mod order;
+mod scene;
 mod shape;
 mod svg;
 mod text;
@@ -47,6 +50,9 @@ use std::time::Duration;
 pub use dot::dot;
 pub use error::PictureError;
 pub use graphviz::svg_by_graphviz;
+pub use scene::{
+    Figure, FigureForm, Scene, SceneCaption, SceneCluster, SceneEdge, SceneNode, SceneText, scene,
+};
 pub use svg::svg;
 pub use text::text;
 

@@ -81,6 +81,22 @@ impl Pipeline {
         self.edges.get(index.at()).unwrap_or(&EdgeRow::DEFAULT)
     }
 
+    /// Returns the number of an edge among those that leave its node, in the order of the file, starting at 0. It
+    /// distinguishes edges between the same two nodes.
+    ///
+    /// ```
+    /// use orchestra_graph::{Source, load};
+    /// let text = "digraph { start -> t; t -> exit [label=Pass]; t -> exit [label=Skip] }";
+    /// let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+    /// let t = pipeline.stage(pipeline.find("t").expect("an edge names it"));
+    /// let numbers: Vec<u32> = t.edges().map(|(edge, _)| pipeline.edge_number(edge)).collect();
+    /// assert_eq!(numbers, [0, 1]);
+    /// ```
+    pub fn edge_number(&self, edge: EdgeIndex) -> u32 {
+        let of_node = self.stage(self.edge(edge).from).row().edges;
+        edge.0.saturating_sub(of_node.start)
+    }
+
     /// Returns the pipeline that a stage runs; `None` if it runs none.
     pub fn child(&self, row: &NodeRow) -> Option<&Child> {
         self.children.get(row.child? as usize)

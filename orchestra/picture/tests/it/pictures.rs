@@ -204,3 +204,67 @@ fn an_edge_that_was_left_without_an_end_is_not_drawn() {
     assert!(orchestra_picture::dot(&torn, &options).contains("work"));
     assert!(orchestra_graph::print_mermaid(&torn, &options).contains("work"));
 }
+
+#[test]
+fn edges_between_the_same_nodes_are_told_apart() {
+    let graph = graph("digraph { start -> t; t -> exit [label=Pass]; t -> exit [label=Skip]; t -> t }");
+    let scene = orchestra_picture::scene(&graph, &PictureOptions::default()).unwrap();
+    let named: Vec<String> = scene
+        .edges
+        .iter()
+        .map(|edge| format!("{} {} {}", edge.from, edge.number, edge.to))
+        .collect();
+    assert_eq!(named, ["start 0 t", "t 0 exit", "t 1 exit", "t 2 t"]);
+    let svg = svg(&graph, &PictureOptions::default()).unwrap();
+    for number in 0..3 {
+        let edge = format!(
+            "data-from=\"t\" data-to=\"{}\" data-number=\"{number}\"",
+            ["exit", "exit", "t"][number]
+        );
+        // The line, and the caption of those that have a label.
+        assert_eq!(
+            svg.matches(&edge).count(),
+            if number < 2 { 2 } else { 1 },
+            "{edge}"
+        );
+    }
+}
+
+#[test]
+fn a_scene_covers_everything_that_it_contains() {
+    let graph = graph(
+        "digraph { label=\"A pipeline with a long heading that is wider than its nodes\"
+            subgraph cluster_build { label=Build; a -> b }
+            start -> a; b -> exit [label=\"a rather long label beside the edge\"]; b -> a }",
+    );
+    let scene = orchestra_picture::scene(&graph, &PictureOptions::default()).unwrap();
+    let inside = |x: f64, y: f64| {
+        (scene.x..=scene.x + scene.width).contains(&x) && (scene.y..=scene.y + scene.height).contains(&y)
+    };
+    for node in &scene.nodes {
+        assert!(
+            inside(node.x - node.width / 2.0, node.y - node.height / 2.0),
+            "{}",
+            node.id
+        );
+        assert!(
+            inside(node.x + node.width / 2.0, node.y + node.height / 2.0),
+            "{}",
+            node.id
+        );
+    }
+    for cluster in &scene.clusters {
+        assert!(inside(cluster.x, cluster.y));
+        assert!(inside(cluster.x + cluster.width, cluster.y + cluster.height));
+    }
+    for caption in scene.edges.iter().filter_map(|edge| edge.caption.as_ref()) {
+        assert!(inside(caption.x, caption.y));
+        assert!(inside(caption.x + caption.width, caption.y + caption.height));
+    }
+    let heading = scene.heading.as_ref().unwrap();
+    assert!(inside(heading.x, heading.y));
+    let json = serde_json::to_value(&scene).unwrap();
+    assert_eq!(json["nodes"].as_array().unwrap().len(), 4);
+    let x = json["nodes"][0]["x"].as_f64().unwrap();
+    assert_eq!((x * 10.0).round() / 10.0, x, "rounded to a tenth");
+}

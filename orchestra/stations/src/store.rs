@@ -1,0 +1,399 @@
+//! The store of workflows.
+
+use std::fmt;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use orchestra_graph::{LoadOptions, Loaded, Report, Source, did_you_mean, load};
+use rusqlite::{Connection, params};
+use sha2::{Digest, Sha256};
+
+use crate::database::{Database, Failure};
+use crate::derive::{check_representable, valid};
+use crate::error::StationError;
+use crate::rows::{VersionOrigin, VersionSummary, VersionText, Workflow, WorkflowVersion};
+use crate::tables;
+
+/// The maximum length of the name of a workflow, in bytes.
+const LONGEST_NAME: usize = 100;
+
+/// A database of station workflows.
+///
+/// Every method blocks, and waits up to five seconds for another process that writes. A workflow is named by its name or
+/// its id.
+///
+/// ```
+/// use orchestra_stations::{StationStore, VersionOrigin, VersionText};
+/// let directory = tempfile::tempdir()?;
+/// let store = StationStore::open(directory.path().join("stations.sqlite"))?;
+/// let text = VersionText::Dot("digraph { start -> pick -> exit }".to_owned());
+/// let workflow = store.create("shipping", &text, VersionOrigin::Local, "")?;
+/// let workflow = store.activate("shipping", &workflow.etag, 1)?;
+/// assert_eq!(workflow.active, Some(1));
+/// let loaded = store.load("shipping", None, &Default::default())?;
+/// assert_eq!(loaded.source.name(), "stations:shipping@1");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct StationStore {
+    database: Database,
+}
+
+impl StationStore {
+    /// Opens a database. Creates it if it is missing. A database of an earlier version is migrated, after a copy was
+    /// written beside it.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the file cannot be created or read, is damaged, or was written by a newer version.
+    pub fn open(path: impl AsRef<Path>) -> Result<StationStore, StationError> {
+        Ok(StationStore {
+            database: Database::open(path.as_ref())?,
+        })
+    }
+
+    /// Returns the path of the database.
+    pub fn path(&self) -> &Path {
+        self.database.path()
+    }
+
+    /// Returns the workflows, sorted by name. Includes archived ones if `archived` is set.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the database cannot be read.
+    pub fn list(&self, archived: bool) -> Result<Vec<Workflow>, StationError> {
+        self.database
+            .read(|connection| tables::list(connection, archived))
+    }
+
+    /// Returns a workflow.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if there is no such workflow, or if the database cannot be read.
+    pub fn workflow(&self, name: &str) -> Result<Workflow, StationError> {
+        self.database.read(|connection| find(connection, name))
+    }
+
+    /// Creates a workflow with its first version.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the name is invalid or taken, if the text cannot be parsed, or if the database cannot be
+    /// written. A text that is parsed but has other errors is stored; it cannot be activated.
+    pub fn create(
+        &self,
+        name: &str,
+        text: &VersionText,
+        origin: VersionOrigin,
+        note: &str,
+    ) -> Result<Workflow, StationError> {
+        check_name(name)?;
+        let dot = parsed(text)?;
+        self.database.write(|connection| {
+            let id = random()?;
+            insert(connection, &id, name, now())?;
+            add_version(connection, &id, &dot, origin, note)?;
+            find(connection, &id)
+        })
+    }
+
+    /// Renames a workflow. `etag` is the entity tag that the caller has read.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the name is invalid or taken, if the workflow was changed meanwhile or is archived, or if the
+    /// database cannot be written.
+    pub fn rename(&self, workflow: &str, etag: &str, name: &str) -> Result<Workflow, StationError> {
+        check_name(name)?;
+        self.change(workflow, etag, |connection, workflow| {
+            if workflow.name != name && tables::find(connection, name)?.is_some() {
+                let name = name.to_owned();
+                return Err(StationError::NameTaken { name }.into());
+            }
+            let mut statement = connection.prepare_cached("UPDATE workflows SET name = ?2 WHERE id = ?1")?;
+            statement.execute([&workflow.id, name])?;
+            Ok(())
+        })
+    }
+
+    /// Archives a workflow: it keeps its name and its versions, but cannot be changed or started.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the workflow was changed meanwhile or is archived, or if the database cannot be written.
+    pub fn archive(&self, workflow: &str, etag: &str) -> Result<Workflow, StationError> {
+        self.change(workflow, etag, |connection, workflow| {
+            let mut statement = connection
+                .prepare_cached("UPDATE workflows SET archived_at = ?2, active = NULL WHERE id = ?1")?;
+            statement.execute(params![workflow.id, now()])?;
+            Ok(())
+        })
+    }
+
+    /// Adds a version to a workflow. The active version remains active.
+    ///
+    /// If the text is given as rows, the latest version must be one that rows can hold, so that an editor of rows does
+    /// not silently remove what it does not show.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the workflow was changed meanwhile or is archived, if the text cannot be parsed, if rows
+    /// would lose a part of the latest version, or if the database cannot be written.
+    pub fn add_version(
+        &self,
+        workflow: &str,
+        etag: &str,
+        text: &VersionText,
+        origin: VersionOrigin,
+        note: &str,
+    ) -> Result<Workflow, StationError> {
+        let dot = parsed(text)?;
+        if matches!(text, VersionText::Rows(_)) {
+            let present = self.workflow(workflow)?;
+            let latest = self.version(&present.id, present.latest)?;
+            let source = Source::new(tables::source_name(&present.name, present.latest), latest.dot);
+            match check_representable(&source) {
+                // A text with errors cannot be compared; it can only get better.
+                Err(StationError::Invalid { .. }) | Ok(()) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.change(workflow, etag, |connection, workflow| {
+            add_version(connection, &workflow.id, &dot, origin, note)
+        })
+    }
+
+    /// Returns the versions of a workflow, the latest first.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if there is no such workflow, or if the database cannot be read.
+    pub fn versions(&self, workflow: &str) -> Result<Vec<VersionSummary>, StationError> {
+        self.database.read(|connection| {
+            let workflow = find(connection, workflow)?;
+            tables::versions(connection, &workflow.id)
+        })
+    }
+
+    /// Returns a version of a workflow.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if there is no such workflow or version, or if the database cannot be read.
+    pub fn version(&self, workflow: &str, version: u32) -> Result<WorkflowVersion, StationError> {
+        self.database.read(|connection| {
+            let workflow = find(connection, workflow)?;
+            let found = tables::version(connection, &workflow.id, version)?;
+            found.ok_or_else(|| unknown_version(&workflow, version))
+        })
+    }
+
+    /// Checks a version and returns its diagnostics.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if there is no such workflow or version, or if the database cannot be read.
+    pub fn check(&self, workflow: &str, version: u32) -> Result<Report, StationError> {
+        Ok(self
+            .load(workflow, Some(version), &LoadOptions::default())?
+            .report)
+    }
+
+    /// Activates a version. Runs in progress are not affected.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the version has errors, if there is no such version, if the workflow was changed meanwhile or
+    /// is archived, or if the database cannot be written.
+    pub fn activate(&self, workflow: &str, etag: &str, version: u32) -> Result<Workflow, StationError> {
+        let stored = self.version(workflow, version)?;
+        let name = self.workflow(workflow)?.name;
+        valid(&Source::new(tables::source_name(&name, version), stored.dot))?;
+        self.change(workflow, etag, |connection, workflow| {
+            let mut statement =
+                connection.prepare_cached("UPDATE workflows SET active = ?2 WHERE id = ?1")?;
+            statement.execute(params![workflow.id, version])?;
+            Ok(())
+        })
+    }
+
+    /// Loads a version, or the active one. The name of its source is `stations:NAME@VERSION`.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if there is no such workflow or version, or no active one, or if the database cannot be read.
+    pub fn load(
+        &self,
+        workflow: &str,
+        version: Option<u32>,
+        options: &LoadOptions<'_>,
+    ) -> Result<Loaded, StationError> {
+        let (name, version) = self.database.read(|connection| {
+            let workflow = find(connection, workflow)?;
+            let number = match version.or(workflow.active) {
+                Some(number) => number,
+                None if workflow.archived_at.is_some() => return Err(archived(workflow)),
+                None => {
+                    let workflow = workflow.name;
+                    return Err(StationError::NoActiveVersion { workflow }.into());
+                }
+            };
+            let found = tables::version(connection, &workflow.id, number)?;
+            let found = found.ok_or_else(|| unknown_version(&workflow, number))?;
+            Ok((workflow.name, found))
+        })?;
+        let source = Source::new(tables::source_name(&name, version.summary.version), version.dot);
+        Ok(load(source, options))
+    }
+
+    /// Changes a workflow that nobody has changed since the caller read it, and gives it a new entity tag.
+    fn change(
+        &self,
+        workflow: &str,
+        etag: &str,
+        change: impl FnOnce(&Connection, &Workflow) -> Result<(), Failure>,
+    ) -> Result<Workflow, StationError> {
+        self.database.write(|connection| {
+            let workflow = find(connection, workflow)?;
+            if workflow.etag != etag {
+                return Err(StationError::Changed {
+                    workflow: workflow.name,
+                    etag: workflow.etag,
+                }
+                .into());
+            }
+            if workflow.archived_at.is_some() {
+                return Err(archived(workflow));
+            }
+            change(connection, &workflow)?;
+            let mut statement =
+                connection.prepare_cached("UPDATE workflows SET etag = ?2, updated_at = ?3 WHERE id = ?1")?;
+            statement.execute(params![workflow.id, random()?, now()])?;
+            find(connection, &workflow.id)
+        })
+    }
+
+    pub(crate) fn database(&self) -> &Database {
+        &self.database
+    }
+}
+
+impl fmt::Debug for StationStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StationStore")
+            .field("path", &self.path())
+            .finish_non_exhaustive()
+    }
+}
+
+fn find(connection: &Connection, name: &str) -> Result<Workflow, Failure> {
+    if let Some(workflow) = tables::find(connection, name)? {
+        return Ok(workflow);
+    }
+    let all = tables::list(connection, true)?;
+    let names = all.iter().map(|workflow| workflow.name.as_str());
+    Err(StationError::UnknownWorkflow {
+        name: name.to_owned(),
+        similar: did_you_mean(name, names).map(str::to_owned),
+    }
+    .into())
+}
+
+pub(crate) fn insert(connection: &Connection, id: &str, name: &str, created_at: i64) -> Result<(), Failure> {
+    if tables::find(connection, name)?.is_some() {
+        let name = name.to_owned();
+        return Err(StationError::NameTaken { name }.into());
+    }
+    let mut statement = connection.prepare_cached(
+        "INSERT INTO workflows (id, name, etag, created_at, updated_at) VALUES (?1, ?2, ?3, ?4, ?4)",
+    )?;
+    statement.execute(params![id, name, random()?, created_at])?;
+    Ok(())
+}
+
+pub(crate) fn add_version(
+    connection: &Connection,
+    workflow: &str,
+    dot: &str,
+    origin: VersionOrigin,
+    note: &str,
+) -> Result<(), Failure> {
+    let mut statement = connection
+        .prepare_cached("SELECT coalesce(max(version), 0) FROM workflow_versions WHERE workflow_id = ?1")?;
+    let latest: u32 = statement.query_row([workflow], |row| row.get(0))?;
+    let summary = VersionSummary {
+        version: latest + 1,
+        hash: hexadecimal(&Sha256::digest(dot)),
+        origin,
+        note: note.to_owned(),
+        created_at: u64::try_from(now()).unwrap_or_default(),
+    };
+    tables::insert_version(connection, workflow, &summary, dot)
+}
+
+fn unknown_version(workflow: &Workflow, version: u32) -> Failure {
+    StationError::UnknownVersion {
+        workflow: workflow.name.clone(),
+        version,
+        latest: workflow.latest,
+    }
+    .into()
+}
+
+fn archived(workflow: Workflow) -> Failure {
+    StationError::Archived {
+        workflow: workflow.name,
+    }
+    .into()
+}
+
+/// Returns a text as DOT, if it can be parsed.
+fn parsed(text: &VersionText) -> Result<String, StationError> {
+    let dot = text.to_dot()?;
+    let parsed = orchestra_graph::parse(&Source::new("workflow.dot", dot.as_str()), &Default::default());
+    if parsed.diagnostics.iter().any(|diagnostic| diagnostic.is_error()) {
+        return Err(StationError::Invalid {
+            report: Box::new(Report::new(parsed.source, parsed.diagnostics)),
+        });
+    }
+    Ok(dot)
+}
+
+pub(crate) fn check_name(name: &str) -> Result<(), StationError> {
+    let allowed = |c: char| c.is_alphanumeric() || matches!(c, ' ' | '.' | '_' | '-');
+    let sound = !name.is_empty()
+        && name.len() <= LONGEST_NAME
+        && name.trim() == name
+        && !name.starts_with('.')
+        && name.chars().all(allowed);
+    if sound {
+        return Ok(());
+    }
+    Err(StationError::InvalidName {
+        name: name.to_owned(),
+    })
+}
+
+/// Returns the time in milliseconds since 1970-01-01 UTC.
+pub(crate) fn now() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// Returns 128 random bits in hexadecimal.
+pub(crate) fn random() -> Result<String, StationError> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes)
+        .map_err(|error| StationError::io("read random bytes from", Path::new("the system"), error.into()))?;
+    Ok(hexadecimal(&bytes))
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(2 * bytes.len());
+    for byte in bytes {
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
