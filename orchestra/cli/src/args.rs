@@ -7,6 +7,8 @@ use clap::builder::styling::AnsiColor;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+use crate::project::workflows::DATABASE;
+
 const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
     .usage(AnsiColor::Green.on_default().bold())
@@ -86,6 +88,8 @@ pub(crate) enum Command {
     Fmt(FmtArgs),
     /// Remove the folders of runs that ended long ago, their worktrees, and merged branches
     Cleanup(CleanupArgs),
+    /// Keep workflows with their versions in a database; `stations:NAME` runs one
+    Stations(StationsArgs),
     /// Create a project that compiles and runs
     Init(InitArgs),
     /// Print a completion script for a shell
@@ -413,6 +417,64 @@ pub(crate) struct FmtArgs {
     /// Change nothing; exit with 1 if a file is not in canonical form
     #[arg(long)]
     pub(crate) check: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StationsArgs {
+    /// The database
+    #[arg(long, value_name = "FILE", default_value = DATABASE, global = true)]
+    pub(crate) database: PathBuf,
+    #[command(subcommand)]
+    pub(crate) command: StationsCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum StationsCommand {
+    /// List the workflows with their active and their latest versions
+    List {
+        /// Include archived workflows
+        #[arg(long)]
+        all: bool,
+    },
+    /// Store a pipeline as a new workflow, or as a new version of the workflow with its name
+    Import {
+        /// The pipeline
+        #[arg(value_name = "FILE", required_unless_present = "sqlite")]
+        file: Option<PathBuf>,
+        /// Import all workflows of a database of the earlier form, without versions
+        #[arg(long, value_name = "DATABASE", conflicts_with_all = ["file", "name", "note", "activate"])]
+        sqlite: Option<PathBuf>,
+        /// The name of the workflow [default: the name of the file without its extension]
+        #[arg(long, value_name = "NAME")]
+        name: Option<String>,
+        /// A note on what the version changes
+        #[arg(long, value_name = "TEXT", default_value = "")]
+        note: String,
+        /// Activate the version
+        #[arg(long)]
+        activate: bool,
+    },
+    /// Print a version as DOT
+    Export {
+        /// The workflow, with a version behind `@` [default: the active version, else the latest]
+        #[arg(value_name = "NAME[@VERSION]")]
+        workflow: String,
+    },
+    /// Show what changes from one version to another for a run
+    Diff {
+        /// The first version
+        #[arg(value_name = "NAME[@VERSION]")]
+        old: String,
+        /// The second version
+        #[arg(value_name = "NAME[@VERSION]")]
+        new: String,
+    },
+    /// Activate a version; runs in progress keep theirs
+    Activate {
+        /// The workflow, with a version behind `@` [default: the latest version]
+        #[arg(value_name = "NAME[@VERSION]")]
+        workflow: String,
+    },
 }
 
 #[derive(Debug, Args)]

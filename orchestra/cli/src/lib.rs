@@ -4,7 +4,7 @@
 //!
 //! # Glossary
 //!
-//! - **Entry** ([`Entry`]): a pipeline that is compiled into the program, and the function that starts it.
+//! - **Entry** ([`Entry`]): a pipeline by name, with the function that begins its runs.
 //! - **Runs folder**: the folder that contains all run folders, `.orchestra/runs` by default.
 //! - **Owner**: the process that executes a run.
 //! - **Gate**: a human gate, a stage that asks a person to choose an edge.
@@ -22,13 +22,13 @@
 //! - `error`: the errors that end a command, and the exit codes.
 //! - `usage`: usage errors, help and the version.
 //! - `project`: pipelines and their project.
-//!   - `entry`: [`Entry`], the compiled pipelines, and how a run begins.
 //!   - `pipelines`: loading a pipeline from a file or from the program.
 //!   - `parameters`: the values of `--set`.
 //!   - `agents`: the project configuration and its agents.
 //!   - `repositories`: the git repositories of a project.
 //!   - `startable`: the check whether a run would start.
 //!   - `pages`: the documentation pages of diagnostics.
+//!   - `workflows`: station workflows in the database of a project.
 //! - `runs`: the runs folder, and finding runs by their names.
 //!   - `session`: a run that this process executes.
 //!   - `runtime`: the tokio runtime.
@@ -46,7 +46,7 @@
 //!   - `details`: the detailed report of one run; its `print` writes the report as `text`.
 //!   - `session`: what the list and the details of runs have in common.
 //!   - `rows`: paged access to the index rows of a run.
-//!   - `stages`: the names of stages, branches and attempts as they are shown.
+//!   - `stages`: the names of attempts as they are shown.
 //!   - `branches`: the branches of a run in its repositories.
 //!   - `schema`: the JSON form of reports.
 //!   - `diagnostics`: printing diagnostics.
@@ -87,7 +87,7 @@ use crate::runs::signals::Signals;
 use crate::terminal::format::indented;
 use crate::terminal::{Paint, Terminal};
 
-pub use crate::project::entry::Entry;
+pub use orchestra_engine::Entry;
 
 /// The variable that allows debuggers and tracers to inspect the program.
 const DUMPABLE: &str = "ORCHESTRA_DUMPABLE";

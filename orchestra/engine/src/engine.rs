@@ -1,7 +1,7 @@
 //! The engine: its builder, and the calls that start, resume and replay runs.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::artifacts::ArtifactStore;
@@ -121,6 +121,73 @@ impl Engine {
         handlers: H,
     ) -> ReplayBuilder {
         ReplayBuilder::new(self.resume(folder, pipeline, handlers), checkpoint.into())
+    }
+
+    /// Returns the folder in which runs are persisted; `None` if they are not.
+    pub fn runs_dir(&self) -> Option<&Path> {
+        self.settings.run.runs_dir()
+    }
+
+    /// Returns an engine that also calls a function with every event of its runs, like
+    /// [`EngineBuilder::on_event`]. A server observes the runs of an engine that a program has built this way.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicUsize, Ordering};
+    /// # use orchestra_engine::Engine;
+    /// # use orchestra_graph::{Source, load};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let text = "digraph hello { start -> exit }";
+    /// # let pipeline = load(Source::new("hello.dot", text), &Default::default()).pipeline().expect("sound");
+    /// let engine = Engine::builder().build()?;
+    /// let events = Arc::new(AtomicUsize::new(0));
+    /// let counter = events.clone();
+    /// let observed = engine.with_observer(move |_| {
+    ///     counter.fetch_add(1, Ordering::Relaxed);
+    /// });
+    /// observed.start(pipeline, ()).await?.wait().await?;
+    /// assert!(events.load(Ordering::Relaxed) > 0);
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn with_observer(&self, callback: impl Fn(&RunEvent) + Send + Sync + 'static) -> Engine {
+        let callback: Callback = Arc::new(callback);
+        self.derived(|run| run.callbacks = run.callbacks.iter().cloned().chain([callback]).collect())
+    }
+
+    /// Returns an engine that also calls a function with the output of models while it is generated, like
+    /// [`EngineBuilder::on_text`].
+    #[must_use]
+    pub fn with_text_observer(&self, callback: impl Fn(&StageText) + Send + Sync + 'static) -> Engine {
+        let callback: OnText = Arc::new(callback);
+        self.derived(|run| run.on_text = run.on_text.iter().cloned().chain([callback]).collect())
+    }
+
+    /// Returns an engine that asks this interviewer, unless it has one already.
+    ///
+    /// ```
+    /// use orchestra_engine::{AutoApprove, Engine};
+    /// let engine = Engine::builder().build()?.with_default_interviewer(AutoApprove);
+    /// # Ok::<(), orchestra_engine::BuildError>(())
+    /// ```
+    #[must_use]
+    pub fn with_default_interviewer(&self, interviewer: impl Interviewer) -> Engine {
+        self.derived(|run| {
+            run.interviewer
+                .get_or_insert_with(|| SharedInterviewer::new(interviewer));
+        })
+    }
+
+    fn derived(&self, change: impl FnOnce(&mut RunSettings)) -> Engine {
+        let mut run = RunSettings::clone(&self.settings.run);
+        change(&mut run);
+        Engine {
+            settings: Arc::new(EngineSettings {
+                run: Arc::new(run),
+                ..EngineSettings::clone(&self.settings)
+            }),
+        }
     }
 
     fn bind<H: HandlerSet>(&self, pipeline: impl Binding<H>, handlers: H) -> BoundPipeline {
@@ -362,6 +429,11 @@ impl EngineBuilder {
         if let Some(name) = self.inherit_env.iter().find(impossible) {
             return Err(BuildError::EnvironmentName { name: name.clone() });
         }
+        Ok(self.assemble())
+    }
+
+    /// Builds the engine without a check of the names of environment variables.
+    pub(crate) fn assemble(self) -> Engine {
         let codergen = self.backend.clone().map(|backend| {
             let handler: Arc<dyn Handler> = Arc::new(Codergen { backend });
             handler
@@ -384,7 +456,7 @@ impl EngineBuilder {
             redactor: Some(redactor).filter(|redactor| !redactor.is_empty()),
             on_text: self.on_text.into(),
         };
-        Ok(Engine {
+        Engine {
             settings: Arc::new(EngineSettings {
                 run: Arc::new(run),
                 working_dir: self.working_dir,
@@ -396,7 +468,7 @@ impl EngineBuilder {
                 }),
                 subpipelines: self.subpipelines,
             }),
-        })
+        }
     }
 }
 

@@ -72,6 +72,7 @@
 //! - `recovery`: resuming, replaying and changing runs that another process began.
 //! - `child_starter`: the starter of child runs.
 //! - `engine`: the engine and its builder.
+//! - `entry`: pipelines by name, with the functions that begin their runs.
 //! - `fuzzing`: the entry points of the fuzz targets.
 
 mod artifacts;
@@ -84,6 +85,7 @@ mod control;
 mod disk;
 mod driver;
 mod engine;
+mod entry;
 mod error;
 mod event;
 #[doc(hidden)]
@@ -127,11 +129,13 @@ pub use builtin::backend::{
 pub use clock::{Clock, Sleep, SystemClock, Timestamp};
 pub use control::{ControlClient, ControlError, ControlRefusal, OpenQuestion};
 pub use disk::Disk;
+pub use driver::limits::Limits;
 pub use engine::{Engine, EngineBuilder};
+pub use entry::{Begin, BeginFuture, Entry, ResumeSettings, StartSettings};
 pub use error::{AlreadyFinished, BuildError, Changed, Refusal, Refusals, RunError, StartError};
 pub use event::{
     AttemptEnd, AttemptResult, EventError, EventKind, NodeName, PauseCode, RunEvent, StageRef,
-    TestedCondition,
+    TestedCondition, branch_label, stage_label,
 };
 pub use gates::answer_error::AnswerError;
 pub use gates::interview::{
@@ -182,8 +186,8 @@ pub use run::workspace::{
 pub use run_path::Path;
 pub use run_status::RunStatus;
 pub use run_view::{
-    EndedAttempt, RunPhase, RunSummary, RunView, RunWarning, RunningAttempt, UnansweredQuestion,
-    UnansweredQuestions,
+    EndedAttempt, ReplayPoint, ReplayPoints, RunPhase, RunSummary, RunView, RunWarning, RunningAttempt,
+    UnansweredQuestion, UnansweredQuestions,
 };
 #[doc(hidden)]
 pub use script::answer_of;

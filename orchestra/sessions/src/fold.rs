@@ -23,10 +23,13 @@ pub(crate) enum Change<'e> {
         branch: Option<&'e str>,
         from: &'e NodeName,
         to: Option<&'e NodeName>,
+        edge: Option<u32>,
         rule: &'static str,
         branches: Option<u32>,
         tested: &'e [TestedCondition],
     },
+    /// A branch of a parallel block began.
+    BranchStarted { branch: &'e str, edge: u32 },
     /// A tool call ended.
     ToolCall {
         node: &'e NodeName,
@@ -53,12 +56,14 @@ impl<'e> Change<'e> {
                 branch,
                 from,
                 to,
+                edge,
                 rule,
                 tested,
             } => Change::Transition {
                 branch: branch.as_deref(),
                 from,
                 to: to.as_ref(),
+                edge: *edge,
                 rule: rule.word(),
                 branches: None,
                 tested,
@@ -72,10 +77,16 @@ impl<'e> Change<'e> {
                 branch: branch.as_deref(),
                 from: node,
                 to: None,
+                edge: None,
                 rule: "parallel",
                 branches: Some(*branch_count),
                 tested,
             },
+            EventKind::ParallelBranchStarted {
+                branch,
+                edge: Some(edge),
+                ..
+            } => Change::BranchStarted { branch, edge: *edge },
             EventKind::ToolCallCompleted {
                 node,
                 branch,

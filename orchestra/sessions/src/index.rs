@@ -16,7 +16,7 @@ use crate::database::DatabaseError;
 use crate::error::SessionError;
 use crate::folders::Folders;
 use crate::query;
-use crate::rows::{NodeTotals, Page, RunFilter, Session, StageRow, ToolCallRow, TransitionRow};
+use crate::rows::{EdgeCount, NodeTotals, Page, RunFilter, Session, StageRow, ToolCallRow, TransitionRow};
 use crate::store::{RunSelection, Store};
 
 /// Default time that another process may hold the index before an error is returned.
@@ -270,6 +270,42 @@ impl SessionIndex {
     pub fn stages_in(&self, run: &str, page: Page) -> Result<Vec<StageRow>, SessionError> {
         self.of_run(run, move |connection, _, run| {
             query::stages(connection, run, page)
+        })
+    }
+
+    /// Returns the stage attempts that began or changed after the event with this sequence number, in the order in which
+    /// they began. A caller that shows a run asks with the highest [`changed`](StageRow::changed) that it has seen.
+    ///
+    /// # Errors
+    ///
+    /// Fails like [`run`](SessionIndex::run).
+    pub fn changed_stages(&self, run: &str, since: u64) -> Result<Vec<StageRow>, SessionError> {
+        self.of_run(run, move |connection, _, run| {
+            query::changed_stages(connection, run, since)
+        })
+    }
+
+    /// Returns how often the edges of a run were tested and taken, sorted by their nodes. An edge that was neither has
+    /// no row.
+    ///
+    /// # Errors
+    ///
+    /// Fails like [`run`](SessionIndex::run).
+    pub fn edge_counts(&self, run: &str) -> Result<Vec<EdgeCount>, SessionError> {
+        self.of_run(run, |connection, _, run| query::edge_counts(connection, run))
+    }
+
+    /// Returns the number of all runs of a pipeline file, and how often they tested and took its edges.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the index cannot be read.
+    pub fn edge_totals(&self, file: &str) -> Result<(u64, Vec<EdgeCount>), SessionError> {
+        let file = file.to_owned();
+        self.call(move |worker| {
+            worker.store.read(RunSelection::All, |connection, _| {
+                query::edge_totals(connection, &file)
+            })
         })
     }
 

@@ -49,5 +49,6 @@ mod tables;
 pub use error::SessionError;
 pub use index::SessionIndex;
 pub use rows::{
-    NodeTotals, Page, RunFilter, Session, SessionStatus, StageRow, StageState, ToolCallRow, TransitionRow,
+    EdgeCount, NodeTotals, Page, RunFilter, Session, SessionStatus, StageRow, StageState, ToolCallRow,
+    TransitionRow,
 };

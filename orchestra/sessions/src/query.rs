@@ -10,7 +10,7 @@ use rusqlite::{Connection, OptionalExtension, Row};
 use crate::database::DatabaseError;
 use crate::error::SessionError;
 use crate::folders::Folders;
-use crate::rows::{NodeTotals, Page, RunFilter, Session, StageRow, ToolCallRow, TransitionRow};
+use crate::rows::{EdgeCount, NodeTotals, Page, RunFilter, Session, StageRow, ToolCallRow, TransitionRow};
 use crate::tables::{self, Columns, SESSION, time};
 
 /// Minimum length of a text that is also searched in the middle of run ids.
@@ -108,13 +108,14 @@ pub(crate) fn list(
     Ok(list)
 }
 
-const STAGES: &str = "seq, node, branch, position, visit, attempt, repeat, state, outcome, preferred_label, error, \
+const STAGES: &str = "seq, changed, node, branch, position, visit, attempt, repeat, state, outcome, preferred_label, error, \
     will_retry, notes, started, ended, duration, input_tokens, output_tokens, cost_micros";
 
 fn stage(row: &Row<'_>) -> rusqlite::Result<StageRow> {
     let mut next = Columns::new(row);
     Ok(StageRow {
         seq: next.count()?,
+        changed: next.count()?,
         node: next.next()?,
         branch: next.next()?,
         index: next.count()?,
@@ -143,6 +144,54 @@ pub(crate) fn stages(
     rows(connection, ("stages", STAGES, ""), run, page, stage)
 }
 
+/// Returns the stage attempts that began or changed after an event, in the order in which they began.
+pub(crate) fn changed_stages(
+    connection: &Connection,
+    run: &RunId,
+    since: u64,
+) -> Result<Vec<StageRow>, DatabaseError> {
+    let sql = format!(
+        "SELECT {STAGES} FROM stages INDEXED BY changed_stages WHERE run = ?1 AND changed > ?2 ORDER BY seq"
+    );
+    let mut statement = connection.prepare_cached(&sql)?;
+    let rows = statement.query_map((&**run, tables::int(since)), stage)?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// Returns how often the edges of a run were tested and taken, by their nodes.
+pub(crate) fn edge_counts(connection: &Connection, run: &RunId) -> Result<Vec<EdgeCount>, DatabaseError> {
+    let sql =
+        "SELECT origin, edge, tested, held, taken FROM edge_counts WHERE run = ?1 ORDER BY origin, edge";
+    let mut statement = connection.prepare_cached(sql)?;
+    let rows = statement.query_map([&**run], edge_count)?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// Returns the sums of the edge counts of all runs of a pipeline file, with the number of these runs.
+pub(crate) fn edge_totals(
+    connection: &Connection,
+    file: &str,
+) -> Result<(u64, Vec<EdgeCount>), DatabaseError> {
+    let mut runs = connection.prepare_cached("SELECT count(*) FROM runs WHERE file = ?1")?;
+    let runs = runs.query_row([file], |row| Columns::new(row).count())?;
+    let sql = "SELECT origin, edge, sum(tested), sum(held), sum(taken) FROM edge_counts \
+        WHERE run IN (SELECT run FROM runs WHERE file = ?1) GROUP BY origin, edge ORDER BY origin, edge";
+    let mut statement = connection.prepare_cached(sql)?;
+    let rows = statement.query_map([file], edge_count)?;
+    Ok((runs, rows.collect::<Result<_, _>>()?))
+}
+
+fn edge_count(row: &Row<'_>) -> rusqlite::Result<EdgeCount> {
+    let mut next = Columns::new(row);
+    Ok(EdgeCount {
+        from: next.next()?,
+        edge: next.next()?,
+        tested: next.count()?,
+        held: next.count()?,
+        taken: next.count()?,
+    })
+}
+
 /// Returns the latest failed attempts in order.
 pub(crate) fn failed_stages(
     connection: &Connection,
@@ -163,7 +212,7 @@ pub(crate) fn open_stages(connection: &Connection, run: &RunId) -> Result<Vec<St
     rows(connection, ("stages", STAGES, open), run, Page::ALL, stage)
 }
 
-const TRANSITIONS: &str = "seq, time, branch, origin, target, rule, branches, tested";
+const TRANSITIONS: &str = "seq, time, branch, origin, target, edge, rule, branches, tested";
 
 /// Returns transitions of a run in order.
 pub(crate) fn transitions(
@@ -179,6 +228,7 @@ pub(crate) fn transitions(
             branch: next.next()?,
             from: next.next()?,
             to: next.next()?,
+            edge: next.next()?,
             rule: next.next()?,
             branches: next.next()?,
             tested: next.word(|tested| serde_json::from_str::<Vec<TestedCondition>>(tested).ok())?,

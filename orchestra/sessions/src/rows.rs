@@ -250,6 +250,8 @@ impl Page {
 pub struct StageRow {
     /// The sequence number of the event that began the attempt.
     pub seq: u64,
+    /// The sequence number of the last event that changed the row.
+    pub changed: u64,
     /// The node.
     pub node: String,
     /// The branch of a parallel block; `None` on the main path.
@@ -319,6 +321,10 @@ pub struct TransitionRow {
     pub from: String,
     /// The next node; `None` if no edge leads on, and for a parallel block.
     pub to: Option<String>,
+    /// The number of the edge among those that leave the node, in the order of the file, starting at 0; `None` for a
+    /// jump, for a parallel block, or if no edge leads on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub edge: Option<u32>,
     /// The name of the rule that decided; `parallel` for a parallel block.
     pub rule: String,
     /// The number of branches of a parallel block.
@@ -361,6 +367,41 @@ pub struct ToolCallRow {
     pub duration: Duration,
     /// The reason of the failure.
     pub error: Option<String>,
+}
+
+/// The number of times that an edge was tested and taken.
+///
+/// ```
+/// # use orchestra_engine::Engine;
+/// # use orchestra_graph::{Source, load};
+/// use orchestra_sessions::SessionIndex;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let directory = tempfile::tempdir()?;
+/// # let runs_dir = directory.path();
+/// # let text = r#"digraph hello { start -> exit [condition="outcome=success"] }"#;
+/// # let pipeline = load(Source::new("hello.dot", text), &Default::default()).pipeline().expect("sound");
+/// # let engine = Engine::builder().runs_dir(runs_dir).build()?;
+/// # engine.start(pipeline, ()).run_id("nightly").await?.wait().await?;
+/// let counts = SessionIndex::open(runs_dir)?.edge_counts("nightly")?;
+/// let first = &counts[0];
+/// assert_eq!((first.from.as_str(), first.edge), ("start", 0));
+/// assert_eq!((first.tested, first.held, first.taken), (1, 1, 1));
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct EdgeCount {
+    /// The node that the edge leaves.
+    pub from: String,
+    /// The number of the edge among those that leave the node, in the order of the file, starting at 0.
+    pub edge: u32,
+    /// The number of times that its condition was tested.
+    pub tested: u64,
+    /// The number of times that its condition was true.
+    pub held: u64,
+    /// The number of times that a run followed it.
+    pub taken: u64,
 }
 
 /// The totals of all attempts at a node.

@@ -2,7 +2,7 @@
 
 /// The schema version. It is incremented whenever the tables or the fold change; a database of another version is
 /// rebuilt.
-pub(crate) const VERSION: i64 = 3;
+pub(crate) const VERSION: i64 = 4;
 
 /// Selects the version and the file number with which the database was created.
 pub(crate) const ORIGIN: &str = "SELECT version, made_as FROM origin";
@@ -24,7 +24,8 @@ CREATE TABLE runs (
     stamp INTEGER NOT NULL, position INTEGER NOT NULL, tail_length INTEGER NOT NULL, tail INTEGER NOT NULL
 ) WITHOUT ROWID;
 CREATE TABLE stages (
-    run TEXT NOT NULL, seq INTEGER NOT NULL, node TEXT NOT NULL, branch TEXT, position INTEGER NOT NULL,
+    run TEXT NOT NULL, seq INTEGER NOT NULL, changed INTEGER NOT NULL,
+    node TEXT NOT NULL, branch TEXT, position INTEGER NOT NULL,
     visit INTEGER NOT NULL, attempt INTEGER NOT NULL, repeat INTEGER NOT NULL,
     state TEXT NOT NULL, outcome TEXT, preferred_label TEXT, error TEXT, will_retry INTEGER NOT NULL, notes TEXT,
     started INTEGER, ended INTEGER, duration INTEGER,
@@ -32,14 +33,20 @@ CREATE TABLE stages (
     PRIMARY KEY (run, seq)
 ) WITHOUT ROWID;
 CREATE INDEX open_stages ON stages (run, node) WHERE state = 'running';
+CREATE INDEX changed_stages ON stages (run, changed);
 CREATE TABLE transitions (
     run TEXT NOT NULL, seq INTEGER NOT NULL, time INTEGER NOT NULL, branch TEXT,
-    origin TEXT NOT NULL, target TEXT, rule TEXT NOT NULL, branches INTEGER, tested TEXT NOT NULL,
+    origin TEXT NOT NULL, target TEXT, edge INTEGER, rule TEXT NOT NULL, branches INTEGER, tested TEXT NOT NULL,
     PRIMARY KEY (run, seq)
 ) WITHOUT ROWID;
 CREATE TABLE tool_calls (
     run TEXT NOT NULL, seq INTEGER NOT NULL, time INTEGER NOT NULL, node TEXT NOT NULL, branch TEXT,
     tool TEXT NOT NULL, duration INTEGER NOT NULL, error TEXT,
     PRIMARY KEY (run, seq)
+) WITHOUT ROWID;
+CREATE TABLE edge_counts (
+    run TEXT NOT NULL, origin TEXT NOT NULL, edge INTEGER NOT NULL,
+    tested INTEGER NOT NULL, held INTEGER NOT NULL, taken INTEGER NOT NULL,
+    PRIMARY KEY (run, origin, edge)
 ) WITHOUT ROWID;
 ";

@@ -146,7 +146,7 @@ pub(crate) fn load(connection: &Connection, run: &RunId) -> Result<Session, Data
 
 /// Removes all rows of a run.
 pub(crate) fn remove(connection: &Connection, run: &RunId) -> Result<(), DatabaseError> {
-    for table in ["runs", "stages", "transitions", "tool_calls"] {
+    for table in ["runs", "stages", "transitions", "tool_calls", "edge_counts"] {
         connection
             .prepare_cached(&format!("DELETE FROM {table} WHERE run = ?1"))?
             .execute([&**run])?;
@@ -220,6 +220,7 @@ pub(crate) struct Writer<'c> {
     interrupt_stages: CachedStatement<'c>,
     insert_transition: CachedStatement<'c>,
     insert_tool_call: CachedStatement<'c>,
+    count_edge: CachedStatement<'c>,
 }
 
 impl<'c> Writer<'c> {
@@ -227,36 +228,42 @@ impl<'c> Writer<'c> {
         Ok(Writer {
             run,
             insert_stage: connection.prepare_cached(
-                "INSERT INTO stages (run, seq, node, branch, position, visit, attempt, repeat, state, will_retry, started, \
-                 input_tokens, output_tokens, cost_micros) \
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 'running', 0, ?9, 0, 0, 0)",
+                "INSERT INTO stages (run, seq, changed, node, branch, position, visit, attempt, repeat, state, will_retry, \
+                 started, input_tokens, output_tokens, cost_micros) \
+                 VALUES (?1, ?2, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 'running', 0, ?9, 0, 0, 0)",
             )?,
             // Between an interruption and the restart of a run, the same attempt may have two rows. The latest one is
             // meant.
             end_stage: connection.prepare_cached(
-                "UPDATE stages SET state = :state, outcome = :outcome, preferred_label = :preferred_label, error = :error, \
+                "UPDATE stages SET changed = :seq, state = :state, outcome = :outcome, preferred_label = :preferred_label, error = :error, \
                  will_retry = :will_retry, notes = :notes, ended = :ended, duration = :duration, \
                  input_tokens = :input_tokens, output_tokens = :output_tokens, cost_micros = :cost_micros \
                  WHERE run = :run AND seq = (SELECT max(seq) FROM stages INDEXED BY open_stages WHERE run = :run AND node = :node \
                  AND state = 'running' AND branch IS :branch AND visit = :visit AND attempt = :attempt)",
             )?,
             insert_ended_stage: connection.prepare_cached(
-                "INSERT INTO stages (run, seq, node, branch, position, visit, attempt, repeat, state, outcome, \
+                "INSERT INTO stages (run, seq, changed, node, branch, position, visit, attempt, repeat, state, outcome, \
                  preferred_label, error, will_retry, notes, ended, duration, input_tokens, output_tokens, cost_micros) \
-                 VALUES (:run, :seq, :node, :branch, :position, :visit, :attempt, 0, :state, :outcome, \
+                 VALUES (:run, :seq, :seq, :node, :branch, :position, :visit, :attempt, 0, :state, :outcome, \
                  :preferred_label, :error, :will_retry, :notes, :ended, :duration, \
                  :input_tokens, :output_tokens, :cost_micros)",
             )?,
             interrupt_stages: connection.prepare_cached(
-                "UPDATE stages INDEXED BY open_stages SET state = 'interrupted', ended = ?2 WHERE run = ?1 AND state = 'running'",
+                "UPDATE stages INDEXED BY open_stages SET changed = ?3, state = 'interrupted', ended = ?2 \
+                 WHERE run = ?1 AND state = 'running'",
             )?,
             insert_transition: connection.prepare_cached(
-                "INSERT INTO transitions (run, seq, time, branch, origin, target, rule, branches, tested) \
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+                "INSERT INTO transitions (run, seq, time, branch, origin, target, edge, rule, branches, tested) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
             )?,
             insert_tool_call: connection.prepare_cached(
                 "INSERT INTO tool_calls (run, seq, time, node, branch, tool, duration, error) \
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+            )?,
+            count_edge: connection.prepare_cached(
+                "INSERT INTO edge_counts (run, origin, edge, tested, held, taken) VALUES (?1, ?2, ?3, ?4, ?5, ?6) \
+                 ON CONFLICT (run, origin, edge) DO UPDATE SET tested = tested + excluded.tested, \
+                 held = held + excluded.held, taken = taken + excluded.taken",
             )?,
         })
     }
@@ -280,20 +287,46 @@ impl<'c> Writer<'c> {
             }
             Change::StageEnded(ended) => self.write_end(seq, at, &ended)?,
             Change::StagesInterrupted => {
-                self.interrupt_stages.execute(params![run, time(at)])?;
+                self.interrupt_stages.execute(params![run, time(at), seq])?;
             }
             Change::Transition {
                 branch,
                 from,
                 to,
+                edge,
                 rule,
                 branches,
                 tested,
             } => {
                 let to = to.map(|to| &**to);
-                let tested = tested_json(tested)?;
-                let row = params![run, seq, time(at), branch, &**from, to, rule, branches, tested];
+                let json = tested_json(tested)?;
+                let row = params![
+                    run,
+                    seq,
+                    time(at),
+                    branch,
+                    &**from,
+                    to,
+                    edge,
+                    rule,
+                    branches,
+                    json
+                ];
                 self.insert_transition.execute(row)?;
+                for tested in tested {
+                    let row = params![run, &**from, tested.edge, 1, tested.held, 0];
+                    if tested.edge.is_some() {
+                        self.count_edge.execute(row)?;
+                    }
+                }
+                if let Some(edge) = edge {
+                    self.count_edge.execute(params![run, &**from, edge, 0, 0, 1])?;
+                }
+            }
+            Change::BranchStarted { branch, edge } => {
+                if let Some(fan_out) = fan_out_of(branch) {
+                    self.count_edge.execute(params![run, fan_out, edge, 0, 0, 1])?;
+                }
             }
             Change::ToolCall {
                 node,
@@ -314,6 +347,7 @@ impl<'c> Writer<'c> {
         let run = &*self.run;
         let changed = self.end_stage.execute(named_params! {
             ":run": run,
+            ":seq": seq,
             ":node": &*ended.stage.node,
             ":branch": ended.stage.branch,
             ":visit": ended.stage.visit,
@@ -356,6 +390,12 @@ impl<'c> Writer<'c> {
         })?;
         Ok(())
     }
+}
+
+/// Returns the fan-out of a branch such as `outer#1:left/fan#2:a`.
+fn fan_out_of(branch: &str) -> Option<&str> {
+    let step = branch.rsplit('/').next()?;
+    step.split_once('#').map(|(fan_out, _)| fan_out)
 }
 
 fn micros(duration: std::time::Duration) -> i64 {

@@ -167,6 +167,7 @@ fn line(kind: &EventKind) -> Option<String> {
             to,
             rule,
             tested,
+            ..
         } => {
             let transition = describe_transition(from, to.as_ref(), *rule, tested);
             format!("{}  {transition}", within(branch))

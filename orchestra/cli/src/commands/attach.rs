@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use orchestra_engine::{
     Answer, ControlClient, ControlError, EventKind, InterviewError, Interviewer, OpenQuestion, PauseCode,
-    Question, RunEvent, RunFile, RunFolder, RunStatus, StageRef, UnansweredQuestions, beside,
+    Question, RunEvent, RunFile, RunFolder, RunStatus, UnansweredQuestions, beside,
 };
 use serde_json::json;
 use tokio::task::JoinError;
@@ -316,16 +316,16 @@ impl QuestionForwarder {
 
     /// Withdraws a question that was answered elsewhere, or is no longer needed.
     fn event(&mut self, event: &RunEvent) {
-        let (EventKind::InterviewCompleted { node, .. }
-        | EventKind::InterviewTimeout { node, .. }
-        | EventKind::StageCancelled {
-            stage: StageRef { node, .. },
-            ..
-        }) = &event.kind
-        else {
+        let ForwardState::Person(question, _) = &self.state else {
             return;
         };
-        if matches!(&self.state, ForwardState::Person(question, _) if **node == *question.node) {
+        let is_over = match &event.kind {
+            EventKind::InterviewCompleted { question_id, .. }
+            | EventKind::InterviewTimeout { question_id, .. } => *question_id == question.id,
+            EventKind::StageCancelled { stage, .. } => *stage.node == *question.node,
+            _ => false,
+        };
+        if is_over {
             self.state = ForwardState::Idle(Instant::now());
         }
     }

@@ -1,6 +1,7 @@
 //! `compile`: checks a pipeline and prints its resolved graph.
 
 use orchestra_config::{Resolution, ResolvedStage};
+use orchestra_engine::Entry;
 use orchestra_graph::{Known, Loaded, Pipeline, Stage};
 use serde_json::{Value, json};
 
@@ -26,7 +27,7 @@ pub(crate) fn compile(
     let agents = ProjectAgents::find(
         args.config.as_deref(),
         &pipeline.file,
-        pipelines.entry(&args.file),
+        pipelines.entry(&args.file).and_then(Entry::configuration),
         terminal,
     )?;
     let resolution = agents.resolve_graph(&loaded.analysis());

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::args::{AnswerArgs, CancelArgs, PauseArgs};
 use crate::error::{CliError, Exit};
-use crate::project::entry::run_transforms;
+use crate::project::pipelines::run_transforms;
 use crate::report::finish::{resume_line, status_label};
 use crate::runs::Runs;
 use crate::runs::errors::{run_error, start_error};

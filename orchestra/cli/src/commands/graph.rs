@@ -5,9 +5,9 @@ use std::io::IsTerminal;
 use std::path::Path;
 
 use orchestra_graph::{
-    Attribute, Graph, Key, Known, NodeState, Origin, PictureOptions, Value, print_mermaid,
+    Attribute, Graph, Key, Known, NodeIndex, NodeState, Origin, PictureOptions, Value, print_mermaid,
 };
-use orchestra_sessions::{SessionStatus, StageRow, StageState, TransitionRow};
+use orchestra_sessions::{SessionStatus, StageRow, StageState};
 use serde_json::json;
 
 use crate::args::{Format, GraphArgs, Lints, Picture};
@@ -124,7 +124,11 @@ impl RunPicture {
                 .states
                 .insert(row.node.clone(), node_state(row, session.status));
         }
-        let counts = count_transitions(&stages, &index.transitions(&name)?);
+        let counts = index.edge_counts(&name)?.into_iter();
+        let counts = counts.filter(|count| count.taken > 0);
+        let counts = counts
+            .map(|count| ((count.from, count.edge), count.taken))
+            .collect();
         Ok(RunPicture {
             graph: with_counts(graph, &counts),
             options,
@@ -170,40 +174,18 @@ fn node_state(row: &StageRow, run: SessionStatus) -> NodeState {
     }
 }
 
-/// The number of transitions between two nodes.
-type TransitionCounts = BTreeMap<(String, String), u32>;
+/// The number of times that a run followed an edge, by its node and its number among the edges that leave the node.
+type EdgeCounts = BTreeMap<(String, u32), u64>;
 
-fn count_transitions(stages: &[StageRow], transitions: &[TransitionRow]) -> TransitionCounts {
-    let mut counts = TransitionCounts::new();
-    for row in transitions {
-        if let Some(to) = &row.to {
-            *counts.entry((row.from.clone(), to.clone())).or_default() += 1;
-        }
-    }
-    // A fan-out starts all branches at once. The name of a branch, such as `fan#2:left`, contains its first stage.
-    let mut branches: Vec<&str> = stages.iter().filter_map(|row| row.branch.as_deref()).collect();
-    branches.sort_unstable();
-    branches.dedup();
-    for branch in branches {
-        let last = branch.rsplit('/').next().unwrap_or(branch);
-        if let Some((fan_out, first)) = last.split_once(':') {
-            let fan_out = fan_out.split('#').next().unwrap_or(fan_out);
-            let first = first.split('~').next().unwrap_or(first);
-            *counts.entry((fan_out.to_owned(), first.to_owned())).or_default() += 1;
-        }
-    }
-    counts
-}
-
-/// Adds the counts to the edges. If several edges connect two nodes, the first one gets the count.
-fn with_counts(graph: &Graph, counts: &TransitionCounts) -> Graph {
+/// Adds the counts to the labels of the edges.
+fn with_counts(graph: &Graph, counts: &EdgeCounts) -> Graph {
     let mut graph = graph.clone();
-    let mut counts = counts.clone();
-    let id = |at: usize, nodes: &[orchestra_graph::Node]| nodes.get(at).map(|node| node.id.to_string());
-    for at in 0..graph.edges.len() {
-        let edge = &graph.edges[at];
-        let ends = id(edge.from.at(), &graph.nodes).zip(id(edge.to.at(), &graph.nodes));
-        let Some(count) = ends.and_then(|ends| counts.remove(&ends)) else {
+    let mut leaving: BTreeMap<NodeIndex, u32> = BTreeMap::new();
+    for edge in &mut graph.edges {
+        let next = leaving.entry(edge.from).or_default();
+        let number = std::mem::replace(next, *next + 1);
+        let from = graph.nodes.get(edge.from.at()).map(|node| node.id.to_string());
+        let Some(count) = from.and_then(|from| counts.get(&(from, number))) else {
             continue;
         };
         let label = edge
@@ -218,7 +200,7 @@ fn with_counts(graph: &Graph, counts: &TransitionCounts) -> Graph {
             value_span: span,
             origin: Origin::Transform,
         };
-        graph.edges[at].attributes.set(label);
+        edge.attributes.set(label);
     }
     graph
 }

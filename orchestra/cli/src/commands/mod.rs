@@ -12,6 +12,7 @@ mod graph;
 mod init;
 mod resume;
 mod run;
+mod stations;
 mod status;
 mod sweep;
 
@@ -42,6 +43,7 @@ pub(crate) fn dispatch(
         Command::Graph(args) => graph::graph(&args, program, pipelines, terminal),
         Command::Explain(args) => explain::explain(&args, terminal),
         Command::Fmt(args) => fmt::fmt(&args, pipelines, terminal),
+        Command::Stations(args) => stations::stations(&args, program, terminal),
         Command::Init(args) => init::init(&args, terminal),
         Command::Completions { shell } => {
             let mut command = <Cli as clap::CommandFactory>::command();

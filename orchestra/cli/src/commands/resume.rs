@@ -2,15 +2,14 @@
 
 use std::path::Path;
 
-use orchestra_engine::{PinnedSource, RunFolder, Script, SharedPipeline};
+use orchestra_engine::{Begin, Entry, PinnedSource, ResumeSettings, RunFolder, Script};
 use orchestra_graph::{LoadOptions, Loaded, ReadError, Source, load};
 
 use super::run::{find_agents, parse_limits, valid_pipeline};
-use crate::Entry;
 use crate::args::{Lints, ReplayArgs, ResumeArgs, ResumeOptions};
 use crate::error::{CliError, Exit};
-use crate::project::entry::{Begin, ResumeSettings, run_transforms};
-use crate::project::pipelines::Pipelines;
+use crate::project::pipelines::{Pipelines, run_transforms};
+use crate::project::workflows::WorkflowName;
 use crate::runs::Runs;
 use crate::runs::session::RunSession;
 use crate::terminal::{Paint, Terminal};
@@ -50,6 +49,7 @@ pub(crate) fn replay(
         Begin::Replay {
             folder: folder.clone(),
             checkpoint: args.checkpoint.clone(),
+            run_id: None,
             run_dir: args.run_dir.clone(),
             settings,
         }
@@ -70,22 +70,21 @@ fn continue_run(
         accept_loss: false,
         limits: parse_limits(&args.limits)?,
     };
-    let Some(found) = RunPipeline::new(&run, pipelines, terminal)? else {
+    let Some(entry) = entry_of_run(&run, pipelines, args.accept_changes, terminal)? else {
         return Ok(Exit::Invalid);
     };
     let script = script(&run)?;
     let config = args.config.as_deref();
     let agents = find_agents(
         config,
-        &found.pipeline,
+        entry.pipeline(),
         None,
-        found.entry,
+        entry.configuration(),
         script.as_ref(),
         terminal,
     )?;
     RunSession {
-        pipeline: found.pipeline,
-        entry: found.entry,
+        entry,
         begin: begin(settings),
         script,
         agents,
@@ -97,48 +96,42 @@ fn continue_run(
     .execute()
 }
 
-/// The present version of the pipeline with which a run was started.
-pub(super) struct RunPipeline<'p> {
-    pub(super) pipeline: SharedPipeline,
-    pub(super) entry: Option<&'p Entry>,
-}
-
-impl<'p> RunPipeline<'p> {
-    /// Finds the pipeline: in the program, in its file, or in the run folder. Prints the diagnostics of an invalid
-    /// pipeline and returns `None`.
-    pub(super) fn new(
-        run: &RunFolder,
-        pipelines: &'p Pipelines,
-        terminal: &Terminal,
-    ) -> Result<Option<RunPipeline<'p>>, CliError> {
-        let manifest = run.manifest();
-        if let Some(entry) = pipelines.entry_of(&manifest.name, &manifest.file) {
-            return Ok(Some(RunPipeline {
-                pipeline: entry.pipeline().clone(),
-                entry: Some(entry),
-            }));
-        }
-        let file = &manifest.file;
-        let loaded = if Path::new(file).is_file() {
-            pipelines.load_to_run(file, &Lints::default())?
-        } else {
-            let note = terminal.paint(Paint::Warn, "note");
-            terminal.progress(&format!(
-                "{note}: `{file}` is not here; the run goes on with the text that it was begun with"
-            ));
-            load_stored(&manifest.pipeline, &manifest.children)
-        };
-        // Warnings were printed when the run started.
-        let quiet = Terminal {
-            quiet: true,
-            ..*terminal
-        };
-        let pipeline = valid_pipeline(&loaded, file, &quiet);
-        Ok(pipeline.map(|pipeline| RunPipeline {
-            pipeline,
-            entry: None,
-        }))
+/// Returns the present version of the pipeline with which a run was started: from the program, its file, or the run
+/// folder. A version of a workflow never changes, so the run keeps its own unless changes are accepted; then it gets the
+/// active one. Prints the diagnostics of an invalid pipeline and returns `None`.
+fn entry_of_run(
+    run: &RunFolder,
+    pipelines: &Pipelines,
+    accept_changes: bool,
+    terminal: &Terminal,
+) -> Result<Option<Entry>, CliError> {
+    let manifest = run.manifest();
+    if let Some(entry) = pipelines.entry_of(&manifest.name, &manifest.file) {
+        return Ok(Some(entry.clone()));
     }
+    let file = &manifest.file;
+    let loaded = if let Some(workflow) = WorkflowName::in_place_of_file(file) {
+        if accept_changes {
+            pipelines.load_to_run(&workflow?.active(), &Lints::default())?
+        } else {
+            load_stored(&manifest.pipeline, &manifest.children)
+        }
+    } else if Path::new(file).is_file() {
+        pipelines.load_to_run(file, &Lints::default())?
+    } else {
+        let note = terminal.paint(Paint::Warn, "note");
+        terminal.progress(&format!(
+            "{note}: `{file}` is not here; the run goes on with the text that it was begun with"
+        ));
+        load_stored(&manifest.pipeline, &manifest.children)
+    };
+    // Warnings were printed when the run started.
+    let quiet = Terminal {
+        quiet: true,
+        ..*terminal
+    };
+    let pipeline = valid_pipeline(&loaded, file, &quiet);
+    Ok(pipeline.map(|pipeline| Entry::loaded(file, pipeline, run_transforms())))
 }
 
 /// Loads the pipeline from the sources that are stored in the run folder.

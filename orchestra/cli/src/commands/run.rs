@@ -3,18 +3,18 @@
 use std::path::Path;
 use std::time::Duration;
 
-use orchestra_engine::{Budget, Durability, Script, SharedPipeline};
+use orchestra_engine::{
+    Begin, Budget, CompiledConfiguration, Durability, Entry, Limits, Script, SharedPipeline, StartSettings,
+};
 use orchestra_graph::{Loaded, Pipeline, parse_duration};
 use orchestra_testkit::{check_script, read_script_file};
 use serde_json::json;
 
-use crate::Entry;
 use crate::args::{DurabilityLevel, Format, LimitOptions, RunArgs};
 use crate::error::{CliError, Exit};
 use crate::project::agents::ProjectAgents;
-use crate::project::entry::{Begin, Limits, StartSettings};
 use crate::project::parameters::parameters;
-use crate::project::pipelines::Pipelines;
+use crate::project::pipelines::{Pipelines, run_transforms};
 use crate::report::diagnostics::print_reports;
 use crate::runs::Runs;
 use crate::runs::session::RunSession;
@@ -47,7 +47,7 @@ pub(crate) fn run(
         args.config.as_deref(),
         &pipeline,
         Some(&loaded),
-        pipelines.entry(file),
+        pipelines.entry(file).and_then(Entry::configuration),
         script.as_ref(),
         terminal,
     )?;
@@ -56,10 +56,14 @@ pub(crate) fn run(
         seed: args.seed,
         run_dir: args.run_dir.clone(),
         limits: parse_limits(&args.limits)?,
+        ..StartSettings::default()
+    };
+    let entry = match pipelines.entry(file) {
+        Some(entry) => entry.clone(),
+        None => Entry::loaded(file, pipeline, run_transforms()),
     };
     RunSession {
-        pipeline,
-        entry: pipelines.entry(file),
+        entry,
         begin: Begin::Start(settings),
         script,
         agents,
@@ -81,14 +85,14 @@ pub(super) fn find_agents(
     config: Option<&Path>,
     pipeline: &SharedPipeline,
     loaded: Option<&Loaded>,
-    entry: Option<&Entry>,
+    compiled: Option<CompiledConfiguration>,
     script: Option<&Script>,
     terminal: &Terminal,
 ) -> Result<Option<ProjectAgents>, CliError> {
     if script.is_some_and(|script| !script.simulates_models_only()) {
         return Ok(None);
     }
-    let agents = ProjectAgents::find(config, &pipeline.file, entry, terminal)?;
+    let agents = ProjectAgents::find(config, &pipeline.file, compiled, terminal)?;
     if script.is_some() {
         return Ok(Some(agents));
     }

@@ -5,10 +5,11 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use orchestra_config::{Agent, BackendKind, Mode, Project, Resolution, ResolveOptions, Sources, UserFiles};
-use orchestra_engine::{Disk, EngineBuilder, EnvironmentSecrets, StageText, listed_variables};
+use orchestra_engine::{
+    CompiledConfiguration, Disk, EngineBuilder, EnvironmentSecrets, StageText, listed_variables,
+};
 use orchestra_graph::{Analysis, ChildReader, Loaded, Pipeline, ReadError, SharedPipeline};
 
-use crate::Entry;
 use crate::args::Format;
 use crate::error::{CliError, Exit};
 use crate::report::diagnostics::print_report;
@@ -56,10 +57,10 @@ impl ProjectAgents {
     pub(crate) fn find(
         requested: Option<&Path>,
         pipeline: &str,
-        entry: Option<&Entry>,
+        compiled: Option<CompiledConfiguration>,
         terminal: &Terminal,
     ) -> Result<ProjectAgents, CliError> {
-        let (path, reader) = match (requested, entry.and_then(Entry::configuration)) {
+        let (path, reader) = match (requested, compiled) {
             (Some(path), _) => (Some(with_slashes(path)), Reader::Disk),
             (None, Some(compiled)) => (
                 Some(compiled.path.to_owned()),

@@ -1,9 +1,9 @@
 //! Pipelines and their project: the configuration, its agents and its repositories.
 
 pub(crate) mod agents;
-pub(crate) mod entry;
 pub(crate) mod pages;
 pub(crate) mod parameters;
 pub(crate) mod pipelines;
 pub(crate) mod repositories;
 pub(crate) mod startable;
+pub(crate) mod workflows;

@@ -5,16 +5,16 @@ use std::path::Path;
 use std::sync::Arc;
 use std::{fs, io};
 
-use orchestra_engine::Disk;
+use orchestra_engine::{Disk, Entry};
 use orchestra_graph::{
-    ChildReader, LoadOptions, Loaded, Pipeline, ReadError, Source, Transform, did_you_mean, load, load_bytes,
+    ChildReader, LoadOptions, Loaded, Pipeline, ReadError, ShapeFallback, Source, Transform, did_you_mean,
+    load, load_bytes,
 };
 
-use crate::Entry;
 use crate::args::Lints;
 use crate::error::CliError;
-use crate::project::entry::{check_transforms, run_transforms};
 use crate::project::pages::pages;
+use crate::project::workflows::WorkflowName;
 
 /// The pipelines that are compiled into the program.
 pub(crate) struct Pipelines {
@@ -91,6 +91,9 @@ impl Pipelines {
                 &options,
             ));
         }
+        if let Some(workflow) = WorkflowName::in_place_of_file(name) {
+            return workflow?.load(&options);
+        }
         let shown = name.replace('\\', "/");
         // Reading one byte more than the limit lets the parser report the oversized file with a position.
         match Disk::read_at_most(name, options.limits.bytes as u64 + 1) {
@@ -130,6 +133,16 @@ impl Pipelines {
             None => error,
         }
     }
+}
+
+/// Returns the transforms for loading a file to run it. This program has no handlers for custom types.
+pub(crate) fn run_transforms() -> Vec<Arc<dyn Transform>> {
+    vec![Arc::new(ShapeFallback::default())]
+}
+
+/// Returns the transforms for loading a file to check it. Another program may have handlers for its types.
+fn check_transforms() -> Vec<Arc<dyn Transform>> {
+    vec![Arc::new(ShapeFallback::default().noted())]
 }
 
 /// Reads the child pipelines of a compiled pipeline, which are compiled into the program too.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use orchestra_engine::{Engine, Refusal, SimulationBackend};
+use orchestra_engine::{Engine, Entry, Refusal, SimulationBackend};
 use orchestra_graph::{Diagnostic, LoadOptions, Loaded, Pipeline, Report, Severity, SharedPipeline, Span};
 
 use crate::args::Lints;
@@ -40,7 +40,8 @@ impl CheckedPipeline {
         let mut further = Vec::new();
         if let Some(pipeline) = loaded.pipeline() {
             let entry = pipelines.entry(name);
-            let agents = ProjectAgents::find(config, &pipeline.file, entry, terminal)?;
+            let compiled = entry.and_then(Entry::configuration);
+            let agents = ProjectAgents::find(config, &pipeline.file, compiled, terminal)?;
             let resolutions = agents.resolutions(&loaded).into_iter();
             further.extend(resolutions.flat_map(|resolution| resolution.reports));
             if entry.is_none() {

@@ -1,20 +1,19 @@
 //! A run that this process executes: showing it, pausing it on signals, and waiting for its end.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use orchestra_engine::{
-    Canceller, Durability, Engine, RunError, RunEvent, RunFailure, RunFolder, RunHandle, RunResult, Script,
-    SharedPipeline, StartError,
+    Begin, Canceller, Durability, Engine, Entry, RunError, RunEvent, RunFailure, RunFolder, RunHandle,
+    RunResult, Script, SharedPipeline, StartError,
 };
 use orchestra_testkit::Coverage;
 use orchestra_workspace::StoredWorkspace;
 
-use crate::Entry;
 use crate::args::AnswerOptions;
 use crate::error::{CliError, Exit};
 use crate::project::agents::{ProjectAgents, secrets_of_environment};
-use crate::project::entry::{Begin, begin_loaded};
 use crate::project::repositories::Repositories;
 use crate::questions::answers::{AnswerCommand, Answers, parse_answers};
 use crate::questions::console::Console;
@@ -36,9 +35,7 @@ const START_GRACE: Duration = Duration::from_secs(2);
 
 /// A run that is about to start, or to be resumed.
 pub(crate) struct RunSession<'s> {
-    pub(crate) pipeline: SharedPipeline,
-    /// The compiled pipeline, if the run has one.
-    pub(crate) entry: Option<&'s Entry>,
+    pub(crate) entry: Entry,
     pub(crate) begin: Begin,
     /// The outcomes of simulated stages; `None` if all stages are executed.
     pub(crate) script: Option<Script>,
@@ -79,9 +76,11 @@ impl RunSession<'_> {
             Some(_) => None,
             None => self.agents.as_ref(),
         };
-        let talking = backend.map_or_else(Vec::new, |agents| agents.interactive_stages(&self.pipeline));
+        let talking = backend.map_or_else(Vec::new, |agents| {
+            agents.interactive_stages(self.entry.pipeline())
+        });
         let answers = Answers {
-            given: parse_answers(&self.answers.answer, &self.pipeline, &talking)?,
+            given: parse_answers(&self.answers.answer, self.entry.pipeline(), &talking)?,
             approve: self.answers.auto_approve,
             console: Console::new(terminal, shown.clone())
                 .with_answer_command(answer_command, self.answers.wait),
@@ -95,7 +94,7 @@ impl RunSession<'_> {
             }
         };
         let mut builder = Engine::builder()
-            .secrets(secrets_of_environment(&self.pipeline, &terminal))
+            .secrets(secrets_of_environment(self.entry.pipeline(), &terminal))
             .runs_dir(self.runs.dir())
             .durability(self.durability)
             .interviewer(answers)
@@ -112,7 +111,7 @@ impl RunSession<'_> {
         if let Some(agents) = backend {
             builder = agents.set_backend(builder);
             if !terminal.json && !terminal.quiet {
-                builder = agents.show_model_text(builder, &self.pipeline, shown);
+                builder = agents.show_model_text(builder, self.entry.pipeline(), shown);
             }
         }
         builder
@@ -129,17 +128,10 @@ impl RunSession<'_> {
     ) -> Result<Exit, CliError> {
         // Signals also count while the run starts.
         let mut signals = Signals::new();
-        let (pipeline, simulated) = (self.pipeline, self.script.is_some());
-        let before = match &self.begin {
-            Begin::Resume { folder, .. } | Begin::Replay { folder, .. } => Some(folder.clone()),
-            Begin::Start(_) => None,
-        };
-        let begin = async {
-            match self.entry {
-                Some(entry) => entry.begin(engine, self.begin).await,
-                None => begin_loaded(engine, pipeline.clone(), self.begin).await,
-            }
-        };
+        let pipeline = self.entry.pipeline();
+        let simulated = self.script.is_some();
+        let before = self.begin.folder().map(Path::to_owned);
+        let begin = self.entry.begin(engine, self.begin);
         let (started, interrupted) = wait_for_start(begin, &mut signals).await;
         if interrupted {
             Terminal::limit_drain();
@@ -166,7 +158,7 @@ impl RunSession<'_> {
         }
         show_branches(&handle, shown);
         let report = FinalReport {
-            pipeline: &pipeline,
+            pipeline,
             terminal: self.terminal,
             stopped: StoppedRun::new(self.runs, &handle),
         };
@@ -187,7 +179,7 @@ impl RunSession<'_> {
                 if let Some(RunFailure::Paused { .. } | RunFailure::Cancelled { .. }) = result.failure {
                     Terminal::limit_drain();
                 }
-                let coverage = simulated.then(|| coverage(&pipeline, &result));
+                let coverage = simulated.then(|| coverage(pipeline, &result));
                 Ok(report.print(&result, coverage.as_ref()))
             }
             Err(error) => Err(run_error(&error, &report.stopped)),

@@ -45,6 +45,7 @@ mod run_files;
 mod secrets;
 mod simulate_models;
 mod spellings;
+mod stations;
 mod status;
 mod steering;
 mod support;

@@ -79,7 +79,7 @@ fn a_run_in_depth_shows_its_path_and_why_each_edge_was_taken() {
         (&decided["to"], &decided["rule"]),
         (&"small".into(), &"condition".into())
     );
-    let tested = json!({"to": "small", "condition": "context.lines<100", "held": true, "values": {"context.lines": "12"}});
+    let tested = json!({"to": "small", "edge": 1, "condition": "context.lines<100", "held": true, "values": {"context.lines": "12"}});
     assert!(
         decided["tested"].as_array().unwrap().contains(&tested),
         "{decided}"

@@ -206,6 +206,10 @@ impl Driver {
             Observation::ParallelBranchStarted { branch, index } => EventKind::ParallelBranchStarted {
                 branch: branch.name(&run.pipeline),
                 index,
+                edge: branch
+                    .steps()
+                    .last()
+                    .map(|step| run.pipeline.edge_number(step.edge)),
             },
             Observation::ParallelBranchCompleted {
                 branch,
@@ -252,6 +256,7 @@ impl Driver {
                 EventKind::InterviewCompleted {
                     node: run.name(id.node),
                     branch: self.branch(&id.branch),
+                    question_id: id.name(&run.pipeline),
                     question,
                     answer,
                     answered_by: by,
@@ -266,6 +271,7 @@ impl Driver {
             } => EventKind::InterviewTimeout {
                 node: run.name(id.node),
                 branch: self.branch(&id.branch),
+                question_id: id.name(&run.pipeline),
                 question,
                 default,
                 duration: timeout,

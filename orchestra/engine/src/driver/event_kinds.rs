@@ -20,15 +20,16 @@ impl EventKind {
         from: NodeIndex,
         decision: Decision,
     ) -> EventKind {
-        let to = match decision.next {
-            Next::Edge(edge) => Some(pipeline.edge(edge).to),
-            Next::Jump(target) => Some(target),
-            Next::End { .. } | Next::Fail(_) => None,
+        let (edge, to) = match decision.next {
+            Next::Edge(edge) => (Some(pipeline.edge_number(edge)), Some(pipeline.edge(edge).to)),
+            Next::Jump(target) => (None, Some(target)),
+            Next::End { .. } | Next::Fail(_) => (None, None),
         };
         EventKind::EdgeSelected {
             branch,
             from: NodeName::new(pipeline, from),
             to: to.map(|node| NodeName::new(pipeline, node)),
+            edge,
             rule: decision.rule,
             tested: EventKind::of_tests(pipeline, decision.tested),
         }
@@ -40,6 +41,7 @@ impl EventKind {
             let edge = pipeline.edge(tested.edge);
             TestedCondition {
                 to: NodeName::new(pipeline, edge.to),
+                edge: Some(pipeline.edge_number(tested.edge)),
                 condition: pipeline
                     .condition(edge)
                     .map_or_else(String::new, |condition| condition.text().to_owned()),

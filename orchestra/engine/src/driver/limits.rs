@@ -7,11 +7,22 @@ use orchestra_graph::Pipeline;
 
 use crate::budget;
 
-/// The limits on the time and the model usage of a run.
+/// The limits at which a run pauses.
+///
+/// ```
+/// use orchestra_engine::{Budget, Limits};
+/// let limits = Limits {
+///     budget: Budget { max_tokens: Some(10_000), ..Budget::default() },
+///     ..Limits::default()
+/// };
+/// assert_eq!(limits.time, None);
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Limits {
-    pub(crate) time: Option<Duration>,
-    pub(crate) budget: Budget,
+pub struct Limits {
+    /// The time for which the run may be executed, in all processes together; `None` for no limit.
+    pub time: Option<Duration>,
+    /// The model usage of the run.
+    pub budget: Budget,
 }
 
 impl Limits {

@@ -181,6 +181,9 @@ pub enum EventKind {
         branch: String,
         /// The index among the branches, from 0.
         index: u32,
+        /// The number of the branch's edge among those that leave the fan-out, in the order of the file, starting at 0.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        edge: Option<u32>,
     },
     /// A branch of a parallel block ended.
     ParallelBranchCompleted {
@@ -231,6 +234,9 @@ pub enum EventKind {
         /// The branch of a parallel block. `None` on the main path.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         branch: Option<String>,
+        /// The id of the question, such as `approve#1/1`.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        question_id: String,
         /// The text of the question.
         question: String,
         /// The label of the chosen option, or the free text. `skipped` if the question was skipped.
@@ -248,6 +254,9 @@ pub enum EventKind {
         /// The branch of a parallel block. `None` on the main path.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         branch: Option<String>,
+        /// The id of the question, such as `approve#1/1`.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        question_id: String,
         /// The text of the question.
         question: String,
         /// The label of the default that is chosen. `None` if the gate has none.
@@ -344,6 +353,10 @@ pub enum EventKind {
         from: NodeName,
         /// The node at which the path continues. `None` if there is no next edge.
         to: Option<NodeName>,
+        /// The number of the edge among those that leave the node, in the order of the file, starting at 0. `None` for
+        /// a jump to a retry target, or if there is no next edge.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        edge: Option<u32>,
         /// The rule that decided; serialized as its name.
         #[serde(with = "rule_word")]
         rule: Rule,
@@ -398,6 +411,10 @@ pub enum EventKind {
 pub struct TestedCondition {
     /// The target of the edge.
     pub to: NodeName,
+    /// The number of the edge among those that leave the node, in the order of the file, starting at 0. `None` in
+    /// events of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub edge: Option<u32>,
     /// The condition as written.
     pub condition: String,
     /// `true` if it held.

@@ -3,6 +3,7 @@
 mod attempt_end;
 mod fields;
 mod kind;
+mod label;
 mod name;
 mod stage_ref;
 #[cfg(test)]
@@ -16,6 +17,7 @@ pub use attempt_end::{AttemptEnd, AttemptResult};
 pub(crate) use fields::millis::serialize as millis;
 pub(crate) use kind::EventOrigin;
 pub use kind::{EventKind, PauseCode, TestedCondition};
+pub use label::{branch_label, stage_label};
 pub use name::NodeName;
 pub use stage_ref::StageRef;
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::NodeName;
+use super::{NodeName, stage_label};
 
 /// An attempt of a stage, as the events of the attempt name it.
 ///
@@ -34,6 +34,13 @@ pub struct StageRef {
     pub visit: u32,
     /// The number of this attempt of the visit, from 1.
     pub attempt: u32,
+}
+
+impl StageRef {
+    /// Returns the stage with its branch as people read it; see [`stage_label`].
+    pub fn label(&self) -> String {
+        stage_label(self.branch.as_deref(), &self.node)
+    }
 }
 
 impl fmt::Display for StageRef {

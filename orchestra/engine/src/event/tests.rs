@@ -70,9 +70,14 @@ impl Any {
         }
     }
 
+    fn edge(&mut self) -> u32 {
+        (self.number() % 1_000) as u32
+    }
+
     fn tested(&mut self) -> Vec<TestedCondition> {
         let condition = |any: &mut Any| TestedCondition {
             to: any.node(),
+            edge: any.maybe(Any::edge),
             condition: any.text(),
             held: any.yes(),
             values: (0..any.number() % 3).map(|_| (any.text(), any.text())).collect(),
@@ -219,6 +224,7 @@ impl Any {
             "ParallelBranchStarted" => EventKind::ParallelBranchStarted {
                 branch: self.text(),
                 index: visit,
+                edge: self.maybe(Any::edge),
             },
             "ParallelBranchCompleted" => EventKind::ParallelBranchCompleted {
                 branch: self.text(),
@@ -243,6 +249,7 @@ impl Any {
             "InterviewCompleted" => EventKind::InterviewCompleted {
                 node,
                 branch,
+                question_id: self.text(),
                 question: self.text(),
                 answer: self.text(),
                 answered_by: self.one_of(&[AnsweredBy::Person, AnsweredBy::Default]),
@@ -251,6 +258,7 @@ impl Any {
             "InterviewTimeout" => EventKind::InterviewTimeout {
                 node,
                 branch,
+                question_id: self.text(),
                 question: self.text(),
                 default: self.maybe(Any::text),
                 duration,
@@ -298,6 +306,7 @@ impl Any {
                 branch,
                 from: node,
                 to: self.maybe(Any::node),
+                edge: self.maybe(Any::edge),
                 rule: self.one_of(&[Rule::Condition, Rule::FailureToRouting, Rule::Nothing]),
                 tested: self.tested(),
             },

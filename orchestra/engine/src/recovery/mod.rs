@@ -7,4 +7,5 @@ mod fork;
 pub(crate) mod offline;
 pub(crate) mod replay;
 pub(crate) mod resume;
+mod state_at;
 mod task;

@@ -12,7 +12,7 @@ use crate::clock::Timestamp;
 use crate::driver::recovery::OfflineEvent;
 use crate::driver::state::Driver;
 use crate::engine::Engine;
-use crate::error::{BuildError, Changed, RunError, StartError};
+use crate::error::{Changed, RunError, StartError};
 use crate::event::{EventKind, RunEvent, StageRef};
 use crate::gates::answer_error::AnswerError;
 use crate::handlers::resolved::Handlers;
@@ -76,9 +76,6 @@ pub enum OfflineError {
     /// The change could not be persisted.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// The engine could not be built.
-    #[error(transparent)]
-    Build(#[from] BuildError),
 }
 
 impl OfflineError {
@@ -88,7 +85,6 @@ impl OfflineError {
             OfflineError::Start(error) => error.code(),
             OfflineError::Answer(error) => error.code(),
             OfflineError::Run(error) => error.code(),
-            OfflineError::Build(error) => error.code(),
         }
     }
 }
@@ -160,6 +156,7 @@ impl PausedRun {
             let completed = EventKind::InterviewCompleted {
                 node: driver.run.name(asked.id.node),
                 branch: asked.branch.clone(),
+                question_id: asked.question.id.clone(),
                 question: asked.question.text.clone(),
                 answer: driver.run.redacted(&answer_text(&answer)).into_owned(),
                 answered_by: answer.by,
@@ -215,7 +212,7 @@ impl PausedRun {
         if let Some(workspace) = self.workspace {
             builder = builder.shared_workspace(workspace);
         }
-        let engine = builder.build()?;
+        let engine = builder.assemble();
         let resume = engine
             .resume(self.folder.path(), pipeline, ())
             .transforms(self.transforms);

@@ -26,8 +26,8 @@ pub struct TextStream {
     run: Arc<Run>,
     id: EffectId,
     redacted: Option<RedactedStream>,
-    /// `true` if a piece was passed on.
-    started: bool,
+    /// The number of bytes that were passed on.
+    passed: u64,
 }
 
 impl TextStream {
@@ -36,7 +36,7 @@ impl TextStream {
             run: run.clone(),
             id: id.clone(),
             redacted: run.settings.redactor.as_ref().map(|redactor| redactor.stream()),
-            started: false,
+            passed: 0,
         }
     }
 
@@ -59,11 +59,15 @@ impl TextStream {
             return;
         }
         let branch = &self.id.branch;
+        let offset = self.passed;
+        self.passed += text.len() as u64;
         let piece = StageText {
             run: self.run.id.clone(),
             node: self.run.name(self.id.node),
             branch: (!branch.is_empty()).then(|| branch.name(&self.run.pipeline)),
-            starts_answer: !std::mem::replace(&mut self.started, true),
+            visit: self.id.visit,
+            attempt: self.id.attempt,
+            offset,
             text,
         };
         for callback in &*self.run.settings.on_text {

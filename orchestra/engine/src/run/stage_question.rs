@@ -48,6 +48,7 @@ impl StageContext {
             run.emit(EventKind::InterviewCompleted {
                 node: run.name(self.id().node),
                 branch: self.branch(),
+                question_id: question.id.clone(),
                 question: question.text.clone(),
                 answer: run.redacted(&answer_text(&answer)).into_owned(),
                 answered_by: answer.by,

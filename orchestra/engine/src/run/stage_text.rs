@@ -44,9 +44,20 @@ pub struct StageText {
     pub node: NodeName,
     /// The branch, as events name it; `None` on the main path.
     pub branch: Option<String>,
-    /// `true` if an answer of the model starts with this piece. The pieces before it belong to a complete or abandoned
-    /// answer.
-    pub starts_answer: bool,
+    /// The number of the visit of the node, starting at 1.
+    pub visit: u32,
+    /// The number of the attempt within the visit, starting at 1.
+    pub attempt: u32,
+    /// The number of bytes of the same answer in the pieces before this one. An answer of the model starts at 0; the
+    /// pieces before it belong to a complete or abandoned answer.
+    pub offset: u64,
     /// The text of the piece.
     pub text: String,
+}
+
+impl StageText {
+    /// Returns `true` if an answer of the model starts with this piece.
+    pub fn starts_answer(&self) -> bool {
+        self.offset == 0
+    }
 }

@@ -1,6 +1,7 @@
 //! The state of a run as its consumers see it: a fold of its events.
 
 mod attempts;
+mod replay_points;
 mod summary;
 #[cfg(test)]
 mod tests;
@@ -9,6 +10,7 @@ mod unanswered;
 use std::collections::VecDeque;
 
 pub use attempts::{EndedAttempt, RunningAttempt};
+pub use replay_points::{ReplayPoint, ReplayPoints};
 pub use summary::{RunPhase, RunSummary};
 pub use unanswered::{UnansweredQuestion, UnansweredQuestions};
 

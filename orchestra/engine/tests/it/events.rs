@@ -72,10 +72,11 @@ async fn a_decision_tells_its_rule_and_what_it_saw() {
             "event": "EdgeSelected",
             "from": "gate",
             "to": "mend",
+            "edge": 1,
             "rule": "condition",
             "tested": [
-                {"to": "exit", "condition": "outcome=success", "held": false, "values": {"outcome": "fail"}},
-                {"to": "mend", "condition": "outcome=fail", "held": true, "values": {"outcome": "fail"}},
+                {"to": "exit", "edge": 0, "condition": "outcome=success", "held": false, "values": {"outcome": "fail"}},
+                {"to": "mend", "edge": 1, "condition": "outcome=fail", "held": true, "values": {"outcome": "fail"}},
             ],
         })
     );

@@ -394,3 +394,54 @@ async fn in_first_match_routing_the_answer_decides_among_the_answers() {
     let run = engine.start(pipeline(text), Acts::new()).await.unwrap();
     assert_eq!(run.wait().await.unwrap().path, ["start", "ask", "mend", "exit"]);
 }
+
+#[tokio::test]
+async fn an_answer_names_the_question_that_it_is_for() {
+    let run = begin(Engine::builder().interviewer(AutoApprove), "").await;
+    let mut events = run.events();
+    run.wait().await.unwrap();
+    let mut named = Vec::new();
+    while let Some(event) = events.recv().await {
+        match &event.kind {
+            EventKind::InterviewStarted { question, .. } => named.push(question.id.clone()),
+            EventKind::InterviewCompleted { question_id, .. } => named.push(question_id.clone()),
+            _ => {}
+        }
+    }
+    assert_eq!(named, ["ask#1/1", "ask#1/1"]);
+}
+
+#[tokio::test]
+async fn an_engine_gets_an_interviewer_later_only_if_it_has_none() {
+    let asks = |engine: Engine| async move {
+        let start = engine
+            .with_default_interviewer(AutoApprove)
+            .start(gate(""), Acts::new());
+        let result = start.await.unwrap().wait().await.unwrap();
+        result.context.text("human.gate.answered_by")
+    };
+    assert_eq!(asks(Engine::builder().build().unwrap()).await, "automatic");
+    let own = Engine::builder().interviewer(QueueInterviewer::new().answers(["n"]));
+    assert_eq!(asks(own.build().unwrap()).await, "prepared");
+}
+
+#[tokio::test]
+async fn an_observer_that_is_added_later_sees_all_events_of_its_engine_alone() {
+    let engine = Engine::builder().interviewer(AutoApprove).build().unwrap();
+    let seen = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let counter = seen.clone();
+    let observed = engine.with_observer(move |_| {
+        counter.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    });
+    let run = observed.start(gate(""), Acts::new()).await.unwrap();
+    let mut events = run.events();
+    run.wait().await.unwrap();
+    let mut emitted = 0;
+    while events.recv().await.is_some() {
+        emitted += 1;
+    }
+    assert_eq!(seen.load(std::sync::atomic::Ordering::Relaxed), emitted);
+    let other = engine.start(gate(""), Acts::new()).await.unwrap();
+    other.wait().await.unwrap();
+    assert_eq!(seen.load(std::sync::atomic::Ordering::Relaxed), emitted);
+}

@@ -26,6 +26,7 @@ mod planted;
 mod requirements;
 mod resume;
 mod secrets;
+mod state_at;
 mod subpipeline;
 #[path = "../support/mod.rs"]
 mod support;

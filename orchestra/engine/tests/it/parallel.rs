@@ -168,7 +168,9 @@ async fn events_tell_the_branches_and_which_stages_were_cut_short() {
             EventKind::ParallelStarted { branch_count, .. } => {
                 reported.push(format!("started {branch_count}"))
             }
-            EventKind::ParallelBranchStarted { branch, index } => reported.push(format!("{index} {branch}")),
+            EventKind::ParallelBranchStarted { branch, index, .. } => {
+                reported.push(format!("{index} {branch}"))
+            }
             EventKind::StageStarted { stage, .. } => {
                 let branch = stage.branch.iter();
                 reported.extend(branch.map(|branch| format!("{} in {branch}", stage.node)));

@@ -504,3 +504,78 @@ async fn other_processes_see_at_which_stage_a_run_is_that_waits() {
     run.wait().await.unwrap();
     assert_eq!(at(), Some(("ask".to_owned(), StageState::Cancelled)));
 }
+
+#[tokio::test]
+async fn edges_between_the_same_nodes_are_counted_apart() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = r#"digraph counts { start -> fan
+        fan [shape=component]; fan -> a -> join; fan -> b -> join; join [shape=tripleoctagon]
+        a [type=tool, tool_command="true"]; b [type=tool, tool_command="true"]
+        join -> check
+        check [type=tool, tool_command="exit 1"]
+        check -> exit [label=Pass, condition="outcome=success"]
+        check -> exit [label=Skip, condition="outcome=fail"] }"#;
+    let engine = Engine::builder().runs_dir(dir.path()).build().unwrap();
+    for run in ["first", "second"] {
+        let start = engine.start(pipeline(text), ()).run_id(run);
+        start.await.unwrap().wait().await.unwrap();
+    }
+    let index = SessionIndex::open(dir.path()).unwrap();
+    let counts = |counts: Vec<orchestra_sessions::EdgeCount>| -> Vec<String> {
+        let line = |count: &orchestra_sessions::EdgeCount| {
+            let orchestra_sessions::EdgeCount {
+                from,
+                edge,
+                tested,
+                held,
+                taken,
+                ..
+            } = count;
+            format!("{from} {edge}: {tested} {held} {taken}")
+        };
+        counts.iter().map(line).collect()
+    };
+    assert_eq!(
+        counts(index.edge_counts("first").unwrap()),
+        [
+            "a 0: 0 0 1",
+            "b 0: 0 0 1",
+            "check 0: 1 0 0",
+            "check 1: 1 1 1",
+            "fan 0: 0 0 1",
+            "fan 1: 0 0 1",
+            "join 0: 0 0 1",
+            "start 0: 0 0 1",
+        ]
+    );
+    let (runs, totals) = index.edge_totals("a.dot").unwrap();
+    assert_eq!(runs, 2);
+    assert_eq!(counts(totals)[3], "check 1: 2 2 2");
+    let transitions = index.transitions("first").unwrap();
+    let skip = transitions.iter().find(|row| row.from == "check").unwrap();
+    assert_eq!((skip.to.as_deref(), skip.edge), (Some("exit"), Some(1)));
+}
+
+#[test]
+fn rows_that_changed_since_an_event_are_found_without_the_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut written = WrittenRun::new(dir.path(), "nightly");
+    for kind in [
+        started_run(),
+        began("a", 1, 1),
+        completed("a", 1, 1),
+        began("b", 1, 1),
+    ] {
+        written.tell(kind);
+    }
+    let index = SessionIndex::open(dir.path()).unwrap();
+    let nodes = |since| -> Vec<(String, u64)> {
+        let rows = index.changed_stages("nightly", since).unwrap().into_iter();
+        rows.map(|row| (row.node, row.changed)).collect()
+    };
+    assert_eq!(nodes(0), [("a".to_owned(), 3), ("b".to_owned(), 4)]);
+    assert_eq!(nodes(3), [("b".to_owned(), 4)]);
+    assert_eq!(nodes(4), []);
+    written.tell(completed("b", 1, 1));
+    assert_eq!(nodes(4), [("b".to_owned(), 5)]);
+}

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use orchestra_engine::stage_label;
 use orchestra_sessions::{SessionStatus, StageRow, StageState, ToolCallRow, TransitionRow};
 
 use super::text::{TextReport, attempt_name};
@@ -10,7 +11,6 @@ use crate::error::CliError;
 use crate::report::branches::short_sha;
 use crate::report::rows::seq;
 use crate::report::session::{run_duration, status_paint, usage_text};
-use crate::report::stages::stage_name;
 use crate::runs::Runs;
 use crate::terminal::format::{
     between, cost, date_time, indented, long_duration, now, one_line, short_duration, thousands, tokens,
@@ -234,7 +234,7 @@ impl RunDetails {
             });
         }
         for question in &self.questions {
-            let name = stage_name(question.branch.as_deref(), &question.node);
+            let name = stage_label(question.branch.as_deref(), &question.node);
             // Show the complete text of a question.
             let text = indented(&question.text);
             let text = text.lines().map(str::trim_end);

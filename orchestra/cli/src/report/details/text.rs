@@ -1,11 +1,11 @@
 //! The lines of the text form, printed in chunks.
 
-use orchestra_engine::TestedCondition;
+use orchestra_engine::{TestedCondition, stage_label};
 use orchestra_graph::Rule;
 use orchestra_sessions::{StageRow, ToolCallRow, TransitionRow};
 
 use crate::report::session::usage_text;
-use crate::report::stages::{attempt_suffix, stage_name};
+use crate::report::stages::attempt_suffix;
 use crate::terminal::format::{one_line, short_duration, time_of_day};
 use crate::terminal::{Paint, Terminal};
 
@@ -15,7 +15,7 @@ pub(super) fn attempt_name(row: &StageRow) -> String {
     let repeated = if row.repeat { ", repeated" } else { "" };
     format!(
         "{}{suffix}{repeated}",
-        stage_name(row.branch.as_deref(), &row.node)
+        stage_label(row.branch.as_deref(), &row.node)
     )
 }
 
@@ -109,7 +109,7 @@ impl<'p> TextReport<'p> {
         let branch = row
             .branch
             .as_deref()
-            .map_or_else(String::new, |branch| stage_name(Some(branch), &row.from) + " ");
+            .map_or_else(String::new, |branch| stage_label(Some(branch), &row.from) + " ");
         let rule = Rule::parse(&row.rule).map(Rule::describe).unwrap_or(&row.rule);
         let text = match (&row.to, row.branches) {
             (Some(to), _) => format!("{branch}-> {to} ({rule})"),

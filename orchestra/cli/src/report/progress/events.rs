@@ -2,11 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use orchestra_engine::{EventKind, RunEvent, RunId, StageRef, Status, TestedCondition, Timestamp};
+use orchestra_engine::{
+    EventKind, RunEvent, RunId, StageRef, Status, TestedCondition, Timestamp, branch_label, stage_label,
+};
 use orchestra_graph::Rule;
 
 use super::{Progress, Running};
-use crate::report::stages::{attempt_suffix, branch_name, stage_name, stage_ref_name};
+use crate::report::stages::attempt_suffix;
 use crate::terminal::Paint;
 use crate::terminal::format::{between, now, one_line, short_duration};
 
@@ -53,7 +55,7 @@ impl Progress {
                 self.print_branches();
             }
             EventKind::StageStarted { stage, repeat } => {
-                self.stage_began(stage_ref_name(stage), "", event.time);
+                self.stage_began(stage.label(), "", event.time);
                 if let Some(running) = self.running.last_mut() {
                     running.repeat = *repeat;
                 }
@@ -92,7 +94,7 @@ impl Progress {
                 delay,
                 ..
             } => {
-                let name = stage_name(branch.as_deref(), node);
+                let name = stage_label(branch.as_deref(), node);
                 let delay = short_duration(*delay);
                 self.note(&format!(
                     "{name} again in {delay}, attempt {attempt} of {max_attempts}"
@@ -103,7 +105,7 @@ impl Progress {
                 let mark = self.terminal.paint(Paint::Warn, "   cut");
                 // The event that ended the question has shown the reason already.
                 if self
-                    .remove_running(&stage_ref_name(stage))
+                    .remove_running(&stage.label())
                     .is_some_and(|running| running.activity == ASKS)
                 {
                     return;
@@ -116,7 +118,7 @@ impl Progress {
                 branch_count,
                 ..
             } => {
-                let name = stage_name(branch.as_deref(), node);
+                let name = stage_label(branch.as_deref(), node);
                 // The branches show their own progress.
                 self.remove_running(&name);
                 let noun = if *branch_count == 1 { "branch" } else { "branches" };
@@ -132,13 +134,13 @@ impl Progress {
                 let why = error
                     .as_deref()
                     .map_or_else(String::new, |error| format!(": {}", one_line(error)));
-                self.note(&format!("{} {}{why}", branch_name(branch), status.word()));
+                self.note(&format!("{} {}{why}", branch_label(branch), status.word()));
             }
             EventKind::InterviewStarted { node, branch, .. } => {
-                self.stage_began(stage_name(branch.as_deref(), node), ASKS, event.time);
+                self.stage_began(stage_label(branch.as_deref(), node), ASKS, event.time);
             }
             EventKind::InterviewCompleted { node, branch, .. } => {
-                let name = format!("{}{}", self.child_prefix, stage_name(branch.as_deref(), node));
+                let name = format!("{}{}", self.child_prefix, stage_label(branch.as_deref(), node));
                 let asking = self.running.iter_mut().filter(|running| running.name == name);
                 asking.for_each(|running| running.activity = "");
             }
@@ -149,7 +151,7 @@ impl Progress {
                 duration,
                 ..
             } => {
-                let name = stage_name(branch.as_deref(), node);
+                let name = stage_label(branch.as_deref(), node);
                 let then = match default {
                     Some(default) => format!("the default `{}` is taken", one_line(default)),
                     None => "there is no default".to_owned(),
@@ -171,13 +173,14 @@ impl Progress {
             EventKind::EdgeSelected {
                 branch,
                 to: Some(to),
+                edge,
                 rule,
                 tested,
                 ..
             } => {
                 let why = tested
                     .iter()
-                    .find(|tested| tested.held && tested.to == *to)
+                    .find(|tested| tested.held && tested.to == *to && tested.edge == *edge)
                     .map_or_else(
                         || rule.describe().to_owned(),
                         |tested| {
@@ -194,7 +197,7 @@ impl Progress {
                     );
                 let branch = branch
                     .as_deref()
-                    .map_or_else(String::new, |branch| branch_name(branch) + " ");
+                    .map_or_else(String::new, |branch| branch_label(branch) + " ");
                 self.note(&format!("{branch}-> {to} ({why})"));
             }
             EventKind::SteeringRead {
@@ -203,7 +206,7 @@ impl Progress {
                 instruction,
                 ..
             } => {
-                let name = stage_name(branch.as_deref(), node);
+                let name = stage_label(branch.as_deref(), node);
                 self.note(&format!(
                     "{name} reads its manager's instruction: {}",
                     one_line(instruction)
@@ -221,7 +224,7 @@ impl Progress {
             } => {
                 let branch = branch
                     .as_deref()
-                    .map_or_else(String::new, |branch| branch_name(branch) + " ");
+                    .map_or_else(String::new, |branch| branch_label(branch) + " ");
                 self.note(&format!("{branch}{node}: warning: {message}"));
             }
             _ => {}
@@ -248,7 +251,7 @@ impl Progress {
     }
 
     fn stage_ended(&mut self, mark: &str, stage: &StageRef, duration: Duration, notes: Option<&str>) {
-        let name = stage_ref_name(stage);
+        let name = stage.label();
         let repeated = match self.remove_running(&name) {
             Some(Running { repeat: true, .. }) => ", repeated",
             _ => "",

@@ -166,7 +166,7 @@ impl Progress {
     /// Shows a piece of a model's text to the person who talks with the model.
     pub(crate) fn model_text(&mut self, piece: &StageText) {
         let node = &*piece.node;
-        if piece.starts_answer {
+        if piece.starts_answer() {
             self.answers.remove(node);
         }
         // Text that arrives while another question is open is shown together with its own question.
@@ -178,7 +178,7 @@ impl Progress {
             .or_default()
             .push_str(&piece.text);
         self.clear();
-        if piece.starts_answer || self.last_speaker.as_deref() != Some(node) || !self.line_open {
+        if piece.starts_answer() || self.last_speaker.as_deref() != Some(node) || !self.line_open {
             self.end_line();
             let name = self.terminal.paint(Paint::Bold, &format!("    {node}: "));
             self.terminal.write(&name);

@@ -217,9 +217,11 @@ pub(crate) fn went(from: &str, to: &str) -> EventKind {
         branch: None,
         from: from.into(),
         to: Some(to.into()),
+        edge: Some(1),
         rule: Rule::Condition,
         tested: vec![TestedCondition {
             to: to.into(),
+            edge: Some(1),
             condition: "outcome=success".to_owned(),
             held: true,
             values: vec![("outcome".to_owned(), "success".to_owned())],
@@ -247,6 +249,7 @@ pub(crate) fn content(index: &SessionIndex) -> Value {
                 "transitions": index.transitions(run).unwrap(),
                 "tool_calls": index.tool_calls(run).unwrap(),
                 "node_totals": index.node_totals(run).unwrap(),
+                "edge_counts": index.edge_counts(run).unwrap(),
             })
         })
         .collect()
