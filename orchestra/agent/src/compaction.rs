@@ -19,6 +19,16 @@ const LEFT_OUT: &str = "[Earlier parts of this conversation are left out here.]"
 /// answers. Then it removes whole exchanges, oldest first, and notes this in the first message. The first message, the
 /// task and the last messages are never removed.
 pub(crate) fn compact(system: &str, messages: &mut Vec<Message>, task: &mut usize, limit: u64) {
+    // A text has at most as many tokens as bytes, and the vocabulary takes time to load.
+    let bytes = |text: &str| text.len() as u64;
+    let most = bytes(system)
+        + messages
+            .iter()
+            .map(|message| size_of(message, bytes))
+            .sum::<u64>();
+    if most <= limit {
+        return;
+    }
     let base = count_tokens(system);
     let size = |messages: &[Message]| base + messages.iter().map(tokens_of).sum::<u64>();
     if size(messages) <= limit {
@@ -90,10 +100,14 @@ fn shorten_value(value: &mut Value) {
 
 /// Returns the approximate number of tokens of a message as a provider counts them.
 pub(crate) fn tokens_of(message: &Message) -> u64 {
+    size_of(message, count_tokens)
+}
+
+fn size_of(message: &Message, count: impl Fn(&str) -> u64) -> u64 {
     /// The tokens of a message's frame.
     const FRAME: u64 = 4;
     let content = match message {
-        Message::User { text } => count_tokens(text),
+        Message::User { text } => count(text),
         Message::Assistant {
             text,
             tool_calls,
@@ -101,17 +115,12 @@ pub(crate) fn tokens_of(message: &Message) -> u64 {
         } => {
             let calls = tool_calls.iter().map(|call| {
                 let arguments = serde_json::to_string(&call.arguments).unwrap_or_default();
-                FRAME + count_tokens(&call.name) + count_tokens(&arguments)
+                FRAME + count(&call.name) + count(&arguments)
             });
-            let opaque = opaque
-                .as_ref()
-                .map_or(0, |opaque| count_tokens(&opaque.to_string()));
-            count_tokens(text) + calls.sum::<u64>() + opaque
+            let opaque = opaque.as_ref().map_or(0, |opaque| count(&opaque.to_string()));
+            count(text) + calls.sum::<u64>() + opaque
         }
-        Message::Tools { results } => results
-            .iter()
-            .map(|result| FRAME + count_tokens(&result.content))
-            .sum(),
+        Message::Tools { results } => results.iter().map(|result| FRAME + count(&result.content)).sum(),
     };
     FRAME + content
 }

@@ -4,8 +4,7 @@
 use orchestra_engine::{Context, Fidelity, PastStage, StageFile, StageHistory, Status, StoredText};
 use serde_json::Value;
 
-use crate::page::{TokenBudget, end_of, fit, section, tokens_of_lines};
-use crate::tokens::count_tokens;
+use crate::page::{Measure, TokenBudget, end_of, fit, length_of_lines, section};
 
 /// The context keys that are useless for a model, or that other parts of its prompt contain.
 const HIDDEN_KEYS: &[&str] = &[
@@ -72,7 +71,7 @@ pub(crate) fn preamble(fidelity: Fidelity, past: &Past<'_>) -> String {
     let mut head = vec!["# Where you are".to_owned(), String::new()];
     if !past.goal.trim().is_empty() {
         let goal = StoredText::from(past.goal.trim());
-        head.push(format!("Goal: {}", fit(&goal, goal_room)));
+        head.push(format!("Goal: {}", fit(&Measure::tokens(), &goal, goal_room)));
     }
     head.push(format!("Run: {}", past.run));
     if !matches!(fidelity, Fidelity::Truncate | Fidelity::Compact) {
@@ -114,19 +113,33 @@ pub(crate) fn since(past: &Past<'_>) -> String {
 
 /// Composes the parts, each within its share. If there is enough to report, they fill the budget.
 fn compose(budget: u64, head: &str, past: &Past<'_>, stages: &[&PastStage], fidelity: Fidelity) -> String {
+    let bytes = Measure::bytes();
+    let text = parts(&bytes, budget, head, past, stages, fidelity);
+    if !bytes.has_left_out() && text.len() as u64 <= budget {
+        return text;
+    }
+    let tokens = Measure::tokens();
     // The composed text may have a few more tokens than the sum of its parts.
     for slack in [8, 40, 120, 400] {
-        let text = parts(budget.saturating_sub(slack), head, past, stages, fidelity);
-        if count_tokens(&text) <= budget {
+        let room = budget.saturating_sub(slack);
+        let text = parts(&tokens, room, head, past, stages, fidelity);
+        if tokens.length(&text) <= budget {
             return text;
         }
     }
-    fit(&StoredText::from(head), budget)
+    fit(&tokens, &StoredText::from(head), budget)
 }
 
-fn parts(budget: u64, head: &str, past: &Past<'_>, stages: &[&PastStage], fidelity: Fidelity) -> String {
-    let head = fit(&StoredText::from(head), budget);
-    let mut left = TokenBudget::new(budget.saturating_sub(count_tokens(&head) + 1));
+fn parts(
+    measure: &Measure,
+    budget: u64,
+    head: &str,
+    past: &Past<'_>,
+    stages: &[&PastStage],
+    fidelity: Fidelity,
+) -> String {
+    let head = fit(measure, &StoredText::from(head), budget);
+    let mut left = TokenBudget::new(measure, budget.saturating_sub(measure.length(&head) + 1));
     if fidelity == Fidelity::Truncate {
         return head;
     }
@@ -172,7 +185,7 @@ fn parts(budget: u64, head: &str, past: &Past<'_>, stages: &[&PastStage], fideli
         Vec::new()
     };
     // Reserve tokens so that the first parts do not starve the later ones.
-    let reserve = |lines: &[String], share: u64| tokens_of_lines(lines).min(budget * share / 100);
+    let reserve = |lines: &[String], share: u64| length_of_lines(measure, lines).min(budget * share / 100);
     let reserved = reserve(&listed, 12) + reserve(&values, 10) + reserve(&tools, 4) + reserve(&attempts, 4);
     left.reserve(reserved);
 
@@ -180,19 +193,20 @@ fn parts(budget: u64, head: &str, past: &Past<'_>, stages: &[&PastStage], fideli
     if let Some(failed) = handled {
         let wanted = before
             .as_ref()
-            .map_or(0, |(_, text)| count_tokens(&text.to_string()) + 20);
+            .map_or(0, |(_, text)| measure.length(&text.to_string()) + 20);
         let room = (left.available() / 2).max(left.available().saturating_sub(wanted));
-        text.extend(left.take(room, |room| failure(failed, past.read, room)));
+        text.extend(left.take(room, |room| failure(measure, failed, past.read, bytes, room)));
     }
     if let Some((stage, answer)) = &before {
         let heading = format!("## What `{}` gave", stage.node);
         text.extend(left.take(left.available(), |room| {
-            section(&heading, room, |room| fit(answer, room))
+            section(measure, &heading, room, |room| fit(measure, answer, room))
         }));
     }
     left.release(reserved);
-    let answers = earlier_answers(&earlier, past.read, bytes, left.available());
-    let answers_size = tokens_of_lines(
+    let answers = earlier_answers(measure, &earlier, past.read, bytes, left.available());
+    let answers_size = length_of_lines(
+        measure,
         &answers
             .iter()
             .map(|(_, text)| text.to_string())
@@ -205,7 +219,9 @@ fn parts(budget: u64, head: &str, past: &Past<'_>, stages: &[&PastStage], fideli
         let room = (budget * share / 100).max(left.available().saturating_sub(answers_size));
         let room = room.min(left.available());
         text.extend(left.take(room, |room| {
-            section(heading, room, |room| lines_within(&lines, room, last))
+            section(measure, heading, room, |room| {
+                lines_within(measure, &lines, room, last)
+            })
         }));
     };
     line_part("## Stages so far, the latest first", listed, 20, true);
@@ -217,7 +233,9 @@ fn parts(budget: u64, head: &str, past: &Past<'_>, stages: &[&PastStage], fideli
         let room = left.available() / count.max(1);
         count -= 1;
         let heading = format!("## What `{}` gave", stage.node);
-        text.extend(left.take(room, |room| section(&heading, room, |room| fit(answer, room))));
+        text.extend(left.take(room, |room| {
+            section(measure, &heading, room, |room| fit(measure, answer, room))
+        }));
     }
     text.join("\n\n")
 }
@@ -232,6 +250,7 @@ fn answer(stage: &PastStage, read: ReadText<'_>, most: usize) -> Option<StoredTe
 
 /// Returns the answers of earlier stages, newest first: as many as have space for more than a few words.
 fn earlier_answers<'s>(
+    measure: &Measure,
     earlier: &[&'s PastStage],
     read: ReadText<'_>,
     most: usize,
@@ -239,20 +258,30 @@ fn earlier_answers<'s>(
 ) -> Vec<(&'s PastStage, StoredText)> {
     const MIN_TOKENS: u64 = 120;
     let count = usize::try_from(room / MIN_TOKENS).unwrap_or(usize::MAX);
-    let answers = earlier
+    let mut answers = earlier
         .iter()
         .filter_map(|stage| Some((*stage, answer(stage, read, most)?)));
-    answers.take(count).collect()
+    let shown = answers.by_ref().take(count).collect();
+    if !measure.has_left_out() && answers.next().is_some() {
+        measure.leaves_out();
+    }
+    shown
 }
 
 /// Returns the failure that led to this stage: its reason, and the end of the stage's output.
-fn failure(failed: &PastStage, read: ReadText<'_>, room: u64) -> Option<String> {
+fn failure(
+    measure: &Measure,
+    failed: &PastStage,
+    read: ReadText<'_>,
+    most: usize,
+    room: u64,
+) -> Option<String> {
     let reason = failed.failure_reason.as_deref().or(failed.notes.as_deref());
     let reason = StoredText::from(reason.unwrap_or("no reason was given"));
-    section("## The failure to handle", room, |room| {
-        let mut text = format!("Stage `{}` failed: {}", failed.node, fit(&reason, room / 2));
+    section(measure, "## The failure to handle", room, |room| {
+        let reason = fit(measure, &reason, room / 2);
+        let mut text = format!("Stage `{}` failed: {reason}", failed.node);
         let record = failed.record.as_deref().unwrap_or_default();
-        let most = usize::try_from(room).unwrap_or(usize::MAX).saturating_mul(8);
         let left = |file: StageFile| read(record, file, most).filter(|text| !text.head.trim().is_empty());
         let mut parts: Vec<(&str, StoredText)> = [
             ("standard error", StageFile::ToolError),
@@ -266,8 +295,8 @@ fn failure(failed: &PastStage, read: ReadText<'_>, room: u64) -> Option<String> 
         parts.sort_by_key(|(_, text)| text.len());
         let mut count = parts.len() as u64;
         for (what, part) in &parts {
-            let open = room.saturating_sub(count_tokens(&text) + 12 * count);
-            let end = end_of(part, open / count.max(1));
+            let open = room.saturating_sub(measure.length(&text) + 12 * count);
+            let end = end_of(measure, part, open / count.max(1));
             count -= 1;
             if !end.is_empty() {
                 text.push_str(&format!("\n\nThe end of its {what}:\n\n{end}"));
@@ -339,15 +368,16 @@ fn tools(history: &StageHistory) -> Vec<String> {
 }
 
 /// Returns as many lines as fit, and the number of omitted ones.
-fn lines_within(lines: &[String], room: u64, latest_first: bool) -> String {
+fn lines_within(measure: &Measure, lines: &[String], room: u64, latest_first: bool) -> String {
     let mut left = room.saturating_sub(16);
     let mut shown: Vec<&str> = Vec::new();
     for line in lines {
-        let tokens = count_tokens(line) + 1;
-        if tokens > left {
+        let length = measure.length(line) + 1;
+        if length > left {
+            measure.leaves_out();
             break;
         }
-        left -= tokens;
+        left -= length;
         shown.push(line);
     }
     if shown.is_empty() {

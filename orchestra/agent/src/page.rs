@@ -1,18 +1,73 @@
 //! Fits texts into a number of tokens.
 
+use std::cell::Cell;
+
 use orchestra_engine::StoredText;
 
 use crate::tokens::count_tokens;
 
+/// How the length of a text is measured.
+///
+/// A text has at most as many tokens as bytes. A page on which everything has room by its bytes therefore has the same
+/// content as one that is measured by tokens, and loading the vocabulary is saved.
+pub(crate) struct Measure {
+    by_tokens: bool,
+    has_left_out: Cell<bool>,
+}
+
+impl Measure {
+    pub(crate) fn bytes() -> Measure {
+        Measure {
+            by_tokens: false,
+            has_left_out: Cell::new(false),
+        }
+    }
+
+    pub(crate) fn tokens() -> Measure {
+        Measure {
+            by_tokens: true,
+            ..Measure::bytes()
+        }
+    }
+
+    pub(crate) fn length(&self, text: &str) -> u64 {
+        if self.by_tokens {
+            count_tokens(text)
+        } else {
+            text.len() as u64
+        }
+    }
+
+    /// Returns whether a text has at most `room` tokens or bytes.
+    fn fits(&self, text: &str, room: u64) -> bool {
+        text.len() as u64 <= room || (self.by_tokens && count_tokens(text) <= room)
+    }
+
+    /// Returns whether a part had no room, or not enough.
+    pub(crate) fn has_left_out(&self) -> bool {
+        self.has_left_out.get()
+    }
+
+    /// Notes that a part has no room, or not enough.
+    pub(crate) fn leaves_out(&self) {
+        self.has_left_out.set(true);
+    }
+}
+
 /// A budget of tokens that is spent part by part.
-pub(crate) struct TokenBudget {
+pub(crate) struct TokenBudget<'m> {
+    measure: &'m Measure,
     left: u64,
     reserved: u64,
 }
 
-impl TokenBudget {
-    pub(crate) fn new(left: u64) -> TokenBudget {
-        TokenBudget { left, reserved: 0 }
+impl TokenBudget<'_> {
+    pub(crate) fn new(measure: &Measure, left: u64) -> TokenBudget<'_> {
+        TokenBudget {
+            measure,
+            left,
+            reserved: 0,
+        }
     }
 
     /// Reserves tokens for later parts.
@@ -32,42 +87,57 @@ impl TokenBudget {
 
     /// Creates a part of at most `room` tokens, and deducts it together with the blank line before it.
     pub(crate) fn take(&mut self, room: u64, part: impl FnOnce(u64) -> Option<String>) -> Option<String> {
-        let text = part(room.checked_sub(2)?)?;
-        self.left = self.left.saturating_sub(count_tokens(&text) + 2);
+        let Some(room) = room.checked_sub(2) else {
+            self.measure.leaves_out();
+            return None;
+        };
+        let text = part(room)?;
+        self.left = self.left.saturating_sub(self.measure.length(&text) + 2);
         Some(text)
     }
 }
 
-/// Returns the number of tokens of some lines.
-pub(crate) fn tokens_of_lines(lines: &[String]) -> u64 {
-    lines.iter().map(|line| count_tokens(line) + 1).sum()
+/// Returns the length of some lines.
+pub(crate) fn length_of_lines(measure: &Measure, lines: &[String]) -> u64 {
+    lines.iter().map(|line| measure.length(line) + 1).sum()
 }
 
 /// Returns a heading with a body below it. Returns `None` if the body is empty or does not fit.
-pub(crate) fn section(heading: &str, room: u64, body: impl FnOnce(u64) -> String) -> Option<String> {
-    let open = room
-        .checked_sub(count_tokens(heading) + 2)
-        .filter(|open| *open > 8)?;
+pub(crate) fn section(
+    measure: &Measure,
+    heading: &str,
+    room: u64,
+    body: impl FnOnce(u64) -> String,
+) -> Option<String> {
+    let open = room.checked_sub(measure.length(heading) + 2);
+    let Some(open) = open.filter(|open| *open > 8) else {
+        measure.leaves_out();
+        return None;
+    };
     let body = body(open);
     (!body.trim().is_empty()).then(|| format!("{heading}\n\n{body}"))
 }
 
 /// Returns a text within `room` tokens: the whole text, else its beginning and its end.
-pub(crate) fn fit(text: &StoredText, room: u64) -> String {
-    cut(text, room, 0.5)
+pub(crate) fn fit(measure: &Measure, text: &StoredText, room: u64) -> String {
+    cut(measure, text, room, 0.5)
 }
 
 /// Returns a text within `room` tokens, mostly its end if it does not fit.
-pub(crate) fn end_of(text: &StoredText, room: u64) -> String {
-    cut(text, room, 0.1)
+pub(crate) fn end_of(measure: &Measure, text: &StoredText, room: u64) -> String {
+    cut(measure, text, room, 0.1)
 }
 
-fn cut(text: &StoredText, room: u64, head_share: f64) -> String {
+fn cut(measure: &Measure, text: &StoredText, room: u64, head_share: f64) -> String {
     let whole = text.to_string();
-    let tokens = count_tokens(&whole);
-    if tokens <= room {
+    if measure.fits(&whole, room) {
         return whole;
     }
+    measure.leaves_out();
+    if !measure.by_tokens {
+        return String::new();
+    }
+    let tokens = count_tokens(&whole);
     // The omission mark takes about the same number of tokens for every number in it.
     let mut mark = StoredText::default();
     (mark.missing, mark.file) = (text.len(), text.file.clone());
@@ -122,6 +192,8 @@ fn shortened(text: &StoredText, head: usize, tail: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -129,7 +201,7 @@ mod tests {
         let lines: Vec<String> = (0..4_000).map(|n| format!("line {n} of the plan, äöü")).collect();
         let text = StoredText::from(&*lines.join("\n"));
         for room in [60, 300, 1_000, 4_000] {
-            let shown = fit(&text, room);
+            let shown = fit(&Measure::tokens(), &text, room);
             let tokens = count_tokens(&shown);
             assert!(tokens <= room && tokens * 10 >= room * 8, "{tokens} of {room}");
             assert!(
@@ -137,13 +209,39 @@ mod tests {
                 "{shown}"
             );
             assert!(shown.contains("bytes are left out here"), "{shown}");
-            let end = end_of(&text, room);
+            let end = end_of(&Measure::tokens(), &text, room);
             assert!(
                 count_tokens(&end) <= room && end.ends_with("line 3999 of the plan, äöü"),
                 "{end}"
             );
         }
-        assert_eq!(fit(&StoredText::from("short"), 50), "short");
-        assert!(count_tokens(&fit(&text, 5)) <= 5);
+        assert_eq!(fit(&Measure::bytes(), &StoredText::from("short"), 50), "short");
+        assert!(count_tokens(&fit(&Measure::tokens(), &text, 5)) <= 5);
+    }
+
+    proptest! {
+        #[test]
+        fn what_has_room_by_its_bytes_is_the_same_by_its_tokens(
+            parts in prop::collection::vec("[a-z äö\n]{0,60}", 0..6),
+            room in 0_u64..400,
+        ) {
+            let page = |measure: &Measure| {
+                let mut left = TokenBudget::new(measure, room);
+                let mut text = Vec::new();
+                for part in &parts {
+                    let share = left.available() / 2;
+                    text.extend(left.take(share, |room| {
+                        section(measure, "## Part", room, |room| fit(measure, &StoredText::from(&**part), room))
+                    }));
+                }
+                text.join("\n\n")
+            };
+            let bytes = Measure::bytes();
+            let by_bytes = page(&bytes);
+            if !bytes.has_left_out() {
+                prop_assert!(by_bytes.len() as u64 <= room);
+                prop_assert_eq!(by_bytes, page(&Measure::tokens()));
+            }
+        }
     }
 }
