@@ -255,6 +255,9 @@ pub use orchestra_macros::handlers;
 /// assert_eq!(tiny::nodes::Work::PROMPT, "Do it");
 /// ```
 ///
+/// rustfmt indents an inline pipeline with the code around it, and with that the lines of a text over several lines. Write
+/// such a text in a file, or put `#[rustfmt::skip]` before the module around the macro.
+///
 /// # Options
 ///
 /// Options follow the text, separated by commas. Options at the beginning of the braces, each followed by a semicolon,

@@ -15,6 +15,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "orchestra-graph",
         &[
             "annotate-snippets",
+            "anstyle",
             "regex-lite",
             "serde",
             "serde_json",
@@ -36,7 +37,14 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("orchestra-macros", &["orchestra-codegen", "proc-macro2"]),
     (
         "orchestra-core",
-        &["orchestra-graph", "rand_xoshiro", "rpds", "serde", "serde_json"],
+        &[
+            "orchestra-graph",
+            "rand_xoshiro",
+            "rpds",
+            "serde",
+            "serde_json",
+            "smallvec",
+        ],
     ),
     (
         "orchestra-engine",

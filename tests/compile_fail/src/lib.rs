@@ -1,7 +1,8 @@
 //! Packages that are made, checked by cargo, and asked what it said.
 //!
-//! All packages share one target folder and two sets of features, so that the dependencies are compiled twice, and one
-//! lock file, so that nothing is fetched. `UPDATE=1` writes the expected texts anew.
+//! All packages share the target folder of `trybuild` and two sets of features, of which `trybuild` uses the larger one, so
+//! that the dependencies are checked twice. They share one lock file, so that nothing is fetched. `UPDATE=1` writes the
+//! expected texts anew.
 
 #![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -11,8 +12,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// The features of a package that needs more than the default ones. The test of the projects of `orchestra init` enables
-/// the same ones in the same target folder.
+/// The features of a package that needs more than the default ones. The manifest of these tests, from which `trybuild`
+/// makes its package, and the test of the projects of `orchestra init` enable the same ones in the same target folder.
 const FEATURES: &str = r#"["agents", "cli", "testkit"]"#;
 
 /// A package that is made for a test.
@@ -62,7 +63,7 @@ impl Package {
         let _ = fs::remove_dir_all(&folder);
         let package = Package {
             folder,
-            target: temporary.join("target"),
+            target: temporary.with_file_name("tests").join("trybuild"),
             incremental: false,
         };
         package.manifest(&format!(
@@ -123,9 +124,14 @@ impl Package {
         self.folder.join(name)
     }
 
-    /// The folder that the packages share for what is built.
-    pub fn target(&self) -> &Path {
-        &self.target
+    /// The folder into which `cargo doc` writes the pages of the package.
+    pub fn pages(&self) -> PathBuf {
+        let name = self.folder.file_name().expect("a name");
+        let platforms = fs::read_dir(&self.target).expect("the folder can be listed");
+        platforms
+            .filter_map(|entry| Some(entry.ok()?.path().join("doc").join(name)))
+            .find(|pages| pages.is_dir())
+            .expect("the package has pages")
     }
 
     /// Runs `cargo check`.
@@ -138,7 +144,7 @@ impl Package {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let output = Command::new(cargo)
             .args(command)
-            .args(["--offline", "--message-format=json"])
+            .args(["--offline", "--message-format=json", "--target=host-tuple"])
             .current_dir(&self.folder)
             .env("CARGO_TARGET_DIR", &self.target)
             // Nobody debugs what comes of it.

@@ -20,7 +20,7 @@ fn cargo(scratch: &Scratch, project: &str, pipeline: &str, path: &str) {
     let mut command = Command::new(cargo);
     command
         .arg(if run { "run" } else { "check" })
-        .args(["--quiet", "--offline"])
+        .args(["--quiet", "--offline", "--target=host-tuple"])
         .args(if run {
             ["--", "run", pipeline]
         } else {
@@ -29,7 +29,9 @@ fn cargo(scratch: &Scratch, project: &str, pipeline: &str, path: &str) {
         .current_dir(scratch.path(project))
         .env(
             "CARGO_TARGET_DIR",
-            Path::new(env!("CARGO_TARGET_TMPDIR")).join("target"),
+            Path::new(env!("CARGO_TARGET_TMPDIR"))
+                .with_file_name("tests")
+                .join("trybuild"),
         )
         // As for the packages of `tests/compile_fail`, which are built in the same folder.
         .env("CARGO_PROFILE_DEV_DEBUG", "0")

@@ -1,11 +1,9 @@
 //! Rendering of diagnostics: as text for people, as one line each, and as JSON objects.
 
 mod clip;
-#[cfg(feature = "serde")]
 mod json;
 mod text;
 
-#[cfg(feature = "serde")]
 pub use json::{DiagnosticObject, FixObject, LocationObject, json, objects};
 pub use text::{Style, concise, concise_one, text, text_one};
 

@@ -23,14 +23,13 @@ use crate::value::Value;
 /// assert_eq!(difference.to_string(), "~ node build (codergen)\n    prompt: \"Build\" -> \"Build it\"\n    + timeout: 15m\n");
 /// assert!(Difference::between(&old, &old).is_empty());
 /// ```
-#[derive(Clone, Debug, Default, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
-#[cfg_attr(feature = "serde", serde(tag = "schema", rename = "orchestra.difference/1"))]
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
+#[serde(tag = "schema", rename = "orchestra.difference/1")]
 pub struct Difference {
     /// The changes of the pipeline itself: of the graph, of nodes and of edges, each group in file order.
     pub changes: Vec<Change>,
     /// The changes of the pipelines that its stages run, directly or indirectly.
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub children: Vec<ChildDifference>,
 }
 
@@ -48,8 +47,7 @@ pub struct Difference {
 /// assert!(difference.changes.is_empty());
 /// assert_eq!((&*difference.children[0].file, difference.children[0].changes.len()), ("lint.dot", 1));
 /// ```
-#[derive(Clone, Debug, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct ChildDifference {
     /// The file of the pipeline, as the new parent writes it.
     pub file: String,
@@ -69,21 +67,20 @@ pub struct ChildDifference {
 /// assert_eq!(change.subject, Subject::Node { id: "ship".into(), kind: "wait.human".into() });
 /// assert_eq!(change.attributes[0].name, "kind");
 /// ```
-#[derive(Clone, Debug, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
 #[non_exhaustive]
 pub struct Change {
     /// The kind of the change.
     pub what: What,
     /// The changed part of the pipeline.
-    #[cfg_attr(feature = "serde", serde(flatten))]
+    #[serde(flatten)]
     pub subject: Subject,
     /// The changed values, old and new. For an added or removed part, all of its values.
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub attributes: Vec<AttributeChange>,
     /// For an added node the removed node, for a removed node the added node, that has the same values and neighbours:
     /// the node may have been renamed. A run does not follow the rename.
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub renamed: Option<String>,
 }
 
@@ -98,9 +95,8 @@ pub struct Change {
 /// let sorts: Vec<What> = difference.changes.iter().map(|change| change.what).collect();
 /// assert_eq!(sorts, [What::Added, What::Removed, What::Added, What::Added], "b, a -> exit, a -> b, b -> exit");
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum What {
     /// The part was added.
@@ -125,9 +121,8 @@ pub enum What {
 /// let new = pipeline("digraph { goal=\"Ship it\"; start -> exit }");
 /// assert_eq!(Difference::between(&old, &new).changes[0].subject, Subject::Graph);
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
-#[cfg_attr(feature = "serde", serde(tag = "subject", rename_all = "snake_case"))]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(tag = "subject", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Subject {
     /// The graph: its name, its attributes, its start and its exit.
@@ -146,10 +141,10 @@ pub enum Subject {
         /// The id of the target node.
         to: String,
         /// The label; that of the old edge if there is one.
-        #[cfg_attr(feature = "serde", serde(skip_serializing_if = "String::is_empty"))]
+        #[serde(skip_serializing_if = "String::is_empty")]
         label: String,
         /// The condition; that of the old edge if there is one.
-        #[cfg_attr(feature = "serde", serde(skip_serializing_if = "String::is_empty"))]
+        #[serde(skip_serializing_if = "String::is_empty")]
         condition: String,
     },
 }
@@ -164,28 +159,20 @@ pub enum Subject {
 /// let change = &Difference::between(&old, &new).changes[0].attributes[0];
 /// assert_eq!((&*change.name, &change.old, &change.new), ("replicas", &Some(Value::Integer(2)), &Some(Value::Integer(3))));
 /// ```
-#[derive(Clone, Debug, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
 #[non_exhaustive]
 pub struct AttributeChange {
     /// The name of the attribute or of another value of the table: `kind`, `role`, `attempts`, `join`, `child`, `place`
     /// and the like.
     pub name: String,
     /// The old value; `None` if the value was added.
-    #[cfg_attr(
-        feature = "serde",
-        serde(serialize_with = "json", skip_serializing_if = "Option::is_none")
-    )]
+    #[serde(serialize_with = "json", skip_serializing_if = "Option::is_none")]
     pub old: Option<Value>,
     /// The new value; `None` if the value was removed.
-    #[cfg_attr(
-        feature = "serde",
-        serde(serialize_with = "json", skip_serializing_if = "Option::is_none")
-    )]
+    #[serde(serialize_with = "json", skip_serializing_if = "Option::is_none")]
     pub new: Option<Value>,
 }
 
-#[cfg(feature = "serde")]
 fn json<S: serde::Serializer>(value: &Option<Value>, serializer: S) -> Result<S::Ok, S::Error> {
     match value {
         None => serializer.serialize_none(),

@@ -214,7 +214,6 @@ fn no_span_and_no_text_can_break_it() {
                     assert!(render::text_one(&source, &diagnostic, style).contains("error"));
                 }
                 assert_eq!(render::concise_one(&source, &diagnostic).lines().count(), 1);
-                #[cfg(feature = "serde")]
                 assert_eq!(
                     render::json(&Report::new(source.clone(), vec![diagnostic]))
                         .lines()
@@ -226,7 +225,6 @@ fn no_span_and_no_text_can_break_it() {
     }
 }
 
-#[cfg(feature = "serde")]
 #[test]
 fn json_has_every_field() {
     let report = Report::new(Source::new("a.dot", SMALL), vec![full(SMALL)]);

@@ -92,19 +92,3 @@ fn the_wrong_token_itself_is_underlined() {
     }
     assert!(problems.is_empty(), "{problems:#?}\n{}", said.listed());
 }
-
-#[test]
-fn a_pipeline_written_inline_is_the_one_in_a_file() {
-    let text = "digraph both {\n    graph [goal=\"Größe\\n\\\"1\\\"\"]\n    # a comment\n    rankdir=LR\n    start -> work /* here */ -> exit\n    work [llm_model=gpt-5.2-codex, timeout=15m, human.default_choice=yes, retry_backoff_factor=1.5,\n        prompt=\"over\n  two lines\"]\n}";
-    let package = Package::new(env!("CARGO_TARGET_TMPDIR"), "both");
-    package.write("both.dot", text);
-    package.write(
-        "src/main.rs",
-        format!(
-            "orchestra::pipeline! {{ pub mod a = \"both.dot\"; }}\norchestra::pipeline! {{ pub mod b = {text} }}\n\
-             fn main() {{\n    assert_eq!(a::PIPELINE.texts, b::PIPELINE.texts);\n    assert_eq!(a::PIPELINE.attributes, b::PIPELINE.attributes);\n    assert_eq!(a::PIPELINE.edges.len(), b::PIPELINE.edges.len());\n    assert_eq!(a::nodes::Work::PROMPT, b::nodes::Work::PROMPT);\n    assert_eq!(b::nodes::Work::LLM_MODEL, \"gpt-5.2-codex\");\n    assert_eq!(b::PIPELINE.nodes[1].position.line, a::PIPELINE.nodes[1].position.line + 1);\n}}\n"
-        ),
-    );
-    let said = package.cargo(&["run"]);
-    assert!(said.built, "{}", said.listed());
-}

@@ -283,9 +283,7 @@ fn the_module_is_documented() {
     );
     let said = package.cargo(&["doc", "--no-deps"]);
     assert!(said.built && said.messages.is_empty(), "{}", said.listed());
-    let page = package
-        .target()
-        .join("doc/documented/pipelines/release/index.html");
+    let page = package.pages().join("pipelines/release/index.html");
     let page = std::fs::read_to_string(page).expect("the module has a page");
     for part in ["Asks, then ships.", "Ship it", "flowchart", "ship.run", "<table>"] {
         assert!(page.contains(part), "no {part:?}");

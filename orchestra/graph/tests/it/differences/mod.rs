@@ -462,7 +462,6 @@ fn large_pipelines_are_compared_whole() {
     );
 }
 
-#[cfg(feature = "serde")]
 #[test]
 fn a_difference_as_json_keeps_the_types_of_values() {
     let difference = difference(&[

@@ -1,4 +1,5 @@
-//! The children of a compiled pipeline are those of the loaded one.
+//! The tables of a compiled pipeline are those of the loaded one with its children, and the inline form gives those of a
+//! file.
 
 #![allow(clippy::unwrap_used)]
 
@@ -7,6 +8,24 @@ use std::path::Path;
 use orchestra::graph::{LoadOptions, Pipeline, ReadError, load_bytes};
 
 orchestra::pipeline! { pub mod release = "flows/release.dot", deny(warnings); }
+
+// rustfmt would indent the lines of the string.
+#[rustfmt::skip]
+mod written {
+    orchestra::pipeline! {
+        allow(attribute_without_effect);
+        pub mod in_a_file = "flows/words.dot";
+        pub mod inline = digraph words {
+    graph [goal="Größe\n\"1\""]
+    # a comment
+    rankdir=LR
+    start -> work /* here */ -> exit
+    work [llm_model=gpt-5.2-codex, timeout=15m, human.default_choice=yes, retry_backoff_factor=1.5,
+        prompt="over
+  two lines"]
+};
+    }
+}
 
 /// Reads a file of this package.
 fn read(path: &str, _: u64) -> Result<Vec<u8>, ReadError> {
@@ -64,4 +83,22 @@ fn compiled_children_equal_loaded_ones() {
         let (own, of_child) = (&pipeline.children[0], &pipeline.children[1].pipeline.children[0]);
         assert!(std::ptr::eq(&*own.pipeline, &*of_child.pipeline));
     }
+}
+
+#[test]
+fn a_pipeline_written_inline_is_the_one_in_a_file() {
+    use written::{in_a_file, inline};
+    let (file, here) = (&in_a_file::PIPELINE, &inline::PIPELINE);
+    assert_eq!(file.texts, here.texts);
+    assert_eq!(file.attributes, here.attributes);
+    assert_eq!(file.edges.len(), here.edges.len());
+    assert_eq!(in_a_file::nodes::Work::PROMPT, inline::nodes::Work::PROMPT);
+    assert_eq!(inline::nodes::Work::LLM_MODEL, "gpt-5.2-codex");
+    // A place in the inline form is a place in this file.
+    let above = include_str!("tables.rs")
+        .lines()
+        .position(|line| line.contains("inline = digraph"))
+        .unwrap();
+    let line = |pipeline: &Pipeline| pipeline.nodes[1].position.line;
+    assert_eq!(line(here) as usize, above + line(file) as usize);
 }
