@@ -1,10 +1,10 @@
 //! Parallel blocks: branches begin, end and are joined (Attractor 4.8, rules P1 to P4).
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::time::Duration;
 
 use orchestra_graph::table::{ErrorPolicy, FanOut};
-use orchestra_graph::{EdgeIndex, NodeIndex, Pipeline, Stage, branch_id, branches, format_duration, kind};
+use orchestra_graph::{EdgeIndex, Pipeline, branch_id, branches, format_duration, kind};
 use serde_json::{Map, Value, json};
 
 use crate::effect::{Effect, Observation};
@@ -96,10 +96,9 @@ impl Transition<'_> {
                 "the condition of every branch is false",
             )));
         }
-        let mut names = branch_ids(self.pipeline, stage, &edges).into_iter();
         let branches = edges.into_iter().map(|edge| Branch {
             edge,
-            id: names.next().unwrap_or_default(),
+            id: branch_id(self.pipeline, edge),
             began: Duration::ZERO,
             path: None,
             ended: None,
@@ -320,21 +319,6 @@ impl Transition<'_> {
         path.set_joined(join.id(), joined);
         outcome
     }
-}
-
-/// Returns the ids of branches. Counts the edges in a single pass; a scan per branch would be quadratic.
-pub(crate) fn branch_ids(pipeline: &Pipeline, stage: Stage<'_>, edges: &[EdgeIndex]) -> Vec<String> {
-    let mut earlier: HashMap<NodeIndex, u32> = HashMap::new();
-    let mut counted = stage.edges().map(|(at, row)| {
-        let count = earlier.entry(row.to).or_default();
-        *count += 1;
-        (at, *count)
-    });
-    let names = edges.iter().map(|edge| match counted.find(|(at, _)| at == edge) {
-        Some((_, 1)) => pipeline.stage(pipeline.edge(*edge).to).id().to_owned(),
-        _ => branch_id(pipeline, *edge),
-    });
-    names.collect()
 }
 
 pub(crate) fn branch_path_of(path: &ExecutionPath, edge: EdgeIndex) -> BranchPath {

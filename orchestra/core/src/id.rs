@@ -81,15 +81,22 @@ impl BranchPath {
     /// Returns the path as text, such as `fan#1:left/fan2#1:a`. A repeated block includes its attempt, as in
     /// `fan#1.2:left`.
     pub fn name(&self, pipeline: &Pipeline) -> String {
-        let names = self.steps().iter().map(|step| {
-            let fan_out = pipeline.stage(step.fan_out).id();
-            let branch = branch_id(pipeline, step.edge);
-            match step.attempt {
-                1 => format!("{fan_out}#{}:{branch}", step.visit),
-                attempt => format!("{fan_out}#{}.{attempt}:{branch}", step.visit),
+        let mut name = String::new();
+        for step in self.steps() {
+            if !name.is_empty() {
+                name.push('/');
             }
-        });
-        names.collect::<Vec<_>>().join("/")
+            name.push_str(pipeline.stage(step.fan_out).id());
+            name.push('#');
+            name.push_str(&step.visit.to_string());
+            if step.attempt != 1 {
+                name.push('.');
+                name.push_str(&step.attempt.to_string());
+            }
+            name.push(':');
+            name.push_str(&branch_id(pipeline, step.edge));
+        }
+        name
     }
 }
 

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use orchestra_graph::{EdgeIndex, NodeIndex, Pipeline};
+use orchestra_graph::{EdgeIndex, NodeIndex, Pipeline, branch_id};
 
-use crate::block::{branch_ids, branch_path_of};
+use crate::block::branch_path_of;
 use crate::context::Context;
 use crate::history::{AttemptError, Counts, FailureStreak, LastStage, NodeOutcome, Outcomes};
 use crate::id::BranchPath;
@@ -251,8 +251,8 @@ impl SavedBlock {
             began: self.began,
             timeout: stage.duration("timeout"),
         };
-        let ids = branch_ids(pipeline, stage, &edges);
-        for ((saved, edge), id) in self.branches.into_iter().zip(edges).zip(ids) {
+        for (saved, edge) in self.branches.into_iter().zip(edges) {
+            let id = branch_id(pipeline, edge);
             let origin = Some((&path.context, block.visits.clone(), block.outcomes.clone()));
             let own = match saved.path {
                 Some(saved) => Some(Box::new(saved.restore(

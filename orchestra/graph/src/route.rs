@@ -266,11 +266,7 @@ pub fn branches(pipeline: &Pipeline, fan_out: NodeIndex, facts: &Facts<'_>) -> (
 pub fn branch_id(pipeline: &Pipeline, edge: EdgeIndex) -> String {
     let row = pipeline.edge(edge);
     let id = pipeline.stage(row.to).id();
-    let siblings = pipeline.stage(row.from).edges();
-    let earlier = siblings
-        .take_while(|(at, _)| *at < edge)
-        .filter(|(_, sibling)| sibling.to == row.to);
-    match earlier.count() {
+    match row.parallel_index {
         0 => id.to_owned(),
         earlier => format!("{id}~{}", earlier + 1),
     }

@@ -1,8 +1,8 @@
 //! Group commit: the runs of one process share their syncs (rule D1).
 //!
 //! A run that is alone syncs its own journal, because that is fastest. If there are several runs, each passes its lines
-//! to one thread, which writes all lines that have arrived to one log and syncs it once. The thread never waits for
-//! time to pass: the more runs there are, the more lines arrive while the disk is busy.
+//! to one thread, which writes all lines that have arrived to one log and syncs it once. If many runs are at work, the
+//! thread waits for further lines as long as they arrive, less than a millisecond at most.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};

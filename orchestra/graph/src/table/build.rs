@@ -77,6 +77,7 @@ impl<'a, 'g> Builder<'a, 'g> {
         let mut edges = Vec::with_capacity(graph.edges.len());
         let joins = Joins::new(self.analysis);
         let keeps_threads = keeps_threads(graph);
+        let mut edges_to = vec![0; graph.nodes.len()];
         for (index, node) in graph.indexed_nodes() {
             let first = edges.len() as u32;
             for at in self.analysis.outgoing(index) {
@@ -89,9 +90,13 @@ impl<'a, 'g> Builder<'a, 'g> {
                     }
                 };
                 let label = edge.attributes.text(Known::Label).unwrap_or_default();
+                let known = edges_to.get_mut(edge.to.at())?;
+                let parallel_index = *known;
+                *known += 1;
                 edges.push(EdgeRow {
                     from: edge.from,
                     to: edge.to,
+                    parallel_index,
                     label: self.texts.add(label),
                     normalized_label: self.texts.add(&normalize_label(label)),
                     condition,
@@ -102,6 +107,9 @@ impl<'a, 'g> Builder<'a, 'g> {
                     attributes: self.attributes(&edge.attributes, EDGE_COLUMNS),
                     position: source.position(edge.to_span.start),
                 });
+            }
+            for at in self.analysis.outgoing(index) {
+                *edges_to.get_mut(graph.edge(*at).to.at())? = 0;
             }
             let kind = self.analysis.kind(index);
             let kind_index = *by_kind.entry(kind).or_insert_with(|| {

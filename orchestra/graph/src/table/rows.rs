@@ -72,6 +72,8 @@ row! {
         pub from: NodeIndex as node = NodeIndex(u32::MAX),
         /// The target node.
         pub to: NodeIndex as node = NodeIndex(u32::MAX),
+        /// The index of the edge among those with the same source and target, in file order.
+        pub parallel_index: u32 as number = 0,
         /// The label as written; empty if there is none.
         pub label: Text as text = Text::EMPTY,
         /// The label in the normal form, in which labels are compared.
@@ -205,6 +207,7 @@ mod tests {
         let edge = EdgeRow {
             from: NodeIndex(1),
             to: NodeIndex(0),
+            parallel_index: 1,
             label: Text(2),
             normalized_label: Text(3),
             condition: Some(0),

@@ -63,6 +63,7 @@ fn every_column_of_the_table_counts_by_itself() {
     let EdgeRow {
         from: _,
         to: _,
+        parallel_index: _,
         label: _,
         normalized_label: _,
         condition: _,
