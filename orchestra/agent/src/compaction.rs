@@ -132,3 +132,36 @@ fn shorten(text: &mut String, limit: usize) {
         *text = format!("{start} [... {} characters left out]", length - limit);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::ToolResult;
+
+    #[test]
+    fn a_conversation_is_shortened_from_its_limit_of_tokens_on() {
+        let result = |n: usize| Message::Tools {
+            results: vec![ToolResult {
+                id: format!("call-{n}"),
+                name: "read".to_owned(),
+                content: "a line of some text\n".repeat(40),
+                is_error: false,
+            }],
+        };
+        let user = Message::User {
+            text: "Do it.".to_owned(),
+        };
+        let whole: Vec<Message> = std::iter::once(user).chain((0..12).map(result)).collect();
+        let tokens = count_tokens("system") + whole.iter().map(tokens_of).sum::<u64>();
+        let bytes: u64 = whole
+            .iter()
+            .map(|message| size_of(message, |text| text.len() as u64))
+            .sum();
+        assert!(tokens * 2 < bytes, "the limit in tokens is the one that counts");
+        for (limit, is_shortened) in [(tokens, false), (tokens - 1, true)] {
+            let mut messages = whole.clone();
+            compact("system", &mut messages, &mut 0, limit);
+            assert_eq!(messages != whole, is_shortened, "{limit}");
+        }
+    }
+}

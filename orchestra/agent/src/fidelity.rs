@@ -262,7 +262,7 @@ fn earlier_answers<'s>(
         .iter()
         .filter_map(|stage| Some((*stage, answer(stage, read, most)?)));
     let shown = answers.by_ref().take(count).collect();
-    if !measure.has_left_out() && answers.next().is_some() {
+    if measure.is_by_bytes() && answers.next().is_some() {
         measure.leaves_out();
     }
     shown
@@ -398,5 +398,26 @@ pub(crate) fn excerpt(text: &str, limit: usize) -> String {
     match line.char_indices().nth(limit) {
         Some((at, _)) => format!("{} [...]", line.get(..at).unwrap_or_default().trim_end()),
         None => line,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn lines_that_have_room_by_their_bytes_are_the_same_by_their_tokens(
+            lines in prop::collection::vec("- [a-z äö]{0,40}", 0..8),
+            room in 0_u64..400,
+        ) {
+            let bytes = Measure::bytes();
+            let by_bytes = lines_within(&bytes, &lines, room, true);
+            if !bytes.has_left_out() {
+                prop_assert_eq!(by_bytes, lines_within(&Measure::tokens(), &lines, room, true));
+            }
+        }
     }
 }

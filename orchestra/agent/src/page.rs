@@ -43,6 +43,10 @@ impl Measure {
         text.len() as u64 <= room || (self.by_tokens && count_tokens(text) <= room)
     }
 
+    pub(crate) fn is_by_bytes(&self) -> bool {
+        !self.by_tokens
+    }
+
     /// Returns whether a part had no room, or not enough.
     pub(crate) fn has_left_out(&self) -> bool {
         self.has_left_out.get()
@@ -217,6 +221,15 @@ mod tests {
         }
         assert_eq!(fit(&Measure::bytes(), &StoredText::from("short"), 50), "short");
         assert!(count_tokens(&fit(&Measure::tokens(), &text, 5)) <= 5);
+    }
+
+    #[test]
+    fn a_part_without_any_room_is_left_out() {
+        let bytes = Measure::bytes();
+        let mut left = TokenBudget::new(&bytes, 12);
+        let mut part = |room| left.take(room, |_| Some("ten bytes.".to_owned()));
+        assert!(part(12).is_some() && !bytes.has_left_out());
+        assert!(part(0).is_none() && bytes.has_left_out());
     }
 
     proptest! {

@@ -256,6 +256,26 @@ async fn layers_and_task_make_the_prompt() {
 }
 
 #[tokio::test]
+async fn many_short_answers_are_all_told() {
+    const STAGES: usize = 14;
+    let model = Scripted::list((0..STAGES).map(|n| ModelReply::text(format!("Answer {n}."))));
+    let nodes: String = (0..STAGES)
+        .map(|n| format!("s{n} [prompt=\"Do {n}.\", fidelity=\"summary:medium\"]\n"))
+        .collect();
+    let chain: String = (0..STAGES).map(|n| format!("s{n} -> ")).collect();
+    let text = format!("digraph {{ {nodes} start -> {chain} exit }}");
+    let (result, _place) = run(&agents("", &[], model.clone()), &text).await;
+    assert!(result.is_success(), "{:?}", result.failure);
+    let asked = model.asked();
+    let [Message::User { text }] = &asked[STAGES - 1].messages[..] else {
+        panic!("{:?}", asked[STAGES - 1].messages);
+    };
+    for n in 0..STAGES - 1 {
+        assert!(text.contains(&format!("Answer {n}.")), "{n} is missing:\n{text}");
+    }
+}
+
+#[tokio::test]
 async fn every_fidelity_stays_within_its_tokens_over_a_long_run() {
     let modes = [
         "truncate",
