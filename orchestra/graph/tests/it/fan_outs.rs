@@ -111,6 +111,11 @@ fn branches_are_the_edges_whose_condition_is_absent_or_holds() {
             fan -> c [condition=\"outcome=success\"]; fan -> a [condition=\"context.deep=no\"]; fan -> join
             a [label=A]; b [label=B]; c [label=C]; a -> join; b -> join; c -> join; join [shape=tripleoctagon]; join -> exit"
         ));
+        for (at, edge) in pipeline.edges.iter().enumerate() {
+            let earlier = pipeline.edges[..at].iter();
+            let parallel = earlier.filter(|other| (other.from, other.to) == (edge.from, edge.to));
+            assert_eq!(edge.parallel_index as usize, parallel.count(), "edge {at}");
+        }
         let fan = at(&pipeline, "fan");
         let run = |deep: &str| {
             let context = BTreeMap::from([("deep".to_owned(), Value::from(deep))]);
