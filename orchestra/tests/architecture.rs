@@ -37,14 +37,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("orchestra-macros", &["orchestra-codegen", "proc-macro2"]),
     (
         "orchestra-core",
-        &[
-            "orchestra-graph",
-            "rand_xoshiro",
-            "rpds",
-            "serde",
-            "serde_json",
-            "smallvec",
-        ],
+        &["orchestra-graph", "rand_xoshiro", "rpds", "serde", "serde_json"],
     ),
     (
         "orchestra-engine",
@@ -79,6 +72,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "serde",
             "serde-saphyr",
             "serde_json",
+            "smallvec",
         ],
     ),
     (
@@ -223,6 +217,38 @@ fn crates_depend_only_on_what_they_may() {
             .collect();
         assert!(beyond.is_empty(), "{name} may not depend on {beyond:?}");
     }
+}
+
+/// Macros and programs, or two programs, that select different features of a crate build it twice, and with it every crate
+/// that depends on it.
+#[test]
+fn no_crate_is_built_twice_because_of_its_features() {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    // Without a platform, cargo shows the features of macros and programs together.
+    let output = Command::new(cargo)
+        .args(["tree", "--workspace", "--offline", "--no-dedupe"])
+        .args(["--target=host-tuple", "--edges=normal,build", "--prefix=none"])
+        .args(["--format", "{p}|{f}|"])
+        .current_dir(root())
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let lines = String::from_utf8(output.stdout).unwrap();
+    let mut features: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for line in lines.lines() {
+        let mut columns = line.split('|');
+        if let (Some(package), Some(selected)) = (columns.next(), columns.next()) {
+            features.entry(package).or_default().insert(selected);
+        }
+    }
+    let names = |name: &str| features.keys().any(|package| package.starts_with(name));
+    assert!(names("smallvec ") && names("orchestra-config "));
+    features.retain(|_, selected| selected.len() > 1);
+    assert!(features.is_empty(), "{features:#?}");
 }
 
 #[test]

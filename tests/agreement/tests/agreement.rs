@@ -2,6 +2,7 @@
 
 #![allow(deprecated, clippy::unwrap_used, clippy::panic)]
 
+use orchestra_agreement_tests::assert_same_table;
 use orchestra_oracle_tests::{generate, load_pipeline, random::Random, reference, trace_of};
 
 include!("../cases.rs");
@@ -56,19 +57,7 @@ fn agree(seed: u64, compiled: &'static orchestra::graph::Pipeline) -> usize {
 fn a_compiled_table_equals_the_loaded_one_but_for_the_tests_of_its_conditions() {
     for (seed, compiled) in compiled() {
         let loaded = load_pipeline(&generate::cases(seed, 1).next().unwrap().dot).unwrap();
-        assert_eq!(compiled.texts, loaded.texts, "seed {seed}");
-        assert_eq!(compiled.nodes, loaded.nodes, "seed {seed}");
-        assert_eq!(compiled.edges, loaded.edges, "seed {seed}");
-        assert_eq!(compiled.attributes, loaded.attributes, "seed {seed}");
-        assert_eq!(compiled.kinds, loaded.kinds, "seed {seed}");
-        assert_eq!(compiled.settings, loaded.settings, "seed {seed}");
-        assert_eq!(
-            (compiled.start, compiled.exit),
-            (loaded.start, loaded.exit),
-            "seed {seed}"
-        );
-        assert_eq!(compiled.conditions, loaded.conditions, "seed {seed}");
-        assert_eq!(compiled.keys, loaded.keys, "seed {seed}");
+        assert_same_table(compiled, &loaded, &format!("seed {seed}"));
     }
 }
 

@@ -12,13 +12,15 @@ fn every_wrong_use_is_explained_at_its_token() {
     // `trybuild` checks the dependencies once without and once with its own flags for rustc, and a test cannot change its
     // environment. With no flags at all, they are checked once, together with those of `Package`.
     let program = std::env::current_exe().expect("the test has a program");
-    let status = Command::new(program)
+    let output = Command::new(program)
         .args(["--exact", "ui::cases", "--ignored", "--nocapture"])
         .env("CARGO_ENCODED_RUSTFLAGS", "")
         .env("CARGO_PROFILE_DEV_DEBUG", "0")
-        .status()
+        .output()
         .expect("the test can be started");
-    assert!(status.success(), "see the differences above");
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said);
+    assert!(output.status.success() && said.contains("1 passed"), "{said}");
 }
 
 #[test]
