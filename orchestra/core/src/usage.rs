@@ -116,6 +116,26 @@ pub struct Budget {
 }
 
 impl Budget {
+    /// Parses an amount of US dollars, such as `2.50`, as millionths. Returns `None` if it is not digits with at most six
+    /// behind a point.
+    ///
+    /// ```
+    /// use orchestra_core::Budget;
+    /// assert_eq!(Budget::parse_dollars("2.50"), Some(2_500_000));
+    /// assert_eq!(Budget::parse_dollars("-1"), None);
+    /// ```
+    pub fn parse_dollars(text: &str) -> Option<u64> {
+        let (whole, part) = text.split_once('.').unwrap_or((text, ""));
+        let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+        let valid =
+            digits(whole) && digits(part) && part.len() <= 6 && !(whole.is_empty() && part.is_empty());
+        if valid {
+            format!("{whole}{part:0<6}").parse().ok()
+        } else {
+            None
+        }
+    }
+
     /// Returns `true` if the usage has reached a limit.
     pub fn is_reached(&self, used: &Usage) -> bool {
         self.max_tokens.is_some_and(|most| used.tokens() >= most)

@@ -179,6 +179,24 @@ impl Engine {
         })
     }
 
+    /// Returns an engine that simulates its runs, like [`EngineBuilder::simulate`].
+    ///
+    /// ```
+    /// use orchestra_engine::{Engine, Script};
+    /// # use orchestra_graph::{Source, load};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let text = "digraph { start -> build -> exit; build [shape=parallelogram, tool_command=\"cargo build\"] }";
+    /// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+    /// let engine = Engine::builder().build()?.with_simulation(Script::default());
+    /// assert!(engine.start(pipeline, ()).await?.wait().await?.is_success());
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn with_simulation(&self, script: Script) -> Engine {
+        self.derived(|run| run.script = Some(Arc::new(script)))
+    }
+
     fn derived(&self, change: impl FnOnce(&mut RunSettings)) -> Engine {
         let mut run = RunSettings::clone(&self.settings.run);
         change(&mut run);

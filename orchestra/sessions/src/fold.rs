@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use orchestra_engine::{
     AttemptEnd, EventKind, NodeName, RunEvent, RunId, RunSummary, StageRef, TestedCondition,
+    UnansweredQuestions,
 };
 use serde_json::Value;
 
 use crate::rows::{Session, SessionStatus};
 
-/// A change that an event makes to the stage, transition or tool call rows of a run.
+/// A change that an event makes to the rows of a run.
 pub(crate) enum Change<'e> {
     /// An attempt at a stage began.
     StageStarted { stage: &'e StageRef, repeat: bool },
@@ -30,6 +31,14 @@ pub(crate) enum Change<'e> {
     },
     /// A branch of a parallel block began.
     BranchStarted { branch: &'e str, edge: u32 },
+    /// The run or a stage warns.
+    Warning {
+        node: Option<&'e NodeName>,
+        branch: Option<&'e str>,
+        code: &'e str,
+        message: &'e str,
+        keys: &'e [String],
+    },
     /// A tool call ended.
     ToolCall {
         node: &'e NodeName,
@@ -87,6 +96,26 @@ impl<'e> Change<'e> {
                 edge: Some(edge),
                 ..
             } => Change::BranchStarted { branch, edge: *edge },
+            EventKind::PipelineWarning { code, message } => Change::Warning {
+                node: None,
+                branch: None,
+                code,
+                message,
+                keys: &[],
+            },
+            EventKind::StageWarning {
+                node,
+                branch,
+                code,
+                message,
+                keys,
+            } => Change::Warning {
+                node: Some(node),
+                branch: branch.as_deref(),
+                code,
+                message,
+                keys,
+            },
             EventKind::ToolCallCompleted {
                 node,
                 branch,
@@ -127,6 +156,8 @@ impl Session {
                 ..RunSummary::default()
             },
             skipped_lines: 0,
+            unanswered: UnansweredQuestions::default(),
+            snapshot: None,
         }
     }
 
@@ -136,9 +167,18 @@ impl Session {
             return None;
         }
         self.status = self.summary.phase.into();
-        if let EventKind::PipelineStarted { name, goal } = &event.kind {
-            fill(&mut self.name, name);
-            fill(&mut self.goal, goal);
+        self.unanswered.apply(event);
+        match &event.kind {
+            EventKind::PipelineStarted { name, goal } => {
+                fill(&mut self.name, name);
+                fill(&mut self.goal, goal);
+            }
+            EventKind::SnapshotSaved {
+                branch: None,
+                snapshot,
+                ..
+            } if event.run == self.run => self.snapshot = Some(Value::clone(snapshot)),
+            _ => {}
         }
         Change::from_event(&event.kind)
     }

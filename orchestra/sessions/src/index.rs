@@ -16,7 +16,10 @@ use crate::database::DatabaseError;
 use crate::error::SessionError;
 use crate::folders::Folders;
 use crate::query;
-use crate::rows::{EdgeCount, NodeTotals, Page, RunFilter, Session, StageRow, ToolCallRow, TransitionRow};
+use crate::question_row::WarningRow;
+use crate::rows::{EdgeCount, NodeTotals, Page, Session, StageRow, ToolCallRow, TransitionRow};
+use crate::run_filter::RunFilter;
+use crate::run_update::{self, RunUpdate};
 use crate::store::{RunSelection, Store};
 
 /// Default time that another process may hold the index before an error is returned.
@@ -184,7 +187,16 @@ impl SessionIndex {
     /// Returns an error if the index cannot be written.
     pub fn catch_up(&self, run: &RunId) -> Result<(), SessionError> {
         let runs = BTreeSet::from([run.clone()]);
-        self.call(move |worker| worker.store.catch_up(RunSelection::Only(&runs)))
+        self.call(move |worker| worker.store.catch_up(RunSelection::Only(&runs)).map(drop))
+    }
+
+    /// Applies everything that changed in the runs folder. Returns the runs that had changed, in the order of their ids.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the index cannot be written.
+    pub fn refresh(&self) -> Result<Vec<RunId>, SessionError> {
+        self.call(|worker| worker.store.catch_up(RunSelection::All))
     }
 
     /// Stops listing a run whose folder is outside of the runs folder. A run in the runs folder is listed until its
@@ -197,7 +209,10 @@ impl SessionIndex {
         let run = run.clone();
         self.call(move |worker| {
             worker.store.folders.forget(&run)?;
-            worker.store.catch_up(RunSelection::Only(&BTreeSet::from([run])))
+            worker
+                .store
+                .catch_up(RunSelection::Only(&BTreeSet::from([run])))
+                .map(drop)
         })
     }
 
@@ -224,7 +239,7 @@ impl SessionIndex {
     pub fn rebuild(&self) -> Result<(), SessionError> {
         self.call(|worker| {
             worker.store.database.discard()?;
-            worker.store.catch_up(RunSelection::All)
+            worker.store.catch_up(RunSelection::All).map(drop)
         })
     }
 
@@ -281,7 +296,7 @@ impl SessionIndex {
     /// Fails like [`run`](SessionIndex::run).
     pub fn changed_stages(&self, run: &str, since: u64) -> Result<Vec<StageRow>, SessionError> {
         self.of_run(run, move |connection, _, run| {
-            query::changed_stages(connection, run, since)
+            query::changed_stages(connection, run, since, usize::MAX)
         })
     }
 
@@ -379,7 +394,42 @@ impl SessionIndex {
     ///
     /// Fails like [`run`](SessionIndex::run).
     pub fn node_totals(&self, run: &str) -> Result<Vec<NodeTotals>, SessionError> {
-        self.of_run(run, |connection, _, run| query::node_totals(connection, run))
+        self.of_run(run, |connection, folders, run| {
+            let status = query::session(connection, folders, run)?.status;
+            query::node_totals(connection, run, status)
+        })
+    }
+
+    /// Returns a page of the warnings of a run, in order.
+    ///
+    /// # Errors
+    ///
+    /// Fails like [`run`](SessionIndex::run).
+    pub fn warnings_in(&self, run: &str, page: Page) -> Result<Vec<WarningRow>, SessionError> {
+        self.of_run(run, move |connection, _, run| {
+            query::warnings(connection, run, page)
+        })
+    }
+
+    /// Returns what changed in a run after the event with this sequence number; everything if it is 0. An update has
+    /// about `most` rows of each kind; the caller asks again for [more](RunUpdate::more).
+    ///
+    /// # Errors
+    ///
+    /// Fails like [`run`](SessionIndex::run).
+    pub fn update(&self, run: &str, since: u64, most: usize) -> Result<RunUpdate, SessionError> {
+        self.of_run(run, move |connection, folders, run| {
+            run_update::read(connection, folders, run, since, most)
+        })
+    }
+
+    /// Returns the runs with questions that wait for an answer.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the index cannot be read.
+    pub fn asking(&self) -> Result<Vec<Session>, SessionError> {
+        self.call(|worker| worker.store.read(RunSelection::All, query::asking))
     }
 
     fn of_run<T: Send + 'static>(
@@ -485,7 +535,7 @@ impl Worker {
             return;
         }
         match self.store.catch_up(RunSelection::Only(&self.unapplied)) {
-            Ok(()) => self.unapplied.clear(),
+            Ok(_) => self.unapplied.clear(),
             Err(failure) => self.failure = Some(failure),
         }
     }

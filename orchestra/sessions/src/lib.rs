@@ -21,13 +21,15 @@
 //! # Modules, in reading order
 //!
 //! - `index`: [`SessionIndex`], the handle of the thread that maintains the index.
-//! - `rows`: the rows that the index returns.
+//! - `question_row`, `rows`: the rows that the index returns.
+//! - `run_filter`: the filter of the list of runs, and positions in the list.
 //! - `fold`: the computation of the rows from manifest and events.
 //! - `folders`: the run folders, from which the index is derived.
 //! - `store`: catching up with the run folders, and reading from the updated database.
 //! - `schema`: the schema of the database.
 //! - `tables`: writing a run to the tables, and reading it.
 //! - `query`: the queries on the tables.
+//! - `run_update`: what changed in a run since a position in its events.
 //! - `database`: opening, checking and rebuilding the database file, and transactions.
 //! - `lock`: the lock file of the database.
 //! - `private`: files that only their owner can read.
@@ -41,14 +43,19 @@ mod index;
 mod lock;
 mod private;
 mod query;
+mod question_row;
 mod rows;
+mod run_filter;
+mod run_update;
 mod schema;
 mod store;
 mod tables;
 
 pub use error::SessionError;
 pub use index::SessionIndex;
+pub use question_row::{QuestionRow, WarningRow};
 pub use rows::{
-    EdgeCount, NodeTotals, Page, RunFilter, Session, SessionStatus, StageRow, StageState, ToolCallRow,
-    TransitionRow,
+    EdgeCount, NodeTotals, Page, Session, SessionStatus, StageRow, StageState, ToolCallRow, TransitionRow,
 };
+pub use run_filter::{InvalidCursor, RunCursor, RunFilter};
+pub use run_update::RunUpdate;

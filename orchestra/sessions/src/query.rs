@@ -10,7 +10,11 @@ use rusqlite::{Connection, OptionalExtension, Row};
 use crate::database::DatabaseError;
 use crate::error::SessionError;
 use crate::folders::Folders;
-use crate::rows::{EdgeCount, NodeTotals, Page, RunFilter, Session, StageRow, ToolCallRow, TransitionRow};
+use crate::question_row::WarningRow;
+use crate::rows::{
+    EdgeCount, NodeTotals, Page, Session, SessionStatus, StageRow, ToolCallRow, TransitionRow,
+};
+use crate::run_filter::RunFilter;
 use crate::tables::{self, Columns, SESSION, time};
 
 /// Minimum length of a text that is also searched in the middle of run ids.
@@ -84,28 +88,43 @@ pub(crate) fn list(
     folders: &Folders,
     filter: &RunFilter,
 ) -> Result<Vec<Session>, DatabaseError> {
+    // Runs without a start come last: SQLite considers NULL smaller than any value.
     let mut statement = connection.prepare_cached(&format!(
         "SELECT {SESSION} FROM runs \
          WHERE (?1 IS NULL OR name = ?1) AND (?2 IS NULL OR started < ?2) AND (?3 IS NULL OR started >= ?3) \
-         ORDER BY started IS NULL, started DESC, run DESC"
+         AND (?4 = '' OR instr(?4, ' ' || status || ' ') > 0) \
+         AND (?5 IS NULL OR CASE WHEN ?6 IS NULL THEN started IS NULL AND run < ?5 \
+             ELSE started IS NULL OR started < ?6 OR (started = ?6 AND run < ?5) END) \
+         ORDER BY started DESC, run DESC LIMIT ?7"
     ))?;
     let moment = |moment: Option<Timestamp>| moment.map(time);
-    let mut rows = statement.query((
-        &filter.name,
-        moment(filter.started_before),
-        moment(filter.started_after),
+    let statuses: String = filter
+        .statuses
+        .iter()
+        .map(|status| format!(" {} ", status.word()))
+        .collect();
+    let rows = statement.query_map(
+        (
+            &filter.name,
+            moment(filter.started_before),
+            moment(filter.started_after),
+            statuses,
+            filter.after.as_ref().map(|after| &*after.run),
+            moment(filter.after.as_ref().and_then(|after| after.started)),
+            filter.limit.map_or(-1, |limit| tables::int(limit as u64)),
+        ),
+        tables::session,
+    )?;
+    rows.map(|row| Ok(with_folder(folders, row?))).collect()
+}
+
+/// Returns the runs with questions that wait for an answer, in the order of their ids.
+pub(crate) fn asking(connection: &Connection, folders: &Folders) -> Result<Vec<Session>, DatabaseError> {
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT {SESSION} FROM runs INDEXED BY asking_runs WHERE unanswered <> '[]' ORDER BY run"
     ))?;
-    let limit = filter.limit.unwrap_or(usize::MAX);
-    let mut list = Vec::new();
-    while list.len() < limit
-        && let Some(row) = rows.next()?
-    {
-        let session = tables::session(row)?;
-        if filter.statuses.is_empty() || filter.statuses.contains(&session.0.status) {
-            list.push(with_folder(folders, session));
-        }
-    }
-    Ok(list)
+    let rows = statement.query_map([], tables::session)?;
+    rows.map(|row| Ok(with_folder(folders, row?))).collect()
 }
 
 const STAGES: &str = "seq, changed, node, branch, position, visit, attempt, repeat, state, outcome, preferred_label, error, \
@@ -144,17 +163,23 @@ pub(crate) fn stages(
     rows(connection, ("stages", STAGES, ""), run, page, stage)
 }
 
-/// Returns the stage attempts that began or changed after an event, in the order in which they began.
+/// Returns the stage attempts that began or changed after an event, in the order in which they began: the first `most`
+/// that changed, and those that the last event of these changed too.
 pub(crate) fn changed_stages(
     connection: &Connection,
     run: &RunId,
     since: u64,
+    most: usize,
 ) -> Result<Vec<StageRow>, DatabaseError> {
     let sql = format!(
-        "SELECT {STAGES} FROM stages INDEXED BY changed_stages WHERE run = ?1 AND changed > ?2 ORDER BY seq"
+        "SELECT {STAGES} FROM stages INDEXED BY changed_stages WHERE run = ?1 AND changed > ?2 AND changed <= \
+             coalesce((SELECT changed FROM stages INDEXED BY changed_stages WHERE run = ?1 AND changed > ?2 \
+                 ORDER BY changed LIMIT 1 OFFSET ?3), ?4) \
+         ORDER BY seq"
     );
     let mut statement = connection.prepare_cached(&sql)?;
-    let rows = statement.query_map((&**run, tables::int(since)), stage)?;
+    let last = tables::int(most.saturating_sub(1) as u64);
+    let rows = statement.query_map((&**run, tables::int(since), last, i64::MAX), stage)?;
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
@@ -260,8 +285,34 @@ pub(crate) fn tool_calls(
     rows(connection, ("tool_calls", TOOL_CALLS, ""), run, page, tool_call)
 }
 
-/// Returns the totals of each node of a run, in the order in which the nodes were first visited.
-pub(crate) fn node_totals(connection: &Connection, run: &RunId) -> Result<Vec<NodeTotals>, DatabaseError> {
+const WARNINGS: &str = "seq, time, node, branch, code, message, keys";
+
+/// Returns warnings of a run in order.
+pub(crate) fn warnings(
+    connection: &Connection,
+    run: &RunId,
+    page: Page,
+) -> Result<Vec<WarningRow>, DatabaseError> {
+    rows(connection, ("warnings", WARNINGS, ""), run, page, |row| {
+        let mut next = Columns::new(row);
+        Ok(WarningRow {
+            seq: next.count()?,
+            time: next.moment()?.unwrap_or(Timestamp::from_millis(0)),
+            node: next.next()?,
+            branch: next.next()?,
+            code: next.next()?,
+            message: next.next()?,
+            keys: next.word(|keys| serde_json::from_str(keys).ok())?,
+        })
+    })
+}
+
+/// Returns the totals of each node of a run with this status, in the order in which the nodes were first visited.
+pub(crate) fn node_totals(
+    connection: &Connection,
+    run: &RunId,
+    status: SessionStatus,
+) -> Result<Vec<NodeTotals>, DatabaseError> {
     let mut totals: Vec<NodeTotals> = Vec::new();
     let mut indices: HashMap<String, usize> = HashMap::new();
     let mut of = |node: String, add: &mut dyn FnMut(&mut NodeTotals)| {
@@ -283,7 +334,10 @@ pub(crate) fn node_totals(connection: &Connection, run: &RunId) -> Result<Vec<No
         Page::ALL,
         stage,
         |mut stage| {
+            let state = stage.node_state(status);
             of(std::mem::take(&mut stage.node), &mut |totals| {
+                totals.state = state;
+                totals.visits += u64::from(stage.attempt == 1 && !stage.repeat);
                 totals.attempts += 1;
                 totals.failures += u64::from(stage.error.is_some());
                 totals.repeats += u64::from(stage.repeat);

@@ -4,8 +4,15 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use orchestra_engine::{AttemptResult, RunId, RunPhase, RunSummary, TestedCondition, Timestamp, Usage};
+use orchestra_engine::{
+    AttemptResult, RunFolder, RunId, RunPhase, RunSummary, TestedCondition, Timestamp, UnansweredQuestions,
+    Usage,
+};
+use orchestra_graph::NodeState;
 use serde::{Serialize, Serializer};
+use serde_json::Value;
+
+use crate::question_row::QuestionRow;
 
 /// The status of a run according to its events.
 ///
@@ -33,11 +40,29 @@ pub enum SessionStatus {
     /// The run was cancelled.
     Cancelled,
     /// The run has not ended, but its process is gone. No event reports this, so the index never contains this status.
-    /// A caller that has examined the lock of the owner sets it with [`Session::owner_is_gone`].
+    /// A caller that has examined the lock of the owner sets it with [`Session::with_present_status`].
     Interrupted,
 }
 
 impl SessionStatus {
+    /// All statuses.
+    pub const ALL: [SessionStatus; 7] = [
+        SessionStatus::Accepted,
+        SessionStatus::Running,
+        SessionStatus::Paused,
+        SessionStatus::Success,
+        SessionStatus::Fail,
+        SessionStatus::Cancelled,
+        SessionStatus::Interrupted,
+    ];
+
+    /// Returns the status with a machine-readable name.
+    pub fn parse(word: &str) -> Option<SessionStatus> {
+        SessionStatus::ALL
+            .into_iter()
+            .find(|status| status.word() == word)
+    }
+
     /// Returns the machine-readable name.
     pub const fn word(self) -> &'static str {
         match self {
@@ -117,16 +142,40 @@ pub struct Session {
     pub summary: RunSummary,
     /// The number of lines of `events.jsonl` that could not be parsed, or were written by a newer version.
     pub skipped_lines: u64,
+    /// The questions that wait for an answer; serialized as their number, `unanswered_questions`.
+    #[serde(rename = "unanswered_questions", serialize_with = "number_of_questions")]
+    pub unanswered: UnansweredQuestions,
+    /// The latest snapshot that the workspace saved on the main path.
+    #[serde(skip)]
+    pub snapshot: Option<Value>,
 }
 
 impl Session {
-    /// Returns the session of a run that no process owns. A run that has not ended becomes interrupted.
+    /// Returns the session with its present status: an open run that no process owns was interrupted. If the owner
+    /// cannot be determined, the run may be in progress.
     #[must_use]
-    pub fn owner_is_gone(mut self) -> Session {
-        if self.status.is_open() {
+    pub fn with_present_status(mut self) -> Session {
+        let is_owned = || {
+            let owner = RunFolder::open(&self.folder).and_then(|run| run.owner());
+            !matches!(owner, Ok(None))
+        };
+        if self.status.is_open() && !is_owned() {
             self.status = SessionStatus::Interrupted;
         }
         self
+    }
+
+    /// Returns the node at which the run failed, or `None` if it has not failed.
+    pub fn failed_at(&self) -> Option<&str> {
+        match self.status {
+            SessionStatus::Fail => self.summary.node.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// Returns the questions that wait for an answer, oldest first.
+    pub fn questions(&self) -> Vec<QuestionRow> {
+        self.unanswered.iter().map(QuestionRow::new).collect()
     }
 }
 
@@ -288,6 +337,24 @@ pub struct StageRow {
     pub usage: Usage,
 }
 
+impl StageRow {
+    /// Returns the state of the node after this attempt, if it is the latest one, in a run with this status.
+    pub(crate) fn node_state(&self, run: SessionStatus) -> NodeState {
+        let has_ended = matches!(
+            run,
+            SessionStatus::Success | SessionStatus::Fail | SessionStatus::Cancelled
+        );
+        match self.state {
+            StageState::Completed => NodeState::Done,
+            StageState::Failed if self.will_retry => NodeState::Retrying,
+            StageState::Failed => NodeState::Failed,
+            // The attempt is in progress, or will be repeated when the run is resumed.
+            _ if !has_ended => NodeState::Running,
+            _ => NodeState::Skipped,
+        }
+    }
+}
+
 /// A transition: the next node that was chosen, or the fact that there was none (rule R8).
 ///
 /// ```
@@ -427,6 +494,11 @@ pub struct EdgeCount {
 pub struct NodeTotals {
     /// The node.
     pub node: String,
+    /// The state of the node according to its latest attempt.
+    #[serde(serialize_with = "word")]
+    pub state: NodeState,
+    /// The number of visits on all execution paths.
+    pub visits: u64,
     /// The number of attempts that began.
     pub attempts: u64,
     /// The number of failed attempts.
@@ -445,65 +517,15 @@ pub struct NodeTotals {
     pub usage: Usage,
 }
 
-/// A filter for [`SessionIndex::list`](crate::SessionIndex::list).
-///
-/// ```
-/// use orchestra_sessions::{RunFilter, SessionIndex, SessionStatus};
-/// let directory = tempfile::tempdir()?;
-/// let index = SessionIndex::open(directory.path())?;
-/// let failed = index.list(&RunFilter::all().status(SessionStatus::Fail).name("release").limit(10))?;
-/// assert!(failed.is_empty());
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Clone, Debug, Default)]
-pub struct RunFilter {
-    pub(crate) statuses: Vec<SessionStatus>,
-    pub(crate) name: Option<String>,
-    pub(crate) started_before: Option<Timestamp>,
-    pub(crate) started_after: Option<Timestamp>,
-    pub(crate) limit: Option<usize>,
+fn number_of_questions<S: Serializer>(
+    questions: &UnansweredQuestions,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.serialize_u64(questions.iter().count() as u64)
 }
 
-impl RunFilter {
-    /// Returns a filter that matches all runs.
-    pub fn all() -> RunFilter {
-        RunFilter::default()
-    }
-
-    /// Matches runs with this status only. Repeated calls match any of the given statuses.
-    #[must_use]
-    pub fn status(mut self, status: SessionStatus) -> RunFilter {
-        self.statuses.push(status);
-        self
-    }
-
-    /// Matches runs of the pipeline with this name only.
-    #[must_use]
-    pub fn name(mut self, name: impl Into<String>) -> RunFilter {
-        self.name = Some(name.into());
-        self
-    }
-
-    /// Matches runs that started before a time only.
-    #[must_use]
-    pub fn started_before(mut self, moment: Timestamp) -> RunFilter {
-        self.started_before = Some(moment);
-        self
-    }
-
-    /// Matches runs that started at or after a time only.
-    #[must_use]
-    pub fn started_after(mut self, moment: Timestamp) -> RunFilter {
-        self.started_after = Some(moment);
-        self
-    }
-
-    /// Returns the latest `limit` runs only.
-    #[must_use]
-    pub fn limit(mut self, limit: usize) -> RunFilter {
-        self.limit = Some(limit);
-        self
-    }
+fn word<S: Serializer>(state: &NodeState, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(state.word())
 }
 
 /// Serializes a duration as milliseconds with fractional microseconds, like events do.

@@ -2,7 +2,7 @@
 
 /// The schema version. It is incremented whenever the tables or the fold change; a database of another version is
 /// rebuilt.
-pub(crate) const VERSION: i64 = 4;
+pub(crate) const VERSION: i64 = 5;
 
 /// Selects the version and the file number with which the database was created.
 pub(crate) const ORIGIN: &str = "SELECT version, made_as FROM origin";
@@ -21,8 +21,11 @@ CREATE TABLE runs (
     transitions INTEGER NOT NULL, tool_calls INTEGER NOT NULL,
     input_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL, cost_micros INTEGER NOT NULL,
     events INTEGER NOT NULL, skipped_lines INTEGER NOT NULL,
+    unanswered TEXT NOT NULL, snapshot TEXT,
     stamp INTEGER NOT NULL, position INTEGER NOT NULL, tail_length INTEGER NOT NULL, tail INTEGER NOT NULL
 ) WITHOUT ROWID;
+CREATE INDEX latest_runs ON runs (started DESC, run DESC);
+CREATE INDEX asking_runs ON runs (run) WHERE unanswered <> '[]';
 CREATE TABLE stages (
     run TEXT NOT NULL, seq INTEGER NOT NULL, changed INTEGER NOT NULL,
     node TEXT NOT NULL, branch TEXT, position INTEGER NOT NULL,
@@ -42,6 +45,11 @@ CREATE TABLE transitions (
 CREATE TABLE tool_calls (
     run TEXT NOT NULL, seq INTEGER NOT NULL, time INTEGER NOT NULL, node TEXT NOT NULL, branch TEXT,
     tool TEXT NOT NULL, duration INTEGER NOT NULL, error TEXT,
+    PRIMARY KEY (run, seq)
+) WITHOUT ROWID;
+CREATE TABLE warnings (
+    run TEXT NOT NULL, seq INTEGER NOT NULL, time INTEGER NOT NULL, node TEXT, branch TEXT,
+    code TEXT NOT NULL, message TEXT NOT NULL, keys TEXT NOT NULL,
     PRIMARY KEY (run, seq)
 ) WITHOUT ROWID;
 CREATE TABLE edge_counts (

@@ -49,12 +49,14 @@ impl Store {
     }
 
     /// Applies the changes in the run folders that are not in the index. On return, the index contains everything that
-    /// was in the folders at the time of the call.
-    pub(crate) fn catch_up(&mut self, selection: RunSelection<'_>) -> Result<(), SessionError> {
+    /// was in the folders at the time of the call. Returns the runs that had changed.
+    pub(crate) fn catch_up(&mut self, selection: RunSelection<'_>) -> Result<Vec<RunId>, SessionError> {
+        let mut changed = BTreeSet::new();
         loop {
             let Plan { mut runs, completes } = self.plan(selection)?;
+            changed.extend(runs.iter().map(|(run, _)| run.clone()));
             if runs.is_empty() && completes.is_none() {
-                return Ok(());
+                return Ok(changed.into_iter().collect());
             }
             let folders = &self.folders;
             while !runs.is_empty() {
@@ -76,7 +78,7 @@ impl Store {
             }
             // This or another process may have recreated the database in between.
             if self.is_complete()? {
-                return Ok(());
+                return Ok(changed.into_iter().collect());
             }
         }
     }
@@ -254,7 +256,8 @@ fn open_events(run: &RunId, found: &FoundRun, known: Option<(EventCursor, i64)>)
 mod tests {
     use super::*;
     use crate::query;
-    use crate::rows::{RunFilter, SessionStatus};
+    use crate::rows::SessionStatus;
+    use crate::run_filter::RunFilter;
 
     const STARTED: &str = r#"{"schema":"orchestra.event/1","seq":1,"time":"2026-11-21T15:30:00.042Z","run":"nightly","event":"PipelineStarted","name":"release","goal":""}"#;
 

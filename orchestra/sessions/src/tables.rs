@@ -3,9 +3,9 @@
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, named_params, params};
 
 use orchestra_engine::{
-    AttemptEnd, EventCursor, ReplayedFrom, RunId, RunPhase, RunSummary, StageRef, TestedCondition, Timestamp,
-    Usage,
+    AttemptEnd, EventCursor, ReplayedFrom, RunId, RunPhase, RunSummary, StageRef, Timestamp, Usage,
 };
+use serde::Serialize;
 
 use crate::database::DatabaseError;
 use crate::fold::Change;
@@ -16,7 +16,7 @@ use crate::rows::{Session, StageState};
 pub(crate) const SESSION: &str = "run, elsewhere, name, goal, file, status, simulated, started, updated, ended, \
     code, reason, node, fencing_token, checkpoints, checkpoint, replayed_run, replayed_checkpoint, restarts, \
     stages, failures, repeats, transitions, tool_calls, input_tokens, output_tokens, cost_micros, \
-    events, skipped_lines";
+    events, skipped_lines, unanswered, snapshot";
 
 /// Converts a number to SQLite's signed integer. Larger numbers saturate.
 pub(crate) fn int(number: u64) -> i64 {
@@ -115,6 +115,11 @@ pub(crate) fn session(row: &Row<'_>) -> rusqlite::Result<(Session, bool)> {
             events: next.count()?,
         },
         skipped_lines: next.count()?,
+        unanswered: next.word(|json| serde_json::from_str(json).ok())?,
+        snapshot: match next.next::<Option<String>>()? {
+            Some(json) => serde_json::from_str(&json).ok(),
+            None => None,
+        },
     };
     Ok((session, elsewhere))
 }
@@ -146,7 +151,14 @@ pub(crate) fn load(connection: &Connection, run: &RunId) -> Result<Session, Data
 
 /// Removes all rows of a run.
 pub(crate) fn remove(connection: &Connection, run: &RunId) -> Result<(), DatabaseError> {
-    for table in ["runs", "stages", "transitions", "tool_calls", "edge_counts"] {
+    for table in [
+        "runs",
+        "stages",
+        "transitions",
+        "tool_calls",
+        "warnings",
+        "edge_counts",
+    ] {
         connection
             .prepare_cached(&format!("DELETE FROM {table} WHERE run = ?1"))?
             .execute([&**run])?;
@@ -169,7 +181,7 @@ pub(crate) fn save(
             "INSERT OR REPLACE INTO runs ({SESSION}, stamp, position, tail_length, tail) VALUES (:run, :elsewhere, :name, :goal, :file, :status, :simulated, \
              :started, :updated, :ended, :code, :reason, :node, :fencing_token, :checkpoints, :checkpoint, \
              :replayed_run, :replayed_checkpoint, :restarts, :stages, :failures, :repeats, :transitions, :tool_calls, \
-             :input_tokens, :output_tokens, :cost_micros, :events, :skipped_lines, \
+             :input_tokens, :output_tokens, :cost_micros, :events, :skipped_lines, :unanswered, :snapshot, \
              :stamp, :position, :tail_length, :tail)"
         ))?
         .execute(named_params! {
@@ -202,6 +214,8 @@ pub(crate) fn save(
             ":cost_micros": int(summary.usage.cost_micros),
             ":events": int(summary.events),
             ":skipped_lines": int(session.skipped_lines),
+            ":unanswered": json_text(&session.unanswered)?,
+            ":snapshot": session.snapshot.as_ref().map(json_text).transpose()?,
             ":stamp": found.stamp,
             ":position": int(cursor.offset),
             ":tail_length": int(cursor.tail_length),
@@ -220,6 +234,7 @@ pub(crate) struct Writer<'c> {
     interrupt_stages: CachedStatement<'c>,
     insert_transition: CachedStatement<'c>,
     insert_tool_call: CachedStatement<'c>,
+    insert_warning: CachedStatement<'c>,
     count_edge: CachedStatement<'c>,
 }
 
@@ -258,6 +273,10 @@ impl<'c> Writer<'c> {
             )?,
             insert_tool_call: connection.prepare_cached(
                 "INSERT INTO tool_calls (run, seq, time, node, branch, tool, duration, error) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+            )?,
+            insert_warning: connection.prepare_cached(
+                "INSERT INTO warnings (run, seq, time, node, branch, code, message, keys) \
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
             )?,
             count_edge: connection.prepare_cached(
@@ -299,7 +318,7 @@ impl<'c> Writer<'c> {
                 tested,
             } => {
                 let to = to.map(|to| &**to);
-                let json = tested_json(tested)?;
+                let json = json_text(tested)?;
                 let row = params![
                     run,
                     seq,
@@ -327,6 +346,18 @@ impl<'c> Writer<'c> {
                 if let Some(fan_out) = fan_out_of(branch) {
                     self.count_edge.execute(params![run, fan_out, edge, 0, 0, 1])?;
                 }
+            }
+            Change::Warning {
+                node,
+                branch,
+                code,
+                message,
+                keys,
+            } => {
+                let node = node.map(|node| &**node);
+                let keys = json_text(keys)?;
+                let row = params![run, seq, time(at), node, branch, code, message, keys];
+                self.insert_warning.execute(row)?;
             }
             Change::ToolCall {
                 node,
@@ -402,12 +433,9 @@ fn micros(duration: std::time::Duration) -> i64 {
     i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
 }
 
-fn tested_json(tested: &[TestedCondition]) -> Result<String, DatabaseError> {
-    match tested {
-        [] => Ok("[]".to_owned()),
-        tested => Ok(serde_json::to_string(tested)
-            .map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?),
-    }
+fn json_text<T: Serialize + ?Sized>(value: &T) -> Result<String, DatabaseError> {
+    let json = serde_json::to_string(value);
+    Ok(json.map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?)
 }
 
 /// Parses the name of a stage state.

@@ -14,7 +14,6 @@ use super::run::duration_option;
 use super::sweep::{self, KnownRepositories};
 use crate::args::CleanupArgs;
 use crate::error::{CliError, Exit};
-use crate::report::session::with_present_status;
 use crate::runs::Runs;
 use crate::terminal::format::{between, bytes, count, long_duration, now};
 use crate::terminal::{Paint, Terminal};
@@ -38,7 +37,7 @@ pub(crate) fn cleanup(args: &CleanupArgs, program: &str, terminal: &Terminal) ->
         let sessions = index
             .list(&RunFilter::all())?
             .into_iter()
-            .map(with_present_status);
+            .map(Session::with_present_status);
         repositories = KnownRepositories::new(&runs, &sessions.collect::<Vec<_>>(), config)?;
         let mut stale = ended_runs(&index, runs.dir(), older_than, args.paused)?;
         stale.extend(leftovers(runs.dir(), older_than)?);
@@ -94,7 +93,7 @@ fn ended_runs(
         .into_iter()
         .filter(|session| session.folder.parent() == Some(&*dir));
     let stale = stale.filter_map(|session| {
-        let session = with_present_status(session);
+        let session = session.with_present_status();
         let since = unchanged_since(&session, paused)?;
         let age = between(since, now());
         (age >= older_than).then(|| StaleFolder {

@@ -80,6 +80,15 @@ pub(crate) fn cancel(args: &CancelArgs, program: &str, terminal: &Terminal) -> R
     Ok(Exit::Ok)
 }
 
+/// Opens a run that no process executes, with its workspace.
+pub(super) fn paused_run(run: &RunFolder) -> Result<PausedRun, StartError> {
+    let paused = PausedRun::open(run.path())?.transforms(run_transforms());
+    Ok(match &run.manifest().workspace {
+        Some(kept) => paused.workspace(GitWorkspace::of_run(kept)?),
+        None => paused,
+    })
+}
+
 /// A run that receives a control command.
 struct ControlledRun<'t> {
     runs: Runs,
@@ -135,13 +144,8 @@ impl<'t> ControlledRun<'t> {
         &self,
         act: impl AsyncFnOnce(PausedRun) -> Result<RunResult, OfflineError>,
     ) -> Result<RunResult, CliError> {
-        let mut run = PausedRun::open(self.folder())?.transforms(run_transforms());
-        if let Some(kept) = &self.run.manifest().workspace {
-            let workspace = GitWorkspace::of_run(kept);
-            run = run.workspace(workspace.map_err(|error| {
-                start_error(&StartError::Workspace(error), &self.runs, Some(self.folder()))
-            })?);
-        }
+        let run =
+            paused_run(&self.run).map_err(|error| start_error(&error, &self.runs, Some(self.folder())))?;
         let runtime = crate::runs::runtime::runtime()?;
         runtime.block_on(act(run)).map_err(|error| match &error {
             OfflineError::Start(error) => start_error(error, &self.runs, Some(self.folder())),

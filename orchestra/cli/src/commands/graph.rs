@@ -7,14 +7,12 @@ use std::path::Path;
 use orchestra_graph::{
     Attribute, Graph, Key, Known, NodeIndex, NodeState, Origin, PictureOptions, Value, print_mermaid,
 };
-use orchestra_sessions::{SessionStatus, StageRow, StageState};
 use serde_json::json;
 
 use crate::args::{Format, GraphArgs, Lints, Picture};
 use crate::error::{CliError, Exit};
 use crate::project::pipelines::Pipelines;
 use crate::report::diagnostics::print_reports;
-use crate::report::session::with_present_status;
 use crate::runs::Runs;
 use crate::terminal::Terminal;
 
@@ -112,17 +110,13 @@ impl RunPicture {
     fn new(runs: &Runs, name: &str, graph: &Graph) -> Result<RunPicture, CliError> {
         let folder = runs.find(name)?;
         let (index, name) = runs.index_of(&folder)?;
-        let session = with_present_status(index.run(&name)?);
-        let stages = index.stages(&name)?;
         let mut options = PictureOptions::default();
         for node in &graph.nodes {
             // Nodes that the run has not reached also get a state, so that a run without stages is drawn as such.
             options.states.insert(node.id.to_string(), NodeState::Pending);
         }
-        for row in &stages {
-            options
-                .states
-                .insert(row.node.clone(), node_state(row, session.status));
+        for totals in index.node_totals(&name)? {
+            options.states.insert(totals.node, totals.state);
         }
         let counts = index.edge_counts(&name)?.into_iter();
         let counts = counts.filter(|count| count.taken > 0);
@@ -156,21 +150,6 @@ impl RunPicture {
             }
         }
         Ok(text)
-    }
-}
-
-fn node_state(row: &StageRow, run: SessionStatus) -> NodeState {
-    let unfinished = !matches!(
-        run,
-        SessionStatus::Success | SessionStatus::Fail | SessionStatus::Cancelled
-    );
-    match row.state {
-        StageState::Completed => NodeState::Done,
-        StageState::Failed if row.will_retry => NodeState::Retrying,
-        StageState::Failed => NodeState::Failed,
-        // The attempt is in progress, or will be repeated when the run is resumed.
-        _ if unfinished => NodeState::Running,
-        _ => NodeState::Skipped,
     }
 }
 

@@ -2,8 +2,7 @@
 
 use std::path::Path;
 
-use orchestra_engine::{Begin, Entry, PinnedSource, ResumeSettings, RunFolder, Script};
-use orchestra_graph::{LoadOptions, Loaded, ReadError, Source, load};
+use orchestra_engine::{Begin, Entry, ResumeSettings, RunFolder, Script};
 
 use super::run::{find_agents, parse_limits, valid_pipeline};
 use crate::args::{Lints, ReplayArgs, ResumeArgs, ResumeOptions};
@@ -99,7 +98,7 @@ fn continue_run(
 /// Returns the present version of the pipeline with which a run was started: from the program, its file, or the run
 /// folder. A version of a workflow never changes, so the run keeps its own unless changes are accepted; then it gets the
 /// active one. Prints the diagnostics of an invalid pipeline and returns `None`.
-fn entry_of_run(
+pub(super) fn entry_of_run(
     run: &RunFolder,
     pipelines: &Pipelines,
     accept_changes: bool,
@@ -114,7 +113,7 @@ fn entry_of_run(
         if accept_changes {
             pipelines.load_to_run(&workflow?.active(), &Lints::default())?
         } else {
-            load_stored(&manifest.pipeline, &manifest.children)
+            run.load_pipeline(&run_transforms())
         }
     } else if Path::new(file).is_file() {
         pipelines.load_to_run(file, &Lints::default())?
@@ -123,7 +122,7 @@ fn entry_of_run(
         terminal.progress(&format!(
             "{note}: `{file}` is not here; the run goes on with the text that it was begun with"
         ));
-        load_stored(&manifest.pipeline, &manifest.children)
+        run.load_pipeline(&run_transforms())
     };
     // Warnings were printed when the run started.
     let quiet = Terminal {
@@ -132,21 +131,6 @@ fn entry_of_run(
     };
     let pipeline = valid_pipeline(&loaded, file, &quiet);
     Ok(pipeline.map(|pipeline| Entry::loaded(file, pipeline, run_transforms())))
-}
-
-/// Loads the pipeline from the sources that are stored in the run folder.
-fn load_stored(pipeline: &PinnedSource, children: &[PinnedSource]) -> Loaded {
-    let read = |path: &str, _: u64| {
-        let child = children.iter().find(|child| child.file == path);
-        let source = child.map(|child| child.source.as_bytes().to_vec());
-        source.ok_or(ReadError::Missing)
-    };
-    let options = LoadOptions {
-        transforms: run_transforms(),
-        children: Some(&read),
-        ..LoadOptions::default()
-    };
-    load(Source::new(&*pipeline.file, &*pipeline.source), &options)
 }
 
 /// Returns the script of a simulated run, or `None` if the run is not simulated.

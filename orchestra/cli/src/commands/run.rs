@@ -134,15 +134,7 @@ pub(super) fn parse_limits(options: &LimitOptions) -> Result<Limits, CliError> {
 
 /// Parses an amount of US dollars into millionths.
 fn parse_dollars(text: &str) -> Result<u64, CliError> {
-    let (whole, part) = text.split_once('.').unwrap_or((text, ""));
-    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-    let valid = digits(whole) && digits(part) && part.len() <= 6 && !(whole.is_empty() && part.is_empty());
-    let number = if valid {
-        format!("{whole}{part:0<6}").parse().ok()
-    } else {
-        None
-    };
-    number.ok_or_else(|| {
+    Budget::parse_dollars(text).ok_or_else(|| {
         CliError::usage(
             "cost",
             format!("`{}` is not a sum of US dollars", text.escape_debug()),

@@ -7,7 +7,7 @@ use crate::args::StatusArgs;
 use crate::error::{CliError, Exit};
 use crate::report::details::RunDetails;
 use crate::report::schema::WithSchema;
-use crate::report::session::{failed_at, run_duration, status_paint, with_present_status};
+use crate::report::session::{run_duration, status_paint};
 use crate::runs::Runs;
 use crate::terminal::Terminal;
 use crate::terminal::format::{cost, date_time, tokens};
@@ -24,7 +24,7 @@ pub(crate) fn status(args: &StatusArgs, program: &str, terminal: &Terminal) -> R
 
 fn show_details(runs: &Runs, name: &str, all: bool, terminal: &Terminal) -> Result<(), CliError> {
     let folder = runs.find(name)?;
-    let details = RunDetails::new(runs, &folder, terminal.json)?;
+    let details = RunDetails::new(runs, &folder)?;
     if terminal.json {
         let content = &details;
         let schema = SESSION;
@@ -44,10 +44,10 @@ fn list(runs: &Runs, limit: Option<usize>, terminal: &Terminal) -> Result<(), Cl
     } else {
         Vec::new()
     };
-    let sessions = sessions.into_iter().map(with_present_status);
+    let sessions = sessions.into_iter().map(Session::with_present_status);
     if terminal.json {
         for session in sessions {
-            let failed_at = failed_at(&session);
+            let failed_at = session.failed_at().map(str::to_owned);
             let content = &ListedRun { session, failed_at };
             let schema = SESSION;
             terminal.json_line(&WithSchema { schema, content }.line());

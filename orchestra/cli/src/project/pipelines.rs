@@ -17,6 +17,7 @@ use crate::project::pages::pages;
 use crate::project::workflows::WorkflowName;
 
 /// The pipelines that are compiled into the program.
+#[derive(Clone)]
 pub(crate) struct Pipelines {
     pub(crate) entries: Vec<Entry>,
 }

@@ -1,31 +1,10 @@
 //! What the list and the details of runs have in common.
 
-use orchestra_engine::{RunFolder, Usage};
+use orchestra_engine::Usage;
 use orchestra_sessions::{Session, SessionStatus};
 
 use crate::terminal::Paint;
 use crate::terminal::format::{between, cost, long_duration, now, tokens};
-
-/// Returns the node at which a run failed, or `None` if the run has not failed.
-pub(crate) fn failed_at(session: &Session) -> Option<String> {
-    match session.status {
-        SessionStatus::Fail => session.summary.node.clone(),
-        _ => None,
-    }
-}
-
-/// Returns the session with its present status: an open run without an owner was interrupted.
-pub(crate) fn with_present_status(session: Session) -> Session {
-    if !session.status.is_open() {
-        return session;
-    }
-    let owner = RunFolder::open(&session.folder).and_then(|run| run.owner());
-    match owner {
-        Ok(None) => session.owner_is_gone(),
-        // If the owner cannot be determined, the run may be in progress.
-        _ => session,
-    }
-}
 
 /// Returns the duration of a run: until now, until its end, or until it stopped.
 pub(crate) fn run_duration(session: &Session) -> String {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use orchestra_engine::{
-    Begin, Canceller, Durability, Engine, Entry, RunError, RunEvent, RunFailure, RunFolder, RunHandle,
-    RunResult, Script, SharedPipeline, StartError,
+    Begin, Canceller, Durability, Engine, EngineBuilder, Entry, RunError, RunEvent, RunFailure, RunFolder,
+    RunHandle, RunResult, Script, SharedPipeline, StartError,
 };
 use orchestra_testkit::Coverage;
 use orchestra_workspace::StoredWorkspace;
@@ -93,26 +93,21 @@ impl RunSession<'_> {
                 forwarder.forward(event);
             }
         };
-        let mut builder = Engine::builder()
-            .secrets(secrets_of_environment(self.entry.pipeline(), &terminal))
-            .runs_dir(self.runs.dir())
-            .durability(self.durability)
-            .interviewer(answers)
-            .on_event(show);
-        if let Some(script) = &self.script {
-            builder = builder.simulate(script.clone());
-        }
-        if let Some(agents) = &self.agents {
-            builder = agents.set_secrets(builder);
-            if let Some(repositories) = Repositories::new(agents.project(), self.runs) {
-                builder = builder.workspace(repositories.workspace()?);
-            }
-        }
-        if let Some(agents) = backend {
-            builder = agents.set_backend(builder);
-            if !terminal.json && !terminal.quiet {
-                builder = agents.show_model_text(builder, self.entry.pipeline(), shown);
-            }
+        let mut builder = engine_builder(
+            self.entry.pipeline(),
+            self.agents.as_ref(),
+            self.script.clone(),
+            self.runs,
+            &terminal,
+        )?
+        .durability(self.durability)
+        .interviewer(answers)
+        .on_event(show);
+        if let Some(agents) = backend
+            && !terminal.json
+            && !terminal.quiet
+        {
+            builder = agents.show_model_text(builder, self.entry.pipeline(), shown);
         }
         builder
             .build()
@@ -185,6 +180,33 @@ impl RunSession<'_> {
             Err(error) => Err(run_error(&error, &report.stopped)),
         }
     }
+}
+
+/// Creates the builder of an engine that runs a pipeline of a project. With a script, runs are simulated.
+pub(crate) fn engine_builder(
+    pipeline: &SharedPipeline,
+    agents: Option<&ProjectAgents>,
+    script: Option<Script>,
+    runs: &Runs,
+    terminal: &Terminal,
+) -> Result<EngineBuilder, CliError> {
+    let mut builder = Engine::builder()
+        .secrets(secrets_of_environment(pipeline, terminal))
+        .runs_dir(runs.dir());
+    if let Some(agents) = agents {
+        builder = agents.set_secrets(builder);
+        if let Some(repositories) = Repositories::new(agents.project(), runs) {
+            builder = builder.workspace(repositories.workspace()?);
+        }
+        // Simulated models need no backend.
+        if script.is_none() {
+            builder = agents.set_backend(builder);
+        }
+    }
+    Ok(match script {
+        Some(script) => builder.simulate(script),
+        None => builder,
+    })
 }
 
 /// Waits until the run has started. Also returns whether a signal arrived meanwhile. If a start takes long, for example

@@ -69,7 +69,10 @@ fn a_withheld_choice_is_shown_and_no_answer_takes_it() {
         );
         let reported = scratch.call(&["status", "last", "--json"]).exits(0).objects();
         let asked = &reported[0]["questions"][0];
-        assert_eq!(asked["options"], json!(["[R] Reject"]));
+        assert_eq!(
+            asked["options"],
+            json!([{"key": "R", "label": "[R] Reject", "to": "revise"}])
+        );
         assert_eq!(asked["withheld"][0]["key"], "A");
         let unmet =
             json!([{"condition": "context.tests_passed=true", "values": {"context.tests_passed": ""}}]);

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use orchestra_core::Question;
+use serde::{Deserialize, Serialize};
 
 use crate::clock::Timestamp;
 use crate::event::{EventKind, NodeName, RunEvent};
@@ -24,7 +25,7 @@ use crate::store::EventLine;
 /// assert_eq!(open.remaining(event.time).map(|left| left.as_secs()), Some(90));
 /// # Ok::<(), orchestra_engine::EventError>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct UnansweredQuestion {
     /// The stage that asks: a gate, or a stage whose handler asks.
@@ -38,6 +39,7 @@ pub struct UnansweredQuestion {
     /// The run that asks: the run itself or a child run.
     pub run: RunId,
     /// `true` if it was withdrawn. The pause of a run only suspends it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     withdrawn: bool,
 }
 
@@ -87,7 +89,8 @@ impl UnansweredQuestion {
 /// assert_eq!(nodes, ["ask"]);
 /// # Ok(()) }
 /// ```
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct UnansweredQuestions {
     open: Vec<UnansweredQuestion>,
 }

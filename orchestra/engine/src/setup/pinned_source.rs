@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use orchestra_graph::{
-    LoadOptions, NodeIndex, Pipeline, ReadError, SharedPipeline, Source, Transform, load, plain_path,
+    LoadOptions, Loaded, NodeIndex, Pipeline, ReadError, SharedPipeline, Source, Transform, load, plain_path,
 };
 
-use crate::store::PinnedSource;
+use crate::store::{PinnedSource, RunFolder};
 
 /// Returns the source of a pipeline, and the sources of its child pipelines and prompts, to be stored with a run.
 pub(crate) fn pin(pipeline: &Pipeline) -> (PinnedSource, Vec<PinnedSource>) {
@@ -43,6 +43,16 @@ pub(crate) fn load_pinned(
     children: &[PinnedSource],
     transforms: &[Arc<dyn Transform>],
 ) -> Option<SharedPipeline> {
+    load_sources(pipeline, children, transforms)
+        .pipeline()
+        .map(SharedPipeline::from)
+}
+
+fn load_sources(
+    pipeline: &PinnedSource,
+    children: &[PinnedSource],
+    transforms: &[Arc<dyn Transform>],
+) -> Loaded {
     let read = |path: &str, _: u64| {
         let child = children.iter().find(|child| child.file == path);
         let source = child.map(|child| child.source.as_bytes().to_vec());
@@ -53,6 +63,29 @@ pub(crate) fn load_pinned(
         children: Some(&read),
         ..LoadOptions::default()
     };
-    let source = Source::new(&*pipeline.file, &*pipeline.source);
-    load(source, &options).pipeline().map(SharedPipeline::from)
+    load(Source::new(&*pipeline.file, &*pipeline.source), &options)
+}
+
+impl RunFolder {
+    /// Loads the pipeline from the sources that are stored with the run, with the transforms of the program that runs
+    /// it.
+    ///
+    /// ```
+    /// use orchestra_engine::{Engine, RunFolder};
+    /// # use orchestra_graph::{Source, load};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let directory = tempfile::tempdir()?;
+    /// # let pipeline = load(Source::new("a.dot", "digraph { start -> exit }"), &Default::default()).pipeline().expect("sound");
+    /// let folder = directory.path().join("run");
+    /// let engine = Engine::builder().build()?;
+    /// engine.start(pipeline, ()).run_dir(&folder).await?.wait().await?;
+    /// let loaded = RunFolder::open(&folder)?.load_pipeline(&[]);
+    /// assert_eq!(loaded.graph.nodes.len(), 2);
+    /// # Ok(()) }
+    /// ```
+    pub fn load_pipeline(&self, transforms: &[Arc<dyn Transform>]) -> Loaded {
+        let manifest = self.manifest();
+        load_sources(&manifest.pipeline, &manifest.children, transforms)
+    }
 }

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use orchestra_engine::stage_label;
-use orchestra_sessions::{SessionStatus, StageRow, StageState, ToolCallRow, TransitionRow};
+use orchestra_sessions::{QuestionRow, SessionStatus, StageRow, StageState, ToolCallRow, TransitionRow};
 
 use super::text::{TextReport, attempt_name};
-use super::{MAX_ENTRIES, QuestionReport, RunDetails};
+use super::{MAX_ENTRIES, RunDetails};
 use crate::error::CliError;
 use crate::report::branches::short_sha;
 use crate::report::rows::seq;
@@ -30,7 +30,7 @@ impl RunDetails {
         self.present_state(&mut report);
         self.nodes(&mut report);
         self.errors(&mut report);
-        self.warnings(&mut report);
+        self.warnings(&mut report)?;
         for (words, command) in [
             ("resume with", &self.resume),
             ("begin again from before it with", &self.replay),
@@ -189,7 +189,7 @@ impl RunDetails {
 
     /// Returns the short state of an attempt and its colour.
     fn mark<'r>(&self, row: &'r StageRow) -> (&'r str, Paint) {
-        let asks = |question: &QuestionReport| question.node == row.node && question.branch == row.branch;
+        let asks = |question: &QuestionRow| question.node == row.node && question.branch == row.branch;
         match (row.state, row.outcome.as_deref()) {
             (StageState::Completed, Some("success") | None) => ("ok", Paint::Good),
             (StageState::Completed, Some(word)) => (word, Paint::Good),
@@ -243,15 +243,17 @@ impl RunDetails {
                 _ => line.to_owned(),
             }));
             if !question.options.is_empty() {
-                lines.push(format!("    {}", question.options.join("  ")));
+                let options: Vec<String> = question.options.iter().map(ToString::to_string).collect();
+                lines.push(format!("    {}", options.join("  ")));
             }
             for withheld in &question.withheld {
                 lines.push(format!("    withheld: {}", one_line(&withheld.to_string())));
             }
-            if let Some(until) = &question.until {
+            if let Some(deadline) = question.deadline {
+                let (until, left) = (date_time(deadline), long_duration(between(now(), deadline)));
+                let until = format!("until {until} UTC, {left} left");
                 let then = question
-                    .default
-                    .as_ref()
+                    .default_option()
                     .map(|default| format!(", then `{default}` is taken"));
                 lines.push(format!("    {until}{}", then.unwrap_or_default()));
             }
@@ -297,14 +299,17 @@ impl RunDetails {
         report.line(&table(report.terminal, &head, rows.collect()));
     }
 
-    fn warnings(&self, report: &mut TextReport<'_>) {
-        if self.warnings.is_empty() {
-            return;
+    fn warnings(&self, report: &mut TextReport<'_>) -> Result<(), CliError> {
+        let warnings = self.warnings.last(MAX_ENTRIES)?;
+        if !warnings.is_empty() {
+            report.heading("warnings");
         }
-        report.heading("warnings");
-        for warning in &self.warnings {
-            report.line(&format!("  {}: {}", warning.node, indented(&warning.message)));
+        for warning in &warnings {
+            let node = warning.node.as_ref().map(|node| format!("{node}: "));
+            let message = indented(&warning.message);
+            report.line(&format!("  {}{message}", node.unwrap_or_default()));
         }
+        Ok(())
     }
 
     fn errors(&self, report: &mut TextReport<'_>) {
