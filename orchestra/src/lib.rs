@@ -80,8 +80,8 @@
 //! ```
 //!
 //! The modules: [`engine`] runs pipelines, [`compiled`] holds the types of generated modules, [`graph`] is the
-//! language, `agents` and `config` run model stages, `workspace` provides git worktrees, `sessions` lists runs, and
-//! `testkit` tests pipelines.
+//! language, `agents` and `config` run model stages, `workspace` provides git worktrees, `sessions` lists runs, `server`
+//! shows them in a browser, and `testkit` tests pipelines.
 //!
 //! # Features
 //!
@@ -92,6 +92,7 @@
 //!   `#[agent]`.
 //! - `workspace`: runs that work in git repositories: the module `workspace`.
 //! - `sessions`: the index of runs in SQLite: the module `sessions`.
+//! - `server`: the HTTP server and its web page: the module `server`; with `cli`, also the command `serve`.
 //! - `testkit`: support for tests of pipelines: the module `testkit`, and `simulate()` in generated modules.
 //!
 //! Without any of these features, this crate contains only the language: [`graph`].
@@ -136,6 +137,9 @@ pub use orchestra_engine::{
     Answer, Context, Engine, HandlerSet, Outcome, Question, RunError, RunResult, RunStatus, StageContext,
     StartError, Status,
 };
+#[cfg(feature = "server")]
+#[doc(inline)]
+pub use orchestra_server as server;
 #[cfg(feature = "sessions")]
 #[doc(inline)]
 pub use orchestra_sessions as sessions;

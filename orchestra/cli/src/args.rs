@@ -88,6 +88,9 @@ pub(crate) enum Command {
     Fmt(FmtArgs),
     /// Remove the folders of runs that ended long ago, their worktrees, and merged branches
     Cleanup(CleanupArgs),
+    /// Show runs in a browser, start them, and answer their questions
+    #[cfg(feature = "server")]
+    Serve(ServeArgs),
     /// Keep workflows with their versions in a database; `stations:NAME` runs one
     Stations(StationsArgs),
     /// Create a project that compiles and runs
@@ -366,6 +369,34 @@ pub(crate) struct CleanupArgs {
     #[arg(long)]
     pub(crate) force: bool,
     /// The project configuration that names the repositories [default: the `orchestra.yaml` of the current folder]
+    #[arg(long, value_name = "orchestra.yaml")]
+    pub(crate) config: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) runs: RunsDir,
+}
+
+#[cfg(feature = "server")]
+#[derive(Debug, Args)]
+pub(crate) struct ServeArgs {
+    /// The address to listen on; only addresses of this machine, unless there is a public URL
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4680")]
+    pub(crate) listen: String,
+    /// The URL under which a proxy with TLS publishes the server, such as `https://flow.example`
+    #[arg(long, value_name = "URL")]
+    pub(crate) public_url: Option<String>,
+    /// Refuse everything that would change something
+    #[arg(long)]
+    pub(crate) read_only: bool,
+    /// Which pipelines may be sent as text: `off`, `simulate`, `safe` (no commands, files or handlers) or `any`
+    #[arg(long, value_name = "KIND", default_value = "safe")]
+    pub(crate) submit: orchestra_server::Submit,
+    /// The number of runs that the server executes at once
+    #[arg(long, value_name = "N", default_value_t = 16)]
+    pub(crate) max_runs: usize,
+    /// Keep the token in this file, for programs and the next start; tools of runs can read it, and so answer for you
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// The project configuration [default: the `orchestra.yaml` beside the pipeline or above it]
     #[arg(long, value_name = "orchestra.yaml")]
     pub(crate) config: Option<PathBuf>,
     #[command(flatten)]

@@ -12,6 +12,8 @@ mod graph;
 mod init;
 mod resume;
 mod run;
+#[cfg(feature = "server")]
+mod serve;
 mod stations;
 mod status;
 mod sweep;
@@ -43,6 +45,8 @@ pub(crate) fn dispatch(
         Command::Graph(args) => graph::graph(&args, program, pipelines, terminal),
         Command::Explain(args) => explain::explain(&args, terminal),
         Command::Fmt(args) => fmt::fmt(&args, pipelines, terminal),
+        #[cfg(feature = "server")]
+        Command::Serve(args) => serve::serve(args, program, pipelines, terminal),
         Command::Stations(args) => stations::stations(&args, program, terminal),
         Command::Init(args) => init::init(&args, terminal),
         Command::Completions { shell } => {

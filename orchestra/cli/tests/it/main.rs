@@ -43,6 +43,7 @@ mod retry;
 mod run;
 mod run_files;
 mod secrets;
+mod serve;
 mod simulate_models;
 mod spellings;
 mod stations;

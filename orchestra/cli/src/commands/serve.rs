@@ -1,0 +1,291 @@
+//! `serve`: shows runs in a browser, starts them, and answers their questions.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use orchestra_engine::{Engine, Entry, PausedRun, RunFolder, Script};
+use orchestra_graph::{Loaded, SharedPipeline, Transform};
+use orchestra_server::{
+    Definition, DefinitionKind, ListeningServer, LoadedDefinition, Project, ProjectError, Server, ServerError,
+};
+use orchestra_sessions::{Session, SessionStatus};
+use serde_json::json;
+use tokio::net::TcpListener;
+
+use super::control::paused_run;
+use super::resume::entry_of_run;
+use super::run::find_agents;
+use crate::args::{Lints, ServeArgs};
+use crate::error::{CliError, Exit};
+use crate::project::pipelines::{Pipelines, run_transforms};
+use crate::project::workflows::{DATABASE, WorkflowName, existing};
+use crate::report::finish::resume_line;
+use crate::runs::Runs;
+use crate::runs::session::engine_builder;
+use crate::runs::signals::Signals;
+use crate::runs::stopped::StoppedRun;
+use crate::terminal::{Paint, Terminal};
+
+/// Maximum depth of folders that are searched for pipelines.
+const MAX_DEPTH: usize = 4;
+
+/// Maximum number of files that are offered.
+const MAX_FILES: usize = 500;
+
+/// Folders that contain no pipelines of the project itself.
+const SKIPPED: [&str; 3] = ["target", "node_modules", "vendor"];
+
+pub(crate) fn serve(
+    args: ServeArgs,
+    program: &str,
+    pipelines: &Pipelines,
+    terminal: &Terminal,
+) -> Result<Exit, CliError> {
+    let runs = Runs::new(&args.runs, program);
+    let project = ServedProject {
+        pipelines: pipelines.clone(),
+        runs: runs.clone(),
+        config: args.config.clone(),
+        // What is wrong with a pipeline is told to whoever asked for it.
+        terminal: Terminal {
+            quiet: true,
+            ..*terminal
+        },
+    };
+    let mut server = Server::with_project(project)
+        .submit(args.submit)
+        .max_runs(args.max_runs);
+    if args.read_only {
+        server = server.read_only();
+    }
+    if let Some(url) = &args.public_url {
+        server = server.public_url(url);
+    }
+    if let Some(file) = &args.token_file {
+        server = server.token_file(file);
+    }
+    let runtime = crate::runs::runtime::runtime()?;
+    let paused = runtime.block_on(async {
+        let mut signals = Signals::new();
+        let listener = TcpListener::bind(&args.listen).await.map_err(|error| {
+            CliError::usage("listen", format!("cannot listen on `{}`: {error}", args.listen))
+                .exit(Exit::RunFailed)
+                .help("name another address with `--listen 127.0.0.1:0`, which chooses a free port")
+        })?;
+        let listening = server.listen(listener)?;
+        announce(&listening, terminal);
+        let mut serving = std::pin::pin!(listening.serve(async {
+            signals.next().await;
+            terminal.progress("stopping: running stages are asked to stop; once more stops at once");
+        }));
+        let mut again = Signals::new();
+        let mut count = 0;
+        Ok::<_, CliError>(loop {
+            tokio::select! {
+                paused = &mut serving => break paused,
+                () = again.next() => {
+                    count += 1;
+                    // The first signal is the one that the server sees.
+                    if count > 1 {
+                        break Vec::new();
+                    }
+                }
+            }
+        })
+    })?;
+    runtime.shutdown_background();
+    let folder = std::path::absolute(runs.dir()).unwrap_or_else(|_| runs.dir().to_owned());
+    for run in paused {
+        let command = runs.command("resume", &folder.join(run), &[]);
+        terminal.message(&resume_line(terminal, &command));
+    }
+    Ok(Exit::Ok)
+}
+
+fn announce(listening: &ListeningServer, terminal: &Terminal) {
+    if terminal.json {
+        terminal.object(&json!({
+            "schema": "orchestra.serve/1", "link": listening.link(),
+        }));
+        return;
+    }
+    let link = terminal.paint_result(Paint::Bold, listening.link());
+    terminal.result(&format!("open {link}"));
+    terminal.progress("programs send the token as `Authorization: Bearer TOKEN`; stop with Ctrl-C");
+}
+
+impl From<ServerError> for CliError {
+    fn from(error: ServerError) -> CliError {
+        let converted = CliError::usage(error.code(), error.to_string());
+        match error {
+            ServerError::Exposed { .. } | ServerError::PublicUrl { .. } => converted,
+            _ => converted.exit(Exit::RunFailed),
+        }
+    }
+}
+
+/// The pipelines, agents and repositories of the current folder.
+struct ServedProject {
+    pipelines: Pipelines,
+    runs: Runs,
+    config: Option<PathBuf>,
+    terminal: Terminal,
+}
+
+impl ServedProject {
+    fn entry(&self, name: &str, loaded: &Loaded) -> Option<Entry> {
+        if let Some(entry) = self.pipelines.entry(name) {
+            return Some(entry.clone());
+        }
+        let pipeline = loaded.pipeline().map(SharedPipeline::from)?;
+        Some(Entry::loaded(name, pipeline, run_transforms()))
+    }
+}
+
+impl From<CliError> for ProjectError {
+    fn from(error: CliError) -> ProjectError {
+        let help = error.advice().map(|help| format!("; {help}"));
+        ProjectError::new(
+            error.code.clone(),
+            format!("{}{}", error.message, help.unwrap_or_default()),
+        )
+    }
+}
+
+impl Project for ServedProject {
+    fn runs_dir(&self) -> PathBuf {
+        self.runs.dir().to_owned()
+    }
+
+    fn definitions(&self) -> Vec<Definition> {
+        let compiled = self.pipelines.entries.iter().map(|entry| {
+            let file = entry.pipeline().file.to_string();
+            Definition::new(entry.name(), DefinitionKind::Compiled, file)
+        });
+        let mut definitions: Vec<Definition> = compiled.collect();
+        let mut files = Vec::new();
+        find_files(Path::new("."), "", 0, &mut files);
+        files.sort();
+        definitions.extend(
+            files
+                .iter()
+                .map(|file| Definition::new(file, DefinitionKind::File, file)),
+        );
+        let workflows = existing(Path::new(DATABASE)).and_then(|store| Ok(store.list(false)?));
+        for workflow in workflows.unwrap_or_default() {
+            if let Some(version) = workflow.active {
+                let name = &workflow.name;
+                let file = format!("{}@{version}", WorkflowName { name, version: None }.active());
+                let name = WorkflowName { name, version: None }.active();
+                definitions.push(Definition::new(name, DefinitionKind::Workflow, file));
+            }
+        }
+        definitions
+    }
+
+    fn load(&self, name: &str) -> Result<LoadedDefinition, ProjectError> {
+        // A request names what the project offers, not any file of the machine.
+        let definition = self
+            .definitions()
+            .into_iter()
+            .find(|definition| definition.name == name);
+        let definition = definition.ok_or_else(|| {
+            ProjectError::unknown(format!("there is no pipeline `{}`", name.escape_debug()))
+        })?;
+        let loaded = self.pipelines.load_to_run(name, &Lints::default())?;
+        let entry = self.entry(name, &loaded);
+        Ok(LoadedDefinition::new(definition, loaded, entry))
+    }
+
+    fn entry_of_run(&self, run: &RunFolder, accept_changes: bool) -> Result<Entry, ProjectError> {
+        let entry = entry_of_run(run, &self.pipelines, accept_changes, &self.terminal)?;
+        entry.ok_or_else(|| {
+            let message = format!("the pipeline `{}` is invalid now", run.manifest().file);
+            ProjectError::new("invalid_pipeline", message)
+        })
+    }
+
+    fn engine(&self, entry: &Entry, script: Option<Script>) -> Result<Engine, ProjectError> {
+        let agents = find_agents(
+            self.config.as_deref(),
+            entry.pipeline(),
+            None,
+            entry.configuration(),
+            script.as_ref(),
+            &self.terminal,
+        )?;
+        let builder = engine_builder(
+            entry.pipeline(),
+            agents.as_ref(),
+            script,
+            &self.runs,
+            &self.terminal,
+        )?;
+        builder
+            .build()
+            .map_err(|error| ProjectError::new(error.code(), error))
+    }
+
+    fn paused_run(&self, run: &RunFolder) -> Result<PausedRun, ProjectError> {
+        paused_run(run).map_err(|error| ProjectError::new(error.code(), error))
+    }
+
+    fn transforms(&self) -> Vec<Arc<dyn Transform>> {
+        run_transforms()
+    }
+
+    fn commands(&self, session: &Session) -> BTreeMap<&'static str, String> {
+        let folder = &*session.folder;
+        let command = |verb| self.runs.command(verb, folder, &[]);
+        let mut commands = BTreeMap::from([
+            ("status", command("status")),
+            ("checkpoints", command("checkpoints")),
+        ]);
+        let stopped = StoppedRun::in_folder(&self.runs, Some(folder));
+        let summary = &session.summary;
+        let (code, node) = (summary.code.as_deref(), summary.node.as_deref());
+        match session.status {
+            SessionStatus::Accepted | SessionStatus::Running => {
+                for verb in ["attach", "pause", "cancel"] {
+                    commands.insert(verb, command(verb));
+                }
+            }
+            SessionStatus::Paused | SessionStatus::Interrupted => {
+                commands.insert("cancel", command("cancel"));
+                commands.extend(stopped.resume().map(|resume| ("resume", resume)));
+            }
+            SessionStatus::Fail => {
+                commands.extend(stopped.retry(code).map(|retry| ("retry", retry)));
+                commands.extend(stopped.replay(code, node).map(|replay| ("replay", replay)));
+            }
+            SessionStatus::Cancelled => {
+                commands.extend(stopped.replay(code, node).map(|replay| ("replay", replay)));
+            }
+            _ => {}
+        }
+        commands
+    }
+}
+
+/// Adds the DOT files below a folder. Links and hidden folders are skipped.
+fn find_files(folder: &Path, prefix: &str, depth: usize, found: &mut Vec<String>) {
+    let Ok(entries) = fs::read_dir(folder) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let (Ok(name), Ok(kind)) = (entry.file_name().into_string(), entry.file_type()) else {
+            continue;
+        };
+        if name.starts_with('.') || SKIPPED.contains(&name.as_str()) {
+            continue;
+        }
+        let path = format!("{prefix}{name}");
+        if kind.is_dir() && depth < MAX_DEPTH {
+            find_files(&entry.path(), &format!("{path}/"), depth + 1, found);
+        } else if kind.is_file() && path.ends_with(".dot") && found.len() < MAX_FILES {
+            found.push(path);
+        }
+    }
+}

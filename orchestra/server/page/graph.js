@@ -1,0 +1,320 @@
+// The graph as SVG elements made from a scene, with states, zoom and keys. No framework: a recolouring touches only
+// the nodes that changed.
+import { count, words } from './format.js';
+import { shape, tone } from './states.js';
+
+const NS = 'http://www.w3.org/2000/svg';
+const LEADING = 1.25;
+const MIN_ZOOM = 0.03;
+const MAX_ZOOM = 4;
+
+/** @returns {SVGElement} */
+function make(name, attributes = {}, parent = null) {
+  const element = document.createElementNS(NS, name);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (value !== null && value !== undefined) element.setAttribute(key, String(value));
+  }
+  parent?.appendChild(element);
+  return element;
+}
+
+function writeText(parent, text, attributes) {
+  const step = text.size * LEADING;
+  const top = text.y - ((text.lines.length - 1) * step) / 2 + text.size * 0.35;
+  text.lines.forEach((line, at) => {
+    make('text', { x: text.x, y: top + at * step, 'font-size': text.size, ...attributes }, parent).textContent = line;
+  });
+}
+
+const points = (list) => list.map(([x, y]) => `${x},${y}`).join(' ');
+
+function writeFigure(parent, figure) {
+  const look = { class: figure.filled ? 'area' : 'thin' };
+  if (figure.form === 'box') {
+    const { x, y, width, height, radius } = figure;
+    make('rect', { x, y, width, height, rx: radius, ...look }, parent);
+  } else if (figure.form === 'ellipse') {
+    make('ellipse', { rx: figure.rx, ry: figure.ry, ...look }, parent);
+  } else {
+    make(figure.form, { points: points(figure.points), ...look }, parent);
+  }
+}
+
+/** Returns the key of an edge: the node that it leaves and its number. */
+export const edgeKey = (from, number) => `${from}\n${number}`;
+
+/** A graph in an element. */
+export class GraphView {
+  /**
+   * @param {HTMLElement} box
+   * @param {{label: string, onSelect?: (node: string) => void}} options
+   */
+  constructor(box, options) {
+    this.box = box;
+    this.options = options;
+    this.svg = make('svg', { class: 'graph-svg', role: 'group', 'aria-label': options.label }, box);
+    this.root = make('g', {}, this.svg);
+    /** @type {Map<string, any>} */
+    this.nodes = new Map();
+    this.edges = new Map();
+    this.view = { x: 0, y: 0, zoom: 1 };
+    this.isFitted = true;
+    this.selected = null;
+    this.listen();
+  }
+
+  /** Draws a scene anew. */
+  draw(scene) {
+    this.scene = scene;
+    this.root.textContent = '';
+    this.nodes.clear();
+    this.edges.clear();
+    const root = document.createDocumentFragment();
+    for (const { x, y, width, height, label } of scene.clusters) {
+      const group = make('g', { class: 'cluster' }, root);
+      make('rect', { x, y, width, height, rx: 8 }, group);
+      writeText(group, label, { 'font-weight': 600 });
+    }
+    for (const edge of scene.edges) {
+      const group = make('g', { class: edge.restart ? 'edge restart' : 'edge' }, root);
+      make('path', { d: edge.path, class: 'line' }, group);
+      make('polygon', { points: points(edge.arrow) }, group);
+      this.edges.set(edgeKey(edge.from, edge.number), { edge, group, base: edge.restart ? 'edge restart' : 'edge', look: '' });
+    }
+    for (const edge of scene.edges) {
+      if (!edge.caption) continue;
+      const { x, y, width, height, text } = edge.caption;
+      const group = make('g', { class: 'caption' }, root);
+      make('rect', { x, y, width, height, rx: 4 }, group);
+      writeText(group, text, { 'text-anchor': 'middle' });
+    }
+    for (const node of scene.nodes) this.drawNode(root, node);
+    if (scene.heading) writeText(root, scene.heading, { class: 'heading', 'text-anchor': 'middle', 'font-weight': 600 });
+    this.root.appendChild(root);
+    const first = scene.nodes[0] && this.nodes.get(scene.nodes[0].id);
+    if (first && this.options.onSelect) first.group.setAttribute('tabindex', '0');
+    this.fit();
+  }
+
+  drawNode(parent, node) {
+    const group = make('g', {
+      class: 'node', transform: `translate(${node.x} ${node.y})`,
+      role: this.options.onSelect ? 'button' : 'img', 'aria-label': node.id, tabindex: this.options.onSelect ? '-1' : null,
+    }, parent);
+    make('rect', { class: 'halo', x: -node.width / 2 - 4, y: -node.height / 2 - 4, width: node.width + 8, height: node.height + 8, rx: 10 }, group);
+    node.figures.forEach((figure) => writeFigure(group, figure));
+    writeText(group, node.text, { 'text-anchor': 'middle', class: node.figures.length ? 'label' : 'label free' });
+    const entry = { node, group, state: '', visits: -1, badge: null, label: node.text.lines.join(' ') || node.id };
+    group.addEventListener('click', () => {
+      if (!this.wasDragged) this.options.onSelect?.(node.id);
+    });
+    group.addEventListener('focus', () => this.focused(entry));
+    this.nodes.set(node.id, entry);
+  }
+
+  /**
+   * Shows states of nodes; a node that is not named is pending.
+   * @param {Map<string, {state: string, visits: number, attempts: number}>} states
+   */
+  colour(states) {
+    for (const [id, entry] of this.nodes) {
+      const given = states.get(id);
+      const state = given ? given.state : 'pending';
+      const visits = given ? given.visits : 0;
+      if (state === entry.state && visits === entry.visits) continue;
+      if (state !== entry.state) {
+        entry.state = state;
+        this.refresh(entry);
+      }
+      entry.visits = visits;
+      this.badge(entry, state, visits);
+      entry.group.setAttribute('aria-label', `${entry.label}: ${words(state)}${visits > 1 ? `, ${count(visits, 'visit')}` : ''}`);
+    }
+  }
+
+  refresh(entry) {
+    const selected = entry.node.id === this.selected ? ' selected' : '';
+    entry.group.setAttribute('class', `node tone-${tone(entry.state || 'plain')} s-${entry.state || 'plain'}${selected}`);
+  }
+
+  badge(entry, state, visits) {
+    const { node } = entry;
+    if (!entry.badge) {
+      entry.badge = make('g', { class: 'badge', transform: `translate(${node.width / 2 - 2} ${-node.height / 2 + 1})` }, entry.group);
+      make('circle', { r: 8.5 }, entry.badge);
+      entry.glyph = make('path', { transform: 'translate(-5.6 -5.6) scale(.7)' }, entry.badge);
+    }
+    const isShown = state !== 'pending';
+    entry.badge.setAttribute('visibility', isShown ? 'visible' : 'hidden');
+    const [path, kind] = shape(state);
+    entry.glyph.setAttribute('d', path);
+    entry.glyph.setAttribute('class', kind.replace('spin', ''));
+    if (visits > 1 || entry.times) {
+      if (!entry.times) {
+        entry.pill = make('rect', { class: 'pill', y: node.height / 2 - 7, height: 14, rx: 7 }, entry.group);
+        entry.times = make('text', { class: 'times', y: node.height / 2 + 3.6, 'font-size': 10, 'text-anchor': 'middle' }, entry.group);
+      }
+      const text = visits > 1 ? `×${visits}` : '';
+      const width = 9 + 6.2 * text.length;
+      entry.pill.setAttribute('x', String(node.width / 2 - 4 - width / 2));
+      entry.pill.setAttribute('width', String(text ? width : 0));
+      entry.times.setAttribute('x', String(node.width / 2 - 4));
+      entry.times.textContent = text;
+    }
+  }
+
+  /**
+   * Gives edges a look: `taken`, `never`, `live`, `chosen`, `what-if`.
+   * @param {Map<string, {look: string, weight?: number}>} looks by `edgeKey`
+   */
+  trace(looks) {
+    for (const [key, entry] of this.edges) {
+      const { look = '', weight = 0 } = looks.get(key) || {};
+      const whole = `${look} ${weight.toFixed(2)}`;
+      if (whole === entry.look) continue;
+      entry.look = whole;
+      entry.group.setAttribute('class', `${entry.base} ${look}`);
+      const line = entry.group.firstChild;
+      line.style.strokeWidth = weight ? String(1.3 + weight * 4.5) : '';
+    }
+  }
+
+  /** Marks a node, and moves the view if it is outside. @param {string|null} id */
+  select(id) {
+    if (id === this.selected) return;
+    const before = this.nodes.get(this.selected);
+    this.selected = id;
+    if (before) this.refresh(before);
+    const entry = this.nodes.get(id);
+    if (!entry) return;
+    this.refresh(entry);
+    this.reveal(entry.node);
+  }
+
+  reveal({ x, y, width, height }) {
+    const { zoom, x: left, y: top } = this.view;
+    const { clientWidth: wide, clientHeight: high } = this.box;
+    const at = [x * zoom + left, y * zoom + top];
+    const isInside = at[0] - (width * zoom) / 2 > 0 && at[0] + (width * zoom) / 2 < wide && at[1] - (height * zoom) / 2 > 0 && at[1] + (height * zoom) / 2 < high;
+    if (isInside) return;
+    this.move(wide / 2 - x * zoom, high / 2 - y * zoom, zoom);
+  }
+
+  focused(entry) {
+    for (const other of this.nodes.values()) {
+      if (other.group.getAttribute('tabindex') === '0' && other !== entry) other.group.setAttribute('tabindex', '-1');
+    }
+    entry.group.setAttribute('tabindex', '0');
+    this.box.scrollTo(0, 0);
+    this.reveal(entry.node);
+  }
+
+  move(x, y, zoom, { fitted = false } = {}) {
+    this.view = { x, y, zoom };
+    this.isFitted = fitted;
+    this.root.setAttribute('transform', `translate(${x.toFixed(2)} ${y.toFixed(2)}) scale(${zoom.toFixed(4)})`);
+  }
+
+  /** Shows the whole graph, not larger than it is. */
+  fit() {
+    const { scene, box } = this;
+    if (!scene || !box.clientWidth) return;
+    const margin = 12;
+    const [wide, high] = [box.clientWidth - 2 * margin, box.clientHeight - 2 * margin];
+    const zoom = Math.max(MIN_ZOOM, Math.min(1.25, wide / scene.width, high / scene.height));
+    this.move(
+      (box.clientWidth - scene.width * zoom) / 2 - scene.x * zoom,
+      (box.clientHeight - scene.height * zoom) / 2 - scene.y * zoom, zoom, { fitted: true },
+    );
+  }
+
+  /** Zooms around a point of the element, by default its middle. */
+  zoom(factor, x = this.box.clientWidth / 2, y = this.box.clientHeight / 2) {
+    const zoom = Math.max(MIN_ZOOM, Math.min(MAX_ZOOM, this.view.zoom * factor));
+    const scale = zoom / this.view.zoom;
+    this.move(x - (x - this.view.x) * scale, y - (y - this.view.y) * scale, zoom);
+  }
+
+  listen() {
+    const { svg, box } = this;
+    svg.addEventListener('wheel', (event) => {
+      event.preventDefault();
+      const bounds = box.getBoundingClientRect();
+      const isMouse = event.deltaMode === 1 || (Math.abs(event.deltaY) >= 100 && !event.deltaX);
+      if (event.ctrlKey || event.metaKey || isMouse) {
+        const step = event.ctrlKey && !isMouse ? event.deltaY * 0.01 : Math.sign(event.deltaY) * 0.18;
+        this.zoom(Math.exp(-step), event.clientX - bounds.left, event.clientY - bounds.top);
+      } else {
+        this.move(this.view.x - event.deltaX, this.view.y - event.deltaY, this.view.zoom);
+      }
+    }, { passive: false });
+    const pointers = new Map();
+    let distance = 0;
+    svg.addEventListener('pointerdown', (event) => {
+      if (event.button !== 0) return;
+      pointers.set(event.pointerId, event);
+      this.wasDragged = false;
+      this.start = [event.clientX, event.clientY];
+      distance = 0;
+    });
+    svg.addEventListener('pointermove', (event) => {
+      const before = pointers.get(event.pointerId);
+      if (!before) return;
+      const [dx, dy] = [event.clientX - before.clientX, event.clientY - before.clientY];
+      pointers.set(event.pointerId, event);
+      if (!this.wasDragged && Math.hypot(event.clientX - this.start[0], event.clientY - this.start[1]) < 4) return;
+      if (!this.wasDragged) svg.setPointerCapture(event.pointerId);
+      this.wasDragged = true;
+      if (pointers.size === 2) {
+        const [a, b] = [...pointers.values()];
+        const now = Math.hypot(a.clientX - b.clientX, a.clientY - b.clientY);
+        const bounds = box.getBoundingClientRect();
+        if (distance) this.zoom(now / distance, (a.clientX + b.clientX) / 2 - bounds.left, (a.clientY + b.clientY) / 2 - bounds.top);
+        distance = now;
+      } else {
+        this.move(this.view.x + dx, this.view.y + dy, this.view.zoom);
+      }
+    });
+    const release = (event) => {
+      pointers.delete(event.pointerId);
+      distance = 0;
+    };
+    svg.addEventListener('pointerup', release);
+    svg.addEventListener('pointercancel', release);
+    svg.addEventListener('keydown', (event) => this.key(event));
+    this.observer = new ResizeObserver(() => this.isFitted && this.fit());
+    this.observer.observe(box);
+  }
+
+  key(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const direction = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowDown: [0, 1], ArrowUp: [0, -1] }[event.key];
+    const entry = [...this.nodes.values()].find(({ group }) => group === document.activeElement);
+    if (direction && entry) this.step(entry.node, direction);
+    else if ((event.key === 'Enter' || event.key === ' ') && entry) this.options.onSelect?.(entry.node.id);
+    else if (event.key === '+' || event.key === '=') this.zoom(1.25);
+    else if (event.key === '-') this.zoom(0.8);
+    else if (event.key === '0') this.fit();
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  }
+
+  /** Moves the focus to the nearest node in a direction. */
+  step(from, [right, down]) {
+    let best = null;
+    for (const { node, group } of this.nodes.values()) {
+      const [dx, dy] = [node.x - from.x, node.y - from.y];
+      const along = dx * right + dy * down;
+      if (along <= 1) continue;
+      const score = along + 2 * Math.abs(dx * down + dy * right);
+      if (!best || score < best.score) best = { score, group };
+    }
+    best?.group.focus({ preventScroll: true });
+  }
+
+  destroy() {
+    this.observer.disconnect();
+    this.svg.remove();
+  }
+}

@@ -1,0 +1,67 @@
+// Values that views share: each notifies the views that use it, at most once a frame.
+import { useEffect, useReducer } from './html.js';
+
+/** A source of changes. */
+export class Source {
+  constructor() {
+    /** @type {Set<() => void>} */
+    this.listeners = new Set();
+    this.pending = false;
+  }
+
+  /** Tells listeners about a change, in the next frame or within 100 ms in a hidden tab. */
+  changed() {
+    if (this.pending) return;
+    this.pending = true;
+    const tell = () => {
+      if (!this.pending) return;
+      this.pending = false;
+      [...this.listeners].forEach((listener) => listener());
+    };
+    requestAnimationFrame(tell);
+    setTimeout(tell, 100);
+  }
+
+  /** @param {() => void} listener */
+  listen(listener) {
+    this.listeners.add(listener);
+    return () => this.listeners.delete(listener);
+  }
+}
+
+/** Renders again when the source changes. @template {Source|null} S @param {S} source @returns {S} */
+export function useSource(source) {
+  const [, again] = useReducer((n) => n + 1, 0);
+  useEffect(() => (source ? source.listen(() => again(0)) : undefined), [source]);
+  return source;
+}
+
+/** What the server says about itself, and the states of connection and session. */
+class Shell extends Source {
+  about = null;
+  /** @type {'connecting'|'live'|'reconnecting'|'stopped'} */
+  connection = 'connecting';
+  expired = false;
+  /** @type {object[]|null} */
+  gates = null;
+  /** @type {{id: number, kind: string, text: string}[]} */
+  toasts = [];
+
+  set(values) {
+    Object.assign(this, values);
+    this.changed();
+  }
+
+  /** Shows a message for some seconds. @param {string} text @param {'ok'|'error'} [kind] */
+  toast(text, kind = 'ok') {
+    const entry = { id: Math.random(), kind, text };
+    this.set({ toasts: [...this.toasts.slice(-2), entry] });
+    setTimeout(() => this.dismiss(entry.id), kind === 'error' ? 9000 : 4000);
+  }
+
+  dismiss(id) {
+    this.set({ toasts: this.toasts.filter((toast) => toast.id !== id) });
+  }
+}
+
+export const shell = new Shell();

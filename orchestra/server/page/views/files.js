@@ -1,0 +1,43 @@
+// The files of a run: prompts, responses, outputs and artifacts.
+import { get, getText, paths } from '../api.js';
+import { html, useMemo } from '../html.js';
+import { count, size } from '../format.js';
+import { setQuery } from '../router.js';
+import { Command, Empty, Failure, Icon, Loading, Search, VirtualList, useLoad } from '../ui.js';
+
+/** Larger texts are offered for download only. */
+const MAX_PREVIEW = 400_000;
+
+function Preview({ id, file }) {
+  const address = paths.file(id, file.id);
+  const isImage = file.media_type.startsWith('image/');
+  const isText = file.inline && !isImage && file.size <= MAX_PREVIEW;
+  const text = useLoad((signal) => (isText ? getText(address, signal) : Promise.resolve('')), [address, isText, file.size]);
+  return html`<section class="details preview" aria-label=${file.path}>
+    <h3><code>${file.path}</code> <span class="muted">${size(file.size)}</span><span class="grow"></span>
+      <a class="button" href=${address} download=${file.path.split('/').pop()}><${Icon} name="down" />Download</a></h3>
+    ${isImage && html`<img src=${address} alt=${file.path} />`}
+    ${text.error && html`<${Failure} error=${text.error} retry=${text.again} />`}
+    ${isText && text.data !== null && html`<pre class="text" tabindex="0">${text.data || '(empty)'}</pre>`}
+    ${!isText && !isImage && html`<p class="muted">There is no preview of this file.</p>`}
+  </section>`;
+}
+
+/** The tab Files. */
+export function Files({ model, id, query }) {
+  const files = useLoad((signal) => get(paths.files(id), signal), [id, model.run.stages, model.run.ended]);
+  const find = (query.find || '').toLowerCase();
+  const all = files.data?.files;
+  const rows = useMemo(() => (all || []).filter((file) => file.path.toLowerCase().includes(find)), [all, find]);
+  const at = rows.findIndex((file) => file.path === query.file);
+  if (files.error && !all) return html`<${Failure} error=${files.error} retry=${files.again} />`;
+  if (!all) return html`<${Loading} label="Loading files" />`;
+  const line = (file) => html`<span class="clip grow"><code>${file.path}</code></span><span class="num muted">${size(file.size)}</span>`;
+  return html`<div class="stack fill">
+    <div class="filters"><${Search} value=${query.find} name="find" label="Find a file" /><span class="muted num" role="status">${count(rows.length, 'file')}</span></div>
+    ${rows.length ? html`<${VirtualList} rows=${rows} height=${30} row=${line} keyOf=${(file) => file.path} selected=${at} onSelect=${(index) => setQuery({ file: rows[index].path })} label="Files" />`
+      : html`<${Empty} title="No file matches">Remove the filter to see all files.<//>`}
+    ${at >= 0 && html`<${Preview} id=${id} file=${rows[at]} key=${rows[at].path} />`}
+    <${Command} text=${`ls ${model.run.folder}`} />
+  </div>`;
+}

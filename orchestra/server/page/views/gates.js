@@ -1,0 +1,100 @@
+// The questions of all runs that wait for an answer.
+import { get, getText, paths } from '../api.js';
+import { html, useRef } from '../html.js';
+import { clock, count, duration, millis } from '../format.js';
+import { useKeys } from '../keys.js';
+import { go, href, setQuery } from '../router.js';
+import { shell } from '../store.js';
+import { State } from '../states.js';
+import { Ago, Empty, Failure, Loading, useLoad, useTick } from '../ui.js';
+import { AnswerForm } from './answer.js';
+
+/** Rows before the question that are read of a large run. */
+const RECENT = 300;
+const MAX_OUTPUT = 100_000;
+const OUTPUTS = ['response.md', 'tool_output.txt', 'stdout.log'];
+
+const keyOf = (gate) => `${gate.run} ${gate.id}`;
+
+/** Returns the latest finished stage attempt before a question, with its output. */
+async function evidenceOf(gate, signal) {
+  let update = await get(paths.run(gate.run), signal);
+  if (update.more) update = await get(paths.run(gate.run, Math.max(1, update.run.events - RECENT)), signal);
+  const came = update.transitions.filter((row) => row.to === gate.node).pop();
+  const ended = update.stages.filter((row) => row.ended && row.node !== gate.node);
+  const before = ended.filter((row) => row.node === came?.from).pop() || ended.pop();
+  const { files } = before ? await get(paths.files(gate.run), signal) : { files: [] };
+  const find = (name) => files.find((file) => file.path === `${before.node}/${name}`);
+  const file = OUTPUTS.map(find).find((entry) => entry && entry.size <= MAX_OUTPUT);
+  return { before, goal: gate.goal || update.run.goal, file, text: file ? await getText(paths.file(gate.run, file.id), signal) : '' };
+}
+
+function Evidence({ gate }) {
+  const found = useLoad((signal) => evidenceOf(gate, signal), [gate.run, gate.id]);
+  if (found.error) return html`<${Failure} title="The evidence could not be loaded" error=${found.error} retry=${found.again} />`;
+  if (!found.data) return html`<${Loading} lines=${3} label="Loading what happened before" />`;
+  const { before, goal, text, file } = found.data;
+  const metadata = Object.entries(gate.metadata || {}).filter(([key]) => key !== 'chat');
+  return html`<div class="evidence">
+    ${goal && html`<p><span class="muted">Goal:</span> ${goal}</p>`}
+    ${before && html`<h4>Before: ${before.node} <${State} state=${before.outcome || before.state} /> <span class="muted num">${duration(before.duration_ms)}</span><span class="grow"></span>
+      ${file && html`<a href=${href(['runs', gate.run, 'files'], { file: file.path })}>${file.path}</a>`}</h4>
+      ${before.error && html`<pre class="text bad-text" tabindex="0">${before.error}</pre>`}
+      ${(text || before.notes) && html`<pre class="text" tabindex="0">${text || before.notes}</pre>`}`}
+    ${metadata.length > 0 && html`<dl class="values">${metadata.map(([key, entry]) => html`<div key=${key}><dt>${key}</dt><dd><code>${typeof entry === 'string' ? entry : JSON.stringify(entry)}</code></dd></div>`)}</dl>`}
+  </div>`;
+}
+
+function Deadline({ gate }) {
+  useTick(1000, !!gate.deadline);
+  if (!gate.deadline) return null;
+  const left = millis(gate.deadline) - Date.now();
+  const option = gate.options.find((one) => one.key === gate.default);
+  const then = gate.default ? `; then ${option ? option.label : gate.default} is taken` : '';
+  return html`<p class=${left < 60_000 ? 'deadline bad-text' : 'deadline'}>${left > 0 ? `${duration(Math.ceil(left / 1000) * 1000)} left, until ${clock(gate.deadline)}${then}` : 'The time is up; the default is taken'}</p>`;
+}
+
+function Gate({ gate }) {
+  return html`<article class="gate" aria-label=${`Question of ${gate.node} in ${gate.name}`}>
+    <header><a href=${href(['runs', gate.run], { node: gate.node })}>${gate.name}</a><code>${gate.node}</code>${gate.branch && html`<code class="muted">${gate.branch}</code>`}<${State} state=${gate.status} /><span class="grow"></span><span class="muted">asked <${Ago} time=${gate.asked} /></span></header>
+    ${gate.status !== 'running' && gate.status !== 'accepted' && html`<p class="banner tone-warn">Nobody executes this run. The answer is kept; resume the run to go on.</p>`}
+    <p class="question">${gate.text}</p>
+    <${Deadline} gate=${gate} />
+    <${Evidence} gate=${gate} />
+    ${shell.about.read_only ? html`<p class="muted">This server is read only.</p>` : html`<${AnswerForm} gate=${gate} />`}
+  </article>`;
+}
+
+/** The screen of all open questions. */
+export function Gates({ query }) {
+  const { gates } = shell;
+  const list = useRef(null);
+  const shown = gates?.find((gate) => keyOf(gate) === query.gate) || gates?.[0];
+  const gone = query.gate && gates && !gates.some((gate) => keyOf(gate) === query.gate);
+  const at = gates ? gates.indexOf(shown) : -1;
+  const step = (by) => () => {
+    const next = gates?.[at + by];
+    if (next) setQuery({ gate: keyOf(next) });
+  };
+  useKeys('Gates', [['n', 'Next question', step(1)], ['p', 'Previous question', step(-1)]]);
+  const move = (event) => {
+    const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (!by || !gates[at + by]) return;
+    event.preventDefault();
+    go(href(['gates'], { gate: keyOf(gates[at + by]) }), { replace: true });
+    list.current.children[at + by]?.querySelector('a').focus();
+  };
+  return html`<div class="page">
+    <header class="page-head"><div><h1>Gates</h1><p class="muted" role="status">${gates ? `${count(gates.length, 'question')} open` : ''}</p></div></header>
+    ${gone && html`<p class="banner tone-neutral" role="status">The question that this address names is answered.${gates.length ? ' The oldest open one is shown.' : ''}</p>`}
+    ${!gates && html`<${Loading} label="Loading questions" />`}
+    ${gates && !gates.length && html`<${Empty} title="Nothing waits for you">A run that reaches a human gate appears here at once. <a href="#/runs?status=running">Runs in progress</a><//>`}
+    ${shown && html`<div class="inbox">
+      <ul class="gate-list" ref=${list} onKeyDown=${move} aria-label="Open questions">
+        ${gates.map((gate) => html`<li key=${keyOf(gate)}><a href=${href(['gates'], { gate: keyOf(gate) })} aria-current=${gate === shown ? 'true' : undefined} tabindex=${gate === shown ? 0 : -1}>
+          <span class="clip">${gate.text}</span><small><span class="clip">${gate.name} · ${gate.node}</span><${Ago} time=${gate.asked} /></small></a></li>`)}
+      </ul>
+      <${Gate} key=${keyOf(shown)} gate=${shown} />
+    </div>`}
+  </div>`;
+}

@@ -1,0 +1,223 @@
+//! The errors of requests, in the form `orchestra.error/1`.
+
+use std::borrow::Cow;
+
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use orchestra_engine::{AnswerError, ControlError, OfflineError, StartError, StoreError};
+use orchestra_graph::{Report, render};
+use orchestra_sessions::SessionError;
+use serde::Serialize;
+use serde_json::Value;
+
+/// The reply to a request that fails.
+#[derive(Debug)]
+pub(crate) struct ApiError {
+    status: StatusCode,
+    code: Cow<'static, str>,
+    message: String,
+    help: Option<String>,
+    diagnostics: Vec<Value>,
+    /// Seconds after which the request may be tried again.
+    retry_after: Option<u32>,
+}
+
+#[derive(Serialize)]
+struct ErrorBody<'e> {
+    schema: &'static str,
+    code: &'e str,
+    message: &'e str,
+    help: Option<&'e str>,
+    #[serde(skip_serializing_if = "<[Value]>::is_empty")]
+    diagnostics: &'e [Value],
+}
+
+impl ApiError {
+    pub(crate) fn new(
+        status: StatusCode,
+        code: impl Into<Cow<'static, str>>,
+        message: impl Into<String>,
+    ) -> ApiError {
+        ApiError {
+            status,
+            code: code.into(),
+            message: message.into(),
+            help: None,
+            diagnostics: Vec::new(),
+            retry_after: None,
+        }
+    }
+
+    /// The request cannot be understood.
+    pub(crate) fn malformed(message: impl Into<String>) -> ApiError {
+        ApiError::new(StatusCode::BAD_REQUEST, "malformed", message)
+    }
+
+    /// There is nothing with this name.
+    pub(crate) fn not_found(what: &str, name: &str) -> ApiError {
+        let message = format!("there is no {what} `{}`", name.escape_debug());
+        ApiError::new(
+            StatusCode::NOT_FOUND,
+            format!("unknown_{}", what.replace(' ', "_")),
+            message,
+        )
+    }
+
+    /// The state of the run forbids the request.
+    pub(crate) fn conflict(code: impl Into<Cow<'static, str>>, message: impl Into<String>) -> ApiError {
+        ApiError::new(StatusCode::CONFLICT, code, message)
+    }
+
+    /// The content of the request is understood, but wrong.
+    pub(crate) fn unprocessable(code: impl Into<Cow<'static, str>>, message: impl Into<String>) -> ApiError {
+        ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, code, message)
+    }
+
+    /// The server itself failed.
+    pub(crate) fn internal(code: impl Into<Cow<'static, str>>, message: impl Into<String>) -> ApiError {
+        ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, code, message)
+    }
+
+    /// The server stops.
+    pub(crate) fn stopping() -> ApiError {
+        ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "stopping", "the server stops")
+    }
+
+    /// There are too many requests of this kind.
+    pub(crate) fn too_many(message: impl Into<String>, seconds: u32) -> ApiError {
+        ApiError {
+            retry_after: Some(seconds),
+            ..ApiError::new(StatusCode::TOO_MANY_REQUESTS, "too_many", message)
+        }
+    }
+
+    pub(crate) fn help(self, help: impl Into<String>) -> ApiError {
+        ApiError {
+            help: Some(help.into()),
+            ..self
+        }
+    }
+
+    /// Adds the diagnostics of a pipeline.
+    pub(crate) fn diagnostics<'r>(self, reports: impl Iterator<Item = &'r Report>) -> ApiError {
+        ApiError {
+            diagnostics: diagnostics(reports),
+            ..self
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn code(&self) -> &str {
+        &self.code
+    }
+}
+
+/// Returns the diagnostics of some reports as JSON objects.
+pub(crate) fn diagnostics<'r>(reports: impl Iterator<Item = &'r Report>) -> Vec<Value> {
+    let objects = reports.flat_map(|report| {
+        let objects = render::objects(report).into_iter();
+        objects.map(|object| serde_json::to_value(object).unwrap_or_default())
+    });
+    objects.collect()
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let body = ErrorBody {
+            schema: "orchestra.error/1",
+            code: &self.code,
+            message: &self.message,
+            help: self.help.as_deref(),
+            diagnostics: &self.diagnostics,
+        };
+        let mut response = json_response(self.status, &body);
+        if let Some(seconds) = self.retry_after {
+            response
+                .headers_mut()
+                .insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        response
+    }
+}
+
+/// Returns a reply with a JSON body.
+pub(crate) fn json_response(status: StatusCode, body: &impl Serialize) -> Response {
+    // Bodies consist of texts and numbers, so serialization cannot fail.
+    let text = serde_json::to_vec(body).unwrap_or_default();
+    let headers = [
+        (header::CONTENT_TYPE, "application/json"),
+        (header::CACHE_CONTROL, "no-store"),
+    ];
+    (status, headers, text).into_response()
+}
+
+impl From<SessionError> for ApiError {
+    fn from(error: SessionError) -> ApiError {
+        match error {
+            SessionError::UnknownRun { .. } | SessionError::AmbiguousRun { .. } => {
+                ApiError::new(StatusCode::NOT_FOUND, "unknown_run", error.to_string())
+            }
+            error => ApiError::internal(error.code(), error.to_string()),
+        }
+    }
+}
+
+impl From<StoreError> for ApiError {
+    fn from(error: StoreError) -> ApiError {
+        match error {
+            StoreError::Owned { .. } => ApiError::conflict("owned", error.to_string()),
+            StoreError::NoCheckpoint { .. } => {
+                ApiError::new(StatusCode::NOT_FOUND, "unknown_checkpoint", error.to_string())
+            }
+            error => ApiError::internal(error.code(), error.to_string()),
+        }
+    }
+}
+
+impl From<StartError> for ApiError {
+    fn from(error: StartError) -> ApiError {
+        let message = error.to_string();
+        match error {
+            StartError::Store(error) => error.into(),
+            StartError::Changed(_) => ApiError::conflict("changed", message)
+                .help("resume with `accept_changes` to go on with the changed pipeline"),
+            StartError::AlreadyFinished(_) => ApiError::conflict("run_ended", message),
+            error => ApiError::conflict(error.code(), message),
+        }
+    }
+}
+
+impl From<AnswerError> for ApiError {
+    fn from(error: AnswerError) -> ApiError {
+        match &error {
+            AnswerError::Refused(_) => ApiError::unprocessable("not_offered", error.to_string()),
+            _ => ApiError::conflict(error.code(), error.to_string()),
+        }
+    }
+}
+
+impl From<OfflineError> for ApiError {
+    fn from(error: OfflineError) -> ApiError {
+        match error {
+            OfflineError::Start(error) => error.into(),
+            OfflineError::Answer(error) => error.into(),
+            error => ApiError::internal(error.code().to_owned(), error.to_string()),
+        }
+    }
+}
+
+impl From<ControlError> for ApiError {
+    fn from(error: ControlError) -> ApiError {
+        let message = error.to_string();
+        match &error {
+            ControlError::Refused(refusal) => match refusal.code.as_str() {
+                "answer_refused" => ApiError::unprocessable("not_offered", message),
+                code => ApiError::conflict(code.to_owned(), message),
+            },
+            ControlError::Unanswered { .. } => {
+                ApiError::new(StatusCode::GATEWAY_TIMEOUT, "control_unanswered", message)
+            }
+            error => ApiError::conflict(error.code().to_owned(), message),
+        }
+    }
+}

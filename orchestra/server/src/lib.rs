@@ -1,0 +1,47 @@
+//! The HTTP server of Orchestra: shows runs, starts them, and answers their questions, for browsers and programs.
+//!
+//! # Glossary
+//!
+//! - **Page** (`/ui/`): the web page; its files are part of the program.
+//! - **Token**: the secret that lets a program or a page in.
+//! - **Session**: what a page receives in exchange for the token: a random cookie.
+//! - **Project** ([`Project`]): where the server finds pipelines, and how it runs them.
+//! - **Definition** ([`Definition`]): a pipeline that can be started by name.
+//! - **Submission**: a pipeline that a client sends as text.
+//! - **Power**: what a pipeline does beyond asking models and people; submissions may have none by default.
+//! - **Update**: the rows of a run that changed after a position in its events.
+//! - **Feed**: the latest events of a run, which all its clients share.
+//!
+//! # Modules, in reading order
+//!
+//! - `error`: the errors of requests.
+//! - `options`: the options of a server.
+//! - `project`: [`Project`], and the compiled pipelines of a program.
+//! - `access`: hosts, origins, tokens and sessions.
+//! - `live`: what clients receive while runs go on.
+//! - `app`: the state that all requests share.
+//! - `guard`: the checks that every request passes.
+//! - `reports`: what pages and programs read about runs.
+//! - `page`: the files of the page.
+//! - `routes`: the routes.
+//! - `connections`: the connections and their limits.
+//! - `server`: [`Server`].
+
+mod access;
+mod app;
+mod connections;
+mod error;
+mod guard;
+mod live;
+mod options;
+mod page;
+mod project;
+mod reports;
+mod routes;
+mod server;
+
+pub use options::{Submit, UnknownSubmit};
+pub use project::{Definition, DefinitionKind, LoadedDefinition, Project, ProjectError};
+#[doc(hidden)]
+pub use routes::ROUTES;
+pub use server::{ListeningServer, Server, ServerError};

@@ -1,0 +1,178 @@
+//! Pipelines that clients send as text: checking them, and running them.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::response::Response;
+use orchestra_engine::{Begin, Entry, RunFolder};
+use orchestra_graph::{
+    LoadOptions, Loaded, Pipeline, PowerKind, SharedPipeline, Source, Transform, load, powers,
+};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::definitions::Start;
+use super::graph::scene_of;
+use super::request::{PIPELINE, Query, body, created, is_json, json};
+use crate::app::{App, blocking};
+use crate::error::{ApiError, diagnostics, json_response};
+use crate::options::Submit;
+
+/// The name of the file of submitted pipelines. A run of such a pipeline is recognised by it, also when it is resumed.
+const SUBMITTED: &str = "submitted.dot";
+
+/// Maximum number of nodes of a submitted pipeline.
+const MAX_NODES: usize = 2_000;
+
+/// The body of a check.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Check {
+    source: String,
+}
+
+/// Checks a pipeline.
+pub(super) async fn check(
+    State(app): State<Arc<App>>,
+    headers: HeaderMap,
+    content: Body,
+) -> Result<Response, ApiError> {
+    let Check { source } = json(&headers, content, PIPELINE + 4_096).await?;
+    let transforms = app.project.transforms();
+    let _drawing = app.drawings.acquire().await;
+    let body = blocking(move || {
+        let loaded = load_text(source, transforms);
+        let scene = match loaded.graph.nodes.len() <= MAX_NODES {
+            true => scene_of(&loaded.graph).ok(),
+            false => None,
+        };
+        json!({
+            "valid": !loaded.report.has_errors(),
+            "diagnostics": diagnostics(loaded.reports()),
+            "scene": scene,
+        })
+    });
+    Ok(json_response(StatusCode::OK, &body.await?))
+}
+
+/// The body of a submission as JSON.
+#[derive(Deserialize)]
+struct Submission {
+    source: String,
+    #[serde(flatten)]
+    start: Start,
+}
+
+/// Runs a pipeline that a client sends: as JSON, or its text alone.
+pub(super) async fn submit(
+    State(app): State<Arc<App>>,
+    headers: HeaderMap,
+    uri: Uri,
+    content: Body,
+) -> Result<Response, ApiError> {
+    Query::of(&uri, &[])?;
+    let Submission { source, start } = if is_json(&headers) {
+        json(&headers, content, PIPELINE + 65_536).await?
+    } else {
+        let bytes = body(content, PIPELINE).await?;
+        let source = String::from_utf8(bytes).map_err(|error| {
+            ApiError::malformed(format!("the pipeline is not UTF-8: {}", error.utf8_error()))
+        })?;
+        Submission {
+            source,
+            start: Start::default(),
+        }
+    };
+    let script = start.script();
+    allow(app.submit, script.is_some())?;
+    let settings = start.settings()?;
+    let transforms = app.project.transforms();
+    let pipeline = {
+        let transforms = transforms.clone();
+        let _drawing = app.drawings.acquire().await;
+        blocking(move || valid(load_text(source, transforms))).await??
+    };
+    if script.is_none() && app.submit != Submit::Any {
+        require_no_powers(&pipeline)?;
+    }
+    let pipeline = SharedPipeline::from(pipeline);
+    let name = pipeline.name.to_string();
+    let entry = Entry::loaded(&name, pipeline, transforms);
+    let (entry, engine) = app
+        .project(move |project| {
+            let engine = project.engine(&entry, script)?;
+            Ok((entry, engine))
+        })
+        .await?;
+    let id = app.begin(entry, engine, Begin::Start(settings)).await?;
+    Ok(created(&id))
+}
+
+/// Refuses a resume or replay of a submitted run that this server would not have started.
+pub(super) fn require_powers_of_run(app: &App, folder: &RunFolder) -> Result<(), ApiError> {
+    let manifest = folder.manifest();
+    if manifest.file != SUBMITTED || manifest.simulated || app.submit == Submit::Any {
+        return Ok(());
+    }
+    allow(app.submit, false)?;
+    let pipeline = valid(folder.load_pipeline(&app.project.transforms()))?;
+    require_no_powers(&pipeline)
+}
+
+/// Refuses submissions that the server was not started for.
+fn allow(submit: Submit, simulated: bool) -> Result<(), ApiError> {
+    let allowed = match submit {
+        Submit::Off => false,
+        Submit::Simulate => simulated,
+        _ => true,
+    };
+    if allowed {
+        return Ok(());
+    }
+    let message = "the server does not run submitted pipelines";
+    Err(ApiError::new(StatusCode::FORBIDDEN, "needs_power", message)
+        .help("start it with `--submit safe`, or run the pipeline with `\"simulate\": true`"))
+}
+
+/// Refuses a pipeline that would do more than ask models and people.
+fn require_no_powers(pipeline: &Pipeline) -> Result<(), ApiError> {
+    let powers = powers(pipeline);
+    if powers.is_empty() {
+        return Ok(());
+    }
+    let list: Vec<String> = powers
+        .iter()
+        .map(|power| format!("line {}: {power}", power.position.line))
+        .collect();
+    let writes = powers.iter().any(|power| power.kind == PowerKind::Command);
+    let what = if writes {
+        "executes commands"
+    } else {
+        "uses more than models and people"
+    };
+    let message = format!("the submitted pipeline {what}: {}", list.join("; "));
+    Err(ApiError::new(StatusCode::FORBIDDEN, "needs_power", message)
+        .help("start the server with `--submit any` if you trust everybody who has its token"))
+}
+
+fn valid(loaded: Loaded) -> Result<Pipeline, ApiError> {
+    let nodes = loaded.graph.nodes.len();
+    if nodes > MAX_NODES {
+        let message = format!("the pipeline has {nodes} nodes, and at most {MAX_NODES} are accepted");
+        return Err(ApiError::unprocessable("too_many_nodes", message));
+    }
+    loaded.pipeline().ok_or_else(|| {
+        ApiError::unprocessable("invalid_pipeline", "the pipeline is invalid").diagnostics(loaded.reports())
+    })
+}
+
+/// Loads a text. It names no other files: there is no reader for them.
+fn load_text(text: String, transforms: Vec<Arc<dyn Transform>>) -> Loaded {
+    let options = LoadOptions {
+        transforms,
+        ..LoadOptions::default()
+    };
+    load(Source::new(SUBMITTED, text), &options)
+}

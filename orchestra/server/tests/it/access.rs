@@ -1,0 +1,228 @@
+//! Who gets in: hosts, origins, tokens and sessions.
+
+use orchestra_engine::Engine;
+use orchestra_server::{ROUTES, Server, ServerError};
+use serde_json::json;
+use tokio::net::TcpListener;
+
+use crate::support::{RELEASE, TestServer, entry};
+
+/// Returns the path of a route, with a value for each parameter.
+fn path(route: &str) -> String {
+    let parts = route
+        .split('/')
+        .map(|part| if part.starts_with('{') { "x" } else { part });
+    parts.collect::<Vec<_>>().join("/")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_route_answers_a_foreign_host_or_page_or_a_stranger() {
+    let server = TestServer::start().await;
+    for (route, methods) in ROUTES {
+        let open = ["/api/v1/health", "/api/v1/session"].contains(route);
+        for method in *methods {
+            let request = || server.authorized(method, &path(route)).json(&json!({}));
+            for host in ["evil.example", "127.0.0.1", "127.0.0.1:1", "localhost", ""] {
+                let reply = request().replace("Host", Some(host)).send().await;
+                assert_eq!(
+                    (reply.status, reply.code().as_str()),
+                    (421, "wrong_host"),
+                    "{method} {route} {host}"
+                );
+            }
+            for origin in ["http://evil.example", "null", "http://localhost:1"] {
+                let reply = request().header("Origin", origin).send().await;
+                assert_eq!(
+                    (reply.status, reply.code().as_str()),
+                    (403, "cross_site"),
+                    "{method} {route} {origin}"
+                );
+            }
+            for site in ["cross-site", "same-site"] {
+                let reply = request().header("Sec-Fetch-Site", site).send().await;
+                assert_eq!(
+                    (reply.status, reply.code().as_str()),
+                    (403, "cross_site"),
+                    "{method} {route} {site}"
+                );
+            }
+            let own = format!("http://{}", server.address);
+            let page = request()
+                .header("X-Orchestra", "1")
+                .header("Origin", &own)
+                .header("Sec-Fetch-Site", "same-origin");
+            // A stream of rows never ends, so only its token is missing here.
+            let page = match *route {
+                "/api/v1/stream" => page.replace("Authorization", None),
+                _ => page,
+            };
+            let reply = page.send().await;
+            assert!(!matches!(reply.status, 421 | 403), "{method} {route}");
+            assert!(
+                reply.header("content-security-policy").is_some(),
+                "{method} {route}"
+            );
+            assert_eq!(
+                reply.header("x-content-type-options"),
+                Some("nosniff"),
+                "{method} {route}"
+            );
+            if !open {
+                let wrong = "Bearer ".to_owned() + &"0".repeat(64);
+                for token in [None, Some("Bearer "), Some("Basic eDp5"), Some(wrong.as_str())] {
+                    let reply = request().replace("Authorization", token).send().await;
+                    assert!(
+                        matches!(reply.status, 401 | 429),
+                        "{method} {route} {token:?}: {}",
+                        reply.status
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_route_is_listed_and_accepts_its_methods_alone() {
+    let server = TestServer::start().await;
+    for (route, methods) in ROUTES {
+        for method in ["GET", "POST", "PUT", "DELETE", "PATCH"] {
+            // A stream of rows never ends.
+            if *route == "/api/v1/stream" && method == "GET" {
+                continue;
+            }
+            let request = server.authorized(method, &path(route)).header("X-Orchestra", "1");
+            let reply = request.send_patiently().await;
+            if methods.contains(&method) {
+                assert_ne!(reply.status, 405, "{method} {route}");
+            } else {
+                assert_eq!(
+                    (reply.status, reply.code().as_str()),
+                    (405, "method_not_allowed"),
+                    "{method} {route}"
+                );
+            }
+        }
+    }
+    let reply = server.get("/api/v1/nothing").await;
+    assert_eq!((reply.status, reply.code().as_str()), (404, "unknown_path"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_exchanges_the_token_for_a_session_and_proves_that_it_is_the_page() {
+    let server = TestServer::start().await;
+    let begin = |token: &str| {
+        let request = server
+            .request("POST", "/api/v1/session")
+            .header("X-Orchestra", "1");
+        request.json(&json!({ "token": token }))
+    };
+    assert_eq!(begin("wrong").send().await.code(), "unauthorized");
+    let reply = begin(&server.token).replace("X-Orchestra", None).send().await;
+    assert_eq!(reply.code(), "cross_site");
+    let reply = begin(&server.token).send().await;
+    assert_eq!(reply.status, 204);
+    let cookie = reply.header("set-cookie").expect("a cookie");
+    for part in ["HttpOnly", "SameSite=Strict", "Path=/"] {
+        assert!(cookie.contains(part), "{cookie}");
+    }
+    let pair = cookie.split(';').next().expect("a pair").to_owned();
+    let with = |method: &str, path: &str| server.request(method, path).header("Cookie", &pair);
+    assert_eq!(with("GET", "/api/v1/about").send().await.status, 200);
+    let start = || with("POST", "/api/v1/definitions/release/runs").json(&json!({}));
+    assert_eq!(start().send().await.code(), "cross_site");
+    assert_eq!(start().header("X-Orchestra", "1").send().await.status, 201);
+    let form = with("POST", "/api/v1/definitions/release/runs").header("X-Orchestra", "1");
+    let reply = form
+        .body("application/x-www-form-urlencoded", b"a=b")
+        .send()
+        .await;
+    assert_eq!(
+        (reply.status, reply.code().as_str()),
+        (415, "unsupported_media_type")
+    );
+    let end = with("DELETE", "/api/v1/session")
+        .header("X-Orchestra", "1")
+        .send()
+        .await;
+    assert_eq!(end.status, 204);
+    assert_eq!(with("GET", "/api/v1/about").send().await.code(), "unauthorized");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn guesses_of_the_token_are_slowed_down() {
+    let server = TestServer::start().await;
+    let guesses = (0..40).map(|at| {
+        let guess = format!("Bearer {at:064}");
+        let request = server
+            .request("GET", "/api/v1/runs")
+            .header("Authorization", &guess);
+        tokio::spawn(request.send())
+    });
+    let guesses: Vec<_> = guesses.collect();
+    let mut refused = Vec::new();
+    for guess in guesses {
+        refused.push(guess.await.expect("no panic"));
+    }
+    let slowed = refused.iter().filter(|reply| reply.status == 429);
+    assert!(slowed.clone().all(|reply| reply.header("retry-after").is_some()));
+    assert!(slowed.count() > 0);
+    assert_eq!(
+        server.get("/api/v1/runs").await.status,
+        200,
+        "the token still counts"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_only_shows_changes_nothing() {
+    let server = TestServer::with(|server| server.entry(entry("release", RELEASE)).read_only()).await;
+    for (route, methods) in ROUTES {
+        for method in methods.iter().filter(|method| **method != "GET") {
+            if *route == "/api/v1/session" {
+                continue;
+            }
+            let reply = server
+                .authorized(method, &path(route))
+                .json(&json!({}))
+                .send()
+                .await;
+            assert_eq!(
+                (reply.status, reply.code().as_str()),
+                (403, "read_only"),
+                "{method} {route}"
+            );
+        }
+    }
+    assert_eq!(server.get("/api/v1/runs").await.status, 200);
+}
+
+#[tokio::test]
+async fn other_machines_need_a_proxy_with_tls() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = || {
+        let engine = Engine::builder()
+            .runs_dir(folder.path())
+            .build()
+            .expect("a sound engine");
+        Server::new(engine)
+    };
+    let everywhere = || TcpListener::bind("0.0.0.0:0");
+    let refused = server().listen(everywhere().await.expect("a port")).unwrap_err();
+    assert!(matches!(refused, ServerError::Exposed { .. }), "{refused}");
+    for url in ["http://flow.example", "https://", "https://a/b", "flow.example"] {
+        let refused = server()
+            .public_url(url)
+            .listen(everywhere().await.expect("a port"))
+            .unwrap_err();
+        assert!(
+            matches!(refused, ServerError::PublicUrl { .. }),
+            "{url}: {refused}"
+        );
+    }
+    let proxied = server().public_url("https://flow.example/");
+    let listening = proxied
+        .listen(everywhere().await.expect("a port"))
+        .expect("a server");
+    assert!(listening.link().starts_with("https://flow.example/ui/#token="));
+}

@@ -1,0 +1,17 @@
+//! Tests of the server by HTTP.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing
+)]
+
+mod access;
+mod events;
+mod files;
+mod gates;
+mod lifecycle;
+mod requests;
+mod submissions;
+mod support;

@@ -1,0 +1,180 @@
+//! Requests that are wrong, and lists.
+
+use serde_json::json;
+
+use crate::support::{RELEASE, TestServer, entry};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn wrong_requests_are_told_what_is_wrong() {
+    let server = TestServer::start().await;
+    let reply = server.get("/api/v1/runs?stats=running").await;
+    assert_eq!((reply.status, reply.code().as_str()), (400, "malformed"));
+    assert_eq!(reply.json()["help"], "did you mean `status`?");
+    let reply = server.get("/api/v1/runs?status=done").await;
+    assert!(
+        reply.json()["help"]
+            .as_str()
+            .is_some_and(|help| help.contains("success"))
+    );
+    for (path, status, code) in [
+        ("/api/v1/runs?cursor=x", 400, "malformed"),
+        ("/api/v1/runs?limit=ten", 400, "malformed"),
+        ("/api/v1/stream?watch=everything", 400, "malformed"),
+        ("/api/v1/runs/unknown", 404, "unknown_run"),
+        ("/api/v1/runs/..%2f..%2fetc", 404, "unknown_run"),
+        ("/api/v1/runs/%00", 404, "unknown_run"),
+        ("/pipelines/unknown", 404, "unknown_run"),
+        ("/pipelines/unknown/events", 404, "unknown_run"),
+        ("/api/v1/definitions/unknown", 404, "unknown_definition"),
+        ("/api/v1/definitions/..%2Frelease", 404, "unknown_definition"),
+    ] {
+        let reply = server.get(path).await;
+        assert_eq!((reply.status, reply.code().as_str()), (status, code), "{path}");
+    }
+    let deep = "[".repeat(100_000);
+    for body in ["", "{", "[]", "{\"param\":1}", deep.as_str()] {
+        let request = server
+            .authorized("POST", "/api/v1/check")
+            .body("application/json", body.as_bytes());
+        let reply = request.send().await;
+        assert!(
+            matches!(reply.status, 400 | 413),
+            "{}: {}",
+            &body[..body.len().min(20)],
+            reply.status
+        );
+    }
+    let large = json!({ "params": { "text": "x".repeat(100_000) } });
+    let reply = server.post("/api/v1/definitions/release/runs", large).await;
+    assert_eq!((reply.status, reply.code().as_str()), (413, "too_large"));
+    for (start, code) in [
+        (json!({ "max_time": "soon" }), "malformed"),
+        (json!({ "max_cost": "-1" }), "malformed"),
+        (json!({ "params": { "outcome": "success" } }), "reserved_key"),
+    ] {
+        let reply = server
+            .post("/api/v1/definitions/release/runs", start.clone())
+            .await;
+        assert_eq!(reply.code(), code, "{start}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_list_is_read_page_by_page() {
+    let text = "digraph short { start -> exit }";
+    let server = TestServer::with(|server| {
+        server
+            .entry(entry("short", text))
+            .entry(entry("release", RELEASE))
+    })
+    .await;
+    let mut begun = Vec::new();
+    for _ in 0..5 {
+        let run = server.begin("short").await;
+        server.until_status(&run, "success").await;
+        begun.push(run);
+    }
+    let waiting = server.begin("release").await;
+    server.until_asked(&waiting).await;
+    let (mut listed, mut cursor) = (Vec::new(), String::new());
+    loop {
+        let page = server
+            .get(&format!("/api/v1/runs?limit=2&cursor={cursor}"))
+            .await
+            .json();
+        let runs = page["runs"].as_array().expect("runs");
+        assert!(runs.len() <= 2);
+        listed.extend(
+            runs.iter()
+                .map(|run| run["run"].as_str().expect("an id").to_owned()),
+        );
+        match page["next"].as_str() {
+            Some(next) => cursor = next.to_owned(),
+            None => break,
+        }
+    }
+    begun.push(waiting.clone());
+    let mut sorted = listed.clone();
+    sorted.sort();
+    begun.sort();
+    assert_eq!(sorted, begun, "each run once");
+    assert_eq!(listed[0], waiting, "the latest first");
+    let open = server.get("/api/v1/runs?status=running,paused").await.json();
+    assert_eq!(open["runs"].as_array().map(Vec::len), Some(1));
+    let named = server.get("/api/v1/runs?name=short&status=success").await.json();
+    assert_eq!(named["runs"].as_array().map(Vec::len), Some(5));
+    let none = server.get("/api/v1/runs?status=interrupted").await.json();
+    assert_eq!(none, json!({ "runs": [], "next": null }));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_update_contains_what_changed() {
+    let server = TestServer::start().await;
+    let run = server.begin("release").await;
+    let first = server.until_asked(&run).await;
+    assert_eq!(first["whole"], true);
+    let position = first["position"].as_u64().expect("a position");
+    let same = server
+        .get(&format!("/api/v1/runs/{run}?since={position}"))
+        .await
+        .json();
+    assert_eq!((&same["stages"], &same["whole"]), (&json!([]), &json!(false)));
+    assert_eq!(same["questions"], first["questions"]);
+    let path = format!("/pipelines/{run}/questions/approve/answer");
+    assert_eq!(server.post(&path, json!({ "choice": "R" })).await.status, 200);
+    server.until_status(&run, "success").await;
+    let after = server
+        .get(&format!("/api/v1/runs/{run}?since={position}"))
+        .await
+        .json();
+    let nodes: Vec<&str> = after["stages"]
+        .as_array()
+        .expect("rows")
+        .iter()
+        .filter_map(|row| row["node"].as_str())
+        .collect();
+    assert_eq!(
+        nodes,
+        ["approve", "stop", "exit"],
+        "the gate changed, the others are new"
+    );
+    let behind = server
+        .get(&format!("/api/v1/runs/{run}?since=1000000"))
+        .await
+        .json();
+    assert_eq!(behind["whole"], true, "the events were replaced");
+    assert_eq!(behind["stages"].as_array().map(Vec::len), Some(5));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_graph_has_several_forms() {
+    let server = TestServer::start().await;
+    let run = server.begin("release").await;
+    server.until_asked(&run).await;
+    let path = format!("/pipelines/{run}/graph");
+    let svg = server.get(&path).await;
+    assert_eq!(svg.header("content-type"), Some("image/svg+xml"));
+    assert!(svg.text().starts_with("<svg"));
+    let scene = server.get(&format!("{path}?format=scene")).await.json();
+    assert_eq!(scene["nodes"].as_array().map(Vec::len), Some(6));
+    let source = server.get(&format!("{path}?format=source")).await;
+    assert_eq!(source.text(), RELEASE);
+    for (format, begin) in [("dot", "digraph"), ("mermaid", "---")] {
+        let text = server.get(&format!("{path}?format={format}")).await.text();
+        assert!(
+            text.trim_start().starts_with(begin) || text.contains("flowchart"),
+            "{text}"
+        );
+    }
+    let tag = svg.header("etag").expect("a tag").to_owned();
+    let again = server
+        .authorized("GET", &path)
+        .header("If-None-Match", &tag)
+        .send()
+        .await;
+    assert_eq!(again.status, 304);
+    assert_eq!(
+        server.get(&format!("{path}?format=png")).await.code(),
+        "malformed"
+    );
+}
