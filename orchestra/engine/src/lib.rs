@@ -167,6 +167,7 @@ pub use ownership::RunOwnership;
 pub use recovery::offline::{OfflineError, PausedRun};
 pub use recovery::replay::ReplayBuilder;
 pub use recovery::resume::ResumeBuilder;
+pub use recovery::what_if::WhatIf;
 pub use redact::{RedactedStream, Redactor};
 pub use result::{FailedAttempt, Outcomes, RunResult, TransitionCount, TransitionCounts};
 #[doc(hidden)]

@@ -120,10 +120,10 @@ function Screen({ route }) {
   const [error, reset] = useErrorBoundary();
   useEffect(() => { if (error) reset(); }, [route.text]);
   if (error) {
-    return html`<div class="page"><${Failure} title="This screen stopped" error=${{ message: String(error.message || error), help: 'Reload the page. The run itself is not affected.' }} retry=${reset} /></div>`;
+    return html`<div class="page"><${Failure} level="h1" title="This screen stopped" error=${{ message: String(error.message || error), help: 'Reload the page. The run itself is not affected.' }} retry=${reset} /></div>`;
   }
   const view = VIEWS[route.path[0]];
-  return view ? view(route) : html`<div class="page"><${Failure} title="There is no such screen" error=${{ message: `Nothing is at #/${route.path.join('/')}.`, help: 'Choose a screen in the navigation.' }} /></div>`;
+  return view ? view(route) : html`<div class="page"><${Failure} level="h1" title="There is no such screen" error=${{ message: `Nothing is at #/${route.path.join('/')}.`, help: 'Choose a screen in the navigation.' }} /></div>`;
 }
 
 function App() {
@@ -146,7 +146,7 @@ function App() {
   }, [first, second]);
   if (shell.expired) return html`<${SignedOut} reason=${shell.reason} />`;
   if (!shell.about) return shell.failure
-    ? html`<main class="signed-out"><${Failure} error=${shell.failure} retry=${begin} /></main>`
+    ? html`<main class="signed-out"><${Failure} level="h1" error=${shell.failure} retry=${begin} /></main>`
     : html`<p class="boot" role="status">Loading Orchestra…</p>`;
   return html`<${Frame} route=${route} showKeys=${() => setKeys(true)}><${Screen} route=${route} /><//>
     ${keys && html`<${KeyHelp} close=${() => setKeys(false)} />`}`;

@@ -1,12 +1,16 @@
 // The graph as SVG elements made from a scene, with states, zoom and keys. No framework: a recolouring touches only
 // the nodes that changed.
-import { count, words } from './format.js';
+import { words } from './format.js';
 import { shape, tone } from './states.js';
 
 const NS = 'http://www.w3.org/2000/svg';
 const LEADING = 1.25;
 const MIN_ZOOM = 0.03;
 const MAX_ZOOM = 4;
+/** The zoom at which a graph begins that is too large to be shown whole. */
+const READABLE = 0.6;
+/** Below this zoom, texts and badges are not legible; they are not drawn. */
+const FAR = 0.22;
 
 /** @returns {SVGElement} */
 function make(name, attributes = {}, parent = null) {
@@ -22,7 +26,7 @@ function writeText(parent, text, attributes) {
   const step = text.size * LEADING;
   const top = text.y - ((text.lines.length - 1) * step) / 2 + text.size * 0.35;
   text.lines.forEach((line, at) => {
-    make('text', { x: text.x, y: top + at * step, 'font-size': text.size, ...attributes }, parent).textContent = line;
+    make('text', { x: text.x, y: top + at * step, 'font-size': text.size, ...attributes }, parent).textContent = `${line} `;
   });
 }
 
@@ -32,12 +36,10 @@ function writeFigure(parent, figure) {
   const look = { class: figure.filled ? 'area' : 'thin' };
   if (figure.form === 'box') {
     const { x, y, width, height, radius } = figure;
-    make('rect', { x, y, width, height, rx: radius, ...look }, parent);
-  } else if (figure.form === 'ellipse') {
-    make('ellipse', { rx: figure.rx, ry: figure.ry, ...look }, parent);
-  } else {
-    make(figure.form, { points: points(figure.points), ...look }, parent);
+    return make('rect', { x, y, width, height, rx: radius, ...look }, parent);
   }
+  if (figure.form === 'ellipse') return make('ellipse', { rx: figure.rx, ry: figure.ry, ...look }, parent);
+  return make(figure.form, { points: points(figure.points), ...look }, parent);
 }
 
 /** Returns the key of an edge: the node that it leaves and its number. */
@@ -59,6 +61,7 @@ export class GraphView {
     this.edges = new Map();
     this.view = { x: 0, y: 0, zoom: 1 };
     this.isFitted = true;
+    this.isFar = false;
     this.selected = null;
     this.listen();
   }
@@ -94,6 +97,10 @@ export class GraphView {
     const first = scene.nodes[0] && this.nodes.get(scene.nodes[0].id);
     if (first && this.options.onSelect) first.group.setAttribute('tabindex', '0');
     this.fit();
+    // A large graph begins at its first node, in a size that can be read; the button fits it.
+    if (this.view.zoom < READABLE / 3 && scene.nodes[0]) {
+      this.move(this.box.clientWidth / 2 - scene.nodes[0].x * READABLE, 60 - scene.nodes[0].y * READABLE, READABLE);
+    }
   }
 
   drawNode(parent, node) {
@@ -102,9 +109,9 @@ export class GraphView {
       role: this.options.onSelect ? 'button' : 'img', 'aria-label': node.id, tabindex: this.options.onSelect ? '-1' : null,
     }, parent);
     make('rect', { class: 'halo', x: -node.width / 2 - 4, y: -node.height / 2 - 4, width: node.width + 8, height: node.height + 8, rx: 10 }, group);
-    node.figures.forEach((figure) => writeFigure(group, figure));
+    const figures = node.figures.map((figure) => [writeFigure(group, figure), figure.filled ? 'area' : 'thin']);
     writeText(group, node.text, { 'text-anchor': 'middle', class: node.figures.length ? 'label' : 'label free' });
-    const entry = { node, group, state: '', visits: -1, badge: null, label: node.text.lines.join(' ') || node.id };
+    const entry = { node, group, figures, state: '', visits: -1, badge: null, label: node.text.lines.join(' ') || node.id };
     group.addEventListener('click', () => {
       if (!this.wasDragged) this.options.onSelect?.(node.id);
     });
@@ -124,41 +131,45 @@ export class GraphView {
       if (state === entry.state && visits === entry.visits) continue;
       if (state !== entry.state) {
         entry.state = state;
-        this.refresh(entry);
+        // Only the figures get the state: a class of the group would restyle all of its parts.
+        for (const [figure, kind] of entry.figures) figure.setAttribute('class', `${kind} tone-${tone(state)} s-${state}`);
       }
       entry.visits = visits;
-      this.badge(entry, state, visits);
-      entry.group.setAttribute('aria-label', `${entry.label}: ${words(state)}${visits > 1 ? `, ${count(visits, 'visit')}` : ''}`);
+      if (this.isFar) entry.isStale = true;
+      else this.badge(entry, state, visits);
+      entry.group.setAttribute('aria-label', `${entry.label}${visits > 1 ? ` ×${visits}` : ''}: ${words(state)}`);
     }
   }
 
   refresh(entry) {
-    const selected = entry.node.id === this.selected ? ' selected' : '';
-    entry.group.setAttribute('class', `node tone-${tone(entry.state || 'plain')} s-${entry.state || 'plain'}${selected}`);
+    entry.group.setAttribute('class', entry.node.id === this.selected ? 'node selected' : 'node');
   }
 
   badge(entry, state, visits) {
     const { node } = entry;
+    entry.isStale = false;
+    if (state === 'pending' && !entry.badge) return;
     if (!entry.badge) {
       entry.badge = make('g', { class: 'badge', transform: `translate(${node.width / 2 - 2} ${-node.height / 2 + 1})` }, entry.group);
       make('circle', { r: 8.5 }, entry.badge);
       entry.glyph = make('path', { transform: 'translate(-5.6 -5.6) scale(.7)' }, entry.badge);
     }
     const isShown = state !== 'pending';
+    entry.badge.setAttribute('class', `badge tone-${tone(state)}`);
     entry.badge.setAttribute('visibility', isShown ? 'visible' : 'hidden');
     const [path, kind] = shape(state);
     entry.glyph.setAttribute('d', path);
     entry.glyph.setAttribute('class', kind.replace('spin', ''));
     if (visits > 1 || entry.times) {
       if (!entry.times) {
-        entry.pill = make('rect', { class: 'pill', y: node.height / 2 - 7, height: 14, rx: 7 }, entry.group);
-        entry.times = make('text', { class: 'times', y: node.height / 2 + 3.6, 'font-size': 10, 'text-anchor': 'middle' }, entry.group);
+        entry.pill = make('rect', { class: 'pill', y: node.height - 8, height: 14, rx: 7 }, entry.badge);
+        entry.times = make('text', { class: 'times', y: node.height + 2.6, 'font-size': 10, 'text-anchor': 'middle' }, entry.badge);
       }
       const text = visits > 1 ? `×${visits}` : '';
       const width = 9 + 6.2 * text.length;
-      entry.pill.setAttribute('x', String(node.width / 2 - 4 - width / 2));
+      entry.pill.setAttribute('x', String(-2 - width / 2));
       entry.pill.setAttribute('width', String(text ? width : 0));
-      entry.times.setAttribute('x', String(node.width / 2 - 4));
+      entry.times.setAttribute('x', '-2');
       entry.times.textContent = text;
     }
   }
@@ -212,6 +223,14 @@ export class GraphView {
   move(x, y, zoom, { fitted = false } = {}) {
     this.view = { x, y, zoom };
     this.isFitted = fitted;
+    const isFar = zoom < FAR;
+    if (isFar !== this.isFar) {
+      this.isFar = isFar;
+      this.root.setAttribute('class', isFar ? 'far' : '');
+      for (const entry of this.nodes.values()) {
+        if (!isFar && entry.isStale) this.badge(entry, entry.state, entry.visits);
+      }
+    }
     this.root.setAttribute('transform', `translate(${x.toFixed(2)} ${y.toFixed(2)}) scale(${zoom.toFixed(4)})`);
   }
 

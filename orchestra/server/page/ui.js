@@ -50,11 +50,11 @@ export function Command({ text, label = 'In a terminal' }) {
 }
 
 /** A state without data: what it means and what to do next. */
-export const Empty = ({ title, children }) => html`<div class="empty"><h3>${title}</h3><div>${children}</div></div>`;
+export const Empty = ({ title, children }) => html`<div class="empty"><h2>${title}</h2><div>${children}</div></div>`;
 
 /** An error with its help. */
-export const Failure = ({ error, retry, title }) => html`<div class="failure" role="alert">
-  <h3>${title || (error.status === 404 ? 'Not found' : 'This could not be loaded')}</h3>
+export const Failure = ({ error, retry, title, level = 'h2' }) => html`<div class="failure" role="alert">
+  <${level}>${title || (error.status === 404 ? 'Not found' : 'This could not be loaded')}<//>
   <p>${error.message}</p>
   ${error.help && html`<p class="muted">${error.help}</p>`}
   ${retry && html`<button onClick=${retry}>Try again</button>`}
@@ -160,6 +160,7 @@ export function VirtualList({ rows, height, row, keyOf, selected = -1, onSelect,
   }, [selected]);
   const scrolled = () => {
     const element = box.current;
+    if (!element) return;
     isAtEnd.current = element.scrollTop + element.clientHeight >= element.scrollHeight - height;
     setView({ top: element.scrollTop, size: element.clientHeight });
   };

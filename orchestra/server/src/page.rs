@@ -144,6 +144,48 @@ mod tests {
         assert!(size <= 180 << 10, "{size} bytes");
     }
 
+    /// A module that names something that is not there would leave the page empty.
+    #[test]
+    fn modules_import_only_what_others_export() {
+        let modules = FILES
+            .iter()
+            .filter(|(name, _)| name.ends_with(".js") && !name.starts_with("vendor/"));
+        for (module, _) in modules {
+            for statement in content(module).split("import ").skip(1) {
+                let Some((names, rest)) = statement.split_once(" from '") else {
+                    continue;
+                };
+                let (named, _) = rest.split_once('\'').expect("the end of a path");
+                let other = resolved(module, named);
+                let exported = content(&other);
+                let Some(names) = names
+                    .trim()
+                    .strip_prefix('{')
+                    .and_then(|names| names.strip_suffix('}'))
+                else {
+                    continue;
+                };
+                if other.starts_with("vendor/") {
+                    continue;
+                }
+                for name in names.split(',').map(str::trim).filter(|name| !name.is_empty()) {
+                    let is_exported = ["const", "function", "async function", "class", "let"]
+                        .iter()
+                        .any(|kind| exported.contains(&format!("export {kind} {name}")));
+                    let is_listed = exported.split("export {").skip(1).any(|list| {
+                        let list = list.split('}').next().unwrap_or_default();
+                        list.split(',').any(|one| one.trim() == name)
+                    });
+                    assert!(is_exported || is_listed, "{module} imports `{name}` of {other}");
+                }
+            }
+            for lazy in content(module).split("import('").skip(1) {
+                let (named, _) = lazy.split_once('\'').expect("the end of a path");
+                content(&resolved(module, named));
+            }
+        }
+    }
+
     #[test]
     fn vendored_files_are_what_their_checksums_say() {
         let (_, list) = FILES

@@ -9,3 +9,4 @@ pub(crate) mod replay;
 pub(crate) mod resume;
 mod state_at;
 mod task;
+pub(crate) mod what_if;

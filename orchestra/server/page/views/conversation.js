@@ -23,7 +23,7 @@ function partsOf(row, files, isLatest) {
 function Part({ id, label, file }) {
   const isShown = file.size <= MAX_TEXT;
   const text = useLoad((signal) => (isShown ? getText(paths.file(id, file.id), signal) : Promise.resolve('')), [file.id, file.size]);
-  return html`<div class=${`said ${label.toLowerCase()}`}><h4>${label} <a href=${href(['runs', id, 'files'], { file: file.path })}>${file.path}</a></h4>
+  return html`<div class=${`said ${label.toLowerCase()}`}><h3 class="minor">${label} <a href=${href(['runs', id, 'files'], { file: file.path })}>${file.path}</a></h3>
     ${text.error ? html`<${Failure} error=${text.error} retry=${text.again} />` : text.data === null ? html`<${Loading} lines=${2} label="Loading text" />`
       : html`<pre class="text" tabindex="0">${isShown ? text.data || '(empty)' : 'This text is too long to show; the link leads to the file.'}</pre>`}</div>`;
 }
@@ -47,12 +47,12 @@ function Talk({ row, model, id, parts, isOpen }) {
   const asked = model.questions.find((question) => question.node === row.node && (question.branch || null) === (row.branch || null));
   const isRunning = row.state === 'running';
   return html`<details class="talk" open=${isOpen}>
-    <summary><strong>${row.node}</strong>${(row.visit > 1 || row.attempt > 1) && html`<span class="tag">visit ${row.visit}, attempt ${row.attempt}</span>`}${row.branch && html`<code class="muted">${row.branch}</code>`}
+    <summary><h2>${row.node}</h2>${(row.visit > 1 || row.attempt > 1) && html`<span class="tag">visit ${row.visit}, attempt ${row.attempt}</span>`}${row.branch && html`<code class="muted">${row.branch}</code>`}
       <${State} state=${row.outcome || row.state} /><span class="muted num">${clock(row.started)}${row.duration_ms !== null ? ` · ${duration(row.duration_ms)}` : ''}</span></summary>
     ${parts.map(([label, file]) => (!(isRunning && live) || label === 'Prompt') && html`<${Part} key=${file.path} id=${id} label=${label} file=${file} />`)}
-    ${live && (isRunning || !parts.some(([label]) => label === 'Response')) && html`<div class=${isRunning ? 'said live' : 'said'}><h4>${isRunning ? 'Says now' : 'Said'}</h4><${Live} text=${live.text} /></div>`}
-    ${row.error && html`<div class="said"><h4>Error</h4><pre class="text bad-text" tabindex="0">${row.error}</pre></div>`}
-    ${row.notes && !parts.some(([label]) => label === 'Response') && html`<div class="said"><h4>Notes</h4><pre class="text" tabindex="0">${row.notes}</pre></div>`}
+    ${live && (isRunning || !parts.some(([label]) => label === 'Response')) && html`<div class=${isRunning ? 'said live' : 'said'}><h3 class="minor">${isRunning ? 'Says now' : 'Said'}</h3><${Live} text=${live.text} /></div>`}
+    ${row.error && html`<div class="said"><h3 class="minor">Error</h3><pre class="text bad-text" tabindex="0">${row.error}</pre></div>`}
+    ${row.notes && !parts.some(([label]) => label === 'Response') && html`<div class="said"><h3 class="minor">Notes</h3><pre class="text" tabindex="0">${row.notes}</pre></div>`}
     ${asked && html`<p class="banner tone-warn">${asked.text.slice(0, 300)} <a href=${href(['gates'], { gate: `${id} ${asked.id}` })}>Answer</a></p>`}
   </details>`;
 }

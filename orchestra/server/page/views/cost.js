@@ -28,7 +28,7 @@ export function Cost({ model, node, version }) {
         <td class="num">${short(row.input_tokens + row.output_tokens)}</td>
         <td><span class="with-bar">${duration(row.duration_ms)}<${Bar} share=${row.duration_ms / longest} tone="neutral" /></span></td></tr>`)}
     </tbody></table>
-    ${attempts.length > 0 && html`<h3>Attempts of ${node}</h3><table class="table"><thead><tr><th scope="col">Attempt</th><th scope="col">State</th><th scope="col" class="num">Cost</th><th scope="col" class="num">Tokens</th><th scope="col" class="num">Time</th></tr></thead><tbody>
+    ${attempts.length > 0 && html`<h2>Attempts of ${node}</h2><table class="table"><thead><tr><th scope="col">Attempt</th><th scope="col">State</th><th scope="col" class="num">Cost</th><th scope="col" class="num">Tokens</th><th scope="col" class="num">Time</th></tr></thead><tbody>
       ${attempts.map((row) => html`<tr key=${row.seq}><th scope="row">#${row.visit}/${row.attempt}${row.branch ? html` <code class="muted">${row.branch}</code>` : ''}</th><td><${State} state=${row.outcome || row.state} /></td>
         <td class="num">${cost(row.cost_micros)}</td><td class="num">${short(row.input_tokens + row.output_tokens)}</td><td class="num">${duration(row.duration_ms)}</td></tr>`)}</tbody></table>`}
     <${Command} text=${model.commands.status} />

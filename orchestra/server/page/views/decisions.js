@@ -81,7 +81,7 @@ function WhatIf({ row, id, choose }) {
     choose(row);
   };
   return html`<form class="what-if" onSubmit=${show} aria-label="What if">
-    <h4>What if?</h4>
+    <h3 class="minor">What if?</h3>
     <div class="pairs">${keys.map((key) => html`<label key=${key}><code>${key}</code><input value=${values[key] ?? known.get(key)} onInput=${(event) => setValues({ ...values, [key]: event.target.value })} /></label>`)}
       <label><span class="muted">another value</span><input placeholder="context.key=value" value=${extra} onInput=${(event) => setExtra(event.target.value)} /></label></div>
     <div class="buttons"><button class="primary" disabled=${busy}>${busy ? 'Asking…' : 'Decide with these values'}</button>${result && html`<button type="button" class="quiet" onClick=${reset}>Reset</button>`}</div>
@@ -107,7 +107,7 @@ export function Decisions({ model, id, node, query, choose, version }) {
   return html`<div class="stack fill">
     <${VirtualList} rows=${rows} height=${32} row=${line} keyOf=${(entry) => entry.seq} selected=${at} onSelect=${(index) => setQuery({ decision: rows[index].seq })} label="Decisions" follow=${!query.decision} />
     ${row && html`<section class="details tall" aria-label="The decision" key=${row.seq}>
-      <h3>Why ${row.from} → ${targetOf(row)} <span class="tag">${words(row.rule)}</span></h3>
+      <h2>Why ${row.from} → ${targetOf(row)} <span class="tag">${words(row.rule)}</span></h2>
       <p>${reason(row.rule)}</p>
       <${Edges} row=${row} scene=${model.scene} />
       ${!row.branches && row.rule !== 'join' && html`<${WhatIf} row=${row} id=${id} choose=${choose} />`}

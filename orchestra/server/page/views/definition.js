@@ -51,7 +51,7 @@ export function DefinitionView({ name, tab: wanted, query }) {
   const tabs = [['start', 'Start'], ['edges', 'Edges'], ['source', 'Source'], ['diagnostics', 'Diagnostics', data?.diagnostics.length]]
     .map(([id, label, n]) => ({ id, label, count: n, href: href(['definitions', name, id]) }));
   useKeys('Definition', tabs.map((entry, at) => [String(at + 1), entry.label, () => go(entry.href, { replace: true })]));
-  if (found.error) return html`<div class="page"><${Failure} error=${found.error} retry=${found.again} /><p><a href="#/definitions">All definitions</a></p></div>`;
+  if (found.error) return html`<div class="page"><${Failure} level="h1" error=${found.error} retry=${found.again} /><p><a href="#/definitions">All definitions</a></p></div>`;
   if (!data) return html`<div class="page"><${Loading} label="Loading the pipeline" /></div>`;
   const start = (body) => post(`${paths.definition(name)}/runs`, body);
   const isValid = data.valid ?? !data.diagnostics.some((one) => one.severity === 'error');

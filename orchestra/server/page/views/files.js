@@ -14,8 +14,8 @@ function Preview({ id, file }) {
   const isText = file.inline && !isImage && file.size <= MAX_PREVIEW;
   const text = useLoad((signal) => (isText ? getText(address, signal) : Promise.resolve('')), [address, isText, file.size]);
   return html`<section class="details preview" aria-label=${file.path}>
-    <h3><code>${file.path}</code> <span class="muted">${size(file.size)}</span><span class="grow"></span>
-      <a class="button" href=${address} download=${file.path.split('/').pop()}><${Icon} name="down" />Download</a></h3>
+    <h2><code>${file.path}</code> <span class="muted">${size(file.size)}</span><span class="grow"></span>
+      <a class="button" href=${address} download=${file.path.split('/').pop()}><${Icon} name="down" />Download</a></h2>
     ${isImage && html`<img src=${address} alt=${file.path} />`}
     ${text.error && html`<${Failure} error=${text.error} retry=${text.again} />`}
     ${isText && text.data !== null && html`<pre class="text" tabindex="0">${text.data || '(empty)'}</pre>`}

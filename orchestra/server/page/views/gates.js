@@ -37,8 +37,8 @@ function Evidence({ gate }) {
   const metadata = Object.entries(gate.metadata || {}).filter(([key]) => key !== 'chat');
   return html`<div class="evidence">
     ${goal && html`<p><span class="muted">Goal:</span> ${goal}</p>`}
-    ${before && html`<h4>Before: ${before.node} <${State} state=${before.outcome || before.state} /> <span class="muted num">${duration(before.duration_ms)}</span><span class="grow"></span>
-      ${file && html`<a href=${href(['runs', gate.run, 'files'], { file: file.path })}>${file.path}</a>`}</h4>
+    ${before && html`<h2>Before: ${before.node} <${State} state=${before.outcome || before.state} /> <span class="muted num">${duration(before.duration_ms)}</span><span class="grow"></span>
+      ${file && html`<a href=${href(['runs', gate.run, 'files'], { file: file.path })}>${file.path}</a>`}</h2>
       ${before.error && html`<pre class="text bad-text" tabindex="0">${before.error}</pre>`}
       ${(text || before.notes) && html`<pre class="text" tabindex="0">${text || before.notes}</pre>`}`}
     ${metadata.length > 0 && html`<dl class="values">${metadata.map(([key, entry]) => html`<div key=${key}><dt>${key}</dt><dd><code>${typeof entry === 'string' ? entry : JSON.stringify(entry)}</code></dd></div>`)}</dl>`}

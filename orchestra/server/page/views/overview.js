@@ -1,6 +1,6 @@
 // All attempts of a run in one picture: a lane for the main path and one for each branch.
 import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from '../html.js';
-import { millis } from '../format.js';
+import { spanOf } from './timeline-scale.js';
 
 /** Lanes beyond this number share the last one. */
 const MAX_LANES = 12;
@@ -44,7 +44,8 @@ export function Overview({ rows, scale, end, toneOf, waits, selected, onSelect }
     observer.observe(canvas.current);
     return () => observer.disconnect();
   }, []);
-  useLayoutEffect(() => {
+  // After the list: a click shows its effect first.
+  useEffect(() => {
     const element = canvas.current;
     const context = element.getContext('2d');
     if (!width || !context) return;
@@ -58,35 +59,30 @@ export function Overview({ rows, scale, end, toneOf, waits, selected, onSelect }
     context.globalAlpha = 0.35;
     for (const gap of scale.gaps) context.fillRect(6 + gap.at * (width - 12), 0, 1, height);
     context.globalAlpha = 1;
-    rows.forEach((row, index) => {
-      const from = scale.place(millis(row.started) ?? millis(row.ended) ?? end);
-      const to = scale.place(millis(row.ended) ?? end);
+    rows.forEach((row) => {
+      const [from, to] = spanOf(row, end).map(scale.place);
       const x = 6 + from * (width - 12);
       const y = 5 + (lanes.get(row.branch || '') ?? 0) * lane;
       context.globalAlpha = waits(row) ? 0.45 : 1;
       context.fillStyle = colours[toneOf(row)];
       context.fillRect(x, y + 1, Math.max(1.5, (to - from) * (width - 12) - 0.5), lane - 3);
-      if (index === selected) {
-        context.globalAlpha = 1;
-        context.fillStyle = style.color;
-        context.fillRect(Math.max(0, x - 1), 0, 2, height);
-      }
     });
-  }, [rows, scale, width, height, scheme, selected]);
+  }, [rows, scale, width, height, scheme]);
   const pick = (event) => {
     const bounds = canvas.current.getBoundingClientRect();
     const x = (event.clientX - bounds.left - 6) / (bounds.width - 12);
     const wanted = Math.floor((event.clientY - bounds.top - 5) / lane);
     let best = null;
     rows.forEach((row, index) => {
-      const from = scale.place(millis(row.started) ?? millis(row.ended) ?? end);
-      const to = scale.place(millis(row.ended) ?? end);
+      const [from, to] = spanOf(row, end).map(scale.place);
       const away = Math.max(0, from - x, x - to) + Math.abs((lanes.get(row.branch || '') ?? 0) - wanted) * 0.2;
       if (!best || away < best.away) best = { away, index };
     });
     if (best) onSelect(best.index);
   };
-  return html`<canvas class="overview" ref=${canvas} aria-hidden="true" style=${{ height: `${height}px` }} onClick=${pick}></canvas>`;
+  const mark = rows[selected] && scale.place(spanOf(rows[selected], end)[0]);
+  return html`<div class="overview" aria-hidden="true" style=${{ height: `${height}px` }}><canvas ref=${canvas} onClick=${pick}></canvas>
+    ${mark !== undefined && html`<i style=${{ left: `calc(5px + (100% - 12px) * ${mark})` }}></i>`}</div>`;
 }
 
 /** Returns the colour of a tone in the present scheme. */

@@ -164,7 +164,7 @@ export function RunView({ id, tab, query }) {
     ['f', 'Focus the graph', () => document.querySelector('.graph-box [tabindex="0"], .outline [tabindex="0"]')?.focus()],
   ]);
   const tabs = useMemo(() => TABS.map(([name, label]) => ({ id: name, label, href: address(name) })), [id, node]);
-  if (model.error && !model.run) return html`<div class="page"><${Failure} title=${model.error.status === 404 ? 'There is no such run' : undefined} error=${model.error} retry=${() => model.load()} /><p><a href="#/runs">All runs</a></p></div>`;
+  if (model.error && !model.run) return html`<div class="page"><${Failure} level="h1" title=${model.error.status === 404 ? 'There is no such run' : undefined} error=${model.error} retry=${() => model.load()} /><p><a href="#/runs">All runs</a></p></div>`;
   if (!model.run) return html`<div class="page"><${Loading} lines=${8} label="Loading the run" /></div>`;
   const [, label, View] = TABS.find(([name]) => name === tab) || TABS[0];
   const select = (name) => setQuery({ node: name === node ? null : name });

@@ -10,6 +10,7 @@ mod request;
 mod runs;
 mod session;
 mod submit;
+mod what_if;
 
 use std::sync::Arc;
 
@@ -43,6 +44,7 @@ pub const ROUTES: &[(&str, &[&str])] = &[
     ("/api/v1/runs/{id}/pause", &["POST"]),
     ("/api/v1/runs/{id}/resume", &["POST"]),
     ("/api/v1/runs/{id}/replay", &["POST"]),
+    ("/api/v1/runs/{id}/decisions/{seq}/what-if", &["POST"]),
     ("/api/v1/runs/{id}/checkpoints", &["GET"]),
     ("/api/v1/runs/{id}/files", &["GET"]),
     ("/api/v1/runs/{id}/files/{file}", &["GET"]),
@@ -76,6 +78,10 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/api/v1/runs/{id}/resume", post(runs::resume))
         .route("/api/v1/runs/{id}/replay", post(runs::replay))
         .route("/api/v1/runs/{id}/checkpoints", get(context::checkpoints))
+        .route(
+            "/api/v1/runs/{id}/decisions/{seq}/what-if",
+            post(what_if::what_if),
+        )
         .route("/api/v1/runs/{id}/files", get(files::list))
         .route("/api/v1/runs/{id}/files/{file}", get(files::file))
         .route("/api/v1/gates", get(gates::gates))

@@ -204,3 +204,50 @@ async fn definitions_tell_what_their_runs_did() {
             .is_some_and(|list| list.iter().all(|one| one["line"].is_number()))
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_decision_is_made_again_with_other_values() {
+    let text = r#"digraph tries {
+        start -> try
+        try [shape=parallelogram, tool_command="echo 3"]
+        try -> exit [condition="outcome=success && context.limit=small"]
+        try -> mend [condition="outcome=fail"]
+        try -> more
+        mend [shape=parallelogram, tool_command=true]
+        more [shape=parallelogram, tool_command=true]
+        mend -> exit
+        more -> exit
+    }"#;
+    let server = TestServer::with(|server| server.entry(entry("tries", text))).await;
+    let run = server.begin("tries").await;
+    let rows = server.until_status(&run, "success").await;
+    let decisions = rows["transitions"].as_array().expect("rows");
+    let decision = decisions
+        .iter()
+        .find(|row| row["from"] == "try")
+        .expect("a decision");
+    assert_eq!(decision["to"], "more");
+    let path = format!("/api/v1/runs/{run}/decisions/{}/what-if", decision["seq"]);
+    for (values, to, same) in [
+        (json!({}), "more", true),
+        (json!({ "outcome": "fail" }), "mend", false),
+        (json!({ "context.limit": "small" }), "exit", false),
+        (json!({ "limit": "large" }), "more", true),
+    ] {
+        let reply = server.post(&path, json!({ "values": values })).await;
+        assert_eq!(reply.status, 200, "{}", reply.text());
+        let again = reply.json();
+        assert_eq!(
+            (&again["to"], &again["same"]),
+            (&json!(to), &json!(same)),
+            "{values}: {again}"
+        );
+    }
+    let tested = server.post(&path, json!({ "values": {} })).await.json()["tested"].clone();
+    assert_eq!(
+        tested, decision["tested"],
+        "the router tells the same as it told then"
+    );
+    let unknown = format!("/api/v1/runs/{run}/decisions/1/what-if");
+    assert_eq!(server.post(&unknown, json!({ "values": {} })).await.status, 404);
+}
