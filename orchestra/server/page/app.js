@@ -181,6 +181,7 @@ async function begin() {
 }
 
 onExpired(() => shell.set({ expired: true }));
+live.on('expired', () => shell.set({ expired: true }));
 live.on('gates', ({ gates }) => shell.set({ gates }));
 live.on('open', () => request('/api/v1/about').then((reply) => reply.json()).then((about) => shell.set({ about })).catch(() => {}));
 addEventListener('hashchange', () => { if (location.hash.startsWith('#token=')) location.reload(); });

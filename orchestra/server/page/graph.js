@@ -175,7 +175,7 @@ export class GraphView {
   }
 
   /**
-   * Gives edges a look: `taken`, `never`, `live`, `chosen`, `what-if`.
+   * Gives edges a look: `taken`, `never`, `live`, `tested`, `chosen`, `imagined`.
    * @param {Map<string, {look: string, weight?: number}>} looks by `edgeKey`
    */
   trace(looks) {

@@ -55,8 +55,8 @@ const ALWAYS = [
   ['In tabs', '← →', 'Next tab'],
   ['In the graph', '← ↑ → ↓', 'Nearest node in this direction'],
   ['In the graph', 'Enter', 'Select the node'],
-  ['In the graph', '+ − 0', 'Zoom in, zoom out, fit'],
-  ['In a question', 'its key, Enter', 'Select the choice, confirm it'],
+  ['In the graph', '+ - 0', 'Zoom in, zoom out, fit'],
+  ['In a question', 'A … Enter', 'Select the choice with this key, confirm it'],
 ];
 
 /** The list of keys. */

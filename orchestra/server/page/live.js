@@ -178,7 +178,10 @@ class Leader {
       await request('/api/v1/about');
       this.open();
     } catch (error) {
-      if (error.status === 401) return;
+      if (error.status === 401) {
+        this.send('expired', null);
+        return;
+      }
       this.timer = setTimeout(() => this.retry(), this.delay);
       this.delay = Math.min(this.delay * 2, 15_000);
     }

@@ -1,5 +1,6 @@
 // Values that views share: each notifies the views that use it, at most once a frame.
 import { useEffect, useReducer } from './html.js';
+import { quote } from './format.js';
 
 /** A source of changes. */
 export class Source {
@@ -65,3 +66,18 @@ class Shell extends Source {
 }
 
 export const shell = new Shell();
+
+/** Returns a command of the program that serves the page. @param {...string} args */
+export const cli = (...args) => [shell.about?.program || 'orchestra', ...args.map(quote)].join(' ');
+
+/**
+ * Returns a command about a run, with the options by which it is found.
+ * @param {{id: string, commands: Record<string, string>}} model
+ * @param {string} verb
+ * @param {...string} args
+ */
+export function cliOf(model, verb, ...args) {
+  const { status } = model.commands;
+  const known = model.commands[verb] || (status ? status.replace(' status ', ` ${verb} `) : cli(verb, model.id));
+  return [known, ...args.map(quote)].join(' ');
+}

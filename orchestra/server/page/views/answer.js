@@ -1,14 +1,15 @@
 // The form that answers a question. A key selects a choice, Enter confirms it.
 import { paths, post } from '../api.js';
 import { html, useEffect, useId, useRef, useState } from '../html.js';
-import { quote, words } from '../format.js';
-import { shell } from '../store.js';
+import { words } from '../format.js';
+import { cli, shell } from '../store.js';
 import { Command, Failure } from '../ui.js';
 
 /** Keys pressed within this time after the question appeared were not meant for it. */
 const GUARD_MS = 350;
 
-const label = (option) => option.label.replace(/^\[[^\]]+\]\s*/, '') || option.label;
+/** Returns the label of an option without its key. */
+export const label = (option) => option.label.replace(/^\[[^\]]+\]\s*/, '') || option.label;
 
 const unmet = ({ condition, values }) => {
   const list = Object.entries(values || {}).map(([key, value]) => (value === '' ? `${key} is empty` : `${key} is ${value}`));
@@ -109,6 +110,6 @@ export function AnswerForm({ gate }) {
       ${gate.chat && html`<button type="button" disabled=${busy} onClick=${() => send({ text: '/done' })}>End the conversation</button>`}
       ${gate.kind === 'free_text' && !gate.chat && html`<button type="button" class="quiet" disabled=${busy} onClick=${() => send({ skip: true })}>Skip</button>`}
       <span class="hint">${options.length ? 'A key selects a choice, Enter confirms it. ' : ''}${hasText ? 'Ctrl Enter sends the text.' : ''}</span></div>
-    <${Command} text=${`orchestra answer ${quote(gate.run)} ${quote(gate.node)} ${said ? quote(said) : 'CHOICE'}`} />
+    <${Command} text=${cli('answer', gate.run, gate.node, said || 'CHOICE')} />
   </form>`;
 }

@@ -1,9 +1,9 @@
 // The context of a run at a checkpoint, and what the last stage changed in it.
 import { get, paths, post } from '../api.js';
 import { html, useState } from '../html.js';
-import { clock, count, quote, value } from '../format.js';
+import { clock, count, value } from '../format.js';
 import { go, href, setQuery } from '../router.js';
-import { shell } from '../store.js';
+import { cliOf, shell } from '../store.js';
 import { Command, Dialog, Empty, Failure, Icon, Loading, Search, useLoad } from '../ui.js';
 
 /** Who wrote a key and who reads it. */
@@ -29,7 +29,7 @@ function Values({ context, before, find, onlyChanged }) {
   return html`<table class="table context"><thead><tr><th scope="col">Key</th><th scope="col">Value</th></tr></thead><tbody>
     ${sorted.map(([key, change]) => html`<tr key=${key} class=${change}>
       <th scope="row"><code>${key}</code>${change && html`<span class=${`tag ${change}`}>${change}</span>`}<${Lineage} name=${key} context=${context} /></th>
-      <td>${change === 'changed' && html`<pre class="old">${value(before[key])}</pre>`}<pre>${change === 'removed' ? value(before[key]) : value(now[key])}</pre></td></tr>`)}
+      <td>${change === 'changed' && html`<pre class="old">${value(before[key])}</pre>`}<pre class=${change === 'changed' ? 'new' : ''}>${change === 'removed' ? value(before[key]) : value(now[key])}</pre></td></tr>`)}
   </tbody></table>`;
 }
 
@@ -48,7 +48,7 @@ export function Context({ model, id, query }) {
   const name = (entry) => entry.name || entry.node || 'start';
   if (points.error) return html`<${Failure} error=${points.error} retry=${points.again} />`;
   if (!points.data) return html`<${Loading} label="Loading checkpoints" />`;
-  if (!point) return html`<div class="stack fill"><${Empty} title="No checkpoint yet">The first one is saved when the first stage has ended.<//><${Command} text=${`orchestra checkpoints ${quote(id)}`} /></div>`;
+  if (!point) return html`<div class="stack fill"><${Empty} title="No checkpoint yet">The first one is saved when the first stage has ended.<//><${Command} text=${cliOf(model, 'checkpoints')} /></div>`;
   const show = (index) => setQuery({ at: list[Math.max(0, Math.min(list.length - 1, index))].checkpoint });
   const replay = async () => {
     setBusy(true);
@@ -62,7 +62,7 @@ export function Context({ model, id, query }) {
     }
     setBusy(false);
   };
-  const command = `orchestra replay ${quote(id)} --checkpoint ${point.checkpoint}`;
+  const command = cliOf(model, 'replay', '--checkpoint', point.checkpoint);
   return html`<div class="stack fill scroll">
     <div class="scrub">
       <button class="quiet square" aria-label="Earlier checkpoint" disabled=${at === 0} onClick=${() => show(at - 1)}><${Icon} name="left" /></button>

@@ -1,18 +1,23 @@
 // What a run cost, by node and by attempt.
 import { html, useMemo } from '../html.js';
 import { cost, duration, number, short } from '../format.js';
-import { setQuery } from '../router.js';
+import { href, setQuery } from '../router.js';
 import { State } from '../states.js';
 import { Bar, Command, Empty, Fact } from '../ui.js';
+
+/** Attempts of a chosen node, the latest ones; attempts of all nodes, the dearest ones. */
+const MOST = 200;
+const TOP = 20;
 
 /** The tab Cost. */
 export function Cost({ model, node, version }) {
   const nodes = useMemo(() => [...model.nodes.values()].sort((a, b) => b.cost_micros - a.cost_micros || b.duration_ms - a.duration_ms), [version]);
+  const attempts = useMemo(() => (node ? model.stages.list.filter((row) => row.node === node).slice(-MOST)
+    : model.stages.list.filter((row) => row.cost_micros > 0).sort((a, b) => b.cost_micros - a.cost_micros).slice(0, TOP)), [version, node]);
   const { run } = model;
-  if (!nodes.length) return html`<${Empty} title="Nothing yet">Costs appear when stages have ended.<//>`;
+  if (!nodes.length) return html`<div class="stack fill"><${Empty} title="Nothing yet">Costs appear when stages have ended.<//><${Command} text=${model.commands.status} /></div>`;
   const most = Math.max(1, ...nodes.map((row) => row.cost_micros));
   const longest = Math.max(1, ...nodes.map((row) => row.duration_ms));
-  const attempts = node ? model.stages.list.filter((row) => row.node === node).slice(-200) : [];
   return html`<div class="stack fill scroll">
     <dl class="facts-grid">
       <${Fact} name="Cost">${cost(run.cost_micros)}<//>
@@ -28,8 +33,8 @@ export function Cost({ model, node, version }) {
         <td class="num">${short(row.input_tokens + row.output_tokens)}</td>
         <td><span class="with-bar">${duration(row.duration_ms)}<${Bar} share=${row.duration_ms / longest} tone="neutral" /></span></td></tr>`)}
     </tbody></table>
-    ${attempts.length > 0 && html`<h2>Attempts of ${node}</h2><table class="table"><thead><tr><th scope="col">Attempt</th><th scope="col">State</th><th scope="col" class="num">Cost</th><th scope="col" class="num">Tokens</th><th scope="col" class="num">Time</th></tr></thead><tbody>
-      ${attempts.map((row) => html`<tr key=${row.seq}><th scope="row">#${row.visit}/${row.attempt}${row.branch ? html` <code class="muted">${row.branch}</code>` : ''}</th><td><${State} state=${row.outcome || row.state} /></td>
+    ${attempts.length > 0 && html`<h2>${node ? `Attempts of ${node}` : 'Attempts that cost most'}</h2><table class="table"><thead><tr><th scope="col">Attempt</th><th scope="col">State</th><th scope="col" class="num">Cost</th><th scope="col" class="num">Tokens</th><th scope="col" class="num">Time</th></tr></thead><tbody>
+      ${attempts.map((row) => html`<tr key=${row.seq}><th scope="row"><a href=${href(['runs', run.run, 'timeline'], { node, at: row.seq })}>${node ? '' : `${row.node}, `}visit ${row.visit}, attempt ${row.attempt}</a>${row.branch ? html` <code class="muted">${row.branch}</code>` : ''}</th><td><${State} state=${row.outcome || row.state} /></td>
         <td class="num">${cost(row.cost_micros)}</td><td class="num">${short(row.input_tokens + row.output_tokens)}</td><td class="num">${duration(row.duration_ms)}</td></tr>`)}</tbody></table>`}
     <${Command} text=${model.commands.status} />
   </div>`;

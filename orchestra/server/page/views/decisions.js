@@ -45,7 +45,7 @@ function Edges({ row, scene }) {
       const taken = edge.number === row.edge;
       const caption = edge.caption?.text.lines.join(' ');
       return html`<li key=${`other${edge.number}`} class=${taken ? 'tested taken' : 'tested'}><span class=${taken ? 'verdict ok-text' : 'verdict muted'}>${taken ? '✓ taken' : '– not taken'}</span>
-        <span><strong>to ${edge.to}</strong>${caption ? html` <code>${caption}</code>` : ''} <span class="muted">${taken ? reason(row.rule) : `No condition of it was tested; the rule ${words(row.rule)} chose ${targetOf(row)}.`}</span></span></li>`;
+        <span><strong>to ${edge.to}</strong>${caption ? html` <code>${caption}</code>` : ''} <span class="muted">${taken ? reason(row.rule) : row.rule === 'choice' ? 'Another choice was taken.' : `No condition of it was tested; the rule ${words(row.rule)} chose ${targetOf(row)}.`}</span></span></li>`;
     })}
   </ul>`;
 }

@@ -1,12 +1,12 @@
 // One pipeline: its graph with the heat of its edges, its text, and the form that starts it.
 import { get, paths, post } from '../api.js';
 import { html, useEffect, useMemo } from '../html.js';
-import { count, number, quote } from '../format.js';
+import { count, number } from '../format.js';
 import { edgeKey } from '../graph.js';
 import { GraphPane } from '../graph-pane.js';
 import { useKeys } from '../keys.js';
 import { go, href } from '../router.js';
-import { shell } from '../store.js';
+import { cli, shell } from '../store.js';
 import { State } from '../states.js';
 import { Bar, Command, Empty, Failure, Icon, Loading, Tabs, useLoad } from '../ui.js';
 import { Diagnostics, StartForm } from './start.js';
@@ -56,25 +56,25 @@ export function DefinitionView({ name, tab: wanted, query }) {
   const start = (body) => post(`${paths.definition(name)}/runs`, body);
   const isValid = data.valid ?? !data.diagnostics.some((one) => one.severity === 'error');
   const marked = new Set(data.diagnostics.map((one) => one.line));
-  const file = quote(data.file || data.name);
+  const file = data.file || data.name;
   const diagnostics = data.diagnostics.length ? html`<${Diagnostics} list=${data.diagnostics} />` : html`<${Empty} title="Nothing to report">The checks found neither errors nor warnings.<//>`;
   return html`<div class="run">
     <header class="run-head"><div class="run-title"><a class="back" href="#/definitions" aria-label="All definitions"><${Icon} name="left" /></a>
       <h1>${data.name}</h1><${State} state=${isValid ? 'done' : 'error'} word=${isValid ? 'valid' : 'invalid'} />
-      <div class="buttons"><a class="button" href=${href(['editor'], { from: data.name })}><${Icon} name="editor" />Open in the editor</a><a class="button" href=${href(['runs'], { name: data.name })}>Runs</a></div></div>
+      <div class="buttons"><a class="button" href=${href(['editor'], { from: data.name })}><${Icon} name="editor" />Open in the editor</a><a class="button" href=${href(['runs'], { name: data.scene?.title || data.name })}>Runs</a></div></div>
       ${data.goal && html`<p class="goal">${data.goal}</p>`}
       <ul class="facts"><li>${data.kind}</li><li><code>${data.file}</code></li>${data.nodes !== undefined && html`<li>${count(data.nodes, 'node')}</li>`}<li>${count(data.runs, 'run')}</li></ul></header>
     <div class="split">
       <div class="split-left">${data.scene ? html`<${GraphPane} scene=${data.scene} looks=${looks} label=${`Graph of ${data.name}`} />` : html`<${Empty} title="The graph is not drawn">It is too large, or the text cannot be read. The diagnostics say why.<//>`}</div>
       <div class="split-right"><${Tabs} tabs=${tabs} selected=${tab} label="Parts of the definition" />
         <div class="panel scroll" role="tabpanel" id="panel" aria-labelledby=${`tab-${tab}`} tabindex="0">
-          ${tab === 'start' && (shell.about.read_only ? html`<${Empty} title="Read only">This server starts no runs. Use the command below.<//><${Command} text=${`orchestra run ${file}`} />`
-            : html`<${StartForm} start=${start} inputs=${data.inputs} disabled=${!isValid} command=${`orchestra run ${file}`} />`)}
+          ${tab === 'start' && (shell.about.read_only ? html`<${Empty} title="Read only">This server starts no runs. Use the command below.<//><${Command} text=${cli('run', file)} />`
+            : html`<${StartForm} start=${start} inputs=${data.inputs} disabled=${!isValid} command=${cli('run', file)} />`)}
           ${tab === 'start' && !isValid && diagnostics}
           ${tab === 'edges' && html`<${Heat} data=${data} rows=${rows} />`}
           ${tab === 'source' && html`<${Source} text=${data.source} marked=${marked} />`}
           ${tab === 'diagnostics' && diagnostics}
-          ${tab !== 'start' && html`<${Command} text=${`orchestra ${COMMANDS[tab]} ${file}`} />`}
+          ${tab !== 'start' && html`<${Command} text=${cli(COMMANDS[tab], file)} />`}
         </div></div>
     </div>
   </div>`;

@@ -3,6 +3,7 @@ import { get } from '../api.js';
 import { html } from '../html.js';
 import { number } from '../format.js';
 import { href } from '../router.js';
+import { cli } from '../store.js';
 import { Command, Empty, Failure, Loading, Search, useLoad } from '../ui.js';
 
 const KINDS = { compiled: 'compiled into the program', file: 'file', workflow: 'station workflow' };
@@ -22,6 +23,6 @@ export function Definitions({ query }) {
     ${rows.length > 0 && html`<table class="table"><thead><tr><th scope="col">Name</th><th scope="col">Kind</th><th scope="col" class="num">Runs</th></tr></thead><tbody>
       ${rows.map((row) => html`<tr key=${row.name}><th scope="row"><a href=${href(['definitions', row.name])}>${row.name}</a></th><td>${KINDS[row.kind] || row.kind}</td><td class="num">${number(row.runs)}</td></tr>`)}
     </tbody></table>`}
-    <${Command} text="orchestra check *.dot" />
+    <${Command} text=${`${cli('check')} *.dot`} />
   </div>`;
 }

@@ -4,7 +4,7 @@ import { html, useEffect, useMemo, useRef, useState } from '../html.js';
 import { count } from '../format.js';
 import { GraphPane } from '../graph-pane.js';
 import { setQuery } from '../router.js';
-import { shell } from '../store.js';
+import { cli, shell } from '../store.js';
 import { State } from '../states.js';
 import { Command, Empty, Failure } from '../ui.js';
 import { Diagnostics, StartForm } from './start.js';
@@ -118,8 +118,8 @@ export function Editor({ query }) {
         <div class="panel scroll" role="region" aria-label="Diagnostics and start" tabindex="0">
           ${check.error && html`<${Failure} title="The text was not checked" error=${check.error} />`}
           ${check.diagnostics.length > 0 && html`<${Diagnostics} list=${check.diagnostics} onJump=${jump} />`}
-          ${isOff ? html`<p class="muted">This server runs no pipelines that are sent as text. Save it as a file and run it in a terminal.</p><${Command} text="orchestra run FILE.dot" />`
-            : html`<${StartForm} start=${({ params, simulate, max_cost, max_time }) => post('/pipelines', { source, params, simulate, max_cost, max_time })} disabled=${errors > 0} onlySimulate=${shell.about.submit === 'simulate'} command="orchestra run FILE.dot" />`}
+          ${isOff ? html`<p class="muted">This server runs no pipelines that are sent as text. Save it as a file and run it in a terminal.</p><${Command} text=${cli('run', 'FILE.dot')} />`
+            : html`<${StartForm} start=${({ params, simulate, max_cost, max_time }) => post('/pipelines', { source, params, simulate, max_cost, max_time })} disabled=${errors > 0} onlySimulate=${shell.about.submit === 'simulate'} command=${cli('run', 'FILE.dot')} />`}
         </div>
       </div>
     </div>

@@ -5,6 +5,16 @@ import { count, size } from '../format.js';
 import { setQuery } from '../router.js';
 import { Command, Empty, Failure, Icon, Loading, Search, VirtualList, useLoad } from '../ui.js';
 
+/** Returns JSON with line breaks, and other text as it is. */
+function readable(text, type) {
+  if (type !== 'application/json') return text;
+  try {
+    return JSON.stringify(JSON.parse(text), null, 2);
+  } catch {
+    return text;
+  }
+}
+
 /** Larger texts are offered for download only. */
 const MAX_PREVIEW = 400_000;
 
@@ -18,7 +28,7 @@ function Preview({ id, file }) {
       <a class="button" href=${address} download=${file.path.split('/').pop()}><${Icon} name="down" />Download</a></h2>
     ${isImage && html`<img src=${address} alt=${file.path} />`}
     ${text.error && html`<${Failure} error=${text.error} retry=${text.again} />`}
-    ${isText && text.data !== null && html`<pre class="text" tabindex="0">${text.data || '(empty)'}</pre>`}
+    ${isText && text.data !== null && html`<pre class="text" tabindex="0">${readable(text.data, file.media_type) || '(empty)'}</pre>`}
     ${!isText && !isImage && html`<p class="muted">There is no preview of this file.</p>`}
   </section>`;
 }

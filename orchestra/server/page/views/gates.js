@@ -4,10 +4,10 @@ import { html, useRef } from '../html.js';
 import { clock, count, duration, millis } from '../format.js';
 import { useKeys } from '../keys.js';
 import { go, href, setQuery } from '../router.js';
-import { shell } from '../store.js';
+import { cli, shell } from '../store.js';
 import { State } from '../states.js';
-import { Ago, Empty, Failure, Loading, useLoad, useTick } from '../ui.js';
-import { AnswerForm } from './answer.js';
+import { Ago, Command, Empty, Failure, Loading, useLoad, useTick } from '../ui.js';
+import { AnswerForm, label } from './answer.js';
 
 /** Rows before the question that are read of a large run. */
 const RECENT = 300;
@@ -50,7 +50,7 @@ function Deadline({ gate }) {
   if (!gate.deadline) return null;
   const left = millis(gate.deadline) - Date.now();
   const option = gate.options.find((one) => one.key === gate.default);
-  const then = gate.default ? `; then ${option ? option.label : gate.default} is taken` : '';
+  const then = gate.default ? `; then ${option ? label(option) : gate.default} is taken` : '';
   return html`<p class=${left < 60_000 ? 'deadline bad-text' : 'deadline'}>${left > 0 ? `${duration(Math.ceil(left / 1000) * 1000)} left, until ${clock(gate.deadline)}${then}` : 'The time is up; the default is taken'}</p>`;
 }
 
@@ -88,7 +88,7 @@ export function Gates({ query }) {
     <header class="page-head"><div><h1>Gates</h1><p class="muted" role="status">${gates ? `${count(gates.length, 'question')} open` : ''}</p></div></header>
     ${gone && html`<p class="banner tone-neutral" role="status">The question that this address names is answered.${gates.length ? ' The oldest open one is shown.' : ''}</p>`}
     ${!gates && html`<${Loading} label="Loading questions" />`}
-    ${gates && !gates.length && html`<${Empty} title="Nothing waits for you">A run that reaches a human gate appears here at once. <a href="#/runs?status=running">Runs in progress</a><//>`}
+    ${gates && !gates.length && html`<${Empty} title="Nothing waits for you">A run that reaches a human gate appears here at once. <a href="#/runs?status=running">Runs in progress</a><//><${Command} text=${cli('status')} />`}
     ${shown && html`<div class="inbox">
       <ul class="gate-list" ref=${list} onKeyDown=${move} aria-label="Open questions">
         ${gates.map((gate) => html`<li key=${keyOf(gate)}><a href=${href(['gates'], { gate: keyOf(gate) })} aria-current=${gate === shown ? 'true' : undefined} tabindex=${gate === shown ? 0 : -1}>

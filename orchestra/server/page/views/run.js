@@ -1,7 +1,7 @@
 // One run: the graph, and tabs beside it.
 import { paths, post } from '../api.js';
 import { html, useEffect, useMemo, useState } from '../html.js';
-import { cost, count, date, duration, number, quote, short } from '../format.js';
+import { cost, count, date, duration, number, short } from '../format.js';
 import { edgeKey } from '../graph.js';
 import { GraphPane } from '../graph-pane.js';
 import { useKeys } from '../keys.js';
@@ -9,7 +9,7 @@ import { lazy } from '../lazy.js';
 import { go, href, setQuery } from '../router.js';
 import { useRun } from '../run-model.js';
 import { State } from '../states.js';
-import { shell, useSource } from '../store.js';
+import { cliOf, shell, useSource } from '../store.js';
 import { Command, Dialog, Failure, Icon, Loading, Tabs, useTick } from '../ui.js';
 import { elapsed } from './runs.js';
 import { Timeline } from './timeline.js';
@@ -49,29 +49,29 @@ function Confirm({ title, text, label, danger, reason: asks, options = [], act, 
     ${asks && html`<label class="field"><span>Reason (stored with the run)</span><input value=${reason} onInput=${(event) => setReason(event.target.value)} /></label>`}
     ${options.map(([key, words, help]) => html`<label class="check" key=${key}><input type="checkbox" checked=${!!chosen[key]} onChange=${(event) => setChosen({ ...chosen, [key]: event.target.checked })} /><span>${words}<small>${help}</small></span></label>`)}
     ${error && html`<${Failure} title=${error.code === 'changed' ? 'The pipeline has changed' : 'Refused'} error=${error} />`}
-    <${Command} text=${command} />
+    <${Command} text=${command + (chosen.accept_changes ? ' --accept-changes' : '')} />
     <div class="buttons"><button type="button" onClick=${close}>Back</button><button class=${danger ? 'danger' : 'primary'} disabled=${busy} autofocus>${busy ? 'Working…' : label}</button></div>
   </form><//>`;
 }
 
 function Actions({ model }) {
   const [open, setOpen] = useState(null);
-  const { run, commands } = model;
+  const { run } = model;
   const send = (action, done) => async (body) => {
     await post(paths.action(run.run, action), body);
     shell.toast(done);
   };
   const isOpen = OPEN.has(run.status);
   const kinds = {
-    pause: { title: 'Pause the run', text: 'The present stages are interrupted; the run can be resumed from its last checkpoint.', label: 'Pause', reason: true, act: send('pause', 'The run pauses'), command: `orchestra pause ${quote(run.run)}` },
-    cancel: { title: 'Cancel the run', text: 'The run ends and cannot be resumed. It can still be replayed from a checkpoint.', label: 'Cancel the run', danger: true, reason: true, act: send('cancel', 'The run is being cancelled'), command: commands.cancel || `orchestra cancel ${quote(run.run)}` },
+    pause: { title: 'Pause the run', text: 'The present stages are interrupted; the run can be resumed from its last checkpoint.', label: 'Pause', reason: true, act: send('pause', 'The run pauses'), command: cliOf(model, 'pause') },
+    cancel: { title: 'Cancel the run', text: 'The run ends and cannot be resumed. It can still be replayed from a checkpoint.', label: 'Cancel the run', danger: true, reason: true, act: send('cancel', 'The run is being cancelled'), command: cliOf(model, 'cancel') },
     resume: {
       title: run.status === 'fail' ? 'Retry the failed stage' : 'Resume the run',
       text: run.status === 'fail' ? `The run goes on at ${run.node || 'the stage that failed'}.` : 'The run goes on from its last checkpoint; an interrupted stage is repeated.',
       label: run.status === 'fail' ? 'Retry' : 'Resume',
       options: [['accept_changes', 'Accept changes', 'Resume although the pipeline differs from the one that began.']],
       act: (body) => send('resume', 'The run goes on')(run.status === 'fail' ? { ...body, retry: true } : body),
-      command: run.status === 'fail' ? commands.retry || `orchestra resume ${quote(run.run)} --retry` : commands.resume || `orchestra resume ${quote(run.run)}`,
+      command: run.status === 'fail' ? model.commands.retry || cliOf(model, 'resume', '--retry') : cliOf(model, 'resume'),
     },
   };
   if (shell.about.read_only) return null;
@@ -130,7 +130,7 @@ function looksOf(model, chosen) {
   }
   if (chosen) {
     for (const test of chosen.tested || []) if (test.edge !== undefined && test.edge !== null) looks.set(edgeKey(chosen.from, test.edge), { look: 'tested' });
-    if (chosen.edge !== undefined && chosen.edge !== null) looks.set(edgeKey(chosen.from, chosen.edge), { look: chosen.isWhatIf ? 'what-if' : 'chosen' });
+    if (chosen.edge !== undefined && chosen.edge !== null) looks.set(edgeKey(chosen.from, chosen.edge), { look: chosen.isWhatIf ? 'imagined' : 'chosen' });
   }
   return looks;
 }

@@ -1,11 +1,11 @@
 // The list of runs.
 import { get, paths } from '../api.js';
 import { html, useEffect, useMemo, useRef, useState } from '../html.js';
-import { cost, count, duration, millis, number, quote } from '../format.js';
+import { cost, count, duration, millis, number } from '../format.js';
 import { useKeys } from '../keys.js';
 import * as live from '../live.js';
 import { go, href, setQuery } from '../router.js';
-import { shell } from '../store.js';
+import { cli, shell } from '../store.js';
 import { State } from '../states.js';
 import { Ago, Command, Empty, Failure, Icon, Loading, useTick } from '../ui.js';
 
@@ -165,9 +165,6 @@ export function Runs({ query }) {
     </table>`}
     ${next && html`<p class="more" ref=${end}><button onClick=${loadMore} disabled=${more}>${more ? 'Loading…' : 'Show older runs'}</button></p>`}
     ${error && runs && html`<${Failure} error=${error} retry=${load} />`}
-    <${Command} text=${`orchestra status${runs?.length > 50 ? ` --limit ${runs.length}` : ''}`} />
+    <${Command} text=${cli('status', ...(runs?.length > LIMIT ? ['--limit', String(runs.length)] : []))} />
   </div>`;
 }
-
-/** Returns the command that shows a run. */
-export const statusCommand = (run) => `orchestra status ${quote(run)}`;

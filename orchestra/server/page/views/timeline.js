@@ -50,6 +50,7 @@ export function Timeline({ model, node, query, version }) {
   const asking = new Set(model.questions.map((question) => `${question.node}\n${question.branch || ''}`));
   const waits = (row) => gates.has(row.node) || (row.state === 'running' && asking.has(`${row.node}\n${row.branch || ''}`));
   const scale = useMemo(() => scaleOf(rows, end, waits), [rows, gates, isOpen ? Math.floor(end / 1000) : 0]);
+  const hasWaits = useMemo(() => rows.some(waits), [rows, gates]);
   const isLong = rows.length > 2 * PART;
   const parts = useMemo(() => new Map(), [scale]);
   const scaleAt = (index) => {
@@ -86,7 +87,7 @@ export function Timeline({ model, node, query, version }) {
   return html`<div class="stack fill">
     <${Overview} rows=${rows} scale=${scale} end=${end} toneOf=${toneOf} waits=${waits} selected=${selected} onSelect=${choose} />
     <div class="legend"><span>${count(rows.length, 'attempt')}${isLong ? `; below, each ${PART} have their own time axis` : ''}</span>${branches.size > 0 && html`<span>${count(branches.size, 'branch', 'branches')}, one lane each</span>`}
-      <span class="tone-warn"><i class="waits"></i>waits for a person</span>${scale.gaps.length > 0 && html`<span title=${`Together ${duration(scale.gaps.reduce((sum, gap) => sum + gap.gap, 0))}`}>┆ idle and waiting time, squeezed</span>`}</div>
+      ${hasWaits && html`<span class="tone-warn"><i class="waits"></i>waits for a person</span>`}${scale.gaps.length > 0 && html`<span title=${`Together ${duration(scale.gaps.reduce((sum, gap) => sum + gap.gap, 0))}`}>┆ idle and waiting time, squeezed</span>`}</div>
     <${VirtualList} rows=${rows} height=${ROW} row=${line} keyOf=${(row) => row.seq} selected=${selected} onSelect=${choose} label="Attempts" follow=${isOpen && selected < 0} />
     ${selected >= 0 ? html`<${Details} row=${rows[selected]} model=${model} />` : html`<p class="hint">Select an attempt to see its notes, its error and its tool calls.</p>`}
     <${Command} text=${model.commands.status} />
