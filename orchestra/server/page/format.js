@@ -59,11 +59,13 @@ export function clock(time, fraction = false) {
   return fraction ? `${text}.${String(date.getMilliseconds()).padStart(3, '0')}` : text;
 }
 
+const moments = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
+
 /** Returns the day and time. @param {string|null|undefined} time */
 export function date(time) {
   const value = millis(time);
   if (value === null) return '–';
-  return new Date(value).toLocaleString(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
+  return moments.format(value);
 }
 
 /** Returns how long ago a time is. @param {string|null|undefined} time @param {number} now */

@@ -34,7 +34,7 @@ export function scaleOf(rows, end, waits = () => false) {
     last = Math.max(last, span[1]);
     if (!waits(row)) spans.push(span);
   }
-  spans.sort((a, b) => a[0] - b[0]);
+  if (spans.some((span, at) => at > 0 && span[0] < spans[at - 1][0])) spans.sort((a, b) => a[0] - b[0]);
   const busy = [];
   for (const [from, to] of spans) {
     const before = busy[busy.length - 1];
