@@ -37,6 +37,8 @@ pub(crate) struct App {
     pub(crate) watchers: Watchers,
     pub(crate) texts: broadcast::Sender<Arc<StageText>>,
     pub(crate) drawings: Semaphore,
+    /// One place for each run that the server executes at once.
+    places: Arc<Semaphore>,
     own: Mutex<BTreeMap<String, Canceller>>,
     /// The number of runs that this server executes.
     running: watch::Sender<usize>,
@@ -60,6 +62,7 @@ impl App {
             index: Arc::new(index),
             submit,
             max_runs,
+            places: Arc::new(Semaphore::new(max_runs.min(Semaphore::MAX_PERMITS))),
             feeds: Feeds::new(changes.clone()),
             watchers: Watchers::default(),
             changes,
@@ -131,10 +134,10 @@ impl App {
         if self.is_stopping() {
             return Err(ApiError::stopping());
         }
-        if self.own().len() >= self.max_runs {
+        let Ok(place) = self.places.clone().try_acquire_owned() else {
             let message = format!("the server executes {} runs already", self.max_runs);
             return Err(ApiError::too_many(message, 5));
-        }
+        };
         let engine = self.observed(&engine);
         let handle = entry.begin(&engine, begin).await?;
         let id = handle.id().clone();
@@ -150,6 +153,7 @@ impl App {
             // The events tell how it ended.
             let _ = handle.wait().await;
             app.own().remove(&*run);
+            drop(place);
             app.count_runs();
             app.changes.mark(&run);
         });

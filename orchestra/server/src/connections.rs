@@ -1,6 +1,5 @@
 //! The connections of the server: accepting them, their limits, and their end.
 
-use std::convert::Infallible;
 use std::future::Future;
 use std::io;
 use std::pin::{Pin, pin};
@@ -9,6 +8,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::Router;
+use axum::response::IntoResponse as _;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -17,6 +17,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Sleep, sleep};
+
+use crate::error::ApiError;
 
 /// Maximum number of connections. Further ones wait until another one ends.
 const MAX_CONNECTIONS: usize = 1_100;
@@ -86,10 +88,14 @@ async fn next(
 async fn serve(stream: TcpStream, router: Router, stop: &mut watch::Receiver<bool>) {
     let service = service_fn(move |request: hyper::Request<Incoming>| {
         use tower_service::Service as _;
-        let mut router = router.clone();
+        let handled = router.clone().call(request.map(axum::body::Body::new));
+        // A client that goes away must not cut a start or an answer short.
+        let handled = tokio::spawn(handled);
         async move {
-            let response = router.call(request.map(axum::body::Body::new)).await;
-            response.map_err(|never: Infallible| never)
+            match handled.await {
+                Ok(response) => response,
+                Err(error) => Ok(ApiError::internal("internal", error.to_string()).into_response()),
+            }
         }
     });
     let connection = http1::Builder::new()

@@ -95,7 +95,7 @@ pub(crate) struct Gate {
     status: SessionStatus,
 }
 
-/// Returns the questions of all runs that wait for an answer, the oldest first.
+/// Returns the questions that wait for an answer, the oldest first, of all runs as the index knows them.
 pub(crate) async fn open_gates(app: &App) -> Result<Vec<Gate>, ApiError> {
     let sessions = app.index(|index| {
         let asking = index.asking()?.into_iter();

@@ -423,13 +423,18 @@ impl SessionIndex {
         })
     }
 
-    /// Returns the runs with questions that wait for an answer.
+    /// Returns the runs with questions that wait for an answer, without a search for changes in the runs folder. A
+    /// caller that has not been notified of all changes calls [`refresh`](SessionIndex::refresh) first.
     ///
     /// # Errors
     ///
     /// Returns an error if the index cannot be read.
     pub fn asking(&self) -> Result<Vec<Session>, SessionError> {
-        self.call(|worker| worker.store.read(RunSelection::All, query::asking))
+        self.call(|worker| {
+            worker
+                .store
+                .read(RunSelection::Only(&BTreeSet::new()), query::asking)
+        })
     }
 
     fn of_run<T: Send + 'static>(

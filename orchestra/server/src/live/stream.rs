@@ -152,6 +152,8 @@ impl Client {
     }
 
     async fn send_first(&mut self) {
+        // A failure is reported to the requests that ask for the runs.
+        let _ = self.app.index(|index| index.refresh().map(drop)).await;
         self.send_gates().await;
         for at in 0..self.watch.single.len() {
             self.send_run(at).await;
@@ -165,6 +167,11 @@ impl Client {
         if changed.is_empty() {
             return;
         }
+        let runs = changed.clone();
+        let _ = self
+            .app
+            .index(move |index| runs.iter().try_for_each(|run| index.catch_up(run)))
+            .await;
         if self.watch.runs {
             self.send_runs(&changed).await;
         }

@@ -25,6 +25,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 /// Returns the questions of all runs.
 pub(super) async fn gates(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, ApiError> {
     Query::of(&uri, &[])?;
+    app.index(|index| index.refresh().map(drop)).await?;
     let gates = open_gates(&app).await?;
     Ok(json_response(StatusCode::OK, &json!({ "gates": gates })))
 }

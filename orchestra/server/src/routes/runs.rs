@@ -202,14 +202,7 @@ pub(super) async fn pause(
     let (session, folder) = app.folder(&id).await?;
     if let Some(own) = app.own_run(&id) {
         own.pause(reason);
-    } else if blocking({
-        let path = session.folder.clone();
-        move || folder.owner().map(|owner| (owner, path))
-    })
-    .await??
-    .0
-    .is_some()
-    {
+    } else if folder.owner()?.is_some() {
         let path = session.folder;
         blocking(move || ControlClient::open(&path)?.pause(reason)).await??;
     } else {
