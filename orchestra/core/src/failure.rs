@@ -19,6 +19,7 @@ use crate::usage::{Budget, Usage};
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "code", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum RunFailure {
@@ -128,6 +129,7 @@ pub enum RunFailure {
     MaxTime {
         /// The time limit.
         #[serde(rename = "limit_ms", with = "millis")]
+        #[cfg_attr(feature = "schema", schemars(with = "u64"))]
         limit: Duration,
     },
     /// The run exceeded its budget.

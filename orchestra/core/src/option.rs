@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 /// assert_eq!((option.to.is_none(), option.to_string().as_str()), (true, "[Y] Yes, ship"));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct QuestionOption {
     /// The key that selects the option.
@@ -64,6 +65,7 @@ impl fmt::Display for QuestionOption {
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct WithheldOption {
     /// The option.
@@ -82,6 +84,7 @@ pub struct WithheldOption {
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct UnmetCondition {
     /// The condition as written.

@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Usage {
     /// The tokens that were sent to models.
     #[serde(default)]
@@ -106,6 +107,7 @@ mod tests {
 /// assert_eq!(budget.compared(&used), "1000 of 1000 tokens");
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Budget {
     /// The maximum number of input and output tokens together.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -78,7 +78,7 @@ impl Begin {
 /// let settings = StartSettings { seed: Some(7), ..StartSettings::default() };
 /// assert!(settings.params.is_empty());
 /// ```
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct StartSettings {
     /// The values of the initial context.
     pub params: Vec<(String, Value)>,

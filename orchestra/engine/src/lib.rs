@@ -108,6 +108,8 @@ mod run;
 mod run_path;
 mod run_status;
 mod run_view;
+#[cfg(feature = "schema")]
+mod schema;
 mod script;
 mod secrets;
 mod setup;

@@ -37,6 +37,7 @@ const FREE_TEXT: &str = "#7b8794";
 /// # Ok::<(), orchestra_picture::PictureError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Scene {
     /// The title of the graph.
@@ -73,6 +74,7 @@ pub struct Scene {
 /// # Ok::<(), orchestra_picture::PictureError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct SceneText {
     /// The lines.
@@ -98,6 +100,7 @@ pub struct SceneText {
 /// # Ok::<(), orchestra_picture::PictureError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct SceneCluster {
     /// The left end.
@@ -129,6 +132,7 @@ pub struct SceneCluster {
 /// # Ok::<(), orchestra_picture::PictureError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct SceneEdge {
     /// The id of the node that it leaves.
@@ -160,6 +164,7 @@ pub struct SceneEdge {
 /// # Ok::<(), orchestra_picture::PictureError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct SceneCaption {
     /// The left end of the box.
@@ -190,6 +195,7 @@ pub struct SceneCaption {
 /// # Ok::<(), orchestra_picture::PictureError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct SceneNode {
     /// The id.
@@ -232,6 +238,7 @@ pub struct SceneNode {
 /// # Ok::<(), orchestra_picture::PictureError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Figure {
     /// `true` if the figure has an area and the border of the node; `false` for thin lines inside.
@@ -250,6 +257,7 @@ pub struct Figure {
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "form", rename_all = "snake_case")]
 pub enum FigureForm {
     /// A rectangle.

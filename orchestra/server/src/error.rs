@@ -7,8 +7,9 @@ use axum::response::{IntoResponse, Response};
 use orchestra_engine::{AnswerError, ControlError, OfflineError, StartError, StoreError};
 use orchestra_graph::{Report, render};
 use orchestra_sessions::SessionError;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// The reply to a request that fails.
 #[derive(Debug)]
@@ -17,19 +18,26 @@ pub(crate) struct ApiError {
     code: Cow<'static, str>,
     message: String,
     help: Option<String>,
-    diagnostics: Vec<Value>,
+    diagnostics: Diagnostics,
     /// Seconds after which the request may be tried again.
     retry_after: Option<u32>,
 }
 
-#[derive(Serialize)]
-struct ErrorBody<'e> {
+/// An error.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Error")]
+pub(crate) struct ErrorBody<'e> {
+    /// Always `orchestra.error/1`.
     schema: &'static str,
+    /// The machine-readable code.
     code: &'e str,
+    /// The human-readable reason.
     message: &'e str,
+    /// A hint on how to mend it.
     help: Option<&'e str>,
-    #[serde(skip_serializing_if = "<[Value]>::is_empty")]
-    diagnostics: &'e [Value],
+    /// The diagnostics of a pipeline that is invalid.
+    #[serde(skip_serializing_if = "Diagnostics::is_empty")]
+    diagnostics: &'e Diagnostics,
 }
 
 impl ApiError {
@@ -43,7 +51,7 @@ impl ApiError {
             code: code.into(),
             message: message.into(),
             help: None,
-            diagnostics: Vec::new(),
+            diagnostics: Diagnostics::default(),
             retry_after: None,
         }
     }
@@ -101,7 +109,7 @@ impl ApiError {
     /// Adds the diagnostics of a pipeline.
     pub(crate) fn diagnostics<'r>(self, reports: impl Iterator<Item = &'r Report>) -> ApiError {
         ApiError {
-            diagnostics: diagnostics(reports),
+            diagnostics: Diagnostics::new(reports),
             ..self
         }
     }
@@ -112,13 +120,70 @@ impl ApiError {
     }
 }
 
-/// Returns the diagnostics of some reports as JSON objects.
-pub(crate) fn diagnostics<'r>(reports: impl Iterator<Item = &'r Report>) -> Vec<Value> {
-    let objects = reports.flat_map(|report| {
-        let objects = render::objects(report).into_iter();
-        objects.map(|object| serde_json::to_value(object).unwrap_or_default())
-    });
-    objects.collect()
+/// The diagnostics of a pipeline, as `orchestra check --json` prints them.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct Diagnostics(Vec<Value>);
+
+impl Diagnostics {
+    pub(crate) fn new<'r>(reports: impl Iterator<Item = &'r Report>) -> Diagnostics {
+        let objects = reports.flat_map(|report| {
+            let objects = render::objects(report).into_iter();
+            objects.map(|object| serde_json::to_value(object).unwrap_or_default())
+        });
+        Diagnostics(objects.collect())
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl JsonSchema for Diagnostics {
+    fn schema_name() -> Cow<'static, str> {
+        "Diagnostics".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let place = |more: Value| {
+            let mut place = json!({
+                "line": { "type": "integer", "minimum": 1 },
+                "column": { "type": "integer", "minimum": 1, "description": "In characters." },
+                "end_line": { "type": "integer", "minimum": 1 },
+                "end_column": { "type": "integer", "minimum": 1 },
+            });
+            if let (Value::Object(place), Value::Object(more)) = (&mut place, more) {
+                place.extend(more);
+            }
+            place
+        };
+        let text = json!({ "type": "string" });
+        let optional = json!({ "type": ["string", "null"] });
+        json_schema!({
+            "description": "The diagnostics of a pipeline.",
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["schema", "code", "severity", "message", "file", "line", "column"],
+                "properties": place(json!({
+                    "schema": { "const": "orchestra.diagnostic/1" },
+                    "code": text,
+                    "severity": { "enum": ["error", "warning", "note"] },
+                    "message": text,
+                    "file": text,
+                    "node": optional,
+                    "edge": { "type": ["array", "null"], "items": text },
+                    "label": text,
+                    "notes": { "type": "array", "items": text },
+                    "help": optional,
+                    "fix": { "type": ["object", "null"], "properties": place(json!({ "replacement": text })) },
+                    "related": {
+                        "type": "array",
+                        "items": { "type": "object", "properties": place(json!({ "label": text })) },
+                    },
+                })),
+            },
+        })
+    }
 }
 
 impl IntoResponse for ApiError {

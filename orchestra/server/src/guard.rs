@@ -27,7 +27,7 @@ const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const X_ORCHESTRA: HeaderName = HeaderName::from_static("x-orchestra");
 
 /// The paths that need no token: the page without any data, the health, and the exchange of the token itself.
-const OPEN_API: [&str; 2] = ["/api/v1/health", "/api/v1/session"];
+pub(crate) const OPEN_API: [&str; 2] = ["/api/v1/health", "/api/v1/session"];
 const PAGE: &str = "/ui/";
 
 /// Checks host, origin, token and kind of a request, and adds the headers that every reply has.

@@ -33,6 +33,7 @@ mod connections;
 mod error;
 mod guard;
 mod live;
+mod openapi;
 mod options;
 mod page;
 mod project;
@@ -42,6 +43,5 @@ mod server;
 
 pub use options::{Submit, UnknownSubmit};
 pub use project::{Definition, DefinitionKind, LoadedDefinition, Project, ProjectError};
-#[doc(hidden)]
-pub use routes::ROUTES;
+pub use routes::description;
 pub use server::{ListeningServer, Server, ServerError};

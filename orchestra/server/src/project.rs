@@ -7,6 +7,7 @@ use std::sync::Arc;
 use orchestra_engine::{Engine, Entry, PausedRun, RunFolder, Script};
 use orchestra_graph::{LoadOptions, Loaded, Report, Source, Transform, load};
 use orchestra_sessions::Session;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Where the server finds pipelines, and how it runs them. A program with compiled pipelines does not need it:
@@ -117,7 +118,7 @@ pub trait Project: Send + Sync + 'static {
 /// assert_eq!(serde_json::to_value(&definition)?["kind"], "file");
 /// # Ok::<(), serde_json::Error>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct Definition {
     /// The name, by which [`Project::load`] finds it.
@@ -146,7 +147,7 @@ impl Definition {
 /// assert_eq!(serde_json::to_value(DefinitionKind::Compiled)?, "compiled");
 /// # Ok::<(), serde_json::Error>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum DefinitionKind {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use orchestra_engine::{Owner, RunFolder};
 use orchestra_sessions::{QuestionRow, RunUpdate, Session, SessionStatus};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::app::{App, valid_id};
@@ -13,10 +14,11 @@ use crate::error::ApiError;
 const ROWS: usize = 1_000;
 
 /// A run in the list.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(crate) struct ListedRun {
     #[serde(flatten)]
     session: Session,
+    /// The node at which the run failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     failed_at: Option<String>,
 }
@@ -29,16 +31,22 @@ pub(crate) fn listed_run(session: Session) -> ListedRun {
 }
 
 /// What changed in a run, with everything that a page shows about it.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(crate) struct RunReport {
+    /// Always `orchestra.run/1`.
     schema: &'static str,
     #[serde(flatten)]
     update: RunUpdate,
+    /// The node at which the run failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     failed_at: Option<String>,
+    /// Who executes the run: this `server`, another `process`, or nobody.
     executed_by: Option<&'static str>,
+    /// The process that executes the run.
     owner: Option<Owner>,
+    /// The questions that wait for an answer, the oldest first.
     questions: Vec<QuestionRow>,
+    /// The commands with which people work on the run in a terminal, by what they do.
     commands: BTreeMap<&'static str, String>,
 }
 
@@ -85,13 +93,15 @@ pub(crate) async fn run_update(app: &App, run: &str, since: u64) -> Result<RunRe
 }
 
 /// A question of one of all runs.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(crate) struct Gate {
     #[serde(flatten)]
     question: QuestionRow,
     /// The name of the pipeline.
     name: String,
+    /// The goal of the pipeline; may be empty.
     goal: String,
+    /// The status of the run.
     status: SessionStatus,
 }
 

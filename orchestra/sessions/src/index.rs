@@ -1,6 +1,6 @@
 //! The public handle of the index, and the thread that maintains it.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::fmt;
 use std::fs;
 use std::mem;
@@ -17,7 +17,7 @@ use crate::error::SessionError;
 use crate::folders::Folders;
 use crate::query;
 use crate::question_row::WarningRow;
-use crate::rows::{EdgeCount, NodeTotals, Page, Session, StageRow, ToolCallRow, TransitionRow};
+use crate::rows::{EdgeCount, NodeTotals, Page, RunTotals, Session, StageRow, ToolCallRow, TransitionRow};
 use crate::run_filter::RunFilter;
 use crate::run_update::{self, RunUpdate};
 use crate::store::{RunSelection, Store};
@@ -320,6 +320,32 @@ impl SessionIndex {
         self.call(move |worker| {
             worker.store.read(RunSelection::All, |connection, _| {
                 query::edge_totals(connection, &file)
+            })
+        })
+    }
+
+    /// Returns sums over all runs.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the index cannot be read.
+    pub fn totals(&self) -> Result<RunTotals, SessionError> {
+        self.call(|worker| {
+            worker
+                .store
+                .read(RunSelection::All, |connection, _| query::totals(connection))
+        })
+    }
+
+    /// Returns the number of runs of each file, by the name of the file as runs store it.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the index cannot be read.
+    pub fn runs_of_files(&self) -> Result<HashMap<String, u64>, SessionError> {
+        self.call(|worker| {
+            worker.store.read(RunSelection::All, |connection, _| {
+                query::runs_of_files(connection)
             })
         })
     }

@@ -55,7 +55,8 @@ pub use error::SessionError;
 pub use index::SessionIndex;
 pub use question_row::{QuestionRow, WarningRow};
 pub use rows::{
-    EdgeCount, NodeTotals, Page, Session, SessionStatus, StageRow, StageState, ToolCallRow, TransitionRow,
+    EdgeCount, NodeTotals, Page, RunTotals, Session, SessionStatus, StageRow, StageState, ToolCallRow,
+    TransitionRow,
 };
 pub use run_filter::{InvalidCursor, RunCursor, RunFilter};
 pub use run_update::RunUpdate;

@@ -25,6 +25,7 @@ use serde::Serialize;
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct QuestionRow {
     /// The run that asks.
@@ -99,6 +100,7 @@ impl QuestionRow {
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct WarningRow {
     /// The sequence number of the event.

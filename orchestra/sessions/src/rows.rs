@@ -1,5 +1,6 @@
 //! The rows that the index returns.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -23,6 +24,7 @@ use crate::question_row::QuestionRow;
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum SessionStatus {
@@ -121,6 +123,7 @@ impl fmt::Display for SessionStatus {
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Session {
     /// The id of the run.
@@ -144,6 +147,7 @@ pub struct Session {
     pub skipped_lines: u64,
     /// The questions that wait for an answer; serialized as their number, `unanswered_questions`.
     #[serde(rename = "unanswered_questions", serialize_with = "number_of_questions")]
+    #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub unanswered: UnansweredQuestions,
     /// The latest snapshot that the workspace saved on the main path.
     #[serde(skip)]
@@ -179,12 +183,35 @@ impl Session {
     }
 }
 
+/// Sums over all runs.
+///
+/// ```
+/// use orchestra_sessions::{SessionIndex, SessionStatus};
+/// # let directory = tempfile::tempdir()?;
+/// let totals = SessionIndex::open(directory.path())?.totals()?;
+/// assert_eq!(totals.runs.get(&SessionStatus::Success), None);
+/// # Ok::<(), orchestra_sessions::SessionError>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RunTotals {
+    /// The number of runs with each status, as of their last events.
+    pub runs: BTreeMap<SessionStatus, u64>,
+    /// The number of stage attempts that began.
+    pub stages: u64,
+    /// The number of failed attempts.
+    pub failures: u64,
+    /// The model usage.
+    pub usage: Usage,
+}
+
 /// The state of a stage attempt.
 ///
 /// ```
 /// assert_eq!(orchestra_sessions::StageState::Cancelled.word(), "cancelled");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum StageState {
@@ -295,6 +322,7 @@ impl Page {
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct StageRow {
     /// The sequence number of the event that began the attempt.
@@ -331,6 +359,7 @@ pub struct StageRow {
     pub ended: Option<Timestamp>,
     /// The duration; serialized as `duration_ms`.
     #[serde(rename = "duration_ms", serialize_with = "optional_millis")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub duration: Option<Duration>,
     /// The model usage.
     #[serde(flatten)]
@@ -376,6 +405,7 @@ impl StageRow {
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct TransitionRow {
     /// The sequence number of the event.
@@ -417,6 +447,7 @@ pub struct TransitionRow {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct ToolCallRow {
     /// The sequence number of the event.
@@ -431,6 +462,7 @@ pub struct ToolCallRow {
     pub tool: String,
     /// The duration; serialized as `duration_ms`.
     #[serde(rename = "duration_ms", serialize_with = "millis")]
+    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub duration: Duration,
     /// The reason of the failure.
     pub error: Option<String>,
@@ -457,6 +489,7 @@ pub struct ToolCallRow {
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct EdgeCount {
     /// The node that the edge leaves.
@@ -490,12 +523,14 @@ pub struct EdgeCount {
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct NodeTotals {
     /// The node.
     pub node: String,
     /// The state of the node according to its latest attempt.
     #[serde(serialize_with = "word")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub state: NodeState,
     /// The number of visits on all execution paths.
     pub visits: u64,
@@ -511,6 +546,7 @@ pub struct NodeTotals {
     pub outcome: Option<String>,
     /// The total duration of all attempts; serialized as `duration_ms`.
     #[serde(rename = "duration_ms", serialize_with = "millis")]
+    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub duration: Duration,
     /// The model usage of all attempts.
     #[serde(flatten)]

@@ -33,6 +33,7 @@ use crate::rows::{EdgeCount, NodeTotals, Page, Session, StageRow, ToolCallRow, T
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct RunUpdate {
     /// The run.

@@ -69,6 +69,7 @@ mod ask;
 mod attempt;
 mod blocking;
 mod branches;
+mod changes;
 mod cleanup;
 mod commit_cache;
 mod commits;
@@ -98,6 +99,7 @@ mod tree;
 mod watch;
 mod workspace;
 
+pub use changes::{ChangedFile, RepositoryChanges, changes};
 pub use cleanup::{OwnBranch, Sweep, SweepMode, Swept, UnmergedCommits, branches, sweep};
 pub use error::GitWorkspaceError;
 pub use git::{Git, GitCommand, GitError, GitOutput, SystemGit};

@@ -408,6 +408,7 @@ pub enum EventKind {
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TestedCondition {
     /// The target of the edge.
     pub to: NodeName,
@@ -420,6 +421,10 @@ pub struct TestedCondition {
     /// `true` if it held.
     pub held: bool,
     /// The keys that it reads, with their values at that time.
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "std::collections::BTreeMap<String, String>")
+    )]
     #[serde(with = "pairs")]
     pub values: Vec<(String, String)>,
 }

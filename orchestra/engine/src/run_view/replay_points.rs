@@ -40,6 +40,7 @@ const RELEVANT: [&str; 11] = [
 /// # Ok::<(), orchestra_engine::EventError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct ReplayPoint {
     /// The name of the checkpoint, such as `cp_000012`.

@@ -80,6 +80,7 @@ impl RunPhase {
 /// # Ok::<(), orchestra_engine::EventError>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RunSummary {
     /// The phase. It is not serialized: a consumer that knows whether a process executes the run reports more.
     #[serde(skip)]

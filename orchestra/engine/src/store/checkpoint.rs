@@ -47,6 +47,7 @@ pub(crate) fn checkpoint_number(name: &str) -> Option<u64> {
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Checkpoint {
     /// The schema of the file.
@@ -66,6 +67,7 @@ pub struct Checkpoint {
     /// The node that ended last. Empty before the first has ended.
     pub current_node: String,
     /// The nodes that ended, in order.
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<String>"))]
     pub completed_nodes: Nodes,
     /// The number of retries of each node.
     pub node_retries: BTreeMap<String, u32>,
@@ -80,17 +82,21 @@ pub struct Checkpoint {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace_snapshot: Option<Value>,
     /// The values of the context.
+    #[cfg_attr(feature = "schema", schemars(with = "BTreeMap<String, Value>"))]
     pub context: Context,
     /// The seed of all random decisions of the run.
     pub seed: u64,
     /// The state of the machine, from which the run resumes. JSON that only the engine understands.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(skip))]
     pub(crate) state: Option<Box<RawValue>>,
     /// The position in the journal that corresponds to the state.
     #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(skip))]
     pub(crate) journal: Position,
     /// The run and the pipeline that the state belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(skip))]
     pub(crate) identity: Option<RunIdentity>,
 }
 
@@ -105,8 +111,10 @@ pub struct Checkpoint {
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RecordedOutcome {
     /// The status.
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub status: Status,
     /// A summary, or the reason of a failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]

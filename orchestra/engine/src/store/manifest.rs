@@ -123,6 +123,7 @@ pub struct PinnedSource {
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ReplayedFrom {
     /// The id of the run.
     pub run: String,

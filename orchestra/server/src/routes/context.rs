@@ -5,14 +5,52 @@ use std::sync::Arc;
 use axum::extract::{Path, State};
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
-use orchestra_engine::{Checkpoint, ReplayPoints};
-use serde_json::{Value, json};
+use orchestra_engine::{Checkpoint, Context, ReplayPoint, ReplayPoints};
+use schemars::JsonSchema;
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Value};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 use super::request::Query;
 use crate::app::{App, blocking};
 use crate::error::{ApiError, json_response};
+use crate::openapi::described;
 
-/// Returns the latest checkpoint of a run, or another one, without the internal state.
+pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new()
+        .routes(routes!(checkpoint))
+        .routes(routes!(context))
+        .routes(routes!(checkpoints))
+}
+
+described!(Reply: PublicCheckpoint, ContextAt, Checkpoints);
+
+/// A checkpoint without the internal state.
+#[derive(JsonSchema)]
+struct PublicCheckpoint(Checkpoint);
+
+impl Serialize for PublicCheckpoint {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut value = serde_json::to_value(&self.0).map_err(serde::ser::Error::custom)?;
+        if let Value::Object(fields) = &mut value {
+            for internal in ["state", "journal", "identity"] {
+                fields.remove(internal);
+            }
+        }
+        value.serialize(serializer)
+    }
+}
+
+/// Returns the latest checkpoint of a run, or another one, without the internal state (Attractor 9.5).
+#[utoipa::path(
+    get, path = "/pipelines/{id}/checkpoint", operation_id = "get_checkpoint", tag = "attractor",
+    params(("at" = Option<String>, Query, description = "The checkpoint, such as `cp_000012`; the latest by default.")),
+    responses(
+        (status = 200, description = "The checkpoint.", body = PublicCheckpoint),
+        (status = 404, description = "`unknown_run` or `unknown_checkpoint`"),
+    ),
+)]
 pub(super) async fn checkpoint(
     State(app): State<Arc<App>>,
     Path(id): Path<String>,
@@ -20,16 +58,30 @@ pub(super) async fn checkpoint(
 ) -> Result<Response, ApiError> {
     let query = Query::of(&uri, &["at"])?;
     let (_, checkpoint) = state_at(&app, &id, query.text("at")).await?;
-    let mut value = serde_json::to_value(&checkpoint).unwrap_or_default();
-    if let Value::Object(fields) = &mut value {
-        for internal in ["state", "journal", "identity"] {
-            fields.remove(internal);
-        }
-    }
-    Ok(json_response(StatusCode::OK, &value))
+    Ok(json_response(StatusCode::OK, &PublicCheckpoint(checkpoint)))
 }
 
-/// Returns the context of a run at a checkpoint.
+/// The context of a run.
+#[derive(Serialize, JsonSchema)]
+struct ContextAt {
+    /// The checkpoint.
+    checkpoint: String,
+    /// The node that ended last; empty before the first has ended.
+    node: String,
+    /// The values by their keys.
+    #[schemars(with = "Map<String, Value>")]
+    values: Context,
+}
+
+/// Returns the context of a run at a checkpoint (Attractor 9.5).
+#[utoipa::path(
+    get, path = "/pipelines/{id}/context", operation_id = "get_context", tag = "attractor",
+    params(("at" = Option<String>, Query, description = "The checkpoint, such as `cp_000012`; the latest by default.")),
+    responses(
+        (status = 200, description = "The context.", body = ContextAt),
+        (status = 404, description = "`unknown_run` or `unknown_checkpoint`"),
+    ),
+)]
 pub(super) async fn context(
     State(app): State<Arc<App>>,
     Path(id): Path<String>,
@@ -37,14 +89,12 @@ pub(super) async fn context(
 ) -> Result<Response, ApiError> {
     let query = Query::of(&uri, &["at"])?;
     let (name, checkpoint) = state_at(&app, &id, query.text("at")).await?;
-    Ok(json_response(
-        StatusCode::OK,
-        &json!({
-            "checkpoint": name,
-            "node": checkpoint.current_node,
-            "values": checkpoint.context,
-        }),
-    ))
+    let context = ContextAt {
+        checkpoint: name,
+        node: checkpoint.current_node,
+        values: checkpoint.context,
+    };
+    Ok(json_response(StatusCode::OK, &context))
 }
 
 /// Returns a checkpoint with its name; the latest one if none is named.
@@ -63,7 +113,21 @@ async fn state_at(app: &App, id: &str, name: Option<&str>) -> Result<(String, Ch
     .await?
 }
 
+/// The checkpoints of a run.
+#[derive(Serialize, JsonSchema)]
+struct Checkpoints {
+    /// The checkpoints, in order.
+    checkpoints: Vec<ReplayPoint>,
+}
+
 /// Lists the checkpoints from which a run can be replayed.
+#[utoipa::path(
+    get, path = "/api/v1/runs/{id}/checkpoints", operation_id = "list_checkpoints", tag = "runs",
+    responses(
+        (status = 200, description = "The checkpoints.", body = Checkpoints),
+        (status = 404, description = "`unknown_run`"),
+    ),
+)]
 pub(super) async fn checkpoints(
     State(app): State<Arc<App>>,
     Path(id): Path<String>,
@@ -73,6 +137,6 @@ pub(super) async fn checkpoints(
     let (_, folder) = app.folder(&id).await?;
     let mut points = ReplayPoints::default();
     let points = blocking(move || folder.each_event(|line| points.apply_line(line)).map(|()| points));
-    let points = points.await??.into_list();
-    Ok(json_response(StatusCode::OK, &json!({ "checkpoints": points })))
+    let checkpoints = points.await??.into_list();
+    Ok(json_response(StatusCode::OK, &Checkpoints { checkpoints }))
 }

@@ -1,6 +1,5 @@
 //! The pipelines that can be started by name.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,47 +7,99 @@ use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::Response;
-use orchestra_engine::{Begin, Budget, Limits, Script, StartSettings};
+use orchestra_engine::{Budget, Limits, Script, StartSettings};
 use orchestra_graph::parse_duration;
-use orchestra_sessions::RunFilter;
-use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use orchestra_picture::Scene;
+use orchestra_sessions::EdgeCount;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 use super::graph::scene_of;
-use super::request::{Query, SMALL, created, json};
+use super::once::start_once;
+use super::request::{Query, RunName, SMALL, json};
 use crate::app::{App, blocking};
-use crate::error::{ApiError, diagnostics, json_response};
-use crate::project::LoadedDefinition;
+use crate::error::{ApiError, Diagnostics, json_response};
+use crate::openapi::described;
+use crate::project::{Definition, LoadedDefinition};
 
-/// Number of runs that are counted for the list.
-const COUNTED_RUNS: usize = 10_000;
+pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new()
+        .routes(routes!(list))
+        .routes(routes!(definition))
+        .routes(routes!(start))
+}
 
-/// Lists the pipelines.
+described!(Request: Start);
+described!(Reply: Definitions, DefinitionDetails);
+
+/// A pipeline in the list.
+#[derive(Serialize, JsonSchema)]
+struct ListedDefinition {
+    #[serde(flatten)]
+    definition: Definition,
+    /// The number of its runs.
+    runs: u64,
+}
+
+/// The pipelines that can be started by name.
+#[derive(Serialize, JsonSchema)]
+struct Definitions {
+    /// The pipelines.
+    definitions: Vec<ListedDefinition>,
+}
+
+/// Lists the pipelines that can be started by name.
+#[utoipa::path(
+    get, path = "/api/v1/definitions", operation_id = "list_definitions", tag = "pipelines",
+    responses((status = 200, description = "The pipelines.", body = Definitions)),
+)]
 pub(super) async fn list(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, ApiError> {
     Query::of(&uri, &[])?;
     let definitions = app.project(|project| Ok(project.definitions())).await?;
-    let sessions = app
-        .index(|index| index.list(&RunFilter::all().limit(COUNTED_RUNS)))
-        .await?;
-    let mut counts: HashMap<&str, u64> = HashMap::new();
-    for session in &sessions {
-        *counts.entry(&session.file).or_default() += 1;
-    }
-    let rows = definitions.iter().map(|definition| {
-        json!({
-            "name": definition.name,
-            "kind": definition.kind,
-            "file": definition.file,
-            "runs": counts.get(definition.file.as_str()).copied().unwrap_or(0),
-        })
+    let counts = app.index(|index| index.runs_of_files()).await?;
+    let rows = definitions.into_iter().map(|definition| ListedDefinition {
+        runs: counts.get(&definition.file).copied().unwrap_or(0),
+        definition,
     });
-    Ok(json_response(
-        StatusCode::OK,
-        &json!({ "definitions": rows.collect::<Vec<Value>>() }),
-    ))
+    let definitions = rows.collect();
+    Ok(json_response(StatusCode::OK, &Definitions { definitions }))
 }
 
-/// Returns one pipeline with its text, diagnostics and graph, and how often its edges were taken.
+/// A pipeline that can be started by name.
+#[derive(Serialize, JsonSchema)]
+struct DefinitionDetails {
+    #[serde(flatten)]
+    definition: Definition,
+    /// The goal; may be empty.
+    goal: String,
+    /// `true` if the pipeline can be run.
+    valid: bool,
+    /// The number of its nodes.
+    nodes: usize,
+    /// The text in DOT.
+    source: String,
+    /// The diagnostics.
+    diagnostics: Diagnostics,
+    /// The picture; `null` if it is too large.
+    scene: Option<Scene>,
+    /// The number of its runs.
+    runs: u64,
+    /// How often its edges were tested and taken in all runs.
+    edges: Vec<EdgeCount>,
+}
+
+/// Returns one pipeline with its text, diagnostics and picture, and how often its edges were taken.
+#[utoipa::path(
+    get, path = "/api/v1/definitions/{name}", operation_id = "get_definition", tag = "pipelines",
+    responses(
+        (status = 200, description = "The pipeline.", body = DefinitionDetails),
+        (status = 404, description = "`unknown_definition`"),
+        (status = 422, description = "The file cannot be read; the code tells why."),
+    ),
+)]
 pub(super) async fn definition(
     State(app): State<Arc<App>>,
     Path(name): Path<String>,
@@ -65,31 +116,32 @@ pub(super) async fn definition(
             loaded,
             entry,
         } = found;
-        json!({
-            "name": definition.name,
-            "kind": definition.kind,
-            "file": definition.file,
-            "goal": loaded.graph.goal(),
-            "valid": entry.is_some(),
-            "nodes": loaded.graph.nodes.len(),
-            "source": loaded.source.text(),
-            "diagnostics": diagnostics(loaded.reports()),
-            // A picture that is too large is missing; the text is there.
-            "scene": scene_of(&loaded.graph).ok(),
-            "runs": runs,
-            "edges": edges,
-        })
+        DefinitionDetails {
+            definition,
+            goal: loaded.graph.goal().to_owned(),
+            valid: entry.is_some(),
+            nodes: loaded.graph.nodes.len(),
+            source: loaded.source.text().to_owned(),
+            diagnostics: Diagnostics::new(loaded.reports()),
+            scene: scene_of(&loaded.graph).ok(),
+            runs,
+            edges,
+        }
     });
     Ok(json_response(StatusCode::OK, &body.await?))
 }
 
 /// The body of a start.
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Start {
+    /// The parameters of the run.
     params: Map<String, Value>,
+    /// Simulates the run: models and tools are not called.
     simulate: bool,
+    /// The maximum cost in dollars, such as `2.50`.
     max_cost: Option<String>,
+    /// The maximum time, such as `30m`.
     max_time: Option<String>,
 }
 
@@ -127,6 +179,18 @@ impl Start {
 }
 
 /// Starts a run of a pipeline.
+#[utoipa::path(
+    post, path = "/api/v1/definitions/{name}/runs", operation_id = "start_definition", tag = "pipelines", request_body = Start,
+    params(("Idempotency-Key" = Option<String>, Header, description =
+        "Determines the id of the run, so that a repeated request starts it only once.")),
+    responses(
+        (status = 200, description = "An earlier request with this key has started the run.", body = RunName),
+        (status = 201, description = "The run has started.", body = RunName, headers(("Location" = String))),
+        (status = 404, description = "`unknown_definition`"),
+        (status = 409, description = "The run cannot be started; the code tells why."),
+        (status = 422, description = "`invalid_pipeline` with diagnostics, `key_reused`, or another reason"),
+    ),
+)]
 pub(super) async fn start(
     State(app): State<Arc<App>>,
     Path(name): Path<String>,
@@ -148,6 +212,5 @@ pub(super) async fn start(
             Ok((entry, engine))
         })
         .await?;
-    let id = app.begin(entry, engine, Begin::Start(settings)).await?;
-    Ok(created(&id))
+    start_once(&app, &headers, entry, engine, settings).await
 }

@@ -11,12 +11,21 @@ use axum::response::{IntoResponse as _, Response};
 use cap_fs_ext::{DirExt as _, FollowSymlinks, OpenOptionsFollowExt as _};
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
+use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::json;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 use super::request::Query;
 use crate::app::{App, blocking};
 use crate::error::{ApiError, json_response};
+use crate::openapi::described;
+
+pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new().routes(routes!(list)).routes(routes!(file))
+}
+
+described!(Reply: Files);
 
 /// Maximum number of files in the list.
 const MAX_FILES: usize = 5_000;
@@ -28,16 +37,35 @@ const MAX_DEPTH: usize = 12;
 const MAX_SIZE: u64 = 16 << 20;
 
 /// A file of a run.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct RunFileRow {
+    /// The id, by which the file is read.
     id: String,
+    /// The path in the folder of the run.
     path: String,
+    /// The size in bytes.
     size: u64,
+    /// The media type.
     media_type: &'static str,
+    /// `true` if a browser may show the file; otherwise it is downloaded.
     inline: bool,
 }
 
+/// The files of a run.
+#[derive(Serialize, JsonSchema)]
+struct Files {
+    /// The files, sorted by path.
+    files: Vec<RunFileRow>,
+}
+
 /// Lists the files of a run.
+#[utoipa::path(
+    get, path = "/api/v1/runs/{id}/files", operation_id = "list_files", tag = "runs",
+    responses(
+        (status = 200, description = "The files.", body = Files),
+        (status = 404, description = "`unknown_run`"),
+    ),
+)]
 pub(super) async fn list(
     State(app): State<Arc<App>>,
     Path(id): Path<String>,
@@ -53,7 +81,7 @@ pub(super) async fn list(
         Ok::<_, ApiError>(files)
     });
     let files = files.await??;
-    Ok(json_response(StatusCode::OK, &json!({ "files": files })))
+    Ok(json_response(StatusCode::OK, &Files { files }))
 }
 
 /// Adds the files below a folder. Links are not followed, and names that are not text are left out.
@@ -86,7 +114,14 @@ fn collect(folder: &Dir, prefix: &str, depth: usize, files: &mut Vec<RunFileRow>
     }
 }
 
-/// Returns a file of the list.
+/// Returns a file of the list. What a browser might execute is an attachment.
+#[utoipa::path(
+    get, path = "/api/v1/runs/{id}/files/{file}", operation_id = "get_file", tag = "runs",
+    responses(
+        (status = 200, description = "The content.", content_type = "application/octet-stream"),
+        (status = 404, description = "`unknown_run` or `unknown_file`"),
+    ),
+)]
 pub(super) async fn file(
     State(app): State<Arc<App>>,
     Path((id, file)): Path<(String, String)>,

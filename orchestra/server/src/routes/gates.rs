@@ -9,28 +9,67 @@ use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::Response;
 use orchestra_engine::{
     Answer, AnswerError, ControlClient, ControlError, EventKind, EventReader, Question, Reply, RunFolder,
+    RunId,
 };
 use orchestra_sessions::{QuestionRow, Session};
-use serde::Deserialize;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 use super::request::{Query, SMALL, json};
 use crate::app::{App, blocking};
 use crate::error::{ApiError, json_response};
-use crate::reports::open_gates;
+use crate::openapi::described;
+use crate::reports::{Gate, open_gates};
+
+pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new()
+        .routes(routes!(gates))
+        .routes(routes!(questions))
+        .routes(routes!(answer))
+}
+
+described!(Request: AnswerBody);
+described!(Reply: Gates, Questions, Answered);
 
 /// Time in which an answer that was accepted reaches the events.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// The questions of all runs.
+#[derive(Serialize, JsonSchema)]
+struct Gates {
+    /// The questions that wait for an answer, the oldest first.
+    gates: Vec<Gate>,
+}
+
 /// Returns the questions of all runs.
+#[utoipa::path(
+    get, path = "/api/v1/gates", operation_id = "list_gates", tag = "gates",
+    responses((status = 200, description = "The questions.", body = Gates)),
+)]
 pub(super) async fn gates(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, ApiError> {
     Query::of(&uri, &[])?;
     app.index(|index| index.refresh().map(drop)).await?;
     let gates = open_gates(&app).await?;
-    Ok(json_response(StatusCode::OK, &json!({ "gates": gates })))
+    Ok(json_response(StatusCode::OK, &Gates { gates }))
 }
 
-/// Returns the questions of a run.
+/// The questions of a run.
+#[derive(Serialize, JsonSchema)]
+struct Questions {
+    /// The questions that wait for an answer, the oldest first.
+    questions: Vec<QuestionRow>,
+}
+
+/// Returns the questions of a run (Attractor 9.5).
+#[utoipa::path(
+    get, path = "/pipelines/{id}/questions", operation_id = "list_questions", tag = "attractor",
+    responses(
+        (status = 200, description = "The questions.", body = Questions),
+        (status = 404, description = "`unknown_run`"),
+    ),
+)]
 pub(super) async fn questions(
     State(app): State<Arc<App>>,
     Path(id): Path<String>,
@@ -38,16 +77,20 @@ pub(super) async fn questions(
 ) -> Result<Response, ApiError> {
     Query::of(&uri, &[])?;
     let questions = app.session(&id).await?.questions();
-    Ok(json_response(StatusCode::OK, &json!({ "questions": questions })))
+    Ok(json_response(StatusCode::OK, &Questions { questions }))
 }
 
 /// The body of an answer: one of its fields.
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 struct AnswerBody {
+    /// The key or the label of a choice.
     choice: Option<String>,
+    /// The keys or labels of several choices.
     choices: Option<Vec<String>>,
+    /// A text, for questions that accept any.
     text: Option<String>,
+    /// Leaves the question unanswered.
     skip: bool,
 }
 
@@ -64,7 +107,30 @@ impl AnswerBody {
     }
 }
 
-/// Answers a question. The same answer again is accepted, so that a client may repeat a request that it is unsure about.
+/// The effect of an answer.
+#[derive(Serialize, JsonSchema)]
+struct Answered {
+    /// The id of the run.
+    run: RunId,
+    /// The question, as the request named it.
+    question: String,
+    /// `true` if the question had this answer before.
+    repeated: bool,
+    /// `true` if somebody executes the run. Otherwise it goes on when it is resumed.
+    executed: bool,
+}
+
+/// Answers a question (Attractor 9.5). The same answer again is accepted, so that a client may repeat a request that it is unsure about.
+#[utoipa::path(
+    post, path = "/pipelines/{id}/questions/{question}/answer", operation_id = "answer_question", tag = "attractor", request_body = AnswerBody,
+    responses(
+        (status = 200, description = "The question has this answer.", body = Answered),
+        (status = 404, description = "`unknown_run`"),
+        (status = 409, description = "`answered`: it has another answer. `no_question`: it was not asked."),
+        (status = 422, description = "`not_offered`: the question has no such choice."),
+        (status = 504, description = "`control_unanswered`: the process that executes the run does not answer."),
+    ),
+)]
 pub(super) async fn answer(
     State(app): State<Arc<App>>,
     Path((id, question)): Path<(String, String)>,
@@ -94,10 +160,13 @@ pub(super) async fn answer(
             }
         }
     };
-    Ok(json_response(
-        StatusCode::OK,
-        &json!({ "run": id, "question": question, "repeated": repeated, "executed": executed }),
-    ))
+    let answered = Answered {
+        run: session.run,
+        question,
+        repeated,
+        executed,
+    };
+    Ok(json_response(StatusCode::OK, &answered))
 }
 
 /// Why an answer had no effect.

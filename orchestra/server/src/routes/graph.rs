@@ -11,10 +11,25 @@ use orchestra_engine::RunFolder;
 use orchestra_graph::{Graph, NodeState, PictureOptions, print_mermaid};
 use orchestra_picture::{Scene, scene};
 use orchestra_sessions::NodeTotals;
+use schemars::JsonSchema;
+use serde::Serialize;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 use super::request::Query;
 use crate::app::{App, blocking};
 use crate::error::ApiError;
+use crate::openapi::described;
+
+pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new().routes(routes!(graph))
+}
+
+described!(Reply: Picture);
+
+/// The layout of a pipeline.
+#[derive(Serialize, JsonSchema)]
+struct Picture(Scene);
 
 /// The policy of a picture: its styles are its own.
 const SVG_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; sandbox";
@@ -51,7 +66,24 @@ impl Format {
     }
 }
 
-/// Returns a picture of the pipeline of a run, with the states of its nodes.
+/// Returns a picture of the pipeline of a run, with the states of its nodes (Attractor 9.5).
+#[utoipa::path(
+    get, path = "/pipelines/{id}/graph", operation_id = "get_graph", tag = "attractor",
+    params(
+        ("format" = Option<String>, Query, description =
+            "`svg` (the default), `dot`, `mermaid`, `scene` (the layout without states), or `source` (the file)."),
+        ("If-None-Match" = Option<String>, Header, description = "The entity tag of an earlier reply."),
+    ),
+    responses(
+        (status = 200, description = "The picture.", content(
+            (String = "image/svg+xml"), (String = "text/vnd.graphviz"), (String = "text/plain"),
+            (Picture = "application/json"),
+        )),
+        (status = 304, description = "The picture has not changed."),
+        (status = 404, description = "`unknown_run`"),
+        (status = 422, description = "`picture_too_large`"),
+    ),
+)]
 pub(super) async fn graph(
     State(app): State<Arc<App>>,
     Path(id): Path<String>,
@@ -117,7 +149,7 @@ fn draw(
     match format {
         Format::Scene => {
             let scene = scene_of(graph)?;
-            Ok(serde_json::to_string(&scene).unwrap_or_default())
+            Ok(serde_json::to_string(&Picture(scene)).unwrap_or_default())
         }
         Format::Dot => Ok(orchestra_picture::dot(graph, &options)),
         Format::Mermaid => Ok(print_mermaid(graph, &options)),

@@ -6,18 +6,51 @@ use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::Response;
-use orchestra_engine::ControlClient;
-use orchestra_sessions::SessionStatus;
-use serde_json::json;
+use orchestra_engine::{ControlClient, RunId};
+use orchestra_sessions::{QuestionRow, SessionStatus};
+use schemars::JsonSchema;
+use serde::Serialize;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
-use super::request::{Query, SMALL, json};
+use super::request::{Query, RunName, SMALL, accepted, json};
 use super::runs::{Stop, not_executed};
 use crate::app::{App, blocking};
 use crate::error::{ApiError, json_response};
 use crate::live::events;
-use crate::reports::listed_run;
+use crate::openapi::described;
+use crate::reports::{ListedRun, listed_run};
 
-/// Returns the status of a run.
+pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new()
+        .routes(routes!(status))
+        .routes(routes!(events))
+        .routes(routes!(cancel))
+}
+
+described!(Reply: PipelineStatus);
+
+/// The status of a run.
+#[derive(Serialize, JsonSchema)]
+struct PipelineStatus {
+    /// The id of the run.
+    id: RunId,
+    /// The nodes that are executed now.
+    position: Vec<String>,
+    /// The questions that wait for an answer, the oldest first.
+    questions: Vec<QuestionRow>,
+    /// The run.
+    run: ListedRun,
+}
+
+/// Returns the status of a run (Attractor 9.5).
+#[utoipa::path(
+    get, path = "/pipelines/{id}", operation_id = "get_status", tag = "attractor",
+    responses(
+        (status = 200, description = "The status.", body = PipelineStatus),
+        (status = 404, description = "`unknown_run`"),
+    ),
+)]
 pub(super) async fn status(
     State(app): State<Arc<App>>,
     Path(id): Path<String>,
@@ -25,21 +58,28 @@ pub(super) async fn status(
 ) -> Result<Response, ApiError> {
     Query::of(&uri, &[])?;
     let session = app.session(&id).await?;
-    let (run, questions) = (session.run.to_string(), session.questions());
+    let run = session.run.to_string();
     let open = app.index(move |index| index.open_stages(&run)).await?;
-    let position: Vec<String> = open.into_iter().map(|stage| stage.node).collect();
-    Ok(json_response(
-        StatusCode::OK,
-        &json!({
-            "id": session.run,
-            "position": position,
-            "questions": questions,
-            "run": listed_run(session),
-        }),
-    ))
+    let status = PipelineStatus {
+        id: session.run.clone(),
+        position: open.into_iter().map(|stage| stage.node).collect(),
+        questions: session.questions(),
+        run: listed_run(session),
+    };
+    Ok(json_response(StatusCode::OK, &status))
 }
 
-/// Streams the events of a run.
+/// Streams the events of a run (Attractor 9.5), one JSON object each. A client that was cut off goes on with the header
+/// `Last-Event-ID`. An event `reset` says that the events after that id have changed.
+#[utoipa::path(
+    get, path = "/pipelines/{id}/events", operation_id = "stream_events", tag = "attractor",
+    params(("Last-Event-ID" = Option<String>, Header, description = "The id of the last event that was received.")),
+    responses(
+        (status = 200, description = "The events.", body = String, content_type = "text/event-stream"),
+        (status = 204, description = "The run is over, and the client has received all of its events."),
+        (status = 404, description = "`unknown_run`"),
+    ),
+)]
 pub(super) async fn events(
     State(app): State<Arc<App>>,
     Path(id): Path<String>,
@@ -54,7 +94,16 @@ pub(super) async fn events(
     events::events(&app, &session, last).await
 }
 
-/// Cancels a run.
+/// Cancels a run (Attractor 9.5).
+#[utoipa::path(
+    post, path = "/pipelines/{id}/cancel", operation_id = "cancel_run", tag = "attractor", request_body = Stop,
+    responses(
+        (status = 202, description = "The run is being cancelled.", body = RunName),
+        (status = 404, description = "`unknown_run`"),
+        (status = 409, description = "`run_ended`"),
+        (status = 504, description = "`control_unanswered`: the process that executes the run does not answer."),
+    ),
+)]
 pub(super) async fn cancel(
     State(app): State<Arc<App>>,
     Path(id): Path<String>,
@@ -75,11 +124,11 @@ pub(super) async fn cancel(
     if let Some(own) = app.own_run(&id) {
         own.cancel(reason);
     } else if folder.owner()?.is_some() {
-        let path = session.folder;
+        let path = session.folder.clone();
         blocking(move || ControlClient::open(&path)?.cancel(reason)).await??;
     } else {
         let paused = app.project(move |project| project.paused_run(&folder)).await?;
         paused.cancel(reason).await?;
     }
-    Ok(json_response(StatusCode::ACCEPTED, &json!({ "id": id })))
+    Ok(accepted(session.run))
 }

@@ -10,10 +10,12 @@ use axum::response::{IntoResponse as _, Response};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use orchestra_engine::RunId;
 use orchestra_graph::did_you_mean;
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::json as object;
 
 use crate::error::{ApiError, json_response};
+use crate::openapi::described;
 
 /// Maximum size of a body, in bytes.
 pub(crate) const SMALL: usize = 64 << 10;
@@ -103,14 +105,24 @@ pub(crate) async fn json<T: DeserializeOwned>(
     serde_json::from_slice(text).map_err(|error| ApiError::malformed(format!("the body is wrong: {error}")))
 }
 
+/// The run that a request has started or controlled.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct RunName {
+    /// The id of the run.
+    pub(crate) id: RunId,
+}
+
+described!(Reply: RunName);
+
 /// Returns the reply to a request that has started a run.
-pub(crate) fn created(id: &RunId) -> Response {
+pub(crate) fn created(id: RunId) -> Response {
     let location = [(header::LOCATION, format!("/pipelines/{id}"))];
-    (
-        location,
-        json_response(StatusCode::CREATED, &object!({ "id": id })),
-    )
-        .into_response()
+    (location, json_response(StatusCode::CREATED, &RunName { id })).into_response()
+}
+
+/// Returns the reply to a request whose effect on a run may come later.
+pub(crate) fn accepted(id: RunId) -> Response {
+    json_response(StatusCode::ACCEPTED, &RunName { id })
 }
 
 /// Returns whether a body is declared as JSON.

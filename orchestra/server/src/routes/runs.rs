@@ -8,16 +8,33 @@ use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::Response;
 use orchestra_engine::{Begin, ControlClient, EventReader, ResumeSettings, RunFolder, RunId};
 use orchestra_sessions::{RunCursor, RunFilter, Session, SessionStatus};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 use serde_json::value::RawValue;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
-use super::request::{Query, SMALL, created, json};
+use super::request::{Query, RunName, SMALL, accepted, created, json};
 use super::submit::require_powers_of_run;
 use crate::app::{App, blocking};
 use crate::error::{ApiError, json_response};
 use crate::live::stream::{Watch, rows};
-use crate::reports::{ListedRun, listed_run, run_update};
+use crate::openapi::described;
+use crate::reports::{ListedRun, RunReport, listed_run, run_update};
+
+pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new()
+        .routes(routes!(list))
+        .routes(routes!(run))
+        .routes(routes!(events))
+        .routes(routes!(stream))
+        .routes(routes!(pause))
+        .routes(routes!(resume))
+        .routes(routes!(replay))
+}
+
+described!(Request: Stop, Resume, Replay);
+described!(Reply: RunList, RunReport, EventPage);
 
 /// Number of runs in a page of the list, if the request names none.
 const DEFAULT_LIMIT: u64 = 50;
@@ -29,7 +46,26 @@ const MAX_LIMIT: u64 = 200;
 const MAX_EVENTS: u64 = 1_000;
 const MAX_EVENT_BYTES: usize = 1 << 20;
 
+/// A page of the list of runs.
+#[derive(Serialize, JsonSchema)]
+struct RunList {
+    /// The runs, the latest first.
+    runs: Vec<ListedRun>,
+    /// The cursor of the next page; `null` on the last one.
+    next: Option<String>,
+}
+
 /// Lists runs, the latest first.
+#[utoipa::path(
+    get, path = "/api/v1/runs", operation_id = "list_runs", tag = "runs",
+    params(
+        ("status" = Option<String>, Query, description = "Statuses, separated by commas."),
+        ("name" = Option<String>, Query, description = "The name of the pipeline."),
+        ("limit" = Option<u64>, Query, description = "The maximum number of runs, at most 200; 50 by default."),
+        ("cursor" = Option<String>, Query, description = "The value `next` of the page before."),
+    ),
+    responses((status = 200, description = "A page of runs.", body = RunList)),
+)]
 pub(super) async fn list(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, ApiError> {
     let query = Query::of(&uri, &["status", "name", "limit", "cursor"])?;
     let statuses = query.text("status").map(statuses).transpose()?;
@@ -82,11 +118,8 @@ pub(super) async fn list(State(app): State<Arc<App>>, uri: Uri) -> Result<Respon
         }
     });
     let (runs, next) = found.await?;
-    let runs: Vec<ListedRun> = runs.into_iter().map(listed_run).collect();
-    Ok(json_response(
-        StatusCode::OK,
-        &json!({ "runs": runs, "next": next }),
-    ))
+    let runs = runs.into_iter().map(listed_run).collect();
+    Ok(json_response(StatusCode::OK, &RunList { runs, next }))
 }
 
 fn statuses(text: &str) -> Result<Vec<SessionStatus>, ApiError> {
@@ -109,7 +142,15 @@ fn stored_statuses(statuses: Option<&[SessionStatus]>) -> Vec<SessionStatus> {
     stored
 }
 
-/// Returns one run.
+/// Returns one run with its rows, or those that changed after a position.
+#[utoipa::path(
+    get, path = "/api/v1/runs/{id}", operation_id = "get_run", tag = "runs",
+    params(("since" = Option<u64>, Query, description = "The value `position` of an earlier reply; 0 for all rows.")),
+    responses(
+        (status = 200, description = "The run.", body = RunReport),
+        (status = 404, description = "`unknown_run`"),
+    ),
+)]
 pub(super) async fn run(
     State(app): State<Arc<App>>,
     Path(id): Path<String>,
@@ -123,6 +164,17 @@ pub(super) async fn run(
 }
 
 /// Returns a page of the events of a run.
+#[utoipa::path(
+    get, path = "/api/v1/runs/{id}/events", operation_id = "list_events", tag = "runs",
+    params(
+        ("after" = Option<u64>, Query, description = "The sequence number after which the page begins; 0 by default."),
+        ("limit" = Option<u64>, Query, description = "The maximum number of events, at most 1,000."),
+    ),
+    responses(
+        (status = 200, description = "A page of events.", body = EventPage),
+        (status = 404, description = "`unknown_run`"),
+    ),
+)]
 pub(super) async fn events(
     State(app): State<Arc<App>>,
     Path(id): Path<String>,
@@ -136,10 +188,13 @@ pub(super) async fn events(
     Ok(json_response(StatusCode::OK, &page))
 }
 
-#[derive(Serialize)]
+/// A page of the events of a run.
+#[derive(Serialize, JsonSchema)]
 struct EventPage {
+    /// The events, as the run stores them.
+    #[schemars(with = "Vec<serde_json::Map<String, serde_json::Value>>")]
     events: Vec<Box<RawValue>>,
-    /// The sequence number after which there are more events.
+    /// The sequence number after which there are more events; `null` on the last page.
     next: Option<u64>,
 }
 
@@ -169,7 +224,15 @@ fn event_page(folder: &std::path::Path, after: u64, limit: usize) -> EventPage {
     page
 }
 
-/// Streams rows to a page.
+/// Streams rows as they change: events `runs`, `gates`, `run` and `text`.
+#[utoipa::path(
+    get, path = "/api/v1/stream", operation_id = "stream_rows", tag = "runs",
+    params((
+        "watch" = Option<String>, Query,
+        description = "What to follow: `runs`, `gates`, and `run:ID@POSITION` for single runs, separated by commas.",
+    )),
+    responses((status = 200, description = "The rows.", body = String, content_type = "text/event-stream")),
+)]
 pub(super) async fn stream(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, ApiError> {
     let query = Query::of(&uri, &["watch"])?;
     let watch = Watch::parse(query.text("watch").unwrap_or("runs"))?;
@@ -177,9 +240,10 @@ pub(super) async fn stream(State(app): State<Arc<App>>, uri: Uri) -> Result<Resp
 }
 
 /// The body of a pause or a cancellation.
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Stop {
+    /// The reason, for people.
     reason: Option<String>,
 }
 
@@ -190,6 +254,15 @@ impl Stop {
 }
 
 /// Pauses a run.
+#[utoipa::path(
+    post, path = "/api/v1/runs/{id}/pause", operation_id = "pause_run", tag = "runs", request_body = Stop,
+    responses(
+        (status = 202, description = "The run is being paused.", body = RunName),
+        (status = 404, description = "`unknown_run`"),
+        (status = 409, description = "`run_ended` or `not_executed`"),
+        (status = 504, description = "`control_unanswered`: the process that executes the run does not answer."),
+    ),
+)]
 pub(super) async fn pause(
     State(app): State<Arc<App>>,
     Path(id): Path<String>,
@@ -203,12 +276,12 @@ pub(super) async fn pause(
     if let Some(own) = app.own_run(&id) {
         own.pause(reason);
     } else if folder.owner()?.is_some() {
-        let path = session.folder;
+        let path = session.folder.clone();
         blocking(move || ControlClient::open(&path)?.pause(reason)).await??;
     } else {
         return Err(not_executed(&session));
     }
-    Ok(json_response(StatusCode::ACCEPTED, &json!({ "run": id })))
+    Ok(accepted(session.run))
 }
 
 /// Returns the error for a request that needs somebody who executes the run.
@@ -226,15 +299,28 @@ pub(super) fn not_executed(session: &Session) -> ApiError {
 }
 
 /// The body of a resume.
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 struct Resume {
+    /// Goes on at the stage that failed, with one more attempt.
     retry: bool,
+    /// Goes on although the pipeline has changed.
     accept_changes: bool,
+    /// Goes on although a part of the journal is lost.
     accept_loss: bool,
 }
 
 /// Resumes a run that stopped.
+#[utoipa::path(
+    post, path = "/api/v1/runs/{id}/resume", operation_id = "resume_run", tag = "runs", request_body = Resume,
+    responses(
+        (status = 202, description = "The server executes the run.", body = RunName),
+        (status = 403, description = "`needs_power`, or as everywhere"),
+        (status = 404, description = "`unknown_run`"),
+        (status = 409, description = "`owned`, `changed`, `run_ended`, or another reason of the run"),
+        (status = 422, description = "`invalid_pipeline`"),
+    ),
+)]
 pub(super) async fn resume(
     State(app): State<Arc<App>>,
     Path(id): Path<String>,
@@ -254,19 +340,31 @@ pub(super) async fn resume(
         retry: body.retry,
     };
     let id = go_on(&app, folder, begin, body.accept_changes).await?;
-    Ok(json_response(StatusCode::ACCEPTED, &json!({ "id": id })))
+    Ok(accepted(id))
 }
 
 /// The body of a replay.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Replay {
+    /// The checkpoint from which the new run starts, such as `cp_000012`.
     checkpoint: String,
+    /// Starts although the pipeline has changed.
     #[serde(default)]
     accept_changes: bool,
 }
 
 /// Starts a new run from a checkpoint of another one.
+#[utoipa::path(
+    post, path = "/api/v1/runs/{id}/replay", operation_id = "replay_run", tag = "runs", request_body = Replay,
+    responses(
+        (status = 201, description = "The new run has started.", body = RunName, headers(("Location" = String))),
+        (status = 403, description = "`needs_power`, or as everywhere"),
+        (status = 404, description = "`unknown_run` or `unknown_checkpoint`"),
+        (status = 409, description = "`changed`, or another reason of the run"),
+        (status = 422, description = "`invalid_pipeline`"),
+    ),
+)]
 pub(super) async fn replay(
     State(app): State<Arc<App>>,
     Path(id): Path<String>,
@@ -286,7 +384,7 @@ pub(super) async fn replay(
         },
     };
     let id = go_on(&app, folder, begin, body.accept_changes).await?;
-    Ok(created(&id))
+    Ok(created(id))
 }
 
 /// Resumes or replays a run with the present version of its pipeline.

@@ -1,5 +1,6 @@
 //! Sessions of pages, and the server itself.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -7,20 +8,41 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::response::{IntoResponse as _, Response};
-use serde::Deserialize;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 use super::request::{Query, SMALL, json};
 use crate::app::App;
 use crate::error::{ApiError, json_response};
+use crate::openapi::described;
 
-#[derive(Deserialize)]
+pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new()
+        .routes(routes!(about))
+        .routes(routes!(begin, end))
+        .routes(routes!(health))
+        .routes(routes!(openapi))
+}
+
+described!(Request: BeginSession);
+described!(Reply: About, Health);
+
+/// The body that begins a session.
+
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct BeginSession {
+    /// The token of the server.
     token: String,
 }
 
 /// Exchanges the token for a cookie.
+#[utoipa::path(
+    post, path = "/api/v1/session", operation_id = "begin_session", tag = "server", request_body = BeginSession,
+    responses((status = 204, description = "The reply sets the cookie.")),
+)]
 pub(super) async fn begin(
     State(app): State<Arc<App>>,
     headers: HeaderMap,
@@ -41,26 +63,68 @@ pub(super) async fn begin(
 }
 
 /// Ends a session.
+#[utoipa::path(
+    delete, path = "/api/v1/session", operation_id = "end_session", tag = "server",
+    responses((status = 204, description = "The reply removes the cookie.")),
+)]
 pub(super) async fn end(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
     let cookie = app.access.sessions.end(&headers);
     (StatusCode::NO_CONTENT, [(header::SET_COOKIE, cookie)]).into_response()
 }
 
+/// The health of the server.
+#[derive(Serialize, JsonSchema)]
+struct Health {
+    /// Always `ok`.
+    status: &'static str,
+}
+
+/// Tells that the server answers.
+#[utoipa::path(
+    get, path = "/api/v1/health", operation_id = "get_health", tag = "server",
+    responses((status = 200, description = "The server answers.", body = Health)),
+)]
 pub(super) async fn health() -> Response {
-    json_response(StatusCode::OK, &json!({ "status": "ok" }))
+    json_response(StatusCode::OK, &Health { status: "ok" })
+}
+
+/// Returns this description.
+#[utoipa::path(
+    get, path = "/api/v1/openapi.json", operation_id = "get_description", tag = "server",
+    responses((status = 200, description = "The description of the API.", content_type = "application/json")),
+)]
+pub(super) async fn openapi() -> Response {
+    json_response(StatusCode::OK, super::description())
+}
+
+/// The server.
+#[derive(Serialize, JsonSchema)]
+struct About {
+    /// The version of the server.
+    version: &'static str,
+    /// The folder of the runs.
+    runs_dir: PathBuf,
+    /// `true` if the server refuses writes.
+    read_only: bool,
+    /// What submitted pipelines may do: `off`, `simulate`, `safe` or `any`.
+    submit: &'static str,
+    /// The maximum number of runs that the server executes at once.
+    max_runs: usize,
 }
 
 /// Describes the server.
+#[utoipa::path(
+    get, path = "/api/v1/about", operation_id = "get_about", tag = "server",
+    responses((status = 200, description = "The server.", body = About)),
+)]
 pub(super) async fn about(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, ApiError> {
     Query::of(&uri, &[])?;
-    Ok(json_response(
-        StatusCode::OK,
-        &json!({
-            "version": env!("CARGO_PKG_VERSION"),
-            "runs_dir": app.index.runs_dir(),
-            "read_only": app.access.read_only,
-            "submit": app.submit.word(),
-            "max_runs": app.max_runs,
-        }),
-    ))
+    let about = About {
+        version: env!("CARGO_PKG_VERSION"),
+        runs_dir: app.index.runs_dir().to_owned(),
+        read_only: app.access.read_only,
+        submit: app.submit.word(),
+        max_runs: app.max_runs,
+    };
+    Ok(json_response(StatusCode::OK, &about))
 }

@@ -6,19 +6,33 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::Response;
-use orchestra_engine::{Begin, Entry, RunFolder};
+use orchestra_engine::{Entry, RunFolder};
 use orchestra_graph::{
     LoadOptions, Loaded, Pipeline, PowerKind, SharedPipeline, Source, Transform, load, powers,
 };
-use serde::Deserialize;
-use serde_json::json;
+use orchestra_picture::Scene;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 use super::definitions::Start;
 use super::graph::scene_of;
-use super::request::{PIPELINE, Query, body, created, is_json, json};
+use super::once::start_once;
+use super::request::{PIPELINE, Query, RunName, body, is_json, json};
 use crate::app::{App, blocking};
-use crate::error::{ApiError, diagnostics, json_response};
+use crate::error::{ApiError, Diagnostics, json_response};
+use crate::openapi::described;
 use crate::options::Submit;
+
+pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new()
+        .routes(routes!(submit))
+        .routes(routes!(check))
+}
+
+described!(Request: Check, Submission);
+described!(Reply: Checked);
 
 /// The name of the file of submitted pipelines. A run of such a pipeline is recognised by it, also when it is resumed.
 const SUBMITTED: &str = "submitted.dot";
@@ -27,13 +41,29 @@ const SUBMITTED: &str = "submitted.dot";
 const MAX_NODES: usize = 2_000;
 
 /// The body of a check.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Check {
+    /// The pipeline in DOT.
     source: String,
 }
 
+/// The result of a check.
+#[derive(Serialize, JsonSchema)]
+struct Checked {
+    /// `true` if the pipeline can be run.
+    valid: bool,
+    /// The diagnostics.
+    diagnostics: Diagnostics,
+    /// The picture of the pipeline; `null` if it is too large.
+    scene: Option<Scene>,
+}
+
 /// Checks a pipeline.
+#[utoipa::path(
+    post, path = "/api/v1/check", operation_id = "check_pipeline", tag = "pipelines", request_body = Check,
+    responses((status = 200, description = "The diagnostics and the picture.", body = Checked)),
+)]
 pub(super) async fn check(
     State(app): State<Arc<App>>,
     headers: HeaderMap,
@@ -48,24 +78,38 @@ pub(super) async fn check(
             true => scene_of(&loaded.graph).ok(),
             false => None,
         };
-        json!({
-            "valid": !loaded.report.has_errors(),
-            "diagnostics": diagnostics(loaded.reports()),
-            "scene": scene,
-        })
+        Checked {
+            valid: !loaded.report.has_errors(),
+            diagnostics: Diagnostics::new(loaded.reports()),
+            scene,
+        }
     });
     Ok(json_response(StatusCode::OK, &body.await?))
 }
 
 /// The body of a submission as JSON.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct Submission {
+    /// The pipeline in DOT.
     source: String,
     #[serde(flatten)]
     start: Start,
 }
 
-/// Runs a pipeline that a client sends: as JSON, or its text alone.
+/// Runs a pipeline that a client sends (Attractor 9.5): as JSON, or its text alone.
+#[utoipa::path(
+    post, path = "/pipelines", operation_id = "submit_pipeline", tag = "attractor",
+    request_body(content((Submission = "application/json"), (String = "text/vnd.graphviz"))),
+    params(("Idempotency-Key" = Option<String>, Header, description =
+        "Determines the id of the run, so that a repeated request starts it only once.")),
+    responses(
+        (status = 200, description = "An earlier request with this key has started the run.", body = RunName),
+        (status = 201, description = "The run has started.", body = RunName, headers(("Location" = String))),
+        (status = 403, description = "`needs_power`: the pipeline does more than the server allows. Or as everywhere."),
+        (status = 409, description = "The run cannot be started; the code tells why."),
+        (status = 422, description = "`invalid_pipeline` with diagnostics, `too_many_nodes`, or `key_reused`"),
+    ),
+)]
 pub(super) async fn submit(
     State(app): State<Arc<App>>,
     headers: HeaderMap,
@@ -106,8 +150,7 @@ pub(super) async fn submit(
             Ok((entry, engine))
         })
         .await?;
-    let id = app.begin(entry, engine, Begin::Start(settings)).await?;
-    Ok(created(&id))
+    start_once(&app, &headers, entry, engine, settings).await
 }
 
 /// Refuses a resume or replay of a submitted run that this server would not have started.

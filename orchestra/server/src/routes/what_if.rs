@@ -7,23 +7,61 @@ use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use orchestra_engine::{EventKind, ReplayPoints, WhatIf};
+use orchestra_engine::{EventKind, ReplayPoints, TestedCondition, WhatIf};
 use orchestra_sessions::{Page, StageRow, TransitionRow};
-use serde::Deserialize;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 use super::request::{SMALL, json};
 use crate::app::{App, blocking};
 use crate::error::{ApiError, json_response};
+use crate::openapi::described;
+
+pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new().routes(routes!(what_if))
+}
+
+described!(Request: Changed);
+described!(Reply: DecidedAgain);
 
 /// The body: values by their keys. A text that is JSON counts as JSON.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "ChangedValues")]
 struct Changed {
+    /// The values; the others stay as they were.
     values: BTreeMap<String, Value>,
 }
 
+/// A decision that was made again.
+#[derive(Serialize, JsonSchema)]
+struct DecidedAgain {
+    /// The node whose edge is chosen.
+    from: String,
+    /// The target; `null` if no edge can be taken.
+    to: Option<String>,
+    /// The number of the edge among those that leave the node.
+    edge: Option<u32>,
+    /// The rule that decided.
+    rule: &'static str,
+    /// The conditions that were tested, with the values that they read.
+    tested: Vec<TestedCondition>,
+    /// `true` if the decision is the same as that of the run.
+    same: bool,
+}
+
 /// Returns which edge a decision would take with other values, by the router that runs use.
+#[utoipa::path(
+    post, path = "/api/v1/runs/{id}/decisions/{decision}/what-if", operation_id = "decide_again", tag = "runs", request_body = Changed,
+    responses(
+        (status = 200, description = "The decision.", body = DecidedAgain),
+        (status = 404, description = "`unknown_run`, `unknown_decision` or `unknown_checkpoint`"),
+        (status = 422, description = "`no_choice`: a fan-out takes every edge."),
+    ),
+)]
 pub(super) async fn what_if(
     State(app): State<Arc<App>>,
     Path((id, decision)): Path<(String, String)>,
@@ -84,17 +122,15 @@ pub(super) async fn what_if(
     else {
         return Err(ApiError::internal("internal", "the router made no decision"));
     };
-    Ok(json_response(
-        StatusCode::OK,
-        &json!({
-            "from": &*from,
-            "to": to.as_deref(),
-            "edge": edge,
-            "rule": rule.word(),
-            "tested": tested,
-            "same": to.as_deref() == decision.to.as_deref() && edge == decision.edge,
-        }),
-    ))
+    let again = DecidedAgain {
+        from: from.to_string(),
+        same: to.as_deref() == decision.to.as_deref() && edge == decision.edge,
+        to: to.map(|to| to.to_string()),
+        edge,
+        rule: rule.word(),
+        tested,
+    };
+    Ok(json_response(StatusCode::OK, &again))
 }
 
 /// Returns the attempt that ended before a decision.

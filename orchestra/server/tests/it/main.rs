@@ -8,10 +8,12 @@
 )]
 
 mod access;
+mod changes;
 mod events;
 mod files;
 mod gates;
 mod lifecycle;
+mod openapi;
 mod requests;
 mod submissions;
 mod support;

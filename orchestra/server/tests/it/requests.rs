@@ -178,3 +178,72 @@ async fn a_graph_has_several_forms() {
         "malformed"
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_with_a_key_happens_once() {
+    let server = TestServer::start().await;
+    let start = |key: &str, body: serde_json::Value| {
+        let path = "/api/v1/definitions/release/runs";
+        server
+            .authorized("POST", path)
+            .header("Idempotency-Key", key)
+            .json(&body)
+    };
+    let first = start("deploy-17", json!({})).send().await;
+    assert_eq!(first.status, 201, "{}", first.text());
+    let id = first.json()["id"].clone();
+    let again = start("deploy-17", json!({})).send().await;
+    assert_eq!((again.status, &again.json()["id"]), (200, &id));
+    let other = start("deploy-17", json!({ "params": { "colour": "red" } }))
+        .send()
+        .await;
+    assert_eq!((other.status, other.code().as_str()), (422, "key_reused"));
+    let requests = (0..8).map(|_| {
+        let request = start("deploy-18", json!({}));
+        tokio::spawn(async move { request.send_patiently().await })
+    });
+    let mut replies = Vec::new();
+    for request in requests.collect::<Vec<_>>() {
+        replies.push(request.await.expect("no panic"));
+    }
+    let started = replies.iter().filter(|reply| reply.status == 201).count();
+    assert_eq!(started, 1, "{replies:?}");
+    assert!(
+        replies
+            .iter()
+            .all(|reply| reply.json()["id"] == replies[0].json()["id"]),
+        "{replies:?}"
+    );
+    let runs = server.get("/api/v1/runs").await.json();
+    assert_eq!(runs["runs"].as_array().map(Vec::len), Some(2));
+    let empty = start("", json!({})).send().await;
+    assert_eq!((empty.status, empty.code().as_str()), (400, "malformed"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn numbers_for_monitoring_count_runs_and_questions() {
+    let server = TestServer::start().await;
+    let run = server.begin("release").await;
+    server.until_asked(&run).await;
+    let numbers = server.get("/api/v1/metrics").await;
+    let kind = numbers.header("content-type").expect("a type");
+    assert!(kind.starts_with("text/plain; version=0.0.4"), "{kind}");
+    let text = numbers.text();
+    for line in [
+        "# TYPE orchestra_runs gauge",
+        "orchestra_runs_executing 1",
+        "orchestra_questions_open 1",
+        "orchestra_stage_attempts 3",
+        "orchestra_model_cost_microdollars 0",
+    ] {
+        assert!(
+            text.lines().any(|found| found == line),
+            "{line} is not in\n{text}"
+        );
+    }
+    let of_runs = text.lines().filter(|line| line.starts_with("orchestra_runs{"));
+    let counted: u64 = of_runs
+        .map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap())
+        .sum();
+    assert_eq!(counted, 1, "{text}");
+}

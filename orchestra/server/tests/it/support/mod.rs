@@ -1,5 +1,7 @@
 //! A server in this process, and a client that sends exactly what a test says.
 
+pub(crate) mod description;
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -223,12 +225,21 @@ impl TestRequest {
     }
 
     pub(crate) async fn send(self) -> Reply {
+        let (method, path) = (self.method.clone(), self.path.clone());
         let mut stream = self.open().await;
         let mut bytes = Vec::new();
         let read = timeout(SOON, stream.read_to_end(&mut bytes)).await;
         // The rest of a refused body may reset the connection after the reply.
         let _ = read.expect("a reply soon");
-        Reply::parse(&bytes)
+        let reply = Reply::parse(&bytes);
+        description::check(
+            &method,
+            &path,
+            reply.status,
+            reply.header("content-type"),
+            &reply.body,
+        );
+        reply
     }
 }
 
