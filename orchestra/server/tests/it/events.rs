@@ -1,5 +1,7 @@
 //! Event streams: whole, cut and continued.
 
+use orchestra_oracle_tests::random::Random;
+use orchestra_oracle_tests::{case_count, seed};
 use serde_json::json;
 use tokio::io::AsyncReadExt as _;
 use tokio::time::timeout;
@@ -21,11 +23,15 @@ fn messages(text: &str) -> Vec<(String, String)> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stream_that_is_cut_goes_on_without_loss_or_repetition() {
-    let server = TestServer::with(|server| server.entry(entry("chain", &chain_of(500)))).await;
+    // `ORACLE_CASES=4000` makes 1,000 cuts in more than 10,000 events.
+    let stages = case_count(300);
+    let cuts = stages / 4;
+    let server = TestServer::with(|server| server.entry(entry("chain", &chain_of(stages)))).await;
     let run = server.begin("chain").await;
     server.until_status(&run, "success").await;
     let path = format!("/pipelines/{run}/events");
-    let whole = messages(&server.get(&path).await.text());
+    let reply = server.get(&path).await.text();
+    let whole = messages(&reply);
     let file: Vec<String> = std::fs::read_to_string(server.runs_dir.join(&run).join("events.jsonl"))
         .expect("events")
         .lines()
@@ -33,17 +39,18 @@ async fn a_stream_that_is_cut_goes_on_without_loss_or_repetition() {
         .collect();
     let texts: Vec<String> = whole.iter().map(|(_, text)| text.clone()).collect();
     assert_eq!(texts, file);
-    assert!(file.len() > 1_000);
+    assert!(file.len() > stages * 5 / 2);
     let mut received: Vec<(String, String)> = Vec::new();
-    // Positions at which the client loses the connection, in bytes of the reply.
-    let mut cut = 701;
+    let (mut random, mut count) = (Random::new(seed(5)), 0);
     while received.len() < whole.len() {
         let mut request = server.authorized("GET", &path);
         if let Some((last, _)) = received.last() {
             request = request.header("Last-Event-ID", last);
         }
         let mut stream = request.open().await;
-        let mut bytes = vec![0; cut];
+        // The number of bytes after which the client loses the connection.
+        let length = reply.len() / cuts;
+        let mut bytes = vec![0; 500 + length / 2 + random.below(length)];
         let read = timeout(SOON, async {
             let mut filled = 0;
             while filled < bytes.len() {
@@ -63,9 +70,10 @@ async fn a_stream_that_is_cut_goes_on_without_loss_or_repetition() {
             + 4;
         let body = String::from_utf8_lossy(&unchunked(&bytes[head..])).into_owned();
         received.extend(messages(&body));
-        cut = cut * 7 % 40_009 + 4_000;
+        count += 1;
     }
     assert_eq!(received, whole);
+    assert!(count >= cuts / 2, "{count} cuts");
     let last = &whole.last().expect("an event").0;
     let over = server
         .authorized("GET", &path)

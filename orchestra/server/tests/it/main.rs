@@ -8,6 +8,7 @@
 )]
 
 mod access;
+mod attacks;
 mod changes;
 mod events;
 mod files;
