@@ -144,6 +144,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "orchestra-graph",
             "orchestra-picture",
             "orchestra-sessions",
+            "orchestra-stations",
             "serde",
             "serde_json",
             "sha2",

@@ -18,6 +18,7 @@ use crate::live::feeds::Feeds;
 use crate::live::watchers::Watchers;
 use crate::options::Submit;
 use crate::project::{Project, ProjectError};
+use crate::stations::Stations;
 
 /// Number of pieces of model text that a slow page may lag behind.
 const TEXTS: usize = 512;
@@ -30,6 +31,7 @@ pub(crate) struct App {
     pub(crate) access: Access,
     pub(crate) project: Arc<dyn Project>,
     pub(crate) index: Arc<SessionIndex>,
+    pub(crate) stations: Stations,
     pub(crate) submit: Submit,
     pub(crate) max_runs: usize,
     pub(crate) changes: Arc<Changes>,
@@ -58,6 +60,7 @@ impl App {
         let changes = Arc::new(Changes::default());
         App {
             access,
+            stations: Stations::new(project.stations()),
             project,
             index: Arc::new(index),
             submit,

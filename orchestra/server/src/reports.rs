@@ -33,7 +33,7 @@ pub(crate) fn listed_run(session: Session) -> ListedRun {
 pub(crate) struct RunReport {
     schema: &'static str,
     #[serde(flatten)]
-    update: RunUpdate,
+    pub(crate) update: RunUpdate,
     #[serde(skip_serializing_if = "Option::is_none")]
     failed_at: Option<String>,
     executed_by: Option<&'static str>,

@@ -72,7 +72,7 @@ pub(crate) fn session(
     Ok(with_folder(folders, found))
 }
 
-fn with_folder(folders: &Folders, (mut session, elsewhere): (Session, bool)) -> Session {
+pub(crate) fn with_folder(folders: &Folders, (mut session, elsewhere): (Session, bool)) -> Session {
     let inside = || folders.root().join(&*session.run);
     session.folder = if elsewhere {
         folders.pointer(&session.run).unwrap_or_default()
@@ -192,21 +192,7 @@ pub(crate) fn edge_counts(connection: &Connection, run: &RunId) -> Result<Vec<Ed
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// Returns the sums of the edge counts of all runs of a pipeline file, with the number of these runs.
-pub(crate) fn edge_totals(
-    connection: &Connection,
-    file: &str,
-) -> Result<(u64, Vec<EdgeCount>), DatabaseError> {
-    let mut runs = connection.prepare_cached("SELECT count(*) FROM runs WHERE file = ?1")?;
-    let runs = runs.query_row([file], |row| Columns::new(row).count())?;
-    let sql = "SELECT origin, edge, sum(tested), sum(held), sum(taken) FROM edge_counts \
-        WHERE run IN (SELECT run FROM runs WHERE file = ?1) GROUP BY origin, edge ORDER BY origin, edge";
-    let mut statement = connection.prepare_cached(sql)?;
-    let rows = statement.query_map([file], edge_count)?;
-    Ok((runs, rows.collect::<Result<_, _>>()?))
-}
-
-fn edge_count(row: &Row<'_>) -> rusqlite::Result<EdgeCount> {
+pub(crate) fn edge_count(row: &Row<'_>) -> rusqlite::Result<EdgeCount> {
     let mut next = Columns::new(row);
     Ok(EdgeCount {
         from: next.next()?,

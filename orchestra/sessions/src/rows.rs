@@ -529,7 +529,7 @@ fn word<S: Serializer>(state: &NodeState, serializer: S) -> Result<S::Ok, S::Err
 }
 
 /// Serializes a duration as milliseconds with fractional microseconds, like events do.
-fn millis<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn millis<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_f64(duration.as_micros() as f64 / 1_000.0)
 }
 

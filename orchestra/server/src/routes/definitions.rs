@@ -16,6 +16,7 @@ use serde_json::{Map, Value, json};
 
 use super::graph::scene_of;
 use super::request::{Query, SMALL, created, json};
+use super::stations;
 use crate::app::{App, blocking};
 use crate::error::{ApiError, diagnostics, json_response};
 use crate::project::LoadedDefinition;
@@ -26,7 +27,8 @@ const COUNTED_RUNS: usize = 10_000;
 /// Lists the pipelines.
 pub(super) async fn list(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, ApiError> {
     Query::of(&uri, &[])?;
-    let definitions = app.project(|project| Ok(project.definitions())).await?;
+    let mut definitions = app.project(|project| Ok(project.definitions())).await?;
+    definitions.extend(stations::definitions(&app).await?);
     let sessions = app
         .index(|index| index.list(&RunFilter::all().limit(COUNTED_RUNS)))
         .await?;
@@ -55,9 +57,10 @@ pub(super) async fn definition(
     uri: Uri,
 ) -> Result<Response, ApiError> {
     Query::of(&uri, &[])?;
-    let found = app.project(move |project| project.load(&name)).await?;
-    let file = found.definition.file.clone();
-    let (runs, edges) = app.index(move |index| index.edge_totals(&file)).await?;
+    let found = stations::load_definition(&app, name).await?;
+    let files = [stations::files(&app, &found.definition).await?];
+    let totals = app.index(move |index| index.totals(&files)).await?;
+    let totals = totals.into_iter().next().unwrap_or_default();
     let _drawing = app.drawings.acquire().await;
     let body = blocking(move || {
         let LoadedDefinition {
@@ -76,8 +79,8 @@ pub(super) async fn definition(
             "diagnostics": diagnostics(loaded.reports()),
             // A picture that is too large is missing; the text is there.
             "scene": scene_of(&loaded.graph).ok(),
-            "runs": runs,
-            "edges": edges,
+            "runs": totals.runs(),
+            "edges": totals.edges,
         })
     });
     Ok(json_response(StatusCode::OK, &body.await?))
@@ -87,10 +90,10 @@ pub(super) async fn definition(
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Start {
-    params: Map<String, Value>,
-    simulate: bool,
-    max_cost: Option<String>,
-    max_time: Option<String>,
+    pub(super) params: Map<String, Value>,
+    pub(super) simulate: bool,
+    pub(super) max_cost: Option<String>,
+    pub(super) max_time: Option<String>,
 }
 
 impl Start {
@@ -136,6 +139,11 @@ pub(super) async fn start(
     let start: Start = json(&headers, body, SMALL).await?;
     let script = start.script();
     let settings = start.settings()?;
+    if let Some(version) = stations::named(&app, &name).transpose()? {
+        let (workflow, version) = (version.workflow.to_owned(), version.version);
+        let id = stations::start(&app, workflow, version, script, settings).await?;
+        return Ok(created(&id));
+    }
     let (entry, engine) = app
         .project(move |project| {
             let found = project.load(&name)?;

@@ -6,9 +6,11 @@ mod files;
 mod gates;
 mod graph;
 mod pipelines;
+mod powers;
 mod request;
 mod runs;
 mod session;
+mod stations;
 mod submit;
 mod what_if;
 
@@ -56,6 +58,17 @@ pub const ROUTES: &[(&str, &[&str])] = &[
     ("/api/v1/check", &["POST"]),
     ("/api/v1/session", &["POST", "DELETE"]),
     ("/api/v1/health", &["GET"]),
+    ("/api/workflows", &["GET", "POST"]),
+    ("/api/workflows/{id}", &["GET", "PUT", "DELETE"]),
+    ("/api/workflows/{id}/versions", &["GET", "POST"]),
+    ("/api/workflows/{id}/versions/{n}", &["GET"]),
+    ("/api/workflows/{id}/versions/{n}/difference", &["GET"]),
+    ("/api/workflows/{id}/versions/{n}/validate", &["POST"]),
+    ("/api/workflows/{id}/versions/{n}/activate", &["POST"]),
+    ("/api/workflows/{id}/analytics", &["GET"]),
+    ("/api/workflows/{id}/execute", &["POST"]),
+    ("/api/workflow-executions/{id}", &["GET"]),
+    ("/api/workflow-executions/{id}/retry-station", &["POST"]),
 ];
 
 /// Returns the router of a server.
@@ -92,6 +105,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/api/v1/check", post(submit::check))
         .route("/api/v1/session", post(session::begin).delete(session::end))
         .route("/api/v1/health", get(session::health))
+        .merge(stations::routes())
         .fallback(unknown_path)
         .method_not_allowed_fallback(wrong_method);
     let pages = Router::new()

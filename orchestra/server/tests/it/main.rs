@@ -9,9 +9,11 @@
 
 mod access;
 mod events;
+mod executions;
 mod files;
 mod gates;
 mod lifecycle;
 mod requests;
+mod stations;
 mod submissions;
 mod support;
