@@ -290,7 +290,7 @@ fn the_server_and_the_command_line_share_the_workflows() {
     assert_eq!(execution["run"]["file"], "stations:shop@1");
     // This one came over HTTP: the command line shows it, and runs it for the user alone.
     let tag = format!("If-Match: \"{}\"\r\n", seen["etag"].as_str().expect("a tag"));
-    let changed = json!({ "dot": shop.replace("first", "second"), "note": "by HTTP" });
+    let changed = json!({ "dot": shop.replace("echo first", "echo second"), "note": "by HTTP" });
     let (status, added) = served.send_with(&tag, "POST", "/api/workflows/shop/versions", &changed);
     assert_eq!(status, 201, "{added}");
     let exported = scratch.call(&["stations", "export", "shop@2"]).exits(0).stdout;
