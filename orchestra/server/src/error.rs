@@ -22,7 +22,7 @@ pub(crate) struct ApiError {
     /// Seconds after which the request may be tried again.
     retry_after: Option<u32>,
     /// The present entity tag of what the request would have changed.
-    etag: Option<String>,
+    etag: Option<Box<HeaderValue>>,
 }
 
 #[derive(Serialize)]
@@ -140,8 +140,8 @@ impl IntoResponse for ApiError {
             diagnostics: &self.diagnostics,
         };
         let mut response = json_response(self.status, &body);
-        if let Some(Ok(tag)) = self.etag.as_deref().map(|tag| quoted_tag(tag).parse()) {
-            response.headers_mut().insert(header::ETAG, tag);
+        if let Some(tag) = self.etag {
+            response.headers_mut().insert(header::ETAG, *tag);
         }
         if let Some(seconds) = self.retry_after {
             response
@@ -189,7 +189,7 @@ impl From<StationError> for ApiError {
             StationError::InvalidVersion { .. } => ApiError::new(StatusCode::NOT_FOUND, code, message)
                 .help("write the number behind `@`, as in `shipping@3`"),
             StationError::Changed { etag, .. } => ApiError {
-                etag: Some(etag),
+                etag: quoted_tag(&etag).parse().ok().map(Box::new),
                 ..ApiError::new(StatusCode::PRECONDITION_FAILED, "changed", message)
             },
             StationError::NoActiveVersion { .. }
