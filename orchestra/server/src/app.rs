@@ -18,6 +18,7 @@ use crate::live::feeds::Feeds;
 use crate::live::watchers::Watchers;
 use crate::options::Submit;
 use crate::project::{Project, ProjectError};
+use crate::stations::Stations;
 
 /// Number of pieces of model text that a slow page may lag behind.
 const TEXTS: usize = 512;
@@ -30,6 +31,7 @@ pub(crate) struct App {
     pub(crate) access: Access,
     pub(crate) project: Arc<dyn Project>,
     pub(crate) index: Arc<SessionIndex>,
+    pub(crate) stations: Stations,
     pub(crate) submit: Submit,
     pub(crate) max_runs: usize,
     pub(crate) changes: Arc<Changes>,
@@ -37,6 +39,8 @@ pub(crate) struct App {
     pub(crate) watchers: Watchers,
     pub(crate) texts: broadcast::Sender<Arc<StageText>>,
     pub(crate) drawings: Semaphore,
+    /// Held while a run with a key starts, so that a second request with the key finds it.
+    pub(crate) keyed_start: tokio::sync::Mutex<()>,
     /// One place for each run that the server executes at once.
     places: Arc<Semaphore>,
     own: Mutex<BTreeMap<String, Canceller>>,
@@ -58,6 +62,7 @@ impl App {
         let changes = Arc::new(Changes::default());
         App {
             access,
+            stations: Stations::new(project.stations()),
             project,
             index: Arc::new(index),
             submit,
@@ -68,6 +73,7 @@ impl App {
             changes,
             texts: broadcast::Sender::new(TEXTS),
             drawings: Semaphore::new(DRAWINGS),
+            keyed_start: tokio::sync::Mutex::default(),
             own: Mutex::default(),
             running: watch::Sender::new(0),
             stopping: AtomicBool::new(false),

@@ -7,6 +7,7 @@ use axum::response::{IntoResponse, Response};
 use orchestra_engine::{AnswerError, ControlError, OfflineError, StartError, StoreError};
 use orchestra_graph::{Report, render};
 use orchestra_sessions::SessionError;
+use orchestra_stations::StationError;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -21,6 +22,8 @@ pub(crate) struct ApiError {
     diagnostics: Diagnostics,
     /// Seconds after which the request may be tried again.
     retry_after: Option<u32>,
+    /// The present entity tag of what the request would have changed.
+    etag: Option<Box<HeaderValue>>,
 }
 
 /// An error.
@@ -53,6 +56,7 @@ impl ApiError {
             help: None,
             diagnostics: Diagnostics::default(),
             retry_after: None,
+            etag: None,
         }
     }
 
@@ -112,6 +116,11 @@ impl ApiError {
             diagnostics: Diagnostics::new(reports),
             ..self
         }
+    }
+
+    /// Returns whether the request names something that does not exist.
+    pub(crate) fn is_not_found(&self) -> bool {
+        self.status == StatusCode::NOT_FOUND
     }
 
     #[cfg(test)]
@@ -196,6 +205,9 @@ impl IntoResponse for ApiError {
             diagnostics: &self.diagnostics,
         };
         let mut response = json_response(self.status, &body);
+        if let Some(tag) = self.etag {
+            response.headers_mut().insert(header::ETAG, *tag);
+        }
         if let Some(seconds) = self.retry_after {
             response
                 .headers_mut()
@@ -203,6 +215,11 @@ impl IntoResponse for ApiError {
         }
         response
     }
+}
+
+/// Returns an entity tag as headers contain it.
+pub(crate) fn quoted_tag(tag: &str) -> String {
+    format!("\"{tag}\"")
 }
 
 /// Returns a reply with a JSON body.
@@ -223,6 +240,41 @@ impl From<SessionError> for ApiError {
                 ApiError::new(StatusCode::NOT_FOUND, "unknown_run", error.to_string())
             }
             error => ApiError::internal(error.code(), error.to_string()),
+        }
+    }
+}
+
+impl From<StationError> for ApiError {
+    fn from(error: StationError) -> ApiError {
+        let (code, message) = (error.code(), error.to_string());
+        match error {
+            StationError::UnknownWorkflow { .. } | StationError::UnknownVersion { .. } => {
+                ApiError::new(StatusCode::NOT_FOUND, code, message)
+            }
+            StationError::InvalidVersion { .. } => ApiError::new(StatusCode::NOT_FOUND, code, message)
+                .help("write the number behind `@`, as in `shipping@3`"),
+            StationError::Changed { etag, .. } => ApiError {
+                etag: quoted_tag(&etag).parse().ok().map(Box::new),
+                ..ApiError::new(StatusCode::PRECONDITION_FAILED, "changed", message)
+            },
+            StationError::NoActiveVersion { .. }
+            | StationError::NameTaken { .. }
+            | StationError::FormerName { .. }
+            | StationError::Archived { .. } => ApiError::conflict(code, message),
+            StationError::Invalid { report } => {
+                ApiError::unprocessable(code, message).diagnostics(std::iter::once(&*report))
+            }
+            StationError::InvalidName { .. } | StationError::InvalidRow { .. } => {
+                ApiError::unprocessable(code, message)
+            }
+            StationError::NotRepresentable { .. } => {
+                ApiError::unprocessable(code, message).help("send the whole text as `dot`")
+            }
+            StationError::Busy { .. } => ApiError {
+                retry_after: Some(1),
+                ..ApiError::new(StatusCode::SERVICE_UNAVAILABLE, code, message)
+            },
+            _ => ApiError::internal(code, message),
         }
     }
 }

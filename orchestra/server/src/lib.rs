@@ -7,6 +7,7 @@
 //! - **Session**: what a page receives in exchange for the token: a random cookie.
 //! - **Project** ([`Project`]): where the server finds pipelines, and how it runs them.
 //! - **Definition** ([`Definition`]): a pipeline that can be started by name.
+//! - **Workflow**: a station workflow of the project's database, with versions that never change.
 //! - **Submission**: a pipeline that a client sends as text.
 //! - **Power**: what a pipeline does beyond asking models and people; submissions may have none by default.
 //! - **Update**: the rows of a run that changed after a position in its events.
@@ -17,6 +18,7 @@
 //! - `error`: the errors of requests.
 //! - `options`: the options of a server.
 //! - `project`: [`Project`], and the compiled pipelines of a program.
+//! - `stations`: the database of station workflows.
 //! - `access`: hosts, origins, tokens and sessions.
 //! - `live`: what clients receive while runs go on.
 //! - `app`: the state that all requests share.
@@ -40,6 +42,7 @@ mod project;
 mod reports;
 mod routes;
 mod server;
+mod stations;
 
 pub use options::{Submit, UnknownSubmit};
 pub use project::{Definition, DefinitionKind, LoadedDefinition, Project, ProjectError};

@@ -22,6 +22,11 @@ const PARAMETERS: &[(&str, &str)] = &[
         "question",
         "The id of the question, percent-encoded, or its node.",
     ),
+    (
+        "version",
+        "The number of the version, from 1; with `.dot` behind it, its bare text.",
+    ),
+    ("workflow", "The id of the workflow, or its name."),
 ];
 
 /// The errors that every route can return: status, name, text.

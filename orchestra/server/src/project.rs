@@ -103,6 +103,22 @@ pub trait Project: Send + Sync + 'static {
         Vec::new()
     }
 
+    /// Returns the path of the database of station workflows, which the server creates for the first one. `None` if the
+    /// project has none.
+    fn stations(&self) -> Option<PathBuf> {
+        None
+    }
+
+    /// Loads a version of a station workflow that a local program has written, to run it. Unlike a text of a client, it
+    /// may name files. By default, they are not read.
+    fn load_version(&self, source: Source) -> Loaded {
+        let options = LoadOptions {
+            transforms: self.transforms(),
+            ..LoadOptions::default()
+        };
+        load(source, &options)
+    }
+
     /// Returns the commands with which people work on a run in a terminal, by what they do, such as `resume`.
     fn commands(&self, session: &Session) -> BTreeMap<&'static str, String> {
         let _ = session;
@@ -251,6 +267,7 @@ pub(crate) struct CompiledProject {
     pub(crate) engine: Engine,
     pub(crate) runs_dir: PathBuf,
     pub(crate) entries: Vec<Entry>,
+    pub(crate) stations: Option<PathBuf>,
 }
 
 impl Project for CompiledProject {
@@ -294,6 +311,10 @@ impl Project for CompiledProject {
             Some(script) => self.engine.with_simulation(script),
             None => self.engine.clone(),
         })
+    }
+
+    fn stations(&self) -> Option<PathBuf> {
+        self.stations.clone()
     }
 }
 

@@ -36,7 +36,7 @@ pub(crate) struct RunReport {
     /// Always `orchestra.run/1`.
     schema: &'static str,
     #[serde(flatten)]
-    update: RunUpdate,
+    pub(crate) update: RunUpdate,
     /// The node at which the run failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     failed_at: Option<String>,

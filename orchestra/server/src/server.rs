@@ -50,6 +50,7 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(15);
 pub struct Server {
     source: SourceOfPipelines,
     entries: Vec<Entry>,
+    stations: Option<PathBuf>,
     submit: Submit,
     max_runs: usize,
     read_only: bool,
@@ -78,6 +79,7 @@ impl Server {
         Server {
             source,
             entries: Vec::new(),
+            stations: None,
             submit: Submit::default(),
             max_runs: MAX_RUNS,
             read_only: false,
@@ -109,7 +111,17 @@ impl Server {
         self
     }
 
-    /// Sets which pipelines clients may submit as text. The default is [`Submit::Safe`].
+    /// Offers the station workflows of a database: clients edit, activate and run their versions. The database is created
+    /// for the first workflow. The stations of a version are models, tools and people; it cannot name the handlers of the
+    /// program. Has no effect on a server [of a project](Server::with_project), which names its database itself.
+    #[must_use]
+    pub fn stations(mut self, database: impl Into<PathBuf>) -> Server {
+        self.stations = Some(database.into());
+        self
+    }
+
+    /// Sets which pipelines clients may submit as text, and which versions of station workflows that were written over
+    /// HTTP they may run. The default is [`Submit::Safe`].
     #[must_use]
     pub fn submit(mut self, submit: Submit) -> Server {
         self.submit = submit;
@@ -162,6 +174,7 @@ impl Server {
                 runs_dir: engine.runs_dir().ok_or(ServerError::NoRunsFolder)?.to_owned(),
                 engine: *engine,
                 entries: self.entries,
+                stations: self.stations,
             }),
         };
         let runs_dir = project.runs_dir();

@@ -17,10 +17,11 @@ use crate::error::SessionError;
 use crate::folders::Folders;
 use crate::query;
 use crate::question_row::WarningRow;
-use crate::rows::{EdgeCount, NodeTotals, Page, RunTotals, Session, StageRow, ToolCallRow, TransitionRow};
+use crate::rows::{EdgeCount, IndexTotals, NodeTotals, Page, Session, StageRow, ToolCallRow, TransitionRow};
 use crate::run_filter::RunFilter;
 use crate::run_update::{self, RunUpdate};
 use crate::store::{RunSelection, Store};
+use crate::totals::{self, RunTotals};
 
 /// Default time that another process may hold the index before an error is returned.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -310,16 +311,18 @@ impl SessionIndex {
         self.of_run(run, |connection, _, run| query::edge_counts(connection, run))
     }
 
-    /// Returns the number of all runs of a pipeline file, and how often they tested and took its edges.
+    /// Returns the totals of all runs of each list of pipeline files. A list has several files if a pipeline had several
+    /// names.
     ///
     /// # Errors
     ///
     /// Returns an error if the index cannot be read.
-    pub fn edge_totals(&self, file: &str) -> Result<(u64, Vec<EdgeCount>), SessionError> {
-        let file = file.to_owned();
+    pub fn totals(&self, lists: &[Vec<String>]) -> Result<Vec<RunTotals>, SessionError> {
+        let lists = lists.to_vec();
         self.call(move |worker| {
-            worker.store.read(RunSelection::All, |connection, _| {
-                query::edge_totals(connection, &file)
+            worker.store.read(RunSelection::All, |connection, folders| {
+                let totals = lists.iter().map(|files| totals::read(connection, folders, files));
+                totals.collect()
             })
         })
     }
@@ -329,11 +332,11 @@ impl SessionIndex {
     /// # Errors
     ///
     /// Returns an error if the index cannot be read.
-    pub fn totals(&self) -> Result<RunTotals, SessionError> {
+    pub fn index_totals(&self) -> Result<IndexTotals, SessionError> {
         self.call(|worker| {
             worker
                 .store
-                .read(RunSelection::All, |connection, _| query::totals(connection))
+                .read(RunSelection::All, |connection, _| query::index_totals(connection))
         })
     }
 

@@ -30,6 +30,7 @@
 //! - `tables`: writing a run to the tables, and reading it.
 //! - `query`: the queries on the tables.
 //! - `run_update`: what changed in a run since a position in its events.
+//! - `totals`: the totals of all runs of some pipeline files.
 //! - `database`: opening, checking and rebuilding the database file, and transactions.
 //! - `lock`: the lock file of the database.
 //! - `private`: files that only their owner can read.
@@ -50,13 +51,15 @@ mod run_update;
 mod schema;
 mod store;
 mod tables;
+mod totals;
 
 pub use error::SessionError;
 pub use index::SessionIndex;
 pub use question_row::{QuestionRow, WarningRow};
 pub use rows::{
-    EdgeCount, NodeTotals, Page, RunTotals, Session, SessionStatus, StageRow, StageState, ToolCallRow,
+    EdgeCount, IndexTotals, NodeTotals, Page, Session, SessionStatus, StageRow, StageState, ToolCallRow,
     TransitionRow,
 };
 pub use run_filter::{InvalidCursor, RunCursor, RunFilter};
 pub use run_update::RunUpdate;
+pub use totals::{NodeSum, RunTotals};

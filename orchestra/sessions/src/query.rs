@@ -12,7 +12,7 @@ use crate::error::SessionError;
 use crate::folders::Folders;
 use crate::question_row::WarningRow;
 use crate::rows::{
-    EdgeCount, NodeTotals, Page, RunTotals, Session, SessionStatus, StageRow, ToolCallRow, TransitionRow,
+    EdgeCount, IndexTotals, NodeTotals, Page, Session, SessionStatus, StageRow, ToolCallRow, TransitionRow,
 };
 use crate::run_filter::RunFilter;
 use crate::tables::{self, Columns, SESSION, time};
@@ -72,7 +72,7 @@ pub(crate) fn session(
     Ok(with_folder(folders, found))
 }
 
-fn with_folder(folders: &Folders, (mut session, elsewhere): (Session, bool)) -> Session {
+pub(crate) fn with_folder(folders: &Folders, (mut session, elsewhere): (Session, bool)) -> Session {
     let inside = || folders.root().join(&*session.run);
     session.folder = if elsewhere {
         folders.pointer(&session.run).unwrap_or_default()
@@ -192,23 +192,9 @@ pub(crate) fn edge_counts(connection: &Connection, run: &RunId) -> Result<Vec<Ed
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// Returns the sums of the edge counts of all runs of a pipeline file, with the number of these runs.
-pub(crate) fn edge_totals(
-    connection: &Connection,
-    file: &str,
-) -> Result<(u64, Vec<EdgeCount>), DatabaseError> {
-    let mut runs = connection.prepare_cached("SELECT count(*) FROM runs WHERE file = ?1")?;
-    let runs = runs.query_row([file], |row| Columns::new(row).count())?;
-    let sql = "SELECT origin, edge, sum(tested), sum(held), sum(taken) FROM edge_counts \
-        WHERE run IN (SELECT run FROM runs WHERE file = ?1) GROUP BY origin, edge ORDER BY origin, edge";
-    let mut statement = connection.prepare_cached(sql)?;
-    let rows = statement.query_map([file], edge_count)?;
-    Ok((runs, rows.collect::<Result<_, _>>()?))
-}
-
 /// Returns the sums over all runs. The runs are counted by the status of their last event.
-pub(crate) fn totals(connection: &Connection) -> Result<RunTotals, DatabaseError> {
-    let mut totals = RunTotals::default();
+pub(crate) fn index_totals(connection: &Connection) -> Result<IndexTotals, DatabaseError> {
+    let mut totals = IndexTotals::default();
     let sql = "SELECT status, count(*), sum(stages), sum(failures), sum(input_tokens), sum(output_tokens), \
         sum(cost_micros) FROM runs GROUP BY status";
     let mut statement = connection.prepare_cached(sql)?;
@@ -241,7 +227,7 @@ pub(crate) fn runs_of_files(connection: &Connection) -> Result<HashMap<String, u
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-fn edge_count(row: &Row<'_>) -> rusqlite::Result<EdgeCount> {
+pub(crate) fn edge_count(row: &Row<'_>) -> rusqlite::Result<EdgeCount> {
     let mut next = Columns::new(row);
     Ok(EdgeCount {
         from: next.next()?,

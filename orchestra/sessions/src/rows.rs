@@ -188,13 +188,13 @@ impl Session {
 /// ```
 /// use orchestra_sessions::{SessionIndex, SessionStatus};
 /// # let directory = tempfile::tempdir()?;
-/// let totals = SessionIndex::open(directory.path())?.totals()?;
+/// let totals = SessionIndex::open(directory.path())?.index_totals()?;
 /// assert_eq!(totals.runs.get(&SessionStatus::Success), None);
 /// # Ok::<(), orchestra_sessions::SessionError>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct RunTotals {
+pub struct IndexTotals {
     /// The number of runs with each status, as of their last events.
     pub runs: BTreeMap<SessionStatus, u64>,
     /// The number of stage attempts that began.
@@ -565,7 +565,7 @@ fn word<S: Serializer>(state: &NodeState, serializer: S) -> Result<S::Ok, S::Err
 }
 
 /// Serializes a duration as milliseconds with fractional microseconds, like events do.
-fn millis<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn millis<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_f64(duration.as_micros() as f64 / 1_000.0)
 }
 

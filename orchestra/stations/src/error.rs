@@ -95,6 +95,20 @@ pub enum StationError {
         /// The name.
         name: String,
     },
+    /// Another workflow had this name, and its runs bear it.
+    #[error("`{name}` is a former name of workflow `{workflow}`, and its runs bear it; choose another name")]
+    FormerName {
+        /// The name.
+        name: String,
+        /// The present name of the workflow.
+        workflow: String,
+    },
+    /// The text behind `@` in the name of a version is not the number of one.
+    #[error("`{}` is not the number of a version", .text.escape_debug())]
+    InvalidVersion {
+        /// The text.
+        text: String,
+    },
     /// The name cannot be that of a workflow.
     #[error(
         "`{}` cannot be the name of a workflow: write 1 to 100 letters, digits, blanks, dots, dashes and underscores",
@@ -158,9 +172,9 @@ impl StationError {
             StationError::Newer { .. } => "stations_newer",
             StationError::Busy { .. } => "stations_busy",
             StationError::UnknownWorkflow { .. } => "unknown_workflow",
-            StationError::UnknownVersion { .. } => "unknown_version",
             StationError::NoActiveVersion { .. } => "no_active_version",
-            StationError::NameTaken { .. } => "workflow_name_taken",
+            StationError::NameTaken { .. } | StationError::FormerName { .. } => "workflow_name_taken",
+            StationError::UnknownVersion { .. } | StationError::InvalidVersion { .. } => "unknown_version",
             StationError::InvalidName { .. } => "workflow_name",
             StationError::Changed { .. } => "workflow_changed",
             StationError::Archived { .. } => "workflow_archived",

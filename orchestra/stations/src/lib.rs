@@ -21,6 +21,7 @@
 //! # Modules, in reading order
 //!
 //! - `error`: [`StationError`].
+//! - `name`: [`VersionName`].
 //! - `rows`: the rows that the store accepts and returns.
 //! - `derive`: the rows of a pipeline.
 //! - `print`: the pipeline of rows, as DOT.
@@ -34,6 +35,7 @@ mod database;
 mod derive;
 mod error;
 mod import;
+mod name;
 mod print;
 mod rows;
 mod schema;
@@ -42,8 +44,9 @@ mod tables;
 
 pub use error::StationError;
 pub use import::ImportedWorkflow;
+pub use name::VersionName;
 pub use rows::{
     AttributeValues, StationRow, TransitionRow, VersionOrigin, VersionSummary, VersionText, Workflow,
     WorkflowRows, WorkflowVersion,
 };
-pub use store::StationStore;
+pub use store::{StationStore, StoredVersion};

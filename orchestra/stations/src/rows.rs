@@ -21,6 +21,7 @@ pub type AttributeValues = BTreeMap<String, Value>;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Workflow {
     /// The id, which never changes.
@@ -50,6 +51,7 @@ pub struct Workflow {
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum VersionOrigin {
     /// A program of the user, such as the command line.
@@ -86,6 +88,7 @@ impl VersionOrigin {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct VersionSummary {
     /// The number, from 1.
@@ -157,6 +160,7 @@ pub enum VersionText {
 /// assert!(misspelt.unwrap_err().to_string().contains("unknown field `stationz`"));
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct WorkflowRows {
     /// The name of the graph; may be empty.
@@ -186,6 +190,8 @@ pub struct WorkflowRows {
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "WorkflowStation"))]
 #[serde(deny_unknown_fields)]
 pub struct StationRow {
     /// The id of the node.
@@ -224,6 +230,8 @@ pub struct StationRow {
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "WorkflowTransition"))]
 #[serde(deny_unknown_fields)]
 pub struct TransitionRow {
     /// The node that it leaves.

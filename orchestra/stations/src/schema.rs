@@ -41,6 +41,9 @@ CREATE TRIGGER fixed_transitions BEFORE UPDATE ON station_transitions
     BEGIN SELECT RAISE(ABORT, 'a version of a workflow never changes'); END;
 CREATE TRIGGER kept_transitions BEFORE DELETE ON station_transitions
     BEGIN SELECT RAISE(ABORT, 'a version of a workflow is never removed'); END;
+", "
+CREATE TABLE former_names (name TEXT PRIMARY KEY, workflow_id TEXT NOT NULL REFERENCES workflows(id));
+CREATE INDEX local_texts ON workflow_versions (hash) WHERE origin = 'local';
 "];
 
 /// The version of the schema that this program knows.

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use orchestra_graph::{LoadOptions, Loaded, Report, Source, did_you_mean, load};
+use orchestra_graph::{Difference, LoadOptions, Loaded, Report, Source, did_you_mean, load};
 use rusqlite::{Connection, params};
 use sha2::{Digest, Sha256};
 
@@ -20,8 +20,8 @@ const LONGEST_NAME: usize = 100;
 
 /// A database of station workflows.
 ///
-/// Every method blocks, and waits up to five seconds for another process that writes. A workflow is named by its name or
-/// its id.
+/// Every method blocks, and waits up to five seconds for another process that writes. A workflow is named by its name, by
+/// a former name, or by its id.
 ///
 /// ```
 /// use orchestra_stations::{StationStore, VersionOrigin, VersionText};
@@ -99,7 +99,8 @@ impl StationStore {
         })
     }
 
-    /// Renames a workflow. `etag` is the entity tag that the caller has read.
+    /// Renames a workflow. `etag` is the entity tag that the caller has read. The former name still names the workflow, and
+    /// no other workflow can take it, because the runs of its versions bear it.
     ///
     /// # Errors
     ///
@@ -108,13 +109,8 @@ impl StationStore {
     pub fn rename(&self, workflow: &str, etag: &str, name: &str) -> Result<Workflow, StationError> {
         check_name(name)?;
         self.change(workflow, etag, |connection, workflow| {
-            if workflow.name != name && tables::find(connection, name)?.is_some() {
-                let name = name.to_owned();
-                return Err(StationError::NameTaken { name }.into());
-            }
-            let mut statement = connection.prepare_cached("UPDATE workflows SET name = ?2 WHERE id = ?1")?;
-            statement.execute([&workflow.id, name])?;
-            Ok(())
+            check_free(connection, name, Some(workflow))?;
+            tables::rename(connection, workflow, name)
         })
     }
 
@@ -219,18 +215,13 @@ impl StationStore {
         })
     }
 
-    /// Loads a version, or the active one. The name of its source is `stations:NAME@VERSION`.
+    /// Returns a version, or the active one, with its workflow.
     ///
     /// # Errors
     ///
     /// Returns an error if there is no such workflow or version, or no active one, or if the database cannot be read.
-    pub fn load(
-        &self,
-        workflow: &str,
-        version: Option<u32>,
-        options: &LoadOptions<'_>,
-    ) -> Result<Loaded, StationError> {
-        let (name, version) = self.database.read(|connection| {
+    pub fn stored(&self, workflow: &str, version: Option<u32>) -> Result<StoredVersion, StationError> {
+        self.database.read(|connection| {
             let workflow = find(connection, workflow)?;
             let number = match version.or(workflow.active) {
                 Some(number) => number,
@@ -240,12 +231,63 @@ impl StationStore {
                     return Err(StationError::NoActiveVersion { workflow }.into());
                 }
             };
-            let found = tables::version(connection, &workflow.id, number)?;
-            let found = found.ok_or_else(|| unknown_version(&workflow, number))?;
-            Ok((workflow.name, found))
-        })?;
-        let source = Source::new(tables::source_name(&name, version.summary.version), version.dot);
-        Ok(load(source, options))
+            let version = tables::version(connection, &workflow.id, number)?;
+            let version = version.ok_or_else(|| unknown_version(&workflow, number))?;
+            Ok(StoredVersion { workflow, version })
+        })
+    }
+
+    /// Loads a version, or the active one. The name of its source is `stations:NAME@VERSION`.
+    ///
+    /// # Errors
+    ///
+    /// Fails like [`stored`](StationStore::stored).
+    pub fn load(
+        &self,
+        workflow: &str,
+        version: Option<u32>,
+        options: &LoadOptions<'_>,
+    ) -> Result<Loaded, StationError> {
+        Ok(load(self.stored(workflow, version)?.source(), options))
+    }
+
+    /// Returns what changes for a run between two versions, each named by its workflow and its number.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if one of the versions does not exist or has errors, or if the database cannot be read.
+    pub fn difference(&self, old: (&str, u32), new: (&str, u32)) -> Result<Difference, StationError> {
+        let pipeline = |(workflow, version): (&str, u32)| {
+            let loaded = self.load(workflow, Some(version), &LoadOptions::default())?;
+            loaded.pipeline().ok_or_else(|| StationError::Invalid {
+                report: Box::new(loaded.report.clone()),
+            })
+        };
+        Ok(Difference::between(&pipeline(old)?, &pipeline(new)?))
+    }
+
+    /// Returns the present name of a workflow, and then its former ones. A run bears the name that its workflow had when
+    /// the run started.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if there is no such workflow, or if the database cannot be read.
+    pub fn names(&self, workflow: &str) -> Result<Vec<String>, StationError> {
+        self.database.read(|connection| {
+            let workflow = find(connection, workflow)?;
+            tables::names(connection, &workflow)
+        })
+    }
+
+    /// Returns whether a local program wrote a version with exactly this text. A server trusts such a text more than one
+    /// that was written over HTTP.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the database cannot be read.
+    pub fn is_local(&self, dot: &str) -> Result<bool, StationError> {
+        self.database
+            .read(|connection| tables::is_local(connection, &hash(dot)))
     }
 
     /// Changes a workflow that nobody has changed since the caller read it, and gives it a new entity tag.
@@ -280,6 +322,36 @@ impl StationStore {
     }
 }
 
+/// A version together with its workflow, both of the same moment.
+///
+/// ```
+/// # use orchestra_stations::{StationStore, VersionOrigin, VersionText};
+/// # let directory = tempfile::tempdir()?;
+/// # let store = StationStore::open(directory.path().join("stations.sqlite"))?;
+/// let text = VersionText::Dot("digraph { start -> pick -> exit }".to_owned());
+/// store.create("shipping", &text, VersionOrigin::Local, "")?;
+/// let stored = store.stored("shipping", Some(1))?;
+/// assert_eq!(stored.source().name(), "stations:shipping@1");
+/// assert_eq!(stored.workflow.latest, stored.version.summary.version);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct StoredVersion {
+    /// The workflow.
+    pub workflow: Workflow,
+    /// The version.
+    pub version: WorkflowVersion,
+}
+
+impl StoredVersion {
+    /// Returns the text with the name of the version, such as `stations:shipping@3`.
+    pub fn source(&self) -> Source {
+        let name = tables::source_name(&self.workflow.name, self.version.summary.version);
+        Source::new(name, self.version.dot.as_str())
+    }
+}
+
 impl fmt::Debug for StationStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("StationStore")
@@ -302,15 +374,29 @@ fn find(connection: &Connection, name: &str) -> Result<Workflow, Failure> {
 }
 
 pub(crate) fn insert(connection: &Connection, id: &str, name: &str, created_at: i64) -> Result<(), Failure> {
-    if tables::find(connection, name)?.is_some() {
-        let name = name.to_owned();
-        return Err(StationError::NameTaken { name }.into());
-    }
+    check_free(connection, name, None)?;
     let mut statement = connection.prepare_cached(
         "INSERT INTO workflows (id, name, etag, created_at, updated_at) VALUES (?1, ?2, ?3, ?4, ?4)",
     )?;
     statement.execute(params![id, name, random()?, created_at])?;
     Ok(())
+}
+
+/// Checks that no other workflow has or had a name.
+fn check_free(connection: &Connection, name: &str, own: Option<&Workflow>) -> Result<(), Failure> {
+    let Some(found) = tables::find(connection, name)? else {
+        return Ok(());
+    };
+    let is_own = own.is_some_and(|own| own.id == found.id);
+    let name = name.to_owned();
+    if is_own && found.id != name {
+        return Ok(());
+    }
+    if found.name == name || found.id == name {
+        return Err(StationError::NameTaken { name }.into());
+    }
+    let workflow = found.name;
+    Err(StationError::FormerName { name, workflow }.into())
 }
 
 pub(crate) fn add_version(
@@ -325,7 +411,7 @@ pub(crate) fn add_version(
     let latest: u32 = statement.query_row([workflow], |row| row.get(0))?;
     let summary = VersionSummary {
         version: latest + 1,
-        hash: hexadecimal(&Sha256::digest(dot)),
+        hash: hash(dot),
         origin,
         note: note.to_owned(),
         created_at: u64::try_from(now()).unwrap_or_default(),
@@ -388,6 +474,11 @@ pub(crate) fn random() -> Result<String, StationError> {
     getrandom::fill(&mut bytes)
         .map_err(|error| StationError::io("read random bytes from", Path::new("the system"), error.into()))?;
     Ok(hexadecimal(&bytes))
+}
+
+/// Returns the SHA-256 of a text in hexadecimal.
+fn hash(dot: &str) -> String {
+    hexadecimal(&Sha256::digest(dot))
 }
 
 fn hexadecimal(bytes: &[u8]) -> String {

@@ -7,6 +7,7 @@ use serde::de::DeserializeOwned;
 
 use crate::database::Failure;
 use crate::derive::rows_of;
+use crate::name::VersionName;
 use crate::rows::{
     StationRow, TransitionRow, VersionOrigin, VersionSummary, Workflow, WorkflowRows, WorkflowVersion,
 };
@@ -28,11 +29,45 @@ fn workflow(row: &Row<'_>) -> rusqlite::Result<Workflow> {
     })
 }
 
-/// Returns the workflow with a name or an id.
+/// Returns the workflow with a name, an id or a former name.
 pub(crate) fn find(connection: &Connection, name: &str) -> Result<Option<Workflow>, Failure> {
-    let sql = format!("{WORKFLOW} WHERE name = ?1 OR id = ?1 ORDER BY name = ?1 DESC LIMIT 1");
+    let sql = format!(
+        "{WORKFLOW} WHERE name = ?1 OR id = ?1 OR id = (SELECT workflow_id FROM former_names WHERE name = ?1) \
+         ORDER BY name = ?1 DESC, id = ?1 DESC LIMIT 1"
+    );
     let mut statement = connection.prepare_cached(&sql)?;
     Ok(statement.query_row([name], workflow).optional()?)
+}
+
+/// Returns the present name of a workflow, and then its former ones.
+pub(crate) fn names(connection: &Connection, workflow: &Workflow) -> Result<Vec<String>, Failure> {
+    let mut statement =
+        connection.prepare_cached("SELECT name FROM former_names WHERE workflow_id = ?1 ORDER BY name")?;
+    let former = statement.query_map([&workflow.id], |row| row.get(0))?;
+    let names = std::iter::once(Ok(workflow.name.clone())).chain(former);
+    Ok(names.collect::<Result<_, _>>()?)
+}
+
+/// Renames a workflow. Its former name stays its own, because runs bear it.
+pub(crate) fn rename(connection: &Connection, workflow: &Workflow, name: &str) -> Result<(), Failure> {
+    if workflow.name == name {
+        return Ok(());
+    }
+    let mut keep =
+        connection.prepare_cached("INSERT INTO former_names (name, workflow_id) VALUES (?1, ?2)")?;
+    keep.execute([&workflow.name, &workflow.id])?;
+    let mut forget = connection.prepare_cached("DELETE FROM former_names WHERE name = ?1")?;
+    forget.execute([name])?;
+    let mut rename = connection.prepare_cached("UPDATE workflows SET name = ?2 WHERE id = ?1")?;
+    rename.execute([&*workflow.id, name])?;
+    Ok(())
+}
+
+/// Returns whether a local program wrote a version with this hash.
+pub(crate) fn is_local(connection: &Connection, hash: &str) -> Result<bool, Failure> {
+    let sql = "SELECT EXISTS (SELECT 1 FROM workflow_versions WHERE hash = ?1 AND origin = 'local')";
+    let mut statement = connection.prepare_cached(sql)?;
+    Ok(statement.query_row([hash], |row| row.get(0))?)
 }
 
 /// Returns the workflows, sorted by name.
@@ -120,7 +155,8 @@ pub(crate) fn insert_version(
 
 /// Returns the name of a version as that of a file, with which diagnostics and runs name it.
 pub(crate) fn source_name(workflow: &str, version: u32) -> String {
-    format!("stations:{workflow}@{version}")
+    let version = Some(version);
+    VersionName { workflow, version }.file()
 }
 
 const SUMMARY: &str = "version, hash, origin, note, created_at";

@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use orchestra_engine::{Begin, Entry, ResumeSettings, RunFolder, Script};
+use orchestra_stations::VersionName;
 
 use super::run::{find_agents, parse_limits, valid_pipeline};
 use crate::args::{Lints, ReplayArgs, ResumeArgs, ResumeOptions};
 use crate::error::{CliError, Exit};
 use crate::project::pipelines::{Pipelines, run_transforms};
-use crate::project::workflows::WorkflowName;
 use crate::runs::Runs;
 use crate::runs::session::RunSession;
 use crate::terminal::{Paint, Terminal};
@@ -109,9 +109,9 @@ pub(super) fn entry_of_run(
         return Ok(Some(entry.clone()));
     }
     let file = &manifest.file;
-    let loaded = if let Some(workflow) = WorkflowName::in_place_of_file(file) {
+    let loaded = if let Some(version) = VersionName::parse_file(file) {
         if accept_changes {
-            pipelines.load_to_run(&workflow?.active(), &Lints::default())?
+            pipelines.load_to_run(&version?.active().file(), &Lints::default())?
         } else {
             run.load_pipeline(&run_transforms())
         }

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use orchestra_engine::{Engine, Entry, PausedRun, RunFolder, Script};
-use orchestra_graph::{Loaded, SharedPipeline, Transform};
+use orchestra_engine::{Disk, Engine, Entry, PausedRun, RunFolder, Script};
+use orchestra_graph::{LoadOptions, Loaded, SharedPipeline, Source, Transform, load};
 use orchestra_server::{
     Definition, DefinitionKind, ListeningServer, LoadedDefinition, Project, ProjectError, Server, ServerError,
 };
@@ -20,7 +20,7 @@ use super::run::find_agents;
 use crate::args::{Lints, ServeArgs};
 use crate::error::{CliError, Exit};
 use crate::project::pipelines::{Pipelines, run_transforms};
-use crate::project::workflows::{DATABASE, WorkflowName, existing};
+use crate::project::workflows::DATABASE;
 use crate::report::finish::resume_line;
 use crate::runs::Runs;
 use crate::runs::session::engine_builder;
@@ -173,15 +173,6 @@ impl Project for ServedProject {
                 .iter()
                 .map(|file| Definition::new(file, DefinitionKind::File, file)),
         );
-        let workflows = existing(Path::new(DATABASE)).and_then(|store| Ok(store.list(false)?));
-        for workflow in workflows.unwrap_or_default() {
-            if let Some(version) = workflow.active {
-                let name = &workflow.name;
-                let file = format!("{}@{version}", WorkflowName { name, version: None }.active());
-                let name = WorkflowName { name, version: None }.active();
-                definitions.push(Definition::new(name, DefinitionKind::Workflow, file));
-            }
-        }
         definitions
     }
 
@@ -234,6 +225,19 @@ impl Project for ServedProject {
 
     fn transforms(&self) -> Vec<Arc<dyn Transform>> {
         run_transforms()
+    }
+
+    fn stations(&self) -> Option<PathBuf> {
+        Some(DATABASE.into())
+    }
+
+    fn load_version(&self, source: Source) -> Loaded {
+        let options = LoadOptions {
+            transforms: run_transforms(),
+            children: Some(&Disk),
+            ..LoadOptions::default()
+        };
+        load(source, &options)
     }
 
     fn commands(&self, session: &Session) -> BTreeMap<&'static str, String> {

@@ -3,14 +3,13 @@
 use std::path::Path;
 
 use orchestra_engine::{Disk, Timestamp};
-use orchestra_graph::{Difference, LoadOptions, SharedPipeline};
-use orchestra_stations::{StationError, StationStore, VersionOrigin, VersionText, Workflow};
+use orchestra_stations::{StationError, StationStore, VersionName, VersionOrigin, VersionText, Workflow};
 use serde::Serialize;
 use serde_json::json;
 
 use crate::args::{Format, StationsArgs, StationsCommand};
 use crate::error::{CliError, Exit};
-use crate::project::workflows::{DATABASE, WorkflowName, existing};
+use crate::project::workflows::{DATABASE, existing};
 use crate::report::diagnostics::print_report;
 use crate::report::schema::WithSchema;
 use crate::runs::shell_quoted;
@@ -201,14 +200,14 @@ fn import_earlier(database: &Path, earlier: &Path, terminal: &Terminal) -> Resul
 }
 
 /// Returns the number of a version: the one that is named, else the active one, else the latest.
-fn number(workflow: &Workflow, name: &WorkflowName<'_>) -> u32 {
+fn number(workflow: &Workflow, name: &VersionName<'_>) -> u32 {
     name.version.or(workflow.active).unwrap_or(workflow.latest)
 }
 
 fn export(database: &Path, workflow: &str, terminal: &Terminal) -> Result<Exit, CliError> {
-    let name = WorkflowName::parse(workflow)?;
+    let name = VersionName::parse(workflow)?;
     let store = existing(database)?;
-    let workflow = store.workflow(name.name)?;
+    let workflow = store.workflow(name.workflow)?;
     let version = store.version(&workflow.id, number(&workflow, &name))?;
     if terminal.json {
         #[derive(Serialize)]
@@ -231,21 +230,21 @@ fn export(database: &Path, workflow: &str, terminal: &Terminal) -> Result<Exit, 
 
 fn diff(database: &Path, old: &str, new: &str, terminal: &Terminal) -> Result<Exit, CliError> {
     let store = existing(database)?;
-    let pipeline = |text: &str| -> Result<Option<SharedPipeline>, CliError> {
-        let name = WorkflowName::parse(text)?;
-        let workflow = store.workflow(name.name)?;
+    let version = |text: &str| -> Result<(String, u32), CliError> {
+        let name = VersionName::parse(text)?;
+        let workflow = store.workflow(name.workflow)?;
         let version = number(&workflow, &name);
-        let loaded = store.load(&workflow.id, Some(version), &LoadOptions::default())?;
-        if loaded.report.has_errors() {
+        Ok((workflow.id, version))
+    };
+    let ((old, before), (new, after)) = (version(old)?, version(new)?);
+    let difference = match store.difference((&old, before), (&new, after)) {
+        Err(StationError::Invalid { report }) => {
             let format = if terminal.json { Format::Json } else { Format::Text };
-            print_report(terminal, &loaded.report, format);
+            print_report(terminal, &report, format);
+            return Ok(Exit::Invalid);
         }
-        Ok(loaded.pipeline().map(SharedPipeline::from))
+        difference => difference?,
     };
-    let (Some(before), Some(after)) = (pipeline(old)?, pipeline(new)?) else {
-        return Ok(Exit::Invalid);
-    };
-    let difference = Difference::between(&before, &after);
     if terminal.json {
         terminal.json_line(&serde_json::to_string(&difference).unwrap_or_default());
     } else if difference.is_empty() {
@@ -257,9 +256,9 @@ fn diff(database: &Path, old: &str, new: &str, terminal: &Terminal) -> Result<Ex
 }
 
 fn activate(hints: &Hints<'_>, workflow: &str, terminal: &Terminal) -> Result<Exit, CliError> {
-    let name = WorkflowName::parse(workflow)?;
+    let name = VersionName::parse(workflow)?;
     let store = existing(hints.database)?;
-    let present = store.workflow(name.name)?;
+    let present = store.workflow(name.workflow)?;
     activate_version(
         hints,
         &store,

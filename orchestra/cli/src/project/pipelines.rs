@@ -10,11 +10,12 @@ use orchestra_graph::{
     ChildReader, LoadOptions, Loaded, Pipeline, ReadError, ShapeFallback, Source, Transform, did_you_mean,
     load, load_bytes,
 };
+use orchestra_stations::VersionName;
 
 use crate::args::Lints;
 use crate::error::CliError;
 use crate::project::pages::pages;
-use crate::project::workflows::WorkflowName;
+use crate::project::workflows;
 
 /// The pipelines that are compiled into the program.
 #[derive(Clone)]
@@ -92,8 +93,8 @@ impl Pipelines {
                 &options,
             ));
         }
-        if let Some(workflow) = WorkflowName::in_place_of_file(name) {
-            return workflow?.load(&options);
+        if let Some(version) = VersionName::parse_file(name) {
+            return workflows::load(&version?, &options);
         }
         let shown = name.replace('\\', "/");
         // Reading one byte more than the limit lets the parser report the oversized file with a position.

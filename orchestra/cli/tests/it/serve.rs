@@ -31,12 +31,17 @@ impl Served {
     }
 
     fn send(&self, method: &str, path: &str, body: &Value) -> (u16, Value) {
+        self.send_with("", method, path, body)
+    }
+
+    /// Sends a request with further headers.
+    fn send_with(&self, headers: &str, method: &str, path: &str, body: &Value) -> (u16, Value) {
         let (address, token, body) = (&self.address, &self.token, body.to_string());
         let mut stream = TcpStream::connect(address).expect("a connection");
         let length = body.len();
         write!(
             stream,
-            "{method} {path} HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {token}\r\n\
+            "{method} {path} HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {token}\r\n{headers}\
              Content-Type: application/json\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
         )
         .expect("sent");
@@ -254,6 +259,66 @@ fn definitions_are_the_files_of_the_project() {
     assert_eq!((status, &body["code"]), (404, &json!("unknown_definition")));
     let run = served.begin("flows%2Fa.dot");
     served.until(&scratch, &run, has_status("success"));
+    served.started.signal("TERM");
+    served.started.end().exits(0);
+}
+
+#[test]
+fn the_server_and_the_command_line_share_the_workflows() {
+    let scratch = Scratch::new();
+    let served = Served::start(&scratch, &[]);
+    assert_eq!(served.get("/api/workflows"), json!({ "workflows": [] }));
+    let shop = "digraph shop { routing=first_match; start -> pick -> exit\n\
+        pick [shape=parallelogram, tool_command=\"echo first\"] }\n";
+    scratch.write("shop.dot", shop);
+    scratch
+        .call(&["stations", "import", "shop.dot", "--activate"])
+        .exits(0);
+    let listed = &scratch.call(&["stations", "list", "--json"]).exits(0).objects()[0];
+    let seen = served.get("/api/workflows/shop");
+    for field in ["id", "etag", "active", "latest"] {
+        assert_eq!(seen[field], listed[field], "{field}");
+    }
+    // The user wrote this version, so it may execute a tool.
+    let (status, begun) = served.send("POST", "/api/workflows/shop/execute", &json!({}));
+    assert_eq!(status, 201, "{begun}");
+    let run = begun["id"].as_str().expect("an id");
+    served.until(&scratch, run, has_status("success"));
+    let shown = &scratch.call(&["status", run, "--json"]).exits(0).objects()[0];
+    let execution = served.get(&format!("/api/workflow-executions/{run}"));
+    assert_eq!(execution["stations"], shown["path"]);
+    assert_eq!(execution["run"]["file"], "stations:shop@1");
+    // This one came over HTTP: the command line shows it, and runs it for the user alone.
+    let tag = format!("If-Match: \"{}\"\r\n", seen["etag"].as_str().expect("a tag"));
+    let changed = json!({ "dot": shop.replace("echo first", "echo second"), "note": "by HTTP" });
+    let (status, added) = served.send_with(&tag, "POST", "/api/workflows/shop/versions", &changed);
+    assert_eq!(status, 201, "{added}");
+    let exported = scratch.call(&["stations", "export", "shop@2"]).exits(0).stdout;
+    assert_eq!(exported.trim(), changed["dot"].as_str().expect("a text").trim());
+    let difference = scratch
+        .call(&["stations", "diff", "shop@1", "shop@2", "--json"])
+        .exits(0)
+        .objects();
+    assert_eq!(
+        difference[0],
+        served.get("/api/workflows/shop/versions/2/difference?from=1")
+    );
+    let second = json!({ "version": 2 });
+    let (status, refused) = served.send("POST", "/api/workflows/shop/execute", &second);
+    assert_eq!(
+        (status, &refused["code"]),
+        (403, &json!("needs_power")),
+        "{refused}"
+    );
+    scratch.call(&["run", "stations:shop@2"]).exits(0);
+    let analytics = served.get("/api/workflows/shop/analytics");
+    let runs: Vec<&Value> = analytics["versions"]
+        .as_array()
+        .expect("versions")
+        .iter()
+        .map(|version| &version["runs"])
+        .collect();
+    assert_eq!(runs, [1, 1]);
     served.started.signal("TERM");
     served.started.end().exits(0);
 }

@@ -20,6 +20,7 @@ use utoipa_axum::routes;
 use super::graph::scene_of;
 use super::once::start_once;
 use super::request::{Query, RunName, SMALL, json};
+use super::stations;
 use crate::app::{App, blocking};
 use crate::error::{ApiError, Diagnostics, json_response};
 use crate::openapi::described;
@@ -58,7 +59,8 @@ struct Definitions {
 )]
 pub(super) async fn list(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, ApiError> {
     Query::of(&uri, &[])?;
-    let definitions = app.project(|project| Ok(project.definitions())).await?;
+    let mut definitions = app.project(|project| Ok(project.definitions())).await?;
+    definitions.extend(stations::definitions(&app).await?);
     let counts = app.index(|index| index.runs_of_files()).await?;
     let rows = definitions.into_iter().map(|definition| ListedDefinition {
         runs: counts.get(&definition.file).copied().unwrap_or(0),
@@ -106,9 +108,10 @@ pub(super) async fn definition(
     uri: Uri,
 ) -> Result<Response, ApiError> {
     Query::of(&uri, &[])?;
-    let found = app.project(move |project| project.load(&name)).await?;
-    let file = found.definition.file.clone();
-    let (runs, edges) = app.index(move |index| index.edge_totals(&file)).await?;
+    let found = stations::load_definition(&app, name).await?;
+    let files = [stations::files(&app, &found.definition).await?];
+    let totals = app.index(move |index| index.totals(&files)).await?;
+    let totals = totals.into_iter().next().unwrap_or_default();
     let _drawing = app.drawings.acquire().await;
     let body = blocking(move || {
         let LoadedDefinition {
@@ -124,8 +127,8 @@ pub(super) async fn definition(
             source: loaded.source.text().to_owned(),
             diagnostics: Diagnostics::new(loaded.reports()),
             scene: scene_of(&loaded.graph).ok(),
-            runs,
-            edges,
+            runs: totals.runs(),
+            edges: totals.edges,
         }
     });
     Ok(json_response(StatusCode::OK, &body.await?))
@@ -136,13 +139,13 @@ pub(super) async fn definition(
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Start {
     /// The parameters of the run.
-    params: Map<String, Value>,
+    pub(super) params: Map<String, Value>,
     /// Simulates the run: models and tools are not called.
-    simulate: bool,
+    pub(super) simulate: bool,
     /// The maximum cost in dollars, such as `2.50`.
-    max_cost: Option<String>,
+    pub(super) max_cost: Option<String>,
     /// The maximum time, such as `30m`.
-    max_time: Option<String>,
+    pub(super) max_time: Option<String>,
 }
 
 impl Start {
@@ -200,6 +203,11 @@ pub(super) async fn start(
     let start: Start = json(&headers, body, SMALL).await?;
     let script = start.script();
     let settings = start.settings()?;
+    if let Some(version) = stations::named(&app, &name).transpose()? {
+        let (workflow, version) = (version.workflow.to_owned(), version.version);
+        let started = stations::start(&app, &headers, workflow, version, script, settings).await?;
+        return Ok(started.reply("/pipelines"));
+    }
     let (entry, engine) = app
         .project(move |project| {
             let found = project.load(&name)?;
@@ -212,5 +220,6 @@ pub(super) async fn start(
             Ok((entry, engine))
         })
         .await?;
-    start_once(&app, &headers, entry, engine, settings).await
+    let started = start_once(&app, &headers, entry, engine, settings).await?;
+    Ok(started.reply("/pipelines"))
 }

@@ -9,9 +9,11 @@ mod graph;
 mod metrics;
 mod once;
 mod pipelines;
+mod powers;
 mod request;
 mod runs;
 mod session;
+mod stations;
 mod submit;
 mod what_if;
 
@@ -59,6 +61,7 @@ fn routes() -> OpenApiRouter<Arc<App>> {
         .merge(definitions::routes())
         .merge(changes::routes())
         .merge(metrics::routes())
+        .merge(stations::routes())
 }
 
 /// Returns the router of a server.

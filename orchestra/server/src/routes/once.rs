@@ -2,17 +2,37 @@
 
 use std::sync::Arc;
 
+use axum::http::header::LOCATION;
 use axum::http::{HeaderMap, StatusCode};
-use axum::response::Response;
-use orchestra_engine::{Begin, Engine, Entry, RunFolder, StartSettings};
+use axum::response::{IntoResponse as _, Response};
+use orchestra_engine::{Begin, Engine, Entry, RunFolder, RunId, StartSettings};
 use sha2::{Digest as _, Sha256};
 
-use super::request::{RunName, created};
+use super::request::RunName;
 use crate::app::{App, blocking};
 use crate::error::{ApiError, json_response};
 
 /// Maximum length of a key, in bytes.
 const MAX_KEY: usize = 255;
+
+/// A run that was started by this request, or by an earlier one with the same key.
+pub(super) struct StartedRun {
+    id: RunId,
+    is_new: bool,
+}
+
+impl StartedRun {
+    /// Returns the reply. `place` is the path below which the client finds the run.
+    pub(super) fn reply(self, place: &str) -> Response {
+        let status = if self.is_new {
+            StatusCode::CREATED
+        } else {
+            StatusCode::OK
+        };
+        let location = [(LOCATION, format!("{place}/{}", self.id))];
+        (location, json_response(status, &RunName { id: self.id })).into_response()
+    }
+}
 
 /// Starts a run. With the header `Idempotency-Key`, the key determines the id of the run, so that it starts only once.
 pub(super) async fn start_once(
@@ -21,23 +41,17 @@ pub(super) async fn start_once(
     entry: Entry,
     engine: Engine,
     mut settings: StartSettings,
-) -> Result<Response, ApiError> {
+) -> Result<StartedRun, ApiError> {
+    let new = |id| StartedRun { id, is_new: true };
     let Some(run) = run_of_key(headers)? else {
-        return Ok(created(app.begin(entry, engine, Begin::Start(settings)).await?));
+        return app.begin(entry, engine, Begin::Start(settings)).await.map(new);
     };
-    if let Some(reply) = repeated(app, &run, &entry, &settings).await? {
-        return Ok(reply);
+    let _held = app.keyed_start.lock().await;
+    if let Some(started) = repeated(app, &run, &entry, &settings).await? {
+        return Ok(started);
     }
-    settings.run_id = Some(run.clone());
-    let again = (entry.clone(), settings.clone());
-    match app.begin(entry, engine, Begin::Start(settings)).await {
-        Ok(id) => Ok(created(id)),
-        // Another request with the same key may have been faster.
-        Err(error) => match repeated(app, &run, &again.0, &again.1).await? {
-            Some(reply) => Ok(reply),
-            None => Err(error),
-        },
-    }
+    settings.run_id = Some(run);
+    app.begin(entry, engine, Begin::Start(settings)).await.map(new)
 }
 
 /// Returns the id of the run that a key determines.
@@ -61,7 +75,7 @@ async fn repeated(
     run: &str,
     entry: &Entry,
     settings: &StartSettings,
-) -> Result<Option<Response>, ApiError> {
+) -> Result<Option<StartedRun>, ApiError> {
     let path = app.index.runs_dir().join(run);
     let found = blocking(move || RunFolder::open(path)).await?;
     let Ok(found) = found else {
@@ -76,5 +90,5 @@ async fn repeated(
         );
     }
     let id = app.session(run).await?.run;
-    Ok(Some(json_response(StatusCode::OK, &RunName { id })))
+    Ok(Some(StartedRun { id, is_new: false }))
 }

@@ -15,6 +15,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::request::{Query, RunName, SMALL, accepted, created, json};
+use super::stations;
 use super::submit::require_powers_of_run;
 use crate::app::{App, blocking};
 use crate::error::{ApiError, json_response};
@@ -388,20 +389,25 @@ pub(super) async fn replay(
 }
 
 /// Resumes or replays a run with the present version of its pipeline.
-async fn go_on(
+pub(super) async fn go_on(
     app: &Arc<App>,
     folder: RunFolder,
     begin: Begin,
     accept_changes: bool,
 ) -> Result<RunId, ApiError> {
-    require_powers_of_run(app, &folder)?;
-    let (entry, engine) = app
-        .project(move |project| {
-            let entry = project.entry_of_run(&folder, accept_changes)?;
-            let engine = project.engine(&entry, script_of(&folder)?)?;
-            Ok((entry, engine))
-        })
-        .await?;
+    let shared = app.clone();
+    let prepared = blocking(move || {
+        let project = &*shared.project;
+        let entry = if stations::is_of_version(&folder) {
+            stations::entry_of_run(&shared, &folder, accept_changes)?
+        } else {
+            require_powers_of_run(&shared, &folder)?;
+            project.entry_of_run(&folder, accept_changes)?
+        };
+        let engine = project.engine(&entry, script_of(&folder)?)?;
+        Ok::<_, ApiError>((entry, engine))
+    });
+    let (entry, engine) = prepared.await??;
     app.begin(entry, engine, begin).await
 }
 

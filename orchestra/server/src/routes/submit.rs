@@ -7,9 +7,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::Response;
 use orchestra_engine::{Entry, RunFolder};
-use orchestra_graph::{
-    LoadOptions, Loaded, Pipeline, PowerKind, SharedPipeline, Source, Transform, load, powers,
-};
+use orchestra_graph::{LoadOptions, Loaded, Pipeline, SharedPipeline, Source, Transform, load};
 use orchestra_picture::Scene;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -19,6 +17,7 @@ use utoipa_axum::routes;
 use super::definitions::Start;
 use super::graph::scene_of;
 use super::once::start_once;
+use super::powers::{allow, require_no_powers};
 use super::request::{PIPELINE, Query, RunName, body, is_json, json};
 use crate::app::{App, blocking};
 use crate::error::{ApiError, Diagnostics, json_response};
@@ -34,11 +33,14 @@ pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
 described!(Request: Check, Submission);
 described!(Reply: Checked);
 
+/// What messages call a submission.
+const WHAT: &str = "submitted pipeline";
+
 /// The name of the file of submitted pipelines. A run of such a pipeline is recognised by it, also when it is resumed.
 const SUBMITTED: &str = "submitted.dot";
 
 /// Maximum number of nodes of a submitted pipeline.
-const MAX_NODES: usize = 2_000;
+pub(super) const MAX_NODES: usize = 2_000;
 
 /// The body of a check.
 #[derive(Deserialize, JsonSchema)]
@@ -130,7 +132,7 @@ pub(super) async fn submit(
         }
     };
     let script = start.script();
-    allow(app.submit, script.is_some())?;
+    allow(app.submit, script.is_some(), WHAT)?;
     let settings = start.settings()?;
     let transforms = app.project.transforms();
     let pipeline = {
@@ -139,7 +141,7 @@ pub(super) async fn submit(
         blocking(move || valid(load_text(source, transforms))).await??
     };
     if script.is_none() && app.submit != Submit::Any {
-        require_no_powers(&pipeline)?;
+        require_no_powers(&pipeline, WHAT)?;
     }
     let pipeline = SharedPipeline::from(pipeline);
     let name = pipeline.name.to_string();
@@ -150,7 +152,8 @@ pub(super) async fn submit(
             Ok((entry, engine))
         })
         .await?;
-    start_once(&app, &headers, entry, engine, settings).await
+    let started = start_once(&app, &headers, entry, engine, settings).await?;
+    Ok(started.reply("/pipelines"))
 }
 
 /// Refuses a resume or replay of a submitted run that this server would not have started.
@@ -159,45 +162,9 @@ pub(super) fn require_powers_of_run(app: &App, folder: &RunFolder) -> Result<(),
     if manifest.file != SUBMITTED || manifest.simulated || app.submit == Submit::Any {
         return Ok(());
     }
-    allow(app.submit, false)?;
+    allow(app.submit, false, WHAT)?;
     let pipeline = valid(folder.load_pipeline(&app.project.transforms()))?;
-    require_no_powers(&pipeline)
-}
-
-/// Refuses submissions that the server was not started for.
-fn allow(submit: Submit, simulated: bool) -> Result<(), ApiError> {
-    let allowed = match submit {
-        Submit::Off => false,
-        Submit::Simulate => simulated,
-        _ => true,
-    };
-    if allowed {
-        return Ok(());
-    }
-    let message = "the server does not run submitted pipelines";
-    Err(ApiError::new(StatusCode::FORBIDDEN, "needs_power", message)
-        .help("start it with `--submit safe`, or run the pipeline with `\"simulate\": true`"))
-}
-
-/// Refuses a pipeline that would do more than ask models and people.
-fn require_no_powers(pipeline: &Pipeline) -> Result<(), ApiError> {
-    let powers = powers(pipeline);
-    if powers.is_empty() {
-        return Ok(());
-    }
-    let list: Vec<String> = powers
-        .iter()
-        .map(|power| format!("line {}: {power}", power.position.line))
-        .collect();
-    let writes = powers.iter().any(|power| power.kind == PowerKind::Command);
-    let what = if writes {
-        "executes commands"
-    } else {
-        "uses more than models and people"
-    };
-    let message = format!("the submitted pipeline {what}: {}", list.join("; "));
-    Err(ApiError::new(StatusCode::FORBIDDEN, "needs_power", message)
-        .help("start the server with `--submit any` if you trust everybody who has its token"))
+    require_no_powers(&pipeline, WHAT)
 }
 
 fn valid(loaded: Loaded) -> Result<Pipeline, ApiError> {

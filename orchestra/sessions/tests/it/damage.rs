@@ -136,7 +136,7 @@ fn a_database_of_a_newer_version_is_left_alone_unless_it_is_to_be_rebuilt() {
             error,
             SessionError::Newer {
                 found: 99,
-                known: 5,
+                known: 6,
                 ..
             }
         ),

@@ -547,9 +547,12 @@ async fn edges_between_the_same_nodes_are_counted_apart() {
             "start 0: 0 0 1",
         ]
     );
-    let (runs, totals) = index.edge_totals("a.dot").unwrap();
-    assert_eq!(runs, 2);
-    assert_eq!(counts(totals)[3], "check 1: 2 2 2");
+    let files = [vec!["a.dot".to_owned()], vec!["b.dot".to_owned()]];
+    let totals = index.totals(&files).unwrap();
+    assert_eq!((totals[0].runs(), totals[1].runs()), (2, 0));
+    assert_eq!(counts(totals[0].edges.clone())[3], "check 1: 2 2 2");
+    let check = totals[0].nodes.iter().find(|sum| sum.node == "check").unwrap();
+    assert_eq!((check.visits, check.attempts, check.failures), (2, 2, 2));
     let transitions = index.transitions("first").unwrap();
     let skip = transitions.iter().find(|row| row.from == "check").unwrap();
     assert_eq!((skip.to.as_deref(), skip.edge), (Some("exit"), Some(1)));

@@ -289,7 +289,7 @@ fn a_database_of_a_newer_version_is_left_alone() {
             &error,
             StationError::Newer {
                 found: 99,
-                known: 1,
+                known: 2,
                 ..
             }
         ),
@@ -305,4 +305,98 @@ fn only_its_owner_can_read_the_database() {
     let store = store(dir.path());
     let mode = std::fs::metadata(store.path()).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
+fn a_former_name_stays_with_its_workflow() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = store(dir.path());
+    let shop = store
+        .create("shop", &dot(PICK), VersionOrigin::Local, "")
+        .unwrap();
+    let renamed = store.rename("shop", &shop.etag, "store").unwrap();
+    assert_eq!(store.workflow("shop").unwrap(), renamed);
+    assert_eq!(store.names("store").unwrap(), ["store", "shop"]);
+    let taken = store.create("shop", &dot(PICK), VersionOrigin::Local, "");
+    assert_eq!(
+        taken.unwrap_err().to_string(),
+        "`shop` is a former name of workflow `store`, and its runs bear it; choose another name"
+    );
+    let other = store
+        .create("other", &dot(PICK), VersionOrigin::Local, "")
+        .unwrap();
+    let taken = store.rename("other", &other.etag, "shop").unwrap_err();
+    assert_eq!(taken.code(), "workflow_name_taken");
+    // The workflow itself may take it again.
+    let back = store.rename("store", &renamed.etag, "shop").unwrap();
+    assert_eq!((back.name.as_str(), &back.id), ("shop", &shop.id));
+    assert_eq!(store.names("shop").unwrap(), ["shop", "store"]);
+    // A name that is an id would hide the workflow with this id.
+    let taken = store.rename("other", &other.etag, &shop.id).unwrap_err();
+    assert_eq!(taken.code(), "workflow_name_taken");
+}
+
+#[test]
+fn only_a_text_that_a_local_program_wrote_is_local() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = store(dir.path());
+    let shop = store.create("shop", &dot(PICK), VersionOrigin::Http, "").unwrap();
+    assert!(!store.is_local(PICK).unwrap());
+    store
+        .add_version("shop", &shop.etag, &dot(PICK), VersionOrigin::Local, "")
+        .unwrap();
+    assert!(store.is_local(PICK).unwrap());
+    assert!(!store.is_local(&format!("{PICK} ")).unwrap());
+}
+
+#[test]
+fn two_versions_are_compared() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = store(dir.path());
+    let shop = store
+        .create("shop", &dot(PICK), VersionOrigin::Local, "")
+        .unwrap();
+    let wrapped = "digraph { routing=first_match; start -> pick -> wrap -> exit }";
+    let shop = store
+        .add_version("shop", &shop.etag, &dot(wrapped), VersionOrigin::Local, "")
+        .unwrap();
+    assert!(store.difference(("shop", 1), ("shop", 1)).unwrap().is_empty());
+    let difference = store.difference(("shop", 1), ("shop", 2)).unwrap().to_string();
+    assert!(difference.contains("wrap"), "{difference}");
+    store
+        .add_version(
+            "shop",
+            &shop.etag,
+            &dot("digraph { pick }"),
+            VersionOrigin::Local,
+            "",
+        )
+        .unwrap();
+    let invalid = store.difference(("shop", 1), ("shop", 3)).unwrap_err();
+    assert_eq!(invalid.code(), "invalid_workflow");
+    let missing = store.difference(("shop", 4), ("shop", 1)).unwrap_err();
+    assert_eq!(missing.code(), "unknown_version");
+}
+
+#[test]
+fn a_database_of_an_earlier_version_is_copied_and_migrated() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("stations.sqlite");
+    let made = StationStore::open(&path)
+        .unwrap()
+        .create("shop", &dot(PICK), VersionOrigin::Local, "")
+        .unwrap();
+    rusqlite::Connection::open(&path)
+        .unwrap()
+        .execute_batch("DROP TABLE former_names; DROP INDEX local_texts; PRAGMA user_version = 1")
+        .unwrap();
+    let store = StationStore::open(&path).unwrap();
+    assert_eq!(store.workflow("shop").unwrap(), made);
+    store.rename("shop", &made.etag, "store").unwrap();
+    assert_eq!(store.names("shop").unwrap(), ["store", "shop"]);
+    let backup = rusqlite::Connection::open(dir.path().join("stations.sqlite.version-1")).unwrap();
+    let version: i64 = backup
+        .pragma_query_value(None, "user_version", |row| row.get(0))
+        .unwrap();
+    assert_eq!(version, 1);
 }

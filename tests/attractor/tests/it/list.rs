@@ -36,6 +36,7 @@ const LISTS: [List; 2] = [
             ("Goal gates", 5),
             ("Failure routing", 4),
             ("Retry loop", 4),
+            ("Station transitions", 10),
         ],
     ),
 ];
