@@ -173,6 +173,10 @@ fn tidy(schema: &mut Value) {
     }
 }
 
+/// The complete description, for the route that returns it.
+#[derive(Clone, Copy)]
+pub(crate) struct Description(pub(crate) &'static Value);
+
 /// Adds to the descriptions of the routes what all of them share.
 pub(crate) fn complete(api: OpenApi) -> Value {
     let mut document = serde_json::to_value(api).unwrap_or_default();

@@ -19,18 +19,19 @@ mod what_if;
 
 use std::sync::{Arc, LazyLock};
 
-use axum::Router;
 use axum::extract::State;
 use axum::http::{StatusCode, Uri};
 use axum::middleware;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
+use axum::{Extension, Router};
 use serde_json::Value;
 use utoipa_axum::router::OpenApiRouter;
 
 use crate::app::App;
 use crate::error::ApiError;
 use crate::guard::{guard, protect_page};
+use crate::openapi::Description;
 use crate::{openapi, page};
 
 /// The description of the API.
@@ -67,6 +68,7 @@ fn routes() -> OpenApiRouter<Arc<App>> {
 /// Returns the router of a server.
 pub(crate) fn router(app: Arc<App>) -> Router {
     let api = Router::from(routes())
+        .layer(Extension(Description(description())))
         .fallback(unknown_path)
         .method_not_allowed_fallback(wrong_method);
     let pages = Router::new()

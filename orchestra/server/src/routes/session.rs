@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
+use axum::Extension;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, Uri, header};
@@ -16,7 +17,7 @@ use utoipa_axum::routes;
 use super::request::{Query, SMALL, json};
 use crate::app::App;
 use crate::error::{ApiError, json_response};
-use crate::openapi::described;
+use crate::openapi::{Description, described};
 
 pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
     OpenApiRouter::new()
@@ -93,8 +94,8 @@ pub(super) async fn health() -> Response {
     get, path = "/api/v1/openapi.json", operation_id = "get_description", tag = "server",
     responses((status = 200, description = "The description of the API.", content_type = "application/json")),
 )]
-pub(super) async fn openapi() -> Response {
-    json_response(StatusCode::OK, super::description())
+pub(super) async fn openapi(Extension(description): Extension<Description>) -> Response {
+    json_response(StatusCode::OK, description.0)
 }
 
 /// The server.
