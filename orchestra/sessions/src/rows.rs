@@ -190,7 +190,7 @@ impl Session {
 /// # let directory = tempfile::tempdir()?;
 /// let totals = SessionIndex::open(directory.path())?.index_totals()?;
 /// assert_eq!(totals.runs.get(&SessionStatus::Success), None);
-/// # Ok::<(), orchestra_sessions::SessionError>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
