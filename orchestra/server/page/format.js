@@ -21,7 +21,7 @@ export function cost(micros) {
   if (!micros) return micros === 0 ? '$0' : '–';
   const dollars = micros / 1e6;
   if (dollars < 0.001) return '<$0.001';
-  return `$${dollars.toFixed(dollars < 1 ? 3 : 2)}`;
+  return `$${dollars.toFixed(dollars < 0.9995 ? 3 : 2)}`;
 }
 
 const whole = new Intl.NumberFormat('en-US');
@@ -33,14 +33,14 @@ export const number = (n) => (n === null || n === undefined ? '–' : whole.form
 export function short(n) {
   if (n === null || n === undefined) return '–';
   if (n < 1000) return String(n);
-  if (n < 999_950) return `${(n / 1000).toFixed(n < 9995 ? 1 : 0)}k`;
+  if (n < 999_500) return `${(n / 1000).toFixed(n < 9950 ? 1 : 0)}k`;
   return `${(n / 1e6).toFixed(1)}M`;
 }
 
 /** Returns a size such as `1.2 KB`. @param {number} bytes */
 export function size(bytes) {
   if (bytes < 1000) return `${bytes} B`;
-  if (bytes < 1e6) return `${(bytes / 1000).toFixed(bytes < 1e4 ? 1 : 0)} KB`;
+  if (bytes < 999_500) return `${(bytes / 1000).toFixed(bytes < 9950 ? 1 : 0)} KB`;
   return `${(bytes / 1e6).toFixed(1)} MB`;
 }
 

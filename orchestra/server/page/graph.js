@@ -11,6 +11,8 @@ const MAX_ZOOM = 4;
 const READABLE = 0.6;
 /** Below this zoom, texts and badges are not legible; they are not drawn. */
 const FAR = 0.22;
+/** Number of nodes from which on those outside the box are left out: each of them costs as much as a visible one. */
+const LARGE = 200;
 
 /** @returns {SVGElement} */
 function make(name, attributes = {}, parent = null) {
@@ -94,8 +96,8 @@ export class GraphView {
     for (const node of scene.nodes) this.drawNode(root, node);
     if (scene.heading) writeText(root, scene.heading, { class: 'heading', 'text-anchor': 'middle', 'font-weight': 600 });
     this.root.appendChild(root);
-    const first = scene.nodes[0] && this.nodes.get(scene.nodes[0].id);
-    if (first && this.options.onSelect) first.group.setAttribute('tabindex', '0');
+    this.tabbed = this.nodes.get(scene.nodes[0]?.id);
+    if (this.tabbed && this.options.onSelect) this.tabbed.group.setAttribute('tabindex', '0');
     this.fit();
     // A large graph begins at its first node, in a size that can be read; the button fits it.
     if (this.view.zoom < READABLE / 3 && scene.nodes[0]) {
@@ -111,7 +113,7 @@ export class GraphView {
     make('rect', { class: 'halo', x: -node.width / 2 - 4, y: -node.height / 2 - 4, width: node.width + 8, height: node.height + 8, rx: 10 }, group);
     const figures = node.figures.map((figure) => [writeFigure(group, figure), figure.filled ? 'area' : 'thin']);
     writeText(group, node.text, { 'text-anchor': 'middle', class: node.figures.length ? 'label' : 'label free' });
-    const entry = { node, group, figures, state: '', visits: -1, badge: null, label: node.text.lines.join(' ') || node.id };
+    const entry = { node, group, figures, state: '', visits: -1, badge: null, isOut: false, label: node.text.lines.join(' ') || node.id };
     group.addEventListener('click', () => {
       if (!this.wasDragged) this.options.onSelect?.(node.id);
     });
@@ -135,7 +137,7 @@ export class GraphView {
         for (const [figure, kind] of entry.figures) figure.setAttribute('class', `${kind} tone-${tone(state)} s-${state}`);
       }
       entry.visits = visits;
-      if (this.isFar) entry.isStale = true;
+      if (this.isFar || entry.isOut) entry.isStale = true;
       else this.badge(entry, state, visits);
       entry.group.setAttribute('aria-label', `${entry.label}${visits > 1 ? ` ×${visits}` : ''}: ${words(state)}`);
     }
@@ -216,6 +218,7 @@ export class GraphView {
       if (other.group.getAttribute('tabindex') === '0' && other !== entry) other.group.setAttribute('tabindex', '-1');
     }
     entry.group.setAttribute('tabindex', '0');
+    this.tabbed = entry;
     this.box.scrollTo(0, 0);
     this.reveal(entry.node);
   }
@@ -227,11 +230,28 @@ export class GraphView {
     if (isFar !== this.isFar) {
       this.isFar = isFar;
       this.root.setAttribute('class', isFar ? 'far' : '');
-      for (const entry of this.nodes.values()) {
-        if (!isFar && entry.isStale) this.badge(entry, entry.state, entry.visits);
-      }
+    }
+    this.cull();
+    for (const entry of this.nodes.values()) {
+      if (entry.isStale && !isFar && !entry.isOut) this.badge(entry, entry.state, entry.visits);
     }
     this.root.setAttribute('transform', `translate(${x.toFixed(2)} ${y.toFixed(2)}) scale(${zoom.toFixed(4)})`);
+  }
+
+  /** Leaves out the nodes of a large graph that are outside the box, except for the one that has the focus. */
+  cull() {
+    if (this.nodes.size < LARGE) return;
+    const { x, y, zoom } = this.view;
+    const [right, bottom] = [(this.box.clientWidth - x) / zoom, (this.box.clientHeight - y) / zoom];
+    for (const entry of this.nodes.values()) {
+      const { node } = entry;
+      const isOut = entry !== this.tabbed
+        && (node.x + node.width < -x / zoom || node.x - node.width > right || node.y + node.height < -y / zoom || node.y - node.height > bottom);
+      if (isOut === entry.isOut) continue;
+      entry.isOut = isOut;
+      if (isOut) entry.group.setAttribute('display', 'none');
+      else entry.group.removeAttribute('display');
+    }
   }
 
   /** Shows the whole graph, not larger than it is. */
@@ -301,7 +321,7 @@ export class GraphView {
     svg.addEventListener('pointerup', release);
     svg.addEventListener('pointercancel', release);
     svg.addEventListener('keydown', (event) => this.key(event));
-    this.observer = new ResizeObserver(() => this.isFitted && this.fit());
+    this.observer = new ResizeObserver(() => (this.isFitted ? this.fit() : this.move(this.view.x, this.view.y, this.view.zoom)));
     this.observer.observe(box);
   }
 
@@ -327,9 +347,12 @@ export class GraphView {
       const along = dx * right + dy * down;
       if (along <= 1) continue;
       const score = along + 2 * Math.abs(dx * down + dy * right);
-      if (!best || score < best.score) best = { score, group };
+      if (!best || score < best.score) best = { score, group, node };
     }
-    best?.group.focus({ preventScroll: true });
+    if (!best) return;
+    // What is left out cannot get the focus.
+    this.reveal(best.node);
+    best.group.focus({ preventScroll: true });
   }
 
   destroy() {

@@ -72,7 +72,10 @@ export class RunModel extends Source {
     this.toolCalls.put(update.tool_calls);
     this.warnings.put(update.warnings);
     this.run = update.run;
-    this.nodes = new Map(update.nodes.map((node) => [node.node, node]));
+    const asking = new Set(update.questions.map((question) => question.node));
+    // A gate that runs waits for a person, which looks different from work.
+    const shown = (node) => (node.state === 'running' && asking.has(node.node) ? { ...node, state: 'waiting' } : node);
+    this.nodes = new Map(update.nodes.map((node) => [node.node, shown(node)]));
     this.edges = update.edges;
     this.questions = update.questions;
     this.commands = update.commands || {};
@@ -125,8 +128,8 @@ export class RunModel extends Source {
     const key = [piece.node, piece.branch || '', piece.visit, piece.attempt].join('\n');
     const known = this.texts.get(key);
     const before = known ? known.text : '';
-    const isGap = piece.offset !== undefined && known && piece.offset > known.end;
-    const text = before + (isGap ? '\n[some text was not received]\n' : '') + piece.text;
+    const isGap = piece.offset > (known ? known.end : 0);
+    const text = before + (isGap ? (known ? '\n[some text was not received]\n' : '[earlier text was not received]\n') : '') + piece.text;
     const end = piece.offset === undefined ? 0 : piece.offset + new TextEncoder().encode(piece.text).length;
     this.texts.set(key, { ...piece, text: text.slice(-MAX_TEXT), end });
     this.changed();
@@ -140,7 +143,10 @@ export class RunModel extends Source {
     const handlers = [
       on('run', (update) => this.receive(update)),
       on('text', (piece) => this.receiveText(piece)),
-      on('open', () => this.loading || this.load()),
+      on('open', () => {
+        if (!this.loading) this.load();
+        if (this.sceneError) this.loadScene();
+      }),
     ];
     return () => {
       this.following = false;

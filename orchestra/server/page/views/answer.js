@@ -50,6 +50,8 @@ export function AnswerForm({ gate }) {
       const { executed } = await post(paths.answer(gate.run, gate.id), body);
       shell.toast(executed ? 'Answered; the run goes on' : 'Answered; resume the run to go on');
     } catch (failure) {
+      // The question disappears as soon as the page hears of the other answer, and an error in it would too.
+      if (failure.code === 'answered') shell.toast(`${failure.message}.`, 'error');
       setError(failure);
     }
     setBusy(false);

@@ -25,7 +25,7 @@ const RULES = {
 const reason = (rule) => RULES[rule] || `The rule ${words(rule)} decided.`;
 const targetOf = (row) => row.to || (row.branches ? `${row.branches} branches` : 'no node');
 
-const Values = ({ values }) => values.length > 0 && html`<dl class="values">${values.map(([key, text]) => html`<div key=${key}><dt>${key}</dt><dd>${text === '' ? html`<em>empty</em>` : html`<code>${text}</code>`}</dd></div>`)}</dl>`;
+const Values = ({ values }) => Object.keys(values).length > 0 && html`<dl class="values">${Object.entries(values).map(([key, text]) => html`<div key=${key}><dt>${key}</dt><dd>${text === '' ? html`<em>empty</em>` : html`<code>${text}</code>`}</dd></div>`)}</dl>`;
 
 function Tested({ test, taken }) {
   return html`<li class=${taken ? 'tested taken' : 'tested'}>
@@ -52,7 +52,7 @@ function Edges({ row, scene }) {
 
 /** The form that asks how the router would decide with other values. */
 function WhatIf({ row, id, choose }) {
-  const known = useMemo(() => new Map(row.tested.flatMap((test) => test.values)), [row]);
+  const known = useMemo(() => new Map(row.tested.flatMap((test) => Object.entries(test.values))), [row]);
   const [values, setValues] = useState({});
   const [extra, setExtra] = useState('');
   const [result, setResult] = useState(null);

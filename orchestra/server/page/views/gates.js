@@ -45,6 +45,22 @@ function Evidence({ gate }) {
   </div>`;
 }
 
+const BY = { person: 'a person', prepared: 'an answer given in advance', automatic: 'an automatic approval', default: 'its default' };
+
+/** Returns the event that answered a question, if it is a recent one. */
+async function answerOf(run, id, signal) {
+  const { run: { events: last } } = await get(paths.run(run), signal);
+  const { events } = await get(paths.events(run, Math.max(0, last - RECENT)), signal);
+  return events.filter((event) => event.event === 'InterviewCompleted' && event.question_id === id).pop() || null;
+}
+
+/** What became of the question that the address names. */
+function Answered({ address, rest }) {
+  const [run, id] = address.split(' ');
+  const found = useLoad((signal) => (id ? answerOf(run, id, signal).catch(() => null) : Promise.resolve(null)), [address]);
+  return html`<p class="banner tone-neutral" role="status">The question that this address names is answered${found.data ? html`: <strong>${found.data.answer}</strong>, by ${BY[found.data.answered_by] || found.data.answered_by}` : ''}. <a href=${href(['runs', run])}>The run</a>${rest ? '. The oldest open question is shown.' : ''}</p>`;
+}
+
 function Deadline({ gate }) {
   useTick(1000, !!gate.deadline);
   if (!gate.deadline) return null;
@@ -86,7 +102,7 @@ export function Gates({ query }) {
   };
   return html`<div class="page">
     <header class="page-head"><div><h1>Gates</h1><p class="muted" role="status">${gates ? `${count(gates.length, 'question')} open` : ''}</p></div></header>
-    ${gone && html`<p class="banner tone-neutral" role="status">The question that this address names is answered.${gates.length ? ' The oldest open one is shown.' : ''}</p>`}
+    ${gone && html`<${Answered} key=${query.gate} address=${query.gate} rest=${gates.length > 0} />`}
     ${!gates && html`<${Loading} label="Loading questions" />`}
     ${gates && !gates.length && html`<${Empty} title="Nothing waits for you">A run that reaches a human gate appears here at once. <a href="#/runs?status=running">Runs in progress</a><//><${Command} text=${cli('status')} />`}
     ${shown && html`<div class="inbox">

@@ -1,0 +1,177 @@
+//! What the tabs of a run show.
+
+use serde_json::{Value, json};
+
+use super::enter;
+use crate::browser::in_browser;
+use crate::support::{HOSTILE, TestServer};
+
+#[test]
+fn decisions_show_why_this_edge_and_what_would_change_it() {
+    in_browser(|browser| {
+        let server = TestServer::start();
+        let run = server.api.begin_to_gate(json!({ "size": "large" }));
+        let tab = enter(browser, &server.api);
+        tab.show(&format!("#/runs/{run}/decisions"));
+        tab.click(".vrow", "rate → inspect");
+        tab.sees(".details h2", "Why rate → inspect");
+        tab.sees(".tested.taken", "to inspect if context.risk=high");
+        tab.sees(".tested.taken .values", "high");
+        tab.sees(".tested:not(.taken)", "to write");
+        tab.until("document.querySelectorAll('.edge.chosen').length === 1");
+        // The same decision with another value, by the router itself.
+        tab.fill(".what-if .pairs label:first-child input", "low");
+        tab.click(".what-if button", "Decide with these values");
+        tab.sees(".what-if .banner", "Another edge: rate → write");
+        tab.until("document.querySelectorAll('.edge.imagined').length === 1");
+        tab.click(".what-if button", "Reset");
+        tab.until("document.querySelectorAll('.edge.imagined').length === 0");
+        // The keys of lists lead to the other decisions.
+        tab.eval("document.querySelector('[role=listbox][aria-label=Decisions]').focus()");
+        tab.press("Home");
+        tab.sees(".details h2", "Why start → build");
+        tab.press("ArrowDown");
+        tab.sees(".details h2", "Why build → checks");
+    });
+}
+
+#[test]
+fn the_context_of_each_checkpoint_is_shown_and_replayed() {
+    in_browser(|browser| {
+        let server = TestServer::start();
+        let run = server.api.begin_to_gate(json!({ "size": "small" }));
+        let tab = enter(browser, &server.api);
+        tab.show(&format!("#/runs/{run}/context"));
+        tab.sees(".scrub-now", "after write");
+        tab.sees("table.context", "Draft 1");
+        tab.eval("document.querySelector('.scrub input').focus()");
+        tab.press("Home");
+        tab.sees(".scrub-now", "cp_000000");
+        tab.sees_no("table.context", "Draft 1");
+        for _ in 0..20 {
+            if tab.texts(".scrub-now strong")[0].starts_with("after rate") {
+                break;
+            }
+            let before = tab.texts(".scrub-now");
+            tab.press("ArrowRight");
+            tab.until(&format!(
+                "document.querySelector('.scrub-now').textContent.trim() !== {}",
+                json!(before[0])
+            ));
+        }
+        tab.sees(".scrub-now", "after rate");
+        tab.click(".filters label", "Only what changed");
+        tab.sees("tr.added", "risk");
+        tab.sees_no("table.context", "size");
+        tab.click("button", "Replay from here…");
+        tab.sees("dialog", "goes on at write");
+        tab.click("dialog button", "Replay");
+        tab.sees(".facts", "replayed from cp_");
+        let other = tab.until_some("location.hash", |hash| {
+            hash.as_str().is_some_and(|hash| !hash.contains(&run))
+        });
+        let other = other.as_str().unwrap().rsplit('/').next().unwrap().to_owned();
+        // The new run goes on behind the checkpoint, and the old one still waits.
+        let rows = server.api.until(&other, "a question", |rows| {
+            rows["questions"][0]["id"].is_string()
+        });
+        let nodes: Vec<&Value> = rows["stages"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|row| &row["node"])
+            .collect();
+        // Its history is that of the old run; the stage and its retry were not executed again.
+        let built = nodes.iter().filter(|node| **node == "build").count();
+        assert_eq!(built, 2, "{nodes:?}");
+        assert_eq!(
+            server.api.get(&format!("/api/v1/runs/{run}"))["run"]["status"],
+            "running"
+        );
+    });
+}
+
+#[test]
+fn the_log_is_searched_and_filtered() {
+    in_browser(|browser| {
+        let server = TestServer::start();
+        let run = server.api.begin_to_gate(json!({}));
+        let tab = enter(browser, &server.api);
+        tab.show(&format!("#/runs/{run}/log"));
+        tab.sees(".filters [role=status]", "events");
+        tab.until("document.querySelectorAll('.vrow').length > 10");
+        tab.fill(".filters input[type=search]", "out of memory");
+        tab.until("(() => { const rows = [...document.querySelectorAll('.vrow')]; return rows.length > 0 && rows.every((row) => row.textContent.includes('build')); })()");
+        tab.fill(".filters input[type=search]", "nothing of the kind");
+        tab.sees(".empty", "No event matches");
+        tab.show(&format!("#/runs/{run}/log?kind=EdgeSelected&node=rate"));
+        tab.until("document.querySelectorAll('.vrow').length === 1");
+        tab.click(".vrow", "EdgeSelected");
+        tab.sees("pre.details", "\"edge\"");
+    });
+}
+
+#[test]
+fn costs_are_shown_by_node_and_attempt() {
+    in_browser(|browser| {
+        let server = TestServer::start();
+        let run = server.api.begin_to_gate(json!({}));
+        let tab = enter(browser, &server.api);
+        tab.show(&format!("#/runs/{run}/cost"));
+        tab.sees(".facts-grid", "$0.030");
+        tab.sees(".facts-grid", "7,800 in");
+        tab.click("table button", "build");
+        tab.sees("h2", "Attempts of build");
+        tab.sees("table", "visit 1, attempt 2");
+        tab.click("table a", "visit 1, attempt 1");
+        tab.sees(".details", "the linker was killed");
+        tab.sees(".details", "is tried again");
+    });
+}
+
+#[test]
+fn text_from_outside_is_shown_as_text() {
+    in_browser(|browser| {
+        let server = TestServer::start();
+        let run = server
+            .api
+            .begin_to_gate(json!({ "addition": HOSTILE, HOSTILE: 1 }));
+        let folder = server.run_folder(&run);
+        let name = "<img src=x onerror=alert(1)> \u{202e}gnp.txt";
+        std::fs::write(folder.join(name), HOSTILE).unwrap();
+        std::fs::write(folder.join("page.html"), HOSTILE).unwrap();
+        let tab = enter(browser, &server.api);
+        let screens = [
+            ("#/gates".to_owned(), ".evidence pre"),
+            (format!("#/runs/{run}/timeline"), ".vrow"),
+            (format!("#/runs/{run}/decisions"), ".vrow"),
+            (format!("#/runs/{run}/log?text=onerror"), ".vrow"),
+            (format!("#/runs/{run}/context"), "td pre"),
+            (format!("#/runs/{run}/conversation"), ".said pre"),
+            (
+                format!("#/runs/{run}/files?file=write%2Fresponse.md"),
+                ".preview pre",
+            ),
+        ];
+        for (hash, css) in &screens {
+            tab.show(hash);
+            tab.until(&format!("!!document.querySelector({})", json!(css)));
+            if !css.contains("vrow") {
+                tab.sees(css, HOSTILE);
+            }
+        }
+        tab.show(&format!("#/runs/{run}/files?find=.txt"));
+        tab.click(".vrow", "onerror");
+        tab.sees(".preview pre", HOSTILE);
+        tab.sees(".preview h2", "<img src=x onerror=alert(1)>");
+        // A file that a browser could take for a page is never shown.
+        tab.show(&format!("#/runs/{run}/files?file=page.html"));
+        tab.sees(".preview", "There is no preview of this file");
+        assert_eq!(
+            tab.eval(
+                "[window.hacked === undefined, document.querySelectorAll('img[src=x], #app script').length]"
+            ),
+            json!([true, 0])
+        );
+    });
+}
