@@ -264,13 +264,13 @@ impl Tab {
             .collect()
     }
 
-    /// Clicks the element that has a text or label, as soon as it is there and nothing covers it.
+    /// Clicks the element that has a text or label, as soon as it is there, nothing covers it and it no longer moves.
     #[track_caller]
     pub(crate) fn click(&self, css: &str, text: &str) {
-        let point = self.until_some(
-            &format!("{POINT}({}, {})", json!(css), json!(text)),
-            Value::is_array,
-        );
+        let before = RefCell::new(Value::Null);
+        let point = self.until_some(&format!("{POINT}({}, {})", json!(css), json!(text)), |point| {
+            point.is_array() && before.replace(point.clone()) == *point
+        });
         for (kind, buttons) in [("mouseMoved", 0), ("mousePressed", 1), ("mouseReleased", 0)] {
             self.call(
                 "Input.dispatchMouseEvent",

@@ -37,14 +37,16 @@ const fn screen(hash: String, css: &'static str, text: &'static str) -> Screen {
 }
 
 /// Returns the rules that elements of the present screen break.
-fn violations(tab: &Tab) -> Vec<String> {
-    let found = tab.eval(
-        "axe.run(document, { resultTypes: ['violations'] }).then(({ violations, passes }) => [passes.length, violations.flatMap(({ id, nodes }) => nodes.map((node) => `${id}: ${node.target} ${node.html.slice(0, 160)} ${node.failureSummary}`))])",
-    );
-    assert!(
-        found[0].as_u64() > Some(10),
-        "the rules were not applied: {found}"
-    );
+fn violations(tab: &Tab, scheme: &str) -> Vec<String> {
+    // Dark colours change contrasts, and nothing else.
+    let rules = match scheme {
+        "dark" => "runOnly: ['color-contrast'],",
+        _ => "",
+    };
+    let found = tab.eval(&format!(
+        "axe.run(document, {{ {rules} resultTypes: ['violations'] }}).then(({{ violations, passes }}) => [passes.length, violations.flatMap(({{ id, nodes }}) => nodes.map((node) => `${{id}}: ${{node.target}} ${{node.html.slice(0, 160)}} ${{node.failureSummary}}`))])"
+    ));
+    assert!(found[0].as_u64() > Some(0), "no rule was applied: {found}");
     found[1]
         .as_array()
         .unwrap()
@@ -75,7 +77,7 @@ fn check(tab: &Tab, has_axe: bool, name: &str, problems: &mut Vec<String>) {
         }
         if has_axe {
             problems.extend(
-                violations(tab)
+                violations(tab, scheme)
                     .into_iter()
                     .map(|one| format!("{name} {scheme} {width}: {one}")),
             );

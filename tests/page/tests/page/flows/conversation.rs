@@ -21,7 +21,7 @@ fn a_model_is_read_while_it_writes_and_answered_in_the_page() {
     in_browser(|browser| {
         let model = ModelServer::start();
         // A byte each millisecond, so that the text is seen before it is whole.
-        let plan = "Say what, when and where: the water is off on Monday.";
+        let plan = "Say what, when and where.";
         model.push(
             Answer::text(plan)
                 .tokens(2_000, 60)
