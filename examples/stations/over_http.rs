@@ -25,7 +25,7 @@ type Result<T, E = Box<dyn Error + Send + Sync>> = std::result::Result<T, E>;
 const PARCELS: &str = r#"digraph parcels {
     graph [goal="Send an order", routing="first_match"]
     start -> weigh -> courier -> exit
-    weigh [prompt="Weigh the order.", output_keys="grams, light"]
+    weigh [prompt="Weigh the order.", backend=direct, output_keys="grams, light"]
     courier [shape=diamond, label="Courier"]
 }"#;
 

@@ -98,7 +98,6 @@ mod into_outcome;
 mod journal;
 mod limit;
 mod lock;
-mod model_stage;
 mod ownership;
 pub mod process;
 mod recovery;

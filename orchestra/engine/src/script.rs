@@ -8,7 +8,6 @@ use orchestra_graph::Stage;
 use serde::{Deserialize, Serialize};
 
 use crate::into_outcome::IntoOutcome;
-use crate::model_stage::calls_model;
 
 /// An outcome in a [`Script`]: an outcome name, a [`Status`], or any return value of a handler.
 ///
@@ -283,7 +282,7 @@ impl Script {
         match self.scope {
             Scope::Everything => true,
             Scope::AllButHandlers => is_named(),
-            Scope::Models => is_named() || calls_model(stage),
+            Scope::Models => is_named() || stage.calls_model(),
         }
     }
 

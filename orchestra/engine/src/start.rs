@@ -190,6 +190,7 @@ impl StartBuilder {
                 children,
                 params: self.context.clone(),
                 max_time: self.limits.time,
+                budget: self.limits.budget,
                 workspace,
                 replayed_from: None,
             }

@@ -24,6 +24,8 @@ pub enum PowerKind {
     File,
     /// A stage runs another pipeline.
     Child,
+    /// A stage asks a model that may have tools, or a program in its place.
+    Agent,
     /// A stage calls a handler of the program.
     Handler,
 }
@@ -36,6 +38,7 @@ impl PowerKind {
             PowerKind::Hook => "hook",
             PowerKind::File => "file",
             PowerKind::Child => "child",
+            PowerKind::Agent => "agent",
             PowerKind::Handler => "handler",
         }
     }
@@ -73,6 +76,7 @@ impl fmt::Display for Power {
             PowerKind::Hook => "executes a shell command around tool calls",
             PowerKind::File => "uses files",
             PowerKind::Child => "runs another pipeline",
+            PowerKind::Agent => "asks a model that may use tools (`backend=direct` asks it without tools)",
             PowerKind::Handler => "calls a handler of the program",
         })?;
         match self.attribute {
@@ -85,8 +89,8 @@ impl fmt::Display for Power {
 /// Returns the powers that a pipeline requires, in the order of its nodes. A server that runs pipelines of people whom
 /// it does not trust refuses those that require any.
 ///
-/// A model that has tools may have further powers, which depend on the configuration of the project and not on the
-/// pipeline alone.
+/// Which tools a model has depends on the configuration of the project. A stage that asks a model therefore requires a
+/// power unless it names the backend `direct`, which has no tools, or `simulation`.
 ///
 /// ```
 /// use orchestra_graph::{PowerKind, Source, load, powers};
@@ -94,7 +98,8 @@ impl fmt::Display for Power {
 ///     let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
 ///     powers(&pipeline).iter().map(|power| power.kind).collect()
 /// };
-/// assert_eq!(kinds(r#"digraph { start -> ask -> exit; ask [prompt="Write a poem."] }"#), []);
+/// assert_eq!(kinds(r#"digraph { start -> ask -> exit; ask [prompt="Write a poem."] }"#), [PowerKind::Agent]);
+/// assert_eq!(kinds(r#"digraph { start -> ask -> exit; ask [prompt="Write a poem.", backend=direct] }"#), []);
 /// assert_eq!(kinds("digraph { start -> ship -> exit; ship [type=deploy] }"), [PowerKind::Handler]);
 /// ```
 pub fn powers(pipeline: &Pipeline) -> Vec<Power> {
@@ -131,6 +136,10 @@ fn of_stage(stage: Stage<'_>) -> Vec<Power> {
     let by_kind = match stage.kind() {
         kind::TOOL => Some(PowerKind::Command),
         kind::MANAGER_LOOP | kind::SUBPIPELINE => Some(PowerKind::Child),
+        _ if stage.calls_model() => {
+            let without_tools = matches!(stage.text("backend"), Some("direct" | "simulation"));
+            (!without_tools).then_some(PowerKind::Agent)
+        }
         kind if kind::BUILT_IN.contains(&kind) => None,
         _ => Some(PowerKind::Handler),
     };
@@ -253,8 +262,8 @@ mod tests {
     fn each_power_is_named_with_its_node_and_attribute() {
         let text = r#"digraph { tool_hooks.pre="make log"; start -> a -> b -> c -> d -> e -> exit
             a [shape=parallelogram, tool_command="make"]
-            b [prompt="Think.", tool_hooks.post="notify", repo=main]
-            c [prompt_file="plan.md"]
+            b [prompt="Think.", tool_hooks.post="notify", repo=main, backend=direct]
+            c [prompt_file="plan.md", backend=direct]
             d [shape=folder, subpipeline.file="d.dot"]
             e [type="shop.send"] }"#;
         assert_eq!(
@@ -278,17 +287,36 @@ mod tests {
             ["node `t` executes a shell command"]
         );
         assert_eq!(
-            named(r#"digraph { start -> a -> exit; a [prompt="@secret.md"] }"#).len(),
+            named(r#"digraph { start -> a -> exit; a [prompt="@secret.md", backend=direct] }"#).len(),
             1
         );
     }
 
     #[test]
-    fn models_people_and_routing_need_no_power() {
-        let text = r#"digraph { start -> plan -> ask; plan [prompt="Plan."]; ask [shape=hexagon]
+    fn models_without_tools_people_and_routing_need_no_power() {
+        let text = r#"digraph { node [backend=direct]; start -> plan -> ask; plan [prompt="Plan."]; ask [shape=hexagon]
             ask -> fan [label=Go]; ask -> exit [label=Stop]; fan [shape=component]; fan -> x -> join; fan -> y -> join
             x [prompt="X."]; y [prompt="Y."]; join [shape=tripleoctagon]; join -> way; way [shape=diamond]
             way -> exit [condition="outcome=success"]; way -> plan [condition="outcome=fail"] }"#;
         assert_eq!(named(text), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_model_may_have_tools_unless_its_backend_has_none() {
+        let of = |attributes: &str| named(&format!("digraph {{ start -> a -> exit; a [{attributes}] }}"));
+        let agent = "node `a` asks a model that may use tools (`backend=direct` asks it without tools)";
+        for attributes in [
+            "prompt=x",
+            "prompt=x, backend=agent",
+            "prompt=x, backend=coder",
+            "prompt=x, backend=Direct",
+            "prompt=x, backend=\" direct\"",
+        ] {
+            assert_eq!(of(attributes), [agent], "{attributes}");
+        }
+        assert_eq!(of("prompt=x, backend=direct"), Vec::<String>::new());
+        let judge = r#"digraph { start -> fan; fan [shape=component]; fan -> x -> join; fan -> y -> join
+            x [shape=diamond]; y [shape=diamond]; join [shape=tripleoctagon, prompt="Which is better?"]; join -> exit }"#;
+        assert_eq!(named(judge).len(), 1, "{:?}", named(judge));
     }
 }

@@ -12,7 +12,6 @@ use super::backend::AnyBackend;
 use super::codergen::{Answered, NoAnswer, ask, end_of, written};
 use super::{output, status};
 use crate::handlers::handler::{Handler, HandlerFuture};
-use crate::model_stage::has_prompt;
 use crate::run::stage::StageContext;
 use crate::run::stored_text::StoredText;
 use crate::stage_end::Finished;
@@ -34,7 +33,7 @@ impl Handler for FanIn {
     fn run<'a>(&'a self, stage: StageContext) -> HandlerFuture<'a> {
         Box::pin(async move {
             match &self.backend {
-                Some(backend) if has_prompt(stage.node()) => {
+                Some(backend) if stage.node().has_prompt() => {
                     let ranked = rank(&**backend, &stage).await;
                     end_of(&stage, ranked)
                 }
@@ -45,7 +44,7 @@ impl Handler for FanIn {
 
     fn may_write(&self, stage: Stage<'_>) -> bool {
         let backend = self.backend.as_ref();
-        has_prompt(stage) && backend.is_some_and(|backend| backend.may_write_files(stage))
+        stage.has_prompt() && backend.is_some_and(|backend| backend.may_write_files(stage))
     }
 }
 

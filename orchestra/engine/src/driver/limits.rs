@@ -28,12 +28,17 @@ pub struct Limits {
 impl Limits {
     /// Adds the budget that the pipeline sets. A limit that was requested at the start takes precedence.
     pub(crate) fn with_budget_of(self, pipeline: &Pipeline) -> Limits {
-        let (asked, own) = (self.budget, budget::of_graph(pipeline));
+        self.or_budget(budget::of_graph(pipeline))
+    }
+
+    /// Adds the parts of a budget that are not limited yet.
+    pub(crate) fn or_budget(self, other: Budget) -> Limits {
+        let asked = self.budget;
         Limits {
             time: self.time,
             budget: Budget {
-                max_tokens: asked.max_tokens.or(own.max_tokens),
-                max_cost_micros: asked.max_cost_micros.or(own.max_cost_micros),
+                max_tokens: asked.max_tokens.or(other.max_tokens),
+                max_cost_micros: asked.max_cost_micros.or(other.max_cost_micros),
             },
         }
     }

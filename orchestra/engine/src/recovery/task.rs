@@ -172,7 +172,11 @@ impl RecoveryTask {
             read.events,
         ));
         run.stage_files.will_be_present();
-        let mut driver = Driver::new(run.clone(), machine, self.options.limits);
+        let mut driver = Driver::new(
+            run.clone(),
+            machine,
+            self.options.limits.or_budget(manifest.budget),
+        );
         let mut journal = JournalWriter::new(read.store.clone(), read.fencing_token);
         journal.applied = read.applied;
         let mut recovery = Recovery {

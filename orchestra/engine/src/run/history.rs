@@ -8,8 +8,6 @@ use orchestra_core::{EffectId, ExecutionPath, Machine, NodeOutcome, Status};
 use orchestra_graph::table::Constant;
 use orchestra_graph::{EdgeIndex, Known, NodeIndex, Pipeline, Stage};
 
-use crate::model_stage::calls_model;
-
 /// Maximum number of past stages in a history. The number of all past stages is included too.
 const MOST_STAGES: usize = 200;
 /// Maximum number of failed attempts in a history.
@@ -417,7 +415,7 @@ impl Thread {
                 continue;
             }
             let earlier = pipeline.stage(node);
-            if !calls_model(earlier) {
+            if !earlier.calls_model() {
                 continue;
             }
             let edge = at

@@ -15,7 +15,6 @@ use crate::handlers::handler::Handler;
 use crate::handlers::registry::Registry;
 use crate::handlers::resolved::{Handlers, Resolved};
 use crate::handlers::verify::check_registry;
-use crate::model_stage::has_prompt;
 use crate::setup::children;
 use crate::setup::settings::EngineSettings;
 
@@ -175,7 +174,7 @@ fn lacks_model(settings: &EngineSettings, registry: &Registry, stage: Stage<'_>)
         && settings.codergen.is_none()
         && settings.run.script.is_none()
         && registry.get(kind::FAN_IN).is_none()
-        && has_prompt(stage)
+        && stage.has_prompt()
 }
 
 /// Refuses a tool stage that has no command to execute.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
-use orchestra_core::Context;
+use orchestra_core::{Budget, Context};
 use orchestra_graph::Pipeline;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -71,6 +71,9 @@ pub struct Manifest {
         skip_serializing_if = "Option::is_none"
     )]
     pub max_time: Option<Duration>,
+    /// The budget that was requested at the start. It applies to each resume and replay that requests no other one.
+    #[serde(default, skip_serializing_if = "Budget::is_empty")]
+    pub budget: Budget,
     /// The run and the checkpoint whose state the run started with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replayed_from: Option<ReplayedFrom>,

@@ -383,6 +383,9 @@ async fn what_a_run_used_survives_and_its_budget_stops_it_where_it_is() {
         .await
         .unwrap();
     assert_eq!(run.wait().await.unwrap().path, ["start", "a", "b"]);
+    // Without another budget, the one of the start counts.
+    let run = engine().resume(&folder, acts(CHAIN), stages()).await.unwrap();
+    assert_eq!(run.wait().await.unwrap().path, ["start", "a", "b"]);
     let run = engine()
         .resume(&folder, acts(CHAIN), stages())
         .budget(budget(9_000))

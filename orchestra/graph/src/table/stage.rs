@@ -86,6 +86,21 @@ impl<'p> Stage<'p> {
         self.pipeline.attributes(self.row.attributes)
     }
 
+    /// Returns whether the stage has a prompt. The model of a fan-in with a prompt chooses the best branch (rule P6).
+    pub fn has_prompt(&self) -> bool {
+        self.text("prompt")
+            .is_some_and(|prompt| !prompt.trim().is_empty())
+    }
+
+    /// Returns whether the stage calls a model.
+    pub fn calls_model(&self) -> bool {
+        match self.kind() {
+            kind::CODERGEN => true,
+            kind::FAN_IN => self.has_prompt(),
+            _ => false,
+        }
+    }
+
     /// Returns the text of an attribute; `None` if it is not set or not a text.
     pub fn text(&self, name: &str) -> Option<&'p str> {
         self.attribute(name).and_then(Constant::text)

@@ -202,6 +202,7 @@ pub(super) async fn start(
 ) -> Result<Response, ApiError> {
     let start: Start = json(&headers, body, SMALL).await?;
     let script = start.script();
+    let simulated = script.is_some();
     let settings = start.settings()?;
     if let Some(version) = stations::named(&app, &name).transpose()? {
         let (workflow, version) = (version.workflow.to_owned(), version.version);
@@ -220,6 +221,6 @@ pub(super) async fn start(
             Ok((entry, engine))
         })
         .await?;
-    let started = start_once(&app, &headers, entry, engine, settings).await?;
+    let started = start_once(&app, &headers, entry, engine, settings, simulated).await?;
     Ok(started.reply("/pipelines"))
 }

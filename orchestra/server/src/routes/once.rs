@@ -41,13 +41,14 @@ pub(super) async fn start_once(
     entry: Entry,
     engine: Engine,
     mut settings: StartSettings,
+    simulated: bool,
 ) -> Result<StartedRun, ApiError> {
     let new = |id| StartedRun { id, is_new: true };
     let Some(run) = run_of_key(headers)? else {
         return app.begin(entry, engine, Begin::Start(settings)).await.map(new);
     };
     let _held = app.keyed_start.lock().await;
-    if let Some(started) = repeated(app, &run, &entry, &settings).await? {
+    if let Some(started) = repeated(app, &run, &entry, &settings, simulated).await? {
         return Ok(started);
     }
     settings.run_id = Some(run);
@@ -75,6 +76,7 @@ async fn repeated(
     run: &str,
     entry: &Entry,
     settings: &StartSettings,
+    simulated: bool,
 ) -> Result<Option<StartedRun>, ApiError> {
     let path = app.index.runs_dir().join(run);
     let found = blocking(move || RunFolder::open(path)).await?;
@@ -83,7 +85,11 @@ async fn repeated(
     };
     let manifest = found.manifest();
     let same_values = |(key, value): &(String, serde_json::Value)| manifest.params.get(key) == Some(value);
-    if *manifest.pipeline.source != *entry.pipeline().source || !settings.params.iter().all(same_values) {
+    let same = *manifest.pipeline.source == *entry.pipeline().source
+        && manifest.simulated == simulated
+        && manifest.max_time == settings.limits.time
+        && settings.params.iter().all(same_values);
+    if !same {
         let message = format!("another request with this key has started run `{run}`");
         return Err(
             ApiError::unprocessable("key_reused", message).help("use a new `Idempotency-Key` for each run")

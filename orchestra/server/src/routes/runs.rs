@@ -16,7 +16,7 @@ use utoipa_axum::routes;
 
 use super::request::{Query, RunName, SMALL, accepted, created, json};
 use super::stations;
-use super::submit::require_powers_of_run;
+use super::submit::{is_submitted, require_powers_of_run};
 use crate::app::{App, blocking};
 use crate::error::{ApiError, json_response};
 use crate::live::stream::{Watch, rows};
@@ -402,7 +402,8 @@ pub(super) async fn go_on(
             stations::entry_of_run(&shared, &folder, accept_changes)?
         } else {
             require_powers_of_run(&shared, &folder)?;
-            project.entry_of_run(&folder, accept_changes)?
+            // A submitted text has no present version: a file of the project with its name is another pipeline.
+            project.entry_of_run(&folder, accept_changes && !is_submitted(&folder))?
         };
         let engine = project.engine(&entry, script_of(&folder)?)?;
         Ok::<_, ApiError>((entry, engine))

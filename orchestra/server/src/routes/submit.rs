@@ -11,6 +11,7 @@ use orchestra_graph::{LoadOptions, Loaded, Pipeline, SharedPipeline, Source, Tra
 use orchestra_picture::Scene;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -36,8 +37,9 @@ described!(Reply: Checked);
 /// What messages call a submission.
 const WHAT: &str = "submitted pipeline";
 
-/// The name of the file of submitted pipelines. A run of such a pipeline is recognised by it, also when it is resumed.
-const SUBMITTED: &str = "submitted.dot";
+/// The name of the file of submitted pipelines. A run of such a pipeline is recognised by it, also when it is resumed. No
+/// definition has this name.
+const SUBMITTED: &str = "http:submitted.dot";
 
 /// Maximum number of nodes of a submitted pipeline.
 pub(super) const MAX_NODES: usize = 2_000;
@@ -91,11 +93,20 @@ pub(super) async fn check(
 
 /// The body of a submission as JSON.
 #[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 struct Submission {
     /// The pipeline in DOT.
     source: String,
-    #[serde(flatten)]
-    start: Start,
+    /// The parameters of the run.
+    #[serde(default)]
+    params: Map<String, Value>,
+    /// Simulates the run: models and tools are not called.
+    #[serde(default)]
+    simulate: bool,
+    /// The maximum cost in dollars, such as `2.50`.
+    max_cost: Option<String>,
+    /// The maximum time, such as `30m`.
+    max_time: Option<String>,
 }
 
 /// Runs a pipeline that a client sends (Attractor 9.5): as JSON, or its text alone.
@@ -119,19 +130,24 @@ pub(super) async fn submit(
     content: Body,
 ) -> Result<Response, ApiError> {
     Query::of(&uri, &[])?;
-    let Submission { source, start } = if is_json(&headers) {
-        json(&headers, content, PIPELINE + 65_536).await?
+    let (source, start) = if is_json(&headers) {
+        let body: Submission = json(&headers, content, PIPELINE + 65_536).await?;
+        let start = Start {
+            params: body.params,
+            simulate: body.simulate,
+            max_cost: body.max_cost,
+            max_time: body.max_time,
+        };
+        (body.source, start)
     } else {
         let bytes = body(content, PIPELINE).await?;
         let source = String::from_utf8(bytes).map_err(|error| {
             ApiError::malformed(format!("the pipeline is not UTF-8: {}", error.utf8_error()))
         })?;
-        Submission {
-            source,
-            start: Start::default(),
-        }
+        (source, Start::default())
     };
     let script = start.script();
+    let simulated = script.is_some();
     allow(app.submit, script.is_some(), WHAT)?;
     let settings = start.settings()?;
     let transforms = app.project.transforms();
@@ -152,14 +168,20 @@ pub(super) async fn submit(
             Ok((entry, engine))
         })
         .await?;
-    let started = start_once(&app, &headers, entry, engine, settings).await?;
+    let started = start_once(&app, &headers, entry, engine, settings, simulated).await?;
     Ok(started.reply("/pipelines"))
 }
 
-/// Refuses a resume or replay of a submitted run that this server would not have started.
+/// Returns whether a client sent the pipeline of a run.
+pub(super) fn is_submitted(folder: &RunFolder) -> bool {
+    folder.manifest().file == SUBMITTED
+}
+
+/// Refuses a resume or replay of a submitted run that this server would not have started. Such a run continues with its
+/// own text.
 pub(super) fn require_powers_of_run(app: &App, folder: &RunFolder) -> Result<(), ApiError> {
     let manifest = folder.manifest();
-    if manifest.file != SUBMITTED || manifest.simulated || app.submit == Submit::Any {
+    if !is_submitted(folder) || manifest.simulated || app.submit == Submit::Any {
         return Ok(());
     }
     allow(app.submit, false, WHAT)?;

@@ -18,7 +18,7 @@ fn review() -> Value {
     let mut rows = vec![
         json!({ "node": "start", "attributes": { "shape": "Mdiamond" } }),
         json!({
-            "node": "review", "prompt": "Review it.",
+            "node": "review", "prompt": "Review it.", "attributes": { "backend": "direct" },
             "output_context_keys": ["review_passed", "status", "test_failures", "reviewer", "legacy"],
         }),
     ];
@@ -277,6 +277,15 @@ async fn the_server_decides_which_versions_written_over_http_run() {
         ] {
             let path = format!("/api/workflows/{workflow}/execute");
             let reply = server.post(&path, body).await;
+            assert_eq!(reply.status, status, "{kind} {workflow}: {}", reply.text());
+        }
+        // Local programs run the active version.
+        for (workflow, status) in [("shop", harmless), ("tool", with_tool)] {
+            let tag = server.get(&format!("/api/workflows/{workflow}")).await.json()["etag"].clone();
+            let path = format!("/api/workflows/{workflow}/versions/1/activate");
+            let request = server.authorized("POST", &path).json(&json!({}));
+            let reply = with_tag(request, tag.as_str().expect("a tag")).send().await;
+            let status = if status == 201 { 200 } else { status };
             assert_eq!(reply.status, status, "{kind} {workflow}: {}", reply.text());
         }
     }

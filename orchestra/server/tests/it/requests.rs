@@ -198,6 +198,10 @@ async fn a_start_with_a_key_happens_once() {
         .send()
         .await;
     assert_eq!((other.status, other.code().as_str()), (422, "key_reused"));
+    for other in [json!({ "simulate": true }), json!({ "max_time": "5m" })] {
+        let other = start("deploy-17", other).send().await;
+        assert_eq!((other.status, other.code().as_str()), (422, "key_reused"));
+    }
     let requests = (0..8).map(|_| {
         let request = start("deploy-18", json!({}));
         tokio::spawn(async move { request.send_patiently().await })

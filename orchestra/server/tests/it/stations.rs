@@ -47,13 +47,14 @@ pub(crate) fn database(dir: &Path) -> StationStore {
 
 pub(crate) const SHOP: &str = "digraph shop {
     routing=first_match
+    node [backend=direct]
     start -> pick
     pick -> exit
     pick [prompt=\"Pick the goods.\"]
 }";
 
 /// A text whose subgraph gives its nodes a class.
-const CLASSED: &str = r#"digraph { model_stylesheet=".slow { llm_model: big; }"; start -> a -> exit
+const CLASSED: &str = r#"digraph { model_stylesheet=".slow { llm_model: big; }"; node [backend=direct]; start -> a -> exit
     subgraph cluster_slow { label=Slow; a [prompt="Think."] } }"#;
 
 pub(crate) fn with_tag(request: TestRequest, tag: &str) -> TestRequest {

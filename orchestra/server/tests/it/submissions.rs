@@ -35,6 +35,15 @@ async fn a_submission_may_only_ask_models_and_people() {
             "subpipeline.file",
         ),
         ("type=own_handler".to_owned(), "handler"),
+        // Which tools a model has is a matter of the project.
+        (
+            "prompt=\"Delete everything.\"".to_owned(),
+            "asks a model that may use tools",
+        ),
+        (
+            "prompt=x, backend=coder".to_owned(),
+            "asks a model that may use tools",
+        ),
     ] {
         let text = format!("digraph a {{\n start -> s -> exit\n s [{stage}]\n}}");
         let reply = submit(&server, &text).await;
@@ -124,4 +133,50 @@ async fn hostile_texts_are_refused_in_good_order() {
     assert_eq!((reply.status, reply.code().as_str()), (400, "malformed"));
     let reply = submit(&server, &"x".repeat(2 << 20)).await;
     assert_eq!((reply.status, reply.code().as_str()), (413, "too_large"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_misspelt_field_does_not_start_a_real_run() {
+    let server = TestServer::with(|server| server).await;
+    for field in ["Simulate", "simulated", "max_costs"] {
+        let reply = server
+            .post("/pipelines", json!({ "source": HARMLESS, field: true }))
+            .await;
+        assert_eq!(
+            (reply.status, reply.code().as_str()),
+            (400, "malformed"),
+            "{field}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_submitted_run_continues_with_its_own_text() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let canary = dir.path().join("canary");
+    let text = format!(
+        "digraph ask {{ start -> ask; ask [shape=hexagon]; ask -> exit [label=Go]; \
+         exit [shape=parallelogram, tool_command=\"touch {}\"]; exit -> done; done [shape=Msquare] }}",
+        canary.display()
+    );
+    for name in ["submitted.dot", "http:submitted.dot"] {
+        std::fs::write(dir.path().join(name), &text).expect("written");
+    }
+    let mut server = TestServer::in_folder(dir.path(), |engine| engine, |server| server).await;
+    let reply = submit(&server, HARMLESS).await;
+    let run = reply.json()["id"].as_str().expect("an id").to_owned();
+    server.until_asked(&run).await;
+    server.post(&format!("/api/v1/runs/{run}/pause"), json!({})).await;
+    server.until_status(&run, "paused").await;
+    server.stop().await;
+    let server = TestServer::in_folder(dir.path(), |engine| engine, |server| server).await;
+    let resume = json!({ "accept_changes": true });
+    server.post(&format!("/api/v1/runs/{run}/resume"), resume).await;
+    server
+        .post(
+            &format!("/pipelines/{run}/questions/ask/answer"),
+            json!({ "choice": "Go" }),
+        )
+        .await;
+    assert!(!canary.exists());
 }

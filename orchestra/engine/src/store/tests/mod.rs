@@ -43,6 +43,7 @@ pub(super) fn manifest(durability: Durability) -> Manifest {
         protocol: PROTOCOL,
         durability,
         max_time: Some(std::time::Duration::from_secs(90)),
+        budget: Default::default(),
         workspace: Some(serde_json::json!({ "base": "c0ffee" })),
         replayed_from: None,
         params,

@@ -50,6 +50,7 @@ pub(super) fn require_powers_to_activate(app: &App, stored: &StoredVersion) -> R
     if is_trusted(app, is_local(stored)) {
         return Ok(());
     }
+    allow(app.submit, false, UNTRUSTED)?;
     match load_to_show(app, stored).pipeline() {
         Some(pipeline) => require_no_powers(&pipeline, UNTRUSTED),
         // The database refuses a version with errors itself.
@@ -97,6 +98,7 @@ pub(in crate::routes) async fn start(
     script: Option<Script>,
     settings: StartSettings,
 ) -> Result<StartedRun, ApiError> {
+    let simulated = script.is_some();
     let prepared = with_store(app, workflow, move |app, store, name| {
         let stored = store.stored(name, version)?;
         if stored.workflow.archived_at.is_some() {
@@ -108,7 +110,7 @@ pub(in crate::routes) async fn start(
         Ok((entry, engine))
     });
     let (entry, engine) = prepared.await?;
-    start_once(app, headers, entry, engine, settings).await
+    start_once(app, headers, entry, engine, settings, simulated).await
 }
 
 /// Returns whether a run is one of a workflow version.
@@ -125,19 +127,25 @@ pub(in crate::routes) fn entry_of_run(
 ) -> Result<Entry, ApiError> {
     let manifest = run.manifest();
     let store = app.stations.existing()?;
+    let loaded = run.load_pipeline(&app.project.transforms());
+    let was_local = match &store {
+        Some(store) => store.is_local(loaded.source.text())?,
+        None => false,
+    };
     if accept_changes {
         let name = VersionName::parse_file(&manifest.file).transpose()?;
         let workflow = name.map_or("", |name| name.workflow);
         let store = store.ok_or_else(|| missing(app, workflow))?;
         let stored = store.stored(workflow, None)?;
-        return entry(app, stored.source(), is_local(&stored), manifest.simulated);
+        // A state that an untrusted text has led to may not continue in a text that has powers.
+        return entry(
+            app,
+            stored.source(),
+            was_local && is_local(&stored),
+            manifest.simulated,
+        );
     }
-    let loaded = run.load_pipeline(&app.project.transforms());
-    let is_local = match store {
-        Some(store) => store.is_local(loaded.source.text())?,
-        None => false,
-    };
-    if is_trusted(app, is_local) {
+    if is_trusted(app, was_local) {
         sound(app, &manifest.file, &loaded)
     } else {
         checked(app, &manifest.file, &loaded, manifest.simulated)
