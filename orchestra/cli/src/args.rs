@@ -387,7 +387,8 @@ pub(crate) struct ServeArgs {
     /// Refuse everything that would change something
     #[arg(long)]
     pub(crate) read_only: bool,
-    /// Which pipelines may be sent as text: `off`, `simulate`, `safe` (no commands, files or handlers) or `any`
+    /// Which pipelines may be sent as text: `off`, `simulate`, `safe` (no commands, files, handlers or models with tools) or
+    /// `any`
     #[arg(long, value_name = "KIND", default_value = "safe")]
     pub(crate) submit: orchestra_server::Submit,
     /// The number of runs that the server executes at once
