@@ -24,6 +24,7 @@ const FILES: &[(&str, &[u8])] = files![
     "vendor/htm.module.js",
     "vendor/preact.module.js",
     "views/answer.js",
+    "views/code.js",
     "views/context.js",
     "views/conversation.js",
     "views/cost.js",
