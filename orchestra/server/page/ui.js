@@ -45,7 +45,7 @@ export function Command({ text, label = 'In a terminal' }) {
   return html`<div class="command">
     <span class="command-label">${label}</span>
     <code tabindex="0" role="textbox" aria-readonly="true" aria-label=${`Command: ${text}`}>${text}</code>
-    <button class="quiet square" onClick=${() => copy(text)} aria-label="Copy the command" title="Copy the command"><${Icon} name="copy" /></button>
+    <button type="button" class="quiet square" onClick=${() => copy(text)} aria-label="Copy the command" title="Copy the command"><${Icon} name="copy" /></button>
   </div>`;
 }
 
@@ -57,7 +57,7 @@ export const Failure = ({ error, retry, title, level = 'h2' }) => html`<div clas
   <${level}>${title || (error.status === 404 ? 'Not found' : 'This could not be loaded')}<//>
   <p>${error.message}</p>
   ${error.help && html`<p class="muted">${error.help}</p>`}
-  ${retry && html`<button onClick=${retry}>Try again</button>`}
+  ${retry && html`<button type="button" onClick=${retry}>Try again</button>`}
 </div>`;
 
 /** Lines in place of data that is on its way. */
