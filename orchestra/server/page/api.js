@@ -29,16 +29,17 @@ const wait = (ms) => new Promise((done) => setTimeout(done, ms));
 /**
  * Sends a request and returns the response, which is successful.
  * @param {string} path
- * @param {{method?: string, body?: unknown, signal?: AbortSignal, quiet?: boolean}} [options]
+ * @param {{method?: string, body?: unknown, etag?: string, signal?: AbortSignal, quiet?: boolean}} [options]
  * @returns {Promise<Response>}
  */
 export async function request(path, options = {}) {
-  const { method = 'GET', body, signal, quiet } = options;
+  const { method = 'GET', body, etag, signal, quiet } = options;
   const headers = { Accept: 'application/json' };
   if (method !== 'GET') {
     headers['Content-Type'] = 'application/json';
     headers['X-Orchestra'] = '1';
   }
+  if (etag) headers['If-Match'] = `"${etag}"`;
   const init = { method, headers, signal, credentials: 'same-origin', cache: 'no-store' };
   if (method !== 'GET') init.body = JSON.stringify(body === undefined ? {} : body);
   for (let tries = 0; ; tries += 1) {
@@ -77,6 +78,12 @@ export async function post(path, body) {
   return text ? JSON.parse(text) : null;
 }
 
+/**
+ * Changes something that nobody has changed since it had this entity tag, and returns the JSON reply.
+ * @param {string} method @param {string} path @param {string} etag @param {unknown} [body]
+ */
+export const change = async (method, path, etag, body) => (await request(path, { method, etag, body })).json();
+
 const id = encodeURIComponent;
 
 /** Paths of the interface. */
@@ -94,6 +101,10 @@ export const paths = {
   whatIf: (run, seq) => `/api/v1/runs/${id(run)}/decisions/${seq}/what-if`,
   answer: (run, question) => `/pipelines/${id(run)}/questions/${id(question)}/answer`,
   definition: (name) => `/api/v1/definitions/${id(name)}`,
+  workflows: (archived) => `/api/workflows${archived ? '?archived=true' : ''}`,
+  workflow: (workflow, ...below) => `/api/workflows/${[workflow, ...below].map(id).join('/')}`,
+  difference: (workflow, from, to) => `/api/workflows/${id(workflow)}/versions/${id(to)}/difference?from=${id(from)}`,
+  retryStation: (run) => `/api/workflow-executions/${id(run)}/retry-station`,
 };
 
 /** Exchanges the token of the printed link for a session. @param {string} token */

@@ -14,6 +14,8 @@ const Gates = lazy(() => import('./views/gates.js'), 'Gates');
 const Definitions = lazy(() => import('./views/definitions.js'), 'Definitions');
 const DefinitionView = lazy(() => import('./views/definition.js'), 'DefinitionView');
 const Editor = lazy(() => import('./views/editor.js'), 'Editor');
+const Workflows = lazy(() => import('./views/workflows.js'), 'Workflows');
+const WorkflowView = lazy(() => import('./views/workflow.js'), 'WorkflowView');
 
 const THEMES = { system: 'System colours', light: 'Light colours', dark: 'Dark colours' };
 
@@ -67,6 +69,7 @@ function Frame({ route, showKeys, children }) {
         ${entry('runs', 'runs', 'Runs')}
         ${entry('gates', 'gates', 'Gates', open)}
         ${entry('definitions', 'definitions', 'Definitions')}
+        ${entry('workflows', 'workflows', 'Workflows')}
         ${entry('editor', 'editor', 'Editor')}
       </nav>
       <div class="side-foot">
@@ -113,6 +116,9 @@ const VIEWS = {
   definitions: (route) => (route.path[1]
     ? html`<${DefinitionView} key=${route.path[1]} name=${route.path[1]} tab=${route.path[2] || 'start'} query=${route.query} />`
     : html`<${Definitions} query=${route.query} />`),
+  workflows: (route) => (route.path[1]
+    ? html`<${WorkflowView} key=${route.path[1]} id=${route.path[1]} tab=${route.path[2] || 'rows'} query=${route.query} />`
+    : html`<${Workflows} query=${route.query} />`),
   editor: (route) => html`<${Editor} query=${route.query} />`,
 };
 
@@ -135,12 +141,13 @@ function App() {
     ['g r', 'Runs', () => go(href(['runs']))],
     ['g g', 'Gates', () => go(href(['gates']))],
     ['g d', 'Definitions', () => go(href(['definitions']))],
+    ['g w', 'Workflows', () => go(href(['workflows']))],
     ['g e', 'Editor', () => go(href(['editor']))],
     ['/', 'Search', () => document.querySelector('main input[type=search]')?.focus() ?? false],
   ]);
   const [first, second] = route.path;
   useEffect(() => {
-    const name = { runs: 'Runs', gates: 'Gates', definitions: 'Definitions', editor: 'Editor' }[first] || 'Orchestra';
+    const name = { runs: 'Runs', gates: 'Gates', definitions: 'Definitions', workflows: 'Workflows', editor: 'Editor' }[first] || 'Orchestra';
     if (!second) document.title = `${name} · Orchestra`;
     window.scrollTo(0, 0);
   }, [first, second]);

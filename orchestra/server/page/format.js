@@ -86,6 +86,12 @@ export const count = (n, word, plural = `${word}s`) => `${number(n)} ${n === 1 ?
 /** Returns a word such as `partial_success` for people. @param {string|null|undefined} word */
 export const words = (word) => (word || '').replaceAll('_', ' ');
 
+/** Returns the workflow and the number in the file of a run, such as `stations:shop@3`; `null` for another file. */
+export function versionOf(file) {
+  const match = /^stations:(.*)@(\d+)$/.exec(file || '');
+  return match ? { workflow: match[1], version: Number(match[2]) } : null;
+}
+
 /** Quotes an argument for a shell if it must be. @param {string} text */
 export function quote(text) {
   return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;

@@ -34,7 +34,7 @@ export function GraphPane({ scene, states, looks, selected = null, onSelect, lab
   useEffect(() => {
     view.current?.select(selected);
   }, [scene, selected, isOutline, label]);
-  const button = (icon, text, act) => html`<button class="quiet square" title=${text} aria-label=${text} onClick=${act}><${Icon} name=${icon} /></button>`;
+  const button = (icon, text, act) => html`<button type="button" class="quiet square" title=${text} aria-label=${text} onClick=${act}><${Icon} name=${icon} /></button>`;
   const counts = useMemo(() => scene && `${scene.nodes.length} nodes, ${scene.edges.length} edges`, [scene]);
   return html`<section class="graph" aria-label=${label}>
     ${isOutline

@@ -53,6 +53,7 @@ const ALWAYS = [
   ['In lists', '↑ ↓', 'Move; the row is selected'],
   ['In lists', 'Home End PgUp PgDn', 'Move far'],
   ['In tabs', '← →', 'Next tab'],
+  ['In rows of a workflow', 'Alt ↑ ↓', 'Move the row'],
   ['In the graph', '← ↑ → ↓', 'Nearest node in this direction'],
   ['In the graph', 'Enter', 'Select the node'],
   ['In the graph', '+ - 0', 'Zoom in, zoom out, fit'],

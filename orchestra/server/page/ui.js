@@ -13,12 +13,16 @@ const ICONS = {
   runs: 'M2.5 4h11M2.5 8h11M2.5 12h7',
   gates: 'M3 13.5v-11M13 13.5v-11M3 5h10M3 9h10',
   definitions: 'M3 4a1.5 1.5 0 1 0 3 0 1.5 1.5 0 0 0-3 0zM10 12a1.5 1.5 0 1 0 3 0 1.5 1.5 0 0 0-3 0zM4.5 5.5v3.5a3 3 0 0 0 3 3H10',
+  workflows: 'M2.5 3h11v10h-11zM2.5 6.3h11M2.5 9.7h11M6 6.3V13',
   editor: 'M5.5 4.5 2 8l3.5 3.5M10.5 4.5 14 8l-3.5 3.5',
   close: 'M4 4l8 8M12 4l-8 8',
   left: 'M10 3 5 8l5 5',
   right: 'M6 3l5 5-5 5',
   theme: 'M8 2.5a5.5 5.5 0 1 0 5.5 5.5A4.2 4.2 0 0 1 8 2.5z',
   keys: 'M1.5 4.5h13v7h-13zM4 7h.1M6.7 7h.1M9.3 7h.1M12 7h.1M5 9.3h6',
+  swap: 'M2.5 5.5h10M9.5 2.5l3 3-3 3M13.5 10.5h-10M6.5 7.5l-3 3 3 3',
+  rise: 'M4 10l4-4 4 4',
+  sink: 'M4 6l4 4 4-4',
   down: 'M8 2.5v8M4.5 7.5 8 11l3.5-3.5M3 13.5h10',
   play: 'M4.5 3v10l8-5z',
   out: 'M6 2.5H2.5v11H6M6.5 8h7M10.5 5l3 3-3 3',
@@ -45,7 +49,7 @@ export function Command({ text, label = 'In a terminal' }) {
   return html`<div class="command">
     <span class="command-label">${label}</span>
     <code tabindex="0" role="textbox" aria-readonly="true" aria-label=${`Command: ${text}`}>${text}</code>
-    <button class="quiet square" onClick=${() => copy(text)} aria-label="Copy the command" title="Copy the command"><${Icon} name="copy" /></button>
+    <button type="button" class="quiet square" onClick=${() => copy(text)} aria-label="Copy the command" title="Copy the command"><${Icon} name="copy" /></button>
   </div>`;
 }
 
@@ -57,7 +61,7 @@ export const Failure = ({ error, retry, title, level = 'h2' }) => html`<div clas
   <${level}>${title || (error.status === 404 ? 'Not found' : 'This could not be loaded')}<//>
   <p>${error.message}</p>
   ${error.help && html`<p class="muted">${error.help}</p>`}
-  ${retry && html`<button onClick=${retry}>Try again</button>`}
+  ${retry && html`<button type="button" onClick=${retry}>Try again</button>`}
 </div>`;
 
 /** Lines in place of data that is on its way. */

@@ -9,7 +9,7 @@ import { go, href } from '../router.js';
 import { cli, shell } from '../store.js';
 import { State } from '../states.js';
 import { Bar, Command, Empty, Failure, Icon, Loading, Tabs, useLoad } from '../ui.js';
-import { Diagnostics, StartForm } from './start.js';
+import { Diagnostics, Source, StartForm } from './start.js';
 
 /** Returns the edges of a definition with their counts over all runs. */
 function heatOf(data) {
@@ -30,9 +30,6 @@ function Heat({ data, rows }) {
         <td>${row.taken ? html`<span class="with-bar">${number(row.taken)}<${Bar} share=${row.taken / most} /></span>` : html`<strong class="bad-text">never</strong>`}</td><td class="num">${number(row.tested)}</td><td class="num">${number(row.held)}</td></tr>`)}
     </tbody></table>`;
 }
-
-/** Text with line numbers and marked lines. */
-const Source = ({ text, marked }) => html`<pre class="text source numbered" tabindex="0">${text.split('\n').map((line, at) => html`<span key=${at} class=${marked.has(at + 1) ? 'marked' : ''}>${line || ' '}</span>`)}</pre>`;
 
 const COMMANDS = { start: 'run', edges: 'graph', source: 'compile', diagnostics: 'check' };
 

@@ -1,7 +1,7 @@
 // One run: the graph, and tabs beside it.
 import { paths, post } from '../api.js';
 import { html, useEffect, useMemo, useState } from '../html.js';
-import { cost, count, date, duration, number, short } from '../format.js';
+import { cost, count, date, duration, number, short, versionOf } from '../format.js';
 import { edgeKey } from '../graph.js';
 import { GraphPane } from '../graph-pane.js';
 import { useKeys } from '../keys.js';
@@ -89,6 +89,7 @@ const EXECUTED = { server: 'this server', process: 'another process' };
 function Head({ model }) {
   const { run, questions } = model;
   useTick(1000, OPEN.has(run.status));
+  const version = versionOf(run.file);
   const executed = model.executedBy ? EXECUTED[model.executedBy] + (model.owner?.pid ? ` (process ${model.owner.pid})` : '') : 'nobody';
   return html`<header class="run-head">
     <div class="run-title">
@@ -100,6 +101,7 @@ function Head({ model }) {
     ${run.goal && html`<p class="goal" title=${run.goal}>${run.goal}</p>`}
     <ul class="facts">
       <li><code title=${run.folder}>${run.run}</code></li>
+      ${version && html`<li><a href=${href(['workflows', version.workflow], { v: version.version })}>${version.workflow}, version ${version.version}</a></li>`}
       <li title=${date(run.started)}>${duration(elapsed(run))}</li>
       <li>${count(run.stages, 'stage attempt')}${run.failures ? `, ${number(run.failures)} failed` : ''}</li>
       <li>${cost(run.cost_micros)} · ${short((run.input_tokens || 0) + (run.output_tokens || 0))} tokens</li>

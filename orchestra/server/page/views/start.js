@@ -5,12 +5,15 @@ import { go, href } from '../router.js';
 import { State } from '../states.js';
 import { Command, Failure } from '../ui.js';
 
-/** Diagnostics, each with its line. */
-export const Diagnostics = ({ list, onJump }) => html`<ul class="diagnostics">
+/** Diagnostics, each with its line unless it stands at its place. */
+export const Diagnostics = ({ list, onJump, isLocated }) => html`<ul class="diagnostics">
   ${list.map((one, at) => html`<li key=${at}><${State} state=${one.severity} />
-    <span>${onJump ? html`<button type="button" class="link" onClick=${() => onJump(one)}>line ${one.line}</button>` : html`<span class="muted num">line ${one.line}</span>`} ${one.message} <code class="muted">${one.code}</code>
+    <span>${isLocated ? '' : onJump ? html`<button type="button" class="link" onClick=${() => onJump(one)}>line ${one.line}</button>` : html`<span class="muted num">line ${one.line}</span>`} ${one.message} <code class="muted">${one.code}</code>
       ${(one.notes || []).map((note, n) => html`<small key=${n} class="muted">${note}</small>`)}${one.help && html`<small>Help: ${one.help}</small>`}</span></li>`)}
 </ul>`;
+
+/** Text with line numbers and marked lines. */
+export const Source = ({ text, marked }) => html`<pre class="text source numbered" tabindex="0">${text.split('\n').map((line, at) => html`<span key=${at} class=${marked.has(at + 1) ? 'marked' : ''}>${line || ' '}</span>`)}</pre>`;
 
 /** Reads a value as JSON if it is JSON, else as text, as the command line does. */
 function valueOf(text) {

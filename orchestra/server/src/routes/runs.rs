@@ -8,6 +8,7 @@ use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::Response;
 use orchestra_engine::{Begin, ControlClient, EventReader, ResumeSettings, RunFolder, RunId};
 use orchestra_sessions::{RunCursor, RunFilter, Session, SessionStatus};
+use orchestra_stations::VersionName;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -62,13 +63,17 @@ struct RunList {
     params(
         ("status" = Option<String>, Query, description = "Statuses, separated by commas."),
         ("name" = Option<String>, Query, description = "The name of the pipeline."),
+        ("workflow" = Option<String>, Query, description = "The id or the name of the station workflow."),
         ("limit" = Option<u64>, Query, description = "The maximum number of runs, at most 200; 50 by default."),
         ("cursor" = Option<String>, Query, description = "The value `next` of the page before."),
     ),
-    responses((status = 200, description = "A page of runs.", body = RunList)),
+    responses(
+        (status = 200, description = "A page of runs.", body = RunList),
+        (status = 404, description = "`unknown_workflow`, or `no_stations`: the server has no database of workflows"),
+    ),
 )]
 pub(super) async fn list(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, ApiError> {
-    let query = Query::of(&uri, &["status", "name", "limit", "cursor"])?;
+    let query = Query::of(&uri, &["status", "name", "workflow", "limit", "cursor"])?;
     let statuses = query.text("status").map(statuses).transpose()?;
     let limit = query
         .number("limit")?
@@ -82,11 +87,21 @@ pub(super) async fn list(State(app): State<Arc<App>>, uri: Uri) -> Result<Respon
         })
         .transpose()?;
     let name = query.text("name").map(str::to_owned);
+    let workflow = match query.text("workflow") {
+        Some(workflow) => Some(stations::names(&app, workflow.to_owned()).await?),
+        None => None,
+    };
+    // The index does not know workflows, so most runs of a page may be of others.
+    let page_limit = if workflow.is_some() {
+        MAX_LIMIT as usize
+    } else {
+        limit
+    };
     let found = app.index(move |index| {
         let mut found = Vec::new();
         let mut after = cursor;
         loop {
-            let mut filter = RunFilter::all().limit(limit);
+            let mut filter = RunFilter::all().limit(page_limit);
             // The index does not know which open runs were interrupted.
             for status in stored_statuses(statuses.as_deref()) {
                 filter = filter.status(status);
@@ -98,13 +113,17 @@ pub(super) async fn list(State(app): State<Arc<App>>, uri: Uri) -> Result<Respon
                 filter = filter.after(after);
             }
             let page = index.list(&filter)?;
-            let is_last = page.len() < limit;
+            let is_last = page.len() < page_limit;
             after = page.last().map(Session::cursor);
             let page = page.into_iter().map(Session::with_present_status);
             found.extend(page.filter(|session| {
-                statuses
+                let has_status = statuses
                     .as_ref()
-                    .is_none_or(|statuses| statuses.contains(&session.status))
+                    .is_none_or(|statuses| statuses.contains(&session.status));
+                let is_of_workflow = workflow
+                    .as_ref()
+                    .is_none_or(|names| is_of_workflow(&session.file, names));
+                has_status && is_of_workflow
             }));
             if found.len() >= limit || is_last {
                 let next = if found.len() > limit || !is_last {
@@ -121,6 +140,12 @@ pub(super) async fn list(State(app): State<Arc<App>>, uri: Uri) -> Result<Respon
     let (runs, next) = found.await?;
     let runs = runs.into_iter().map(listed_run).collect();
     Ok(json_response(StatusCode::OK, &RunList { runs, next }))
+}
+
+/// Returns whether a run bears one of the names of a workflow.
+fn is_of_workflow(file: &str, names: &[String]) -> bool {
+    let version = VersionName::parse_file(file).and_then(Result::ok);
+    version.is_some_and(|version| names.iter().any(|name| name == version.workflow))
 }
 
 fn statuses(text: &str) -> Result<Vec<SessionStatus>, ApiError> {

@@ -111,6 +111,8 @@ struct About {
     submit: &'static str,
     /// The maximum number of runs that the server executes at once.
     max_runs: usize,
+    /// `true` if the server has station workflows.
+    stations: bool,
 }
 
 /// Describes the server.
@@ -126,6 +128,7 @@ pub(super) async fn about(State(app): State<Arc<App>>, uri: Uri) -> Result<Respo
         read_only: app.access.read_only,
         submit: app.submit.word(),
         max_runs: app.max_runs,
+        stations: app.stations.are_offered(),
     };
     Ok(json_response(StatusCode::OK, &about))
 }

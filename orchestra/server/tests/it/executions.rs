@@ -169,6 +169,29 @@ async fn a_transition_that_was_never_taken_is_in_the_analytics_and_a_new_name_ke
     );
     let listed = server.get("/api/v1/definitions").await.json();
     assert_eq!(listed["definitions"][0]["file"], "stations:store@1");
+    // So do the lists of workflows and of their runs.
+    server.create("other", SHOP).await;
+    server.activate("other", 1).await;
+    server
+        .execute("other", json!({ "simulate": true }), "success")
+        .await;
+    let listed = server.get("/api/workflows").await.json();
+    let counts: Vec<&Value> = listed["workflows"]
+        .as_array()
+        .expect("workflows")
+        .iter()
+        .map(|workflow| &workflow["runs"])
+        .collect();
+    assert_eq!(counts, [1, 2], "of `other` and `store`");
+    let runs = server.get("/api/v1/runs?workflow=store&limit=1").await.json();
+    assert_eq!(runs["runs"][0]["file"], "stations:store@1");
+    let cursor = runs["next"].as_str().expect("a further page");
+    let path = format!("/api/v1/runs?workflow=store&limit=1&cursor={cursor}");
+    let runs = server.get(&path).await.json();
+    assert_eq!(runs["runs"][0]["file"], "stations:shop@1");
+    assert_eq!(runs["next"], Value::Null);
+    let unknown = server.get("/api/v1/runs?workflow=stores").await;
+    is_error(&unknown, 404, "unknown_workflow");
 }
 
 /// A tool that would leave a file behind.

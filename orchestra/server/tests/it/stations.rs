@@ -352,6 +352,10 @@ async fn wrong_requests_about_workflows_are_told_what_is_wrong() {
     is_error(&none.get("/api/workflows/shop").await, 404, "no_stations");
     let body = json!({ "name": "shop", "dot": SHOP });
     is_error(&none.post("/api/workflows", body).await, 404, "no_stations");
+    for (server, has_stations) in [(&none, false), (&server, true)] {
+        let about = server.get("/api/v1/about").await.json();
+        assert_eq!(about["stations"], has_stations);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -14,7 +14,9 @@ use utoipa_axum::router::OpenApiRouter;
 
 use crate::app::App;
 
-pub(super) use running::{definitions, entry_of_run, files, is_of_version, load_definition, named, start};
+pub(super) use running::{
+    definitions, entry_of_run, files, is_of_version, load_definition, named, names, start,
+};
 
 /// Returns the routes.
 pub(super) fn routes() -> OpenApiRouter<Arc<App>> {

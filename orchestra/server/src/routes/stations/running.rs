@@ -222,6 +222,11 @@ pub(in crate::routes) async fn files(
     .await
 }
 
+/// Returns the present name of a workflow and its former ones, which its runs bear.
+pub(in crate::routes) async fn names(app: &Arc<App>, workflow: String) -> Result<Vec<String>, ApiError> {
+    with_store(app, workflow, |_, store, workflow| Ok(store.names(workflow)?)).await
+}
+
 /// Returns the files that the runs of a version bear, from the names of its workflow.
 pub(super) fn files_of_version(names: &[String], version: Option<u32>) -> Vec<String> {
     let files = names

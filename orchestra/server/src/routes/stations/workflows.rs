@@ -1,12 +1,13 @@
 //! Workflows: the list, and the creation, renaming and archiving of one.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::Response;
-use orchestra_stations::{VersionOrigin, VersionText, Workflow, WorkflowRows};
+use orchestra_stations::{StationError, VersionName, VersionOrigin, VersionText, Workflow, WorkflowRows};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use utoipa_axum::router::OpenApiRouter;
@@ -39,7 +40,16 @@ pub(super) struct WorkflowReply(pub(super) Workflow);
 #[derive(Serialize, JsonSchema)]
 struct Workflows {
     /// The workflows, sorted by name.
-    workflows: Vec<Workflow>,
+    workflows: Vec<ListedWorkflow>,
+}
+
+/// A workflow in the list.
+#[derive(Serialize, JsonSchema)]
+struct ListedWorkflow {
+    #[serde(flatten)]
+    workflow: Workflow,
+    /// The number of runs of all its versions, also of those under a former name.
+    runs: u64,
 }
 
 /// Lists the workflows by name.
@@ -60,11 +70,27 @@ pub(in crate::routes) async fn list(State(app): State<Arc<App>>, uri: Uri) -> Re
             return Err(ApiError::malformed(message));
         }
     };
-    let workflows = blocking(move || match app.stations.existing()? {
-        Some(store) => store.list(archived),
+    let shared = app.clone();
+    let named = blocking(move || match shared.stations.existing()? {
+        Some(store) => {
+            let workflows = store.list(archived)?.into_iter();
+            let named = workflows.map(|workflow| Ok((store.names(&workflow.id)?, workflow)));
+            named.collect::<Result<Vec<_>, StationError>>()
+        }
         None => Ok(Vec::new()),
     });
-    let workflows = workflows.await??;
+    let named = named.await??;
+    let mut runs: HashMap<String, u64> = HashMap::new();
+    for (file, count) in app.index(|index| index.runs_of_files()).await? {
+        if let Some(Ok(version)) = VersionName::parse_file(&file) {
+            *runs.entry(version.workflow.to_owned()).or_default() += count;
+        }
+    }
+    let workflows = named.into_iter().map(|(names, workflow)| ListedWorkflow {
+        runs: names.iter().filter_map(|name| runs.get(name)).sum(),
+        workflow,
+    });
+    let workflows = workflows.collect();
     Ok(json_response(StatusCode::OK, &Workflows { workflows }))
 }
 
