@@ -26,6 +26,9 @@ export function onExpired(listener) {
 
 const wait = (ms) => new Promise((done) => setTimeout(done, ms));
 
+/** Where the key for writes is stored. */
+const KEY = 'orchestra.key';
+
 /**
  * Sends a request and returns the response, which is successful.
  * @param {string} path
@@ -37,7 +40,8 @@ export async function request(path, options = {}) {
   const headers = { Accept: 'application/json' };
   if (method !== 'GET') {
     headers['Content-Type'] = 'application/json';
-    headers['X-Orchestra'] = '1';
+    // Other ports of the machine may see the cookie, but not what this origin stores.
+    headers['X-Orchestra'] = localStorage.getItem(KEY) || '1';
   }
   if (etag) headers['If-Match'] = `"${etag}"`;
   const init = { method, headers, signal, credentials: 'same-origin', cache: 'no-store' };
@@ -108,8 +112,10 @@ export const paths = {
 };
 
 /** Exchanges the token of the printed link for a session. @param {string} token */
-export const signIn = (token) =>
-  request('/api/v1/session', { method: 'POST', body: { token }, quiet: true });
+export async function signIn(token) {
+  const response = await request('/api/v1/session', { method: 'POST', body: { token }, quiet: true });
+  localStorage.setItem(KEY, (await response.json()).key);
+}
 
 /** Ends the session. */
 export const signOut = () => request('/api/v1/session', { method: 'DELETE' });

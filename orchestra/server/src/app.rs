@@ -39,6 +39,8 @@ pub(crate) struct App {
     pub(crate) watchers: Watchers,
     pub(crate) texts: broadcast::Sender<Arc<StageText>>,
     pub(crate) drawings: Semaphore,
+    /// The checks of texts that clients send, which do not keep anything else from being drawn.
+    pub(crate) checks: Semaphore,
     /// Held while a run with a key starts, so that a second request with the key finds it.
     pub(crate) keyed_start: tokio::sync::Mutex<()>,
     /// One place for each run that the server executes at once.
@@ -73,6 +75,7 @@ impl App {
             changes,
             texts: broadcast::Sender::new(TEXTS),
             drawings: Semaphore::new(DRAWINGS),
+            checks: Semaphore::new(DRAWINGS),
             keyed_start: tokio::sync::Mutex::default(),
             own: Mutex::default(),
             running: watch::Sender::new(0),

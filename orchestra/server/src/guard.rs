@@ -12,6 +12,7 @@ use axum::http::{HeaderMap, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 
+use crate::access::Access;
 use crate::app::App;
 use crate::error::ApiError;
 
@@ -56,7 +57,7 @@ pub(crate) async fn protect_page(request: Request, next: Next) -> Response {
 fn check(app: &App, request: &Request) -> Result<(), ApiError> {
     let access = &app.access;
     let headers = request.headers();
-    if !access.hosts.allow_host(headers) {
+    if !access.hosts.allow_host(headers) || !access.hosts.allow_authority(request.uri()) {
         let message = "the request names a host that is not this server";
         return Err(
             ApiError::new(StatusCode::MISDIRECTED_REQUEST, "wrong_host", message)
@@ -85,7 +86,10 @@ fn check(app: &App, request: &Request) -> Result<(), ApiError> {
         let message = "the server was started with `--read-only`";
         return Err(ApiError::new(StatusCode::FORBIDDEN, "read_only", message));
     }
-    check_write(headers, matches!(key, Key::Session(_)))?;
+    if matches!(key, Key::Session(_)) {
+        check_write_key(access, headers)?;
+    }
+    check_write(headers, false)?;
     if !access.count_write(key.bytes()) {
         return Err(ApiError::too_many("too many writes in a second", 1));
     }
@@ -137,6 +141,17 @@ fn check_open_write(headers: &HeaderMap, reads: bool) -> Result<(), ApiError> {
         true => Ok(()),
         false => check_write(headers, true),
     }
+}
+
+/// A write with a session needs the key that only the page has: other ports of the machine receive the cookie.
+fn check_write_key(access: &Access, headers: &HeaderMap) -> Result<(), ApiError> {
+    let key = headers.get(X_ORCHESTRA).map(HeaderValue::as_bytes);
+    if key.is_some_and(|key| access.sessions.is_write_key(headers, key)) {
+        return Ok(());
+    }
+    let message = "a write with a session needs its key in the header `X-Orchestra`";
+    Err(ApiError::new(StatusCode::FORBIDDEN, "cross_site", message)
+        .help("open the link that the server printed: `POST /api/v1/session` returns the key"))
 }
 
 /// A write needs what a form of another site cannot send.

@@ -193,8 +193,8 @@ pub(crate) fn complete(api: OpenApi) -> Value {
         },
         "session": {
             "type": "apiKey", "in": "cookie", "name": "orchestra_PORT",
-            "description": "The cookie of a page, which `POST /api/v1/session` sets. Writes also need the header \
-                `X-Orchestra: 1`.",
+            "description": "The cookie of a page, which `POST /api/v1/session` sets. Writes also need the \
+                key that it returns in the header `X-Orchestra`.",
         },
     });
     for (name, schema) in schemas::<ErrorBody<'_>>(Direction::Reply) {

@@ -192,7 +192,7 @@ impl Server {
             None => format!("http://{address}"),
         };
         let link = format!("{base}/ui/#token={}", token.text());
-        let access = Access::new(hosts, token, self.read_only);
+        let access = Access::new(hosts, token, self.read_only).map_err(ServerError::Randomness)?;
         Ok(ListeningServer {
             app: Arc::new(App::new(access, project, index, self.submit, self.max_runs)),
             listener,

@@ -1,6 +1,7 @@
 //! The changes that a run made to its repositories.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use orchestra_engine::Manifest;
 use serde::Serialize;
@@ -14,6 +15,9 @@ use crate::snapshot::{SavedHeads, StoredWorkspace};
 
 /// Size from which git does not compare a file line by line, in bytes.
 const BIG_FILE: &str = "core.bigFileThreshold=256k";
+
+/// The maximum time of a comparison.
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The maximum number of files of which the lines are compared.
 const COMPARED_FILES: usize = 200;
@@ -154,7 +158,14 @@ impl Repository {
 
     /// Returns a command that compares two commits and runs no program.
     fn difference(&self, form: &str, from: &Sha, to: &Sha) -> GitCommand {
-        let command = self.command().setting(BIG_FILE).args(["diff", form]);
+        // A repository may name remotes for objects that are missing. Nothing is fetched to show a difference.
+        let command = self
+            .command()
+            .setting(BIG_FILE)
+            .env("GIT_NO_LAZY_FETCH", "1")
+            .env("GIT_ALLOW_PROTOCOL", "")
+            .timeout(TIMEOUT)
+            .args(["diff", form]);
         let fixed = [
             "--no-ext-diff",
             "--no-textconv",

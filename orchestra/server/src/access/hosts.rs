@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use axum::http::header::{HOST, ORIGIN};
-use axum::http::{HeaderMap, HeaderName};
+use axum::http::{HeaderMap, HeaderName, Uri};
 
 /// The allowed values of the header `Host`, and the origins of the page.
 ///
@@ -50,6 +50,14 @@ impl Hosts {
     /// Returns whether a request names exactly one host, and an allowed one.
     pub(crate) fn allow_host(&self, headers: &HeaderMap) -> bool {
         is_one_of(headers, HOST, &self.hosts) == Some(true)
+    }
+
+    /// Returns whether a request that names a whole URL names this server.
+    pub(crate) fn allow_authority(&self, uri: &Uri) -> bool {
+        uri.authority().is_none_or(|authority| {
+            let mut hosts = self.hosts.iter();
+            hosts.any(|host| host.eq_ignore_ascii_case(authority.as_str()))
+        })
     }
 
     /// Returns whether a request comes from a page of this server, or from no page.

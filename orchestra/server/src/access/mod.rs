@@ -9,6 +9,7 @@ pub(crate) use hosts::Hosts;
 pub(crate) use sessions::Sessions;
 pub(crate) use token::Token;
 
+use std::io;
 use std::time::Instant;
 
 use attempts::Attempts;
@@ -30,15 +31,15 @@ const MAX_FAILURES: u32 = 10;
 const MAX_WRITES: u32 = 20;
 
 impl Access {
-    pub(crate) fn new(hosts: Hosts, token: Token, read_only: bool) -> Access {
-        Access {
-            sessions: Sessions::new(&hosts),
+    pub(crate) fn new(hosts: Hosts, token: Token, read_only: bool) -> io::Result<Access> {
+        Ok(Access {
+            sessions: Sessions::new(&hosts)?,
             hosts,
             token,
             read_only,
             failures: Attempts::new(MAX_FAILURES),
             writes: Attempts::new(MAX_WRITES),
-        }
+        })
     }
 
     /// Counts a write of a session or program. Returns `false` if there are too many.

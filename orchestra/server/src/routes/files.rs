@@ -8,7 +8,7 @@ use axum::extract::{Path, State};
 use axum::http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse as _, Response};
-use cap_fs_ext::{DirExt as _, FollowSymlinks, OpenOptionsFollowExt as _};
+use cap_fs_ext::{DirExt as _, FollowSymlinks, OpenOptionsFollowExt as _, OpenOptionsSyncExt as _};
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 use schemars::JsonSchema;
@@ -176,10 +176,8 @@ fn read(folder: &FilePath, path: &str) -> Option<Vec<u8>> {
     let mut options = cap_std::fs::OpenOptions::new();
     options.read(true);
     options.follow(FollowSymlinks::No);
-    // A pipe without a writer would block.
-    if !at.symlink_metadata(name).ok()?.is_file() {
-        return None;
-    }
+    // Somebody may put a pipe in the place of the file at any moment, and opening it would block.
+    options.nonblock(true);
     let file = at.open_with(name, &options).ok()?;
     if !file.metadata().ok()?.is_file() {
         return None;

@@ -28,7 +28,14 @@ pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
 }
 
 described!(Request: BeginSession);
-described!(Reply: About, Health);
+described!(Reply: About, Health, SessionKey);
+
+/// The key of a session.
+#[derive(Serialize, JsonSchema)]
+struct SessionKey {
+    /// What writes with the cookie send in the header `X-Orchestra`. Other programs of the machine may see the cookie.
+    key: String,
+}
 
 /// The body that begins a session.
 
@@ -42,7 +49,7 @@ struct BeginSession {
 /// Exchanges the token for a cookie.
 #[utoipa::path(
     post, path = "/api/v1/session", operation_id = "begin_session", tag = "server", request_body = BeginSession,
-    responses((status = 204, description = "The reply sets the cookie.")),
+    responses((status = 200, description = "The reply sets the cookie.", body = SessionKey)),
 )]
 pub(super) async fn begin(
     State(app): State<Arc<App>>,
@@ -58,9 +65,10 @@ pub(super) async fn begin(
         return Err(ApiError::new(StatusCode::UNAUTHORIZED, "unauthorized", message)
             .help("open the link that the server printed"));
     }
-    let cookie = app.access.sessions.begin(Instant::now());
-    let cookie = cookie.map_err(|error| ApiError::internal("internal", error.to_string()))?;
-    Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, cookie)]).into_response())
+    let begun = app.access.sessions.begin(Instant::now());
+    let (cookie, key) = begun.map_err(|error| ApiError::internal("internal", error.to_string()))?;
+    let reply = json_response(StatusCode::OK, &SessionKey { key });
+    Ok(([(header::SET_COOKIE, cookie)], reply).into_response())
 }
 
 /// Ends a session.

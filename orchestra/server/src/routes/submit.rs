@@ -75,7 +75,7 @@ pub(super) async fn check(
 ) -> Result<Response, ApiError> {
     let Check { source } = json(&headers, content, PIPELINE + 4_096).await?;
     let transforms = app.project.transforms();
-    let _drawing = app.drawings.acquire().await;
+    let _drawing = app.checks.acquire().await;
     let body = blocking(move || {
         let loaded = load_text(source, transforms);
         let scene = match loaded.graph.nodes.len() <= MAX_NODES {
@@ -153,7 +153,7 @@ pub(super) async fn submit(
     let transforms = app.project.transforms();
     let pipeline = {
         let transforms = transforms.clone();
-        let _drawing = app.drawings.acquire().await;
+        let _drawing = app.checks.acquire().await;
         blocking(move || valid(load_text(source, transforms))).await??
     };
     if script.is_none() && app.submit != Submit::Any {

@@ -31,6 +31,13 @@ async fn no_route_answers_a_foreign_host_or_page_or_a_stranger() {
                     "{method} {route} {host}"
                 );
             }
+            let absolute = format!("http://evil.example{}", path(route));
+            let reply = server.authorized(method, &absolute).json(&json!({})).send().await;
+            assert_eq!(
+                (reply.status, reply.code().as_str()),
+                (421, "wrong_host"),
+                "{method} {absolute}"
+            );
             for origin in ["http://evil.example", "null", "http://localhost:1"] {
                 let reply = request().header("Origin", origin).send().await;
                 assert_eq!(
@@ -122,7 +129,8 @@ async fn a_page_exchanges_the_token_for_a_session_and_proves_that_it_is_the_page
     let reply = begin(&server.token).replace("X-Orchestra", None).send().await;
     assert_eq!(reply.code(), "cross_site");
     let reply = begin(&server.token).send().await;
-    assert_eq!(reply.status, 204);
+    assert_eq!(reply.status, 200);
+    let key = reply.json()["key"].as_str().expect("a key").to_owned();
     let cookie = reply.header("set-cookie").expect("a cookie");
     for part in ["HttpOnly", "SameSite=Strict", "Path=/"] {
         assert!(cookie.contains(part), "{cookie}");
@@ -132,8 +140,26 @@ async fn a_page_exchanges_the_token_for_a_session_and_proves_that_it_is_the_page
     assert_eq!(with("GET", "/api/v1/about").send().await.status, 200);
     let start = || with("POST", "/api/v1/definitions/release/runs").json(&json!({}));
     assert_eq!(start().send().await.code(), "cross_site");
-    assert_eq!(start().header("X-Orchestra", "1").send().await.status, 201);
-    let form = with("POST", "/api/v1/definitions/release/runs").header("X-Orchestra", "1");
+    // Other ports of the machine receive the cookie, and whoever listens there does not know the key.
+    let another = begin(&server.token).send().await.json()["key"].clone();
+    for stolen in ["", "1", another.as_str().expect("a key")] {
+        let reply = start().header("X-Orchestra", stolen).send().await;
+        assert_eq!(
+            (reply.status, reply.code().as_str()),
+            (403, "cross_site"),
+            "{stolen}"
+        );
+    }
+    assert_eq!(start().header("X-Orchestra", &key).send().await.status, 201);
+    let planted = start().replace("Cookie", None).header("X-Orchestra", &key);
+    let name = pair.split('=').next().expect("a name");
+    let planted = planted.header("Cookie", &format!("{name}=planted; {pair}"));
+    assert_eq!(
+        planted.send().await.status,
+        201,
+        "another port can set a cookie with this name"
+    );
+    let form = with("POST", "/api/v1/definitions/release/runs").header("X-Orchestra", &key);
     let reply = form
         .body("application/x-www-form-urlencoded", b"a=b")
         .send()

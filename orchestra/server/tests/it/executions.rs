@@ -492,9 +492,10 @@ async fn edit(server: &TestServer, writer: usize, edits: usize) -> Vec<u64> {
     let reply = begin.json(&json!({ "token": server.token })).send().await;
     let cookie = reply.header("set-cookie").expect("a cookie");
     let cookie = cookie.split(';').next().expect("a pair").to_owned();
+    let key = reply.json()["key"].as_str().expect("a key").to_owned();
     let request = |method: &str, path: &str| {
         let request = server.request(method, path).header("Cookie", &cookie);
-        request.header("X-Orchestra", "1")
+        request.header("X-Orchestra", &key)
     };
     let mut accepted = Vec::new();
     while accepted.len() < edits {
