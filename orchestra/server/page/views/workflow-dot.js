@@ -70,7 +70,7 @@ function Edited({ model, details, query, command }) {
   return html`<form class="rows-form" onSubmit=${save}>
     <div class="split editor">
       <div class="split-left edit"><${CodeField} field=${field} source=${source} change=${change} marked=${marked} label=${`Version ${model.n} in DOT`} /></div>
-      <div class="split-right"><${Preview} scene=${check.scene} isStale=${check.isStale} />
+      <div class="split-right"><${Preview} scene=${check.scene || (source === details.dot ? details.scene : null)} isStale=${check.isStale} />
         <div class="panel scroll" role="region" aria-label="Diagnostics" tabindex="0">
           <div class="filters"><${Chosen} model=${model} /><${Verdict} check=${check} /></div>
           ${check.error ? html`<${Failure} title="The text was not checked" error=${check.error} />` : html`<${Found} list=${check.diagnostics} onJump=${jump} />`}

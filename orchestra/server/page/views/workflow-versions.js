@@ -9,7 +9,7 @@ import { Ago, Command } from '../ui.js';
 import { Ask, time } from './workflow-parts.js';
 import { Diagnostics } from './start.js';
 
-const ORIGINS = { http: 'HTTP', local: 'this computer' };
+const ORIGINS = { http: 'HTTP', local: 'local program' };
 
 function Activate({ model, version, close }) {
   const { workflow } = model;
