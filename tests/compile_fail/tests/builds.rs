@@ -3,7 +3,7 @@
 #![allow(clippy::expect_used, reason = "a test fails by panicking")]
 
 use std::fs::File;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use orchestra_compile_fail_tests::Package;
 
@@ -114,9 +114,7 @@ fn no_file_kills_the_compiler() {
     );
     program.push_str(&inline);
     package.write("src/lib.rs", program);
-    let begin = Instant::now();
     let said = package.check();
-    let time = begin.elapsed();
     assert!(!said.built);
     for (at, (name, _, sound)) in texts.iter().enumerate() {
         let line = at as u64 + 1;
@@ -139,5 +137,4 @@ fn no_file_kills_the_compiler() {
         said.about(words);
     }
     assert!(!said.listed().contains("is a bug"), "a macro panicked");
-    assert!(time < Duration::from_secs(60), "{time:?}");
 }
