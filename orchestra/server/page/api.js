@@ -29,6 +29,17 @@ const wait = (ms) => new Promise((done) => setTimeout(done, ms));
 /** Where the key for writes is stored. */
 const KEY = 'orchestra.key';
 
+let ownKey = '1';
+
+/** Returns the key of the session. Another tab may have begun a newer one. */
+function writeKey() {
+  try {
+    return localStorage.getItem(KEY) || ownKey;
+  } catch {
+    return ownKey;
+  }
+}
+
 /**
  * Sends a request and returns the response, which is successful.
  * @param {string} path
@@ -41,7 +52,7 @@ export async function request(path, options = {}) {
   if (method !== 'GET') {
     headers['Content-Type'] = 'application/json';
     // Other ports of the machine may see the cookie, but not what this origin stores.
-    headers['X-Orchestra'] = localStorage.getItem(KEY) || '1';
+    headers['X-Orchestra'] = writeKey();
   }
   if (etag) headers['If-Match'] = `"${etag}"`;
   const init = { method, headers, signal, credentials: 'same-origin', cache: 'no-store' };
@@ -114,7 +125,12 @@ export const paths = {
 /** Exchanges the token of the printed link for a session. @param {string} token */
 export async function signIn(token) {
   const response = await request('/api/v1/session', { method: 'POST', body: { token }, quiet: true });
-  localStorage.setItem(KEY, (await response.json()).key);
+  ownKey = (await response.json()).key;
+  try {
+    localStorage.setItem(KEY, ownKey);
+  } catch {
+    // The key then lasts as long as the page.
+  }
 }
 
 /** Ends the session. */

@@ -204,11 +204,12 @@ pub(crate) fn complete(api: OpenApi) -> Value {
         components["responses"][*name] = error_reply(text);
     }
     document["security"] = json!([{ "token": [] }, { "session": [] }]);
+    let schemas = document["components"]["schemas"].clone();
     if let Some(Value::Object(paths)) = document.get_mut("paths") {
         for (path, item) in paths {
             if let Value::Object(operations) = item {
                 for operation in operations.values_mut().filter_map(Value::as_object_mut) {
-                    complete_operation(path, operation);
+                    complete_operation(path, operation, &schemas);
                 }
             }
         }
@@ -216,7 +217,7 @@ pub(crate) fn complete(api: OpenApi) -> Value {
     document
 }
 
-fn complete_operation(path: &str, operation: &mut Map<String, Value>) {
+fn complete_operation(path: &str, operation: &mut Map<String, Value>, schemas: &Value) {
     if OPEN_API.contains(&path) {
         operation.insert("security".to_owned(), json!([]));
     }
@@ -237,6 +238,14 @@ fn complete_operation(path: &str, operation: &mut Map<String, Value>) {
         operation.insert("parameters".to_owned(), parameters.into());
     }
     let reads_body = operation.contains_key("requestBody");
+    if let Some(body) = operation.get_mut("requestBody") {
+        let schema = &body["content"]["application/json"]["schema"]["$ref"];
+        let name = schema.as_str().and_then(|reference| reference.rsplit('/').next());
+        // No body is an empty object.
+        body["required"] = name
+            .is_none_or(|name| !schemas[name]["required"].is_null())
+            .into();
+    }
     let Some(Value::Object(responses)) = operation.get_mut("responses") else {
         return;
     };

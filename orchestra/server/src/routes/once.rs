@@ -88,6 +88,7 @@ async fn repeated(
     let same = *manifest.pipeline.source == *entry.pipeline().source
         && manifest.simulated == simulated
         && manifest.max_time == settings.limits.time
+        && manifest.budget == settings.limits.budget
         && settings.params.iter().all(same_values);
     if !same {
         let message = format!("another request with this key has started run `{run}`");

@@ -35,7 +35,7 @@ pub(super) fn require_no_powers(pipeline: &Pipeline, what: &str) -> Result<(), A
     let does = if writes {
         "executes commands"
     } else {
-        "uses more than models and people"
+        "uses more than people and models without tools"
     };
     let message = format!("the {what} {does}: {}", list.join("; "));
     Err(ApiError::new(StatusCode::FORBIDDEN, "needs_power", message)

@@ -38,7 +38,6 @@ struct SessionKey {
 }
 
 /// The body that begins a session.
-
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct BeginSession {

@@ -112,3 +112,56 @@ async fn a_run_without_repositories_has_no_changes() {
     let reply = server.get(&format!("/api/v1/runs/{run}/changes")).await;
     assert_eq!(reply.json()["repositories"], serde_json::json!([]));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn showing_changes_fetches_nothing() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let repository = dir.path().join("app");
+    std::fs::create_dir(&repository).expect("a folder");
+    git(&repository, &["init", "-q"]);
+    git(&repository, &["commit", "-q", "--allow-empty", "-m", "first"]);
+    let workspace = GitWorkspace::builder(dir.path().join("worktrees"))
+        .repository("app", &repository)
+        .build()
+        .expect("a workspace");
+    let server = TestServer::in_folder(
+        dir.path(),
+        |engine| engine.workspace(workspace),
+        |server| server.entry(entry("writes", WRITES)),
+    )
+    .await;
+    let run = server.begin("writes").await;
+    server.until_status(&run, "success").await;
+
+    // The repository names a remote for what is missing, and everything but its refs is missing.
+    let remote = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    remote.set_nonblocking(true).expect("set");
+    let url = format!("http://{}/app", remote.local_addr().expect("an address"));
+    for (key, value) in [
+        ("core.repositoryFormatVersion", "1"),
+        ("extensions.partialClone", "origin"),
+        ("remote.origin.promisor", "true"),
+        ("remote.origin.url", url.as_str()),
+    ] {
+        git(&repository, &["config", key, value]);
+    }
+    let listed = Command::new("git")
+        .current_dir(&repository)
+        .args([
+            "cat-file",
+            "--batch-all-objects",
+            "--batch-check=%(objecttype) %(objectname)",
+        ])
+        .output()
+        .expect("git");
+    let listed = String::from_utf8(listed.stdout).expect("a list");
+    for blob in listed.lines().filter_map(|line| line.strip_prefix("blob ")) {
+        let (folder, name) = blob.split_at(2);
+        std::fs::remove_file(repository.join(".git/objects").join(folder).join(name))
+            .expect("a loose object");
+    }
+    let reply = server.get(&format!("/api/v1/runs/{run}/changes")).await;
+    assert_eq!(reply.status, 422, "{}", reply.text());
+    let called = remote.accept();
+    assert!(called.is_err(), "the remote was called");
+}

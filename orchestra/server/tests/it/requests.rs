@@ -198,7 +198,11 @@ async fn a_start_with_a_key_happens_once() {
         .send()
         .await;
     assert_eq!((other.status, other.code().as_str()), (422, "key_reused"));
-    for other in [json!({ "simulate": true }), json!({ "max_time": "5m" })] {
+    for other in [
+        json!({ "simulate": true }),
+        json!({ "max_time": "5m" }),
+        json!({ "max_cost": "1" }),
+    ] {
         let other = start("deploy-17", other).send().await;
         assert_eq!((other.status, other.code().as_str()), (422, "key_reused"));
     }
