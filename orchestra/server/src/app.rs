@@ -115,7 +115,7 @@ impl App {
     pub(crate) async fn session(&self, run: &str) -> Result<Session, ApiError> {
         let id = valid_id(run)?;
         let session = self
-            .index(move |index| Ok(index.run(&id)?.with_present_status()))
+            .index(move |index| Ok(index.with_present_status(index.run(&id)?)))
             .await?;
         // The index also finds runs by the beginnings of their ids, but a path names one run for ever.
         if *session.run == *run {

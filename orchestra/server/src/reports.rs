@@ -69,7 +69,13 @@ pub(crate) async fn run_update(app: &App, run: &str, since: u64) -> Result<RunRe
         let mut update = index.update(&id, since, ROWS)?;
         let owner = RunFolder::open(&update.run.folder).and_then(|run| run.owner());
         let owner = owner.ok().flatten();
-        update.run = update.run.with_present_status();
+        let present = index.with_present_status(update.run.clone());
+        if present.summary.events > update.run.summary.events {
+            // The run has ended meanwhile, and its rows belong to its status.
+            update = index.update(&id, since, ROWS)?;
+        } else {
+            update.run = present;
+        }
         Ok(RunReport {
             schema: "orchestra.run/1",
             failed_at: update.run.failed_at().map(str::to_owned),
@@ -109,7 +115,8 @@ pub(crate) struct Gate {
 pub(crate) async fn open_gates(app: &App) -> Result<Vec<Gate>, ApiError> {
     let sessions = app.index(|index| {
         let asking = index.asking()?.into_iter();
-        Ok(asking.map(Session::with_present_status).collect::<Vec<_>>())
+        let present = asking.map(|session| index.with_present_status(session));
+        Ok(present.collect::<Vec<_>>())
     });
     let mut gates: Vec<Gate> = Vec::new();
     for session in sessions.await? {

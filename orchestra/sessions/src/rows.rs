@@ -42,7 +42,7 @@ pub enum SessionStatus {
     /// The run was cancelled.
     Cancelled,
     /// The run has not ended, but its process is gone. No event reports this, so the index never contains this status.
-    /// A caller that has examined the lock of the owner sets it with [`Session::with_present_status`].
+    /// A caller that has examined the lock of the owner sets it with [`SessionIndex::with_present_status`](crate::SessionIndex::with_present_status).
     Interrupted,
 }
 
@@ -155,18 +155,11 @@ pub struct Session {
 }
 
 impl Session {
-    /// Returns the session with its present status: an open run that no process owns was interrupted. If the owner
-    /// cannot be determined, the run may be in progress.
-    #[must_use]
-    pub fn with_present_status(mut self) -> Session {
-        let is_owned = || {
-            let owner = RunFolder::open(&self.folder).and_then(|run| run.owner());
-            !matches!(owner, Ok(None))
-        };
-        if self.status.is_open() && !is_owned() {
-            self.status = SessionStatus::Interrupted;
-        }
-        self
+    /// Returns whether the run has not ended, and no process owns it. If the owner cannot be determined, the run may be
+    /// in progress.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        let owner = || RunFolder::open(&self.folder).and_then(|run| run.owner());
+        self.status.is_open() && matches!(owner(), Ok(None))
     }
 
     /// Returns the node at which the run failed, or `None` if it has not failed.

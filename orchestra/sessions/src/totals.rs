@@ -46,7 +46,7 @@ pub struct RunTotals {
     pub nodes: Vec<NodeSum>,
     /// The open runs, whose present status the index does not know.
     #[serde(skip)]
-    open: Vec<Session>,
+    pub(crate) open: Vec<Session>,
 }
 
 impl RunTotals {
@@ -55,22 +55,16 @@ impl RunTotals {
         self.statuses.values().sum()
     }
 
-    /// Returns the totals with the present status of each run; see
-    /// [`Session::with_present_status`].
-    #[must_use]
-    pub fn with_present_status(mut self) -> RunTotals {
-        for session in std::mem::take(&mut self.open) {
-            let stored = session.status;
-            let present = session.with_present_status().status;
-            if present != stored {
-                if let Some(count) = self.statuses.get_mut(&stored) {
-                    *count = count.saturating_sub(1);
-                }
-                *self.statuses.entry(present).or_default() += 1;
-            }
+    /// Counts a run with another status.
+    pub(crate) fn change_status(&mut self, from: SessionStatus, to: SessionStatus) {
+        if from == to {
+            return;
         }
+        if let Some(count) = self.statuses.get_mut(&from) {
+            *count = count.saturating_sub(1);
+        }
+        *self.statuses.entry(to).or_default() += 1;
         self.statuses.retain(|_, count| *count > 0);
-        self
     }
 }
 

@@ -37,7 +37,7 @@ pub(crate) fn cleanup(args: &CleanupArgs, program: &str, terminal: &Terminal) ->
         let sessions = index
             .list(&RunFilter::all())?
             .into_iter()
-            .map(Session::with_present_status);
+            .map(|session| index.with_present_status(session));
         repositories = KnownRepositories::new(&runs, &sessions.collect::<Vec<_>>(), config)?;
         let mut stale = ended_runs(&index, runs.dir(), older_than, args.paused)?;
         stale.extend(leftovers(runs.dir(), older_than)?);
@@ -93,7 +93,7 @@ fn ended_runs(
         .into_iter()
         .filter(|session| session.folder.parent() == Some(&*dir));
     let stale = stale.filter_map(|session| {
-        let session = session.with_present_status();
+        let session = index.with_present_status(session);
         let since = unchanged_since(&session, paused)?;
         let age = between(since, now());
         (age >= older_than).then(|| StaleFolder {

@@ -39,12 +39,12 @@ const SESSION: &str = "orchestra.session/1";
 
 fn list(runs: &Runs, limit: Option<usize>, terminal: &Terminal) -> Result<(), CliError> {
     let filter = limit.map_or_else(RunFilter::all, |limit| RunFilter::all().limit(limit));
-    let sessions = if runs.dir().is_dir() {
-        runs.index()?.list(&filter)?
-    } else {
-        Vec::new()
-    };
-    let sessions = sessions.into_iter().map(Session::with_present_status);
+    let mut sessions = Vec::new();
+    if runs.dir().is_dir() {
+        let index = runs.index()?;
+        let found = index.list(&filter)?.into_iter();
+        sessions.extend(found.map(|session| index.with_present_status(session)));
+    }
     if terminal.json {
         for session in sessions {
             let failed_at = session.failed_at().map(str::to_owned);
@@ -54,7 +54,7 @@ fn list(runs: &Runs, limit: Option<usize>, terminal: &Terminal) -> Result<(), Cl
         }
         return Ok(());
     }
-    let rows: Vec<Vec<Cell>> = sessions.map(row).collect();
+    let rows: Vec<Vec<Cell>> = sessions.into_iter().map(row).collect();
     if rows.is_empty() {
         terminal.progress(&format!("there are no runs in `{}`", runs.dir().display()));
         return Ok(());

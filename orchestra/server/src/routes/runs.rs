@@ -115,7 +115,7 @@ pub(super) async fn list(State(app): State<Arc<App>>, uri: Uri) -> Result<Respon
             let page = index.list(&filter)?;
             let is_last = page.len() < page_limit;
             after = page.last().map(Session::cursor);
-            let page = page.into_iter().map(Session::with_present_status);
+            let page = page.into_iter().map(|session| index.with_present_status(session));
             found.extend(page.filter(|session| {
                 let has_status = statuses
                     .as_ref()

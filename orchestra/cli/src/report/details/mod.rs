@@ -67,7 +67,7 @@ impl RunDetails {
         let run = RunFolder::open(folder)?;
         let (index, name) = runs.index_of(folder)?;
         let index = Rc::new(index);
-        let session = index.run(&name)?.with_present_status();
+        let session = index.with_present_status(index.run(&name)?);
         let workspace = match run.manifest().workspace {
             Some(_) => branch_states(run.manifest(), session.snapshot.as_ref()),
             None => BranchStates::new(),

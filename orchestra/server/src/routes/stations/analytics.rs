@@ -102,7 +102,8 @@ pub(in crate::routes) async fn analytics(
     let files: Vec<Vec<String>> = files.collect();
     let totals = app.index(move |index| {
         let totals = index.totals(&files)?.into_iter();
-        Ok(totals.map(RunTotals::with_present_status).collect::<Vec<_>>())
+        let present = totals.map(|totals| index.totals_with_present_status(totals));
+        Ok(present.collect::<Vec<_>>())
     });
     let is_shown = {
         let (active, latest) = (workflow.active, workflow.latest);
