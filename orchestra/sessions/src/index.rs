@@ -17,9 +17,7 @@ use crate::error::SessionError;
 use crate::folders::Folders;
 use crate::query;
 use crate::question_row::WarningRow;
-use crate::rows::{
-    EdgeCount, IndexTotals, NodeTotals, Page, Session, SessionStatus, StageRow, ToolCallRow, TransitionRow,
-};
+use crate::rows::{EdgeCount, IndexTotals, NodeTotals, Page, Session, StageRow, ToolCallRow, TransitionRow};
 use crate::run_filter::RunFilter;
 use crate::run_update::{self, RunUpdate};
 use crate::store::{RunSelection, Store};
@@ -267,35 +265,6 @@ impl SessionIndex {
     /// Returns an error if no run or several runs match, or if the index cannot be read.
     pub fn run(&self, run: &str) -> Result<Session, SessionError> {
         self.of_run(run, query::session)
-    }
-
-    /// Returns a run with its present status: an open run that no process owns was interrupted. A run that has ended
-    /// since it was read is read again.
-    pub fn with_present_status(&self, session: Session) -> Session {
-        if !session.is_abandoned() {
-            return session;
-        }
-        // The last events were written before the owner left, so they are seen now.
-        let again = self.run(&session.run);
-        let mut session = again
-            .ok()
-            .filter(|again| again.run == session.run)
-            .unwrap_or(session);
-        if session.is_abandoned() {
-            session.status = SessionStatus::Interrupted;
-        }
-        session
-    }
-
-    /// Returns totals with the present status of each run; see
-    /// [`with_present_status`](SessionIndex::with_present_status).
-    pub fn totals_with_present_status(&self, mut totals: RunTotals) -> RunTotals {
-        for session in mem::take(&mut totals.open) {
-            let stored = session.status;
-            let present = self.with_present_status(session).status;
-            totals.change_status(stored, present);
-        }
-        totals
     }
 
     /// Returns the stage attempts of a run in the order in which they began.

@@ -31,6 +31,7 @@
 //! - `query`: the queries on the tables.
 //! - `run_update`: what changed in a run since a position in its events.
 //! - `totals`: the totals of all runs of some pipeline files.
+//! - `present`: the present status of runs, which depends on their owners.
 //! - `database`: opening, checking and rebuilding the database file, and transactions.
 //! - `lock`: the lock file of the database.
 //! - `private`: files that only their owner can read.
@@ -42,6 +43,7 @@ mod fold;
 mod folders;
 mod index;
 mod lock;
+mod present;
 mod private;
 mod query;
 mod question_row;

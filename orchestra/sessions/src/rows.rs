@@ -42,7 +42,7 @@ pub enum SessionStatus {
     /// The run was cancelled.
     Cancelled,
     /// The run has not ended, but its process is gone. No event reports this, so the index never contains this status.
-    /// A caller that has examined the lock of the owner sets it with [`SessionIndex::with_present_status`](crate::SessionIndex::with_present_status).
+    /// `SessionIndex::with_present_status` sets it, which looks at the lock of the owner.
     Interrupted,
 }
 

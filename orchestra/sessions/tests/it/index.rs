@@ -6,8 +6,8 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use orchestra_engine::{
-    Answer, CallbackInterviewer, Disk, Engine, EventKind, InterviewError, Interviewer, PauseCode, Question,
-    ReplayedFrom, RunFailure, RunId, RunSummary, RunView, StageRef, Status, Timestamp, Usage,
+    Answer, CallbackInterviewer, Disk, Engine, EventKind, PauseCode, ReplayedFrom, RunFailure, RunId,
+    RunSummary, RunView, StageRef, Status, Timestamp, Usage,
 };
 use orchestra_graph::{LoadOptions, Pipeline, Source, load};
 use orchestra_sessions::{RunFilter, SessionIndex, SessionStatus, StageState};
@@ -580,43 +580,4 @@ fn rows_that_changed_since_an_event_are_found_without_the_others() {
     assert_eq!(nodes(4), []);
     written.tell(completed("b", 1, 1));
     assert_eq!(nodes(4), [("b".to_owned(), 5)]);
-}
-
-#[tokio::test]
-async fn a_run_that_ends_while_its_status_is_asked_for_was_not_interrupted() {
-    let directory = tempfile::tempdir().unwrap();
-    let engine = Engine::builder().runs_dir(directory.path()).build().unwrap();
-    let gate = pipeline("digraph gate { start -> ask; ask [shape=hexagon]; ask -> exit [label=Go] }");
-    let handle = engine
-        .with_default_interviewer(NeverAnswers)
-        .start(gate, ())
-        .run_id("r")
-        .await
-        .unwrap();
-    let index = SessionIndex::open(directory.path()).unwrap();
-    let read = loop {
-        let read = index.run("r").unwrap();
-        if !read.questions().is_empty() {
-            break read;
-        }
-        tokio::task::yield_now().await;
-    };
-    assert_eq!(
-        index.with_present_status(read.clone()).status,
-        read.status,
-        "it is executed"
-    );
-    handle.canceller().answer("ask", Answer::choice("Go")).unwrap();
-    handle.wait().await.unwrap();
-    assert!(read.status.is_open());
-    assert_eq!(index.with_present_status(read).status, SessionStatus::Success);
-}
-
-/// Leaves questions to others.
-struct NeverAnswers;
-
-impl Interviewer for NeverAnswers {
-    async fn ask(&self, _: Question) -> Result<Answer, InterviewError> {
-        std::future::pending().await
-    }
 }

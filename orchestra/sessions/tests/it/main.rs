@@ -5,5 +5,6 @@
 mod damage;
 mod folders;
 mod index;
+mod present;
 mod processes;
 mod support;
