@@ -1,20 +1,22 @@
 //! Packages that are made, checked by cargo, and asked what it said.
 //!
-//! All packages share the target folder of `trybuild` and two sets of features, of which `trybuild` uses the larger one, so
-//! that the dependencies are checked twice. They share one lock file, so that nothing is fetched. `UPDATE=1` writes the
-//! expected texts anew.
+//! They share the target folder of the tests, the settings in `tests/checks.toml`, one set of features and one lock file:
+//! nothing is fetched, and a dependency is checked once for all packages, for the lints and for the documentation.
+//! `UPDATE=1` writes the expected texts anew.
 
 #![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod rendered;
+
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 
 use serde_json::Value;
 
-/// The features of a package that needs more than the default ones. The manifest of these tests, from which `trybuild`
-/// makes its package, and the test of the projects of `orchestra init` enable the same ones in the same target folder.
-const FEATURES: &str = r#"["agents", "cli", "testkit"]"#;
+/// The features of nearly all packages, so that the crates of the project are checked once. The test of the projects of
+/// `orchestra init` enables the same ones.
+const FEATURES: &str = r#"["agents", "cli", "server", "testkit"]"#;
 
 /// A package that is made for a test.
 pub struct Package {
@@ -56,22 +58,28 @@ fn root() -> PathBuf {
 }
 
 impl Package {
-    /// Makes an empty library package with the default features; `temporary` is the folder that cargo gives to the tests.
+    /// Makes an empty library package with all features; `temporary` is the folder that cargo gives to the tests.
     pub fn new(temporary: &str, name: &str) -> Package {
-        let temporary = Path::new(temporary);
-        let folder = temporary.join("packages").join(name);
-        let _ = fs::remove_dir_all(&folder);
-        let package = Package {
-            folder,
-            target: temporary.with_file_name("tests").join("trybuild"),
-            incremental: false,
-        };
+        Package::known_as(temporary, name, "orchestra")
+    }
+
+    /// Makes an empty library package that knows the crate by another name.
+    pub fn known_as(temporary: &str, name: &str, known_as: &str) -> Package {
+        let package = Package::empty(temporary, name);
+        package.manifest(&format!(
+            "{known_as} = {{ package = \"orchestra\", path = {:?}, features = {FEATURES} }}",
+            Package::orchestra().display().to_string()
+        ));
+        package
+    }
+
+    /// Makes an empty library package with the default features, for which the crates of the project are checked again.
+    pub fn with_default_features(temporary: &str, name: &str) -> Package {
+        let package = Package::empty(temporary, name);
         package.manifest(&format!(
             "orchestra = {{ path = {:?} }}",
-            root().join("orchestra").display().to_string()
+            Package::orchestra().display().to_string()
         ));
-        fs::copy(root().join("Cargo.lock"), package.folder.join("Cargo.lock"))
-            .expect("the lock file is copied");
         package
     }
 
@@ -83,20 +91,28 @@ impl Package {
         self
     }
 
-    /// Makes an empty library package that knows the crate by a name, with the features for agents, simulation and the
-    /// command line.
-    pub fn with_features(temporary: &str, name: &str, known_as: &str) -> Package {
-        let package = Package::new(temporary, name);
-        package.manifest(&format!(
-            "{known_as} = {{ package = \"orchestra\", path = {:?}, features = {FEATURES} }}",
-            Package::orchestra().display().to_string()
-        ));
+    fn empty(temporary: &str, name: &str) -> Package {
+        let temporary = Path::new(temporary);
+        let folder = temporary.join("packages").join(name);
+        let _ = fs::remove_dir_all(&folder);
+        let package = Package {
+            folder,
+            target: temporary
+                .parent()
+                .expect("a folder of the target folder")
+                .to_path_buf(),
+            incremental: false,
+        };
+        package.write(
+            "Cargo.lock",
+            fs::read(root().join("Cargo.lock")).expect("the lock file can be read"),
+        );
         package
     }
 
     /// Writes the manifest with these dependencies.
     pub fn manifest(&self, dependencies: &str) {
-        let name = self.folder.file_name().expect("a name").to_string_lossy();
+        let name = self.name();
         self.write(
             "Cargo.toml",
             format!(
@@ -124,43 +140,28 @@ impl Package {
         self.folder.join(name)
     }
 
-    /// The folder into which `cargo doc` writes the pages of the package.
-    pub fn pages(&self) -> PathBuf {
-        let name = self.folder.file_name().expect("a name");
-        let platforms = fs::read_dir(&self.target).expect("the folder can be listed");
-        platforms
-            .filter_map(|entry| Some(entry.ok()?.path().join("doc").join(name)))
-            .find(|pages| pages.is_dir())
-            .expect("the package has pages")
-    }
-
     /// Runs `cargo check`.
     pub fn check(&self) -> BuildOutput {
-        self.cargo(&["check"])
+        self.messages_of(&["check"])
     }
 
-    /// Runs cargo with a command that compiles.
-    pub fn cargo(&self, command: &[&str]) -> BuildOutput {
-        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let output = Command::new(cargo)
-            .args(command)
-            .args(["--offline", "--message-format=json", "--target=host-tuple"])
-            .current_dir(&self.folder)
-            .env("CARGO_TARGET_DIR", &self.target)
-            // Nobody debugs what comes of it.
-            .env("CARGO_PROFILE_DEV_DEBUG", "0")
-            .env("CARGO_INCREMENTAL", if self.incremental { "1" } else { "0" })
-            // What the outer cargo says to its tests is not meant for the inner one.
-            .env_remove("RUSTFLAGS")
-            .env_remove("CARGO_ENCODED_RUSTFLAGS")
-            .output()
-            .expect("cargo can be run");
+    /// Documents the package; returns what was said and the page of a module.
+    pub fn document(&self, module: &str) -> (BuildOutput, String) {
+        let said = self.messages_of(&["doc", "--no-deps"]);
+        let pages = self.target.join("doc").join(self.name());
+        let page = fs::read_to_string(pages.join(module).join("index.html"));
+        // The folder holds the documentation of the project.
+        let _ = fs::remove_dir_all(pages);
+        (said, page.unwrap_or_default())
+    }
+
+    fn messages_of(&self, command: &[&str]) -> BuildOutput {
+        let output = self.cargo(command);
         let stdout = String::from_utf8_lossy(&output.stdout);
-        let name = self.folder.file_name().expect("a name").to_string_lossy();
         let messages = stdout
             .lines()
             .filter_map(|line| serde_json::from_str::<Value>(line).ok())
-            .filter(|value| value["reason"] == "compiler-message" && value["target"]["name"] == *name)
+            .filter(|value| value["reason"] == "compiler-message" && value["target"]["name"] == self.name())
             .filter_map(|value| Message::parse(&value["message"]))
             .collect();
         let said = BuildOutput {
@@ -173,6 +174,35 @@ impl Package {
             String::from_utf8_lossy(&output.stderr)
         );
         said
+    }
+
+    fn cargo(&self, command: &[&str]) -> Output {
+        let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let mut cargo = Command::new(program);
+        cargo
+            .args(command)
+            .args(["--offline", "--message-format=json", "--config"])
+            .arg(root().join("tests/checks.toml"))
+            .current_dir(&self.folder);
+        // What the outer cargo says to its tests is not meant for the inner one, and would run build scripts again.
+        for (name, _) in std::env::vars_os() {
+            let known = name.to_string_lossy();
+            if known.starts_with("CARGO_PKG_") || known.starts_with("CARGO_MANIFEST_") {
+                cargo.env_remove(&name);
+            }
+        }
+        cargo
+            .env("CARGO_TARGET_DIR", &self.target)
+            .env("CARGO_INCREMENTAL", if self.incremental { "1" } else { "0" })
+            .env_remove("RUSTFLAGS")
+            .env_remove("CARGO_ENCODED_RUSTFLAGS")
+            .output()
+            .expect("cargo can be run")
+    }
+
+    fn name(&self) -> String {
+        let name = self.folder.file_name().expect("a name");
+        name.to_string_lossy().into_owned()
     }
 }
 
@@ -228,12 +258,19 @@ impl BuildOutput {
 
 /// Compares a text with the expected one; `UPDATE=1` writes it instead.
 pub fn expect(name: &str, found: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("expected").join(name);
+    expect_at(
+        &Path::new(env!("CARGO_MANIFEST_DIR")).join("expected").join(name),
+        found,
+    );
+}
+
+/// Compares a text with the one in a file; `UPDATE=1` writes it instead.
+pub fn expect_at(path: &Path, found: &str) {
     if std::env::var_os("UPDATE").is_some() {
-        fs::write(&path, found).expect("the expected text can be written");
+        fs::write(path, found).expect("the expected text can be written");
         return;
     }
-    let expected = fs::read_to_string(&path).unwrap_or_default();
+    let expected = fs::read_to_string(path).unwrap_or_default();
     if expected == found {
         return;
     }

@@ -9,32 +9,42 @@ use std::process::Command;
 
 use support::{Scratch, done};
 
-/// Checks a created project, or builds and runs it if `ORCHESTRA_INIT=run`. All projects share one target folder with the
-/// packages of `tests/compile_fail`, and nothing is downloaded. A check also shares their set of features, so that the
-/// dependencies are compiled once; a build has exactly the features of the project.
+/// Checks a created project as the packages of `tests/compile_fail` are checked, with their features, so that nothing is
+/// compiled but the project; or builds and runs it as it is if `ORCHESTRA_INIT=run`. Nothing is downloaded.
 fn cargo(scratch: &Scratch, project: &str, pipeline: &str, path: &str) {
-    let lock = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.lock");
-    std::fs::copy(lock, scratch.path(project).join("Cargo.lock")).unwrap();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    std::fs::copy(root.join("Cargo.lock"), scratch.path(project).join("Cargo.lock")).unwrap();
     let run = std::env::var_os("ORCHESTRA_INIT").is_some_and(|how| how == "run");
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command
-        .arg(if run { "run" } else { "check" })
-        .args(["--quiet", "--offline", "--target=host-tuple"])
-        .args(if run {
-            ["--", "run", pipeline]
-        } else {
-            ["--features", "orchestra/agents", "--features=orchestra/testkit"]
-        })
+        .args([
+            if run { "run" } else { "check" },
+            "--quiet",
+            "--offline",
+            "--config",
+        ])
+        .arg(root.join("tests/checks.toml"));
+    if run {
+        command.args(["--", "run", pipeline]);
+    } else {
+        for feature in ["agents", "server", "testkit"] {
+            command.arg(format!("--features=orchestra/{feature}"));
+        }
+    }
+    // As for those packages: what the outer cargo says to its tests would run build scripts again.
+    for (name, _) in std::env::vars_os() {
+        let known = name.to_string_lossy();
+        if known.starts_with("CARGO_PKG_") || known.starts_with("CARGO_MANIFEST_") {
+            command.env_remove(&name);
+        }
+    }
+    command
         .current_dir(scratch.path(project))
         .env(
             "CARGO_TARGET_DIR",
-            Path::new(env!("CARGO_TARGET_TMPDIR"))
-                .with_file_name("tests")
-                .join("trybuild"),
+            Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap(),
         )
-        // As for the packages of `tests/compile_fail`, which are built in the same folder.
-        .env("CARGO_PROFILE_DEV_DEBUG", "0")
         .env("CARGO_INCREMENTAL", "0")
         .env_remove("RUSTFLAGS")
         .env_remove("CARGO_ENCODED_RUSTFLAGS");

@@ -3,7 +3,7 @@
 use orchestra_compile_fail_tests::{BuildOutput, Package};
 
 fn check(name: &str, files: &[(&str, &str)], program: &str) -> BuildOutput {
-    let package = Package::with_features(env!("CARGO_TARGET_TMPDIR"), name, "orchestra");
+    let package = Package::new(env!("CARGO_TARGET_TMPDIR"), name);
     for (path, text) in files {
         package.write(path, text);
     }

@@ -34,7 +34,7 @@ const PROGRAM: &str =
     "orchestra::pipeline! { pub mod review = \"./review.dot\", config = \"orchestra.yaml\"; }\n";
 
 fn package(name: &str) -> Package {
-    let package = Package::with_features(env!("CARGO_TARGET_TMPDIR"), name, "orchestra");
+    let package = Package::new(env!("CARGO_TARGET_TMPDIR"), name);
     package.write("orchestra.yaml", CONFIG);
     package.write("src/review.dot", PIPELINE);
     package.write("prompts/roles/reviewer.yaml", ROLE);

@@ -98,7 +98,7 @@ fn builds(package: &Package, program: &str) {
 
 #[test]
 fn the_plain_name_needs_no_words() {
-    let package = Package::new(env!("CARGO_TARGET_TMPDIR"), "plain");
+    let package = Package::with_default_features(env!("CARGO_TARGET_TMPDIR"), "plain");
     builds(&package, &program("::orchestra", None));
 }
 
@@ -115,11 +115,7 @@ fn lints_that_are_off_by_default_may_be_denied() {
 
 #[test]
 fn the_crate_may_have_another_name() {
-    let package = Package::new(env!("CARGO_TARGET_TMPDIR"), "renamed");
-    package.manifest(&format!(
-        "flow = {{ package = \"orchestra\", path = {:?} }}",
-        Package::orchestra().display().to_string()
-    ));
+    let package = Package::known_as(env!("CARGO_TARGET_TMPDIR"), "renamed", "flow");
     builds(&package, &program("::flow", Some("flow")));
     builds(
         &package,
@@ -174,10 +170,10 @@ fn simulating(flow: &str, given: Option<&str>) -> String {
 
 #[test]
 fn every_form_of_the_crate_offers_simulations_where_the_feature_is_on() {
-    let package = Package::with_features(env!("CARGO_TARGET_TMPDIR"), "simulated", "orchestra");
+    let package = Package::new(env!("CARGO_TARGET_TMPDIR"), "simulated");
     let bare = "#![no_implicit_prelude]\npub struct Simulation; pub mod testkit {}\n";
     builds(&package, &format!("{bare}{}", simulating("::orchestra", None)));
-    let package = Package::with_features(env!("CARGO_TARGET_TMPDIR"), "simulated_renamed", "flow");
+    let package = Package::known_as(env!("CARGO_TARGET_TMPDIR"), "simulated_renamed", "flow");
     builds(&package, &simulating("::flow", Some("flow")));
     builds(
         &package,
@@ -190,7 +186,7 @@ fn every_form_of_the_crate_offers_simulations_where_the_feature_is_on() {
 
 #[test]
 fn a_simulation_takes_no_node_of_another_pipeline() {
-    let package = Package::with_features(env!("CARGO_TARGET_TMPDIR"), "simulated_wrong", "orchestra");
+    let package = Package::new(env!("CARGO_TARGET_TMPDIR"), "simulated_wrong");
     package.write(
         "src/lib.rs",
         "orchestra::pipeline! { pub mod a = digraph a { start -> exit }; }
@@ -209,7 +205,7 @@ pub fn number() { let _ = a::simulate().outcome(a::Node::Start, [1]); }
 
 #[test]
 fn without_the_feature_there_are_no_simulations() {
-    let package = Package::new(env!("CARGO_TARGET_TMPDIR"), "not_simulated");
+    let package = Package::with_default_features(env!("CARGO_TARGET_TMPDIR"), "not_simulated");
     package.write(
         "src/lib.rs",
         "orchestra::pipeline! { pub mod a = digraph a { start -> exit }; }
@@ -281,10 +277,8 @@ fn the_module_is_documented() {
         )
         .replace("pub mod pipelines", "/// Pipelines.\npub mod pipelines"),
     );
-    let said = package.cargo(&["doc", "--no-deps"]);
+    let (said, page) = package.document("pipelines/release");
     assert!(said.built && said.messages.is_empty(), "{}", said.listed());
-    let page = package.pages().join("pipelines/release/index.html");
-    let page = std::fs::read_to_string(page).expect("the module has a page");
     for part in ["Asks, then ships.", "Ship it", "flowchart", "ship.run", "<table>"] {
         assert!(page.contains(part), "no {part:?}");
     }
@@ -292,7 +286,7 @@ fn the_module_is_documented() {
 
 #[test]
 fn sets_of_tools_are_found_under_another_name_of_the_crate() {
-    let package = Package::with_features(env!("CARGO_TARGET_TMPDIR"), "renamed_tools", "flow");
+    let package = Package::known_as(env!("CARGO_TARGET_TMPDIR"), "renamed_tools", "flow");
     package.write(
         "src/lib.rs",
         "#![no_implicit_prelude]\n\

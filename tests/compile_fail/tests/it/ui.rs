@@ -1,30 +1,31 @@
-//! Wrong uses of the macros in `ui/`, each with the complete output of rustc beside it. `TRYBUILD=overwrite` writes the
-//! output anew.
-//!
-//! Wrong pipelines are tested by packages that the other tests create (`Package`). `trybuild` compares nothing but
-//! programs that do not build, so it cannot hold the warnings of a pipeline that builds; and it compiles all programs in
-//! one generated package, so they cannot have a manifest, a configuration or prompt layers of their own.
+//! Wrong uses of the macros in `ui/`, each with the complete output of rustc beside it.
 
-use std::process::Command;
+use std::fs;
+use std::path::Path;
+
+use orchestra_compile_fail_tests::{Package, expect_at};
 
 #[test]
 fn every_wrong_use_is_explained_at_its_token() {
-    // `trybuild` checks the dependencies once without and once with its own flags for rustc, and a test cannot change its
-    // environment. With no flags at all, they are checked once, together with those of `Package`.
-    let program = std::env::current_exe().expect("the test has a program");
-    let output = Command::new(program)
-        .args(["--exact", "ui::cases", "--ignored", "--nocapture"])
-        .env("CARGO_ENCODED_RUSTFLAGS", "")
-        .env("CARGO_PROFILE_DEV_DEBUG", "0")
-        .output()
-        .expect("the test can be started");
-    let said = [output.stdout, output.stderr].concat();
-    let said = String::from_utf8_lossy(&said);
-    assert!(output.status.success() && said.contains("1 passed"), "{said}");
-}
-
-#[test]
-#[ignore = "run by the test above"]
-fn cases() {
-    trybuild::TestCases::new().compile_fail("ui/*/*.rs");
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut programs = Vec::new();
+    for group in fs::read_dir(here.join("ui")).expect("the folder can be listed") {
+        let group = group.expect("the folder can be listed").path();
+        for file in fs::read_dir(group).expect("the folder can be listed") {
+            let file = file.expect("the folder can be listed").path();
+            if file.extension().is_some_and(|extension| extension == "rs") {
+                let program = file.strip_prefix(here).expect("the file is in the folder");
+                programs.push(program.to_string_lossy().into_owned());
+            }
+        }
+    }
+    programs.sort();
+    assert!(programs.len() > 40);
+    let package = Package::new(env!("CARGO_TARGET_TMPDIR"), "wrong_uses");
+    let texts = package.check_programs(&programs);
+    for program in programs {
+        let text = texts.get(&program).map_or("", String::as_str);
+        assert!(text.contains("error"), "{program} builds");
+        expect_at(&here.join(&program).with_extension("stderr"), text);
+    }
 }
