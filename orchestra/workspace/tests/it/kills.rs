@@ -1,5 +1,5 @@
 //! Kills processes before, during and after git calls. The process that resumes the run loses nothing, is not blocked,
-//! and leaves the user's repositories unchanged. The suite tries 12 points; set `ORCHESTRA_KILLS=500` to try more and
+//! and leaves the user's repositories unchanged. The suite tries 6 points; set `ORCHESTRA_KILLS=500` to try more and
 //! other points.
 
 #![cfg(unix)]
@@ -26,7 +26,7 @@ const PLACE: &str = "ORCHESTRA_KILLS_PLACE";
 const POINT: &str = "ORCHESTRA_KILLS_POINT";
 /// The variable with the number of points to try.
 const COUNT: &str = "ORCHESTRA_KILLS";
-const LEAST: usize = 12;
+const LEAST: usize = 6;
 
 /// Two branches conflict, a stage resolves the conflict, and other stages write before and after.
 const FLOW: &str = "digraph t {

@@ -102,7 +102,7 @@ pub(super) const PICTURES: Target = Target {
     generate: |random| dot::text(random).into_bytes(),
     corpus: pipelines,
     words: dot::WORDS,
-    suite: 500,
+    suite: 200,
     share: 10,
 };
 
