@@ -165,6 +165,7 @@ pub use orchestra_core::{
     RunFailure, SharedPipeline, Snapshot, Status, UnmetCondition, Usage, WithheldOption, candidates,
 };
 pub use ownership::RunOwnership;
+pub use recovery::lineage::{ContextLineage, ContextReader, ContextWriter};
 pub use recovery::offline::{OfflineError, PausedRun};
 pub use recovery::replay::ReplayBuilder;
 pub use recovery::resume::ResumeBuilder;

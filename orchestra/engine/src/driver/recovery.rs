@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use orchestra_core::{EffectId, Event, RetryPoint, RunFailure};
 
 use crate::event::EventKind;
+use crate::recovery::lineage::ContextLineage;
 
 /// The state of a recovered run.
 #[derive(Default)]
@@ -37,6 +38,8 @@ pub(crate) struct Recovery {
     pub(crate) retry: Option<RetryPoint>,
     /// The only event that is applied to the run before it is paused again; no stage is executed.
     pub(crate) offline: Option<Box<OfflineEvent>>,
+    /// The writers of the context values; `None` if nobody asks for them.
+    pub(crate) lineage: Option<Box<ContextLineage>>,
 }
 
 /// An event that is applied to a run that no process executes.

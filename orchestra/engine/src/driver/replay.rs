@@ -39,12 +39,14 @@ impl Driver {
     ) -> Result<(), StoreError> {
         // The replayed events include the usage of attempts.
         self.run.attempts.usage.set_used_before();
+        let recovery = self.recovery.as_ref();
+        let traces_context = recovery.is_some_and(|recovery| recovery.lineage.is_some());
         let mut boot = None;
         let mut left = emitted.events;
         for (at, (number, record)) in records.iter().enumerate() {
             let recent = records.len() - at <= RECENT;
             let is_emitted = at < emitted.records;
-            self.machine.observe(!is_emitted || recent);
+            self.machine.observe(!is_emitted || recent || traces_context);
             if let Some(recovery) = &mut self.recovery {
                 let already_emitted = if is_emitted { u64::MAX } else { left };
                 recovery.progress = Some(ReplayProgress {
@@ -110,7 +112,13 @@ impl Driver {
         let last_ended = self.last_ended(&effects);
         for (at, effect) in effects.drain(..).enumerate() {
             match effect {
-                Effect::Observe(observation) => self.emit_observation(observation, last_ended == Some(at))?,
+                Effect::Observe(observation) => {
+                    let recovery = self.recovery.as_mut();
+                    if let Some(lineage) = recovery.and_then(|recovery| recovery.lineage.as_mut()) {
+                        lineage.observe(&observation, &self.run.pipeline);
+                    }
+                    self.emit_observation(observation, last_ended == Some(at))?;
+                }
                 Effect::Restart { restart, .. } => self.run.restarted(restart)?,
                 Effect::StartTimer { id, .. } => {
                     if let Some(journal) = &mut self.journal {

@@ -4,6 +4,7 @@ mod copy;
 mod files;
 mod folder_state;
 mod fork;
+pub(crate) mod lineage;
 pub(crate) mod offline;
 pub(crate) mod replay;
 pub(crate) mod resume;

@@ -238,6 +238,7 @@ impl ResumeBuilder {
             options,
             copied_from,
             rehearses: false,
+            traces_context: false,
         };
         // Reading a long journal takes milliseconds, during which other tasks may run.
         let recovered = on_files(files, move || {
@@ -282,6 +283,7 @@ impl ResumeBuilder {
             },
             copied_from: Some(self.folder.clone()),
             rehearses: true,
+            traces_context: false,
         };
         let mut manifest = fork.manifest.clone();
         manifest.run = id.to_string();

@@ -11,6 +11,7 @@ use crate::error::{Changed, StartError};
 use crate::journal::records::Record;
 use crate::recovery::folder_state::{FolderState, parsed};
 use crate::recovery::fork::fork;
+use crate::recovery::lineage::ContextLineage;
 use crate::recovery::task::{RecoveryTask, ResumeOptions};
 use crate::run::state::Origin;
 use crate::setup::pinned_source::load_pinned;
@@ -48,6 +49,29 @@ impl RunFolder {
         checkpoint: &str,
         transforms: &[Arc<dyn Transform>],
     ) -> Result<Checkpoint, StartError> {
+        let (checkpoint, _) = self.recovered_at(checkpoint, transforms, false)?;
+        Ok(checkpoint)
+    }
+
+    /// Returns the state of the run at a checkpoint as [`state_at`](RunFolder::state_at), with the stages that wrote the
+    /// values of its context, and the edges whose conditions read them.
+    ///
+    /// # Errors
+    /// There is no such checkpoint, or the journal or the stored pipeline cannot be read.
+    pub fn context_at(
+        &self,
+        checkpoint: &str,
+        transforms: &[Arc<dyn Transform>],
+    ) -> Result<(Checkpoint, ContextLineage), StartError> {
+        self.recovered_at(checkpoint, transforms, true)
+    }
+
+    fn recovered_at(
+        &self,
+        checkpoint: &str,
+        transforms: &[Arc<dyn Transform>],
+        traces_context: bool,
+    ) -> Result<(Checkpoint, ContextLineage), StartError> {
         let fork = fork(self, checkpoint, transforms)?;
         let manifest = fork.manifest;
         let records = (0..).zip(&fork.records);
@@ -79,16 +103,23 @@ impl RunFolder {
             },
             copied_from: Some(self.path().to_owned()),
             rehearses: true,
+            traces_context,
         };
-        let driver = task.recover(state, Origin::default())?;
-        let run = &self.manifest().run;
-        Ok(Checkpoint::new(
-            run,
+        let mut driver = task.recover(state, Origin::default())?;
+        let recovery = driver.recovery.as_mut();
+        let mut lineage = recovery
+            .and_then(|recovery| recovery.lineage.take())
+            .unwrap_or_default();
+        lineage.read_conditions(&pipeline);
+        let checkpoint = Checkpoint::new(
+            &self.manifest().run,
             time,
             &pipeline,
             driver.machine.state(),
             "running",
             None,
-        ))
+        );
+        lineage.keep(&checkpoint.context);
+        Ok((checkpoint, *lineage))
     }
 }

@@ -46,6 +46,8 @@ pub(crate) struct RecoveryTask {
     pub(crate) copied_from: Option<PathBuf>,
     /// `true` if this is only a check, so that no files are copied.
     pub(crate) rehearses: bool,
+    /// `true` if the stages that write context values are noted.
+    pub(crate) traces_context: bool,
 }
 
 impl RecoveryTask {
@@ -186,6 +188,7 @@ impl RecoveryTask {
             events: read.events,
             replayed_from: manifest.replayed_from.as_ref().map(ToString::to_string),
             copied: self.copied_from.is_some(),
+            lineage: self.traces_context.then(Box::default),
             ..Recovery::default()
         };
         if let Some(saved) = &read.base {
