@@ -1,9 +1,10 @@
 //! The connections of the server: accepting them, their limits, and their end.
 
+use std::collections::VecDeque;
 use std::future::Future;
 use std::io;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -15,13 +16,17 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::{Sleep, sleep};
 
 use crate::error::ApiError;
 
 /// Maximum number of connections. Further ones wait until another one ends.
 const MAX_CONNECTIONS: usize = 1_100;
+
+/// Maximum number of connections on which no request has shown a token yet. A further one closes the oldest of them, so
+/// that strangers cannot take all places.
+const MAX_STRANGERS: usize = 100;
 
 /// Maximum size of the head of a request, in bytes.
 const MAX_HEAD: usize = 16 << 10;
@@ -38,6 +43,49 @@ const STALL_TIMEOUT: Duration = Duration::from_secs(60);
 /// Wait after the operating system could not accept a connection, such as for lack of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
+/// The connections on which no request has shown a token yet, the oldest first.
+#[derive(Clone, Default)]
+struct Strangers(Arc<Mutex<VecDeque<Arc<Notify>>>>);
+
+impl Strangers {
+    /// Adds a connection; closes the oldest one if there are too many.
+    fn enter(&self) -> Stranger {
+        let close = Arc::new(Notify::new());
+        let mut list = self.list();
+        list.push_back(close.clone());
+        if list.len() > MAX_STRANGERS
+            && let Some(oldest) = list.pop_front()
+        {
+            oldest.notify_one();
+        }
+        drop(list);
+        Stranger {
+            close,
+            strangers: self.clone(),
+        }
+    }
+
+    fn list(&self) -> MutexGuard<'_, VecDeque<Arc<Notify>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A connection that counts as a stranger's until a request on it shows a token.
+#[derive(Clone)]
+pub(crate) struct Stranger {
+    close: Arc<Notify>,
+    strangers: Strangers,
+}
+
+impl Stranger {
+    /// Notes that the client has shown a token, or has gone.
+    pub(crate) fn leave(&self) {
+        self.strangers
+            .list()
+            .retain(|close| !Arc::ptr_eq(close, &self.close));
+    }
+}
+
 /// Accepts connections until `stop` becomes `true`. Returns when all of them have ended, or `end` has become `true`.
 pub(crate) async fn accept(
     listener: TcpListener,
@@ -46,6 +94,7 @@ pub(crate) async fn accept(
     mut end: watch::Receiver<bool>,
 ) {
     let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let strangers = Strangers::default();
     loop {
         let accepted = tokio::select! {
             accepted = next(&listener, &places) => accepted,
@@ -57,11 +106,14 @@ pub(crate) async fn accept(
         // A small event must not wait for the next one.
         let _ = stream.set_nodelay(true);
         let (router, mut stop, mut end) = (router.clone(), stop.clone(), end.clone());
+        let stranger = strangers.enter();
         tokio::spawn(async move {
             tokio::select! {
-                () = serve(stream, router, &mut stop) => {}
+                () = serve(stream, router, &stranger, &mut stop) => {}
+                () = stranger.close.notified() => {}
                 _ = end.wait_for(|end| *end) => {}
             }
+            stranger.leave();
             drop(place);
         });
     }
@@ -85,9 +137,11 @@ async fn next(
     }
 }
 
-async fn serve(stream: TcpStream, router: Router, stop: &mut watch::Receiver<bool>) {
-    let service = service_fn(move |request: hyper::Request<Incoming>| {
+async fn serve(stream: TcpStream, router: Router, stranger: &Stranger, stop: &mut watch::Receiver<bool>) {
+    let stranger = stranger.clone();
+    let service = service_fn(move |mut request: hyper::Request<Incoming>| {
         use tower_service::Service as _;
+        request.extensions_mut().insert(stranger.clone());
         let handled = router.clone().call(request.map(axum::body::Body::new));
         // A client that goes away must not cut a start or an answer short.
         let handled = tokio::spawn(handled);

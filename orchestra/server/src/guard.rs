@@ -14,6 +14,7 @@ use axum::response::{IntoResponse as _, Response};
 
 use crate::access::Access;
 use crate::app::App;
+use crate::connections::Stranger;
 use crate::error::ApiError;
 
 /// The policy of the page: nothing but its own files, and no text ever becomes markup.
@@ -79,6 +80,9 @@ fn check(app: &App, request: &Request) -> Result<(), ApiError> {
         return check_open_write(headers, reads);
     }
     let key = authenticate(app, headers)?;
+    if let Some(stranger) = request.extensions().get::<Stranger>() {
+        stranger.leave();
+    }
     if reads {
         return Ok(());
     }

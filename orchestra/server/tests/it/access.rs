@@ -3,7 +3,9 @@
 use orchestra_engine::Engine;
 use orchestra_server::{Server, ServerError};
 use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
+use tokio::net::TcpStream;
 
 use crate::support::description::routes;
 use crate::support::{RELEASE, TestServer, entry};
@@ -252,4 +254,42 @@ async fn other_machines_need_a_proxy_with_tls() {
         .listen(everywhere().await.expect("a port"))
         .expect("a server");
     assert!(listening.link().starts_with("https://flow.example/ui/#token="));
+}
+
+/// Sends a request for the list of runs on a connection, and returns the beginning of the reply.
+async fn ask_on(connection: &mut TcpStream, server: &TestServer) -> String {
+    let request = format!(
+        "GET /api/v1/runs HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\n\r\n",
+        server.address, server.token
+    );
+    connection
+        .write_all(request.as_bytes())
+        .await
+        .expect("the connection is open");
+    let mut reply = vec![0; 4096];
+    let read = connection.read(&mut reply).await.expect("a reply");
+    String::from_utf8_lossy(&reply[..read]).into_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn strangers_cannot_take_all_connections() {
+    let server = TestServer::start().await;
+    let mut known = TcpStream::connect(&server.address).await.expect("a connection");
+    assert!(ask_on(&mut known, &server).await.starts_with("HTTP/1.1 200"));
+    let mut strangers = Vec::new();
+    for _ in 0..300 {
+        strangers.push(TcpStream::connect(&server.address).await.expect("a connection"));
+    }
+    let mut other = TcpStream::connect(&server.address).await.expect("a connection");
+    assert!(ask_on(&mut other, &server).await.starts_with("HTTP/1.1 200"));
+    assert!(
+        ask_on(&mut known, &server).await.starts_with("HTTP/1.1 200"),
+        "a known client keeps its connection"
+    );
+    let mut end = [0; 1];
+    let first = strangers.first_mut().expect("a stranger");
+    assert!(
+        matches!(first.read(&mut end).await, Ok(0) | Err(_)),
+        "the oldest was closed"
+    );
 }
