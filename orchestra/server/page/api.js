@@ -108,6 +108,7 @@ export const paths = {
   events: (run, after, limit = 1000) => `/api/v1/runs/${id(run)}/events?after=${after}&limit=${limit}`,
   scene: (run) => `/pipelines/${id(run)}/graph?format=scene`,
   source: (run) => `/pipelines/${id(run)}/graph?format=source`,
+  reachable: (run) => `/api/v1/runs/${id(run)}/reachable`,
   context: (run, at) => `/pipelines/${id(run)}/context${at ? `?at=${id(at)}` : ''}`,
   checkpoints: (run) => `/api/v1/runs/${id(run)}/checkpoints`,
   files: (run) => `/api/v1/runs/${id(run)}/files`,

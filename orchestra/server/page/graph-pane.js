@@ -5,10 +5,10 @@ import { Outline } from './outline.js';
 import { Icon } from './ui.js';
 
 /**
- * @param {{scene: any, states?: Map<string, any>, looks?: Map<string, any>, selected?: string|null,
+ * @param {{scene: any, states?: Map<string, any>, looks?: Map<string, any>, faded?: Set<string>|null, selected?: string|null,
  *   onSelect?: (node: string) => void, label: string, legend?: any}} props
  */
-export function GraphPane({ scene, states, looks, selected = null, onSelect, label, legend }) {
+export function GraphPane({ scene, states, looks, faded = null, selected = null, onSelect, label, legend }) {
   const box = useRef(null);
   const view = useRef(null);
   const handler = useRef(onSelect);
@@ -31,6 +31,9 @@ export function GraphPane({ scene, states, looks, selected = null, onSelect, lab
   useLayoutEffect(() => {
     if (view.current && scene && looks) view.current.trace(looks);
   }, [scene, looks, isOutline, label]);
+  useLayoutEffect(() => {
+    view.current?.fade(faded);
+  }, [scene, faded, isOutline, label]);
   useEffect(() => {
     view.current?.select(selected);
   }, [scene, selected, isOutline, label]);
@@ -38,7 +41,7 @@ export function GraphPane({ scene, states, looks, selected = null, onSelect, lab
   const counts = useMemo(() => scene && `${scene.nodes.length} nodes, ${scene.edges.length} edges`, [scene]);
   return html`<section class="graph" aria-label=${label}>
     ${isOutline
-      ? html`<${Outline} scene=${scene} states=${states} selected=${selected} onSelect=${onSelect} label=${label} />`
+      ? html`<${Outline} scene=${scene} states=${states} faded=${faded} selected=${selected} onSelect=${onSelect} label=${label} />`
       : html`<div class="graph-box" ref=${box}></div>`}
     <div class="graph-tools" role="group" aria-label="Graph view">
       ${button('outline', isOutline ? 'Show as a graph' : 'Show as an outline', () => setOutline(!isOutline))}

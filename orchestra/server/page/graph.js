@@ -65,6 +65,7 @@ export class GraphView {
     this.isFitted = true;
     this.isFar = false;
     this.selected = null;
+    this.faded = null;
     this.listen();
   }
 
@@ -94,6 +95,7 @@ export class GraphView {
       writeText(group, text, { 'text-anchor': 'middle' });
     }
     for (const node of scene.nodes) this.drawNode(root, node);
+    for (const entry of this.nodes.values()) if (this.faded?.has(entry.node.id)) this.refresh(entry);
     if (scene.heading) writeText(root, scene.heading, { class: 'heading', 'text-anchor': 'middle', 'font-weight': 600 });
     this.root.appendChild(root);
     this.tabbed = this.nodes.get(scene.nodes[0]?.id);
@@ -144,7 +146,16 @@ export class GraphView {
   }
 
   refresh(entry) {
-    entry.group.setAttribute('class', entry.node.id === this.selected ? 'node selected' : 'node');
+    const { id } = entry.node;
+    entry.group.setAttribute('class', `node${id === this.selected ? ' selected' : ''}${this.faded?.has(id) ? ' faded' : ''}`);
+  }
+
+  /** Fades nodes. @param {Set<string>|null} faded */
+  fade(faded) {
+    const before = this.faded;
+    if (faded === before) return;
+    this.faded = faded;
+    for (const [id, entry] of this.nodes) if (before?.has(id) !== faded?.has(id)) this.refresh(entry);
   }
 
   badge(entry, state, visits) {

@@ -29,7 +29,7 @@ function treeOf(scene) {
 }
 
 /** The tree, with the keys of trees. */
-export function Outline({ scene, states, selected, onSelect, label }) {
+export function Outline({ scene, states, faded, selected, onSelect, label }) {
   const rows = useMemo(() => (scene ? treeOf(scene) : []), [scene]);
   const [focus, setFocus] = useState(0);
   const [closed, setClosed] = useState(() => new Set());
@@ -72,6 +72,7 @@ export function Outline({ scene, states, selected, onSelect, label }) {
       onClick=${() => { setFocus(at); onSelect?.(row.id); }}>
       <span class="outline-name">${row.isReference ? html`<span class="muted">back to </span>` : ''}${row.name}</span>
       ${row.caption && html`<span class="tag">${row.caption}</span>`}
+      ${!row.isReference && faded?.has(row.id) && html`<span class="tag">not reachable</span>`}
       ${!row.isReference && states && html`<${State} state=${(states.get(row.id) || { state: 'pending' }).state} />`}
       ${!row.isReference && (states?.get(row.id)?.visits || 0) > 1 && html`<span class="muted num">${count(states.get(row.id).visits, 'visit')}</span>`}
     </li>`)}

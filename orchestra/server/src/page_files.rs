@@ -24,6 +24,7 @@ const FILES: &[(&str, &[u8])] = files![
     "vendor/hooks.module.js",
     "vendor/htm.module.js",
     "vendor/preact.module.js",
+    "views/ahead.js",
     "views/answer.js",
     "views/code.js",
     "views/context.js",

@@ -11,7 +11,7 @@ function Lineage({ name, context }) {
   const writer = context.writers?.[name];
   const readers = context.readers?.[name] || [];
   if (!writer && !readers.length) return null;
-  return html`<span class="lineage">${writer && html`written by ${writer.node}`}${writer && readers.length > 0 && ' · '}${readers.length > 0 && html`read by ${readers.map((reader) => reader.node || reader.edge).join(', ')}`}</span>`;
+  return html`<span class="lineage">${writer && html`written by ${writer.node}${writer.visit > 1 ? `, visit ${writer.visit}` : ''}`}${writer && readers.length > 0 && ' · '}${readers.length > 0 && html`read by ${readers.map(({ from, to }) => `${from} → ${to}`).join(', ')}`}</span>`;
 }
 
 function Values({ context, before, find, onlyChanged }) {

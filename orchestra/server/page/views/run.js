@@ -15,6 +15,7 @@ import { elapsed } from './runs.js';
 import { Timeline } from './timeline.js';
 
 const Decisions = lazy(() => import('./decisions.js'), 'Decisions');
+const Ahead = lazy(() => import('./ahead.js'), 'Ahead');
 const Log = lazy(() => import('./log.js'), 'Log');
 const Context = lazy(() => import('./context.js'), 'Context');
 const Files = lazy(() => import('./files.js'), 'Files');
@@ -22,7 +23,7 @@ const Conversation = lazy(() => import('./conversation.js'), 'Conversation');
 const Cost = lazy(() => import('./cost.js'), 'Cost');
 
 const TABS = [
-  ['timeline', 'Timeline', Timeline], ['decisions', 'Decisions', Decisions], ['log', 'Log', Log], ['context', 'Context', Context],
+  ['timeline', 'Timeline', Timeline], ['decisions', 'Decisions', Decisions], ['ahead', 'Ahead', Ahead], ['log', 'Log', Log], ['context', 'Context', Context],
   ['files', 'Files', Files], ['conversation', 'Conversation', Conversation], ['cost', 'Cost', Cost],
 ];
 const OPEN = new Set(['accepted', 'running']);
@@ -153,6 +154,7 @@ function NodeBar({ model, node, id }) {
 export function RunView({ id, tab, query }) {
   const model = useSource(useRun(id));
   const [chosen, setChosen] = useState(null);
+  const [unreachable, setUnreachable] = useState(null);
   const node = query.node || null;
   const states = useMemo(() => model.nodes, [model.nodes]);
   const looks = useMemo(() => looksOf(model, tab === 'decisions' ? chosen : null), [model.version, chosen, tab]);
@@ -174,7 +176,7 @@ export function RunView({ id, tab, query }) {
     <${Head} model=${model} />
     <div class="split">
       <div class="split-left">
-        ${model.scene ? html`<${GraphPane} scene=${model.scene} states=${states} looks=${looks} selected=${node} onSelect=${select} label=${`Graph of ${model.run.name}`} />`
+        ${model.scene ? html`<${GraphPane} scene=${model.scene} states=${states} looks=${looks} faded=${tab === 'ahead' ? unreachable : null} selected=${node} onSelect=${select} label=${`Graph of ${model.run.name}`} />`
           : model.sceneError ? html`<${Failure} title="The graph cannot be drawn" error=${model.sceneError} retry=${() => model.loadScene()} />` : html`<${Loading} label="Loading the graph" />`}
       </div>
       <div class="split-right">
@@ -183,7 +185,7 @@ export function RunView({ id, tab, query }) {
           ${node && html`<${NodeBar} model=${model} node=${node} id=${id} />`}
           ${model.loading && html`<p class="partial" role="status">Loading: ${number(model.stages.list.length)} of ${number(model.run.stages)} stage attempts</p>`}
           ${model.error && html`<${Failure} error=${model.error} retry=${() => model.load()} />`}
-          <${View} model=${model} id=${id} node=${node} query=${query} choose=${setChosen} version=${model.version} />
+          <${View} model=${model} id=${id} node=${node} query=${query} choose=${setChosen} fade=${setUnreachable} version=${model.version} />
         </div>
       </div>
     </div>

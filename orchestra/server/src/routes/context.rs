@@ -5,7 +5,10 @@ use std::sync::Arc;
 use axum::extract::{Path, State};
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
-use orchestra_engine::{Checkpoint, Context, ReplayPoint, ReplayPoints};
+use orchestra_engine::{
+    Checkpoint, Context, ContextLineage, ReplayPoint, ReplayPoints, RunFolder, StartError,
+};
+use orchestra_graph::Transform;
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
@@ -57,7 +60,7 @@ pub(super) async fn checkpoint(
     uri: Uri,
 ) -> Result<Response, ApiError> {
     let query = Query::of(&uri, &["at"])?;
-    let (_, checkpoint) = state_at(&app, &id, query.text("at")).await?;
+    let (_, checkpoint) = at(&app, &id, query.text("at"), RunFolder::state_at).await?;
     Ok(json_response(StatusCode::OK, &PublicCheckpoint(checkpoint)))
 }
 
@@ -71,6 +74,9 @@ struct ContextAt {
     /// The values by their keys.
     #[schemars(with = "Map<String, Value>")]
     values: Context,
+    /// Who wrote the values, and which edges read them.
+    #[serde(flatten)]
+    lineage: ContextLineage,
 }
 
 /// Returns the context of a run at a checkpoint (Attractor 9.5).
@@ -88,17 +94,26 @@ pub(super) async fn context(
     uri: Uri,
 ) -> Result<Response, ApiError> {
     let query = Query::of(&uri, &["at"])?;
-    let (name, checkpoint) = state_at(&app, &id, query.text("at")).await?;
+    let (name, (checkpoint, lineage)) = at(&app, &id, query.text("at"), RunFolder::context_at).await?;
     let context = ContextAt {
         checkpoint: name,
         node: checkpoint.current_node,
         values: checkpoint.context,
+        lineage,
     };
     Ok(json_response(StatusCode::OK, &context))
 }
 
-/// Returns a checkpoint with its name; the latest one if none is named.
-async fn state_at(app: &App, id: &str, name: Option<&str>) -> Result<(String, Checkpoint), ApiError> {
+/// A method of a run folder that reads a checkpoint.
+type ReadCheckpoint<T> = fn(&RunFolder, &str, &[Arc<dyn Transform>]) -> Result<T, StartError>;
+
+/// Reads a checkpoint, the latest one if none is named; returns its name too.
+async fn at<T: Send + 'static>(
+    app: &App,
+    id: &str,
+    name: Option<&str>,
+    read: ReadCheckpoint<T>,
+) -> Result<(String, T), ApiError> {
     let (session, folder) = app.folder(id).await?;
     let name = match (name, session.summary.checkpoint) {
         (Some(name), _) => name.to_owned(),
@@ -107,8 +122,8 @@ async fn state_at(app: &App, id: &str, name: Option<&str>) -> Result<(String, Ch
     };
     let transforms = app.project.transforms();
     blocking(move || {
-        let checkpoint = folder.state_at(&name, &transforms)?;
-        Ok((name, checkpoint))
+        let found = read(&folder, &name, &transforms)?;
+        Ok((name, found))
     })
     .await?
 }

@@ -10,6 +10,7 @@ mod metrics;
 mod once;
 mod pipelines;
 mod powers;
+mod reachable;
 mod request;
 mod runs;
 mod session;
@@ -58,6 +59,7 @@ fn routes() -> OpenApiRouter<Arc<App>> {
         .merge(session::routes())
         .merge(runs::routes())
         .merge(what_if::routes())
+        .merge(reachable::routes())
         .merge(files::routes())
         .merge(definitions::routes())
         .merge(changes::routes())

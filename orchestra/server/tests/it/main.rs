@@ -8,6 +8,7 @@
 )]
 
 mod access;
+mod ahead;
 mod attacks;
 mod changes;
 mod events;

@@ -159,6 +159,7 @@ fn screens(api: &Api, ended: &str, failed: &str, waiting: &str) -> Vec<Screen> {
         outline,
         screen(format!("#/runs/{failed}/timeline"), ".banner", "registry"),
         screen(format!("#/runs/{waiting}/timeline"), ".banner", "question open"),
+        screen(format!("#/runs/{waiting}/ahead"), ".ahead tr", "Publish"),
         screen("#/nothing".to_owned(), "h1", "no such screen"),
         screen("#/runs/unknown".to_owned(), "h1", "There is no such run"),
         keys,

@@ -41,7 +41,7 @@ fn a_model_is_read_while_it_writes_and_answered_in_the_page() {
         tab.show("#/definitions/talk.dot");
         tab.click("form button", "Start");
         tab.sees(".run-title h1", "talk");
-        press_until(&tab, "6", "location.hash.endsWith('/conversation')");
+        press_until(&tab, "7", "location.hash.endsWith('/conversation')");
         tab.sees(".said.live", "Says now");
         let early = tab.until_some(
             "document.querySelector('.said.live pre')?.textContent ?? ''",
@@ -61,7 +61,7 @@ fn a_model_is_read_while_it_writes_and_answered_in_the_page() {
         tab.show("#/runs");
         tab.click("table a", "talk");
         tab.sees(".run-title .state", "success");
-        press_until(&tab, "7", "location.hash.endsWith('/cost')");
+        press_until(&tab, "8", "location.hash.endsWith('/cost')");
         tab.sees(".facts-grid", "8,100 in, 150 out");
         tab.sees("table", "draft");
         let asked = model.requests();

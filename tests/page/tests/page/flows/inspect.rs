@@ -36,6 +36,31 @@ fn decisions_show_why_this_edge_and_what_would_change_it() {
 }
 
 #[test]
+fn what_may_still_happen_is_listed_and_the_rest_is_faded() {
+    in_browser(|browser| {
+        let server = TestServer::start();
+        let run = server.api.begin_to_gate(json!({}));
+        let tab = enter(browser, &server.api);
+        tab.show(&format!("#/runs/{run}/ahead"));
+        tab.sees(
+            ".ahead p",
+            "The run is at Publish this note?. It can still reach 4 nodes",
+        );
+        tab.sees(".ahead tr", "Publish publish1 step0");
+        tab.sees(".ahead tr", "Write the note");
+        tab.sees(".ahead .muted", "start, build, checks");
+        tab.until("document.querySelectorAll('.node.faded').length === 9");
+        tab.click(".ahead button", "Write the note");
+        tab.until("document.querySelector('.node.selected:not(.faded)') !== null");
+        tab.click("button[title='Show as an outline']", "");
+        tab.sees("[role=treeitem]", "Buildnot reachable");
+        tab.click("button[title='Show as a graph']", "");
+        tab.click("[role=tab]", "Timeline");
+        tab.until("document.querySelectorAll('.node').length > 0 && document.querySelectorAll('.node.faded').length === 0");
+    });
+}
+
+#[test]
 fn the_context_of_each_checkpoint_is_shown_and_replayed() {
     in_browser(|browser| {
         let server = TestServer::start();
@@ -62,6 +87,10 @@ fn the_context_of_each_checkpoint_is_shown_and_replayed() {
         tab.sees(".scrub-now", "after rate");
         tab.click(".filters label", "Only what changed");
         tab.sees("tr.added", "risk");
+        tab.sees(
+            "tr.added .lineage",
+            "written by rate · read by rate → inspect, rate → write",
+        );
         tab.sees_no("table.context", "size");
         tab.click("button", "Replay from here…");
         tab.sees("dialog", "goes on at write");

@@ -48,7 +48,7 @@ fn screens() {
         let question = server.api.until_asked(&run);
         server.api.answer(&run, &question, "P");
         server.api.until_status(&run, "success");
-        server.api.begin_to_gate(json!({}));
+        let waiting = server.api.begin_to_gate(json!({}));
         let tab = enter(browser, &server.api);
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("screens");
         std::fs::create_dir_all(&folder).unwrap();
@@ -72,13 +72,17 @@ fn screens() {
         .map(str::to_owned)
         .into();
         screens.extend(tabs.map(|tab| format!("runs/{run}/{tab}")));
+        screens.push(format!("runs/{waiting}/ahead"));
         for screen in screens {
             tab.show(&format!("#/{screen}"));
             tab.until("document.querySelector('.loading, .partial, .boot') === null");
             for (scheme, width, height) in [("light", 1440, 900), ("dark", 1440, 900), ("light", 360, 740)] {
                 tab.colours(scheme);
                 tab.resize(width, height);
-                let name = screen.replace(&run, "run").replace(['/', '?', '%'], "-");
+                let name = screen
+                    .replace(&run, "run")
+                    .replace(&waiting, "waiting")
+                    .replace(['/', '?', '%'], "-");
                 std::fs::write(folder.join(format!("{name}-{scheme}-{width}.png")), tab.picture()).unwrap();
             }
         }
