@@ -15,6 +15,7 @@ mod growth;
 mod load;
 mod redaction;
 mod repository;
+mod server;
 mod stages;
 mod tools;
 
@@ -43,6 +44,7 @@ fn measure() {
     load::measure(&mut bench);
     tools::measure(&mut bench);
     growth::measure(&mut bench);
+    server::measure(&mut bench);
     redaction::measure(&mut bench);
     repository::measure(&mut bench);
     expansion::measure(&mut bench);
