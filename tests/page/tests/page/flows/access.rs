@@ -67,24 +67,54 @@ fn overflow(tab: &Tab) -> Value {
     )
 }
 
-fn check(tab: &Tab, has_axe: bool, name: &str, problems: &mut Vec<String>) {
-    for (scheme, width, height) in MODES {
-        tab.colours(scheme);
-        tab.resize(width, height);
-        let wide = overflow(tab);
-        if !wide.is_null() {
-            problems.push(format!("{name} at {width}: wider than the window: {wide}"));
+/// Looks at screens in all modes, and collects what is wrong with them.
+pub(super) struct Inspection<'t> {
+    tab: &'t Tab,
+    has_axe: bool,
+    problems: Vec<String>,
+}
+
+impl Inspection<'_> {
+    pub(super) fn begin(tab: &Tab) -> Inspection<'_> {
+        let axe = std::fs::read_to_string(Path::new(AXE));
+        if axe.is_err() && find("npm").is_some() {
+            skip("axe-core was not fetched; `.ci/run` fetches it");
         }
-        if has_axe {
-            problems.extend(
-                violations(tab, scheme)
-                    .into_iter()
-                    .map(|one| format!("{name} {scheme} {width}: {one}")),
-            );
+        if let Ok(axe) = &axe {
+            tab.eval(&format!("{axe};null"));
+        }
+        Inspection {
+            tab,
+            has_axe: axe.is_ok(),
+            problems: Vec::new(),
         }
     }
-    tab.colours("light");
-    tab.resize(1440, 900);
+
+    pub(super) fn look(&mut self, name: &str) {
+        let tab = self.tab;
+        for (scheme, width, height) in MODES {
+            tab.colours(scheme);
+            tab.resize(width, height);
+            let wide = overflow(tab);
+            if !wide.is_null() {
+                self.problems
+                    .push(format!("{name} at {width}: wider than the window: {wide}"));
+            }
+            if self.has_axe {
+                let found = violations(tab, scheme).into_iter();
+                self.problems
+                    .extend(found.map(|one| format!("{name} {scheme} {width}: {one}")));
+            }
+        }
+        tab.colours("light");
+        tab.resize(1440, 900);
+    }
+
+    #[track_caller]
+    pub(super) fn end(self) {
+        let problems = self.problems;
+        assert!(problems.is_empty(), "{} problems: {problems:#?}", problems.len());
+    }
 }
 
 fn screens(api: &Api, ended: &str, failed: &str, waiting: &str) -> Vec<Screen> {
@@ -171,25 +201,17 @@ fn screens(api: &Api, ended: &str, failed: &str, waiting: &str) -> Vec<Screen> {
 #[test]
 fn every_screen_is_accessible_and_fits_a_narrow_window() {
     in_browser(|browser| {
-        let axe = std::fs::read_to_string(Path::new(AXE));
-        if axe.is_err() && find("npm").is_some() {
-            skip("axe-core was not fetched; `.ci/run` fetches it");
-        }
         let server = TestServer::start();
         let api = &server.api;
         let tab = enter(browser, api);
         for part in ["status of 404", "status of 401"] {
             tab.expect(part);
         }
-        if let Ok(axe) = &axe {
-            tab.eval(&format!("{axe};null"));
-        }
-        let mut problems = Vec::new();
-        let mut look = |name: &str| check(&tab, axe.is_ok(), name, &mut problems);
-        look("empty runs");
+        let mut inspection = Inspection::begin(&tab);
+        inspection.look("empty runs");
         tab.show("#/gates");
         tab.sees(".empty", "Nothing waits for you");
-        look("empty gates");
+        inspection.look("empty gates");
         let answered = |run: &str| {
             let question = api.until_asked(run);
             api.answer(run, &question, "P");
@@ -214,7 +236,7 @@ fn every_screen_is_accessible_and_fits_a_narrow_window() {
                 tab.click(css, text);
             }
             let has_dialog = "document.querySelector('dialog[open]') !== null";
-            look(&hash);
+            inspection.look(&hash);
             if tab.eval(has_dialog) == true {
                 tab.press("Escape");
                 tab.until(&format!("!({has_dialog})"));
@@ -226,10 +248,10 @@ fn every_screen_is_accessible_and_fits_a_narrow_window() {
             "digraph bad {\n    start -> publsh\n    publish [shape=hexagon, label=\"Sure?\"]\n    publish -> exit [label=\"[S] Sure\"]\n}\n",
         );
         tab.sees(".diagnostics li", "unknown node `publsh`");
-        look("editor with errors");
+        inspection.look("editor with errors");
         tab.click("button", "Sign out");
         tab.sees("h1", "Open the link from the terminal");
-        look("signed out");
-        assert!(problems.is_empty(), "{} problems: {problems:#?}", problems.len());
+        inspection.look("signed out");
+        inspection.end();
     });
 }

@@ -9,6 +9,7 @@ mod pictures;
 mod reconnect;
 mod session;
 mod start;
+mod workflows;
 
 use crate::browser::{Browser, Tab};
 use crate::support::Api;

@@ -42,6 +42,18 @@ impl Api {
     /// Sends a request. Returns the status and the body of the reply.
     #[track_caller]
     pub(crate) fn send(&self, method: &str, path: &str, body: &Value) -> (u16, Value) {
+        self.send_with("", method, path, body)
+    }
+
+    /// Sends a change of the state with an entity tag.
+    #[track_caller]
+    pub(crate) fn change(&self, path: &str, etag: &str, body: &Value) {
+        let (status, reply) = self.send_with(&format!("If-Match: \"{etag}\"\r\n"), "POST", path, body);
+        assert!(status < 300, "{path}: {status} {reply}");
+    }
+
+    #[track_caller]
+    fn send_with(&self, headers: &str, method: &str, path: &str, body: &Value) -> (u16, Value) {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         let (host, token) = (&self.address, &self.token);
         // What a server does not read would reset the connection before the reply has arrived.
@@ -52,7 +64,7 @@ impl Api {
         };
         write!(
             stream,
-            "{method} {path} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {token}\r\n\
+            "{method} {path} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {token}\r\n{headers}\
              Content-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
             body.len()
         )
