@@ -118,8 +118,10 @@ impl Connection {
     }
 
     async fn write(&mut self, method: &str, path: &str, body: &str) {
+        // In version 1.0 of the protocol, a stream is not cut into chunks.
+        let version = if path.ends_with("/events") { "1.0" } else { "1.1" };
         let request = format!(
-            "{method} {path} HTTP/1.1\r\n{}Content-Length: {}\r\n\r\n{body}",
+            "{method} {path} HTTP/{version}\r\n{}Content-Length: {}\r\n\r\n{body}",
             self.head,
             body.len()
         );

@@ -25,6 +25,7 @@ mod report;
 mod round;
 mod run;
 mod scenario;
+mod server;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -9,6 +9,7 @@ use orchestra_crash_tests::processes::Use;
 use crate::engine::Samples;
 use crate::run::Tally;
 use crate::scenario::SCENARIOS;
+use crate::server::Served;
 
 /// What came of all rounds.
 #[derive(Debug, Default)]
@@ -23,6 +24,7 @@ pub(crate) struct Report {
     /// The most bytes that the runs of a round had before they were removed.
     pub(crate) largest: u64,
     pub(crate) engine: Samples,
+    pub(crate) server: Served,
     pub(crate) failures: Vec<String>,
     rows: BTreeMap<&'static str, Row>,
 }
@@ -125,9 +127,17 @@ impl Report {
                 last.threads,
             )?;
         }
+        let Served {
+            requests,
+            events,
+            most,
+        } = self.server;
         writeln!(
             text,
-            "- not in the mix: a server with clients, which does not exist yet"
+            "- a server over the runs: {requests} requests, {events} streamed events; most memory {} MiB, {} descriptors, {} threads",
+            most.memory / 1024,
+            most.descriptors,
+            most.threads,
         )?;
         match self.failures.len() {
             0 => writeln!(text, "\nResult: nothing was lost, done twice or left behind."),

@@ -2,6 +2,7 @@
 //! At its end the index must list the run folders, and `cleanup` must leave nothing.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -15,6 +16,7 @@ use crate::observe::size;
 use crate::report::Report;
 use crate::run::{self, Run};
 use crate::scenario::{SCENARIOS, Scenario};
+use crate::server::Server;
 use crate::{Options, check};
 
 /// How long readers rest between two looks.
@@ -62,10 +64,22 @@ impl Round {
 
     /// Runs all scenarios, as long as the time is not over; the first round runs each.
     pub(crate) fn run(self, end: Instant, report: &mut Report) {
+        let server = match self.serve() {
+            Ok(server) => server,
+            Err(what) => {
+                report.fail(format!("round {}: {what}", self.number));
+                return;
+            }
+        };
         let (next, over) = (AtomicU64::new(0), AtomicBool::new(false));
         let shared = Mutex::new(&mut *report);
         std::thread::scope(|scope| {
             let reader = scope.spawn(|| self.read(&over));
+            let clients = [
+                scope.spawn(|| server.read(self.seed ^ 1, &over)),
+                scope.spawn(|| server.follow(self.seed ^ 2, &over)),
+                scope.spawn(|| server.follow(self.seed ^ 3, &over)),
+            ];
             let workers: Vec<_> = (0..self.jobs)
                 .map(|_| {
                     scope.spawn(|| {
@@ -87,6 +101,14 @@ impl Round {
                 }
             }
             over.store(true, Ordering::SeqCst);
+            for client in clients {
+                let what = match client.join() {
+                    Ok(Ok(())) => continue,
+                    Ok(Err(what)) => what,
+                    Err(_) => "it panicked".to_owned(),
+                };
+                lock(&shared).fail(format!("round {}: a client: {what}", self.number));
+            }
             match reader.join() {
                 Ok(Ok(looks)) => lock(&shared).looks += looks,
                 Ok(Err(what)) => lock(&shared).fail(format!("round {}: a reader: {what}", self.number)),
@@ -105,9 +127,19 @@ impl Round {
         if !report.failures.is_empty() {
             return;
         }
-        if let Err(what) = self.clean_up(report) {
-            report.fail(format!("round {}: {what}", self.number));
-            return;
+        let cleaned = self.clean_up(report).and_then(|()| {
+            // The server has seen that the runs are gone.
+            match server.get("/api/v1/runs")?["runs"].as_array() {
+                Some(runs) if runs.is_empty() => server.end(),
+                runs => Err(format!("the server lists runs that were removed: {runs:?}")),
+            }
+        });
+        match cleaned {
+            Ok(served) => report.server.add(served),
+            Err(what) => {
+                report.fail(format!("round {}: {what}", self.number));
+                return;
+            }
         }
         let _ = std::fs::remove_dir_all(&self.folder);
     }
@@ -174,9 +206,14 @@ impl Round {
             .map_err(|error| format!("`status` wrote no JSON: {error}"))
     }
 
-    /// Calls the program, which must succeed; gives what it wrote.
-    fn call(&self, arguments: &[&str]) -> Result<String, String> {
-        let command = Run::new(
+    /// Starts a server over the runs.
+    fn serve(&self) -> Result<Server, String> {
+        Server::start(self.command(&["serve", "--listen", "127.0.0.1:0"]))
+    }
+
+    /// Returns a command of the program on the folder of runs.
+    fn command(&self, arguments: &[&str]) -> Command {
+        let run = Run::new(
             &SCENARIOS[0],
             (self.folder.clone(), self.folder.join("runs"), "reader".to_owned()),
             (self.program.clone(), self.folder.join("tmp")),
@@ -184,8 +221,13 @@ impl Round {
         );
         let runs = self.folder.join("runs");
         let runs = runs.to_string_lossy();
-        let output = command
-            .command(&[arguments, &["--json", "--runs", &runs]].concat())
+        run.command(&[arguments, &["--json", "--runs", &runs]].concat())
+    }
+
+    /// Calls the program, which must succeed; gives what it wrote.
+    fn call(&self, arguments: &[&str]) -> Result<String, String> {
+        let output = self
+            .command(arguments)
             .output()
             .map_err(|error| format!("cannot start the program: {error}"))?;
         if !output.status.success() {
