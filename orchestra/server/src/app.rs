@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use orchestra_engine::{
     Begin, Canceller, Engine, Entry, InterviewError, Interviewer, Question, RunFolder, RunId, StageText,
@@ -25,6 +26,9 @@ const TEXTS: usize = 512;
 
 /// Number of checks and layouts at once.
 const DRAWINGS: usize = 2;
+
+/// How long a request waits for a run that is ending.
+const SETTLE: Duration = Duration::from_secs(1);
 
 /// What all requests share.
 pub(crate) struct App {
@@ -217,6 +221,18 @@ impl App {
     pub(crate) async fn runs_have_stopped(&self) {
         // The sender lives as long as the state.
         let _ = self.running.subscribe().wait_for(|running| *running == 0).await;
+    }
+
+    /// Waits until the server is done with a run that has paused or ended: its last event is seen a moment earlier.
+    pub(crate) async fn settled(&self, session: &Session) {
+        if session.status.is_open() {
+            return;
+        }
+        let run = session.run.to_string();
+        let mut running = self.running.subscribe();
+        let done = running.wait_for(|_| self.own_run(&run).is_none());
+        // It may have been resumed meanwhile.
+        let _ = tokio::time::timeout(SETTLE, done).await;
     }
 
     /// Returns the ids of the runs that are executed.

@@ -139,6 +139,7 @@ pub(super) async fn answer(
 ) -> Result<Response, ApiError> {
     let answer = json::<AnswerBody>(&headers, body, SMALL).await?.answer()?;
     let (session, folder) = app.folder(&id).await?;
+    app.settled(&session).await;
     let asked = session
         .questions()
         .into_iter()
