@@ -26,13 +26,13 @@ export function onExpired(listener) {
 
 const wait = (ms) => new Promise((done) => setTimeout(done, ms));
 
-/** Where the key for writes is stored. */
+/** Where the key of the session is stored. */
 const KEY = 'orchestra.key';
 
 let ownKey = '1';
 
 /** Returns the key of the session. Another tab may have begun a newer one. */
-function writeKey() {
+function sessionKey() {
   try {
     return localStorage.getItem(KEY) || ownKey;
   } catch {
@@ -48,12 +48,9 @@ function writeKey() {
  */
 export async function request(path, options = {}) {
   const { method = 'GET', body, etag, signal, quiet } = options;
-  const headers = { Accept: 'application/json' };
-  if (method !== 'GET') {
-    headers['Content-Type'] = 'application/json';
-    // Other ports of the machine may see the cookie, but not what this origin stores.
-    headers['X-Orchestra'] = writeKey();
-  }
+  // Other ports of the machine may see the cookie, but not what this origin stores.
+  const headers = { Accept: 'application/json', 'X-Orchestra': sessionKey() };
+  if (method !== 'GET') headers['Content-Type'] = 'application/json';
   if (etag) headers['If-Match'] = `"${etag}"`;
   const init = { method, headers, signal, credentials: 'same-origin', cache: 'no-store' };
   if (method !== 'GET') init.body = JSON.stringify(body === undefined ? {} : body);
@@ -75,7 +72,9 @@ export async function request(path, options = {}) {
       continue;
     }
     const reply = await response.json().catch(() => ({}));
-    if (response.status === 401 && !quiet) expired.forEach((listener) => listener());
+    // A page that does not know the key of its session needs the link again too.
+    const isExpired = response.status === 401 || reply.code === 'cross_site';
+    if (isExpired && !quiet) expired.forEach((listener) => listener());
     throw new ApiError(response.status, reply);
   }
 }
@@ -85,6 +84,9 @@ export const get = async (path, signal) => (await request(path, { signal })).jso
 
 /** Returns the text at a path. @param {string} path @param {AbortSignal} [signal] */
 export const getText = async (path, signal) => (await request(path, { signal })).text();
+
+/** Returns the bytes at a path. @param {string} path @param {AbortSignal} [signal] */
+export const getBlob = async (path, signal) => (await request(path, { signal })).blob();
 
 /** Posts JSON and returns the JSON reply, or `null`. @param {string} path @param {unknown} [body] */
 export async function post(path, body) {

@@ -1,11 +1,11 @@
 // One live stream for all tabs. The tab that holds the lock opens it and passes each message on.
-import { request } from './api.js';
+import { readEvents } from './event-stream.js';
 import { shell } from './store.js';
 
 /** @typedef {{runs: number, gates: number, single: Record<string, number>}} Wants */
 
 const LOCK = 'orchestra.stream';
-const EVENTS = ['runs', 'gates', 'run', 'text', 'bye'];
+const EVENTS = new Set(['runs', 'gates', 'run', 'text', 'bye']);
 /** Number of runs that the server lets one stream follow. */
 const MAX_RUNS = 16;
 const FORGET_MS = 150_000;
@@ -71,9 +71,10 @@ class Leader {
   positions = new Map();
   key = '';
   delay = 500;
+  /** Ends the stream. @type {AbortController|null} */
   source = null;
   timer = 0;
-  opened = false;
+  isLive = false;
 
   constructor() {
     setInterval(() => this.forget(), 30_000);
@@ -122,22 +123,37 @@ class Leader {
 
   open() {
     clearTimeout(this.timer);
-    this.source?.close();
+    this.source?.abort();
     this.source = null;
+    this.isLive = false;
     const parts = [...(this.watched || []), ...[...this.positions].map(([run, at]) => `run:${encodeURIComponent(run)}@${at}`)];
     if (!parts.length || shell.expired) return;
-    const source = new EventSource(`/api/v1/stream?watch=${parts.join(',')}`);
-    this.source = source;
-    source.onopen = () => {
+    this.source = new AbortController();
+    this.follow(this.source, `/api/v1/stream?watch=${parts.join(',')}`);
+  }
+
+  /** Reads a stream until it ends, breaks, or is no longer wanted. */
+  async follow(source, path) {
+    const opened = () => {
+      if (source !== this.source) return;
       this.delay = 500;
+      this.isLive = true;
       this.send('state', 'live');
       if (this.broken) this.send('open', null);
       this.broken = false;
     };
-    source.onerror = () => this.failed(source);
-    for (const event of EVENTS) {
-      source.addEventListener(event, (message) => this.receive(event, message.data));
+    const received = (event, data) => {
+      if (source === this.source && EVENTS.has(event)) this.receive(event, data);
+    };
+    try {
+      await readEvents(path, source.signal, { opened, received });
+    } catch (error) {
+      if ((error.status === 401 || error.code === 'cross_site') && source === this.source) {
+        this.source = null;
+        this.send('expired', null);
+      }
     }
+    this.failed(source);
   }
 
   receive(event, text) {
@@ -161,30 +177,16 @@ class Leader {
     channel?.postMessage({ kind: 'event', event, data });
   }
 
-  async failed(source) {
+  failed(source) {
     if (!source || source !== this.source) return;
-    source.close();
+    source.abort();
     this.source = null;
+    this.isLive = false;
+    if (!this.broken) this.send('state', 'reconnecting');
     this.broken = true;
-    this.send('state', 'reconnecting');
     clearTimeout(this.timer);
-    this.timer = setTimeout(() => this.retry(), this.delay * (0.75 + Math.random() / 2));
+    this.timer = setTimeout(() => this.open(), this.delay * (0.75 + Math.random() / 2));
     this.delay = Math.min(this.delay * 2, 15_000);
-  }
-
-  /** Asks for the session first: an event source does not tell the status of its response. */
-  async retry() {
-    try {
-      await request('/api/v1/about');
-      this.open();
-    } catch (error) {
-      if (error.status === 401) {
-        this.send('expired', null);
-        return;
-      }
-      this.timer = setTimeout(() => this.retry(), this.delay);
-      this.delay = Math.min(this.delay * 2, 15_000);
-    }
   }
 }
 
@@ -205,7 +207,7 @@ export function start() {
       if (data.kind === 'ask' && !leader) tell();
       if (data.kind === 'want' && leader) {
         leader.want(data.from, data.wants);
-        if (leader.source?.readyState === 1) channel.postMessage({ kind: 'event', event: 'state', data: 'live' });
+        if (leader.isLive) channel.postMessage({ kind: 'event', event: 'state', data: 'live' });
       }
       if (data.kind === 'leave' && leader) leader.leave(data.from);
     };

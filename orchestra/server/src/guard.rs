@@ -18,7 +18,7 @@ use crate::connections::Stranger;
 use crate::error::ApiError;
 
 /// The policy of the page: nothing but its own files, and no text ever becomes markup.
-const PAGE_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
+const PAGE_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; \
     connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
     require-trusted-types-for 'script'; trusted-types 'none'";
 
@@ -83,15 +83,15 @@ fn check(app: &App, request: &Request) -> Result<(), ApiError> {
     if let Some(stranger) = request.extensions().get::<Stranger>() {
         stranger.leave();
     }
+    if matches!(key, Key::Session(_)) {
+        check_session_key(access, headers)?;
+    }
     if reads {
         return Ok(());
     }
     if access.read_only {
         let message = "the server was started with `--read-only`";
         return Err(ApiError::new(StatusCode::FORBIDDEN, "read_only", message));
-    }
-    if matches!(key, Key::Session(_)) {
-        check_write_key(access, headers)?;
     }
     check_write(headers, false)?;
     if !access.count_write(key.bytes()) {
@@ -147,13 +147,13 @@ fn check_open_write(headers: &HeaderMap, reads: bool) -> Result<(), ApiError> {
     }
 }
 
-/// A write with a session needs the key that only the page has: other ports of the machine receive the cookie.
-fn check_write_key(access: &Access, headers: &HeaderMap) -> Result<(), ApiError> {
+/// A session needs the key that only the page has: other ports of the machine receive the cookie.
+fn check_session_key(access: &Access, headers: &HeaderMap) -> Result<(), ApiError> {
     let key = headers.get(X_ORCHESTRA).map(HeaderValue::as_bytes);
-    if key.is_some_and(|key| access.sessions.is_write_key(headers, key)) {
+    if key.is_some_and(|key| access.sessions.is_key(headers, key)) {
         return Ok(());
     }
-    let message = "a write with a session needs its key in the header `X-Orchestra`";
+    let message = "a request with a session needs its key in the header `X-Orchestra`";
     Err(ApiError::new(StatusCode::FORBIDDEN, "cross_site", message)
         .help("open the link that the server printed: `POST /api/v1/session` returns the key"))
 }

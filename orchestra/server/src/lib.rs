@@ -4,7 +4,7 @@
 //!
 //! - **Page** (`/ui/`): the web page; its files are part of the program.
 //! - **Token**: the secret that lets a program or a page in.
-//! - **Session**: what a page receives in exchange for the token: a random cookie.
+//! - **Session**: what a page receives in exchange for the token: a random cookie, and a key that requests send beside it.
 //! - **Project** ([`Project`]): where the server finds pipelines, and how it runs them.
 //! - **Definition** ([`Definition`]): a pipeline that can be started by name.
 //! - **Workflow**: a station workflow of the project's database, with versions that never change.

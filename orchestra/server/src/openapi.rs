@@ -193,7 +193,7 @@ pub(crate) fn complete(api: OpenApi) -> Value {
         },
         "session": {
             "type": "apiKey", "in": "cookie", "name": "orchestra_PORT",
-            "description": "The cookie of a page, which `POST /api/v1/session` sets. Writes also need the \
+            "description": "The cookie of a page, which `POST /api/v1/session` sets. Requests also need the \
                 key that it returns in the header `X-Orchestra`.",
         },
     });

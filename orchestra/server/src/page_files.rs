@@ -2,6 +2,7 @@
 const FILES: &[(&str, &[u8])] = files![
     "api.js",
     "app.js",
+    "event-stream.js",
     "format.js",
     "graph-pane.js",
     "graph.js",

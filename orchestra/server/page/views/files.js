@@ -1,8 +1,9 @@
 // The files of a run: prompts, responses, outputs and artifacts.
-import { get, getText, paths } from '../api.js';
-import { html, useMemo } from '../html.js';
+import { get, getBlob, getText, paths } from '../api.js';
+import { html, useEffect, useMemo } from '../html.js';
 import { count, size } from '../format.js';
 import { setQuery } from '../router.js';
+import { shell } from '../store.js';
 import { Command, Empty, Failure, Icon, Loading, Search, VirtualList, useLoad } from '../ui.js';
 
 /** Returns JSON with line breaks, and other text as it is. */
@@ -18,6 +19,27 @@ function readable(text, type) {
 /** Larger texts are offered for download only. */
 const MAX_PREVIEW = 400_000;
 
+/** Shows an image, whose bytes only requests of the page get. */
+function Picture({ address, name }) {
+  const found = useLoad(async (signal) => URL.createObjectURL(await getBlob(address, signal)), [address]);
+  useEffect(() => () => found.data && URL.revokeObjectURL(found.data), [found.data]);
+  if (found.error) return html`<${Failure} error=${found.error} retry=${found.again} />`;
+  return found.data ? html`<img src=${found.data} alt=${name} />` : html`<${Loading} lines=${3} label="Loading the image" />`;
+}
+
+/** Saves a file under its name. */
+async function save(address, name) {
+  try {
+    const link = document.createElement('a');
+    link.href = URL.createObjectURL(await getBlob(address));
+    link.download = name;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+  } catch (error) {
+    shell.toast(error.message, 'error');
+  }
+}
+
 function Preview({ id, file }) {
   const address = paths.file(id, file.id);
   const isImage = file.media_type.startsWith('image/');
@@ -25,8 +47,8 @@ function Preview({ id, file }) {
   const text = useLoad((signal) => (isText ? getText(address, signal) : Promise.resolve('')), [address, isText, file.size]);
   return html`<section class="details preview" aria-label=${file.path}>
     <h2><code>${file.path}</code> <span class="muted">${size(file.size)}</span><span class="grow"></span>
-      <a class="button" href=${address} download=${file.path.split('/').pop()}><${Icon} name="down" />Download</a></h2>
-    ${isImage && html`<img src=${address} alt=${file.path} />`}
+      <button onClick=${() => save(address, file.path.split('/').pop())}><${Icon} name="down" />Download</button></h2>
+    ${isImage && html`<${Picture} address=${address} name=${file.path} />`}
     ${text.error && html`<${Failure} error=${text.error} retry=${text.again} />`}
     ${isText && text.data !== null && html`<pre class="text" tabindex="0">${readable(text.data, file.media_type) || '(empty)'}</pre>`}
     ${!isText && !isImage && html`<p class="muted">There is no preview of this file.</p>`}

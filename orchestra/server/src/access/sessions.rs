@@ -42,7 +42,7 @@ impl Sessions {
         })
     }
 
-    /// Begins a session. Returns the value of `Set-Cookie`, and the key for the writes of the page.
+    /// Begins a session. Returns the value of `Set-Cookie`, and the key of the page.
     pub(crate) fn begin(&self, now: Instant) -> io::Result<(String, String)> {
         let value = Token::random()?;
         let mut open = self.lock();
@@ -57,7 +57,7 @@ impl Sessions {
         drop(open);
         Ok((
             self.cookie(value.text(), LIFETIME.as_secs()),
-            self.write_key(value.text()),
+            self.key_of(value.text()),
         ))
     }
 
@@ -86,12 +86,12 @@ impl Sessions {
     }
 
     /// Returns whether a key is that of a session of a request. Who has only seen the cookie does not know it.
-    pub(crate) fn is_write_key(&self, headers: &HeaderMap, key: &[u8]) -> bool {
+    pub(crate) fn is_key(&self, headers: &HeaderMap, key: &[u8]) -> bool {
         let mut values = self.values(headers);
-        values.any(|value| self.write_key(value).as_bytes().ct_eq(key).into())
+        values.any(|value| self.key_of(value).as_bytes().ct_eq(key).into())
     }
 
-    fn write_key(&self, cookie: &str) -> String {
+    fn key_of(&self, cookie: &str) -> String {
         let digest = Sha256::new()
             .chain_update(self.secret.text())
             .chain_update(cookie)
@@ -142,11 +142,8 @@ mod tests {
         let (cookie, key) = sessions.begin(began).expect("begun");
         assert!(cookie.starts_with("orchestra_4680=") && cookie.contains("HttpOnly; SameSite=Strict"));
         let headers = with(&cookie);
-        assert!(sessions.is_write_key(&headers, key.as_bytes()));
-        assert!(
-            !sessions.is_write_key(&headers, b"1")
-                && !sessions.is_write_key(&HeaderMap::new(), key.as_bytes())
-        );
+        assert!(sessions.is_key(&headers, key.as_bytes()));
+        assert!(!sessions.is_key(&headers, b"1") && !sessions.is_key(&HeaderMap::new(), key.as_bytes()));
         let planted = format!(
             "orchestra_4680=bad; {}",
             cookie.split(';').next().expect("a pair")

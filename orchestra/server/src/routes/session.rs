@@ -33,7 +33,7 @@ described!(Reply: About, Health, SessionKey);
 /// The key of a session.
 #[derive(Serialize, JsonSchema)]
 struct SessionKey {
-    /// What writes with the cookie send in the header `X-Orchestra`. Other programs of the machine may see the cookie.
+    /// What requests with the cookie send in the header `X-Orchestra`. Other programs of the machine may see the cookie.
     key: String,
 }
 

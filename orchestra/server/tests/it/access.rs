@@ -139,12 +139,16 @@ async fn a_page_exchanges_the_token_for_a_session_and_proves_that_it_is_the_page
     }
     let pair = cookie.split(';').next().expect("a pair").to_owned();
     let with = |method: &str, path: &str| server.request(method, path).header("Cookie", &pair);
-    assert_eq!(with("GET", "/api/v1/about").send().await.status, 200);
+    let about = || with("GET", "/api/v1/about");
+    assert_eq!(about().header("X-Orchestra", &key).send().await.status, 200);
     let start = || with("POST", "/api/v1/definitions/release/runs").json(&json!({}));
     assert_eq!(start().send().await.code(), "cross_site");
+    assert_eq!(about().send().await.code(), "cross_site");
     // Other ports of the machine receive the cookie, and whoever listens there does not know the key.
     let another = begin(&server.token).send().await.json()["key"].clone();
     for stolen in ["", "1", another.as_str().expect("a key")] {
+        let reply = about().header("X-Orchestra", stolen).send().await;
+        assert_eq!((reply.status, reply.code().as_str()), (403, "cross_site"));
         let reply = start().header("X-Orchestra", stolen).send().await;
         assert_eq!(
             (reply.status, reply.code().as_str()),
