@@ -133,6 +133,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "schemars",
             "serde",
             "serde_json",
+            "similar",
             "thiserror",
         ],
     ),

@@ -466,7 +466,7 @@ impl SessionIndex {
         })
     }
 
-    fn of_run<T: Send + 'static>(
+    pub(crate) fn of_run<T: Send + 'static>(
         &self,
         run: &str,
         read: impl Fn(&rusqlite::Connection, &Folders, &RunId) -> Result<T, DatabaseError> + Send + 'static,

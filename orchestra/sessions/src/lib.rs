@@ -14,6 +14,8 @@
 //! - **Transition row** ([`TransitionRow`]): the choice of the next node, with the conditions that were tested.
 //! - **Fold**: the computation of a session and its rows from the manifest and the events. The part of a session that
 //!   follows from the events alone is the engine's [`RunSummary`](orchestra_engine::RunSummary).
+//! - **Step** ([`RunStep`]): a stage attempt with the decision that follows it, in the comparison of two runs.
+//! - **Divergence** ([`Divergence`]): the first difference of two runs.
 //! - **Cursor**: the position in `events.jsonl` up to which the index has applied the events.
 //! - **Catch up**: to apply the events after the cursor.
 //! - **Database lock**: the lock file that keeps a process from replacing the database while others use it.
@@ -32,11 +34,16 @@
 //! - `run_update`: what changed in a run since a position in its events.
 //! - `totals`: the totals of all runs of some pipeline files.
 //! - `present`: the present status of runs, which depends on their owners.
+//! - `run_step`: the steps of a run, in an order that does not depend on the timing of branches.
+//! - `comparison`: the comparison of two runs, as it is returned.
+//! - `align`: comparing two runs.
 //! - `database`: opening, checking and rebuilding the database file, and transactions.
 //! - `lock`: the lock file of the database.
 //! - `private`: files that only their owner can read.
 //! - `error`: [`SessionError`].
 
+mod align;
+mod comparison;
 mod database;
 mod error;
 mod fold;
@@ -49,12 +56,16 @@ mod query;
 mod question_row;
 mod rows;
 mod run_filter;
+mod run_step;
 mod run_update;
 mod schema;
 mod store;
 mod tables;
 mod totals;
 
+pub use comparison::{
+    AlignedRow, ComparedRun, Divergence, DivergenceKind, RunComparison, StepTotals, ValueDifference,
+};
 pub use error::SessionError;
 pub use index::SessionIndex;
 pub use question_row::{QuestionRow, WarningRow};
@@ -63,5 +74,6 @@ pub use rows::{
     TransitionRow,
 };
 pub use run_filter::{InvalidCursor, RunCursor, RunFilter};
+pub use run_step::{RunStep, StepDecision};
 pub use run_update::RunUpdate;
 pub use totals::{NodeSum, RunTotals};

@@ -562,7 +562,10 @@ pub(crate) fn millis<S: Serializer>(duration: &Duration, serializer: S) -> Resul
     serializer.serialize_f64(duration.as_micros() as f64 / 1_000.0)
 }
 
-fn optional_millis<S: Serializer>(duration: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn optional_millis<S: Serializer>(
+    duration: &Option<Duration>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     match duration {
         Some(duration) => millis(duration, serializer),
         None => serializer.serialize_none(),
