@@ -1,6 +1,7 @@
 //! The routes of the server.
 
 mod changes;
+mod compare;
 mod context;
 mod definitions;
 mod files;
@@ -60,6 +61,7 @@ fn routes() -> OpenApiRouter<Arc<App>> {
         .merge(runs::routes())
         .merge(what_if::routes())
         .merge(reachable::routes())
+        .merge(compare::routes())
         .merge(files::routes())
         .merge(definitions::routes())
         .merge(changes::routes())

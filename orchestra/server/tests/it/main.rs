@@ -11,6 +11,7 @@ mod access;
 mod ahead;
 mod attacks;
 mod changes;
+mod compare;
 mod events;
 mod executions;
 mod files;
