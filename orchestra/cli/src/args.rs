@@ -70,6 +70,8 @@ pub(crate) enum Command {
     Replay(ReplayArgs),
     /// List runs, or show one in detail: path, attempts, cost, reason of each transition
     Status(StatusArgs),
+    /// Compare two runs: up to where they agree, where they diverge, and why
+    Compare(CompareArgs),
     /// List the checkpoints from which a run can be replayed
     Checkpoints(CheckpointsArgs),
     /// Follow a run that another process executes, and answer its questions
@@ -294,6 +296,20 @@ pub(crate) struct StatusArgs {
     pub(crate) limit: Option<usize>,
     /// Show the complete path
     #[arg(long, requires = "run")]
+    pub(crate) all: bool,
+    #[command(flatten)]
+    pub(crate) runs: RunsDir,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CompareArgs {
+    #[arg(value_name = "RUN", help = RUN)]
+    pub(crate) run: String,
+    /// The other run, named in the same way
+    #[arg(value_name = "OTHER")]
+    pub(crate) other: String,
+    /// Show all steps
+    #[arg(long)]
     pub(crate) all: bool,
     #[command(flatten)]
     pub(crate) runs: RunsDir,

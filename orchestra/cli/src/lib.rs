@@ -44,6 +44,7 @@
 //!   - `progress`: the progress display of a run; its `events` adds the lines of events.
 //!   - `finish`: the report at the end of a run.
 //!   - `details`: the detailed report of one run; its `print` writes the report as `text`.
+//!   - `comparison`: the comparison of two runs as text.
 //!   - `session`: what the list and the details of runs have in common.
 //!   - `rows`: paged access to the index rows of a run.
 //!   - `stages`: the names of attempts as they are shown.

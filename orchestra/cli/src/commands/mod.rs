@@ -4,6 +4,7 @@ mod attach;
 mod check;
 mod checkpoints;
 mod cleanup;
+mod compare;
 mod compile;
 mod control;
 mod explain;
@@ -36,6 +37,7 @@ pub(crate) fn dispatch(
         Command::Resume(args) => resume::resume(&args, program, pipelines, terminal),
         Command::Replay(args) => resume::replay(&args, program, pipelines, terminal),
         Command::Status(args) => status::status(&args, program, terminal),
+        Command::Compare(args) => compare::compare(&args, program, terminal),
         Command::Checkpoints(args) => checkpoints::checkpoints(&args, program, terminal),
         Command::Answer(args) => control::answer(&args, program, terminal),
         Command::Pause(args) => control::pause(&args, program, terminal),

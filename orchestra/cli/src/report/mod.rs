@@ -1,6 +1,7 @@
 //! What is printed about pipelines and runs.
 
 pub(crate) mod branches;
+pub(crate) mod comparison;
 pub(crate) mod details;
 pub(crate) mod diagnostics;
 pub(crate) mod finish;

@@ -117,6 +117,7 @@ fn a_run_shows_no_control_characters_of_others() {
             shown(&format!("{args:?}"), &call(args).clone_with_any_exit());
         }
         harmless("checkpoints", &call(&["checkpoints", "last"]));
+        harmless("a comparison", &call(&["compare", "last", "last"]));
         shown(
             "a wrong answer",
             &call(&["answer", "last", "ask", &format!("{text}x")]),

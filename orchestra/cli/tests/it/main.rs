@@ -18,6 +18,7 @@ mod authority;
 mod children;
 mod choices;
 mod commands;
+mod compare;
 mod control;
 mod control_hostile;
 mod coverage;

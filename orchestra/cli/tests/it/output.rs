@@ -304,7 +304,7 @@ fn output_that_cannot_be_written_is_reported_and_has_an_exit_code_of_its_own() {
         .call(&["run", "a.dot", "--run-dir", ".orchestra/runs/one"])
         .exits(0);
     let full = || OpenOptions::new().write(true).open("/dev/full").unwrap();
-    let commands: [(&[&str], i32); 19] = [
+    let commands: [(&[&str], i32); 20] = [
         (&["run", "a.dot"], 74),
         (&["run", "a.dot", "--json"], 74),
         // The failure of the run takes precedence.
@@ -313,6 +313,7 @@ fn output_that_cannot_be_written_is_reported_and_has_an_exit_code_of_its_own() {
         (&["status", "one"], 74),
         (&["status", "--json"], 74),
         (&["checkpoints", "one"], 74),
+        (&["compare", "one", "one"], 74),
         (&["attach", "one"], 74),
         (&["check", "a.dot", "--json"], 74),
         (&["compile", "a.dot"], 74),

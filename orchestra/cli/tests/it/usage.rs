@@ -8,7 +8,7 @@ use support::Scratch;
 fn each_wrong_usage_is_one_object_with_json() {
     let scratch = Scratch::new();
     scratch.write("a.dot", "digraph { start -> exit }");
-    let wrong: [(&[&str], &str, &str); 19] = [
+    let wrong: [(&[&str], &str, &str); 20] = [
         (&[], "missing_command", "the command is missing"),
         (&["runn"], "unknown_command", "'runn'"),
         (&["a.dot"], "unknown_command", "'a.dot'"),
@@ -17,6 +17,7 @@ fn each_wrong_usage_is_one_object_with_json() {
         (&["resume"], "missing_argument", "<RUN>"),
         (&["replay", "last"], "missing_argument", "--checkpoint"),
         (&["answer", "last", "gate"], "missing_argument", "<CHOICE>"),
+        (&["compare", "last"], "missing_argument", "<OTHER>"),
         (&["fmt"], "missing_argument", "<FILE>"),
         (
             &["run", "a.dot", "--auto-aprove"],
