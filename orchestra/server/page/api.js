@@ -112,6 +112,7 @@ export const paths = {
   source: (run) => `/pipelines/${id(run)}/graph?format=source`,
   reachable: (run) => `/api/v1/runs/${id(run)}/reachable`,
   context: (run, at) => `/pipelines/${id(run)}/context${at ? `?at=${id(at)}` : ''}`,
+  compare: (run, other) => `/api/v1/runs/${id(run)}/compare?with=${id(other)}`,
   checkpoints: (run) => `/api/v1/runs/${id(run)}/checkpoints`,
   files: (run) => `/api/v1/runs/${id(run)}/files`,
   file: (run, file) => `/api/v1/runs/${id(run)}/files/${id(file)}`,

@@ -28,6 +28,7 @@ const FILES: &[(&str, &[u8])] = files![
     "views/ahead.js",
     "views/answer.js",
     "views/code.js",
+    "views/compare.js",
     "views/context.js",
     "views/conversation.js",
     "views/cost.js",

@@ -21,10 +21,11 @@ const Context = lazy(() => import('./context.js'), 'Context');
 const Files = lazy(() => import('./files.js'), 'Files');
 const Conversation = lazy(() => import('./conversation.js'), 'Conversation');
 const Cost = lazy(() => import('./cost.js'), 'Cost');
+const Compare = lazy(() => import('./compare.js'), 'Compare');
 
 const TABS = [
   ['timeline', 'Timeline', Timeline], ['decisions', 'Decisions', Decisions], ['ahead', 'Ahead', Ahead], ['log', 'Log', Log], ['context', 'Context', Context],
-  ['files', 'Files', Files], ['conversation', 'Conversation', Conversation], ['cost', 'Cost', Cost],
+  ['files', 'Files', Files], ['conversation', 'Conversation', Conversation], ['cost', 'Cost', Cost], ['compare', 'Compare', Compare],
 ];
 const OPEN = new Set(['accepted', 'running']);
 
@@ -107,7 +108,7 @@ function Head({ model }) {
       <li>${count(run.stages, 'stage attempt')}${run.failures ? `, ${number(run.failures)} failed` : ''}</li>
       <li>${cost(run.cost_micros)} · ${short((run.input_tokens || 0) + (run.output_tokens || 0))} tokens</li>
       ${OPEN.has(run.status) && html`<li>executed by ${executed}</li>`}
-      ${run.replayed_from && html`<li>replayed from <a href=${href(['runs', run.replayed_from.run, 'context'], { at: run.replayed_from.checkpoint })}>${run.replayed_from.checkpoint}</a></li>`}
+      ${run.replayed_from && html`<li>replayed from <a href=${href(['runs', run.replayed_from.run, 'context'], { at: run.replayed_from.checkpoint })}>${run.replayed_from.checkpoint}</a>, <a href=${href(['runs', run.run, 'compare'], { with: run.replayed_from.run })}>compare</a></li>`}
     </ul>
     ${run.reason && run.status !== 'success' && html`<p class=${`banner tone-${run.status === 'fail' ? 'bad' : 'warn'}`}><strong>${run.code ? `${run.code}: ` : ''}</strong>${run.reason}${run.node ? html` <span class="muted">at</span> <code>${run.node}</code>` : ''}</p>`}
     ${questions.length > 0 && html`<p class="banner tone-warn"><strong>${count(questions.length, 'question')} open:</strong> ${questions[0].text.slice(0, 160)} <a href=${href(['gates'], { gate: `${run.run} ${questions[0].id}` })}>Answer</a></p>`}

@@ -187,6 +187,12 @@ fn screens(api: &Api, ended: &str, failed: &str, waiting: &str) -> Vec<Screen> {
         screen(run("conversation".to_owned()), ".said pre", "Draft"),
         screen(run("cost?node=write".to_owned()), "h2", "Attempts of write"),
         outline,
+        screen(run("compare".to_owned()), ".empty", "Compare with"),
+        screen(
+            run(format!("compare?with={failed}")),
+            ".compare-mark",
+            "the first divergence",
+        ),
         screen(format!("#/runs/{failed}/timeline"), ".banner", "registry"),
         screen(format!("#/runs/{waiting}/timeline"), ".banner", "question open"),
         screen(format!("#/runs/{waiting}/ahead"), ".ahead tr", "Publish"),

@@ -117,6 +117,55 @@ fn the_context_of_each_checkpoint_is_shown_and_replayed() {
             server.api.get(&format!("/api/v1/runs/{run}"))["run"]["status"],
             "running"
         );
+        tab.click(".facts a", "compare");
+        tab.sees(".banner", "The runs agree for");
+        tab.until(&format!(
+            "document.querySelector('.filters select').value === {}",
+            json!(run)
+        ));
+    });
+}
+
+#[test]
+fn two_runs_are_shown_side_by_side_with_their_first_divergence() {
+    in_browser(|browser| {
+        let server = TestServer::start();
+        let large = server.api.begin_to_gate(json!({ "size": "large" }));
+        let small = server.api.begin_to_gate(json!({ "size": "small" }));
+        let tab = enter(browser, &server.api);
+        tab.show(&format!("#/runs/{large}/timeline"));
+        tab.click(".tabs a", "Compare");
+        tab.sees(".empty", "Compare with another run");
+        let option = format!("select optgroup[label='Same pipeline'] option[value='{small}']");
+        tab.until(&format!("document.querySelector({}) !== null", json!(option)));
+        tab.eval(&format!(
+            "(() => {{ const field = document.querySelector('.filters select'); field.value = {}; field.dispatchEvent(new Event('change', {{ bubbles: true }})); }})()",
+            json!(small)
+        ));
+        tab.sees(".banner", "then rate takes different edges");
+        tab.until(&format!(
+            "location.hash === '#/runs/{large}/compare?with={small}'"
+        ));
+        tab.sees(".vrow .compare-mark.tone-bad", "≠ edge");
+        tab.sees(".compare-side[aria-label='This run']", "→ inspect");
+        tab.sees(".compare-side[aria-label='Other run']", "→ write");
+        tab.sees(".details tr:has(.tag.changed)", "high");
+        tab.sees(".compare-runs", "attempt");
+        tab.sees(".command code", &format!("compare {large} {small}"));
+        // The keys of lists lead to the other steps, and back.
+        tab.eval("document.querySelector('[role=listbox][aria-label=\"Steps of both runs\"]').focus()");
+        tab.press("Home");
+        tab.sees(".details h2", "Step 1 = same");
+        tab.click(".banner button", "Show the divergence");
+        tab.sees(".details h2", "≠ edge");
+        tab.click("button", "Swap");
+        tab.until(&format!(
+            "location.hash === '#/runs/{small}/compare?with={large}'"
+        ));
+        tab.sees(".compare-side[aria-label='This run']", "→ write");
+        tab.expect("status of 404");
+        tab.show(&format!("#/runs/{large}/compare?with=unknown"));
+        tab.sees(".failure", "There is no such run");
     });
 }
 
@@ -177,6 +226,7 @@ fn text_from_outside_is_shown_as_text() {
             (format!("#/runs/{run}/log?text=onerror"), ".vrow"),
             (format!("#/runs/{run}/context"), "td pre"),
             (format!("#/runs/{run}/conversation"), ".said pre"),
+            (format!("#/runs/{run}/compare?with={run}"), ".vrow"),
             (
                 format!("#/runs/{run}/files?file=write%2Fresponse.md"),
                 ".preview pre",
