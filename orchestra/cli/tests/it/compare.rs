@@ -4,7 +4,7 @@
 
 use crate::support;
 
-use support::{Done, Scratch};
+use support::{Done, Scratch, gate};
 
 /// A tool that fails until the file `mended` exists, then a decision on a value, and a loop.
 const BUILD: &str = r#"digraph build {
@@ -186,6 +186,49 @@ fn an_edited_pipeline_and_a_shorter_run_are_named() {
             "the pipelines differ:\n",
             "node small",
             "> end   small success -> exit   small cancelled",
+        ],
+    );
+}
+
+#[test]
+fn a_run_that_waited_for_its_answer_agrees_with_one_that_did_not() {
+    let scratch = Scratch::new();
+    scratch.write("g.dot", gate(""));
+    scratch
+        .call(&[
+            "run",
+            "g.dot",
+            "--answer",
+            "approve=Y",
+            "--run-dir",
+            ".orchestra/runs/at-once",
+        ])
+        .exits(0);
+    scratch
+        .call(&["run", "g.dot", "--run-dir", ".orchestra/runs/later"])
+        .exits(5);
+    scratch
+        .call(&["resume", "later", "--answer", "approve=Y"])
+        .exits(0);
+    let compared = scratch.call(&["compare", "at-once", "later"]).exits(0);
+    shows(&compared, &["the runs agree: 5 steps\n"]);
+    scratch
+        .call(&[
+            "run",
+            "g.dot",
+            "--run-dir",
+            ".orchestra/runs/refused",
+            "--answer",
+            "approve=N",
+        ])
+        .exits(5);
+    let compared = scratch.call(&["compare", "at-once", "refused"]).exits(0);
+    shows(
+        &compared,
+        &[
+            "the runs agree for 2 steps, then approve ends differently\n",
+            "  left   approve success, prefers `[Y] Yes, ship` -> ship\n",
+            "  right  approve success, prefers `[N] No` -> mend\n",
         ],
     );
 }

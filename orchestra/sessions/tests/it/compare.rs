@@ -266,6 +266,57 @@ fn branches_are_aligned_by_their_ids_and_not_by_time() {
     assert!(comparison.rows.iter().skip(6).all(|row| row.same));
 }
 
+/// Returns the acts of several branches, merged in an order that follows from a seed.
+fn interleaved(branches: &[Vec<Act>], mut seed: u64) -> Vec<Act> {
+    let mut rest: Vec<_> = branches.iter().map(|acts| acts.iter().peekable()).collect();
+    let mut merged = Vec::new();
+    while rest.iter_mut().any(|acts| acts.peek().is_some()) {
+        seed = seed
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        let chosen = (seed >> 33) as usize % rest.len();
+        merged.extend(rest[chosen].next().cloned());
+    }
+    merged
+}
+
+#[test]
+fn every_interleaving_of_branches_gives_the_same_steps() {
+    const IDS: [&str; 4] = ["fan#1:a", "fan#1:b", "fan#1:c", "fan#1:d"];
+    let branches: Vec<Vec<Act>> = IDS
+        .iter()
+        .enumerate()
+        .map(|(number, id)| {
+            let visits = 1..=number as u32 + 1;
+            let acts = visits.flat_map(|visit| {
+                [
+                    Works(Some(id), "lint", visit),
+                    Goes(Some(id), "lint", "lint", "1"),
+                    Begins(Some(id), "test", visit),
+                ]
+            });
+            acts.collect()
+        })
+        .collect();
+    let dir = tempfile::tempdir().unwrap();
+    for seed in 0..40_u64 {
+        let merged = interleaved(&branches, seed);
+        let block = [
+            &[Begins(None, "fan", 1), Forks(None, "fan", 4)][..],
+            &merged,
+            &[Works(None, "join", 1), Ends],
+        ];
+        write(dir.path(), &format!("run-{seed}"), &after_plan(&block.concat()));
+    }
+    let index = SessionIndex::open(dir.path()).unwrap();
+    for seed in 1..40 {
+        let comparison = index.compare("run-0", &format!("run-{seed}"), &[]).unwrap();
+        assert_eq!(comparison.divergence, None, "seed {seed}");
+        // The plan, the beginning of the block, its branches, its attempt, and the join.
+        assert_eq!(comparison.common, 2 + 1 + 2 * (1 + 2 + 3 + 4) + 1 + 1);
+    }
+}
+
 #[test]
 fn an_attempt_that_was_cut_short_is_one_step_with_its_repetition() {
     let whole = after_plan(&[Works(None, "build", 1), Goes(None, "build", "exit", "1"), Ends]);
@@ -350,16 +401,17 @@ fn long_runs_are_aligned_up_to_a_limit() {
     let comparison = compared(&left, &right);
     assert!(comparison.more);
     assert_eq!((comparison.common, comparison.rows.len()), (2, 2 + 2 * 2_100));
-    let begins = |count: u32| -> Vec<Act> { (1..=count).map(|visit| Begins(None, "ping", visit)).collect() };
-    let comparison = compared(&begins(10_001), &begins(10_002));
+    let dir = tempfile::tempdir().unwrap();
+    for (name, count) in [("long", 10_001), ("longer", 10_002), ("short", 20)] {
+        let begins: Vec<Act> = (1..=count).map(|visit| Begins(None, "ping", visit)).collect();
+        write(dir.path(), name, &begins);
+    }
+    let index = SessionIndex::open(dir.path()).unwrap();
+    let comparison = index.compare("long", "longer", &[]).unwrap();
     assert_eq!((comparison.common, comparison.divergence), (10_000, None));
     assert!(comparison.more);
-    let comparison = compared(&begins(10_001), &begins(20));
-    assert_eq!(
-        comparison.divergence.unwrap().kind,
-        DivergenceKind::End,
-        "one run has ended"
-    );
+    let divergence = index.compare("long", "short", &[]).unwrap().divergence;
+    assert_eq!(divergence.unwrap().kind, DivergenceKind::End, "one run has ended");
 }
 
 fn pipeline(text: &str) -> Pipeline {
