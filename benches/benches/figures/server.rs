@@ -151,7 +151,7 @@ impl Connection {
     }
 
     async fn begin(&mut self, name: &str) -> String {
-        let path = format!("/api/v1/definitions/{name}/runs");
+        let path = format!("/api/v1/definitions/{name}.dot/runs");
         let reply = self.send("POST", &path, &json!({})).await;
         reply["id"].as_str().expect("the run starts").to_owned()
     }
@@ -287,8 +287,11 @@ fn on_the_way(bench: &mut Bench) {
     let project = project();
     let served = Served::start(project.path());
     let runtime = single();
-    for (owner, event_target, answer_target) in [("own", 50.0, 300.0), ("other process", 250.0, 700.0)] {
-        let (mut others, is_own) = (Vec::new(), owner == "own");
+    for (owner, event_target, answer_target) in [
+        ("an own run", 50.0, 300.0),
+        ("a run of another process", 250.0, 700.0),
+    ] {
+        let (mut others, is_own) = (Vec::new(), owner == "an own run");
         let mut begin = |name: &str| {
             if is_own {
                 return runtime.block_on(async { served.connect().await.begin(name).await });
@@ -303,7 +306,7 @@ fn on_the_way(bench: &mut Bench) {
         let (timed, asks) = (begin("timed"), begin("asks"));
         runtime.block_on(async {
             let mut ways = events_of(&served, &timed).await;
-            let name = format!("server: on the way, event of a run of {owner} to a client");
+            let name = format!("server: on the way, event of {owner} to a client");
             bench.record(&name, "ms", middle(&mut ways), None, event_target);
             let mut answers = answers_of(&served, &asks).await;
             let name = format!("server: on the way, answer to the next stage of {owner}");
