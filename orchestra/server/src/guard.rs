@@ -80,11 +80,11 @@ fn check(app: &App, request: &Request) -> Result<(), ApiError> {
         return check_open_write(headers, reads);
     }
     let key = authenticate(app, headers)?;
-    if let Some(stranger) = request.extensions().get::<Stranger>() {
-        stranger.leave();
-    }
     if matches!(key, Key::Session(_)) {
         check_session_key(access, headers)?;
+    }
+    if let Some(stranger) = request.extensions().get::<Stranger>() {
+        stranger.leave();
     }
     if reads {
         return Ok(());
