@@ -56,6 +56,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "futures-util",
             "getrandom",
             "libc",
+            "memchr",
             "orchestra-core",
             "orchestra-graph",
             "process-wrap",

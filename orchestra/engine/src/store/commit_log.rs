@@ -222,7 +222,7 @@ fn recover_from(files: &dyn FileSystem, runs: &Path, run: &OsStr, path: &Path) -
             }
             // The last entry may be torn. Search for further entries all the same.
             None => {
-                let next = rest.iter().skip(1).position(|byte| *byte == MARK[0]);
+                let next = rest.get(1..).and_then(|rest| memchr::memchr(MARK[0], rest));
                 at = next.map_or(bytes.len(), |next| at + 1 + next);
             }
         }
