@@ -179,6 +179,7 @@ impl Server {
         };
         let runs_dir = project.runs_dir();
         let index = SessionIndex::open(&runs_dir)?;
+        index.set_search_interval(watcher::SEARCH_INTERVAL)?;
         let token = match &self.token_file {
             Some(path) => Token::in_file(path).map_err(|source| ServerError::Token {
                 path: path.clone(),

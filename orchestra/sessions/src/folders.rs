@@ -1,6 +1,6 @@
 //! The run folders, from which the index is derived.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use crate::error::SessionError;
 use crate::private;
+use crate::search::ModificationTimes;
 
 /// The name of the file that makes a folder a run.
 const MANIFEST: &str = RunFile::Manifest.name();
@@ -57,24 +58,23 @@ impl Folders {
         (manifest(&folder).ok()?["run"] == **run).then_some(found)
     }
 
-    /// Returns all runs that exist.
+    /// Returns the names in the runs folder, and of the runs whose folder is elsewhere, that are valid run ids.
     ///
     /// # Errors
     ///
     /// Returns an error if the runs folder cannot be read.
-    pub(crate) fn all(&self) -> Result<BTreeMap<RunId, FoundRun>, SessionError> {
-        let mut all = BTreeMap::new();
-        for run in names(&self.root)?
-            .into_iter()
-            .chain(names(&self.root.join(ELSEWHERE))?)
-        {
-            if !all.contains_key(&run)
-                && let Some(found) = self.find(&run)
-            {
-                all.insert(run, found);
-            }
+    pub(crate) fn names(&self) -> Result<BTreeSet<RunId>, SessionError> {
+        let mut all = BTreeSet::new();
+        for folder in [&self.root, &self.root.join(ELSEWHERE)] {
+            names(folder, &mut all)?;
         }
         Ok(all)
+    }
+
+    /// Returns the modification times of the folders that contain these names.
+    pub(crate) fn modified(&self) -> ModificationTimes {
+        let modified = |folder: &Path| fs::metadata(folder).ok()?.modified().ok();
+        [modified(&self.root), modified(&self.root.join(ELSEWHERE))]
     }
 
     /// Returns the run in a folder. Stores the path if the folder is outside of the runs folder.
@@ -154,19 +154,18 @@ impl Folders {
     }
 }
 
-/// Returns the file names in a folder that are valid run ids. Returns none if the folder does not exist.
-fn names(folder: &Path) -> Result<Vec<RunId>, SessionError> {
+/// Adds the file names in a folder that are valid run ids. A folder that does not exist has none.
+fn names(folder: &Path, all: &mut BTreeSet<RunId>) -> Result<(), SessionError> {
     let failed = |source| SessionError::io("read", folder, source);
     let entries = match fs::read_dir(folder) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         entries => entries.map_err(failed)?,
     };
-    let mut names = Vec::new();
     for entry in entries {
         let name = entry.map_err(failed)?.file_name();
-        names.extend(name.into_string().ok().and_then(|name| RunId::new(name).ok()));
+        all.extend(name.into_string().ok().and_then(|name| RunId::new(name).ok()));
     }
-    Ok(names)
+    Ok(())
 }
 
 /// Examines a run folder. Does not follow links, because the engine creates plain folders and files.

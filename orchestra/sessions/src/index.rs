@@ -32,7 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// derived from the `manifest.json` and `events.jsonl` of each run by one function. A database that is missing,
 /// damaged, or created by another version is therefore rebuilt with equal content, by any process that notices it. Each
 /// query reflects the present content of the run folders, even if the processes of the runs have ended or never used an
-/// index. A run folder that cannot be read is not listed.
+/// index, unless a [search interval](SessionIndex::set_search_interval) is set. A run folder that cannot be read is not listed.
 ///
 /// All methods block. The engine calls none of them; it only notifies the [`listener`](SessionIndex::listener).
 /// Dropping the index applies the outstanding changes.
@@ -188,16 +188,35 @@ impl SessionIndex {
     /// Returns an error if the index cannot be written.
     pub fn catch_up(&self, run: &RunId) -> Result<(), SessionError> {
         let runs = BTreeSet::from([run.clone()]);
-        self.call(move |worker| worker.store.catch_up(RunSelection::Only(&runs)).map(drop))
+        self.call(move |worker| worker.store.catch_up(RunSelection::Only(&runs)))
     }
 
-    /// Applies everything that changed in the runs folder. Returns the runs that had changed, in the order of their ids.
+    /// Applies everything that changed in the runs folder. Returns the runs whose changes this call found, or another one
+    /// that searched the folder since the last call, in the order of their ids.
     ///
     /// # Errors
     ///
     /// Returns an error if the index cannot be written.
     pub fn refresh(&self) -> Result<Vec<RunId>, SessionError> {
-        self.call(|worker| worker.store.catch_up(RunSelection::All))
+        self.call(|worker| {
+            worker.store.catch_up(RunSelection::All)?;
+            Ok(worker.store.take_changed().into_iter().collect())
+        })
+    }
+
+    /// Limits how often all runs are searched for changes, for a program that lists many runs again and again. In between,
+    /// runs in progress, and runs that are created or removed, are still as they are at the time of a call. A run that
+    /// has ended, and that another process resumes, is seen after the interval, or after 20 times the duration of a
+    /// search, whichever is longer.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the thread of the index has ended.
+    pub fn set_search_interval(&self, interval: Duration) -> Result<(), SessionError> {
+        self.call(move |worker| {
+            worker.store.search_interval = Some(interval);
+            Ok(())
+        })
     }
 
     /// Stops listing a run whose folder is outside of the runs folder. A run in the runs folder is listed until its
@@ -210,10 +229,7 @@ impl SessionIndex {
         let run = run.clone();
         self.call(move |worker| {
             worker.store.folders.forget(&run)?;
-            worker
-                .store
-                .catch_up(RunSelection::Only(&BTreeSet::from([run])))
-                .map(drop)
+            worker.store.catch_up(RunSelection::Only(&BTreeSet::from([run])))
         })
     }
 
@@ -240,7 +256,7 @@ impl SessionIndex {
     pub fn rebuild(&self) -> Result<(), SessionError> {
         self.call(|worker| {
             worker.store.database.discard()?;
-            worker.store.catch_up(RunSelection::All).map(drop)
+            worker.store.catch_up(RunSelection::All)
         })
     }
 
@@ -569,7 +585,7 @@ impl Worker {
             return;
         }
         match self.store.catch_up(RunSelection::Only(&self.unapplied)) {
-            Ok(_) => self.unapplied.clear(),
+            Ok(()) => self.unapplied.clear(),
             Err(failure) => self.failure = Some(failure),
         }
     }

@@ -59,6 +59,7 @@ mod run_filter;
 mod run_step;
 mod run_update;
 mod schema;
+mod search;
 mod store;
 mod tables;
 mod totals;

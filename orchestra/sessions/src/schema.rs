@@ -2,7 +2,7 @@
 
 /// The schema version. It is incremented whenever the tables or the fold change; a database of another version is
 /// rebuilt.
-pub(crate) const VERSION: i64 = 6;
+pub(crate) const VERSION: i64 = 7;
 
 /// Selects the version and the file number with which the database was created.
 pub(crate) const ORIGIN: &str = "SELECT version, made_as FROM origin";
@@ -26,6 +26,7 @@ CREATE TABLE runs (
 ) WITHOUT ROWID;
 CREATE INDEX latest_runs ON runs (started DESC, run DESC);
 CREATE INDEX runs_of_files ON runs (file);
+CREATE INDEX open_runs ON runs (run) WHERE status IN ('accepted', 'running');
 CREATE INDEX asking_runs ON runs (run) WHERE unanswered <> '[]';
 CREATE TABLE stages (
     run TEXT NOT NULL, seq INTEGER NOT NULL, changed INTEGER NOT NULL,

@@ -1,6 +1,6 @@
 //! The index on its thread: catches up with the run folders, and answers queries from the database.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::time::Duration;
@@ -12,6 +12,7 @@ use crate::database::{Access, Database, DatabaseError};
 use crate::error::SessionError;
 use crate::folders::{self, Folders, FoundRun};
 use crate::rows::Session;
+use crate::search::Search;
 use crate::tables::{self, Columns};
 
 /// Maximum number of events in one transaction, so that other processes can write in between.
@@ -20,6 +21,12 @@ const MAX_EVENTS: usize = 4_096;
 pub(crate) struct Store {
     pub(crate) folders: Folders,
     pub(crate) database: Database,
+    /// The interval between searches of all runs. `None` if each call searches.
+    pub(crate) search_interval: Option<Duration>,
+    /// The last search of all runs. All that it found is in the index.
+    last_search: Option<Search>,
+    /// The runs whose changes were found by searches.
+    changed: BTreeSet<RunId>,
 }
 
 /// The runs that must be up to date.
@@ -38,6 +45,8 @@ struct Plan {
     runs: Vec<(RunId, u64)>,
     /// The token of a database that is incomplete until all of these runs are in it.
     completes: Option<Token>,
+    /// The search that found these runs.
+    search: Option<Search>,
 }
 
 impl Store {
@@ -45,18 +54,27 @@ impl Store {
         Ok(Store {
             folders: Folders::new(folder.to_owned()),
             database: Database::new(folder, patience)?,
+            search_interval: None,
+            last_search: None,
+            changed: BTreeSet::new(),
         })
     }
 
     /// Applies the changes in the run folders that are not in the index. On return, the index contains everything that
-    /// was in the folders at the time of the call. Returns the runs that had changed.
-    pub(crate) fn catch_up(&mut self, selection: RunSelection<'_>) -> Result<Vec<RunId>, SessionError> {
-        let mut changed = BTreeSet::new();
+    /// was in the folders at the time of the call.
+    pub(crate) fn catch_up(&mut self, selection: RunSelection<'_>) -> Result<(), SessionError> {
         loop {
-            let Plan { mut runs, completes } = self.plan(selection)?;
-            changed.extend(runs.iter().map(|(run, _)| run.clone()));
+            let Plan {
+                mut runs,
+                completes,
+                search,
+            } = self.plan(selection)?;
+            if search.is_some() {
+                self.changed.extend(runs.iter().map(|(run, _)| run.clone()));
+            }
             if runs.is_empty() && completes.is_none() {
-                return Ok(changed.into_iter().collect());
+                self.last_search = search.or(self.last_search.take());
+                return Ok(());
             }
             let folders = &self.folders;
             while !runs.is_empty() {
@@ -78,7 +96,8 @@ impl Store {
             }
             // This or another process may have recreated the database in between.
             if self.is_complete()? {
-                return Ok(changed.into_iter().collect());
+                self.last_search = search.or(self.last_search.take());
+                return Ok(());
             }
         }
     }
@@ -104,6 +123,11 @@ impl Store {
         }
     }
 
+    /// Returns the runs whose changes were found by searches since the last call.
+    pub(crate) fn take_changed(&mut self) -> BTreeSet<RunId> {
+        std::mem::take(&mut self.changed)
+    }
+
     /// Marks a database as complete if it is still the one with this token. If it was replaced, the new one may lack
     /// runs that are not in the plan.
     fn complete(&mut self, token: Token) -> Result<(), SessionError> {
@@ -120,11 +144,17 @@ impl Store {
 
     fn plan(&mut self, selection: RunSelection<'_>) -> Result<Plan, SessionError> {
         let folders = &self.folders;
+        let interval = self.search_interval;
+        let recent = self
+            .last_search
+            .as_ref()
+            .filter(|search| interval.is_some_and(|interval| !search.is_over(interval)));
         self.database.transaction(Access::Read, |connection| {
             let completes = incomplete(connection)?;
             let mut plan = Plan {
                 runs: Vec::new(),
                 completes,
+                search: None,
             };
             match selection {
                 RunSelection::Only(runs) if completes.is_none() => {
@@ -133,25 +163,14 @@ impl Store {
                         plan.compare(
                             run,
                             known.map(|(cursor, stamp)| (cursor.offset, stamp)),
-                            folders.find(run),
+                            folders.find(run).as_ref(),
                         );
                     }
                 }
-                _ => {
-                    let mut found_runs = folders.all()?;
-                    let mut statement = connection.prepare_cached("SELECT run, position, stamp FROM runs")?;
-                    let mut rows = statement.query([])?;
-                    while let Some(row) = rows.next()? {
-                        let mut next = Columns::new(row);
-                        let run = next.word(|name| RunId::new(name).ok())?;
-                        let known = (next.count()?, next.next()?);
-                        let found = found_runs.remove(&run);
-                        plan.compare(&run, Some(known), found);
-                    }
-                    for (run, found) in found_runs {
-                        plan.compare(&run, None, Some(found));
-                    }
-                }
+                _ => match recent.filter(|_| completes.is_none()) {
+                    Some(search) => plan.compare_open(connection, folders, search.clone())?,
+                    None => plan.compare_all(connection, folders)?,
+                },
             }
             Ok(plan)
         })
@@ -159,7 +178,58 @@ impl Store {
 }
 
 impl Plan {
-    fn compare(&mut self, run: &RunId, known: Option<(u64, i64)>, found: Option<FoundRun>) {
+    /// Compares all runs.
+    fn compare_all(&mut self, connection: &Connection, folders: &Folders) -> Result<(), DatabaseError> {
+        let mut search = Search::of_all(folders)?;
+        let mut known = known_runs(connection, "")?;
+        let names: Vec<RunId> = search.names().cloned().collect();
+        for run in names {
+            let found = folders.find(&run);
+            self.compare(&run, known.remove(&run), found.as_ref());
+            if found.is_none() {
+                search.has_no_run(run);
+            }
+        }
+        for (run, known) in known {
+            self.compare(&run, Some(known), None);
+        }
+        search.end();
+        self.search = Some(search);
+        Ok(())
+    }
+
+    /// Compares the runs in progress, and those that were created or removed after a search of all.
+    fn compare_open(
+        &mut self,
+        connection: &Connection,
+        folders: &Folders,
+        mut search: Search,
+    ) -> Result<(), DatabaseError> {
+        let mut runs = search.follow(folders)?;
+        runs.extend(
+            known_runs(
+                connection,
+                "INDEXED BY open_runs WHERE status IN ('accepted', 'running')",
+            )?
+            .into_keys(),
+        );
+        for run in runs {
+            let known = tables::cursor(connection, &run)?;
+            let found = folders.find(&run);
+            self.compare(
+                &run,
+                known.map(|(cursor, stamp)| (cursor.offset, stamp)),
+                found.as_ref(),
+            );
+            if found.is_none() {
+                search.has_no_run(run);
+            }
+        }
+        self.search = Some(search);
+        Ok(())
+    }
+
+    fn compare(&mut self, run: &RunId, known: Option<(u64, i64)>, found: Option<&FoundRun>) {
         let target = match (known, found) {
             (None, None) => return,
             (Some((offset, stamp)), Some(found)) if offset == found.size && stamp == found.stamp => return,
@@ -167,6 +237,23 @@ impl Plan {
         };
         self.runs.push((run.clone(), target));
     }
+}
+
+/// Returns the offset and the stamp with which runs are in the index.
+fn known_runs(
+    connection: &Connection,
+    selection: &str,
+) -> Result<BTreeMap<RunId, (u64, i64)>, DatabaseError> {
+    let mut statement =
+        connection.prepare_cached(&format!("SELECT run, position, stamp FROM runs {selection}"))?;
+    let mut rows = statement.query([])?;
+    let mut known = BTreeMap::new();
+    while let Some(row) = rows.next()? {
+        let mut next = Columns::new(row);
+        let run = next.word(|name| RunId::new(name).ok())?;
+        known.insert(run, (next.count()?, next.next()?));
+    }
+    Ok(known)
 }
 
 /// Returns the token of a database in which runs may be missing, or `None` if it is complete.
@@ -290,6 +377,9 @@ mod tests {
         let mut store = Store {
             folders: Folders::new(dir.path().to_owned()),
             database: Database::in_memory(dir.path()),
+            search_interval: None,
+            last_search: None,
+            changed: BTreeSet::new(),
         };
         let mut list = || {
             let list = |connection: &Connection, folders: &Folders| {

@@ -13,11 +13,8 @@ use crate::app::{App, blocking};
 /// Interval between looks at the runs that other processes execute.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Minimum interval between searches of the whole folder.
-const SEARCH_INTERVAL: Duration = Duration::from_secs(1);
-
-/// Part of the time that searches of the whole folder may take: a search waits this many times as long as it took.
-const SEARCH_SHARE: u32 = 20;
+/// Interval between searches for runs that had ended and that other processes have resumed.
+pub(crate) const SEARCH_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Maximum number of open runs that are looked at.
 const MAX_OPEN: usize = 1_000;
@@ -33,7 +30,7 @@ struct Foreign {
 pub(crate) async fn watch(app: Arc<App>) {
     let mut stop = app.stop.subscribe();
     let mut foreign: HashMap<RunId, Foreign> = HashMap::new();
-    let mut searched: Option<(Instant, Duration)> = None;
+    let mut listed: Option<Instant> = None;
     loop {
         tokio::select! {
             () = tokio::time::sleep(LOOK_INTERVAL) => {}
@@ -42,18 +39,22 @@ pub(crate) async fn watch(app: Arc<App>) {
         if !app.watchers.are_there() && app.feeds.runs().is_empty() {
             continue;
         }
-        let is_due =
-            searched.is_none_or(|(began, took)| began.elapsed() >= SEARCH_INTERVAL.max(took * SEARCH_SHARE));
-        if is_due {
-            let began = Instant::now();
-            // A failure is reported to the clients that ask for the runs.
-            if let Some(open) = search(&app).await {
-                foreign.retain(|run, _| open.contains_key(run));
-                for (run, seen) in open {
-                    foreign.entry(run).or_insert(seen);
-                }
+        // A failure is reported to the clients that ask for the runs.
+        let changed = app.index(|index| index.refresh()).await.unwrap_or_default();
+        for run in &changed {
+            app.changes.mark(run);
+        }
+        let has_new = changed
+            .iter()
+            .any(|run| !foreign.contains_key(run) && app.own_run(run).is_none());
+        // A request may have read the changes of a new run before.
+        let is_due = has_new || listed.is_none_or(|listed| listed.elapsed() >= SEARCH_INTERVAL);
+        if is_due && let Some(open) = open_runs(&app).await {
+            foreign.retain(|run, _| open.contains_key(run));
+            for (run, seen) in open {
+                foreign.entry(run).or_insert(seen);
             }
-            searched = Some((began, began.elapsed()));
+            listed = Some(Instant::now());
         }
         let looked = blocking(move || {
             let changed = look(&mut foreign);
@@ -69,19 +70,13 @@ pub(crate) async fn watch(app: Arc<App>) {
     }
 }
 
-/// Brings the index up to date and marks the runs that had changed. Returns the open runs of other processes.
-async fn search(app: &App) -> Option<HashMap<RunId, Foreign>> {
+/// Returns the open runs of other processes.
+async fn open_runs(app: &App) -> Option<HashMap<RunId, Foreign>> {
     let open = RunFilter::all()
         .status(SessionStatus::Accepted)
         .status(SessionStatus::Running)
         .limit(MAX_OPEN);
-    let (changed, open) = app
-        .index(move |index| Ok((index.refresh()?, index.list(&open)?)))
-        .await
-        .ok()?;
-    for run in &changed {
-        app.changes.mark(run);
-    }
+    let open = app.index(move |index| index.list(&open)).await.ok()?;
     let foreign = open
         .into_iter()
         .filter(|session| app.own_run(&session.run).is_none());

@@ -131,17 +131,7 @@ fn a_database_of_a_newer_version_is_left_alone_unless_it_is_to_be_rebuilt() {
     let before = fs::read(&file).unwrap();
     let index = SessionIndex::open(dir.path()).unwrap();
     let error = index.list(&RunFilter::all()).unwrap_err();
-    assert!(
-        matches!(
-            error,
-            SessionError::Newer {
-                found: 99,
-                known: 6,
-                ..
-            }
-        ),
-        "{error}"
-    );
+    assert!(matches!(error, SessionError::Newer { found: 99, .. }), "{error}");
     assert_eq!(error.code(), "session_newer");
     assert_eq!(fs::read(&file).unwrap(), before);
     index.rebuild().unwrap();

@@ -108,3 +108,75 @@ fn a_manifest_that_cannot_be_understood_does_not_hide_the_run() {
         Some(Timestamp::from_millis(START + 1_000))
     );
 }
+
+#[test]
+fn between_searches_new_removed_and_open_runs_are_as_they_are() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut ended = WrittenRun::new(dir.path(), "ended");
+    ended.tell(started_run());
+    ended.tell(failed_run(None));
+    let mut open = WrittenRun::new(dir.path(), "open");
+    open.tell(started_run());
+    // A folder in which a run is about to be created.
+    let begun = dir.path().join("begun");
+    fs::create_dir(&begun).unwrap();
+    let index = SessionIndex::open(dir.path()).unwrap();
+    index
+        .set_search_interval(std::time::Duration::from_secs(3_600))
+        .unwrap();
+    let listed = || {
+        let sessions = index.list(&RunFilter::all()).unwrap();
+        let mut runs: Vec<_> = sessions
+            .iter()
+            .map(|session| (session.run.to_string(), session.status))
+            .collect();
+        runs.sort();
+        runs
+    };
+    let of = |runs: &[(&str, SessionStatus)]| -> Vec<_> {
+        runs.iter()
+            .map(|(run, status)| ((*run).to_owned(), *status))
+            .collect()
+    };
+    assert_eq!(
+        listed(),
+        of(&[("ended", SessionStatus::Fail), ("open", SessionStatus::Running)])
+    );
+    index.refresh().unwrap();
+
+    WrittenRun::at(&begun, "begun", &json!({}));
+    let mut removed = WrittenRun::new(dir.path(), "new");
+    removed.tell(started_run());
+    open.tell(failed_run(None));
+    assert_eq!(
+        listed(),
+        of(&[
+            ("begun", SessionStatus::Accepted),
+            ("ended", SessionStatus::Fail),
+            ("new", SessionStatus::Running),
+            ("open", SessionStatus::Fail)
+        ])
+    );
+    let changed = index.refresh().unwrap();
+    let changed: Vec<_> = changed.iter().map(|run| &**run).collect();
+    assert_eq!(changed, ["begun", "new", "open"], "the list had found them");
+    assert!(index.refresh().unwrap().is_empty());
+
+    fs::remove_dir_all(&removed.folder).unwrap();
+    fs::remove_dir_all(&ended.folder).unwrap();
+    assert_eq!(
+        listed(),
+        of(&[("begun", SessionStatus::Accepted), ("open", SessionStatus::Fail)])
+    );
+
+    assert_eq!(index.refresh().unwrap(), [ended.run, removed.run]);
+
+    // What happens to ended runs waits for the interval.
+    open.tell(resumed(2));
+    assert!(index.refresh().unwrap().is_empty());
+    index.set_search_interval(std::time::Duration::ZERO).unwrap();
+    let found = std::iter::repeat_with(|| index.refresh().unwrap())
+        .take(1_000_000)
+        .find(|changed| !changed.is_empty());
+    assert_eq!(found, Some(vec![open.run.clone()]));
+}
