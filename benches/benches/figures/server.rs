@@ -380,16 +380,36 @@ async fn answers_of(served: &Served, run: &str) -> Vec<f64> {
     ways
 }
 
-/// Measures a thousand clients of one run.
+/// Returns how long a run took by its events, in milliseconds.
+async fn duration_of(served: &Served, run: &str) -> f64 {
+    let mut connection = watch(served, run).await;
+    let (mut first, mut last) = (None, f64::NAN);
+    while let Some((event, _)) = connection.event().await {
+        last = time_of(&event);
+        first.get_or_insert(last);
+        if event["event"] == "PipelineCompleted" {
+            break;
+        }
+    }
+    last - first.unwrap_or(f64::NAN)
+}
+
+/// Measures a thousand clients of one run, every other of which reads nothing after it has connected.
 fn clients(bench: &mut Bench) {
     let project = project();
     let served = Served::start(project.path());
     let before = served.memory();
-    let (mut late, most) = single().block_on(async {
+    let (mut late, most, alone, watched) = single().block_on(async {
         let run = served.connect().await.begin("watched").await;
-        let mut tasks = Vec::new();
-        for _ in 0..CLIENTS {
+        let alone = duration_of(&served, &run).await;
+        let run = served.connect().await.begin("watched").await;
+        let (mut tasks, mut stalled) = (Vec::new(), Vec::new());
+        for at in 0..CLIENTS {
             let mut connection = watch(&served, &run).await;
+            if at % 2 == 1 {
+                stalled.push(connection);
+                continue;
+            }
             tasks.push(tokio::spawn(async move {
                 let (began, mut ways, mut seen) = (now(), Vec::new(), Vec::new());
                 while let Some((event, arrived)) = connection.event().await {
@@ -412,7 +432,7 @@ fn clients(bench: &mut Bench) {
             late.extend(task.await.expect("the client ends"));
             most = most.max(served.memory());
         }
-        (late, most)
+        (late, most, alone, duration_of(&served, &run).await)
     });
     late.sort_by(f64::total_cmp);
     let at = late.len() * 99 / 100;
@@ -429,5 +449,12 @@ fn clients(bench: &mut Bench) {
         most - before,
         None,
         64.0,
+    );
+    bench.record(
+        "server: clients, a run of 5 s with 1,000, half of which stall",
+        "ms",
+        watched,
+        Some(alone),
+        1.05 * alone,
     );
 }

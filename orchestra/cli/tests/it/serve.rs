@@ -5,6 +5,7 @@
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 
+use orchestra_oracle_tests::{case_count, cases, seed};
 use serde_json::{Value, json};
 
 use crate::support::{Scratch, Started, gate};
@@ -125,6 +126,7 @@ fn the_server_shows_and_answers_a_run_of_the_command_line() {
     served.started.end().exits(0);
 }
 
+/// Compares runs of every kind, and of random graphs; `ORACLE_CASES=200` compares more.
 #[test]
 fn the_rows_of_the_server_are_those_of_status() {
     let scratch = Scratch::new();
@@ -145,10 +147,37 @@ fn the_rows_of_the_server_are_those_of_status() {
     scratch
         .call(&["run", "g.dot", "--simulate", "--auto-approve"])
         .exits(0);
+    for case in cases(seed(1_100), case_count(20)) {
+        let file = format!("random{}.dot", case.seed);
+        scratch.write(&file, &case.dot);
+        // Some have errors, some have no end, and some fail.
+        let seed = case.seed.to_string();
+        scratch.call(&[
+            "run",
+            &file,
+            "--simulate",
+            "--auto-approve",
+            "--max-time",
+            "1s",
+            "--seed",
+            &seed,
+        ]);
+    }
     let served = Served::start(&scratch, &["--read-only"]);
-    let listed = scratch.call(&["status", "--json"]).exits(0).objects();
-    let page = served.get("/api/v1/runs");
-    let rows: Vec<Value> = page["runs"].as_array().expect("runs").clone();
+    let listed = scratch
+        .call(&["status", "--json", "--limit", "1000000"])
+        .exits(0)
+        .objects();
+    assert!(listed.len() > 4 + case_count(20) / 3, "{} runs", listed.len());
+    let (mut rows, mut next) = (Vec::new(), String::new());
+    loop {
+        let page = served.get(&format!("/api/v1/runs?limit=7{next}"));
+        rows.extend(page["runs"].as_array().expect("runs").clone());
+        match page["next"].as_str() {
+            Some(cursor) => next = format!("&cursor={cursor}"),
+            None => break,
+        }
+    }
     let without_schema = |mut row: Value| {
         row.as_object_mut().expect("an object").remove("schema");
         row
