@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use orchestra_engine::{Disk, EventCursor, EventReader, RunFile, RunFolder, RunId};
 use serde_json::Value;
 
 use crate::error::SessionError;
 use crate::private;
-use crate::search::ModificationTimes;
 
 /// The name of the file that makes a folder a run.
 const MANIFEST: &str = RunFile::Manifest.name();
@@ -36,6 +36,9 @@ pub(crate) struct FoundRun {
     /// The size of the events file in bytes.
     pub(crate) size: u64,
 }
+
+/// The modification times of the folders whose entries are runs. A folder that does not exist has none.
+pub(crate) type ModificationTimes = [Option<SystemTime>; 2];
 
 impl Folders {
     pub(crate) fn new(root: PathBuf) -> Folders {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 use orchestra_engine::RunId;
 
 use crate::error::SessionError;
-use crate::folders::Folders;
+use crate::folders::{Folders, ModificationTimes};
 
 /// Minimum age of a modification time for a later change to certainly have another one. File systems store the time of a
 /// timer, which stands still for some milliseconds.
@@ -31,9 +31,6 @@ pub(crate) struct Search {
     without_run: BTreeSet<RunId>,
 }
 
-/// The modification times of the folders whose entries are runs. A folder that does not exist has none.
-pub(crate) type ModificationTimes = [Option<SystemTime>; 2];
-
 impl Search {
     /// Starts a search of all runs.
     ///
@@ -42,7 +39,7 @@ impl Search {
     /// Returns an error if the runs folder cannot be read.
     pub(crate) fn of_all(folders: &Folders) -> Result<Search, SessionError> {
         let began = Instant::now();
-        let modified = settled(folders.modified());
+        let modified = reliable(folders.modified());
         Ok(Search {
             began,
             took: Duration::ZERO,
@@ -83,7 +80,7 @@ impl Search {
         let mut uncertain = std::mem::take(&mut self.without_run);
         let modified = folders.modified();
         if self.modified != Some(modified) {
-            self.modified = settled(modified);
+            self.modified = reliable(modified);
             let names = folders.names()?;
             uncertain.extend(names.symmetric_difference(&self.names).cloned());
             self.names = names;
@@ -93,7 +90,7 @@ impl Search {
 }
 
 /// Returns the times if every change from now on will have a later one.
-fn settled(modified: ModificationTimes) -> Option<ModificationTimes> {
+fn reliable(modified: ModificationTimes) -> Option<ModificationTimes> {
     let now = SystemTime::now();
     let is_settled = |time: &SystemTime| now.duration_since(*time).is_ok_and(|age| age >= RESOLUTION);
     modified.iter().flatten().all(is_settled).then_some(modified)
