@@ -72,7 +72,7 @@ export class RunModel extends Source {
     this.toolCalls.put(update.tool_calls);
     this.warnings.put(update.warnings);
     this.run = update.run;
-    const asking = new Set(update.questions.map((question) => question.node));
+    const asking = new Set(update.questions.map((question) => question.parent_stage || question.node));
     // A gate that runs waits for a person, which looks different from work.
     const shown = (node) => (node.state === 'running' && asking.has(node.node) ? { ...node, state: 'waiting' } : node);
     this.nodes = new Map(update.nodes.map((node) => [node.node, shown(node)]));

@@ -28,7 +28,7 @@ const TEXTS: usize = 512;
 const DRAWINGS: usize = 2;
 
 /// How long a request waits for a run that is ending.
-const SETTLE: Duration = Duration::from_secs(1);
+const RELEASE_PATIENCE: Duration = Duration::from_secs(1);
 
 /// What all requests share.
 pub(crate) struct App {
@@ -224,7 +224,7 @@ impl App {
     }
 
     /// Waits until the server is done with a run that has paused or ended: its last event is seen a moment earlier.
-    pub(crate) async fn settled(&self, session: &Session) {
+    pub(crate) async fn released(&self, session: &Session) {
         if session.status.is_open() {
             return;
         }
@@ -232,7 +232,7 @@ impl App {
         let mut running = self.running.subscribe();
         let done = running.wait_for(|_| self.own_run(&run).is_none());
         // It may have been resumed meanwhile.
-        let _ = tokio::time::timeout(SETTLE, done).await;
+        let _ = tokio::time::timeout(RELEASE_PATIENCE, done).await;
     }
 
     /// Returns the ids of the runs that are executed.

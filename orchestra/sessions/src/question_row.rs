@@ -28,8 +28,14 @@ use serde::Serialize;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct QuestionRow {
-    /// The run that asks.
+    /// The run through which the question is answered.
     pub run: RunId,
+    /// The child run that asks; missing if the run itself asks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub child: Option<RunId>,
+    /// The stage of the run whose child run asks; missing if the run itself asks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent_stage: Option<String>,
     /// The id of the question.
     pub id: String,
     /// The stage that asks.
@@ -58,8 +64,11 @@ pub struct QuestionRow {
 impl QuestionRow {
     pub(crate) fn new(open: &UnansweredQuestion) -> QuestionRow {
         let question = &open.question;
+        let parent = open.parent_stage();
         QuestionRow {
-            run: open.run.clone(),
+            run: parent.map_or(&open.run, |(run, _)| run).clone(),
+            child: parent.map(|_| open.run.clone()),
+            parent_stage: parent.map(|(_, stage)| stage.to_string()),
             id: question.id.clone(),
             node: open.node.to_string(),
             branch: open.branch.clone(),

@@ -38,7 +38,9 @@ const PASSING: [&str; 16] = [
 ];
 
 /// What happens to a run only where it was stopped, or again where it goes on.
-const STOPS: [&str; 8] = [
+const STOPS: [&str; 10] = [
+    "ChildInterviewEnded",
+    "ChildInterviewStarted",
     "PipelinePaused",
     "PipelineResumed",
     "PipelineWarning",

@@ -48,7 +48,7 @@ pub(crate) fn serve(
         pipelines: pipelines.clone(),
         runs: runs.clone(),
         config: args.config.clone(),
-        // What is wrong with a pipeline is told to whoever asked for it.
+        // The errors of a pipeline are reported to whoever requested it.
         terminal: Terminal {
             quiet: true,
             ..*terminal

@@ -126,6 +126,52 @@ fn the_server_shows_and_answers_a_run_of_the_command_line() {
     served.started.end().exits(0);
 }
 
+#[test]
+fn a_gate_of_a_child_run_is_seen_and_answered_through_its_parent() {
+    let scratch = Scratch::new();
+    scratch.write("child.dot", gate(""));
+    scratch.write(
+        "parent.dot",
+        "digraph parent { start -> sub -> exit; sub [shape=folder, \"subpipeline.file\"=\"child.dot\"] }",
+    );
+    let served = Served::start(&scratch, &[]);
+    let run = served.begin("parent.dot");
+    served.until(&scratch, &run, asks);
+    let listed = served.get("/api/v1/gates")["gates"][0].clone();
+    assert_eq!(
+        (&listed["run"], &listed["node"], &listed["parent_stage"]),
+        (&json!(run), &json!("approve"), &json!("sub"))
+    );
+    let report = scratch.call(&["status", &run]).exits(0).stdout;
+    assert!(report.contains("approve"), "{report}");
+    let key = listed["options"][0]["key"].as_str().expect("a key");
+    for repeated in [false, true] {
+        let (status, body) = served.answer(&run, key);
+        assert_eq!((status, &body["repeated"]), (200, &json!(repeated)), "{body}");
+    }
+    served.until(&scratch, &run, has_status("success"));
+    assert_eq!(served.get("/api/v1/gates")["gates"], json!([]));
+
+    // The question remains when nobody executes the run, and is answered after it was resumed.
+    let run = served.begin("parent.dot");
+    served.until(&scratch, &run, asks);
+    let (status, _) = served.send("POST", &format!("/api/v1/runs/{run}/pause"), &json!({}));
+    assert_eq!(status, 202);
+    served.until(&scratch, &run, has_status("paused"));
+    served.until(&scratch, &run, asks);
+    let (status, body) = served.answer(&run, key);
+    assert_eq!((status, &body["code"]), (409, &json!("resume_first")), "{body}");
+    let (status, body) = served.send("POST", &format!("/api/v1/runs/{run}/resume"), &json!({}));
+    assert_eq!(status, 202, "{body}");
+    scratch.until("the question is open again", |_| {
+        served.answer(&run, key).0 == 200
+    });
+    served.until(&scratch, &run, has_status("success"));
+    assert_eq!(served.get("/api/v1/gates")["gates"], json!([]));
+    served.started.signal("TERM");
+    served.started.end().exits(0);
+}
+
 /// Compares runs of every kind, and of random graphs; `ORACLE_CASES=200` compares more.
 #[test]
 fn the_rows_of_the_server_are_those_of_status() {

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::fields::{millis, pairs, rule_word};
 use super::{NodeName, StageRef};
+use crate::id::RunId;
 
 /// The kind of an event and its data, named as in Attractor 9.6. `EdgeSelected`, `StageLog`, `StageWarning`,
 /// `StageCancelled`, `ToolCallCompleted`, `SteeringRead`, `GoalGateUnsatisfied`, `PipelineRestarted`,
@@ -264,6 +265,47 @@ pub enum EventKind {
         /// The time that the run waited; serialized as `duration_ms`.
         #[serde(rename = "duration_ms", with = "millis")]
         duration: Duration,
+    },
+    /// A question to a person was opened in a child run. The events of the outermost run contain it, so that whoever
+    /// follows them knows that a person is waited for.
+    ChildInterviewStarted {
+        /// The stage of the outermost run whose child run asks.
+        node: NodeName,
+        /// The branch of the stage in a parallel block. `None` on the main path.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        branch: Option<String>,
+        /// The run that asks.
+        child: RunId,
+        /// The gate in the child run.
+        gate: NodeName,
+        /// The branch of the gate in a parallel block of the child run. `None` on its main path.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        gate_branch: Option<String>,
+        /// The question.
+        question: Box<Question>,
+    },
+    /// A question of a child run is no longer open.
+    ChildInterviewEnded {
+        /// The stage of the outermost run whose child run asked.
+        node: NodeName,
+        /// The branch of the stage in a parallel block. `None` on the main path.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        branch: Option<String>,
+        /// The run that asked.
+        child: RunId,
+        /// The gate in the child run.
+        gate: NodeName,
+        /// The branch of the gate in a parallel block of the child run. `None` on its main path.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        gate_branch: Option<String>,
+        /// The id of the question. Empty if it was withdrawn.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        question_id: String,
+        /// The answer, or the default after a timeout. `None` if the question timed out without a default or was
+        /// withdrawn.
+        answer: Option<String>,
+        /// `true` if the question was withdrawn, because its stage was cancelled.
+        withdrawn: bool,
     },
     /// An unsatisfied goal gate sent the run back.
     GoalGateUnsatisfied {
@@ -524,6 +566,8 @@ kinds! {
     InterviewStarted: Journal,
     InterviewCompleted: Journal,
     InterviewTimeout: Journal,
+    ChildInterviewStarted: Process,
+    ChildInterviewEnded: Process,
     GoalGateUnsatisfied: Journal,
     PipelineRestarted: Journal,
     ToolCallCompleted: Process,

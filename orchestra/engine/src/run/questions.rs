@@ -3,7 +3,10 @@
 use std::sync::{Arc, Weak};
 
 use orchestra_core::{Answer, Question};
+use orchestra_graph::kind::WAIT_HUMAN;
 
+use crate::clock::Timestamp;
+use crate::event::{EventKind, NodeName};
 use crate::gates::answer_error::AnswerError;
 use crate::gates::question_token::{QuestionRef, QuestionToken, TokenError};
 use crate::lock::lock;
@@ -36,6 +39,75 @@ impl Run {
             open.extend(child.questions_with_tokens()?);
         }
         Ok(open)
+    }
+
+    /// Reports the questions of a child run in the events of the outermost run.
+    pub(crate) fn report_question(&self, time: Timestamp, kind: &EventKind) {
+        let Some(mut parent) = self.origin.parent.as_ref() else {
+            return;
+        };
+        while let Some(outer) = &parent.run.origin.parent {
+            parent = outer;
+        }
+        let outermost = &parent.run;
+        if !outermost.sink.wanted() {
+            return;
+        }
+        let node = outermost.name(parent.stage.node);
+        let branch = &parent.stage.branch;
+        let branch = (!branch.is_empty()).then(|| branch.name(&outermost.pipeline));
+        let child = self.id.clone();
+        let ended =
+            |gate: &NodeName, gate_branch: &Option<String>, question_id: &str, answer: Option<&String>| {
+                EventKind::ChildInterviewEnded {
+                    node: node.clone(),
+                    branch: branch.clone(),
+                    child: child.clone(),
+                    gate: gate.clone(),
+                    gate_branch: gate_branch.clone(),
+                    question_id: question_id.to_owned(),
+                    answer: answer.cloned(),
+                    withdrawn: question_id.is_empty(),
+                }
+            };
+        let report = match kind {
+            EventKind::InterviewStarted {
+                node: gate,
+                branch: gate_branch,
+                question,
+            } => EventKind::ChildInterviewStarted {
+                node: node.clone(),
+                branch: branch.clone(),
+                child: child.clone(),
+                gate: gate.clone(),
+                gate_branch: gate_branch.clone(),
+                question: question.clone(),
+            },
+            EventKind::InterviewCompleted {
+                node,
+                branch,
+                question_id,
+                answer,
+                ..
+            } => ended(node, branch, question_id, Some(answer)),
+            EventKind::InterviewTimeout {
+                node,
+                branch,
+                question_id,
+                default,
+                ..
+            } => ended(node, branch, question_id, default.as_ref()),
+            EventKind::StageCancelled { stage, .. } if self.is_gate(&stage.node) => {
+                ended(&stage.node, &stage.branch, "", None)
+            }
+            _ => return,
+        };
+        outermost.emit_at(time, report);
+    }
+
+    fn is_gate(&self, node: &NodeName) -> bool {
+        let found = self.pipeline.find(node);
+        found.is_some_and(|node| self.pipeline.stage(node).kind() == WAIT_HUMAN)
     }
 
     /// Answers a question of this run, or of a child run if this run has no question of that name.

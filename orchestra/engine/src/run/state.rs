@@ -141,6 +141,7 @@ impl Run {
 
     /// Emits an event with the given time.
     pub(crate) fn emit_at(&self, time: Timestamp, kind: EventKind) {
+        self.report_question(time, &kind);
         if let Err(failure) = self.sink.emit(&self.id, time, self.store.as_deref(), kind) {
             self.fail(failure);
         }

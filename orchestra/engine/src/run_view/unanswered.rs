@@ -38,9 +38,20 @@ pub struct UnansweredQuestion {
     pub asked: Timestamp,
     /// The run that asks: the run itself or a child run.
     pub run: RunId,
+    /// The stage of another run whose child run asks, if the events of that run report the question.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    child_of: Option<ParentStage>,
     /// `true` if it was withdrawn. The pause of a run only suspends it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     withdrawn: bool,
+}
+
+/// A stage of a run whose child run asks.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct ParentStage {
+    run: RunId,
+    node: NodeName,
+    branch: Option<String>,
 }
 
 impl UnansweredQuestion {
@@ -59,12 +70,27 @@ impl UnansweredQuestion {
         Some(Duration::from_millis(deadline.saturating_sub(now.as_millis())))
     }
 
-    fn is(&self, event: &RunEvent, node: &NodeName, branch: Option<&str>) -> bool {
-        self.run == event.run && self.node == *node && self.branch.as_deref() == branch
+    /// Returns the outermost run, through which the question is answered, and its stage whose child run asks. Returns
+    /// `None` if the run itself asks, or if only the events of the child run were applied.
+    pub fn parent_stage(&self) -> Option<(&RunId, &NodeName)> {
+        let parent = self.child_of.as_ref()?;
+        Some((&parent.run, &parent.node))
+    }
+
+    /// Returns whether a stage of a run asks it.
+    fn is(&self, run: &RunId, node: &NodeName, branch: Option<&str>) -> bool {
+        self.run == *run && self.node == *node && self.branch.as_deref() == branch
+    }
+
+    /// Returns whether a child run of a stage asks it.
+    fn is_below(&self, run: &RunId, node: &NodeName, branch: Option<&str>) -> bool {
+        self.child_of.as_ref().is_some_and(|parent| {
+            parent.run == *run && parent.node == *node && parent.branch.as_deref() == branch
+        })
     }
 }
 
-/// The unanswered questions of a run and, if their events are applied too, of its child runs.
+/// The unanswered questions of a run and of its child runs.
 ///
 /// It is part of a [`RunView`](crate::RunView), which applies the events of one run only.
 ///
@@ -104,7 +130,7 @@ impl UnansweredQuestions {
     /// Applies a line of `events.jsonl`. Parses it only if it can change the questions.
     pub fn apply_line(&mut self, line: EventLine<'_>) {
         let relevant = match line.name() {
-            Some("InterviewStarted") => true,
+            Some("InterviewStarted" | "ChildInterviewStarted") => true,
             _ => !self.open.is_empty(),
         };
         if relevant && let Some(event) = line.event() {
@@ -120,20 +146,55 @@ impl UnansweredQuestions {
                 branch,
                 question,
             } => {
-                self.close(event, node, branch.as_deref());
+                self.close(&event.run, node, branch.as_deref());
                 self.open.push(UnansweredQuestion {
                     node: node.clone(),
                     branch: branch.clone(),
                     question: Question::clone(question),
                     asked: event.time,
                     run: event.run.clone(),
+                    child_of: None,
                     withdrawn: false,
                 });
             }
-            EventKind::StageCancelled { stage, .. } => {
-                for open in &mut self.open {
-                    open.withdrawn |= open.is(event, &stage.node, stage.branch.as_deref());
+            EventKind::ChildInterviewStarted {
+                node,
+                branch,
+                child,
+                gate,
+                gate_branch,
+                question,
+            } => {
+                self.close(child, gate, gate_branch.as_deref());
+                self.open.push(UnansweredQuestion {
+                    node: gate.clone(),
+                    branch: gate_branch.clone(),
+                    question: Question::clone(question),
+                    asked: event.time,
+                    run: child.clone(),
+                    child_of: Some(ParentStage {
+                        run: event.run.clone(),
+                        node: node.clone(),
+                        branch: branch.clone(),
+                    }),
+                    withdrawn: false,
+                });
+            }
+            EventKind::ChildInterviewEnded {
+                child,
+                gate,
+                gate_branch,
+                withdrawn,
+                ..
+            } => {
+                if *withdrawn {
+                    self.withdraw(child, gate, gate_branch.as_deref());
+                } else {
+                    self.close(child, gate, gate_branch.as_deref());
                 }
+            }
+            EventKind::StageCancelled { stage, .. } => {
+                self.withdraw(&event.run, &stage.node, stage.branch.as_deref());
             }
             // Questions that the pause cut short are open again.
             EventKind::PipelinePaused { .. } => self.open.iter_mut().for_each(|open| open.withdrawn = false),
@@ -149,18 +210,28 @@ impl UnansweredQuestions {
             }
             EventKind::PipelineCompleted { .. }
             | EventKind::PipelineFailed { .. }
-            | EventKind::PipelineCancelled { .. } => self.open.retain(|open| open.run != event.run),
+            | EventKind::PipelineCancelled { .. } => self.open.retain(|open| {
+                let parent = open.child_of.as_ref();
+                open.run != event.run && parent.is_none_or(|parent| parent.run != event.run)
+            }),
             _ => {}
         }
     }
 
     /// Removes the question of a stage, and the withdrawn questions: the run continues without them.
     fn advance(&mut self, event: &RunEvent, node: &NodeName, branch: Option<&str>) {
-        self.close(event, node, branch);
-        self.open.retain(|open| !open.withdrawn);
+        self.close(&event.run, node, branch);
+        self.open
+            .retain(|open| !open.withdrawn && !open.is_below(&event.run, node, branch));
     }
 
-    fn close(&mut self, event: &RunEvent, node: &NodeName, branch: Option<&str>) {
-        self.open.retain(|open| !open.is(event, node, branch));
+    fn close(&mut self, run: &RunId, node: &NodeName, branch: Option<&str>) {
+        self.open.retain(|open| !open.is(run, node, branch));
+    }
+
+    fn withdraw(&mut self, run: &RunId, node: &NodeName, branch: Option<&str>) {
+        for open in &mut self.open {
+            open.withdrawn |= open.is(run, node, branch) || open.is_below(run, node, branch);
+        }
     }
 }

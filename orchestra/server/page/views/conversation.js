@@ -44,7 +44,7 @@ function Live({ text }) {
 
 function Talk({ row, model, id, parts, isOpen }) {
   const live = model.texts.get(keyOf(row));
-  const asked = model.questions.find((question) => question.node === row.node && (question.branch || null) === (row.branch || null));
+  const asked = model.questions.find((question) => !question.child && question.node === row.node && (question.branch || null) === (row.branch || null));
   const isRunning = row.state === 'running';
   return html`<details class="talk" open=${isOpen}>
     <summary><h2>${row.node}</h2>${(row.visit > 1 || row.attempt > 1) && html`<span class="tag">visit ${row.visit}, attempt ${row.attempt}</span>`}${row.branch && html`<code class="muted">${row.branch}</code>`}

@@ -14,14 +14,17 @@ const RECENT = 300;
 const MAX_OUTPUT = 100_000;
 const OUTPUTS = ['response.md', 'tool_output.txt', 'stdout.log'];
 
+/** The stage of the run that asks, or whose child run asks. */
+const stageOf = (gate) => gate.parent_stage || gate.node;
 const keyOf = (gate) => `${gate.run} ${gate.id}`;
 
 /** Returns the latest finished stage attempt before a question, with its output. */
 async function evidenceOf(gate, signal) {
   let update = await get(paths.run(gate.run), signal);
   if (update.more) update = await get(paths.run(gate.run, Math.max(1, update.run.events - RECENT)), signal);
-  const came = update.transitions.filter((row) => row.to === gate.node).pop();
-  const ended = update.stages.filter((row) => row.ended && row.node !== gate.node);
+  const node = stageOf(gate);
+  const came = update.transitions.filter((row) => row.to === node).pop();
+  const ended = update.stages.filter((row) => row.ended && row.node !== node);
   const before = ended.filter((row) => row.node === came?.from).pop() || ended.pop();
   const { files } = before ? await get(paths.files(gate.run), signal) : { files: [] };
   const find = (name) => files.find((file) => file.path === `${before.node}/${name}`);
@@ -72,7 +75,7 @@ function Deadline({ gate }) {
 
 function Gate({ gate }) {
   return html`<article class="gate" aria-label=${`Question of ${gate.node} in ${gate.name}`}>
-    <header><a href=${href(['runs', gate.run], { node: gate.node })}>${gate.name}</a><code>${gate.node}</code>${gate.branch && html`<code class="muted">${gate.branch}</code>`}<${State} state=${gate.status} /><span class="grow"></span><span class="muted">asked <${Ago} time=${gate.asked} /></span></header>
+    <header><a href=${href(['runs', gate.run], { node: stageOf(gate) })}>${gate.name}</a>${gate.parent_stage && html`<code class="muted">${gate.parent_stage}</code>`}<code>${gate.node}</code>${gate.branch && html`<code class="muted">${gate.branch}</code>`}<${State} state=${gate.status} /><span class="grow"></span><span class="muted">asked <${Ago} time=${gate.asked} /></span></header>
     ${gate.status !== 'running' && gate.status !== 'accepted' && html`<p class="banner tone-warn">Nobody executes this run. The answer is kept; resume the run to go on.</p>`}
     <p class="question">${gate.text}</p>
     <${Deadline} gate=${gate} />

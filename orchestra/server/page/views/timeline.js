@@ -47,7 +47,7 @@ export function Timeline({ model, node, query, version }) {
   const rows = useMemo(() => (node ? model.stages.list.filter((row) => row.node === node) : model.stages.list), [version, node]);
   const end = isOpen ? Date.now() : millis(model.run.updated) ?? Date.now();
   const gates = useMemo(() => gatesOf(model.scene), [model.scene]);
-  const asking = new Set(model.questions.map((question) => `${question.node}\n${question.branch || ''}`));
+  const asking = new Set(model.questions.map((question) => question.parent_stage ? `${question.parent_stage}\n` : `${question.node}\n${question.branch || ''}`));
   const waits = (row) => gates.has(row.node) || (row.state === 'running' && asking.has(`${row.node}\n${row.branch || ''}`));
   const scale = useMemo(() => scaleOf(rows, end, waits), [rows, gates, isOpen ? Math.floor(end / 1000) : 0]);
   const hasWaits = useMemo(() => rows.some(waits), [rows, gates]);

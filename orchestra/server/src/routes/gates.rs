@@ -126,7 +126,7 @@ struct Answered {
     responses(
         (status = 200, description = "The question has this answer.", body = Answered),
         (status = 404, description = "`unknown_run`"),
-        (status = 409, description = "`answered`: it has another answer. `no_question`: it was not asked."),
+        (status = 409, description = "`answered`: it has another answer. `no_question`: it was not asked. `resume_first`: a child run asks, and nobody executes the run."),
         (status = 422, description = "`not_offered`: the question has no such choice."),
         (status = 504, description = "`control_unanswered`: the process that executes the run does not answer."),
     ),
@@ -139,7 +139,7 @@ pub(super) async fn answer(
 ) -> Result<Response, ApiError> {
     let answer = json::<AnswerBody>(&headers, body, SMALL).await?.answer()?;
     let (session, folder) = app.folder(&id).await?;
-    app.settled(&session).await;
+    app.released(&session).await;
     let asked = session
         .questions()
         .into_iter()
@@ -156,6 +156,10 @@ pub(super) async fn answer(
                 Some(earlier) => {
                     let message = format!("the question was answered before: {}", earlier.text);
                     return Err(ApiError::conflict("answered", message));
+                }
+                None if !executed && asked.is_some_and(|asked| asked.child.is_some()) => {
+                    let message = "a child run asks, which is not executed: resume the run, then answer";
+                    return Err(ApiError::conflict("resume_first", message));
                 }
                 None => return Err(ApiError::conflict("no_question", message)),
             }
@@ -225,6 +229,16 @@ struct EarlierAnswer {
 }
 
 impl EarlierAnswer {
+    fn new(text: String, asked: Option<&Question>) -> EarlierAnswer {
+        let options = asked.iter().flat_map(|asked| asked.options.iter());
+        let same = options.filter(|option| option.key == text || option.label == text);
+        let names = same.flat_map(|option| [option.key.clone(), option.label.clone()]);
+        EarlierAnswer {
+            names: names.collect(),
+            text,
+        }
+    }
+
     fn is(&self, answer: &Answer, asked: Option<&QuestionRow>) -> bool {
         let given = match &answer.reply {
             Reply::Chosen(choices) => choices.join(", "),
@@ -282,14 +296,27 @@ fn search_answer(folder: &std::path::Path, question: &str) -> Found {
     while let Ok(Some(line)) = reader.next_line() {
         if !matches!(
             line.name(),
-            Some("InterviewStarted" | "InterviewCompleted" | "InterviewTimeout")
+            Some(
+                "InterviewStarted"
+                    | "InterviewCompleted"
+                    | "InterviewTimeout"
+                    | "ChildInterviewStarted"
+                    | "ChildInterviewEnded"
+            )
         ) {
             continue;
         }
         match line.event().map(|event| event.kind) {
-            Some(EventKind::InterviewStarted {
-                node, question: open, ..
-            }) if open.id == question || node == *question => {
+            Some(
+                EventKind::InterviewStarted {
+                    node, question: open, ..
+                }
+                | EventKind::ChildInterviewStarted {
+                    gate: node,
+                    question: open,
+                    ..
+                },
+            ) if open.id == question || node == *question => {
                 // A later visit asks again.
                 (asked, found) = (Some(open), None);
             }
@@ -299,13 +326,7 @@ fn search_answer(folder: &std::path::Path, question: &str) -> Found {
                 answer,
                 ..
             }) if question_id == question || node == *question => {
-                let options = asked.iter().flat_map(|asked| asked.options.iter());
-                let same = options.filter(|option| option.key == answer || option.label == answer);
-                let names = same.flat_map(|option| [option.key.clone(), option.label.clone()]);
-                found = Some(EarlierAnswer {
-                    names: names.collect(),
-                    text: answer,
-                });
+                found = Some(EarlierAnswer::new(answer, asked.as_deref()));
             }
             Some(EventKind::InterviewTimeout {
                 node,
@@ -317,6 +338,18 @@ fn search_answer(folder: &std::path::Path, question: &str) -> Found {
                     text: default.unwrap_or_else(|| "timed out".to_owned()),
                     names: Vec::new(),
                 });
+            }
+            Some(EventKind::ChildInterviewEnded {
+                gate,
+                question_id,
+                answer,
+                withdrawn: false,
+                ..
+            }) if question_id == question || gate == *question => {
+                found = Some(EarlierAnswer::new(
+                    answer.unwrap_or_else(|| "timed out".to_owned()),
+                    asked.as_deref(),
+                ));
             }
             _ => {}
         }

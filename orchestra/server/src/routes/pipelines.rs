@@ -114,7 +114,7 @@ pub(super) async fn cancel(
         .await?
         .reason("cancelled by request");
     let (session, folder) = app.folder(&id).await?;
-    app.settled(&session).await;
+    app.released(&session).await;
     let has_ended = matches!(
         session.status,
         SessionStatus::Success | SessionStatus::Fail | SessionStatus::Cancelled

@@ -355,7 +355,7 @@ pub(super) async fn resume(
 ) -> Result<Response, ApiError> {
     let body: Resume = json(&headers, body, SMALL).await?;
     let (session, folder) = app.folder(&id).await?;
-    app.settled(&session).await;
+    app.released(&session).await;
     let begin = Begin::Resume {
         folder: session.folder,
         settings: ResumeSettings {

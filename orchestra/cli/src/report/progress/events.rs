@@ -50,7 +50,7 @@ impl Progress {
                     None => format!("resumed from {from}"),
                 });
                 for repair in repaired {
-                    self.note(&format!("mended: {}", one_line(repair)));
+                    self.note(&format!("repaired: {}", one_line(repair)));
                 }
                 self.print_branches();
             }

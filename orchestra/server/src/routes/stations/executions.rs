@@ -221,7 +221,7 @@ pub(in crate::routes) async fn retry_station(
     Query::of(&uri, &[])?;
     let Retry { accept_changes } = json(&headers, content, SMALL).await?;
     let (session, folder) = folder(&app, &id).await?;
-    app.settled(&session).await;
+    app.released(&session).await;
     let begin = Begin::Resume {
         folder: session.folder,
         settings: ResumeSettings {
