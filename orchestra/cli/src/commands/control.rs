@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use orchestra_engine::{
-    Answer, ControlClient, ControlError, OfflineError, Owner, PausedRun, RunFolder, RunResult, RunStatus,
-    StartError,
+    Answer, AnswerError, ControlClient, ControlError, OfflineError, Owner, PausedRun, RunFolder, RunResult,
+    RunStatus, StartError,
 };
 use orchestra_workspace::GitWorkspace;
 use serde_json::json;
@@ -150,6 +150,10 @@ impl<'t> ControlledRun<'t> {
         runtime.block_on(act(run)).map_err(|error| match &error {
             OfflineError::Start(error) => start_error(error, &self.runs, Some(self.folder())),
             OfflineError::Run(error) => run_error(error, &self.stopped()),
+            OfflineError::Answer(answer @ AnswerError::OfChild { gate, .. }) => {
+                let command = format!("resume {} --answer {gate}=CHOICE", self.run.manifest().run);
+                CliError::usage(answer.code(), error.to_string()).help(format!("`{command}` does both"))
+            }
             OfflineError::Answer(answer) => {
                 CliError::usage(answer.code(), format!("{error}; nobody executes the run"))
             }

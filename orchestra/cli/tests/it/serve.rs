@@ -161,6 +161,9 @@ fn a_gate_of_a_child_run_is_seen_and_answered_through_its_parent() {
     served.until(&scratch, &run, asks);
     let (status, body) = served.answer(&run, key);
     assert_eq!((status, &body["code"]), (409, &json!("resume_first")), "{body}");
+    let refused = scratch.call(&["answer", &run, "approve", key]).exits(2).stderr;
+    let command = format!("`resume {run} --answer approve=CHOICE`");
+    assert!(refused.contains(&command), "{refused}");
     let (status, body) = served.send("POST", &format!("/api/v1/runs/{run}/resume"), &json!({}));
     assert_eq!(status, 202, "{body}");
     scratch.until("the question is open again", |_| {

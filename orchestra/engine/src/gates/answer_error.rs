@@ -2,6 +2,8 @@
 
 use orchestra_core::AnswerRefused;
 
+use crate::id::RunId;
+
 /// An error that occurs when a question is answered.
 ///
 /// ```
@@ -32,6 +34,14 @@ pub enum AnswerError {
         /// The gates whose questions are open.
         open: Vec<String>,
     },
+    /// The question belongs to a child run, and nobody executes the run. It can be answered once the run is resumed.
+    #[error("the question of `{gate}` belongs to the child run `{child}`: resume the run, then answer it")]
+    OfChild {
+        /// The id or gate that the caller named.
+        gate: String,
+        /// The run that asks.
+        child: RunId,
+    },
     /// The question does not offer this answer; it stays open.
     #[error(transparent)]
     Refused(#[from] AnswerRefused),
@@ -42,6 +52,7 @@ impl AnswerError {
     pub fn code(&self) -> &'static str {
         match self {
             AnswerError::NoQuestion { .. } => "no_question",
+            AnswerError::OfChild { .. } => "resume_first",
             AnswerError::Refused(_) => "answer_refused",
         }
     }

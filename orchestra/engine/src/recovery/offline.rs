@@ -16,10 +16,12 @@ use crate::error::{Changed, RunError, StartError};
 use crate::event::{EventKind, RunEvent, StageRef};
 use crate::gates::answer_error::AnswerError;
 use crate::handlers::resolved::Handlers;
+use crate::id::RunId;
 use crate::recovery::files::open_files;
 use crate::result::RunResult;
 use crate::run::stage_question::answer_text;
 use crate::run::workspace::Workspace;
+use crate::run_view::UnansweredQuestions;
 use crate::script::Script;
 use crate::setup::pinned_source::load_pinned;
 use crate::store::{RunFolder, StoreError};
@@ -144,6 +146,10 @@ impl PausedRun {
             }
             let of_stages = asked_by_stages(driver, &folder);
             let Some(asked) = of_stages.iter().find(|asked| is_named(&asked.question)) else {
+                if let Some(child) = asking_child(&folder, is_named) {
+                    let gate = gate.to_owned();
+                    return Err(AnswerError::OfChild { gate, child });
+                }
                 let open = questions.iter().map(|(_, question)| question.node.clone());
                 let of_stages = of_stages.iter().map(|asked| asked.question.node.clone());
                 return Err(AnswerError::NoQuestion {
@@ -281,6 +287,17 @@ fn asked_by_stages(driver: &Driver, folder: &Path) -> Vec<AskedByStage> {
         })
     });
     asked.collect()
+}
+
+/// Returns the child run that asks such a question, by the events of the run.
+fn asking_child(folder: &Path, is_named: impl Fn(&Question) -> bool) -> Option<RunId> {
+    let mut questions = UnansweredQuestions::default();
+    let events = RunFolder::open(folder).ok()?;
+    events.each_event(|line| questions.apply_line(line)).ok()?;
+    let mut of_children = questions.iter().filter(|open| open.parent_stage().is_some());
+    of_children
+        .find(|open| is_named(&open.question))
+        .map(|open| open.run.clone())
 }
 
 impl fmt::Debug for PausedRun {

@@ -157,10 +157,6 @@ pub(super) async fn answer(
                     let message = format!("the question was answered before: {}", earlier.text);
                     return Err(ApiError::conflict("answered", message));
                 }
-                None if !executed && asked.is_some_and(|asked| asked.child.is_some()) => {
-                    let message = "a child run asks, which is not executed: resume the run, then answer";
-                    return Err(ApiError::conflict("resume_first", message));
-                }
                 None => return Err(ApiError::conflict("no_question", message)),
             }
         }

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
+use orchestra_oracle_tests::case_count;
 use orchestra_server::Submit;
 use orchestra_stations::{StationError, VersionOrigin, VersionText};
 use serde_json::{Value, json};
@@ -517,10 +518,11 @@ async fn edit(server: &TestServer, writer: usize, edits: usize) -> Vec<u64> {
     accepted
 }
 
+/// Each writer adds 12 versions; `ORACLE_CASES=500` adds more.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_change_of_many_writers_is_lost() {
     const WRITERS: usize = 8;
-    const EDITS: usize = 12;
+    let edits = case_count(12);
     let dir = tempfile::tempdir().expect("a folder");
     let server = std::sync::Arc::new(serve(dir.path(), Submit::Safe).await);
     let shop = server.create("shop", SHOP).await;
@@ -537,7 +539,7 @@ async fn no_change_of_many_writers_is_lost() {
     let writers: Vec<_> = (0..WRITERS)
         .map(|writer| {
             let server = server.clone();
-            tokio::spawn(async move { edit(&server, writer, EDITS).await })
+            tokio::spawn(async move { edit(&server, writer, edits).await })
         })
         .collect();
     let mut accepted = Vec::new();
@@ -545,7 +547,7 @@ async fn no_change_of_many_writers_is_lost() {
         accepted.extend(writer.await.expect("no panic"));
     }
     accepted.sort_unstable();
-    let expected: Vec<u64> = (2..).take(WRITERS * EDITS).collect();
+    let expected: Vec<u64> = (2..).take(WRITERS * edits).collect();
     assert_eq!(accepted, expected);
     let notes: std::collections::BTreeSet<String> = database(dir.path())
         .versions("shop")
@@ -553,7 +555,7 @@ async fn no_change_of_many_writers_is_lost() {
         .into_iter()
         .map(|version| version.note)
         .collect();
-    assert_eq!(notes.len(), WRITERS * EDITS + 1);
+    assert_eq!(notes.len(), WRITERS * edits + 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -196,15 +196,16 @@ fn versions_and_their_rows_can_be_neither_changed_nor_removed() {
     }
 }
 
+/// Each process adds 12 versions; `STATIONS_EDITS=500` adds more.
 #[test]
 fn processes_that_write_at_the_same_time_lose_no_version() {
-    const PROCESSES: usize = 4;
-    const EDITS: u32 = 25;
+    const PROCESSES: usize = 8;
+    let edits: usize = std::env::var("STATIONS_EDITS").map_or(12, |text| text.parse().unwrap());
     // The test starts this program again, once for each process.
     if let Some(folder) = std::env::var_os("STATIONS_WRITER") {
         let store = store(Path::new(&folder));
         let mut written = 0;
-        while written < EDITS {
+        while written < edits {
             let seen = store.workflow("shop").unwrap();
             match store.add_version("shop", &seen.etag, &dot(PICK), VersionOrigin::Local, "") {
                 Ok(_) => written += 1,
@@ -239,7 +240,7 @@ fn processes_that_write_at_the_same_time_lose_no_version() {
         );
     }
     let versions = store(dir.path()).versions("shop").unwrap();
-    assert_eq!(versions.len(), 1 + PROCESSES * EDITS as usize);
+    assert_eq!(versions.len(), 1 + PROCESSES * edits);
 }
 
 #[test]
