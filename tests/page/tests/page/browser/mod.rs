@@ -1,4 +1,4 @@
-//! One Chromium for all tests, which use it one after the other.
+//! Two Chromiums for all tests, each used by one test at a time.
 
 mod chromium;
 mod tab;
@@ -7,16 +7,27 @@ use std::cell::RefCell;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::rc::Rc;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use serde_json::{Value, json};
 
 use chromium::Chromium;
 pub(crate) use tab::Tab;
 
-static CHROMIUM: Mutex<Option<Chromium>> = Mutex::new(None);
+/// Two, because a test often waits for the server.
+static CHROMIUMS: [Mutex<Option<Chromium>>; 2] = [const { Mutex::new(None) }; 2];
 
-/// The connection to the browser, which one test has at a time.
+/// Returns a browser that no other test uses. Waits if there is none.
+fn free() -> MutexGuard<'static, Option<Chromium>> {
+    let free = CHROMIUMS.iter().find_map(|chromium| match chromium.try_lock() {
+        Ok(free) => Some(free),
+        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    });
+    free.unwrap_or_else(|| CHROMIUMS[0].lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// The connection to a browser, which one test has at a time.
 #[derive(Clone)]
 struct Link(Rc<RefCell<MutexGuard<'static, Option<Chromium>>>>);
 
@@ -58,7 +69,7 @@ pub(crate) fn in_browser(test: impl FnOnce(&Browser)) {
     let Some(program) = find("chromium") else {
         return skip("there is no program `chromium`");
     };
-    let mut chromium = CHROMIUM.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut chromium = free();
     if chromium.as_ref().is_none_or(Chromium::is_broken) {
         // The broken one ends before another begins.
         *chromium = None;
