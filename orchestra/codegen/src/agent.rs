@@ -290,7 +290,7 @@ fn check(name: &str, text: &Text, options: &Options, reader: &dyn Reader, krate:
     let mut project = Project::default();
     if let Some(literal) = &options.config {
         let limit = Limits::default().bytes as u64;
-        let (path, shown, beside) = location_of(literal, false, reader);
+        let (path, shown, beside) = location_of(literal, reader);
         if let Err(error) = reader.read(&path, limit) {
             let message = unreadable(&shown, &path, beside, &error, limit, reader);
             checked.diagnostics = report::error(&message, (literal.span(), literal.span()));

@@ -46,7 +46,7 @@ pub(crate) fn check(
         return checked;
     };
     let location = (literal.span(), literal.span());
-    let name = match found(literal, declaration.name.is_none(), reader) {
+    let name = match found(literal, reader) {
         Ok(name) => name,
         Err(message) => {
             checked.diagnostics = report::error(&message, location);
@@ -80,8 +80,8 @@ pub(crate) fn check(
 }
 
 /// Returns the name of the configuration relative to the package. Fails with a message if the file cannot be read.
-fn found(literal: &LitStr, short: bool, reader: &dyn Reader) -> Result<String, String> {
-    let (path, name, beside) = location_of(literal, short, reader);
+fn found(literal: &LitStr, reader: &dyn Reader) -> Result<String, String> {
+    let (path, name, beside) = location_of(literal, reader);
     let limit = Limits::default().bytes as u64;
     match reader.read(&path, limit) {
         Ok(_) => Ok(name),

@@ -31,7 +31,7 @@ fn expand_one(declaration: Declaration, reader: &dyn Reader) -> TokenStream {
     let mut diagnostics = TokenStream::new();
     let mut missing = false;
     let found = match &declaration.text {
-        Text::File(literal) => match file(literal, declaration.name.is_none(), reader) {
+        Text::File(literal) => match file(literal, reader) {
             Ok(found) => found,
             Err((message, name)) => {
                 missing = true;

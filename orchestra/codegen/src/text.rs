@@ -38,12 +38,8 @@ pub(crate) struct PipelineText {
 }
 
 /// Reads the file of a path. Fails with a message and the name of the file.
-pub(crate) fn file(
-    literal: &LitStr,
-    short: bool,
-    reader: &dyn Reader,
-) -> Result<PipelineText, (String, String)> {
-    let (path, name, beside) = location_of(literal, short, reader);
+pub(crate) fn file(literal: &LitStr, reader: &dyn Reader) -> Result<PipelineText, (String, String)> {
+    let (path, name, beside) = location_of(literal, reader);
     let limit = Limits::default().bytes as u64;
     match reader.read(&path, limit) {
         Ok(bytes) => Ok(PipelineText {
@@ -59,14 +55,14 @@ pub(crate) fn file(
 
 /// Returns the path of the file that a literal names, its name relative to the package, and whether it is looked up
 /// beside the source file.
-pub(crate) fn location_of(literal: &LitStr, short: bool, reader: &dyn Reader) -> (PathBuf, String, bool) {
+pub(crate) fn location_of(literal: &LitStr, reader: &dyn Reader) -> (PathBuf, String, bool) {
     let manifest = reader.manifest();
     let written = literal.value();
     let beside = written.starts_with("./") || written.starts_with("../");
     let folder = match reader.source_file(literal.span()) {
-        Some(file) if beside && !short => file.parent().map_or_else(|| manifest.clone(), Path::to_path_buf),
+        Some(file) if beside => file.parent().map_or_else(|| manifest.clone(), Path::to_path_buf),
         // An editor may not know the file; most packages have their sources in this folder.
-        None if beside && !short => manifest.join("src"),
+        None if beside => manifest.join("src"),
         _ => manifest.clone(),
     };
     let path = normalize(&folder.join(&written));

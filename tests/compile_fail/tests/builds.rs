@@ -9,16 +9,19 @@ use orchestra_compile_fail_tests::Package;
 
 #[test]
 fn editing_the_file_builds_anew() {
-    for (name, path, written) in [
-        ("edited", "src/a.dot", "./a.dot"),
-        ("edited_short", "flows/a.dot", "flows/a.dot"),
+    for (name, path, invocation) in [
+        ("edited", "src/a.dot", "{ pub mod a = \"./a.dot\"; }"),
+        (
+            "edited_package",
+            "flows/a.dot",
+            "{ pub mod a = \"flows/a.dot\"; }",
+        ),
+        // The short form looks up paths in the same way.
+        ("edited_short", "src/a.dot", "(\"./a.dot\");"),
     ] {
         let package = Package::new(env!("CARGO_TARGET_TMPDIR"), name);
         package.write(path, "digraph a { start -> exit }\n");
-        package.write(
-            "src/lib.rs",
-            format!("orchestra::pipeline! {{ pub mod a = {written:?}; }}\n"),
-        );
+        package.write("src/lib.rs", format!("orchestra::pipeline!{invocation}\n"));
         assert!(package.check().built);
         // Cargo compares times of change, whose steps may be as long as a second.
         std::thread::sleep(Duration::from_millis(1_100));
