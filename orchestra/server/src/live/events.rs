@@ -28,6 +28,9 @@ pub(crate) async fn events(app: &App, session: &Session, last: Option<&str>) -> 
     let last = last.filter(|last| !last.is_empty());
     // An id that is no id is like one that names no event.
     let id = last.map(EventId::parse);
+    let feed = app.feeds.of(&session.run, &folder);
+    // If the file is replaced while the position is searched, the client starts over.
+    let generation = feed.generation();
     let position = {
         let folder = folder.clone();
         blocking(move || Position::find(&folder, id)).await?
@@ -36,23 +39,22 @@ pub(crate) async fn events(app: &App, session: &Session, last: Option<&str>) -> 
         session.status,
         SessionStatus::Success | SessionStatus::Fail | SessionStatus::Cancelled
     );
-    if has_ended && last.is_some() && position.is_found && position.next == position.lines {
+    if has_ended && position.next > 0 && position.message.is_none() {
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
-    let feed = app.feeds.of(&session.run, &folder);
-    let mut pending = VecDeque::new();
-    if last.is_some() && !position.is_found {
+    let mut pending = VecDeque::from_iter(position.message);
+    if last.is_some() && position.next == 0 {
         pending.push_back(reset());
     }
     let mut pings = interval_at(tokio::time::Instant::now() + PING_INTERVAL, PING_INTERVAL);
     pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let client = Client {
-        generation: feed.generation(),
+        generation,
         changed: feed.subscribe(),
         feed,
         folder,
         next: position.next,
-        older: None,
+        older: position.events,
         pending,
         stop: app.stop.subscribe(),
         pings,
@@ -66,37 +68,40 @@ fn reset() -> Bytes {
     Bytes::from_static(b"event: reset\ndata: {}\n\n")
 }
 
-/// A position in the file of events.
+/// The position from which a client receives events. The default is the beginning.
+#[derive(Default)]
 struct Position {
     /// The number of lines before the position.
     next: u64,
-    /// The number of lines of the file.
-    lines: u64,
-    is_found: bool,
+    /// The message of the last of these lines, if the client has not received it.
+    message: Option<Bytes>,
+    /// A reader of the lines after them; `None` at the beginning.
+    events: Option<EventReader>,
 }
 
 impl Position {
-    /// Searches the position after an event. The position after no event is the beginning.
+    /// Searches the position after an event, and the message that follows. The position is the beginning if there is no
+    /// such event.
     fn find(folder: &std::path::Path, id: Option<Option<EventId>>) -> Position {
-        let mut position = Position {
-            next: 0,
-            lines: 0,
-            is_found: false,
-        };
         let Some(Some(id)) = id else {
-            return position;
+            return Position::default();
         };
         let Ok(mut events) = EventReader::open(folder) else {
-            return position;
+            return Position::default();
         };
+        let mut next = 0;
         while let Ok(Some(line)) = events.next_line() {
-            position.lines += 1;
-            if !position.is_found && names(&id, &line) {
-                position.next = position.lines;
-                position.is_found = true;
+            next += 1;
+            if names(&id, &line) {
+                let message = events.next_line().ok().flatten().map(|line| message(&line));
+                return Position {
+                    next: next + u64::from(message.is_some()),
+                    message,
+                    events: Some(events),
+                };
             }
         }
-        position
+        Position::default()
     }
 }
 

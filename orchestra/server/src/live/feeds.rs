@@ -1,5 +1,6 @@
 //! The latest events of the runs that clients follow, read once for all of them.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -217,9 +218,7 @@ fn is_end(line: &EventLine<'_>) -> bool {
 
 /// Returns the message of a line of `events.jsonl`.
 pub(crate) fn message(line: &EventLine<'_>) -> Bytes {
-    let text = line.text();
-    // A carriage return would end the line of the message.
-    let text = text.replace('\r', " ");
+    let text = data(line);
     let id = event_id(seq(line), text.as_bytes());
     Bytes::from(format!("id: {id}\ndata: {text}\n\n"))
 }
@@ -231,8 +230,17 @@ fn event_id(seq: u64, text: &[u8]) -> String {
 
 /// Returns whether an id, as `SEQ-CHECKSUM` or `SEQ` alone, names a line.
 pub(crate) fn names(id: &EventId, line: &EventLine<'_>) -> bool {
-    let checksum = || crc32fast::hash(line.text().replace('\r', " ").as_bytes());
-    id.seq == seq(line) && id.checksum.is_none_or(|expected| expected == checksum())
+    // The checksum is compared first, because it costs far less than parsing the line.
+    let has_checksum = |expected| crc32fast::hash(data(line).as_bytes()) == expected;
+    id.checksum.is_none_or(has_checksum) && id.seq == seq(line)
+}
+
+/// Returns the data of the message of a line. A carriage return would end the line of the message.
+fn data<'l>(line: &'l EventLine<'_>) -> Cow<'l, str> {
+    match line.text() {
+        text if text.contains('\r') => text.replace('\r', " ").into(),
+        text => text,
+    }
 }
 
 /// The id of an event that a client has received.
