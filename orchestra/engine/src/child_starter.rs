@@ -1,6 +1,6 @@
 //! The starter of child runs.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use orchestra_core::SharedPipeline;
 use orchestra_graph::{Pipeline, Stage};
@@ -8,6 +8,7 @@ use orchestra_graph::{Pipeline, Stage};
 use crate::builtin::child::{ChildBegin, ChildPipeline, ChildStart, ChildStarter, Starting};
 use crate::handlers::registry::Registry;
 use crate::recovery::resume::ResumeBuilder;
+use crate::run::workspace::WorkspaceSession;
 use crate::setup::children::child_of;
 use crate::setup::resolve::BoundPipeline;
 use crate::setup::settings::EngineSettings;
@@ -17,6 +18,8 @@ use crate::start::StartBuilder;
 struct EngineChildren {
     settings: Arc<EngineSettings>,
     registry: Arc<Registry>,
+    /// The workspace session of the parent run. The handlers of a run are found before its workspace is opened.
+    session: OnceLock<Arc<dyn WorkspaceSession>>,
 }
 
 /// Binds a pipeline to its handlers. Its stages can start child runs with the same handlers.
@@ -30,6 +33,7 @@ pub(crate) fn bind(
         children: Arc::new(EngineChildren {
             settings: settings.clone(),
             registry: registry.clone(),
+            session: OnceLock::new(),
         }),
         registry,
     }
@@ -38,20 +42,28 @@ pub(crate) fn bind(
 impl ChildStarter for EngineChildren {
     fn child_of(self: Arc<Self>, pipeline: &Pipeline, stage: Stage<'_>) -> Option<ChildPipeline> {
         let (pipeline, registry) = child_of(&self.settings, pipeline, &self.registry, stage)?;
-        let settings = self.settings.clone();
         Some(ChildPipeline {
             pipeline,
-            starter: Arc::new(EngineChildren { settings, registry }),
+            starter: Arc::new(EngineChildren {
+                settings: self.settings.clone(),
+                registry,
+                session: self.session.clone(),
+            }),
         })
+    }
+
+    fn share(&self, session: Arc<dyn WorkspaceSession>) {
+        // The session of a run is opened once.
+        let _ = self.session.set(session);
     }
 
     fn start(&self, child: ChildStart) -> Starting {
         let ChildStart {
             pipeline,
             origin,
-            session,
             begin,
         } = child;
+        let session = self.session.get().cloned();
         let bound = bind(&self.settings, pipeline, self.registry.clone());
         let settings = self.settings.clone();
         match begin {

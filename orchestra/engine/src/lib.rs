@@ -182,9 +182,10 @@ pub use run::sink::EventStream;
 pub use run::stage::StageContext;
 pub use run::stage_text::StageText;
 pub use run::stored_text::StoredText;
+pub use run::workplace::Workplace;
 pub use run::workspace::{
-    OpenedWorkspace, RunEnd, Workplace, Workspace, WorkspaceEnd, WorkspaceError, WorkspaceFuture,
-    WorkspaceRun, WorkspaceSession, WorkspaceStage,
+    OpenedWorkspace, RunEnd, Workspace, WorkspaceEnd, WorkspaceError, WorkspaceFuture, WorkspaceRun,
+    WorkspaceSession, WorkspaceStage,
 };
 pub use run_path::Path;
 pub use run_status::RunStatus;

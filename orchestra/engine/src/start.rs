@@ -150,7 +150,9 @@ impl StartBuilder {
         }
         let handlers = resolve(&engine, &bound, origin.depth > 0)?;
         // Only the handlers that start child runs hold the registry, because many runs may be waiting.
-        let pipeline = bound.pipeline;
+        let BoundPipeline {
+            pipeline, children, ..
+        } = bound;
         let settings = engine.run.clone();
         let now = settings.clock.now();
         let (mut id, named) = match self.run_id {
@@ -217,6 +219,7 @@ impl StartBuilder {
         let run = Arc::new(Run::new(pipeline, id, settings, store.clone(), origin, 0));
         let mut driver = Driver::new(run.clone(), machine, self.limits);
         if let Some(session) = session {
+            children.share(session.clone());
             driver.work_on(session);
         }
         driver.journal = store.map(|store| Box::new(JournalWriter::new(store, 1)));

@@ -31,6 +31,9 @@ pub(crate) trait ChildStarter: Send + Sync {
     /// Returns the pipeline that a stage runs. A file takes precedence over a registered pipeline.
     fn child_of(self: Arc<Self>, pipeline: &Pipeline, stage: Stage<'_>) -> Option<ChildPipeline>;
 
+    /// Sets the workspace session of the run whose stages start child runs. Child runs work on its files.
+    fn share(&self, session: Arc<dyn WorkspaceSession>);
+
     /// Starts or resumes a child run.
     fn start(&self, child: ChildStart) -> Starting;
 }
@@ -48,8 +51,6 @@ pub(crate) struct ChildPipeline {
 pub(crate) struct ChildStart {
     pub(crate) pipeline: SharedPipeline,
     pub(crate) origin: Origin,
-    /// The workspace session of the parent run.
-    pub(crate) session: Option<Arc<dyn WorkspaceSession>>,
     pub(crate) begin: ChildBegin,
 }
 
@@ -153,7 +154,6 @@ impl Child {
         let started = starter.start(ChildStart {
             pipeline,
             origin,
-            session: stage.files_of_run().map(|files| files.session.clone()),
             begin,
         });
         let started = started.await;

@@ -17,7 +17,7 @@ use crate::handlers::resolved::Resolved;
 use crate::run::stage::StageContext;
 use crate::run::state::Run;
 use crate::run::steering::Active;
-use crate::run::workspace::{RunFiles, WorkspaceStage};
+use crate::run::workspace::{RunFiles, StageFiles, WorkspaceStage};
 use crate::stage_end::{StageEnd, Suspension};
 
 /// The time that a cancelled handler which ends itself gets to finish. Tools are killed after two seconds at the
@@ -139,11 +139,12 @@ impl<'h> Attempt<'h> {
         if self.timeout.is_some() {
             self.started = run.settings.clock.elapsed();
         }
-        let mut outcome = match call(
-            &self.span,
-            self.resolved,
-            context.with_workplace(workplace, stage.clone(), files.clone()),
-        ) {
+        let saver = Box::new(StageFiles {
+            stage: stage.clone(),
+            of_run: files.clone(),
+        });
+        let context = context.with_workplace(workplace, saver);
+        let mut outcome = match call(&self.span, self.resolved, context) {
             Err(outcome) => *outcome,
             Ok(future) => {
                 self.call = Call::Made(future);

@@ -202,10 +202,14 @@ impl ResumeBuilder {
         let runtime = tokio::runtime::Handle::try_current().map_err(|_| StartError::NoRuntime)?;
         let handlers = resolve(&self.settings, &self.bound, self.origin.depth > 0)?;
         let (settings, files, session) = (self.settings.clone(), self.files.take(), self.session.take());
+        let children = self.bound.children.clone();
         let mut driver = self.recover().await?;
         match files {
             Some(opened) => driver.work_on(opened.session),
             None => open_files(&mut driver, &settings, session).await?,
+        }
+        if let Some(files) = &driver.files {
+            children.share(files.session.clone());
         }
         let (run, before) = (driver.run.clone(), driver.time.before);
         let span = tracing::info_span!("run", run = %run.id, pipeline = &*run.pipeline.name);

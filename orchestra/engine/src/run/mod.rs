@@ -22,5 +22,6 @@ pub(crate) mod steering;
 mod stop;
 pub(crate) mod stored_text;
 mod usage;
+pub(crate) mod workplace;
 pub(crate) mod workspace;
 mod write_failure;

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -30,7 +31,7 @@ use crate::run::stage_files::OwnedStageFolder;
 use crate::run::state::Run;
 use crate::run::steering::{Active, ActiveStage};
 use crate::run::stored_text::StoredText;
-use crate::run::workspace::{RunFiles, Workplace, WorkspaceStage};
+use crate::run::workplace::Workplace;
 use crate::store::{StageFile, StoreError};
 
 /// The view that a handler has of its stage; cheap to clone (Attractor 4.1).
@@ -62,9 +63,21 @@ pub struct StageContext {
 struct EnteredFiles {
     workplace: Workplace,
     folder: PathBuf,
-    stage: Box<WorkspaceStage>,
-    of_run: Arc<RunFiles>,
+    saver: Box<dyn SaveFiles>,
 }
+
+/// Saves the files of a stage while its handler runs. Workspaces implement it; they are called with stages, so a stage
+/// does not name them.
+pub(crate) trait SaveFiles: Send + Sync {
+    /// Saves the files for a checkpoint.
+    ///
+    /// # Errors
+    /// Returns the reason for which the files could not be saved.
+    fn save(&self) -> SavingFiles<'_>;
+}
+
+/// The future of files that are being saved.
+pub(crate) type SavingFiles<'a> = Pin<Box<dyn Future<Output = Result<(), String>> + Send + 'a>>;
 
 impl StageContext {
     /// Creates the context of an attempt. `is_repeat` is `true` if the attempt was in flight when the run stopped.
@@ -113,12 +126,7 @@ impl StageContext {
     }
 
     /// Adds the files that the stage works on.
-    pub(crate) fn with_workplace(
-        mut self,
-        workplace: Workplace,
-        stage: Box<WorkspaceStage>,
-        of_run: Arc<RunFiles>,
-    ) -> StageContext {
+    pub(crate) fn with_workplace(mut self, workplace: Workplace, saver: Box<dyn SaveFiles>) -> StageContext {
         let named = self
             .node()
             .text("repo")
@@ -131,8 +139,7 @@ impl StageContext {
         self.files = Some(Arc::new(EnteredFiles {
             workplace,
             folder,
-            stage,
-            of_run,
+            saver,
         }));
         self
     }
@@ -239,10 +246,8 @@ impl StageContext {
 
     async fn keep_note(&self, note: Value, checkpoint: bool) {
         if let (true, Some(files)) = (checkpoint, &self.files) {
-            match files.of_run.session.save(&files.stage).await {
-                Ok(Some(snapshot)) => files.of_run.keep(&self.id, snapshot),
-                Ok(None) => {}
-                Err(error) => self.log(format!("the files are not in this checkpoint: {error}")),
+            if let Err(error) = files.saver.save().await {
+                self.log(format!("the files are not in this checkpoint: {error}"));
             }
         }
         let (done, kept) = oneshot::channel();
@@ -533,11 +538,6 @@ impl StageContext {
     /// Returns a guard that is stored as long as the stage runs, even if the handler drops its context.
     pub(crate) fn active(&self) -> Option<Active> {
         self.active.clone().map(Active)
-    }
-
-    /// Returns the files that the workspace provides for the run of the stage. Returns `None` if there is no workspace.
-    pub(crate) fn files_of_run(&self) -> Option<&Arc<RunFiles>> {
-        self.files.as_ref().map(|files| &files.of_run)
     }
 
     pub(crate) fn run(&self) -> &Arc<Run> {

@@ -1,10 +1,8 @@
 //! The interface to workspaces, which give each execution path of a run files of its own and save what was done to
 //! them. The engine does not know how a workspace does that.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
-use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,7 +11,8 @@ use orchestra_graph::{NodeIndex, Pipeline, Stage};
 use serde_json::Value;
 
 use crate::id::{RunId, fingerprint};
-use crate::run::stage::StageContext;
+use crate::run::stage::{SaveFiles, SavingFiles, StageContext};
+use crate::run::workplace::Workplace;
 use crate::stage_end::StageEnd;
 
 /// The future that a workspace returns.
@@ -276,48 +275,6 @@ impl WorkspaceError {
     }
 }
 
-/// The location in which a stage works: the folders of the repositories of its execution path.
-///
-/// ```
-/// use std::path::Path;
-/// use orchestra_engine::Workplace;
-/// let place = Workplace::new("work", [("backend".to_owned(), "work/backend".into())].into());
-/// assert_eq!(place.repository("backend"), Some(Path::new("work/backend")));
-/// assert_eq!((place.root(), place.repositories().count()), (Path::new("work"), 1));
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Workplace {
-    root: PathBuf,
-    repositories: BTreeMap<String, PathBuf>,
-}
-
-impl Workplace {
-    /// Creates a location. The root is the folder of the only repository, or the folder that contains all repositories.
-    pub fn new(root: impl Into<PathBuf>, repositories: BTreeMap<String, PathBuf>) -> Workplace {
-        Workplace {
-            root: root.into(),
-            repositories,
-        }
-    }
-
-    /// Returns the folder for stages that name no repository.
-    pub fn root(&self) -> &Path {
-        &self.root
-    }
-
-    /// Returns the folder of a repository.
-    pub fn repository(&self, name: &str) -> Option<&Path> {
-        self.repositories.get(name).map(PathBuf::as_path)
-    }
-
-    /// Returns all repositories with their folders, in the order of their names.
-    pub fn repositories(&self) -> impl Iterator<Item = (&str, &Path)> {
-        self.repositories
-            .iter()
-            .map(|(name, folder)| (name.as_str(), folder.as_path()))
-    }
-}
-
 /// A stage as a workspace sees it: its execution path, and the state that the files of this path must have.
 ///
 /// ```
@@ -435,6 +392,25 @@ impl RunFiles {
         let mut list = self.lock();
         let at = list.iter().position(|(of, _)| of == id)?;
         Some(list.swap_remove(at).1)
+    }
+}
+
+/// The files of a stage while its handler runs.
+pub(crate) struct StageFiles {
+    pub(crate) stage: Box<WorkspaceStage>,
+    pub(crate) of_run: Arc<RunFiles>,
+}
+
+impl SaveFiles for StageFiles {
+    fn save(&self) -> SavingFiles<'_> {
+        Box::pin(async {
+            match self.of_run.session.save(&self.stage).await {
+                Ok(Some(snapshot)) => self.of_run.keep(self.stage.stage.id(), snapshot),
+                Ok(None) => {}
+                Err(error) => return Err(error.to_string()),
+            }
+            Ok(())
+        })
     }
 }
 
