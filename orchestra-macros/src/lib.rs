@@ -110,4 +110,8 @@ impl Reader for Disk {
             .take(1_000)
             .collect()
     }
+
+    fn tokens(&self, code: &str) -> Option<proc_macro2::TokenStream> {
+        code.parse::<TokenStream>().ok().map(Into::into)
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use orchestra_core::GateChoice;
 use orchestra_engine::{Answer, AnswerRefused, Question, QuestionOption};
 use orchestra_graph::condition::Facts;
 use orchestra_graph::did_you_mean;
@@ -221,5 +222,11 @@ impl<N: Copy> Choice<N> {
     /// Returns the node that the choice leads to.
     pub fn target(&self) -> N {
         self.target
+    }
+}
+
+impl<N> GateChoice for Choice<N> {
+    fn key(&self) -> &str {
+        self.key
     }
 }

@@ -35,24 +35,12 @@ impl Code {
         self
     }
 
-    /// Writes numbers, each followed by a comma. Most of a table is numbers, so the formatter is avoided.
-    pub(crate) fn numbers(&mut self, numbers: &[u32]) -> &mut Code {
-        for number in numbers {
-            let mut digits = [0u8; 10];
-            let mut at = digits.len();
-            let mut rest = *number;
-            loop {
-                at -= 1;
-                digits[at] = b'0' + (rest % 10) as u8;
-                rest /= 10;
-                if rest == 0 {
-                    break;
-                }
-            }
-            self.text
-                .extend(digits[at..].iter().map(|digit| char::from(*digit)));
-            self.text.push(',');
-        }
+    /// Writes a raw byte string. The characters must be ASCII other than the quotation mark and the carriage return.
+    pub(crate) fn raw_bytes(&mut self, characters: &[u8]) -> &mut Code {
+        self.text.push_str("br\"");
+        self.text
+            .push_str(std::str::from_utf8(characters).unwrap_or_default());
+        self.text.push('"');
         self
     }
 

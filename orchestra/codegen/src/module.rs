@@ -85,11 +85,11 @@ fn node_enum(code: &mut Code, variants: &[String]) {
     }
     code.push("}impl Node{");
     code.doc("All nodes, in the order of the file.");
-    code.push("pub const ALL:&'static[Node]=&[");
+    code.push("pub const ALL:&'static[Node]={use self::Node::*;&[");
     for variant in variants {
-        code.push("Node::").push(variant).push(",");
+        code.push(variant).push(",");
     }
-    code.push("];");
+    code.push("]};");
     code.doc("The id in the file.");
     code.push("pub fn id(self)->&'static str{__orchestra::__private::id(&__table::TABLE,self as usize)}}");
     code.push("impl ::core::fmt::Display for Node{fn fmt(&self,f:&mut ::core::fmt::Formatter<'_>)");

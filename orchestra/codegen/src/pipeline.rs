@@ -1,7 +1,6 @@
 //! `pipeline!`: loading the text, reporting its diagnostics, and generating the module.
 
 use std::path::Path;
-use std::str::FromStr;
 
 use orchestra_graph::table::{NodeRow, Pipeline, Predicates, Rows, Settings, Texts};
 use orchestra_graph::{Analysis, LoadOptions, Loaded, NodeIndex, did_you_mean, load_bytes, rules};
@@ -73,7 +72,7 @@ fn expand_one(declaration: Declaration, reader: &dyn Reader) -> TokenStream {
         config = config::check(&declaration, &loaded, &descendants, &found.origin, reader);
         diagnostics.extend(std::mem::take(&mut config.diagnostics));
     }
-    let generated = generate(&declaration, &found, &loaded, &descendants, &config);
+    let generated = generate(&declaration, &found, &loaded, &descendants, &config, reader);
     quote! { #diagnostics #generated }
 }
 
@@ -102,6 +101,7 @@ fn generate(
     loaded: &Loaded,
     descendants: &Descendants<'_>,
     config: &config::Checked,
+    reader: &dyn Reader,
 ) -> TokenStream {
     let analysis = loaded.analysis();
     let sound = !loaded.report.has_errors();
@@ -119,7 +119,7 @@ fn generate(
         Text::File(literal) => literal.span(),
         Text::Inline(_) => found.origin.spans(loaded.graph.span).0,
     };
-    let Ok(body) = TokenStream::from_str(&written) else {
+    let Some(body) = reader.tokens(&written) else {
         return report::bug("the generated module is not Rust", location);
     };
     let name = match &declaration.name {

@@ -3,7 +3,7 @@
 use std::path::{Component, Path, PathBuf};
 
 use orchestra_graph::{ChildReader, ReadError};
-use proc_macro2::Span;
+use proc_macro2::{Span, TokenStream};
 
 /// The environment of a macro: files, and the location of the invocation.
 ///
@@ -49,6 +49,12 @@ pub trait Reader {
 
     /// Returns the names of the files in a folder, for suggestions. Returns none if the folder cannot be read.
     fn list(&self, folder: &Path) -> Vec<String>;
+
+    /// Returns the tokens of generated code, or `None` if the code is not Rust. A macro should call the compiler, because
+    /// `proc_macro2` lexes the code itself first, and is not optimised in most builds.
+    fn tokens(&self, code: &str) -> Option<TokenStream> {
+        code.parse().ok()
+    }
 }
 
 /// A reader of child pipelines, whose paths are relative to the package.

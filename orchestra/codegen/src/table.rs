@@ -1,4 +1,4 @@
-//! The table of a pipeline as constant data: its rows as numbers, its texts as one string.
+//! The table of a pipeline as constant data: its rows as byte strings, its texts as one string.
 
 use orchestra_graph::NodeIndex;
 use orchestra_graph::condition::{Comparison, Expression};
@@ -14,7 +14,9 @@ const MAX_PARTS: usize = 64;
 /// Writes the module that holds the table. `tables` are the paths of the child tables, relative to that module.
 pub(crate) fn write(code: &mut Code, pipeline: &Pipeline, tables: &[String]) {
     code.push("mod __table{use super::__orchestra::__private::*;");
-    numbers(code, "ENDS", pipeline.texts.ends());
+    let lengths = pipeline.texts.write_lengths();
+    let count = pipeline.texts.count();
+    list(code, "ENDS", "u32", count, "Texts::read_ends", &lengths);
     texts(code, "KINDS", &pipeline.kinds);
     let settings = Settings::write(&[pipeline.settings]);
     rows(code, "SETTINGS", "Settings", 1, &settings);
@@ -56,23 +58,15 @@ fn node(code: &mut Code, field: &str, node: NodeIndex) {
     code.push(field).push(":NodeIndex(").show(node.0).push("),");
 }
 
-/// Writes a list of numbers.
-fn numbers(code: &mut Code, name: &str, numbers: &[u32]) {
-    code.push("static ")
-        .push(name)
-        .push(":[u32;")
-        .show(numbers.len())
-        .push("]=[");
-    code.numbers(numbers).push("];");
+/// Writes rows as a static that is read from bytes.
+fn rows(code: &mut Code, name: &str, row: &str, count: usize, bytes: &[u8]) {
+    list(code, name, row, count, &format!("{row}::read"), bytes);
 }
 
-/// Writes rows as a static of numbers, and a second static that is read from it. A separate static is cheaper to check
-/// than a list that is borrowed in a call.
-fn rows(code: &mut Code, name: &str, row: &str, count: usize, words: &[u32]) {
-    numbers(code, &format!("W{name}"), words);
-    code.push("static ").push(name).push(":[").push(row);
-    code.push(";").show(count).push("]=").push(row);
-    code.push("::read(&W").push(name).push(");");
+fn list(code: &mut Code, name: &str, item: &str, count: usize, read: &str, bytes: &[u8]) {
+    code.push("static ").push(name).push(":[").push(item);
+    code.push(";").show(count).push("]=").push(read);
+    code.push("(").raw_bytes(bytes).push(");");
 }
 
 fn texts(code: &mut Code, name: &str, texts: &[Text]) {

@@ -1,5 +1,7 @@
 //! The answers to questions (Attractor 6.3).
 
+use std::ops::Deref;
+
 use serde::{Deserialize, Serialize};
 
 /// The origin of an answer. It is always recorded, so that an automatic approval is never mistaken for a person's.
@@ -138,5 +140,56 @@ impl From<&str> for Answer {
 impl From<String> for Answer {
     fn from(choice: String) -> Answer {
         Answer::choice(choice)
+    }
+}
+
+/// A choice of a human gate, which an answer can name by its key.
+///
+/// ```
+/// use orchestra_core::GateChoice;
+/// struct Choice;
+/// impl GateChoice for Choice {
+///     fn key(&self) -> &str {
+///         "A"
+///     }
+/// }
+/// assert_eq!(Choice.key(), "A");
+/// ```
+#[doc(hidden)]
+pub trait GateChoice {
+    /// Returns the key of the choice.
+    fn key(&self) -> &str;
+}
+
+/// The type of the answers of a human gate, as generated code declares it.
+///
+/// ```
+/// # struct Choice;
+/// # impl orchestra_core::GateChoice for Choice {
+/// #     fn key(&self) -> &str {
+/// #         "A"
+/// #     }
+/// # }
+/// use orchestra_core::{Answer, GateAnswer};
+/// enum Review {
+///     Approve,
+/// }
+/// impl std::ops::Deref for Review {
+///     type Target = Choice;
+///     fn deref(&self) -> &Choice {
+///         &Choice
+///     }
+/// }
+/// impl GateAnswer for Review {}
+/// assert_eq!(Answer::from(Review::Approve), Answer::choice("A"));
+/// ```
+#[doc(hidden)]
+pub trait GateAnswer: Deref<Target: GateChoice> {}
+
+/// One impl for the answers of all gates: rustc compares each impl of `From` for `Answer` with every other one, so that
+/// an impl per gate would take quadratic time.
+impl<A: GateAnswer> From<A> for Answer {
+    fn from(answer: A) -> Answer {
+        Answer::choice(answer.key())
     }
 }

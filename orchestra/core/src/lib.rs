@@ -86,6 +86,8 @@ mod transition;
 mod usage;
 
 pub use answer::{Answer, AnsweredBy, Reply};
+#[doc(hidden)]
+pub use answer::{GateAnswer, GateChoice};
 pub use chat::ChatTurn;
 pub use context::Context;
 pub use effect::{Effect, Event, Observation};

@@ -173,7 +173,7 @@ impl Source {
 
     fn lines(&self) -> &[u32] {
         self.inner.lines.get_or_init(|| {
-            let breaks = self.text().bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
+            let breaks = self.text().match_indices('\n');
             std::iter::once(0)
                 .chain(breaks.map(|(at, _)| at as u32 + 1))
                 .collect()

@@ -54,11 +54,7 @@ macro_rules! __gate {
                 &$gate::__CHOICES[*self as usize]
             }
         }
-        impl ::core::convert::From<$gate> for $crate::Answer {
-            fn from(choice: $gate) -> $crate::Answer {
-                $crate::Answer::choice(choice.key())
-            }
-        }
+        impl $crate::__private::GateAnswer for $gate {}
         impl ::core::str::FromStr for $gate {
             type Err = $crate::engine::AnswerRefused;
             fn from_str(text: &str) -> ::core::result::Result<$gate, $crate::engine::AnswerRefused> {

@@ -8,6 +8,7 @@ mod lazy;
 
 pub use std::borrow::Cow::Borrowed;
 
+pub use orchestra_core::GateAnswer;
 pub use orchestra_engine::{
     AttributeError, AttributeRequirement, Binding, Bound, Compiled, CompiledConfiguration, FieldSpec,
     FieldType, FromStage, HandlerSet, IntoOutcome, KindSpec, Kinds, NodeRequirement, Outcome,

@@ -1,7 +1,7 @@
 //! The declaration of a row: each column once, with its type, the function that reads it, and its default.
 
-/// Declares the type of a row, and how generated code holds such rows: as numbers. For each row these are a bit mask of
-/// the columns that differ from their defaults, and the numbers of these columns.
+/// Declares the type of a row, and how generated code holds such rows: as numbers, which are written as characters. For each
+/// row these are a bit mask of the columns that differ from their defaults, and the numbers of these columns.
 macro_rules! row {
     (
         $(#[$about:meta])*
@@ -27,42 +27,42 @@ macro_rules! row {
 
             const COLUMNS: usize = [$(stringify!($column)),+].len();
 
-            /// Writes rows as numbers.
+            /// Writes rows as the characters of a raw byte string.
             #[doc(hidden)]
-            pub fn write(rows: &[$row]) -> Vec<u32> {
-                let mut words = Vec::new();
+            pub fn write(rows: &[$row]) -> Vec<u8> {
+                let mut bytes = Vec::new();
+                let mut columns = Vec::new();
                 for row in rows {
-                    let start = words.len();
-                    words.push(0);
                     let mut mask = 0;
                     let mut bit: u32 = 1 << $row::COLUMNS;
                     $(
                         bit >>= 1;
                         if row.$column != $row::DEFAULT.$column {
                             mask |= bit;
-                            $crate::table::words::Column::write(row.$column, &mut words);
+                            $crate::table::words::Column::write(row.$column, &mut columns);
                         }
                     )+
-                    words[start] = mask;
+                    $crate::table::digits::push(mask, &mut bytes);
+                    bytes.append(&mut columns);
                 }
-                words
+                bytes
             }
 
             /// Reads the rows that [`write`](Self::write) wrote.
             #[doc(hidden)]
-            pub const fn read<const N: usize>(words: &[u32]) -> [$row; N] {
+            pub const fn read<const N: usize>(bytes: &[u8]) -> [$row; N] {
                 let mut rows = [$row::DEFAULT; N];
-                let mut at = 0;
+                let mut position = 0;
+                let at = &mut position;
                 let mut index = 0;
                 while index < N {
                     let row = &mut rows[index];
-                    let mask = words[at];
-                    at += 1;
+                    let mask = $crate::table::digits::next!(bytes, at);
                     let mut bit: u32 = 1 << $row::COLUMNS;
                     $(
                         bit >>= 1;
                         if mask & bit != 0 {
-                            row.$column = $crate::table::words::$read(words, &mut at);
+                            row.$column = $crate::table::words::$read(bytes, at);
                         }
                     )+
                     index += 1;

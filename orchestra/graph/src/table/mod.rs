@@ -8,6 +8,7 @@ mod content;
 mod declare;
 mod difference;
 mod difference_text;
+mod digits;
 mod mapping;
 mod merge;
 mod pipeline;

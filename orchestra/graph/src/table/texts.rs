@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use super::digits::{next, push};
 use super::values::List;
 
 /// A text of a pipeline, as an index into its [`Texts`]. Index 0 is the empty text.
@@ -82,8 +83,37 @@ impl Texts {
         &self.joined
     }
 
-    /// Returns the end of each text in [`joined`](Texts::joined).
-    pub fn ends(&self) -> &[u32] {
-        &self.ends
+    /// Returns the number of texts, the empty one included.
+    #[doc(hidden)]
+    pub fn count(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Writes the length of each text, as the characters of a raw byte string.
+    #[doc(hidden)]
+    pub fn write_lengths(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let mut before = 0;
+        for end in self.ends.iter() {
+            push(end.saturating_sub(before), &mut bytes);
+            before = *end;
+        }
+        bytes
+    }
+
+    /// Returns the end of each text, from the lengths that [`write_lengths`](Self::write_lengths) wrote.
+    #[doc(hidden)]
+    pub const fn read_ends<const N: usize>(bytes: &[u8]) -> [u32; N] {
+        let mut ends = [0; N];
+        let mut position = 0;
+        let at = &mut position;
+        let mut end = 0;
+        let mut index = 0;
+        while index < N {
+            end += next!(bytes, at);
+            ends[index] = end;
+            index += 1;
+        }
+        ends
     }
 }
