@@ -75,6 +75,8 @@ class Leader {
   source = null;
   timer = 0;
   isLive = false;
+  /** The last message about the gates, for tabs that join later. @type {object|null} */
+  gates = null;
 
   constructor() {
     setInterval(() => this.forget(), 30_000);
@@ -169,6 +171,7 @@ class Leader {
       return;
     }
     if (event === 'run') this.positions.set(data.run.run, data.position);
+    if (event === 'gates') this.gates = data;
     this.send(event, data);
   }
 
@@ -206,6 +209,8 @@ export function start() {
       if (data.kind === 'event' && !leader) dispatch(data.event, data.data);
       if (data.kind === 'ask' && !leader) tell();
       if (data.kind === 'want' && leader) {
+        // The stream sends the gates when it is opened, which may have been before this tab joined.
+        if (!leader.tabs.has(data.from) && leader.gates) channel.postMessage({ kind: 'event', event: 'gates', data: leader.gates });
         leader.want(data.from, data.wants);
         if (leader.isLive) channel.postMessage({ kind: 'event', event: 'state', data: 'live' });
       }

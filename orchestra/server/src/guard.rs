@@ -117,8 +117,7 @@ impl Key {
 
 fn authenticate(app: &App, headers: &HeaderMap) -> Result<Key, ApiError> {
     let access = &app.access;
-    let bearer = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
-    let found = match bearer.and_then(|value| value.strip_prefix(b"Bearer ")) {
+    let found = match headers.get(AUTHORIZATION).and_then(bearer) {
         Some(token) => access.token.is(token).then_some(Key::Token),
         None => access.sessions.find(headers, Instant::now()).map(Key::Session),
     };
@@ -131,6 +130,12 @@ fn authenticate(app: &App, headers: &HeaderMap) -> Result<Key, ApiError> {
     let message = "the request has no valid token, or its session has expired";
     Err(ApiError::new(StatusCode::UNAUTHORIZED, "unauthorized", message)
         .help("open the link that the server printed, or send `Authorization: Bearer TOKEN`"))
+}
+
+/// Returns the token of an `Authorization` header. The name of the scheme may have any case (RFC 9110).
+fn bearer(header: &HeaderValue) -> Option<&[u8]> {
+    let (scheme, token) = header.as_bytes().split_at_checked(7)?;
+    scheme.eq_ignore_ascii_case(b"Bearer ").then_some(token)
 }
 
 /// Returns whether a request comes from a page of this server, or from no page. Another port of the same machine is

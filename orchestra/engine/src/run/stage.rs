@@ -245,10 +245,10 @@ impl StageContext {
     }
 
     async fn keep_note(&self, note: Value, checkpoint: bool) {
-        if let (true, Some(files)) = (checkpoint, &self.files) {
-            if let Err(error) = files.saver.save().await {
-                self.log(format!("the files are not in this checkpoint: {error}"));
-            }
+        if let (true, Some(files)) = (checkpoint, &self.files)
+            && let Err(error) = files.saver.save().await
+        {
+            self.log(format!("the files are not in this checkpoint: {error}"));
         }
         let (done, kept) = oneshot::channel();
         let id = self.id.clone();

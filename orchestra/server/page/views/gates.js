@@ -18,17 +18,30 @@ const OUTPUTS = ['response.md', 'tool_output.txt', 'stdout.log'];
 const stageOf = (gate) => gate.parent_stage || gate.node;
 const keyOf = (gate) => `${gate.run} ${gate.id}`;
 
-/** Returns the latest finished stage attempt before a question, with its output. */
+/** Yields the finished stage attempts that led to a node, the latest first: follows the transitions back. */
+function* attemptsBefore({ transitions, stages }, node) {
+  for (const came of transitions.toReversed()) {
+    if (came.to !== node) continue;
+    node = came.from;
+    const attempt = stages.findLast((row) => row.ended && row.node === node && row.seq < came.seq);
+    if (attempt) yield attempt;
+  }
+}
+
+/**
+ * Returns the goal, and the latest attempt before a question that has something to show, with its output. A decision
+ * shows nothing, so it is skipped.
+ */
 async function evidenceOf(gate, signal) {
   let update = await get(paths.run(gate.run), signal);
   if (update.more) update = await get(paths.run(gate.run, Math.max(1, update.run.events - RECENT)), signal);
+  const { files } = await get(paths.files(gate.run), signal);
+  const outputOf = ({ node }) => OUTPUTS.map((name) => files.find((file) => file.path === `${node}/${name}`)).find((file) => file && file.size <= MAX_OUTPUT);
   const node = stageOf(gate);
-  const came = update.transitions.filter((row) => row.to === node).pop();
-  const ended = update.stages.filter((row) => row.ended && row.node !== node);
-  const before = ended.filter((row) => row.node === came?.from).pop() || ended.pop();
-  const { files } = before ? await get(paths.files(gate.run), signal) : { files: [] };
-  const find = (name) => files.find((file) => file.path === `${before.node}/${name}`);
-  const file = OUTPUTS.map(find).find((entry) => entry && entry.size <= MAX_OUTPUT);
+  const attempts = [...attemptsBefore(update, node)];
+  const before = attempts.find((attempt) => attempt.error || attempt.notes || outputOf(attempt))
+    || attempts[0] || update.stages.findLast((row) => row.ended && row.node !== node);
+  const file = before && outputOf(before);
   return { before, goal: gate.goal || update.run.goal, file, text: file ? await getText(paths.file(gate.run, file.id), signal) : '' };
 }
 

@@ -82,6 +82,7 @@ function Actions({ model }) {
     ${(run.status === 'paused' || run.status === 'interrupted') && html`<button class="primary" onClick=${() => setOpen('resume')}>Resume</button>`}
     ${run.status === 'fail' && html`<button class="primary" onClick=${() => setOpen('resume')}>Retry</button>`}
     ${(isOpen || run.status === 'paused' || run.status === 'interrupted') && html`<button onClick=${() => setOpen('cancel')}>Cancel</button>`}
+    ${!isOpen && run.checkpoints > 0 && html`<a class="button" href=${href(['runs', run.run, 'context'])} title="Choose a checkpoint from which a new run goes on">Replay…</a>`}
     ${open && html`<${Confirm} ...${kinds[open]} close=${() => setOpen(null)} />`}
   </div>`;
 }

@@ -102,6 +102,12 @@ pub(crate) async fn json<T: DeserializeOwned>(
         ));
     }
     let text: &[u8] = if bytes.is_empty() { b"{}" } else { &bytes };
+    // A list would be taken for the fields in the order of their declaration.
+    if text.trim_ascii_start().first() == Some(&b'[') {
+        return Err(ApiError::malformed(
+            "the body is wrong: it is a list, not an object",
+        ));
+    }
     serde_json::from_slice(text).map_err(|error| ApiError::malformed(format!("the body is wrong: {error}")))
 }
 

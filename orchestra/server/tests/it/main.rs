@@ -18,6 +18,7 @@ mod files;
 mod gates;
 mod lifecycle;
 mod openapi;
+mod raw_requests;
 mod requests;
 mod stations;
 mod submissions;

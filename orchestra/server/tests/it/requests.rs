@@ -44,6 +44,19 @@ async fn wrong_requests_are_told_what_is_wrong() {
             reply.status
         );
     }
+    let before = server.get("/api/v1/runs").await.json()["runs"].clone();
+    for body in ["[]", " [{}]", "[{}, true]", "null", "\"simulate\"", "7"] {
+        let request = server
+            .authorized("POST", "/api/v1/definitions/release/runs")
+            .body("application/json", body.as_bytes());
+        let reply = request.send().await;
+        assert_eq!(
+            (reply.status, reply.code().as_str()),
+            (400, "malformed"),
+            "{body}"
+        );
+    }
+    assert_eq!(server.get("/api/v1/runs").await.json()["runs"], before);
     let large = json!({ "params": { "text": "x".repeat(100_000) } });
     let reply = server.post("/api/v1/definitions/release/runs", large).await;
     assert_eq!((reply.status, reply.code().as_str()), (413, "too_large"));

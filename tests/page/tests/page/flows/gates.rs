@@ -1,12 +1,25 @@
 //! People and programs at the same question.
 
-use std::thread;
+use std::{fs, thread};
 
 use serde_json::json;
 
 use super::{chosen, enter, press_until};
 use crate::browser::in_browser;
-use crate::support::TestServer;
+use crate::support::{Program, TestServer};
+
+/// A tool and a decision before a gate.
+const ASK: &str = r#"digraph ask {
+    start -> build -> built
+    build [shape=parallelogram, label="Build", tool_command="echo built 14 files"]
+    built [shape=diamond, label="Built?"]
+    ask [shape=hexagon, label="Release it?"]
+    built -> ask [condition="outcome=success"]
+    built -> exit [condition="outcome=fail"]
+    ask -> exit [label="[R] Release"]
+    ask -> build [label="[B] Build again"]
+}
+"#;
 
 #[test]
 fn answers_of_a_person_and_a_program_at_once_take_one_transition() {
@@ -109,5 +122,25 @@ fn all_tabs_share_one_stream() {
         second.sees(".connection.live", "Live");
         second.until("!document.querySelector('nav .count')");
         assert!(streams(&second) > 0);
+    });
+}
+
+#[test]
+fn a_tab_that_is_opened_later_shows_the_question_and_the_output_of_the_tool_before_it() {
+    in_browser(|browser| {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("ask.dot"), ASK).unwrap();
+        let program = Program::start(folder.path(), "127.0.0.1:0");
+        let run = program.api.begin("ask.dot", json!({}));
+        let question = program.api.until_asked(&run);
+        let first = enter(browser, &program.api);
+        first.sees("nav .count", "1");
+        let second = enter(browser, &program.api);
+        second.show(&format!("#/gates?gate={run}+{question}"));
+        second.sees("nav .count", "1");
+        second.sees(".question", "Release it?");
+        // The decision in between has nothing to show.
+        second.sees(".evidence h2", "Before: build");
+        second.sees(".evidence pre", "built 14 files");
     });
 }
