@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use axum::extract::{Request, State};
 use axum::http::header::{
-    AUTHORIZATION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, REFERRER_POLICY,
+    AUTHORIZATION, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, REFERRER_POLICY,
     X_CONTENT_TYPE_OPTIONS,
 };
 use axum::http::{HeaderMap, Method, StatusCode};
@@ -168,6 +168,15 @@ fn check_write(headers: &HeaderMap, by_page: bool) -> Result<(), ApiError> {
     if by_page && !headers.contains_key(X_ORCHESTRA) {
         let message = "a write with a session needs the header `X-Orchestra`";
         return Err(ApiError::new(StatusCode::FORBIDDEN, "cross_site", message));
+    }
+    if headers.contains_key(CONTENT_ENCODING) {
+        let message = "the server reads no compressed bodies";
+        let error = ApiError::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "unsupported_media_type",
+            message,
+        );
+        return Err(error.help("send the body as it is, without `Content-Encoding`"));
     }
     let kind = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
     let Some(kind) = kind else { return Ok(()) };

@@ -75,7 +75,7 @@ const BODY_ERRORS: &[(&str, &str, &str)] = &[
     (
         "415",
         "UnsupportedMediaType",
-        "`unsupported_media_type`: the body is not declared as `application/json`.",
+        "`unsupported_media_type`: the body is not declared as `application/json`, or it is compressed.",
     ),
 ];
 

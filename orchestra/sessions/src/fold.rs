@@ -15,6 +15,8 @@ use crate::rows::{Session, SessionStatus};
 pub(crate) enum Change<'e> {
     /// An attempt at a stage began.
     StageStarted { stage: &'e StageRef, repeat: bool },
+    /// An attempt began whose start was copied from the run that this one replays.
+    StageReplayed(&'e StageRef),
     /// An attempt ended.
     StageEnded(AttemptEnd<'e>),
     /// All attempts in progress are interrupted.
@@ -57,7 +59,10 @@ impl<'e> Change<'e> {
             | EventKind::PipelineFailed { .. }
             | EventKind::PipelineCancelled { .. }
             | EventKind::PipelinePaused { .. } => Change::StagesInterrupted,
-            EventKind::StageStarted { stage, repeat } => Change::StageStarted {
+            EventKind::StageStarted {
+                stage, replay: true, ..
+            } => Change::StageReplayed(stage),
+            EventKind::StageStarted { stage, repeat, .. } => Change::StageStarted {
                 stage,
                 repeat: *repeat,
             },

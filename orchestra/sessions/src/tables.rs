@@ -229,6 +229,7 @@ pub(crate) fn save(
 pub(crate) struct Writer<'c> {
     run: RunId,
     insert_stage: CachedStatement<'c>,
+    replay_stage: CachedStatement<'c>,
     end_stage: CachedStatement<'c>,
     insert_ended_stage: CachedStatement<'c>,
     interrupt_stages: CachedStatement<'c>,
@@ -246,6 +247,12 @@ impl<'c> Writer<'c> {
                 "INSERT INTO stages (run, seq, changed, node, branch, position, visit, attempt, repeat, state, will_retry, \
                  started, input_tokens, output_tokens, cost_micros) \
                  VALUES (?1, ?2, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 'running', 0, ?9, 0, 0, 0)",
+            )?,
+            // The resumption before it has marked the copied attempts as interrupted.
+            replay_stage: connection.prepare_cached(
+                "UPDATE stages SET changed = ?2, state = 'running', started = ?3, ended = NULL \
+                 WHERE run = ?1 AND seq = (SELECT seq FROM stages WHERE run = ?1 AND node = ?4 AND branch IS ?5 \
+                 AND visit = ?6 AND attempt = ?7 ORDER BY seq DESC LIMIT 1)",
             )?,
             // Between an interruption and the restart of a run, the same attempt may have two rows. The latest one is
             // meant.
@@ -303,6 +310,17 @@ impl<'c> Writer<'c> {
                 let index = int(*index);
                 let row = params![run, seq, &**node, branch, index, visit, attempt, repeat, time(at)];
                 self.insert_stage.execute(row)?;
+            }
+            Change::StageReplayed(stage) => {
+                let StageRef {
+                    node,
+                    branch,
+                    visit,
+                    attempt,
+                    ..
+                } = stage;
+                let row = params![run, seq, time(at), &**node, branch, visit, attempt];
+                self.replay_stage.execute(row)?;
             }
             Change::StageEnded(ended) => self.write_end(seq, at, &ended)?,
             Change::StagesInterrupted => {

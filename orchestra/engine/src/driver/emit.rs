@@ -129,9 +129,12 @@ impl Driver {
         let kind = match observation {
             Observation::StageStarted { id, index } => {
                 self.emission.began.set(&id, self.time.elapsed);
+                let again = self.repeats(&id);
+                let is_replay = self.is_replay();
                 EventKind::StageStarted {
                     stage: self.stage_ref(&id, index),
-                    repeat: self.repeats(&id),
+                    repeat: again && !is_replay,
+                    replay: again && is_replay,
                 }
             }
             Observation::StageCompleted { id, index, outcome } => {

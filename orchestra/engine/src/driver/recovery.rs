@@ -15,6 +15,8 @@ pub(crate) struct Recovery {
     pub(crate) repaired: Vec<String>,
     /// The run whose checkpoint this run continues from, if it is another run.
     pub(crate) replayed_from: Option<String>,
+    /// `true` if this process replays another run, so that no attempt in flight was ever made in this one.
+    pub(crate) is_replay: bool,
     /// `true` if the files of ended stages are copied from another run.
     pub(crate) copied: bool,
     /// `true` if the machine has begun.

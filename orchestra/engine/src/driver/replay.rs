@@ -159,6 +159,7 @@ impl Driver {
         self.run.attempts.usage.set_used_before();
         let (fencing_token, repaired) = (recovery.fencing_token, std::mem::take(&mut recovery.repaired));
         let replayed_from = recovery.replayed_from.take();
+        recovery.is_replay = replayed_from.is_some();
         let retry = recovery.retry.take();
         let mut checkpoint = String::new();
         if let Some(journal) = &mut self.journal {
@@ -203,6 +204,11 @@ impl Driver {
     pub(crate) fn repeats(&self, id: &EffectId) -> bool {
         let recovery = self.recovery.as_ref();
         recovery.is_some_and(|recovery| recovery.progress.is_none() && recovery.repeats.contains(id))
+    }
+
+    /// Returns whether this process replays another run.
+    pub(crate) fn is_replay(&self) -> bool {
+        self.recovery.as_ref().is_some_and(|recovery| recovery.is_replay)
     }
 
     /// Returns whether an attempt may have begun in an earlier process, even if the journal does not mention it.

@@ -80,9 +80,11 @@ impl Driver {
             let reason = format!("no handler of kind `{}`", stage.kind());
             return Ok(Err(Box::new(Outcome::fail_terminal(reason))));
         };
-        let is_repeat = self.may_repeat(&id);
-        let notes = is_repeat.then(|| self.notes(&id)).flatten();
-        let answer = is_repeat.then(|| self.answer(&id)).flatten();
+        let may_repeat = self.may_repeat(&id);
+        let notes = may_repeat.then(|| self.notes(&id)).flatten();
+        let answer = may_repeat.then(|| self.answer(&id)).flatten();
+        // A replayed run has made an attempt before only if it has the attempt's notes.
+        let is_repeat = may_repeat && (!self.is_replay() || notes.is_some());
         let context = StageContext::new(run.clone(), id.clone(), context, is_repeat, notes);
         let context = context.answered(answer);
         let files = self.files.as_ref().map(|files| {

@@ -98,6 +98,10 @@ pub enum EventKind {
         /// `true` if the attempt was interrupted and starts again (rule D1).
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         repeat: bool,
+        /// `true` if the attempt follows the checkpoint from which the run is replayed (rule D4). An earlier event of the
+        /// start, with the time at which it happened in the other run, is among the copied ones.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        replay: bool,
     },
     /// A stage ended without a failure.
     StageCompleted {

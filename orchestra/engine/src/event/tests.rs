@@ -189,6 +189,7 @@ impl Any {
             "StageStarted" => EventKind::StageStarted {
                 stage,
                 repeat: self.yes(),
+                replay: self.yes(),
             },
             "StageCompleted" => EventKind::StageCompleted {
                 stage,
@@ -381,6 +382,7 @@ fn the_fields_of_an_attempt_stand_beside_those_of_the_event() {
     let started = EventKind::StageStarted {
         stage: stage.clone(),
         repeat: true,
+        replay: false,
     };
     assert_eq!(
         text(&started),

@@ -276,6 +276,7 @@ fn asked_by_stages(driver: &Driver, folder: &Path) -> Vec<AskedByStage> {
             | EventKind::StageStarted {
                 stage: StageRef { node, branch, .. },
                 repeat: false,
+                replay: false,
             } if **node == *name && *branch == path => Some(None),
             _ => None,
         })??;

@@ -96,7 +96,7 @@ impl Attempts {
 
     pub(super) fn apply(&mut self, event: &RunEvent) {
         match &event.kind {
-            EventKind::StageStarted { stage, repeat } => {
+            EventKind::StageStarted { stage, repeat, .. } => {
                 // An execution path runs one stage at a time, so the end of its previous attempt was lost.
                 self.running
                     .retain(|running| running.stage.branch != stage.branch);

@@ -154,7 +154,11 @@ impl ReplayPoints {
             EventKind::PipelineResumed { checkpoint, .. } if self.points.is_empty() => {
                 self.points.push(point_at(event, checkpoint, None));
             }
-            EventKind::StageStarted { stage, repeat: false } => self.stage_started(stage),
+            EventKind::StageStarted {
+                stage,
+                repeat: false,
+                replay: false,
+            } => self.stage_started(stage),
             EventKind::StageCompleted { stage, outcome, .. } => {
                 self.ended = Some(self.ended_at(event, stage, outcome.word()));
             }

@@ -168,6 +168,7 @@ impl RunSummary {
                 self.node.clone_from(gate);
                 self.phase = RunPhase::Paused;
             }
+            EventKind::StageStarted { replay: true, .. } => {}
             EventKind::StageStarted { repeat, .. } => {
                 self.stages += 1;
                 self.repeats += u64::from(*repeat);

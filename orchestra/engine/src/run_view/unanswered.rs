@@ -198,7 +198,9 @@ impl UnansweredQuestions {
             }
             // Questions that the pause cut short are open again.
             EventKind::PipelinePaused { .. } => self.open.iter_mut().for_each(|open| open.withdrawn = false),
-            EventKind::StageStarted { repeat: true, .. } | EventKind::PipelineResumed { .. } => {}
+            EventKind::StageStarted { repeat: true, .. }
+            | EventKind::StageStarted { replay: true, .. }
+            | EventKind::PipelineResumed { .. } => {}
             EventKind::StageStarted { stage, .. }
             | EventKind::StageCompleted { stage, .. }
             | EventKind::StageFailed { stage, .. } => {

@@ -119,7 +119,10 @@ impl EventFile {
             });
         }
         inner.waiting.push(b'\n');
-        let repeat = matches!(event.kind, EventKind::StageStarted { repeat: true, .. });
+        let repeat = matches!(
+            event.kind,
+            EventKind::StageStarted { repeat: true, .. } | EventKind::StageStarted { replay: true, .. }
+        );
         inner.uncaused |= !is_caused(event.kind.name(), repeat);
         if inner.waiting.len() >= FULL {
             self.hand_over(&mut inner)
@@ -205,6 +208,8 @@ struct LineFields {
     #[serde(default)]
     repeat: bool,
     #[serde(default)]
+    replay: bool,
+    #[serde(default)]
     run: Option<String>,
     #[serde(default)]
     checkpoint: Option<String>,
@@ -212,7 +217,7 @@ struct LineFields {
 
 impl LineFields {
     fn is_caused(&self) -> bool {
-        is_caused(&self.event, self.repeat)
+        is_caused(&self.event, self.repeat || self.replay)
     }
 }
 

@@ -82,7 +82,7 @@ async fn an_answer_is_taken_and_no_stage_is_run() {
     let mut events = run.events();
     loop {
         let event = events.recv().await.expect("it goes on");
-        if let orchestra_engine::EventKind::StageStarted { stage, repeat: true } = &event.kind
+        if let orchestra_engine::EventKind::StageStarted { stage, repeat: true, .. } = &event.kind
             && stage.node == "after"
         {
             break;

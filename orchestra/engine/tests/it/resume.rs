@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use orchestra_engine::{
-    Answer, Budget, Durability, Engine, EventKind, Outcome, RunFailure, RunHandle, RunResult, RunStatus,
-    Script, StageContext, StartError, Usage, stage_folder_name,
+    Answer, Budget, Durability, Engine, EventKind, Outcome, RunFailure, RunFolder, RunHandle, RunResult,
+    RunStatus, RunView, Script, StageContext, StartError, Usage, stage_folder_name,
 };
 use orchestra_graph::Pipeline;
 use serde_json::{Value, json};
@@ -451,6 +451,7 @@ async fn a_run_is_replayed_from_any_checkpoint_and_the_first_stays_as_it_is() {
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path().join("run");
     let count = |stage: StageContext| {
+        assert!(!stage.is_repeat(), "no attempt was interrupted");
         let before = stage.context().get("count").and_then(Value::as_u64).unwrap_or(0);
         std::fs::write(stage.stage_dir().unwrap().join("note.txt"), stage.attempt_key()).unwrap();
         std::future::ready(Outcome::success().set("count", before + 1))
@@ -493,6 +494,12 @@ async fn a_run_is_replayed_from_any_checkpoint_and_the_first_stays_as_it_is() {
             8,
             "{name}"
         );
+        let mut view = RunView::new();
+        for event in RunFolder::open(&target).unwrap().events(1).unwrap() {
+            view.apply(&serde_json::from_value(event).unwrap());
+        }
+        let summary = view.summary();
+        assert_eq!((summary.stages, summary.repeats), (8, 0), "{name}");
     }
     assert_eq!(std::fs::read(folder.join("journal.jsonl")).unwrap(), before);
     let end = engine().replay(&folder, "cp_000006", acts(graph), stages());

@@ -321,7 +321,7 @@ async fn a_run_that_goes_on_has_the_files_of_its_last_checkpoint() {
     let reported = counting.reported();
     assert_eq!(
         reported[10..12],
-        ["open {\"of\":\"first\"}", "enter b#1/1 session 1 over []"]
+        ["open {\"of\":\"first\"}", "enter b#1/1 session 1 []"]
     );
     let manifest: Value =
         serde_json::from_slice(&std::fs::read(folder.join("manifest.json")).unwrap()).unwrap();

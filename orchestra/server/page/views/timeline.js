@@ -49,6 +49,7 @@ export function Timeline({ model, node, query, version }) {
   const gates = useMemo(() => gatesOf(model.scene), [model.scene]);
   const asking = new Set(model.questions.map((question) => question.parent_stage ? `${question.parent_stage}\n` : `${question.node}\n${question.branch || ''}`));
   const waits = (row) => gates.has(row.node) || (row.state === 'running' && asking.has(`${row.node}\n${row.branch || ''}`));
+  const toneAt = (row) => (row.state === 'running' && waits(row) ? 'warn' : toneOf(row));
   const scale = useMemo(() => scaleOf(rows, end, waits), [rows, gates, isOpen ? Math.floor(end / 1000) : 0]);
   const hasWaits = useMemo(() => rows.some(waits), [rows, gates]);
   const isLong = rows.length > 2 * PART;
@@ -78,16 +79,16 @@ export function Timeline({ model, node, query, version }) {
       <span class=${isLong && index % PART === 0 ? 'lane part' : 'lane'}>
         ${gaps.length < 40 && gaps.map((gap) => html`<i class="gap" style=${{ left: `${gap.at * 100}%` }} title=${`${duration(gap.gap)} in which no stage worked`}></i>`)}
         ${earlier && from > left && html`<i class="bar-span retry-wait" style=${{ left: `${left * 100}%`, width: `${(from - left) * 100}%` }} title="Waits before it is tried again"></i>`}
-        <span class=${`bar-span tone-${toneOf(row)}${isWait ? ' waits' : ''}${isLive ? ' live' : ''}${to > 0.8 ? ' end' : ''}`}
+        <span class=${`bar-span tone-${toneAt(row)}${isWait ? ' waits' : ''}${isLive ? ' live' : ''}${to > 0.8 ? ' end' : ''}`}
           style=${{ left: `${Math.min(from * 100, 99.2)}%`, width: `${(to - from) * 100}%` }}>${row.cost_micros > 0 && html`<b>${cost(row.cost_micros)}</b>`}</span>
       </span>
       <span class="num muted lane-end">${duration(row.duration_ms ?? (isLive && row.started ? end - millis(row.started) : null))}</span>`;
   };
   const choose = (index) => setQuery({ at: rows[index].seq });
   return html`<div class="stack fill">
-    <${Overview} rows=${rows} scale=${scale} end=${end} toneOf=${toneOf} waits=${waits} selected=${selected} onSelect=${choose} />
+    <${Overview} rows=${rows} scale=${scale} end=${end} toneOf=${toneAt} waits=${waits} selected=${selected} onSelect=${choose} />
     <div class="legend"><span>${count(rows.length, 'attempt')}${isLong ? `; below, each ${PART} have their own time axis` : ''}</span>${branches.size > 0 && html`<span>${count(branches.size, 'branch', 'branches')}, one lane each</span>`}
-      ${hasWaits && html`<span class="tone-warn"><i class="waits"></i>waits for a person</span>`}${scale.gaps.length > 0 && html`<span title=${`Together ${duration(scale.gaps.reduce((sum, gap) => sum + gap.gap, 0))}`}>┆ idle and waiting time, squeezed</span>`}</div>
+      ${hasWaits && html`<span class="tone-neutral"><i class="waits"></i>waits for a person</span>`}${scale.gaps.length > 0 && html`<span title=${`Together ${duration(scale.gaps.reduce((sum, gap) => sum + gap.gap, 0))}`}>┆ idle and waiting time, squeezed</span>`}</div>
     <${VirtualList} rows=${rows} height=${ROW} row=${line} keyOf=${(row) => row.seq} selected=${selected} onSelect=${choose} label="Attempts" follow=${isOpen && selected < 0} />
     ${selected >= 0 ? html`<${Details} row=${rows[selected]} model=${model} />` : html`<p class="hint">Select an attempt to see its notes, its error and its tool calls.</p>`}
     <${Command} text=${model.commands.status} />

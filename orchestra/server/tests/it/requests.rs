@@ -56,6 +56,15 @@ async fn wrong_requests_are_told_what_is_wrong() {
             "{body}"
         );
     }
+    let compressed = server
+        .authorized("POST", "/api/v1/definitions/release/runs")
+        .header("Content-Encoding", "gzip")
+        .body("application/json", b"{}");
+    let reply = compressed.send().await;
+    assert_eq!(
+        (reply.status, reply.code().as_str()),
+        (415, "unsupported_media_type")
+    );
     assert_eq!(server.get("/api/v1/runs").await.json()["runs"], before);
     let large = json!({ "params": { "text": "x".repeat(100_000) } });
     let reply = server.post("/api/v1/definitions/release/runs", large).await;

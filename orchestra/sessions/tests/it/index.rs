@@ -257,6 +257,7 @@ fn a_stage_that_was_in_flight_at_a_crash_stands_there_twice_and_its_usage_once()
     run.tell(EventKind::StageStarted {
         stage: attempt_of("build", None, 1),
         repeat: true,
+        replay: false,
     });
     run.tell(completed("build", 1, 1));
     let stages = index.stages("nightly").unwrap();
@@ -273,6 +274,36 @@ fn a_stage_that_was_in_flight_at_a_crash_stands_there_twice_and_its_usage_once()
     assert_eq!((summary.stages, summary.repeats, summary.usage), (2, 1, usage()));
     let totals = &index.node_totals("nightly").unwrap()[0];
     assert_eq!((totals.attempts, totals.repeats, totals.usage), (2, 1, usage()));
+}
+
+#[test]
+fn a_stage_after_the_checkpoint_of_a_replay_stands_there_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let index = SessionIndex::open(dir.path()).unwrap();
+    let mut run = WrittenRun::new(dir.path(), "again");
+    run.tell(started_run());
+    run.tell(began("build", 1, 1));
+    assert_eq!(index.stages("again").unwrap()[0].state, StageState::Running);
+    run.tell(EventKind::PipelineResumed {
+        checkpoint: "cp_000000".to_owned(),
+        fencing_token: 1,
+        repaired: Vec::new(),
+        replayed_from: Some("nightly".to_owned()),
+        retry: None,
+    });
+    let began_here = run.tell(EventKind::StageStarted {
+        stage: attempt_at("build", 1, 1),
+        repeat: false,
+        replay: true,
+    });
+    let stages = index.stages("again").unwrap();
+    let states: Vec<_> = stages.iter().map(|s| (s.repeat, s.state, s.started, s.ended)).collect();
+    assert_eq!(states, [(false, StageState::Running, Some(began_here.time), None)]);
+    run.tell(completed("build", 1, 1));
+    let states: Vec<_> = index.stages("again").unwrap().iter().map(|s| s.state).collect();
+    assert_eq!(states, [StageState::Completed]);
+    let summary = index.run("again").unwrap().summary;
+    assert_eq!((summary.stages, summary.repeats), (1, 0));
 }
 
 #[test]
@@ -311,6 +342,7 @@ fn branches_that_run_the_same_node_are_kept_apart() {
     let began = |branch: &str, index: u64| EventKind::StageStarted {
         stage: attempt_of("lint", Some(branch), index),
         repeat: false,
+        replay: false,
     };
     run.tell(started_run());
     run.tell(EventKind::ParallelStarted {

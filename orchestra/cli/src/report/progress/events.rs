@@ -54,7 +54,7 @@ impl Progress {
                 }
                 self.print_branches();
             }
-            EventKind::StageStarted { stage, repeat } => {
+            EventKind::StageStarted { stage, repeat, .. } => {
                 self.stage_began(stage.label(), "", event.time);
                 if let Some(running) = self.running.last_mut() {
                     running.repeat = *repeat;

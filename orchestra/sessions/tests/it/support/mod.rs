@@ -115,6 +115,7 @@ impl WrittenRun {
             7 if turn % 7 == 6 => EventKind::StageStarted {
                 stage: attempt_at(node, turn as u32, 2),
                 repeat: true,
+                replay: false,
             },
             6 | 7 => log(node),
             8 => completed(node, turn as u32, 2),
@@ -179,6 +180,7 @@ pub(crate) fn began(node: &str, visit: u32, attempt: u32) -> EventKind {
     EventKind::StageStarted {
         stage: attempt_at(node, visit, attempt),
         repeat: false,
+        replay: false,
     }
 }
 
