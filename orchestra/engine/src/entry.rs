@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::driver::limits::Limits;
 use crate::engine::Engine;
-use crate::error::StartError;
+use crate::error::{Refusals, StartError};
 use crate::handle::RunHandle;
 use crate::handlers::binding::{Binding, CompiledConfiguration};
 use crate::handlers::handler_set::HandlerSet;
@@ -112,7 +112,35 @@ pub struct ResumeSettings {
 /// The future of a run that begins.
 pub type BeginFuture = Pin<Box<dyn Future<Output = Result<RunHandle, StartError>> + Send>>;
 
-type BeginRun = Arc<dyn Fn(&Engine, Begin) -> BeginFuture + Send + Sync>;
+/// A pipeline with its handlers, whose type is hidden.
+trait BoundPipeline: Send + Sync {
+    fn check(&self, engine: &Engine) -> Result<(), Refusals>;
+
+    fn begin(&self, engine: &Engine, begin: Begin) -> BeginFuture;
+}
+
+struct WithHandlers<B, F> {
+    binding: B,
+    /// Creates the handlers of a run.
+    handlers: F,
+    transforms: Vec<Arc<dyn Transform>>,
+}
+
+impl<B, H, F> BoundPipeline for WithHandlers<B, F>
+where
+    B: Binding<H> + Clone + Send + Sync,
+    H: HandlerSet,
+    F: Fn() -> H + Send + Sync,
+{
+    fn check(&self, engine: &Engine) -> Result<(), Refusals> {
+        engine.check(self.binding.clone(), (self.handlers)())
+    }
+
+    fn begin(&self, engine: &Engine, begin: Begin) -> BeginFuture {
+        let handlers = (self.handlers)();
+        begin_run(engine, self.binding.clone(), handlers, begin, &self.transforms)
+    }
+}
 
 /// A pipeline by name, with the function that begins its runs; cheap to clone.
 ///
@@ -150,7 +178,7 @@ pub struct Entry {
     name: Arc<str>,
     pipeline: SharedPipeline,
     configuration: Option<CompiledConfiguration>,
-    begin: BeginRun,
+    bound: Arc<dyn BoundPipeline>,
 }
 
 impl Entry {
@@ -164,7 +192,11 @@ impl Entry {
             name: name.into(),
             pipeline: binding.clone().into_pipeline(),
             configuration: binding.configuration(),
-            begin: Arc::new(move |engine, begin| begin_run(engine, binding.clone(), handlers(), begin, &[])),
+            bound: Arc::new(WithHandlers {
+                binding,
+                handlers,
+                transforms: Vec::new(),
+            }),
         }
     }
 
@@ -184,7 +216,11 @@ impl Entry {
             name: name.into(),
             pipeline: pipeline.clone(),
             configuration: None,
-            begin: Arc::new(move |engine, begin| begin_run(engine, pipeline.clone(), (), begin, &transforms)),
+            bound: Arc::new(WithHandlers {
+                binding: pipeline,
+                handlers: || (),
+                transforms,
+            }),
         }
     }
 
@@ -203,9 +239,17 @@ impl Entry {
         self.configuration
     }
 
+    /// Performs the checks of a start without starting the pipeline.
+    ///
+    /// # Errors
+    /// The engine or the handlers lack something that the pipeline needs; everything missing is listed.
+    pub fn check(&self, engine: &Engine) -> Result<(), Refusals> {
+        self.bound.check(engine)
+    }
+
     /// Starts, resumes or replays a run of the pipeline.
     pub fn begin(&self, engine: &Engine, begin: Begin) -> BeginFuture {
-        (self.begin)(engine, begin)
+        self.bound.begin(engine, begin)
     }
 }
 

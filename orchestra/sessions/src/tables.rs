@@ -243,10 +243,13 @@ impl<'c> Writer<'c> {
     pub(crate) fn new(connection: &'c Connection, run: RunId) -> Result<Writer<'c>, DatabaseError> {
         Ok(Writer {
             run,
+            // A stage that was due while nobody executed the run repeats nothing.
             insert_stage: connection.prepare_cached(
                 "INSERT INTO stages (run, seq, changed, node, branch, position, visit, attempt, repeat, state, will_retry, \
                  started, input_tokens, output_tokens, cost_micros) \
-                 VALUES (?1, ?2, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 'running', 0, ?9, 0, 0, 0)",
+                 VALUES (?1, ?2, ?2, ?3, ?4, ?5, ?6, ?7, \
+                 CASE WHEN ?8 THEN EXISTS (SELECT 1 FROM stages WHERE run = ?1 AND node = ?3 AND branch IS ?4 \
+                 AND visit = ?6 AND attempt = ?7) ELSE 0 END, 'running', 0, ?9, 0, 0, 0)",
             )?,
             // The resumption before it has marked the copied attempts as interrupted.
             replay_stage: connection.prepare_cached(

@@ -123,19 +123,63 @@ impl Driver {
         }
     }
 
+    /// Keeps the start of a stage that nobody executes until the stage has another event, and forgets it if the stage is
+    /// only cancelled. Returns whether there is nothing more to emit for an observation.
+    fn hold_start(&mut self, observation: &Observation) -> bool {
+        if self.recovery.as_ref().is_none_or(|recovery| recovery.due.is_none()) {
+            return false;
+        }
+        let start = match observation {
+            Observation::StageStarted { id, index } => Some(self.start_of(id, *index)),
+            _ => None,
+        };
+        let due = self.recovery.as_mut().and_then(|recovery| recovery.due.as_mut());
+        let Some(due) = due else { return false };
+        let id = match observation {
+            Observation::StageStarted { id, .. }
+            | Observation::StageCancelled { id, .. }
+            | Observation::StageCompleted { id, .. }
+            | Observation::StageFailed { id, .. }
+            | Observation::ParallelStarted { id, .. }
+            | Observation::InterviewStarted { id, .. } => id,
+            _ => return false,
+        };
+        if let Some(start) = start {
+            due.push((id.clone(), start));
+            self.emission.began.set(id, self.time.elapsed);
+            return true;
+        }
+        let Some(at) = due.iter().position(|(held, _)| held == id) else {
+            return false;
+        };
+        let (_, start) = due.remove(at);
+        let never_began = matches!(observation, Observation::StageCancelled { .. });
+        if !never_began {
+            self.emit(start);
+        }
+        never_began
+    }
+
+    fn start_of(&self, id: &EffectId, index: u64) -> EventKind {
+        let again = self.repeats(id);
+        let is_replay = self.is_replay();
+        EventKind::StageStarted {
+            stage: self.stage_ref(id, index),
+            repeat: again && !is_replay,
+            replay: again && is_replay,
+        }
+    }
+
     /// Emits an observation as an event. Returns the node if a stage has ended.
     fn emit_event_of(&mut self, observation: Observation) -> Result<Option<NodeIndex>, StoreError> {
+        if self.hold_start(&observation) {
+            return Ok(None);
+        }
         let run = self.run.clone();
         let kind = match observation {
             Observation::StageStarted { id, index } => {
                 self.emission.began.set(&id, self.time.elapsed);
-                let again = self.repeats(&id);
-                let is_replay = self.is_replay();
-                EventKind::StageStarted {
-                    stage: self.stage_ref(&id, index),
-                    repeat: again && !is_replay,
-                    replay: again && is_replay,
-                }
+                self.start_of(&id, index)
             }
             Observation::StageCompleted { id, index, outcome } => {
                 self.keep_status(&id, &outcome)?;

@@ -40,6 +40,9 @@ pub(crate) struct Recovery {
     pub(crate) retry: Option<RetryPoint>,
     /// The only event that is applied to the run before it is paused again; no stage is executed.
     pub(crate) offline: Option<Box<OfflineEvent>>,
+    /// The starts of stages that have no other event yet. `None` if stages are executed: otherwise, a stage that is due
+    /// waits for the process that resumes the run.
+    pub(crate) due: Option<Vec<(EffectId, EventKind)>>,
     /// The writers of the context values; `None` if nobody asks for them.
     pub(crate) lineage: Option<Box<ContextLineage>>,
 }

@@ -235,6 +235,7 @@ impl PausedRun {
         };
         if let Some(recovery) = &mut driver.recovery {
             recovery.offline = Some(Box::new(only));
+            recovery.due = Some(Vec::new());
         }
         if has_files {
             open_files(&mut driver, &settings, None).await?;

@@ -65,7 +65,7 @@ pub struct ReplayPoint {
     /// The stages that started next, as [labels](StageRef::label).
     pub next: Vec<String>,
     /// `true` if the run ended here, so that nothing is left to replay.
-    #[serde(skip)]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub at_end: bool,
 }
 
@@ -159,6 +159,10 @@ impl ReplayPoints {
                 repeat: false,
                 replay: false,
             } => self.stage_started(stage),
+            // Nobody executed the run when the stage was due.
+            EventKind::StageStarted { stage, repeat: true, .. } if !self.is_next(stage) => {
+                self.stage_started(stage);
+            }
             EventKind::StageCompleted { stage, outcome, .. } => {
                 self.ended = Some(self.ended_at(event, stage, outcome.word()));
             }
@@ -184,6 +188,12 @@ impl ReplayPoints {
             }
             _ => {}
         }
+    }
+
+    /// Returns whether the start of an attempt is known.
+    fn is_next(&self, stage: &StageRef) -> bool {
+        let label = stage.label();
+        self.points.iter().rev().any(|point| point.next.contains(&label))
     }
 
     fn stage_started(&mut self, stage: &StageRef) {

@@ -277,6 +277,24 @@ fn a_stage_that_was_in_flight_at_a_crash_stands_there_twice_and_its_usage_once()
 }
 
 #[test]
+fn a_stage_that_was_due_while_nobody_executed_the_run_repeats_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let index = SessionIndex::open(dir.path()).unwrap();
+    let mut run = WrittenRun::new(dir.path(), "nightly");
+    run.tell(started_run());
+    for (fencing_token, repeats) in [(2, vec![false]), (3, vec![false, true])] {
+        run.tell(resumed(fencing_token));
+        run.tell(EventKind::StageStarted {
+            stage: attempt_at("build", 1, 1),
+            repeat: true,
+            replay: false,
+        });
+        let stages = index.stages("nightly").unwrap();
+        assert_eq!(stages.iter().map(|stage| stage.repeat).collect::<Vec<_>>(), repeats);
+    }
+}
+
+#[test]
 fn a_stage_after_the_checkpoint_of_a_replay_stands_there_once() {
     let dir = tempfile::tempdir().unwrap();
     let index = SessionIndex::open(dir.path()).unwrap();
