@@ -1,9 +1,14 @@
 //! Parsed conditions as trees of expressions, and their evaluation.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use super::comparison::Comparison;
 use super::facts::{Facts, Pattern};
+
+/// The number of keys up to which a list is searched faster than a set.
+const FEW: usize = 16;
 
 /// A parsed condition (Attractor 10.2, rule C5).
 ///
@@ -86,6 +91,8 @@ impl Expression {
     /// Returns the keys that the condition reads, in order, without duplicates.
     pub fn keys(&self) -> Vec<&str> {
         let mut keys = Vec::new();
+        // Filled only if there are many keys, which a list is slow to search.
+        let mut many = HashSet::new();
         self.visit(&mut |part| {
             let key = match part {
                 Expression::Truthy(key)
@@ -96,7 +103,15 @@ impl Expression {
                 Expression::Failed(_) => "outcome",
                 _ => return,
             };
-            if !keys.contains(&key) {
+            let is_new = if keys.len() < FEW {
+                !keys.contains(&key)
+            } else {
+                if many.is_empty() {
+                    many.extend(keys.iter().copied());
+                }
+                many.insert(key)
+            };
+            if is_new {
                 keys.push(key);
             }
         });

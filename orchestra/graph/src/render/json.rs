@@ -6,6 +6,9 @@ use super::Positions;
 use crate::diagnostic::{Diagnostic, Report};
 use crate::text::Span;
 
+/// The schema of [`DiagnosticObject`].
+pub const DIAGNOSTIC_SCHEMA: &str = "orchestra.diagnostic/1";
+
 /// A diagnostic for machines. `line` and `column` count from 1, columns in characters.
 ///
 /// ```
@@ -17,7 +20,7 @@ use crate::text::Span;
 /// ```
 #[derive(Clone, Debug, Serialize)]
 pub struct DiagnosticObject<'d> {
-    /// The schema, always `orchestra.diagnostic/1`.
+    /// The schema, always [`DIAGNOSTIC_SCHEMA`].
     pub schema: &'static str,
     /// The stable identifier of the rule.
     pub code: &'static str,
@@ -156,7 +159,7 @@ fn object<'d>(positions: &mut Positions<'d>, diagnostic: &'d Diagnostic) -> Diag
     });
     let related = related.collect();
     DiagnosticObject {
-        schema: "orchestra.diagnostic/1",
+        schema: DIAGNOSTIC_SCHEMA,
         code: diagnostic.code,
         severity: diagnostic.severity.word(),
         message: &diagnostic.message,

@@ -4,7 +4,7 @@ mod clip;
 mod json;
 mod text;
 
-pub use json::{DiagnosticObject, FixObject, LocationObject, json, objects};
+pub use json::{DIAGNOSTIC_SCHEMA, DiagnosticObject, FixObject, LocationObject, json, objects};
 pub use text::{Style, concise, concise_one, text, text_one};
 
 use crate::text::{Position, Source};
