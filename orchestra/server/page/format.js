@@ -59,13 +59,12 @@ export function clock(time, fraction = false) {
   return fraction ? `${text}.${String(date.getMilliseconds()).padStart(3, '0')}` : text;
 }
 
-const moments = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
-
 /** Returns the day and time. @param {string|null|undefined} time */
 export function date(time) {
   const value = millis(time);
   if (value === null) return '–';
-  return moments.format(value);
+  const day = new Date(value);
+  return `${day.getFullYear()}-${two(day.getMonth() + 1)}-${two(day.getDate())} ${clock(time)}`;
 }
 
 /** Returns how long ago a time is. @param {string|null|undefined} time @param {number} now */
@@ -94,8 +93,13 @@ export function versionOf(file) {
 
 /** Quotes an argument for a shell if it must be. @param {string} text */
 export function quote(text) {
+  // Pasted as they are, control characters would work in the terminal.
+  if (/[\x00-\x1f\x7f]/.test(text)) return `$'${text.replace(/[\\'\x00-\x1f\x7f]/g, (c) => (c === '\\' || c === "'" ? `\\${c}` : `\\x${c.charCodeAt(0).toString(16).padStart(2, '0')}`))}'`;
   return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }
+
+/** Returns the value of a key that somebody else chose, such as `constructor`. @param {object|null|undefined} values @param {string} key */
+export const own = (values, key) => (values && Object.hasOwn(values, key) ? values[key] : undefined);
 
 /** Returns a context value as text. @param {unknown} value */
 export function value(value) {

@@ -4,6 +4,7 @@ import { words } from './format.js';
 
 /** The tone and the shape of each state of runs, stages and nodes. @type {Record<string, [string, string]>} */
 const STATES = {
+  __proto__: null,
   accepted: ['neutral', 'ring'],
   pending: ['neutral', 'ring'],
   running: ['info', 'half'],

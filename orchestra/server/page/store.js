@@ -70,6 +70,9 @@ export const shell = new Shell();
 /** Returns a command of the program that serves the page. @param {...string} args */
 export const cli = (...args) => [shell.about?.program || 'orchestra', ...args.map(quote)].join(' ');
 
+/** Returns a file name as an argument that is not taken for an option. @param {string} file */
+export const pathOf = (file) => (file.startsWith('-') ? `./${file}` : file);
+
 /**
  * Returns a command about a run, with the options by which it is found.
  * @param {{id: string, commands: Record<string, string>}} model

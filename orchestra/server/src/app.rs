@@ -264,7 +264,11 @@ impl From<ProjectError> for ApiError {
         if error.is_unknown {
             return ApiError::new(axum::http::StatusCode::NOT_FOUND, code, message);
         }
-        ApiError::unprocessable(code, message).diagnostics(error.reports.iter())
+        let refused = ApiError::unprocessable(code, message).diagnostics(error.reports.iter());
+        match error.help {
+            Some(help) => refused.help(help),
+            None => refused,
+        }
     }
 }
 

@@ -4,8 +4,9 @@ use std::borrow::Cow;
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use orchestra_engine::{AnswerError, ControlError, OfflineError, StartError, StoreError};
-use orchestra_graph::{Report, render};
+use orchestra_engine::{AnswerError, ControlError, OfflineError, Refusals, StartError, StoreError};
+use orchestra_graph::render::{self, DIAGNOSTIC_SCHEMA, DiagnosticObject};
+use orchestra_graph::{Report, Severity};
 use orchestra_sessions::SessionError;
 use orchestra_stations::StationError;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -142,6 +143,33 @@ impl Diagnostics {
         Diagnostics(objects.collect())
     }
 
+    /// What a pipeline needs and the engine does not have, as errors at the nodes that need it.
+    pub(crate) fn of_refusals(refusals: &Refusals) -> Diagnostics {
+        let objects = refusals.list.iter().map(|refusal| {
+            let (line, column) = (refusal.position.line, refusal.position.column);
+            let object = DiagnosticObject {
+                schema: DIAGNOSTIC_SCHEMA,
+                code: refusal.code,
+                severity: Severity::Error.word(),
+                message: &refusal.message,
+                file: &refusal.file,
+                line,
+                column,
+                end_line: line,
+                end_column: column,
+                node: None,
+                edge: None,
+                label: "",
+                notes: &[],
+                help: None,
+                fix: None,
+                related: Vec::new(),
+            };
+            serde_json::to_value(object).unwrap_or_default()
+        });
+        Diagnostics(objects.collect())
+    }
+
     fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -174,7 +202,7 @@ impl JsonSchema for Diagnostics {
                 "type": "object",
                 "required": ["schema", "code", "severity", "message", "file", "line", "column"],
                 "properties": place(json!({
-                    "schema": { "const": "orchestra.diagnostic/1" },
+                    "schema": { "const": DIAGNOSTIC_SCHEMA },
                     "code": text,
                     "severity": { "enum": ["error", "warning", "note"] },
                     "message": text,
@@ -195,8 +223,8 @@ impl JsonSchema for Diagnostics {
     }
 }
 
-impl IntoResponse for ApiError {
-    fn into_response(self) -> Response {
+impl Serialize for ApiError {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let body = ErrorBody {
             schema: "orchestra.error/1",
             code: &self.code,
@@ -204,7 +232,23 @@ impl IntoResponse for ApiError {
             help: self.help.as_deref(),
             diagnostics: &self.diagnostics,
         };
-        let mut response = json_response(self.status, &body);
+        body.serialize(serializer)
+    }
+}
+
+impl JsonSchema for ApiError {
+    fn schema_name() -> Cow<'static, str> {
+        ErrorBody::schema_name()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        ErrorBody::json_schema(generator)
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let mut response = json_response(self.status, &self);
         if let Some(tag) = self.etag {
             response.headers_mut().insert(header::ETAG, *tag);
         }
@@ -296,6 +340,14 @@ impl From<StartError> for ApiError {
         let message = error.to_string();
         match error {
             StartError::Store(error) => error.into(),
+            StartError::Refused(refusals) => {
+                let message = format!("this program cannot run the pipeline `{}`", refusals.pipeline);
+                ApiError {
+                    diagnostics: Diagnostics::of_refusals(&refusals),
+                    ..ApiError::conflict("refused", message)
+                }
+                .help("supply what is missing, or simulate the run")
+            }
             StartError::Changed(_) => ApiError::conflict("changed", message)
                 .help("resume with `accept_changes` to go on with the changed pipeline"),
             StartError::AlreadyFinished(_) => ApiError::conflict("run_ended", message),

@@ -226,6 +226,7 @@ impl std::fmt::Debug for LoadedDefinition {
 pub struct ProjectError {
     code: String,
     message: String,
+    pub(crate) help: Option<String>,
     pub(crate) is_unknown: bool,
     pub(crate) reports: Vec<Report>,
 }
@@ -236,6 +237,7 @@ impl ProjectError {
         ProjectError {
             code: code.into(),
             message: message.to_string(),
+            help: None,
             is_unknown: false,
             reports: Vec::new(),
         }
@@ -247,6 +249,13 @@ impl ProjectError {
             is_unknown: true,
             ..ProjectError::new("unknown_definition", message)
         }
+    }
+
+    /// Adds a hint on how to mend it.
+    #[must_use]
+    pub fn help(mut self, help: impl Into<String>) -> ProjectError {
+        self.help = Some(help.into());
+        self
     }
 
     /// Adds the diagnostics of an invalid pipeline.

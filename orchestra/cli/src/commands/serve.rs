@@ -146,11 +146,11 @@ impl ServedProject {
 
 impl From<CliError> for ProjectError {
     fn from(error: CliError) -> ProjectError {
-        let help = error.advice().map(|help| format!("; {help}"));
-        ProjectError::new(
-            error.code.clone(),
-            format!("{}{}", error.message, help.unwrap_or_default()),
-        )
+        let refused = ProjectError::new(error.code.clone(), &error.message);
+        match error.advice() {
+            Some(help) => refused.help(help),
+            None => refused,
+        }
     }
 }
 

@@ -23,8 +23,11 @@ function optionsOf(gate) {
   return [{ key: 'Y', label: 'Yes' }, { key: 'N', label: 'No' }];
 }
 
-/** @param {{gate: any}} props */
-export function AnswerForm({ gate }) {
+/**
+ * `sent` is told whether an answer is on its way, was taken or was refused.
+ * @param {{gate: any, sent?: (state: 'sending'|'taken'|'refused') => void}} props
+ */
+export function AnswerForm({ gate, sent = () => {} }) {
   const isMultiple = gate.kind === 'multi_select';
   const options = optionsOf(gate);
   const free = gate.options.find((option) => option.freeform);
@@ -46,13 +49,16 @@ export function AnswerForm({ gate }) {
   const send = async (body) => {
     setBusy(true);
     setError(null);
+    sent('sending');
     try {
       const { executed } = await post(paths.answer(gate.run, gate.id), body);
       shell.toast(executed ? 'Answered; the run goes on' : 'Answered; resume the run to go on');
+      sent('taken');
     } catch (failure) {
       // The question disappears as soon as the page hears of the other answer, and an error in it would too.
       if (failure.code === 'answered') shell.toast(`${failure.message}.`, 'error');
       setError(failure);
+      sent('refused');
     }
     setBusy(false);
   };
@@ -107,7 +113,7 @@ export function AnswerForm({ gate }) {
     })}
     ${hasText && html`<label class="field"><span>${gate.chat ? 'Reply' : free ? `${words(label(free))}${free.to ? ` (to ${free.to})` : ''}` : 'Answer in your words'}</span>
       <textarea ref=${area} rows="3" value=${text} onKeyDown=${keyed} onInput=${(event) => { setText(event.target.value); if (event.target.value) setChosen([]); }}></textarea></label>`}
-    ${error && html`<${Failure} title=${error.code === 'answered' ? 'It was answered before' : error.code === 'not_offered' ? 'This choice is not offered now' : 'The answer was refused'} error=${error} />`}
+    ${error && html`<${Failure} title=${error.status === 0 ? 'The answer was not sent' : error.code === 'answered' ? 'It was answered before' : error.code === 'not_offered' ? 'This choice is not offered now' : 'The answer was refused'} error=${error} />`}
     <div class="buttons"><button class="primary" disabled=${!isReady}>${busy ? 'Sending…' : chosen.length ? `Confirm ${chosen.join(', ')}` : hasText && text.trim() ? 'Send' : 'Confirm'}</button>
       ${gate.chat && html`<button type="button" disabled=${busy} onClick=${() => send({ text: '/done' })}>End the conversation</button>`}
       ${gate.kind === 'free_text' && !gate.chat && html`<button type="button" class="quiet" disabled=${busy} onClick=${() => send({ skip: true })}>Skip</button>`}

@@ -1,7 +1,7 @@
 // Another run beside this one, aligned to their first divergence.
 import { get, paths } from '../api.js';
 import { html } from '../html.js';
-import { cost, count, date, duration, short, words } from '../format.js';
+import { cost, count, date, duration, own, short, words } from '../format.js';
 import { go, href, setQuery } from '../router.js';
 import { State, StateIcon } from '../states.js';
 import { cliOf } from '../store.js';
@@ -59,7 +59,7 @@ function targetOf({ decision }) {
 function reasonOf({ kind, left, right }) {
   const name = left || right ? nameOf(left || right) : '';
   switch (kind) {
-    case 'outcome': return `${name} ends differently`;
+    case 'outcome': return left && right && stateOf(left) === stateOf(right) ? `${name} was answered or labelled differently` : `${name} ends differently`;
     case 'edge': return `${name} takes different edges`;
     case 'values': return `the conditions at ${name} read different values`;
     case 'node': return `one is at ${nameOf(left)} and the other at ${nameOf(right)}`;
@@ -92,7 +92,7 @@ function Side({ label, step, run }) {
   return html`<section class="compare-side" aria-label=${label}>
     <h3 class="minor">${label}</h3>
     ${step ? html`<p><strong>${nameOf(step)}</strong>${step.branch && html` <code class="muted">${step.branch}</code>`} ${stateOf(step) && html`<${State} state=${stateOf(step)} />`}</p>
-      ${step.preferred_label && html`<p class="muted">prefers ${step.preferred_label}</p>`}
+      ${step.preferred_label && html`<p class="muted">label: ${step.preferred_label}</p>`}
       ${step.error && html`<pre class="text">${step.error}</pre>`}
       ${decision && html`<p>→ ${targetOf(step)} <span class="tag">${words(decision.rule)}</span></p>`}
       ${step.attempts > 0 && html`<p class="num muted">${duration(step.duration_ms)} · ${cost(step.cost_micros)}</p>`}
@@ -108,7 +108,7 @@ function Values({ row }) {
   if (!keys.length) return null;
   const shown = (value) => (value === undefined ? html`<span class="muted">not read</span>` : value === '' ? html`<em>empty</em>` : html`<code>${value}</code>`);
   return html`<table class="table"><thead><tr><th scope="col">Value</th><th scope="col">This run</th><th scope="col">Other run</th></tr></thead>
-    <tbody>${keys.map((key) => html`<tr key=${key}><th scope="row"><code>${key}</code>${left[key] !== right[key] && html` <span class="tag changed">differs</span>`}</th><td>${shown(left[key])}</td><td>${shown(right[key])}</td></tr>`)}</tbody></table>`;
+    <tbody>${keys.map((key) => html`<tr key=${key}><th scope="row"><code>${key}</code>${own(left, key) !== own(right, key) && html` <span class="tag changed">differs</span>`}</th><td>${shown(own(left, key))}</td><td>${shown(own(right, key))}</td></tr>`)}</tbody></table>`;
 }
 
 /** A run, with the totals of its steps from the divergence on. */

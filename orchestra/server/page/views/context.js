@@ -1,15 +1,15 @@
 // The context of a run at a checkpoint, and what the last stage changed in it.
 import { get, paths, post } from '../api.js';
 import { html, useState } from '../html.js';
-import { clock, count, value } from '../format.js';
+import { clock, count, own, value } from '../format.js';
 import { go, href, setQuery } from '../router.js';
 import { cliOf, shell } from '../store.js';
 import { Command, Dialog, Empty, Failure, Icon, Loading, Search, useLoad } from '../ui.js';
 
 /** Who wrote a key and who reads it. */
 function Lineage({ name, context }) {
-  const writer = context.writers?.[name];
-  const readers = context.readers?.[name] || [];
+  const writer = own(context.writers, name);
+  const readers = own(context.readers, name) || [];
   if (!writer && !readers.length) return null;
   return html`<span class="lineage">${writer && html`written by ${writer.node}${writer.visit > 1 ? `, visit ${writer.visit}` : ''}`}${writer && readers.length > 0 && ' · '}${readers.length > 0 && html`read by ${readers.map(({ from, to }) => `${from} → ${to}`).join(', ')}`}</span>`;
 }
@@ -19,8 +19,8 @@ function Values({ context, before, find, onlyChanged }) {
   const keys = [...new Set([...Object.keys(now), ...Object.keys(before || {})])].sort();
   const kind = (key) => {
     if (!before) return '';
-    if (!(key in before)) return 'added';
-    if (!(key in now)) return 'removed';
+    if (!Object.hasOwn(before, key)) return 'added';
+    if (!Object.hasOwn(now, key)) return 'removed';
     return value(now[key]) === value(before[key]) ? '' : 'changed';
   };
   const shown = keys.filter((key) => key.toLowerCase().includes(find)).map((key) => [key, kind(key)]);
@@ -38,7 +38,10 @@ export function Context({ model, id, query }) {
   const points = useLoad((signal) => get(paths.checkpoints(id), signal), [id, model.run.checkpoints]);
   const list = points.data?.checkpoints || [];
   const found = query.at ? list.findIndex((point) => point.checkpoint === query.at) : -1;
-  const at = found >= 0 ? found : list.length - 1;
+  const replayable = list.findLastIndex((one) => !one.at_end);
+  // A finished run cannot go on from its end.
+  const latest = query.replay && replayable >= 0 ? replayable : list.length - 1;
+  const at = found >= 0 ? found : latest;
   const point = list[at];
   const context = useLoad((signal) => (point ? get(paths.context(id, point.checkpoint), signal) : Promise.resolve(null)), [id, point?.checkpoint]);
   const earlier = useLoad((signal) => (at > 0 ? get(paths.context(id, list[at - 1].checkpoint), signal) : Promise.resolve(null)), [id, at > 0 ? list[at - 1].checkpoint : '']);
@@ -62,6 +65,7 @@ export function Context({ model, id, query }) {
     }
     setBusy(false);
   };
+  const canReplay = !point.at_end;
   const command = cliOf(model, 'replay', '--checkpoint', point.checkpoint);
   return html`<div class="stack fill scroll">
     <div class="scrub">
@@ -70,7 +74,8 @@ export function Context({ model, id, query }) {
       <button class="quiet square" aria-label="Later checkpoint" disabled=${at === list.length - 1} onClick=${() => show(at + 1)}><${Icon} name="right" /></button>
     </div>
     <p class="scrub-now"><strong>after ${name(point)}</strong> <code>${point.checkpoint}</code> <span class="muted">${clock(point.time)} · ${at + 1} of ${count(list.length, 'checkpoint')}${point.next?.length ? ` · next: ${point.next.join(', ')}` : ''}</span>
-      <span class="grow"></span>${!shell.about.read_only && html`<button onClick=${() => { setError(null); setAsking(true); }}>Replay from here…</button>`}</p>
+      <span class="grow"></span>${!shell.about.read_only && html`<button disabled=${!canReplay} title=${canReplay ? '' : 'The run ended here: choose an earlier checkpoint'} onClick=${() => { setError(null); setAsking(true); }}>Replay from here…</button>`}</p>
+    ${query.replay && html`<p class="hint">Choose the checkpoint from which a new run goes on, then press Replay from here. This run stays as it is.</p>`}
     <div class="filters"><${Search} value=${query.key} name="key" label="Find a key" /><label class="check"><input type="checkbox" checked=${!!query.changed} onChange=${(event) => setQuery({ changed: event.target.checked ? 1 : null })} /><span>Only what changed</span></label></div>
     ${context.error && html`<${Failure} error=${context.error} retry=${context.again} />`}
     ${context.data ? html`<${Values} context=${context.data} find=${(query.key || '').toLowerCase()} onlyChanged=${!!query.changed} before=${at > 0 ? earlier.data?.values : null} />` : !context.error && html`<${Loading} label="Loading the context" />`}

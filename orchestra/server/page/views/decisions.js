@@ -1,7 +1,7 @@
 // The transitions of a run: why this edge, and why not the others.
 import { paths, post } from '../api.js';
 import { html, useEffect, useMemo, useState } from '../html.js';
-import { clock, words } from '../format.js';
+import { clock, own, words } from '../format.js';
 import { setQuery } from '../router.js';
 import { Command, Empty, Failure, VirtualList } from '../ui.js';
 
@@ -10,7 +10,7 @@ const RULES = {
   condition: 'Its condition holds, and no edge with a higher weight or an earlier place has one that does.',
   first_match: 'It is the first edge whose condition holds.',
   preferred_label: 'Its label is the one that the stage preferred.',
-  choice: 'It belongs to the choice that the answer took.',
+  choice: 'It belongs to the choice that was taken at the gate.',
   suggested_next: 'The stage suggested this node as the next one.',
   weight: 'No condition decided, and it has the highest weight.',
   lexical: 'No condition, label or weight decided, so the name of the target did.',
@@ -23,6 +23,13 @@ const RULES = {
 };
 
 const reason = (rule) => RULES[rule] || `The rule ${words(rule)} decided.`;
+/** Returns what was answered at the gate that a transition leaves, and by whom. */
+function answerBefore(model, row) {
+  const gate = model.stages.list.findLast((stage) => stage.node === row.from && stage.branch === row.branch && stage.ended && stage.seq < row.seq);
+  if (!gate?.preferred_label) return '';
+  return html` The answer: <strong>${gate.preferred_label}</strong>${gate.notes ? html` <span class="muted">(${gate.notes})</span>` : ''}`;
+}
+
 const targetOf = (row) => row.to || (row.branches ? `${row.branches} branches` : 'no node');
 
 const Values = ({ values }) => Object.keys(values).length > 0 && html`<dl class="values">${Object.entries(values).map(([key, text]) => html`<div key=${key}><dt>${key}</dt><dd>${text === '' ? html`<em>empty</em>` : html`<code>${text}</code>`}</dd></div>`)}</dl>`;
@@ -50,8 +57,11 @@ function Edges({ row, scene }) {
   </ul>`;
 }
 
+/** The values that decide besides those of conditions. */
+const FACTS = ['outcome', 'preferred_label'];
+
 /** The form that asks how the router would decide with other values. */
-function WhatIf({ row, id, choose }) {
+function WhatIf({ row, id, choose, scene }) {
   const known = useMemo(() => new Map(row.tested.flatMap((test) => Object.entries(test.values))), [row]);
   const [values, setValues] = useState({});
   const [extra, setExtra] = useState('');
@@ -59,15 +69,21 @@ function WhatIf({ row, id, choose }) {
   const [error, setError] = useState(null);
   const [busy, setBusy] = useState(false);
   const keys = [...known.keys()];
+  const labels = row.rule !== 'choice' && row.rule !== 'preferred_label' ? [] : [...new Set((scene?.edges || []).filter((edge) => edge.from === row.from && edge.caption).map((edge) => edge.caption.text.lines.join(' ')))];
   const show = (event) => {
     event.preventDefault();
-    const changed = { ...values };
+    const changed = Object.fromEntries(Object.entries(values).filter(([key, text]) => key !== 'preferred_label' || text));
     const [key, ...rest] = extra.split('=');
-    if (rest.length && key.trim()) changed[key.trim()] = rest.join('=').trim();
+    if (extra.trim() && (!rest.length || !key.trim())) {
+      setError(Object.assign(new Error(`\`${extra.trim()}\` is not KEY=VALUE.`), { help: 'Write a key and its value, as in outcome=fail.' }));
+      return;
+    }
+    if (rest.length) changed[key.trim()] = rest.join('=').trim();
     setBusy(true);
     setError(null);
     post(paths.whatIf(id, row.seq), { values: changed }).then((answer) => {
-      setResult(answer);
+      const read = new Set([...FACTS, ...answer.tested.flatMap((test) => Object.keys(test.values))]);
+      setResult({ ...answer, unread: Object.keys(changed).filter((one) => !read.has(one) && !read.has(`context.${one}`) && !read.has(one.replace(/^context\./, ''))) });
       choose({ ...answer, tested: [], isWhatIf: true });
     }, (failure) => {
       setResult(null);
@@ -82,10 +98,13 @@ function WhatIf({ row, id, choose }) {
   };
   return html`<form class="what-if" onSubmit=${show} aria-label="What if">
     <h3 class="minor">What if?</h3>
-    <div class="pairs">${keys.map((key) => html`<label key=${key}><code>${key}</code><input value=${values[key] ?? known.get(key)} onInput=${(event) => setValues({ ...values, [key]: event.target.value })} /></label>`)}
-      <label><span class="muted">another value</span><input placeholder="context.key=value" value=${extra} onInput=${(event) => setExtra(event.target.value)} /></label></div>
+    <div class="pairs">${keys.map((key) => html`<label key=${key}><code>${key}</code><input value=${own(values, key) ?? known.get(key)} onInput=${(event) => setValues({ ...values, [key]: event.target.value })} /></label>`)}
+      ${labels.length > 0 && html`<label><code>preferred_label</code><select value=${values.preferred_label ?? ''} onChange=${(event) => setValues({ ...values, preferred_label: event.target.value })}>
+        <option value="">as it was</option>${labels.map((one) => html`<option key=${one} value=${one}>${one}</option>`)}</select></label>`}
+      <label><span class="muted">another value</span><input placeholder="outcome=fail or context.key=value" value=${extra} onInput=${(event) => setExtra(event.target.value)} /></label></div>
     <div class="buttons"><button class="primary" disabled=${busy}>${busy ? 'Asking…' : 'Decide with these values'}</button>${result && html`<button type="button" class="quiet" onClick=${reset}>Reset</button>`}</div>
-    <div role="status">${result && html`<p class=${`banner tone-${result.same ? 'neutral' : 'info'}`}><strong>${result.same ? 'The same edge' : 'Another edge'}:</strong> ${result.from} → ${result.to || 'no node'} <span class="tag">${words(result.rule)}</span></p>
+    <div role="status">${result && html`<p class=${`banner tone-${result.same ? 'neutral' : 'info'}`}><strong>${result.same ? 'The same edge' : 'Another edge'}:</strong> ${result.to ? html`${result.from} → ${result.to}` : html`no edge of ${result.from} would be taken`} <span class="tag">${words(result.rule)}</span></p>
+      ${result.unread.length > 0 && html`<p class="hint">Nothing that was decided here reads ${result.unread.map((one, at) => html`${at ? ', ' : ''}<code>${one}</code>`)}.</p>`}
       <ul class="tests">${result.tested.map((test, at) => html`<${Tested} key=${at} test=${test} taken=${test.edge === result.edge} />`)}</ul>`}</div>
     ${error && html`<${Failure} title="The router cannot decide" error=${error} />`}
   </form>`;
@@ -108,9 +127,9 @@ export function Decisions({ model, id, node, query, choose, version }) {
     <${VirtualList} rows=${rows} height=${32} row=${line} keyOf=${(entry) => entry.seq} selected=${at} onSelect=${(index) => setQuery({ decision: rows[index].seq })} label="Decisions" follow=${!query.decision} />
     ${row && html`<section class="details tall" aria-label="The decision" key=${row.seq}>
       <h2>Why ${row.from} → ${targetOf(row)} <span class="tag">${words(row.rule)}</span></h2>
-      <p>${reason(row.rule)}</p>
+      <p>${reason(row.rule)}${row.rule === 'choice' ? answerBefore(model, row) : ''}</p>
       <${Edges} row=${row} scene=${model.scene} />
-      ${!row.branches && row.rule !== 'join' && html`<${WhatIf} row=${row} id=${id} choose=${choose} />`}
+      ${!row.branches && row.rule !== 'join' && html`<${WhatIf} row=${row} id=${id} choose=${choose} scene=${model.scene} />`}
     </section>`}
     <${Command} text=${model.commands.status} />
   </div>`;

@@ -6,10 +6,10 @@ import { edgeKey } from '../graph.js';
 import { GraphPane } from '../graph-pane.js';
 import { useKeys } from '../keys.js';
 import { go, href } from '../router.js';
-import { cli, shell } from '../store.js';
+import { cli, pathOf, shell } from '../store.js';
 import { State } from '../states.js';
 import { Bar, Command, Empty, Failure, Icon, Loading, Tabs, useLoad } from '../ui.js';
-import { Diagnostics, Source, StartForm } from './start.js';
+import { Diagnostics, Obstacle, Source, StartForm } from './start.js';
 
 /** Returns the edges of a definition with their counts over all runs. */
 function heatOf(data) {
@@ -53,7 +53,7 @@ export function DefinitionView({ name, tab: wanted, query }) {
   const start = (body) => post(`${paths.definition(name)}/runs`, body);
   const isValid = data.valid ?? !data.diagnostics.some((one) => one.severity === 'error');
   const marked = new Set(data.diagnostics.map((one) => one.line));
-  const file = data.file || data.name;
+  const file = pathOf(data.file || data.name);
   const diagnostics = data.diagnostics.length ? html`<${Diagnostics} list=${data.diagnostics} />` : html`<${Empty} title="Nothing to report">The checks found neither errors nor warnings.<//>`;
   return html`<div class="run">
     <header class="run-head"><div class="run-title"><a class="back" href="#/definitions" aria-label="All definitions"><${Icon} name="left" /></a>
@@ -66,11 +66,12 @@ export function DefinitionView({ name, tab: wanted, query }) {
       <div class="split-right"><${Tabs} tabs=${tabs} selected=${tab} label="Parts of the definition" />
         <div class="panel scroll" role="tabpanel" id="panel" aria-labelledby=${`tab-${tab}`} tabindex="0">
           ${tab === 'start' && (shell.about.read_only ? html`<${Empty} title="Read only">This server starts no runs. Use the command below.<//><${Command} text=${cli('run', file)} />`
-            : html`<${StartForm} start=${start} inputs=${data.inputs} disabled=${!isValid} command=${cli('run', file)} />`)}
+            : html`<${StartForm} start=${start} inputs=${data.inputs} disabled=${!isValid} obstacle=${data.obstacle} command=${cli('run', file)} />`)}
           ${tab === 'start' && !isValid && diagnostics}
           ${tab === 'edges' && html`<${Heat} data=${data} rows=${rows} />`}
           ${tab === 'source' && html`<${Source} text=${data.source} marked=${marked} />`}
           ${tab === 'diagnostics' && diagnostics}
+          ${tab === 'diagnostics' && data.obstacle && html`<${Obstacle} obstacle=${data.obstacle} />`}
           ${tab !== 'start' && html`<${Command} text=${cli(COMMANDS[tab], file)} />`}
         </div></div>
     </div>

@@ -3,7 +3,7 @@ import { get } from '../api.js';
 import { html } from '../html.js';
 import { number } from '../format.js';
 import { href } from '../router.js';
-import { cli } from '../store.js';
+import { cli, pathOf } from '../store.js';
 import { Command, Empty, Failure, Loading, Search, useLoad } from '../ui.js';
 
 const KINDS = { compiled: 'compiled into the program', file: 'file', workflow: 'station workflow' };
@@ -14,6 +14,7 @@ export function Definitions({ query }) {
   const find = (query.find || '').toLowerCase();
   const all = list.data?.definitions;
   const rows = (all || []).filter((row) => row.name.toLowerCase().includes(find));
+  const files = rows.filter((row) => row.kind === 'file').slice(0, 3).map((row) => pathOf(row.name));
   return html`<div class="page">
     <header class="page-head"><div><h1>Definitions</h1><p class="muted">Pipelines of this project</p></div><a class="button primary" href="#/editor">New pipeline</a></header>
     <div class="filters"><${Search} value=${query.find} name="find" label="Find a pipeline" /></div>
@@ -23,6 +24,6 @@ export function Definitions({ query }) {
     ${rows.length > 0 && html`<table class="table"><thead><tr><th scope="col">Name</th><th scope="col">Kind</th><th scope="col" class="num">Runs</th></tr></thead><tbody>
       ${rows.map((row) => html`<tr key=${row.name}><th scope="row"><a href=${href(['definitions', row.name])}>${row.name}</a></th><td>${KINDS[row.kind] || row.kind}</td><td class="num">${number(row.runs)}</td></tr>`)}
     </tbody></table>`}
-    <${Command} text=${`${cli('check')} *.dot`} />
+    ${files.length > 0 && html`<${Command} text=${cli('check', ...files)} />`}
   </div>`;
 }

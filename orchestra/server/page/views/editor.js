@@ -36,8 +36,17 @@ function stored() {
 export function Editor({ query }) {
   const [source, setSource] = useState(stored);
   const [failure, setFailure] = useState(null);
+  const [replaced, setReplaced] = useState(null);
+  const latest = useRef(source);
+  latest.current = source;
   const text = useRef(null);
   const check = useCheck(source);
+  /** Replaces the text, and offers to bring the present one back. */
+  const replace = (value) => {
+    const before = latest.current;
+    if (before !== value && before !== EXAMPLE && before.trim()) setReplaced(before);
+    change(value);
+  };
   const change = (value) => {
     setSource(value);
     try {
@@ -50,7 +59,7 @@ export function Editor({ query }) {
     if (!query.from) return;
     setFailure(null);
     get(paths.definition(query.from)).then((found) => {
-      change(found.source);
+      replace(found.source);
       setQuery({ from: null });
     }, setFailure);
   }, [query.from]);
@@ -59,7 +68,8 @@ export function Editor({ query }) {
   const isOff = shell.about.submit === 'off' || shell.about.read_only;
   return html`<div class="run">
     <header class="run-head"><div class="run-title"><h1>Editor</h1><${Verdict} check=${check} />
-      <div class="buttons"><button class="quiet" onClick=${() => change(EXAMPLE)}>Begin with the example</button></div></div>
+      <div class="buttons"><button class="quiet" onClick=${() => replace(EXAMPLE)}>Begin with the example</button></div></div>
+      ${replaced !== null && html`<p class="banner tone-info" role="status">The text that was here was replaced. <button class="link" onClick=${() => { change(replaced); setReplaced(null); }}>Bring it back</button> <button class="link" onClick=${() => setReplaced(null)}>Dismiss</button></p>`}
       ${failure && html`<${Failure} error=${failure} />`}</header>
     <div class="split editor">
       <div class="split-left edit">

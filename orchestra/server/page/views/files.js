@@ -19,6 +19,9 @@ function readable(text, type) {
 /** Larger texts are offered for download only. */
 const MAX_PREVIEW = 400_000;
 
+/** The server sends this part of a file. */
+const MAX_SENT = 16 * 1024 * 1024;
+
 /** Shows an image, whose bytes only requests of the page get. */
 function Picture({ address, name }) {
   const found = useLoad(async (signal) => URL.createObjectURL(await getBlob(address, signal)), [address]);
@@ -48,6 +51,7 @@ function Preview({ id, file }) {
   return html`<section class="details preview" aria-label=${file.path}>
     <h2><code>${file.path}</code> <span class="muted">${size(file.size)}</span><span class="grow"></span>
       <button onClick=${() => save(address, file.path.split('/').pop())}><${Icon} name="down" />Download</button></h2>
+    ${file.size > MAX_SENT && html`<p class="banner tone-warn">The server sends the first ${size(MAX_SENT)} of a file. The whole file is in the folder of the run.</p>`}
     ${isImage && html`<${Picture} address=${address} name=${file.path} />`}
     ${text.error && html`<${Failure} error=${text.error} retry=${text.again} />`}
     ${isText && text.data !== null && html`<pre class="text" tabindex="0">${readable(text.data, file.media_type) || '(empty)'}</pre>`}

@@ -1,6 +1,6 @@
 // The questions of all runs that wait for an answer.
 import { get, getText, paths } from '../api.js';
-import { html, useRef } from '../html.js';
+import { html, useRef, useState } from '../html.js';
 import { clock, count, duration, millis } from '../format.js';
 import { useKeys } from '../keys.js';
 import { go, href, setQuery } from '../router.js';
@@ -74,7 +74,7 @@ async function answerOf(run, id, signal) {
 function Answered({ address, rest }) {
   const [run, id] = address.split(' ');
   const found = useLoad((signal) => (id ? answerOf(run, id, signal).catch(() => null) : Promise.resolve(null)), [address]);
-  return html`<p class="banner tone-neutral" role="status">The question that this address names is answered${found.data ? html`: <strong>${found.data.answer}</strong>, by ${BY[found.data.answered_by] || found.data.answered_by}` : ''}. <a href=${href(['runs', run])}>The run</a>${rest ? '. The oldest open question is shown.' : ''}</p>`;
+  return html`<p class="banner tone-neutral" role="status">The question that this address names is answered${found.data ? html`: <strong>${found.data.answer}</strong>, by ${BY[found.data.answered_by] || found.data.answered_by}` : ''}. <a href=${href(['runs', run])}>Show its run</a>${rest ? '. Below is the oldest open question.' : ''}</p>`;
 }
 
 function Deadline({ gate }) {
@@ -82,18 +82,21 @@ function Deadline({ gate }) {
   if (!gate.deadline) return null;
   const left = millis(gate.deadline) - Date.now();
   const option = gate.options.find((one) => one.key === gate.default);
-  const then = gate.default ? `; then ${option ? label(option) : gate.default} is taken` : '';
-  return html`<p class=${left < 60_000 ? 'deadline bad-text' : 'deadline'}>${left > 0 ? `${duration(Math.ceil(left / 1000) * 1000)} left, until ${clock(gate.deadline)}${then}` : 'The time is up; the default is taken'}</p>`;
+  const chosen = option ? label(option) : gate.default;
+  const then = gate.default ? `; then ${chosen} is taken` : '';
+  const isExecuted = gate.status === 'running' || gate.status === 'accepted';
+  const over = isExecuted ? 'The time is up; the default is taken' : `The time is up: when the run is resumed, ${gate.default ? `${chosen} is taken` : 'the gate is tried again'}, unless you answer before`;
+  return html`<p class=${left < 60_000 ? 'deadline bad-text' : 'deadline'}>${left > 0 ? `${duration(Math.ceil(left / 1000) * 1000)} left, until ${clock(gate.deadline)}${then}` : over}</p>`;
 }
 
-function Gate({ gate }) {
+function Gate({ gate, sent }) {
   return html`<article class="gate" aria-label=${`Question of ${gate.node} in ${gate.name}`}>
     <header><a href=${href(['runs', gate.run], { node: stageOf(gate) })}>${gate.name}</a>${gate.parent_stage && html`<code class="muted">${gate.parent_stage}</code>`}<code>${gate.node}</code>${gate.branch && html`<code class="muted">${gate.branch}</code>`}<${State} state=${gate.status} /><span class="grow"></span><span class="muted">asked <${Ago} time=${gate.asked} /></span></header>
     ${gate.status !== 'running' && gate.status !== 'accepted' && html`<p class="banner tone-warn">Nobody executes this run. The answer is kept; resume the run to go on.</p>`}
     <p class="question">${gate.text}</p>
     <${Deadline} gate=${gate} />
     <${Evidence} gate=${gate} />
-    ${shell.about.read_only ? html`<p class="muted">This server is read only.</p>` : html`<${AnswerForm} gate=${gate} />`}
+    ${shell.about.read_only ? html`<p class="muted">This server is read only.</p>` : html`<${AnswerForm} gate=${gate} sent=${sent} />`}
   </article>`;
 }
 
@@ -101,12 +104,18 @@ function Gate({ gate }) {
 export function Gates({ query }) {
   const { gates } = shell;
   const list = useRef(null);
+  // The question that is being answered here is not one that the address names in vain.
+  const [own, setOwn] = useState(null);
   const shown = gates?.find((gate) => keyOf(gate) === query.gate) || gates?.[0];
-  const gone = query.gate && gates && !gates.some((gate) => keyOf(gate) === query.gate);
+  const gone = query.gate && query.gate !== own && gates && !gates.some((gate) => keyOf(gate) === query.gate);
   const at = gates ? gates.indexOf(shown) : -1;
   const step = (by) => () => {
     const next = gates?.[at + by];
     if (next) setQuery({ gate: keyOf(next) });
+  };
+  const sent = (key) => (state) => {
+    setOwn(state === 'refused' ? null : key);
+    if (state === 'taken' && query.gate === key) setQuery({ gate: null });
   };
   useKeys('Gates', [['n', 'Next question', step(1)], ['p', 'Previous question', step(-1)]]);
   const move = (event) => {
@@ -126,7 +135,7 @@ export function Gates({ query }) {
         ${gates.map((gate) => html`<li key=${keyOf(gate)}><a href=${href(['gates'], { gate: keyOf(gate) })} aria-current=${gate === shown ? 'true' : undefined} tabindex=${gate === shown ? 0 : -1}>
           <span class="clip">${gate.text}</span><small><span class="clip">${gate.name} · ${gate.node}</span><${Ago} time=${gate.asked} /></small></a></li>`)}
       </ul>
-      <${Gate} key=${keyOf(shown)} gate=${shown} />
+      <${Gate} key=${keyOf(shown)} gate=${shown} sent=${sent(keyOf(shown))} />
     </div>`}
   </div>`;
 }

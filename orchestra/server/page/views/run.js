@@ -1,7 +1,7 @@
 // One run: the graph, and tabs beside it.
 import { paths, post } from '../api.js';
 import { html, useEffect, useMemo, useState } from '../html.js';
-import { cost, count, date, duration, number, short, versionOf } from '../format.js';
+import { cost, count, date, duration, millis, number, short, versionOf } from '../format.js';
 import { edgeKey } from '../graph.js';
 import { GraphPane } from '../graph-pane.js';
 import { useKeys } from '../keys.js';
@@ -56,6 +56,12 @@ function Confirm({ title, text, label, danger, reason: asks, options = [], act, 
   </form><//>`;
 }
 
+/** Returns a warning about questions whose time is up: their defaults are taken at once. */
+function overdue(questions) {
+  const late = questions.filter((one) => one.deadline && millis(one.deadline) < Date.now());
+  return late.map((one) => ` The time to answer ${one.node} is up: ${one.default ? `the default ${one.default} is taken at once` : 'the gate is tried again'} unless you answer before you resume.`).join('');
+}
+
 function Actions({ model }) {
   const [open, setOpen] = useState(null);
   const { run } = model;
@@ -68,8 +74,8 @@ function Actions({ model }) {
     pause: { title: 'Pause the run', text: 'The present stages are interrupted; the run can be resumed from its last checkpoint.', label: 'Pause', reason: true, act: send('pause', 'The run pauses'), command: cliOf(model, 'pause') },
     cancel: { title: 'Cancel the run', text: 'The run ends and cannot be resumed. It can still be replayed from a checkpoint.', label: 'Cancel the run', danger: true, reason: true, act: send('cancel', 'The run is being cancelled'), command: cliOf(model, 'cancel') },
     resume: {
-      title: run.status === 'fail' ? 'Retry the failed stage' : 'Resume the run',
-      text: run.status === 'fail' ? `The run goes on at ${run.node || 'the stage that failed'}.` : 'The run goes on from its last checkpoint; an interrupted stage is repeated.',
+      title: run.status === 'fail' ? 'Retry the run' : 'Resume the run',
+      text: run.status === 'fail' ? 'The run goes back to the latest point from which it can be tried again. Its history and its cost stay.' : `The run goes on from its last checkpoint; an interrupted stage is repeated.${overdue(model.questions)}`,
       label: run.status === 'fail' ? 'Retry' : 'Resume',
       options: [['accept_changes', 'Accept changes', 'Resume although the pipeline differs from the one that began.']],
       act: (body) => send('resume', 'The run goes on')(run.status === 'fail' ? { ...body, retry: true } : body),
@@ -82,7 +88,7 @@ function Actions({ model }) {
     ${(run.status === 'paused' || run.status === 'interrupted') && html`<button class="primary" onClick=${() => setOpen('resume')}>Resume</button>`}
     ${run.status === 'fail' && html`<button class="primary" onClick=${() => setOpen('resume')}>Retry</button>`}
     ${(isOpen || run.status === 'paused' || run.status === 'interrupted') && html`<button onClick=${() => setOpen('cancel')}>Cancel</button>`}
-    ${!isOpen && run.checkpoints > 0 && html`<a class="button" href=${href(['runs', run.run, 'context'])} title="Choose a checkpoint from which a new run goes on">Replay…</a>`}
+    ${!isOpen && run.checkpoints > 0 && html`<a class="button" href=${href(['runs', run.run, 'context'], { replay: 1 })} title="Choose a checkpoint from which a new run goes on">Replay…</a>`}
     ${open && html`<${Confirm} ...${kinds[open]} close=${() => setOpen(null)} />`}
   </div>`;
 }

@@ -94,6 +94,7 @@ function Row({ run, selected, onFocus }) {
     <td class="c-state"><${State} state=${run.status} /></td>
     <th scope="row" class="c-name"><a href=${href(['runs', run.run])} data-run=${run.run} onFocus=${onFocus} tabindex=${selected ? 0 : -1}>${run.name || run.run}</a>
       ${run.simulated && html`<span class="tag">simulated</span>`}
+      ${run.replayed_from && html`<span class="tag" title=${`from ${run.replayed_from.checkpoint} of ${run.replayed_from.run}`}>replay</span>`}
       ${questions > 0 && html`<span class="tag hot">${count(questions, 'question')}</span>`}
       <span class="sub" title=${run.goal}>${where ? html`<code>${where}</code> ` : ''}${(run.status !== 'success' && run.reason) || run.goal}</span></th>
     <td class="c-time"><${Ago} time=${run.started} /></td>

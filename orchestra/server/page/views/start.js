@@ -1,6 +1,6 @@
 // The form that starts a run, and the list of diagnostics.
 import { html, useState } from '../html.js';
-import { quote } from '../format.js';
+import { own, quote } from '../format.js';
 import { go, href } from '../router.js';
 import { State } from '../states.js';
 import { Command, Failure } from '../ui.js';
@@ -11,6 +11,12 @@ export const Diagnostics = ({ list, onJump, isLocated }) => html`<ul class="diag
     <span>${isLocated ? '' : onJump ? html`<button type="button" class="link" onClick=${() => onJump(one)}>line ${one.line}</button>` : html`<span class="muted num">line ${one.line}</span>`} ${one.message} <code class="muted">${one.code}</code>
       ${(one.notes || []).map((note, n) => html`<small key=${n} class="muted">${note}</small>`)}${one.help && html`<small>Help: ${one.help}</small>`}</span></li>`)}
 </ul>`;
+
+/** Why only a simulation of a pipeline would start now. */
+export const Obstacle = ({ obstacle }) => html`<div class="stack">
+  <p class="banner tone-warn"><strong>Only a simulation would start now:</strong> ${obstacle.message}${obstacle.help ? `; ${obstacle.help}` : ''}</p>
+  ${obstacle.diagnostics?.length > 0 && html`<${Diagnostics} list=${obstacle.diagnostics} />`}
+</div>`;
 
 /** Text with line numbers and marked lines. */
 export const Source = ({ text, marked }) => html`<pre class="text source numbered" tabindex="0">${text.split('\n').map((line, at) => html`<span key=${at} class=${marked.has(at + 1) ? 'marked' : ''}>${line || ' '}</span>`)}</pre>`;
@@ -38,9 +44,9 @@ function linesOf(text) {
 /**
  * Initial context values, limits, and whether the run is simulated.
  * @param {{start: (body: object) => Promise<{id: string}>, command: string, disabled?: boolean, limits?: boolean,
- *   inputs?: {key: string, required: boolean, default: unknown}[], onlySimulate?: boolean}} props
+ *   inputs?: {key: string, required: boolean, default: unknown}[], onlySimulate?: boolean, obstacle?: object|null}} props
  */
-export function StartForm({ start, command, disabled, inputs = [], limits = true, onlySimulate = false }) {
+export function StartForm({ start, command, disabled, inputs = [], limits = true, onlySimulate = false, obstacle = null }) {
   const [given, setGiven] = useState({});
   const [more, setMore] = useState('');
   const [simulated, setSimulate] = useState(false);
@@ -71,14 +77,15 @@ export function StartForm({ start, command, disabled, inputs = [], limits = true
   return html`<form class="start" onSubmit=${submit}>
     <h2>Start a run</h2>
     ${inputs.map((input) => html`<label class="field" key=${input.key}><span>${input.key}${input.required ? html` <b>required</b>` : ''}</span>
-      <input required=${input.required} value=${given[input.key] ?? ''} placeholder=${input.default === null || input.default === undefined ? '' : `default: ${typeof input.default === 'string' ? input.default : JSON.stringify(input.default)}`}
+      <input required=${input.required} value=${own(given, input.key) ?? ''} placeholder=${input.default === null || input.default === undefined ? '' : `default: ${typeof input.default === 'string' ? input.default : JSON.stringify(input.default)}`}
         onInput=${(event) => setGiven({ ...given, [input.key]: event.target.value })} /></label>`)}
     <label class="field"><span>${inputs.length ? 'Further context values' : 'Context values'}, one KEY=VALUE a line</span><textarea rows="2" spellcheck="false" value=${more} onInput=${(event) => setMore(event.target.value)}></textarea></label>
     ${limits && html`<div class="row"><label class="field"><span>Maximum cost in dollars</span><input inputmode="decimal" placeholder="no limit" value=${cost} onInput=${(event) => setCost(event.target.value)} /></label>
       <label class="field"><span>Maximum time</span><input placeholder="no limit, or as 30m" value=${time} onInput=${(event) => setTime(event.target.value)} /></label></div>`}
-    <label class="check"><input type="checkbox" checked=${simulate} disabled=${onlySimulate} onChange=${(event) => setSimulate(event.target.checked)} /><span>Simulate<small>Calls no model and runs no tool; stages succeed. Gates still ask.</small></span></label>
+    <label class="check"><input type="checkbox" checked=${simulate} disabled=${onlySimulate} onChange=${(event) => { setSimulate(event.target.checked); setError(null); }} /><span>Simulate<small>Calls no model and runs no tool; stages succeed. Gates still ask.</small></span></label>
     ${error && html`<${Failure} title="The run was not started" error=${error} />`}
     ${error?.diagnostics?.length > 0 && html`<${Diagnostics} list=${error.diagnostics} />`}
+    ${!error && !simulate && obstacle && html`<${Obstacle} obstacle=${obstacle} />`}
     <div class="buttons"><button class="primary" disabled=${busy || disabled}>${busy ? 'Starting…' : simulate ? 'Simulate' : 'Start'}</button>${disabled && html`<span class="hint">Errors must be fixed first.</span>`}</div>
     <${Command} text=${whole} />
   </form>`;

@@ -7,7 +7,7 @@ use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::Response;
-use orchestra_engine::{Budget, Limits, Script, StartSettings};
+use orchestra_engine::{Budget, Entry, Limits, Script, StartError, StartSettings};
 use orchestra_graph::parse_duration;
 use orchestra_picture::Scene;
 use orchestra_sessions::EdgeCount;
@@ -24,7 +24,7 @@ use super::stations;
 use crate::app::{App, blocking};
 use crate::error::{ApiError, Diagnostics, json_response};
 use crate::openapi::described;
-use crate::project::{Definition, LoadedDefinition};
+use crate::project::{Definition, LoadedDefinition, Project};
 
 pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
     OpenApiRouter::new()
@@ -85,6 +85,8 @@ struct DefinitionDetails {
     source: String,
     /// The diagnostics.
     diagnostics: Diagnostics,
+    /// The error with which a run that is not simulated would be refused now; `null` if it would start.
+    obstacle: Option<ApiError>,
     /// The picture; `null` if it is too large.
     scene: Option<Scene>,
     /// The number of its runs.
@@ -112,6 +114,10 @@ pub(super) async fn definition(
     let files = [stations::files(&app, &found.definition).await?];
     let totals = app.index(move |index| index.totals(&files)).await?;
     let totals = totals.into_iter().next().unwrap_or_default();
+    let obstacle = match found.entry.clone() {
+        Some(entry) => app.project(move |project| Ok(obstacle(project, &entry))).await?,
+        None => None,
+    };
     let _drawing = app.drawings.acquire().await;
     let body = blocking(move || {
         let LoadedDefinition {
@@ -126,12 +132,23 @@ pub(super) async fn definition(
             nodes: loaded.graph.nodes.len(),
             source: loaded.source.text().to_owned(),
             diagnostics: Diagnostics::new(loaded.reports()),
+            obstacle,
             scene: scene_of(&loaded.graph).ok(),
             runs: totals.runs(),
             edges: totals.edges,
         }
     });
     Ok(json_response(StatusCode::OK, &body.await?))
+}
+
+/// Returns the error with which a run would be refused now.
+fn obstacle(project: &dyn Project, entry: &Entry) -> Option<ApiError> {
+    let engine = match project.engine(entry, None) {
+        Ok(engine) => engine,
+        Err(error) => return Some(error.into()),
+    };
+    let refused = entry.check(&engine).err()?;
+    Some(StartError::from(refused).into())
 }
 
 /// The body of a start.
