@@ -58,6 +58,13 @@ pub enum RunFailure {
         /// The attribute that sets the limit.
         attribute: String,
     },
+    /// The run visited very many nodes without a stage that does anything (rule R10).
+    BusyLoop {
+        /// The node that would have been visited next.
+        node: String,
+        /// The number of visits since an event.
+        visits: u64,
+    },
     /// A stage repeatedly failed in the same way (rule R10).
     FailureBreaker {
         /// The stage.
@@ -160,6 +167,7 @@ impl RunFailure {
             RunFailure::DeadEnd { .. } => "dead_end",
             RunFailure::FailureEnd { .. } => "failure_end",
             RunFailure::MaxVisits { .. } => "max_visits",
+            RunFailure::BusyLoop { .. } => "busy_loop",
             RunFailure::FailureBreaker { .. } => "failure_breaker",
             RunFailure::CircularPipeline { .. } => "circular_pipeline",
             RunFailure::GoalGate { .. } => "goal_gate",
@@ -183,6 +191,7 @@ impl RunFailure {
             | RunFailure::DeadEnd { node }
             | RunFailure::FailureEnd { node, .. }
             | RunFailure::MaxVisits { node, .. }
+            | RunFailure::BusyLoop { node, .. }
             | RunFailure::FailureBreaker { node, .. }
             | RunFailure::CircularPipeline { from: node, .. }
             | RunFailure::GoalGate { node, .. }
@@ -232,6 +241,11 @@ impl fmt::Display for RunFailure {
                     "exceeded max_visits: node `{node}` may be visited {limit} times (`{attribute}`)"
                 )
             }
+            RunFailure::BusyLoop { node, visits } => write!(
+                f,
+                "the run came to `{node}` after {visits} visits without a stage that does anything or waits; a loop needs \
+                 an edge that leaves it"
+            ),
             RunFailure::FailureBreaker { node, reason, count } => write!(
                 f,
                 "stage `{node}` failed {count} times running in the same way (`failure_breaker`): {}",

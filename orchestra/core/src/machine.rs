@@ -36,6 +36,8 @@ use crate::usage::Usage;
 pub struct Machine {
     pipeline: SharedPipeline,
     state: State,
+    /// The number of stages that had begun when the machine was last called.
+    begun_before: u64,
     observed: bool,
 }
 
@@ -73,6 +75,7 @@ impl Machine {
         };
         Machine {
             pipeline,
+            begun_before: state.totals.begun,
             state,
             observed: true,
         }
@@ -87,6 +90,7 @@ impl Machine {
     pub fn resume(pipeline: impl Into<SharedPipeline>, state: State) -> Machine {
         Machine {
             pipeline: pipeline.into(),
+            begun_before: state.totals.begun,
             state,
             observed: true,
         }
@@ -148,6 +152,7 @@ impl Machine {
 
     /// Enters the first stage. Must be called once.
     pub fn begin(&mut self, effects: &mut Vec<Effect>) {
+        self.begun_before = self.state.totals.begun;
         let start = self.pipeline.start;
         let result = self.transition(effects, |transition, main| {
             transition.advance(main, NextStep::Enter(start))
@@ -158,6 +163,7 @@ impl Machine {
     /// Applies one event. An event that matches no pending effect, such as a late answer, changes nothing; usage is
     /// always counted.
     pub fn on(&mut self, event: Event, effects: &mut Vec<Effect>) {
+        self.begun_before = self.state.totals.begun;
         if self.state.totals.finished {
             match event {
                 // Stages that were cancelled at the end of the run have a cost all the same.
@@ -373,6 +379,7 @@ impl Machine {
         let mut transition = Transition {
             pipeline: &self.pipeline,
             totals,
+            begun_before: self.begun_before,
             observed: self.observed,
             effects,
         };

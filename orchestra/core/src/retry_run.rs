@@ -67,6 +67,7 @@ pub fn retry_point(
             None => named.map(RetryPoint::Stage),
         },
         RunFailure::CircularPipeline { .. }
+        | RunFailure::BusyLoop { .. }
         | RunFailure::MaxRestarts { .. }
         | RunFailure::InvalidTransition { .. }
         | RunFailure::BranchReentry { .. }

@@ -49,10 +49,16 @@ pub(crate) enum PathEnd {
     Failed(RunFailure),
 }
 
+/// The number of stages, besides one for each node and edge, that may begin in one call of the machine. Only nodes that
+/// do nothing end in the same call, so a loop of them would never return.
+const MOST_AT_ONCE: u64 = 100_000;
+
 /// One call of the machine. It can read the pipeline while it changes the state.
 pub(crate) struct Transition<'a> {
     pub(crate) pipeline: &'a Pipeline,
     pub(crate) totals: &'a mut Totals,
+    /// The number of stages that had begun when the machine was called.
+    pub(crate) begun_before: u64,
     pub(crate) observed: bool,
     pub(crate) effects: &'a mut Vec<Effect>,
 }
@@ -214,6 +220,14 @@ impl Transition<'_> {
                 node: stage.id().to_owned(),
                 limit,
                 attribute: attribute.to_owned(),
+            }));
+        }
+        let visits = self.totals.begun - self.begun_before;
+        let shape = self.pipeline.nodes.len() + self.pipeline.edges.len();
+        if visits > MOST_AT_ONCE + shape as u64 {
+            return Err(StepResult::Abort(RunFailure::BusyLoop {
+                node: stage.id().to_owned(),
+                visits,
             }));
         }
         path.visits.add(stage.index(), 1);

@@ -66,9 +66,10 @@ impl<'s> StoppedRun<'s> {
 }
 
 /// The failures that a retry repeats until the pipeline is changed.
-const NEEDS_CHANGE: [&str; 6] = [
+const NEEDS_CHANGE: [&str; 7] = [
     "no_matching_edge",
     "dead_end",
+    "busy_loop",
     "circular_pipeline",
     "max_restarts",
     "branch_reentry",

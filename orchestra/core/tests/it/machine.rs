@@ -168,6 +168,21 @@ fn a_run_is_restarted_no_more_often_than_it_may() {
 }
 
 #[test]
+fn a_loop_in_which_nothing_works_or_waits_ends() {
+    for statements in [
+        "max_node_visits=2000000000; start -> a -> b; b -> a; b -> exit [weight=-1]; a [shape=diamond]; b [shape=diamond]",
+        "max_restarts=2000000000; start -> a; a -> a [loop_restart=true]; a -> exit [weight=-1]; a [shape=diamond]",
+    ] {
+        let run = Run::to_end(statements, |_, _, _| Outcome::success());
+        assert_eq!(run.code(), "busy_loop", "{statements}");
+    }
+    // A stage that works between them makes the loop an ordinary one, with its own limit.
+    let statements = "max_node_visits=200; start -> a -> b -> a; b -> exit [weight=-1]; b [shape=diamond]";
+    let run = Run::to_end(statements, |_, _, _| Outcome::success());
+    assert_eq!(run.code(), "max_visits");
+}
+
+#[test]
 fn an_event_of_another_life_changes_nothing() {
     let mut run = Run::from_statements(
         "start -> a; a -> a [loop_restart=true, condition=\"context.again\"]; a -> exit",

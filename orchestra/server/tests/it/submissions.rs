@@ -136,6 +136,18 @@ async fn hostile_texts_are_refused_in_good_order() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_loop_of_conditions_does_not_stop_the_server() {
+    let server = TestServer::with(|server| server).await;
+    let text = "digraph loop { max_node_visits=100000000; start -> a -> b; b -> a; b -> exit [condition=\"outcome=fail\"]
+        a [shape=diamond]; b [shape=diamond] }";
+    let reply = submit(&server, text).await;
+    assert_eq!(reply.status, 201, "{}", reply.text());
+    let run = reply.json()["id"].as_str().expect("an id").to_owned();
+    let ended = server.until_status(&run, "fail").await;
+    assert_eq!(ended["run"]["code"], "busy_loop");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_misspelt_field_does_not_start_a_real_run() {
     let server = TestServer::with(|server| server).await;
     for field in ["Simulate", "simulated", "max_costs"] {
