@@ -160,7 +160,9 @@ impl ReplayPoints {
                 replay: false,
             } => self.stage_started(stage),
             // Nobody executed the run when the stage was due.
-            EventKind::StageStarted { stage, repeat: true, .. } if !self.is_next(stage) => {
+            EventKind::StageStarted {
+                stage, repeat: true, ..
+            } if !self.is_next(stage) => {
                 self.stage_started(stage);
             }
             EventKind::StageCompleted { stage, outcome, .. } => {

@@ -78,14 +78,20 @@ async fn an_answer_is_taken_and_no_stage_is_run() {
     assert_eq!((began(&folder, "work"), began(&folder, "after")), (1, 0));
     let events = RunFolder::open(&folder).unwrap().events(1).unwrap();
     let of_after = events.iter().filter(|event| event["node"] == "after");
-    assert_eq!(of_after.count(), 0, "the stage is due, but it has neither begun nor been cancelled");
+    assert_eq!(
+        of_after.count(),
+        0,
+        "the stage is due, but it has neither begun nor been cancelled"
+    );
 
     // The answer takes effect: the run resumes after the gate.
     let run = engine().resume(&folder, asks(), ()).await.unwrap();
     let mut events = run.events();
     loop {
         let event = events.recv().await.expect("it goes on");
-        if let orchestra_engine::EventKind::StageStarted { stage, repeat: true, .. } = &event.kind
+        if let orchestra_engine::EventKind::StageStarted {
+            stage, repeat: true, ..
+        } = &event.kind
             && stage.node == "after"
         {
             break;

@@ -75,7 +75,7 @@ function Actions({ model }) {
     cancel: { title: 'Cancel the run', text: 'The run ends and cannot be resumed. It can still be replayed from a checkpoint.', label: 'Cancel the run', danger: true, reason: true, act: send('cancel', 'The run is being cancelled'), command: cliOf(model, 'cancel') },
     resume: {
       title: run.status === 'fail' ? 'Retry the run' : 'Resume the run',
-      text: run.status === 'fail' ? 'The run goes back to the latest point from which it can be tried again. Its history and its cost stay.' : `The run goes on from its last checkpoint; an interrupted stage is repeated.${overdue(model.questions)}`,
+      text: run.status === 'fail' ? `The run goes on at ${run.node && run.code !== 'failure_end' ? run.node : 'the stage before its end'}. Its history and its cost stay.` : `The run goes on from its last checkpoint; an interrupted stage is repeated.${overdue(model.questions)}`,
       label: run.status === 'fail' ? 'Retry' : 'Resume',
       options: [['accept_changes', 'Accept changes', 'Resume although the pipeline differs from the one that began.']],
       act: (body) => send('resume', 'The run goes on')(run.status === 'fail' ? { ...body, retry: true } : body),

@@ -58,12 +58,20 @@ fn write(runs_dir: &Path, name: &str, acts: &[Act]) {
         match act {
             Works(branch, node, visit) => {
                 let stage = attempt(*branch, node, *visit, 1);
-                run.tell(EventKind::StageStarted { stage, repeat: false, replay: false });
+                run.tell(EventKind::StageStarted {
+                    stage,
+                    repeat: false,
+                    replay: false,
+                });
                 run.tell(completion(*branch, node, *visit));
             }
             Begins(branch, node, visit) => {
                 let stage = attempt(*branch, node, *visit, 1);
-                run.tell(EventKind::StageStarted { stage, repeat: false, replay: false });
+                run.tell(EventKind::StageStarted {
+                    stage,
+                    repeat: false,
+                    replay: false,
+                });
             }
             Fails(node, visit, attempt, will_retry) => {
                 run.tell(began(node, *visit, *attempt));

@@ -290,7 +290,10 @@ fn a_stage_that_was_due_while_nobody_executed_the_run_repeats_nothing() {
             replay: false,
         });
         let stages = index.stages("nightly").unwrap();
-        assert_eq!(stages.iter().map(|stage| stage.repeat).collect::<Vec<_>>(), repeats);
+        assert_eq!(
+            stages.iter().map(|stage| stage.repeat).collect::<Vec<_>>(),
+            repeats
+        );
     }
 }
 
@@ -315,8 +318,14 @@ fn a_stage_after_the_checkpoint_of_a_replay_stands_there_once() {
         replay: true,
     });
     let stages = index.stages("again").unwrap();
-    let states: Vec<_> = stages.iter().map(|s| (s.repeat, s.state, s.started, s.ended)).collect();
-    assert_eq!(states, [(false, StageState::Running, Some(began_here.time), None)]);
+    let states: Vec<_> = stages
+        .iter()
+        .map(|s| (s.repeat, s.state, s.started, s.ended))
+        .collect();
+    assert_eq!(
+        states,
+        [(false, StageState::Running, Some(began_here.time), None)]
+    );
     run.tell(completed("build", 1, 1));
     let states: Vec<_> = index.stages("again").unwrap().iter().map(|s| s.state).collect();
     assert_eq!(states, [StageState::Completed]);

@@ -32,6 +32,30 @@ fn decisions_show_why_this_edge_and_what_would_change_it() {
         tab.sees(".details h2", "Why start → build");
         tab.press("ArrowDown");
         tab.sees(".details h2", "Why build → checks");
+        // At a gate, the other labels can be chosen; what nothing reads is told.
+        let question = server.api.until_asked(&run);
+        server.api.answer(&run, &question, "P");
+        server.api.until_status(&run, "success");
+        tab.show(&format!("#/runs/{run}/decisions?node=approve"));
+        tab.click(".vrow", "approve → publish");
+        tab.sees(".details p", "The answer: [P] Publish");
+        tab.eval(
+            "(() => { const one = document.querySelector('.what-if select'); \
+             one.value = [...one.options].find(({ text }) => text.startsWith('[W]')).value; \
+             one.dispatchEvent(new Event('change', { bubbles: true })); })()",
+        );
+        tab.click(".what-if button", "Decide with these values");
+        tab.sees(".what-if .banner", "Another edge: approve → write");
+        let other = ".what-if .pairs label:last-child input";
+        tab.fill(other, "nonsense");
+        tab.click(".what-if button", "Decide with these values");
+        tab.sees(".what-if .failure", "`nonsense` is not KEY=VALUE");
+        tab.fill(other, "context.nonsense=1");
+        tab.click(".what-if button", "Decide with these values");
+        tab.sees(
+            ".what-if .hint",
+            "Nothing that was decided here reads context.nonsense",
+        );
     });
 }
 
@@ -66,6 +90,18 @@ fn the_context_of_each_checkpoint_is_shown_and_replayed() {
         let server = TestServer::start();
         let run = server.api.begin_to_gate(json!({ "size": "small" }));
         let tab = enter(browser, &server.api);
+        // The end of a run is no place to go on from.
+        let ended = server.api.begin("release", json!({}));
+        let question = server.api.until_asked(&ended);
+        server.api.answer(&ended, &question, "P");
+        server.api.until_status(&ended, "success");
+        tab.show(&format!("#/runs/{ended}"));
+        tab.click(".run-title a", "Replay…");
+        tab.sees(".hint", "Choose the checkpoint");
+        tab.until("[...document.querySelectorAll('.scrub-now button')].some((one) => !one.disabled)");
+        tab.eval("document.querySelector('.scrub input').focus()");
+        tab.press("End");
+        tab.until("[...document.querySelectorAll('.scrub-now button')].every((one) => one.disabled)");
         tab.show(&format!("#/runs/{run}/context"));
         tab.sees(".scrub-now", "after write");
         tab.sees("table.context", "Draft 1");
@@ -213,7 +249,10 @@ fn text_from_outside_is_shown_as_text() {
         let server = TestServer::start();
         let run = server
             .api
-            .begin_to_gate(json!({ "addition": HOSTILE, HOSTILE: 1 }));
+            .begin_to_gate(json!({ "addition": HOSTILE, HOSTILE: 1, "constructor": 2, "__proto__": 3 }));
+        // Characters that reverse the text after them could make one command look like another.
+        let shown = HOSTILE.replace(['\u{202e}', '\u{202c}'], "\u{fffd}");
+        assert_ne!(shown, HOSTILE);
         let folder = server.run_folder(&run);
         let name = "<img src=x onerror=alert(1)> \u{202e}gnp.txt";
         std::fs::write(folder.join(name), HOSTILE).unwrap();
@@ -236,12 +275,14 @@ fn text_from_outside_is_shown_as_text() {
             tab.show(hash);
             tab.until(&format!("!!document.querySelector({})", json!(css)));
             if !css.contains("vrow") {
-                tab.sees(css, HOSTILE);
+                tab.sees(css, &shown);
             }
         }
+        tab.show(&format!("#/runs/{run}/context"));
+        tab.sees("table.context tr:has(code)", "constructor");
         tab.show(&format!("#/runs/{run}/files?find=.txt"));
         tab.click(".vrow", "onerror");
-        tab.sees(".preview pre", HOSTILE);
+        tab.sees(".preview pre", &shown);
         tab.sees(".preview h2", "<img src=x onerror=alert(1)>");
         // A file that a browser could take for a page is never shown.
         tab.show(&format!("#/runs/{run}/files?file=page.html"));

@@ -155,8 +155,14 @@ fn the_editor_locates_what_is_wrong_and_starts_what_is_valid() {
         tab.sees(".graph-svg text", "Go <b>on</b>?");
         tab.click(".start button", "Start");
         tab.sees(".banner", "Go <b>on</b>?");
-        // A text with a power is refused with the reason.
+        // A text that is replaced can be brought back.
         tab.show("#/editor");
+        tab.sees(".run-head .state", "valid");
+        tab.click(".run-head button", "Begin with the example");
+        tab.until("document.querySelector('textarea.code').value.startsWith('digraph review')");
+        tab.click(".run-head .banner button", "Bring it back");
+        tab.until("document.querySelector('textarea.code').value.startsWith('digraph good')");
+        // A text with a power is refused with the reason.
         tab.expect("status of 403");
         tab.fill("textarea.code", "digraph tool {\n    start -> run -> exit\n    run [shape=parallelogram, tool_command=\"id\"]\n}\n");
         tab.sees(".run-head .state", "valid");
