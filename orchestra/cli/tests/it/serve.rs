@@ -311,6 +311,10 @@ fn definitions_are_the_files_of_the_project() {
         "model.dot",
         "digraph m { start -> w -> exit; w [prompt=\"Write.\"] }",
     );
+    scratch.write(
+        "own.dot",
+        "digraph own {\n    start -> build -> ship -> exit\n    build [type=\"a.build\"]\n    ship [type=\"a.ship\"]\n}",
+    );
     let served = Served::start(&scratch, &[]);
     let list = served.get("/api/v1/definitions");
     let names: Vec<&str> = list["definitions"]
@@ -319,7 +323,7 @@ fn definitions_are_the_files_of_the_project() {
         .iter()
         .filter_map(|one| one["name"].as_str())
         .collect();
-    assert_eq!(names, ["broken.dot", "flows/a.dot", "model.dot"]);
+    assert_eq!(names, ["broken.dot", "flows/a.dot", "model.dot", "own.dot"]);
     let broken = served.get("/api/v1/definitions/broken.dot");
     assert_eq!(
         (&broken["valid"], &broken["diagnostics"][0]["line"]),
@@ -333,6 +337,20 @@ fn definitions_are_the_files_of_the_project() {
     );
     let (status, body) = served.send("POST", "/api/v1/definitions/model.dot/runs", &json!({}));
     assert_eq!(status, 422, "there is no model: {body}");
+    // What a run lacks is known before it is started, and told in the same words when it is.
+    let obstacle = |name: &str| served.get(&format!("/api/v1/definitions/{name}"))["obstacle"].clone();
+    assert_eq!(obstacle("flows%2Fa.dot"), Value::Null);
+    assert_eq!(obstacle("model.dot"), body);
+    let (status, body) = served.send("POST", "/api/v1/definitions/own.dot/runs", &json!({}));
+    assert_eq!((status, &body["code"]), (409, &json!("refused")), "{body}");
+    assert_eq!(obstacle("own.dot"), body);
+    let lines: Vec<&Value> = body["diagnostics"]
+        .as_array()
+        .expect("a diagnostic for each node")
+        .iter()
+        .map(|one| &one["line"])
+        .collect();
+    assert_eq!(lines, [3, 4]);
     let (status, body) = served.send("POST", "/api/v1/definitions/target%2Fb.dot/runs", &json!({}));
     assert_eq!((status, &body["code"]), (404, &json!("unknown_definition")));
     let run = served.begin("flows%2Fa.dot");
