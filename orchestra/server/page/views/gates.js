@@ -92,7 +92,7 @@ function Deadline({ gate }) {
 function Gate({ gate, sent }) {
   return html`<article class="gate" aria-label=${`Question of ${gate.node} in ${gate.name}`}>
     <header><a href=${href(['runs', gate.run], { node: stageOf(gate) })}>${gate.name}</a>${gate.parent_stage && html`<code class="muted">${gate.parent_stage}</code>`}<code>${gate.node}</code>${gate.branch && html`<code class="muted">${gate.branch}</code>`}<${State} state=${gate.status} /><span class="grow"></span><span class="muted">asked <${Ago} time=${gate.asked} /></span></header>
-    ${gate.status !== 'running' && gate.status !== 'accepted' && html`<p class="banner tone-warn">Nobody executes this run. The answer is kept; resume the run to go on.</p>`}
+    ${gate.status !== 'running' && gate.status !== 'accepted' && html`<p class="banner tone-warn">Nobody executes this run. The answer is kept; <a href=${href(['runs', gate.run])}>resume the run</a> to go on.</p>`}
     <p class="question">${gate.text}</p>
     <${Deadline} gate=${gate} />
     <${Evidence} gate=${gate} />

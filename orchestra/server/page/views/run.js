@@ -117,7 +117,7 @@ function Head({ model }) {
       ${OPEN.has(run.status) && html`<li>executed by ${executed}</li>`}
       ${run.replayed_from && html`<li>replayed from <a href=${href(['runs', run.replayed_from.run, 'context'], { at: run.replayed_from.checkpoint })}>${run.replayed_from.checkpoint}</a>, <a href=${href(['runs', run.run, 'compare'], { with: run.replayed_from.run })}>compare</a></li>`}
     </ul>
-    ${run.reason && run.status !== 'success' && html`<p class=${`banner tone-${run.status === 'fail' ? 'bad' : 'warn'}`}><strong>${run.code ? `${run.code}: ` : ''}</strong>${run.reason}${run.node ? html` <span class="muted">at</span> <code>${run.node}</code>` : ''}</p>`}
+    ${run.reason && run.status !== 'success' && html`<p class=${`banner tone-${run.status === 'fail' ? 'bad' : 'warn'}`}><strong>${run.status === 'fail' && run.code ? `${run.code}: ` : ''}</strong>${run.reason}${run.node ? html` <span class="muted">at</span> <code>${run.node}</code>` : ''}</p>`}
     ${questions.length > 0 && html`<p class="banner tone-warn"><strong>${count(questions.length, 'question')} open:</strong> ${questions[0].text.slice(0, 160)} <a href=${href(['gates'], { gate: `${run.run} ${questions[0].id}` })}>Answer</a></p>`}
     ${model.warnings.list.length > 0 && html`<details class="warnings"><summary>${count(model.warnings.list.length, 'warning')}</summary><ul>${model.warnings.list.slice(-50).map((row) => html`<li key=${row.seq}><code>${row.code}</code> ${row.message}${row.node ? html` <span class="muted">at ${row.node}</span>` : ''}</li>`)}</ul></details>`}
   </header>`;
