@@ -19,7 +19,7 @@ use utoipa_axum::routes;
 
 use super::graph::scene_of;
 use super::once::start_once;
-use super::request::{Query, RunName, SMALL, json};
+use super::request::{PIPELINE, Query, RunName, SMALL, json};
 use super::stations;
 use crate::app::{App, blocking};
 use crate::error::{ApiError, Diagnostics, json_response};
@@ -81,7 +81,7 @@ struct DefinitionDetails {
     valid: bool,
     /// The number of its nodes.
     nodes: usize,
-    /// The text in DOT.
+    /// The text in DOT; of a text of more than a mebibyte, its beginning.
     source: String,
     /// The diagnostics.
     diagnostics: Diagnostics,
@@ -130,7 +130,7 @@ pub(super) async fn definition(
             goal: loaded.graph.goal().to_owned(),
             valid: entry.is_some(),
             nodes: loaded.graph.nodes.len(),
-            source: loaded.source.text().to_owned(),
+            source: beginning(loaded.source.text()).to_owned(),
             diagnostics: Diagnostics::new(loaded.reports()),
             obstacle,
             scene: scene_of(&loaded.graph).ok(),
@@ -139,6 +139,11 @@ pub(super) async fn definition(
         }
     });
     Ok(json_response(StatusCode::OK, &body.await?))
+}
+
+/// Returns the part of a text that a reply contains.
+fn beginning(text: &str) -> &str {
+    text.get(..text.floor_char_boundary(PIPELINE)).unwrap_or(text)
 }
 
 /// Returns the error with which a run would be refused now.

@@ -257,6 +257,7 @@ fn text_from_outside_is_shown_as_text() {
         let name = "<img src=x onerror=alert(1)> \u{202e}gnp.txt";
         std::fs::write(folder.join(name), HOSTILE).unwrap();
         std::fs::write(folder.join("page.html"), HOSTILE).unwrap();
+        std::fs::write(folder.join("arabic.log"), "لا ".repeat(50_000)).unwrap();
         let tab = enter(browser, &server.api);
         let screens = [
             ("#/gates".to_owned(), ".evidence pre"),
@@ -284,6 +285,10 @@ fn text_from_outside_is_shown_as_text() {
         tab.click(".vrow", "onerror");
         tab.sees(".preview pre", &shown);
         tab.sees(".preview h2", "<img src=x onerror=alert(1)>");
+        // Such a line would keep the browser busy for a minute.
+        tab.show(&format!("#/runs/{run}/files?find=arabic"));
+        tab.click(".vrow", "arabic.log");
+        tab.until("document.querySelector('.preview pre')?.textContent.length > 150000");
         // A file that a browser could take for a page is never shown.
         tab.show(&format!("#/runs/{run}/files?file=page.html"));
         tab.sees(".preview", "There is no preview of this file");
