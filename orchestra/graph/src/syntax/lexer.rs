@@ -102,7 +102,8 @@ impl<'s> Lexer<'s> {
                 Kind::Arrow
             }
             b'-' if self.byte(0) == b'-' => {
-                self.at += 1;
+                // Of `-->`, the whole is one mistake.
+                self.at += 1 + usize::from(self.byte(1) == b'>');
                 Kind::DoubleDash
             }
             b'-' | b'+' | b'.' if self.byte(0).is_ascii_digit() || self.byte(0) == b'.' => self.word(),
@@ -175,11 +176,12 @@ impl<'s> Lexer<'s> {
     }
 
     fn string(&mut self, start: usize) -> Kind {
+        let mut first_line = None;
         loop {
             let rest = self.bytes.get(self.at..).unwrap_or_default();
             self.at += rest
                 .iter()
-                .position(|byte| matches!(byte, b'"' | b'\\'))
+                .position(|byte| matches!(byte, b'"' | b'\\') || (*byte == b'\n' && first_line.is_none()))
                 .unwrap_or(rest.len());
             match self.bytes.get(self.at) {
                 None => {
@@ -187,9 +189,16 @@ impl<'s> Lexer<'s> {
                     return Kind::String;
                 }
                 Some(b'\\') => self.at = (self.at + 2).min(self.bytes.len()),
+                Some(b'\n') => {
+                    first_line = Some(self.at);
+                    self.at += 1;
+                }
                 Some(b'"') => {
                     self.at += 1;
-                    if self.suspect.is_none() && is_word_start(self.byte(0)) {
+                    if self.suspect.is_none()
+                        && (is_word_start(self.byte(0))
+                            || first_line.is_some_and(|end| self.closes_a_list(start, end)))
+                    {
                         self.suspect = Some(Span::from_offsets(start, start + 1));
                     }
                     return Kind::String;
@@ -199,18 +208,27 @@ impl<'s> Lexer<'s> {
         }
     }
 
+    /// Returns whether the first line of a string of several lines closes a list that it does not open: its closing quote
+    /// was probably forgotten.
+    fn closes_a_list(&self, start: usize, end: usize) -> bool {
+        let line = self.bytes.get(start..end).unwrap_or_default();
+        let count = |wanted: u8| line.iter().filter(|byte| **byte == wanted).count();
+        count(b']') > count(b'[')
+    }
+
     fn unterminated(&mut self, start: usize) {
         self.at = self.bytes.len();
-        let opening = Span::from_offsets(start, start + 1);
-        let mut diagnostic = Diagnostic::from_rule(
-            &rules::UNTERMINATED_STRING,
-            "this string is never closed",
-            opening,
-        )
-        .label("opened here")
-        .help("close it with `\"`; a quote inside a string is written `\\\"`");
-        if let Some(suspect) = self.suspect {
-            diagnostic = diagnostic.related(suspect, "perhaps the closing quote of this string is missing");
+        let last = Span::from_offsets(start, start + 1);
+        let open = self.suspect.unwrap_or(last);
+        let message = match self.suspect {
+            Some(_) => "this string is not closed where it seems to end",
+            None => "this string is never closed",
+        };
+        let mut diagnostic = Diagnostic::from_rule(&rules::UNTERMINATED_STRING, message, open)
+            .label("opened here")
+            .help("close it with `\"`; a quote inside a string is written `\\\"`");
+        if self.suspect.is_some() {
+            diagnostic = diagnostic.related(last, "so the last quote of the file closes nothing");
         }
         self.diagnostics.push(diagnostic);
     }

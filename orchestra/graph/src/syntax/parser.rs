@@ -90,8 +90,9 @@ pub fn parse(source: &Source, limits: &Limits) -> Parsed {
         .iter()
         .find(|diagnostic| diagnostic.code == rules::UNTERMINATED_STRING.code)
     {
-        let lost = open.related.first().map_or(open.span, |suspect| suspect.span);
-        diagnostics.retain(|diagnostic| diagnostic.span.start < lost.start);
+        let lost = open.span.start;
+        let swallowed = rules::UNTERMINATED_BLOCK.code;
+        diagnostics.retain(|diagnostic| diagnostic.span.start < lost && diagnostic.code != swallowed);
     }
     diagnostics.append(&mut parser.lexer.diagnostics);
     Parsed {

@@ -108,6 +108,16 @@ fn what_is_never_closed_is_reported_where_it_opens() {
     ] {
         assert!(codes(&check(code, text)).contains(&code), "{text}");
     }
+    // The closing quote is missing in the second line; everything after it is turned inside out.
+    let turned = "digraph a { start -> ask -> exit\n    ask [label=\"[Y] Go on?]\n    b [label=\"[N] No\"]\n    c [label=\"d\"] }";
+    let checked = check("a forgotten quote", turned);
+    let found = &checked.report.diagnostics;
+    assert_eq!(codes(&checked), ["unterminated_string"]);
+    assert_eq!(checked.source.position(found[0].span.start).line, 2);
+    assert_eq!(
+        codes(&check("one mistake", "digraph { start --> exit }")),
+        ["undirected_edge"]
+    );
     let many = "n [label=\"".repeat(100_000);
     assert!(
         check("many strings", &format!("digraph a {{ {many}"))
