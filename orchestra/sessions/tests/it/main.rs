@@ -8,4 +8,5 @@ mod folders;
 mod index;
 mod present;
 mod processes;
+mod repeats;
 mod support;
