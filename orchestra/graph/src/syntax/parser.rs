@@ -95,11 +95,30 @@ pub fn parse(source: &Source, limits: &Limits) -> Parsed {
         diagnostics.retain(|diagnostic| diagnostic.span.start < lost && diagnostic.code != swallowed);
     }
     diagnostics.append(&mut parser.lexer.diagnostics);
+    diagnostics.extend(reversing_characters(source.text()));
     Parsed {
         source: source.clone(),
         file,
         diagnostics,
     }
+}
+
+/// Reports the characters that make the text after them look like another.
+fn reversing_characters(text: &str) -> impl Iterator<Item = Diagnostic> {
+    // Of most pipelines, this takes only the first test.
+    let text = if text.is_ascii() { "" } else { text };
+    let is_reversing = |c: char| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let found = text.char_indices().filter(move |(_, c)| is_reversing(*c));
+    found.take(MAX_REPORTED).map(|(at, c)| {
+        Diagnostic::from_rule(
+            &rules::TEXT_DIRECTION,
+            format!("U+{:04X} reverses the text after it", u32::from(c)),
+            Span::from_offsets(at, at + c.len_utf8()),
+        )
+        .label("the text does not run as it is shown")
+        .note("a command, a condition or a label can look like another one")
+        .help("remove the character; text from right to left needs none")
+    })
 }
 
 /// Parses bytes that may not be text. An error reports the first byte that is not UTF-8.

@@ -33,6 +33,7 @@ rules! {
     STRICT_GRAPH "strict_graph" Error, "the graph is `strict`", "Attractor 2.3, rule L1";
     STRING_CONCATENATION "string_concatenation" Error, "strings are joined with `+`", "Attractor 2.2, rule L1";
     SYNTAX_ERROR "syntax_error" Error, "the text does not follow the grammar", "Attractor 2.2";
+    TEXT_DIRECTION "text_direction" Warning, "a character reverses the text after it", "rule L10";
     UNDIRECTED_EDGE "undirected_edge" Error, "an edge is written `--`", "Attractor 2.3, rule L1";
     UNDIRECTED_GRAPH "undirected_graph" Error, "the graph is undirected", "Attractor 2.3, rule L1";
     UNKNOWN_ESCAPE "unknown_escape" Warning, "a string contains an unknown escape", "Attractor 2.2, rule L5";

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use orchestra_engine::{
     Answer, CallbackInterviewer, Disk, Engine, EventKind, PauseCode, ReplayedFrom, RunFailure, RunId,
-    RunSummary, RunView, StageRef, Status, Timestamp, Usage,
+    RunSummary, RunView, StageRef, Status, Timestamp,
 };
 use orchestra_graph::{LoadOptions, Pipeline, Source, load};
 use orchestra_sessions::{RunFilter, SessionIndex, SessionStatus, StageState};
