@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 
 use orchestra_compile_fail_tests::{BuildOutput, Package, expect};
+use orchestra_graph::render::visible;
 use orchestra_graph::{Page, Severity, rules};
 
 /// The bad graph of a page, and where its fault is; the place is not known for texts that a page cannot show.
@@ -136,7 +137,8 @@ fn every_rule_speaks_through_the_macro() {
         if let Some((line, column)) = location {
             let text = String::from_utf8_lossy(&text);
             let source = text.lines().nth(line - 1).expect("the line is there");
-            let shown: String = source.trim().chars().take(40).collect();
+            let shown = source.trim().chars().take(40);
+            let shown: String = shown.map(|c| visible(c).unwrap_or(c)).collect();
             assert!(
                 message.text.contains(&format!("{path}{line}:{column}")),
                 "{}: not at {line}:{column} in\n{}",
