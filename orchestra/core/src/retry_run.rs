@@ -66,8 +66,9 @@ pub fn retry_point(
             // The retry requests exactly the visit that exceeded the limit.
             None => named.map(RetryPoint::Stage),
         },
+        // The visit that would have been the next one.
+        RunFailure::BusyLoop { .. } if changed => stage(named?),
         RunFailure::CircularPipeline { .. }
-        | RunFailure::BusyLoop { .. }
         | RunFailure::MaxRestarts { .. }
         | RunFailure::InvalidTransition { .. }
         | RunFailure::BranchReentry { .. }

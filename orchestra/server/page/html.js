@@ -6,7 +6,7 @@ import htm from './vendor/htm.module.js';
 const REVERSING = /[\u202a-\u202e\u2066-\u2069]/g;
 /** Chromium needs a minute for a line of 300 kB with letters from right to left, so such a line is broken. */
 const RIGHT_TO_LEFT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/;
-const MAX_LINE = /[^\n]{1000}/g;
+const MAX_LINE = /[^\n]{1000}/gu;
 
 function plain(child) {
   if (typeof child !== 'string') return child;

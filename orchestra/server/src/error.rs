@@ -37,7 +37,7 @@ pub(crate) struct ErrorBody<'e> {
     code: &'e str,
     /// The human-readable reason.
     message: &'e str,
-    /// A hint on how to mend it.
+    /// A hint on how to fix the problem.
     help: Option<&'e str>,
     /// The diagnostics of a pipeline that is invalid.
     #[serde(skip_serializing_if = "Diagnostics::is_empty")]
@@ -143,8 +143,8 @@ impl Diagnostics {
         Diagnostics(objects.collect())
     }
 
-    /// What a pipeline needs and the engine does not have, as errors at the nodes that need it.
-    pub(crate) fn of_refusals(refusals: &Refusals) -> Diagnostics {
+    /// Returns what a pipeline needs and the engine does not have, as errors at the nodes that need it.
+    pub(crate) fn from_refusals(refusals: &Refusals) -> Diagnostics {
         let objects = refusals.list.iter().map(|refusal| {
             let (line, column) = (refusal.position.line, refusal.position.column);
             let object = DiagnosticObject {
@@ -343,7 +343,7 @@ impl From<StartError> for ApiError {
             StartError::Refused(refusals) => {
                 let message = format!("this program cannot run the pipeline `{}`", refusals.pipeline);
                 ApiError {
-                    diagnostics: Diagnostics::of_refusals(&refusals),
+                    diagnostics: Diagnostics::from_refusals(&refusals),
                     ..ApiError::conflict("refused", message)
                 }
                 .help("supply what is missing, or simulate the run")

@@ -251,7 +251,7 @@ impl ProjectError {
         }
     }
 
-    /// Adds a hint on how to mend it.
+    /// Adds a hint on how to fix the problem.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> ProjectError {
         self.help = Some(help.into());

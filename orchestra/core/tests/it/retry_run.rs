@@ -27,6 +27,16 @@ fn retry(run: &mut Run) {
 }
 
 #[test]
+fn a_loop_in_which_nothing_works_is_retried_where_it_stopped_once_it_was_changed() {
+    let run = Run::from_statements(
+        "max_node_visits=2000000000; start -> a -> b; b -> a; b -> exit [weight=-1]; a [shape=diamond]; b [shape=diamond]",
+    );
+    let failure = run.end().unwrap();
+    assert_eq!(point(&run, true), failure.node().unwrap());
+    assert_eq!(point(&run, false), "nowhere");
+}
+
+#[test]
 fn a_stage_is_visited_again_with_all_its_attempts_and_its_history() {
     let mut run = Run::from_statements(
         "start -> a -> exit; a [max_retries=1, max_visits=1, retry_policy=none, failure_breaker=2]",

@@ -312,7 +312,7 @@ fn reported_before(handle: &RunHandle) -> ChildReport {
 /// Counts an event. Returns whether it is news.
 fn count(report: &mut ChildReport, event: &EventKind) -> bool {
     match event {
-        EventKind::StageStarted { repeat: true, .. } | EventKind::StageStarted { replay: true, .. } => {}
+        again if again.starts_again() => {}
         EventKind::StageStarted { stage, .. } => report.retries += u64::from(stage.attempt > 1),
         EventKind::StageCompleted { .. } => report.completed_stages += 1,
         EventKind::StageFailed { stage, error, .. } => {

@@ -126,11 +126,8 @@ impl Driver {
     /// Keeps the start of a stage that nobody executes until the stage has another event, and forgets it if the stage is
     /// only cancelled. Returns whether there is nothing more to emit for an observation.
     fn hold_start(&mut self, observation: &Observation) -> bool {
-        if self
-            .recovery
-            .as_ref()
-            .is_none_or(|recovery| recovery.due.is_none())
-        {
+        let recovery = self.recovery.as_ref();
+        if recovery.is_none_or(|recovery| recovery.due.is_none()) {
             return false;
         }
         let start = match observation {

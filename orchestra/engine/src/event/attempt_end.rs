@@ -71,6 +71,11 @@ pub struct AttemptEnd<'e> {
 }
 
 impl EventKind {
+    /// Returns whether the event is a start of an attempt that an earlier event has announced.
+    pub(crate) fn starts_again(&self) -> bool {
+        matches!(self, EventKind::StageStarted { repeat, replay, .. } if *repeat || *replay)
+    }
+
     /// Returns the end of an attempt. Returns `None` if the event is not about such an end.
     pub fn attempt_end(&self) -> Option<AttemptEnd<'_>> {
         match self {

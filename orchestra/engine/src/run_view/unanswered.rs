@@ -198,9 +198,8 @@ impl UnansweredQuestions {
             }
             // Questions that the pause cut short are open again.
             EventKind::PipelinePaused { .. } => self.open.iter_mut().for_each(|open| open.withdrawn = false),
-            EventKind::StageStarted { repeat: true, .. }
-            | EventKind::StageStarted { replay: true, .. }
-            | EventKind::PipelineResumed { .. } => {}
+            EventKind::PipelineResumed { .. } => {}
+            again if again.starts_again() => {}
             EventKind::StageStarted { stage, .. }
             | EventKind::StageCompleted { stage, .. }
             | EventKind::StageFailed { stage, .. } => {

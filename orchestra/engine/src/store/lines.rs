@@ -119,11 +119,7 @@ impl EventFile {
             });
         }
         inner.waiting.push(b'\n');
-        let repeat = matches!(
-            event.kind,
-            EventKind::StageStarted { repeat: true, .. } | EventKind::StageStarted { replay: true, .. }
-        );
-        inner.uncaused |= !is_caused(event.kind.name(), repeat);
+        inner.uncaused |= !is_caused(event.kind.name(), event.kind.starts_again());
         if inner.waiting.len() >= FULL {
             self.hand_over(&mut inner)
         } else {

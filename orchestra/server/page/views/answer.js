@@ -24,7 +24,7 @@ function optionsOf(gate) {
 }
 
 /**
- * `sent` is told whether an answer is on its way, was taken or was refused.
+ * Calls `sent` when an answer is on its way, and when it was taken or refused.
  * @param {{gate: any, sent?: (state: 'sending'|'taken'|'refused') => void}} props
  */
 export function AnswerForm({ gate, sent = () => {} }) {

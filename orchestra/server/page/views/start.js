@@ -12,7 +12,7 @@ export const Diagnostics = ({ list, onJump, isLocated }) => html`<ul class="diag
       ${(one.notes || []).map((note, n) => html`<small key=${n} class="muted">${note}</small>`)}${one.help && html`<small>Help: ${one.help}</small>`}</span></li>`)}
 </ul>`;
 
-/** Why only a simulation of a pipeline would start now. */
+/** Shows why only a simulation of a pipeline would start now. */
 export const Obstacle = ({ obstacle }) => html`<div class="stack">
   <p class="banner tone-warn"><strong>Only a simulation would start now:</strong> ${obstacle.message}${obstacle.help ? `; ${obstacle.help}` : ''}</p>
   ${obstacle.diagnostics?.length > 0 && html`<${Diagnostics} list=${obstacle.diagnostics} />`}

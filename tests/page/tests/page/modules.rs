@@ -122,8 +122,15 @@ fn numbers_times_and_words_are_formatted() {
             json!(["partial success", ""])
         );
         assert_eq!(
-            format(r#"["plain-1.0/x", "", "a b", "it's", "$(id)"].map(m.quote)"#),
-            json!(["plain-1.0/x", "''", "'a b'", r"'it'\''s'", "'$(id)'"])
+            format(r#"["plain-1.0/x", "", "a b", "it's", "$(id)", "\u001b[2J's"].map(m.quote)"#),
+            json!([
+                "plain-1.0/x",
+                "''",
+                "'a b'",
+                r"'it'\''s'",
+                "'$(id)'",
+                r"$'\x1b[2J\'s'"
+            ])
         );
         assert_eq!(
             format("[m.value('text'), m.value({ a: 1 }), m.value(undefined)]"),
