@@ -18,10 +18,11 @@ const SOON: Duration = Duration::from_secs(20);
 const PAUSE: Duration = Duration::from_millis(15);
 
 /// Problems that only say that the server has ended, which may come before the end of the tab.
-const GONE: [&str; 4] = [
+const GONE: [&str; 5] = [
     "net::ERR_CONNECTION_REFUSED",
     "net::ERR_CONNECTION_RESET",
     "net::ERR_INCOMPLETE_CHUNKED_ENCODING",
+    "net::ERR_SOCKET_NOT_CONNECTED",
     "status of 503",
 ];
 
