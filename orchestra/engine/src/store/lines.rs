@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::files::{Access, FileSystem, OpenFile};
 use super::journal::forget;
 use super::{StoreError, checkpoint_number};
-use crate::event::{EventKind, EventOrigin, RunEvent};
+use crate::event::{EventOrigin, RunEvent};
 
 /// The number of waiting bytes after which events are written without a request.
 const FULL: usize = 64 << 10;
