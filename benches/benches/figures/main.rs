@@ -29,6 +29,10 @@ use orchestra_engine::process::{raise_file_limit, run_as_subreaper};
 fn main() -> ExitCode {
     // As in the program `orchestra`.
     raise_file_limit();
+    if std::env::args().nth(1).as_deref() == Some(tools::ALONE) {
+        println!("{}", serde_json::json!(tools::alone()));
+        return ExitCode::SUCCESS;
+    }
     run_as_subreaper(false, || {
         measure();
         ExitCode::SUCCESS
@@ -39,10 +43,11 @@ fn measure() {
     let mut bench = Bench::from_arguments();
     stages::measure(&mut bench);
     branches::measure(&mut bench);
+    // Before the workloads that remove many files.
+    tools::measure(&mut bench);
     durable::measure(&mut bench);
     memory(&mut bench);
     load::measure(&mut bench);
-    tools::measure(&mut bench);
     growth::measure(&mut bench);
     server::measure(&mut bench);
     redaction::measure(&mut bench);

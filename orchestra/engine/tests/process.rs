@@ -455,6 +455,18 @@ async fn leftovers_do_not_delay_the_result() {
 }
 
 #[tokio::test]
+async fn leftovers_are_found_among_many_processes() {
+    let token = token();
+    let many = "i=0; while [ $i -lt 300 ]; do (exit 0) & i=$((i + 1)); done";
+    let output = run(&format!(
+        "setsid sleep 1800.{token} & {many}; setsid sleep 1800.{token} &"
+    ))
+    .await;
+    assert_eq!(output.exit, Exit::Code(0));
+    assert_eq!(processes_with("cmdline", &token), [0; 0]);
+}
+
+#[tokio::test]
 async fn no_process_and_no_zombie_is_left() {
     let id = run("sleep 1800 & echo $ORCHESTRA_TOOL_ID $$").await.stdout;
     let (id, pid) = id.trim().split_once(' ').unwrap();

@@ -10,6 +10,7 @@ pub use linux::is_own_process;
 #[cfg(target_os = "linux")]
 mod linux {
     use std::collections::HashMap;
+    use std::sync::OnceLock;
     use std::time::{Duration, Instant};
 
     use rustix::io::Errno;
@@ -60,6 +61,8 @@ mod linux {
         group: Option<i32>,
         /// The time before the start of the command in clock ticks since boot. Older processes cannot be descendants.
         since: u64,
+        /// The leader, and a time before its start.
+        started: (Option<i32>, Instant),
     }
 
     /// A process that was found, and its group at that time.
@@ -67,6 +70,9 @@ mod linux {
         handle: Handle,
         group: i32,
     }
+
+    /// The number of process ids that are tested one by one. Beyond it, listing all processes is faster.
+    const TESTED: i32 = 256;
 
     /// Maximum number of handles in one search. The next search finds further processes.
     const AT_ONCE: usize = 256;
@@ -92,12 +98,19 @@ mod linux {
                 mark,
                 group: None,
                 since: ticks_since_boot(),
+                started: (None, Instant::now()),
             }
         }
 
-        /// Sets the process group. Remove it before its leader is reaped, because its id may be reused from then on.
-        pub(in super::super) fn set_group(&mut self, leader: Option<i32>) {
-            self.group = leader;
+        /// Sets the leader, whose process id is also that of the group.
+        pub(in super::super) fn set_leader(&mut self, leader: i32) {
+            self.group = Some(leader);
+            self.started.0 = Some(leader);
+        }
+
+        /// Forgets the process group. Call it before the leader is reaped, because the id may be reused from then on.
+        pub(in super::super) fn forget_group(&mut self) {
+            self.group = None;
         }
 
         /// Returns `true` if no process is left.
@@ -128,7 +141,7 @@ mod linux {
             // The processes that are not known to belong to the command, by their parents.
             let mut others: HashMap<i32, Vec<i32>> = HashMap::new();
             let mut next = Vec::new();
-            let listed = procfs::each_process(|pid| {
+            let listed = self.each_candidate(|pid| {
                 let mut seen = None;
                 let marked = || {
                     seen = self.possible(pid)?;
@@ -171,6 +184,35 @@ mod linux {
             search
         }
 
+        /// Calls a function with the ids of all processes that may be descendants of the leader.
+        fn each_candidate(&self, mut visit: impl FnMut(i32)) -> Result<(), Errno> {
+            let (Some(leader), start) = self.started else {
+                return procfs::each_process(visit);
+            };
+            let mut next = leader;
+            // The system cannot start a process in less than a microsecond, so it cannot have used all ids since.
+            while start.elapsed().as_micros() < count_of_ids() {
+                match procfs::latest_id()? {
+                    // A process may have started another one before it was visited.
+                    Some(latest) if next <= latest && latest - leader < TESTED => {
+                        (next..=latest).for_each(&mut visit);
+                        next = latest + 1;
+                    }
+                    Some(latest) if next == latest + 1 => return Ok(()),
+                    Some(latest) if next <= latest => {
+                        return procfs::each_process(|pid| {
+                            if pid >= leader {
+                                visit(pid);
+                            }
+                        });
+                    }
+                    // The ids have begun again at the lowest one, or this system does not publish the latest.
+                    _ => break,
+                }
+            }
+            procfs::each_process(visit)
+        }
+
         /// Reads the state of a process. Returns `None` if it has ended or is older than the command.
         fn possible(&self, pid: i32) -> Reading<Stat> {
             let possible = |stat: &Stat| !stat.ended && stat.started >= self.since;
@@ -180,6 +222,17 @@ mod linux {
         fn is_marked(&self, pid: i32, stat: &Stat) -> Result<bool, Errno> {
             Ok(Some(stat.group) == self.group || self.mark.pattern.fits(pid)?)
         }
+    }
+
+    /// Returns the number of process ids of the system, or 0 if it is not known.
+    fn count_of_ids() -> u128 {
+        static COUNT: OnceLock<u128> = OnceLock::new();
+        *COUNT.get_or_init(|| {
+            let count = procfs::count_of_ids().ok().flatten();
+            count
+                .and_then(|count| u128::try_from(count).ok())
+                .unwrap_or_default()
+        })
     }
 
     /// Kills the processes that `find` returns until it finds none or the time limit is reached. Returns whether none
@@ -285,7 +338,9 @@ impl Descendants {
         Self
     }
 
-    pub(super) fn set_group(&mut self, _leader: Option<i32>) {}
+    pub(super) fn set_leader(&mut self, _leader: i32) {}
+
+    pub(super) fn forget_group(&mut self) {}
 
     pub(super) fn are_gone(&self) -> bool {
         true

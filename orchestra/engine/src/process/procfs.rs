@@ -73,6 +73,17 @@ pub(super) fn each_process(mut visit: impl FnMut(i32)) -> Result<(), Errno> {
     Ok(())
 }
 
+/// Returns the process id that was assigned most recently, to a process or a thread.
+pub(super) fn latest_id() -> Reading<i32> {
+    read_number(c"/proc/sys/kernel/ns_last_pid")
+}
+
+/// Returns the number of process ids of the system. They are assigned in ascending order, and again from the lowest
+/// free one.
+pub(super) fn count_of_ids() -> Reading<i32> {
+    read_number(c"/proc/sys/kernel/pid_max")
+}
+
 /// Returns the soft limit on file locks of a process.
 pub(super) fn lock_limit(pid: i32) -> Reading<u64> {
     let mut buffer = [0; 4096];
@@ -130,9 +141,10 @@ fn number(name: &[u8]) -> Option<i32> {
 /// Opens `/proc/PID/NAME`.
 fn open(pid: i32, name: &[u8]) -> Reading<OwnedFd> {
     let mut buffer = [0; 40];
-    let Some(path) = path(pid, name, &mut buffer) else {
-        return Ok(None);
-    };
+    path(pid, name, &mut buffer).map_or(Ok(None), open_path)
+}
+
+fn open_path(path: &CStr) -> Reading<OwnedFd> {
     match openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) {
         Ok(file) => Ok(Some(file)),
         Err(Errno::NOENT | Errno::SRCH | Errno::ACCESS | Errno::PERM) => Ok(None),
@@ -162,12 +174,21 @@ fn path<'a>(pid: i32, name: &[u8], buffer: &'a mut [u8; 40]) -> Option<&'a CStr>
 
 /// Reads the start of a file of a process, up to the size of the buffer.
 fn read_start<'a>(pid: i32, name: &[u8], buffer: &'a mut [u8]) -> Reading<&'a [u8]> {
-    let Some(file) = open(pid, name)? else {
-        return Ok(None);
-    };
+    open(pid, name)?.map_or(Ok(None), |file| read_to_limit(&file, buffer))
+}
+
+fn read_number(path: &CStr) -> Reading<i32> {
+    let mut buffer = [0; 32];
+    let text = open_path(path)?.map_or(Ok(None), |file| read_to_limit(&file, &mut buffer))?;
+    let text = text.and_then(|text| std::str::from_utf8(text).ok());
+    Ok(text.and_then(|text| text.trim_ascii().parse().ok()))
+}
+
+/// Reads a file up to the size of the buffer.
+fn read_to_limit<'a>(file: &OwnedFd, buffer: &'a mut [u8]) -> Reading<&'a [u8]> {
     let mut length = 0;
     while let Some(free) = buffer.get_mut(length..).filter(|free| !free.is_empty()) {
-        match retry_on_intr(|| read(&file, &mut *free)) {
+        match retry_on_intr(|| read(file, &mut *free)) {
             Ok(0) => break,
             Ok(count) => length += count,
             // The process ended during the read.

@@ -24,6 +24,8 @@ static RUNNING: AtomicUsize = AtomicUsize::new(0);
 static ADOPTS: AtomicBool = AtomicBool::new(false);
 /// `true` if orphans without a mark can only come from commands.
 static STRAYS: AtomicBool = AtomicBool::new(false);
+/// `true` while the thread that collects dead processes waits for a command to start.
+static RESTS: AtomicBool = AtomicBool::new(false);
 /// The thread that collects dead processes.
 static REAPER: OnceLock<Thread> = OnceLock::new();
 
@@ -77,7 +79,12 @@ pub fn run_as_subreaper<P: FnOnce() -> ExitCode + Send>(strays: bool, program: P
             if left || RUNNING.load(Ordering::SeqCst) > 0 || std::process::id() == 1 {
                 thread::park_timeout(TICK);
             } else {
-                thread::park();
+                RESTS.store(true, Ordering::SeqCst);
+                // A command that started before the line above has not woken this thread.
+                if RUNNING.load(Ordering::SeqCst) == 0 && !over.load(Ordering::SeqCst) {
+                    thread::park();
+                }
+                RESTS.store(false, Ordering::SeqCst);
             }
         }
         collect();
@@ -117,7 +124,9 @@ pub(super) struct Running(());
 impl Running {
     pub(super) fn begin() -> Self {
         RUNNING.fetch_add(1, Ordering::SeqCst);
-        if let Some(reaper) = REAPER.get() {
+        if RESTS.load(Ordering::SeqCst)
+            && let Some(reaper) = REAPER.get()
+        {
             reaper.unpark();
         }
         Self(())

@@ -334,7 +334,7 @@ impl Leader {
         let running = Running::begin();
         let mut descendants = Descendants::new(mark);
         let (pid, pipes) = unix::spawn(&program, &conditions)?;
-        descendants.set_group(Some(pid));
+        descendants.set_leader(pid);
         let handle = Arc::new(Handle::of_child(pid));
         watcher::add(handle.clone());
         let leader = Self {
@@ -391,7 +391,7 @@ impl Leader {
     pub(super) fn reap(&mut self) -> io::Result<ExitStatus> {
         // The watcher must no longer kill this process id once it is released.
         watcher::remove(self.pid);
-        self.descendants.set_group(None);
+        self.descendants.forget_group();
         self.reaped = true;
         unix::wait(self.pid)
     }
