@@ -29,8 +29,9 @@ use orchestra_engine::process::{raise_file_limit, run_as_subreaper};
 fn main() -> ExitCode {
     // As in the program `orchestra`.
     raise_file_limit();
-    if std::env::args().nth(1).as_deref() == Some(tools::ALONE) {
-        println!("{}", serde_json::json!(tools::alone()));
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [tools::ALONE, folder] = arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        println!("{}", serde_json::json!(tools::alone(Path::new(folder))));
         return ExitCode::SUCCESS;
     }
     run_as_subreaper(false, || {
@@ -58,11 +59,16 @@ fn measure() {
 
 /// Adds the figures of the program that counts memory.
 fn memory(bench: &mut Bench) {
-    if !bench.wants("memory")
-        && !bench.wants("W3 memory")
-        && !bench.wants("W5 memory")
-        && !bench.wants("W4c ")
-    {
+    let workloads = [
+        "memory",
+        "W1 allocations",
+        "W3 memory",
+        "W4 allocations",
+        "W4c ",
+        "W5 allocations",
+        "W5 memory",
+    ];
+    if !workloads.iter().any(|workload| bench.wants(workload)) {
         return;
     }
     let program = env!("CARGO_BIN_EXE_bench-memory");
@@ -74,7 +80,9 @@ fn memory(bench: &mut Bench) {
     );
     for line in String::from_utf8_lossy(&output.stdout).lines() {
         if let Ok(figure) = serde_json::from_str::<Figure>(line) {
-            bench.add(figure);
+            if bench.wants(&figure.name) || bench.wants("memory") {
+                bench.add(figure);
+            }
         } else if let Ok(curve) = serde_json::from_str::<Curve>(line) {
             bench.curve(curve);
         }

@@ -1,6 +1,7 @@
 //! Tool stages: what one costs beyond a bare shell, and what many at once hold.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -14,7 +15,10 @@ const AT_ONCE: usize = 200;
 
 pub(crate) fn measure(bench: &mut Bench) {
     for (name, measured) in [
-        ("tool: a stage that runs `true`, to a bare `sh -c true`", alone as fn() -> _),
+        (
+            "tool: a stage that runs `true`, to a bare `sh -c true`",
+            alone as fn() -> _,
+        ),
         ("tool: the same, in a program that adopts no orphans", elsewhere),
     ] {
         if bench.wants(name) {
@@ -27,14 +31,15 @@ pub(crate) fn measure(bench: &mut Bench) {
     }
 }
 
-/// The argument with which this program only prints what [`alone`] measures.
+/// The argument with which this program only prints what [`alone`] measures in the folder of the next argument.
 pub(crate) const ALONE: &str = "--tools-alone";
 
 /// Measures in a program that has not called `run_as_subreaper`, and so has to search for the processes of each tool.
-fn elsewhere() -> (f64, f64) {
+fn elsewhere(folder: &Path) -> (f64, f64) {
     let program = std::env::current_exe().expect("this program has a path");
     let output = Command::new(program)
         .arg(ALONE)
+        .arg(folder.join("elsewhere"))
         .output()
         .expect("the program starts");
     assert!(output.status.success(), "{output:?}");
@@ -43,11 +48,7 @@ fn elsewhere() -> (f64, f64) {
 
 /// Measures stages that run `true`, one after the other, in pairs with bare shells. Returns the time of one of each, in
 /// microseconds.
-///
-/// All files are kept until the end, because some file systems create files slowly for a minute after others were
-/// removed: ext4 does not reuse their inodes at first, and searches past them.
-pub(crate) fn alone() -> (f64, f64) {
-    let folder = tempfile::tempdir().expect("a temporary folder");
+pub(crate) fn alone(folder: &Path) -> (f64, f64) {
     let (runtime, engine) = (single(), engine());
     let pipeline = chain_of(STAGES, "shape=parallelogram, tool_command=\"true\"");
     let mut pairs: Vec<(f64, f64)> = (0..11)
@@ -55,7 +56,7 @@ pub(crate) fn alone() -> (f64, f64) {
             let ours = seconds(|| {
                 runtime.block_on(async {
                     let start = engine.start(pipeline, ());
-                    let folder = folder.path().join(format!("run-{round}"));
+                    let folder = folder.join(format!("run-{round}"));
                     let run = start.run_dir(folder).await.expect("the run starts");
                     let result = run.wait().await.expect("the run ends");
                     assert!(result.is_success(), "{result:?}");

@@ -1,5 +1,5 @@
-//! W3, W4c and W5: the memory of a long run, a branch and a waiting run, counted at the allocator. Prints one line of
-//! JSON per figure and curve.
+//! W1, W3, W4 and W5: the allocations of a stage, a branch and a run, and the memory of a long run, a branch and a
+//! waiting run, counted at the allocator. Prints one line of JSON per figure and curve.
 
 #![allow(
     unsafe_code,
@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use orchestra_benches::figure::{Curve, Figure};
 use orchestra_benches::measure::single;
 use orchestra_benches::pipelines::{Noops, chain, circle, engine, fan, run};
+use orchestra_graph::Pipeline;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -24,12 +25,14 @@ struct Counting;
 
 static HELD: AtomicUsize = AtomicUsize::new(0);
 static MOST: AtomicUsize = AtomicUsize::new(0);
+static MADE: AtomicUsize = AtomicUsize::new(0);
 
 // SAFETY: every call is forwarded to the system allocator unchanged; only counters are added.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let held = HELD.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
         MOST.fetch_max(held, Ordering::Relaxed);
+        MADE.fetch_add(1, Ordering::Relaxed);
         // SAFETY: the caller upholds the contract of the system allocator.
         unsafe { System.alloc(layout) }
     }
@@ -50,6 +53,28 @@ fn most(work: impl FnOnce()) -> f64 {
     MOST.store(before, Ordering::Relaxed);
     work();
     (MOST.load(Ordering::Relaxed) - before) as f64
+}
+
+/// Returns the number of allocations of a run.
+fn made(pipeline: &'static Pipeline) -> f64 {
+    let (runtime, engine) = (single(), engine());
+    runtime.block_on(run(&engine, pipeline));
+    let before = MADE.load(Ordering::Relaxed);
+    runtime.block_on(run(&engine, pipeline));
+    (MADE.load(Ordering::Relaxed) - before) as f64
+}
+
+/// Counts the allocations of a stage and a branch, without those of the run around them, and of a run. They do not
+/// depend on the machine.
+fn allocations() {
+    let [few, many] = [100, 1_100].map(|stages| made(chain(stages, "noop")));
+    let name = "W1 allocations of a stage, its handler included";
+    figure(name, "allocations", (many - few) / 1_000.0, None, 4.0);
+    let [few, many] = [100, 1_100].map(|branches| made(fan(branches, "noop")));
+    let name = "W4 allocations of a branch of one stage";
+    figure(name, "allocations", (many - few) / 1_000.0, None, 60.0);
+    let name = "W5 allocations of a run of 10 stages";
+    figure(name, "allocations", made(chain(10, "noop")), None, 80.0);
 }
 
 fn print(value: &impl Serialize) {
@@ -141,6 +166,7 @@ fn least(tasks: usize) -> f64 {
 }
 
 fn main() {
+    allocations();
     let turns = [1_000, 10_000, 100_000].map(|turns| (turns, looping(turns)));
     // Only the path grows, by four bytes per stage. Its list may double its capacity.
     let path = (turns[1].1 - turns[0].1) / 27_000.0;
