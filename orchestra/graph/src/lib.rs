@@ -45,6 +45,7 @@
 //! - `search`: searches in directed graphs.
 //! - `joins`: the joins of fan-outs.
 //! - `child_reference`: references of nodes to their child pipelines.
+//! - `assertion`: the assertions of a pipeline about all of its runs.
 //! - `check`: the checks, one file per rule.
 //! - `explain`: the list of all rules, with their documentation pages.
 //! - `table`: the table, and the differences between two pipelines.
@@ -53,6 +54,7 @@
 //! - `choice`: the choices of a human gate.
 //! - `route`: routing.
 //! - `offers`: the choices that a human gate offers, by the conditions of its edges.
+//! - `flow`: the steps that runs may take, and proofs about all of them.
 //! - `reserved`: the context keys reserved for the engine.
 //! - `requirements`: the requirements of a pipeline on handlers.
 //! - `power`: the powers that a pipeline requires: commands, files, handlers.
@@ -62,6 +64,7 @@
 
 mod adjacency;
 mod analysis;
+mod assertion;
 pub mod ast;
 mod attribute;
 mod attributes;
@@ -73,6 +76,7 @@ pub mod condition;
 mod diagnostic;
 mod environment;
 mod explain;
+mod flow;
 mod joins;
 pub mod kind;
 mod label;

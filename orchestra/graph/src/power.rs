@@ -242,7 +242,8 @@ fn of_attribute(name: &str, value: Constant<&str>) -> Option<(PowerKind, &'stati
         | Known::ConditionType
         | Known::ConditionValue
         | Known::AllowRevisit
-        | Known::MaxRevisits => return None,
+        | Known::MaxRevisits
+        | Known::Assert => return None,
     };
     Some((kind, known.name()))
 }

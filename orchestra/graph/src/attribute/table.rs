@@ -136,6 +136,7 @@ attributes! {
     MaxGoalGateReroutes "max_goal_gate_reroutes" [graph] Integer(0), number(50), ["max_goal_gate_redirects"], "The maximum number of times an unsatisfied goal gate may send the run back.";
     MaxRestarts "max_restarts" [graph] Integer(0), number(20), [], "The maximum number of restarts by `loop_restart`.";
     RestartKeep "restart_keep" [graph] Text, None, [], "Context keys, separated by commas, that survive a restart.";
+    Assert "assert" [graph] Text, None, [], "What must hold in every run, separated by `;`: `requires(NODE, STAGE[=RESULT][, since=NODE])`, `handled(STAGE)`.";
     FailureBreaker "failure_breaker" [graph] Integer(0), number(0), [], "The number of equal failures of a stage in a row (reason, exit code, output, no changed files) after which the run fails; 0 disables it.";
     ChildDotfile "stack.child_dotfile" [graph node] Text, None, ["stack.child_workflow"], "The pipeline file that a manager loop supervises, relative to the file that names it.";
     ChildWorkdir "stack.child_workdir" [graph node] Text, None, [], "The working folder of the supervised pipeline.";

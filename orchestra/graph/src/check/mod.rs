@@ -3,6 +3,9 @@
 //! Each file declares its rule as `RULE`. Most rules are checked on the whole graph, by a [`Check`]; [`CHECKS`] lists
 //! them. The others are reported while a pipeline is lowered and loaded; [`RULES`] lists them.
 
+pub(crate) mod assertion_failed;
+pub(crate) mod assertion_syntax;
+pub(crate) mod assertion_unknown_name;
 pub(crate) mod attribute_type;
 pub(crate) mod attribute_without_effect;
 pub(crate) mod child_cycle;
@@ -46,7 +49,6 @@ pub(crate) mod reserved_node_id;
 pub(crate) mod retry_target_exists;
 pub(crate) mod routing_dialect;
 pub(crate) mod shadowed_edge;
-mod space;
 pub(crate) mod start_no_incoming;
 pub(crate) mod start_node;
 pub(crate) mod stylesheet_syntax;
@@ -110,6 +112,9 @@ static CHECKS: &[&Check] = &[
     &fan_in_without_parallel::CHECK,
     &thread_id_without_full_fidelity::CHECK,
     &child_missing::CHECK,
+    &assertion_syntax::CHECK,
+    &assertion_unknown_name::CHECK,
+    &assertion_failed::CHECK,
 ];
 
 /// The rules that lowering and loading report.

@@ -7,7 +7,7 @@ use crate::analysis::EdgeCondition;
 use crate::check::Check;
 use crate::check::input::Input;
 use crate::check::outcomes::{FAIL, PARTIAL_SUCCESS, SUCCESS};
-use crate::check::space::Point;
+use crate::condition::space::Point;
 use crate::condition::{Expression, OUTCOME_WORDS};
 use crate::diagnostic::Diagnostic;
 use crate::kind;

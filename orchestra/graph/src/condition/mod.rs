@@ -8,6 +8,7 @@ mod expression;
 mod facts;
 mod keys;
 mod parser;
+pub(crate) mod space;
 
 pub use comparison::Comparison;
 pub use expression::Expression;

@@ -6,9 +6,7 @@
 //! is thus a statement about all runs. However, free clauses may create points that no run can reach, so checks use a
 //! space only if that is safe.
 
-use crate::condition::{
-    Comparison, Expression, OUTCOME_WORDS, VISITS, equal, is_label, number, stage_outcome,
-};
+use super::{Comparison, Expression, OUTCOME_WORDS, VISITS, equal, is_label, number, stage_outcome};
 use crate::label::normalize_label;
 
 /// Maximum number of points. If there are more, a check reports nothing.

@@ -1,0 +1,288 @@
+//! Assertions: statements about all runs of a pipeline, in its attribute `assert`.
+
+use std::ops::Range;
+
+use crate::syntax::{is_identifier, shorten};
+
+/// An assertion of a pipeline, with the range of its text in the attribute.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Assertion {
+    pub(crate) range: Range<usize>,
+    pub(crate) claim: Claim,
+}
+
+/// What an assertion claims.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Claim {
+    /// `requires(TARGET, STAGE)`: whenever a run enters the target, the stage has succeeded before, and nothing has
+    /// made that success stale.
+    Requires {
+        target: Name,
+        stage: Name,
+        /// The answer or the outcome with which the stage must have ended.
+        result: Option<Name>,
+        /// The nodes whose start makes the success stale.
+        since: Vec<Name>,
+    },
+    /// `handled(STAGE)`: a failure of the stage leads to another node.
+    Handled { stage: Name },
+}
+
+/// A name in an assertion, with its range in the text of the attribute.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Name {
+    pub(crate) text: String,
+    pub(crate) range: Range<usize>,
+}
+
+/// The reason why a text is not an assertion.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct AssertionError {
+    pub(crate) message: String,
+    pub(crate) range: Range<usize>,
+}
+
+/// Parses assertions, separated by `;`. Returns each with its own error, so that one mistake does not hide another.
+pub(crate) fn parse_assertions(text: &str) -> Vec<Result<Assertion, AssertionError>> {
+    let mut found = Vec::new();
+    let mut start = 0;
+    for part in split(text) {
+        let range = trimmed(text, start..start + part.len());
+        start += part.len() + 1;
+        if !range.is_empty() {
+            found.push(parse(text, range));
+        }
+    }
+    found
+}
+
+/// Splits a text at each `;` outside of quotes.
+fn split(text: &str) -> Vec<&str> {
+    let mut quote = None;
+    text.split(|c: char| match quote {
+        Some(open) => {
+            if c == open {
+                quote = None;
+            }
+            false
+        }
+        None => {
+            if matches!(c, '\'' | '"') {
+                quote = Some(c);
+            }
+            c == ';'
+        }
+    })
+    .collect()
+}
+
+/// Returns the range without white space at its ends.
+fn trimmed(text: &str, range: Range<usize>) -> Range<usize> {
+    let part = text.get(range.clone()).unwrap_or_default();
+    let start = range.start + (part.len() - part.trim_start().len());
+    start..start + part.trim().len()
+}
+
+fn parse(text: &str, range: Range<usize>) -> Result<Assertion, AssertionError> {
+    let written = text.get(range.clone()).unwrap_or_default();
+    let form = "an assertion has the form `NAME(ARGUMENT, ..)`";
+    let (Some(open), true) = (written.find('('), written.ends_with(')')) else {
+        return Err(AssertionError {
+            message: format!("`{}` is not an assertion: {form}", shorten(written)),
+            range,
+        });
+    };
+    let name = trimmed(text, range.start..range.start + open);
+    let mut arguments = Vec::new();
+    let mut start = range.start + open + 1;
+    for argument in arguments_of(&written[open + 1..written.len() - 1]) {
+        arguments.push(trimmed(text, start..start + argument.len()));
+        start += argument.len() + 1;
+    }
+    let claim = match text.get(name.clone()).unwrap_or_default() {
+        "requires" => requires(text, &range, &arguments)?,
+        "handled" => match arguments.as_slice() {
+            [stage] => Claim::Handled {
+                stage: node(text, stage)?,
+            },
+            _ => return Err(count(&range, "`handled` takes one node, as in `handled(build)`")),
+        },
+        other => {
+            return Err(AssertionError {
+                message: format!("there is no assertion `{}`", shorten(other)),
+                range: name,
+            });
+        }
+    };
+    Ok(Assertion { range, claim })
+}
+
+/// Splits arguments at each `,` outside of quotes and parentheses.
+fn arguments_of(text: &str) -> Vec<&str> {
+    let (mut quote, mut depth) = (None, 0_u32);
+    text.split(|c: char| {
+        match (quote, c) {
+            (Some(open), c) if c == open => quote = None,
+            (Some(_), _) => {}
+            (None, '\'' | '"') => quote = Some(c),
+            (None, '(') => depth += 1,
+            (None, ')') => depth = depth.saturating_sub(1),
+            (None, ',') => return depth == 0,
+            (None, _) => {}
+        }
+        false
+    })
+    .collect()
+}
+
+fn requires(text: &str, range: &Range<usize>, arguments: &[Range<usize>]) -> Result<Claim, AssertionError> {
+    let [target, stage, rest @ ..] = arguments else {
+        return Err(count(
+            range,
+            "`requires` takes two nodes, as in `requires(ship, approve=Ship, since=build)`",
+        ));
+    };
+    let (stage, result) = match equation(text, stage) {
+        Some((stage, result)) => (stage, Some(value(text, result)?)),
+        None => (stage.clone(), None),
+    };
+    let mut since = Vec::new();
+    for argument in rest {
+        match equation(text, argument) {
+            Some((key, node_range)) if text.get(key.clone()) == Some("since") => {
+                since.push(node(text, &node_range)?);
+            }
+            _ => {
+                return Err(AssertionError {
+                    message: "after its two nodes, `requires` takes only `since=NODE`".to_owned(),
+                    range: argument.clone(),
+                });
+            }
+        }
+    }
+    Ok(Claim::Requires {
+        target: node(text, target)?,
+        stage: node(text, &stage)?,
+        result,
+        since,
+    })
+}
+
+fn count(range: &Range<usize>, message: &str) -> AssertionError {
+    AssertionError {
+        message: message.to_owned(),
+        range: range.clone(),
+    }
+}
+
+/// Splits `KEY=VALUE`.
+fn equation(text: &str, range: &Range<usize>) -> Option<(Range<usize>, Range<usize>)> {
+    let at = text.get(range.clone())?.find('=')?;
+    let key = trimmed(text, range.start..range.start + at);
+    let value = trimmed(text, range.start + at + 1..range.end);
+    Some((key, value))
+}
+
+fn node(text: &str, range: &Range<usize>) -> Result<Name, AssertionError> {
+    let written = text.get(range.clone()).unwrap_or_default();
+    if is_identifier(written) {
+        return Ok(Name {
+            text: written.to_owned(),
+            range: range.clone(),
+        });
+    }
+    Err(AssertionError {
+        message: format!("`{}` is not the id of a node", shorten(written)),
+        range: range.clone(),
+    })
+}
+
+/// Reads an answer or an outcome, which may be quoted.
+fn value(text: &str, range: Range<usize>) -> Result<Name, AssertionError> {
+    let written = text.get(range.clone()).unwrap_or_default();
+    let unquoted = ['\'', '"'].iter().find_map(|quote| {
+        let inner = written.strip_prefix(*quote)?.strip_suffix(*quote)?;
+        Some(inner.trim())
+    });
+    let value = unquoted.unwrap_or(written);
+    if value.is_empty() {
+        return Err(AssertionError {
+            message: "`=` needs an answer or an outcome after it".to_owned(),
+            range,
+        });
+    }
+    Ok(Name {
+        text: value.to_owned(),
+        range,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn claims(text: &str) -> Vec<Result<Claim, String>> {
+        let parsed = parse_assertions(text).into_iter();
+        parsed
+            .map(|found| match found {
+                Ok(assertion) => {
+                    assert!(text[assertion.range.clone()].ends_with(')'));
+                    Ok(assertion.claim)
+                }
+                Err(error) => Err(format!("{} @ {}", error.message, &text[error.range])),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn names_are_found_where_they_are_written() {
+        let text =
+            " requires( ship , approve = '[S] Ship; now' , since=build, since = plan ); handled(build);";
+        let found = claims(text);
+        let [
+            Ok(Claim::Requires {
+                target,
+                stage,
+                result: Some(result),
+                since,
+            }),
+            Ok(Claim::Handled { stage: handled }),
+        ] = found.as_slice()
+        else {
+            panic!("{found:?}");
+        };
+        assert_eq!((target.text.as_str(), stage.text.as_str()), ("ship", "approve"));
+        assert_eq!(result.text, "[S] Ship; now");
+        let since: Vec<&str> = since.iter().map(|name| &text[name.range.clone()]).collect();
+        assert_eq!(since, ["build", "plan"]);
+        assert_eq!(&text[handled.range.clone()], "build");
+    }
+
+    #[test]
+    fn each_mistake_is_reported_where_it_is() {
+        for (text, message) in [
+            (
+                "requires",
+                "`requires` is not an assertion: an assertion has the form `NAME(ARGUMENT, ..)` @ requires",
+            ),
+            ("require(a, b)", "there is no assertion `require` @ require"),
+            ("handled()", "`` is not the id of a node @ "),
+            (
+                "handled(a, b)",
+                "`handled` takes one node, as in `handled(build)` @ handled(a, b)",
+            ),
+            (
+                "requires(a)",
+                "`requires` takes two nodes, as in `requires(ship, approve=Ship, since=build)` @ requires(a)",
+            ),
+            (
+                "requires(a, b, c)",
+                "after its two nodes, `requires` takes only `since=NODE` @ c",
+            ),
+            ("requires(a, b=)", "`=` needs an answer or an outcome after it @ "),
+            ("requires(a b, c)", "`a b` is not the id of a node @ a b"),
+        ] {
+            assert_eq!(claims(text), [Err(message.to_owned())], "{text}");
+        }
+    }
+}

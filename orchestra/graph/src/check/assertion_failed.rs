@@ -1,0 +1,124 @@
+//! `assertion_failed`: an assertion that does not hold in every run.
+
+use crate::attribute::Known;
+use crate::check::Check;
+use crate::check::assertion_unknown_name::{Resolved, assertions};
+use crate::check::input::Input;
+use crate::choice::graph_choices;
+use crate::diagnostic::Diagnostic;
+use crate::flow::{self, Path, Requirement, Steps, unhandled, violation};
+use crate::model::NodeIndex;
+use crate::page::Page;
+use crate::severity::Severity;
+use crate::table::Pipeline;
+
+static RULE: Page = Page {
+    code: "assertion_failed",
+    severity: Severity::Error,
+    summary: "an assertion does not hold in every run",
+    source: "rules V1 to V3",
+    text: include_str!("../../tests/rules/assertion_failed.md"),
+};
+
+pub(crate) static CHECK: Check = Check {
+    rule: &RULE,
+    whole: true,
+    run,
+};
+
+/// The number of nodes of a path that are shown. The middle of a longer path is left out.
+const SHOWN: usize = 12;
+
+fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
+    let Some(attribute) = input.graph().attributes.get(Known::Assert) else {
+        return;
+    };
+    // A graph without a table has errors that come first.
+    let Some(pipeline) = Pipeline::from_analysis(input.analysis) else {
+        return;
+    };
+    let text = attribute.value.as_str().unwrap_or_default();
+    let unknown = pipeline
+        .conditions()
+        .any(|condition| condition.keys().any(|key| key != "outcome"));
+    let mut steps = Steps::new(pipeline);
+    for (assertion, resolved) in assertions(input, attribute) {
+        let found = match &resolved {
+            Ok(Resolved::Requires(requirement)) => {
+                violation(&mut steps, requirement).map(|path| of_requirement(input, requirement, &path))
+            }
+            Ok(Resolved::Handled(stage)) => unhandled(&mut steps, *stage).map(|path| {
+                let id = input.id(*stage);
+                (
+                    format!("nothing follows a failure of `{id}`"),
+                    format!("a run ends after {}", show(input, &path)),
+                    format!("add an edge from `{id}` with `condition=\"outcome=fail\"`, or a `retry_target`"),
+                )
+            }),
+            Err(_) => None,
+        };
+        let Some((message, note, help)) = found else {
+            continue;
+        };
+        let written = text.get(assertion.range.clone()).unwrap_or_default();
+        let span = input
+            .analysis
+            .inside(attribute.value_span, assertion.range.clone());
+        diagnostics.push(
+            Diagnostic::from_rule(&RULE, message, span)
+                .label(format!("`{}` does not hold", crate::syntax::shorten(written)))
+                .note(note)
+                .help(help),
+        );
+        if let Some(diagnostic) = diagnostics.last_mut().filter(|_| unknown) {
+            let note = "a condition on anything but the outcome counts as possibly true and possibly false";
+            diagnostic.notes.push(note.to_owned());
+        }
+    }
+}
+
+/// Returns message, note and help for a requirement that is not met.
+fn of_requirement(input: &Input<'_>, requirement: &Requirement, path: &Path) -> (String, String, String) {
+    let (target, stage) = (input.id(requirement.target), input.id(requirement.stage));
+    let since: Vec<String> = requirement
+        .since
+        .iter()
+        .map(|node| format!("`{}`", input.id(*node)))
+        .collect();
+    let since = match since.as_slice() {
+        [] => String::new(),
+        since => format!(" since {}", since.join(" and ")),
+    };
+    let missing = match &requirement.result {
+        flow::Result::Passed => format!("although `{stage}` has not passed{since}"),
+        flow::Result::Answer(answer) => {
+            let choices = graph_choices(input.analysis, requirement.stage);
+            let label = choices.get(*answer).map_or("", |choice| &choice.label);
+            format!("without the answer `{label}` at `{stage}`{since}")
+        }
+        flow::Result::Outcome(word) => format!("although `{stage}` has not ended with `{word}`{since}"),
+    };
+    (
+        format!("a run can enter `{target}` {missing}"),
+        format!("such a run takes the path {}", show(input, path)),
+        format!("lead this path through `{stage}`, or end it before `{target}`"),
+    )
+}
+
+/// Returns a path as text, with the way in which each node was left.
+fn show(input: &Input<'_>, path: &Path) -> String {
+    let one = |(node, left): &(NodeIndex, Option<String>)| match left {
+        Some(left) => format!("`{}` ({left})", input.id(*node)),
+        None => format!("`{}`", input.id(*node)),
+    };
+    let parts: Vec<String> = if path.len() > SHOWN {
+        let (head, tail) = (&path[..SHOWN / 2], &path[path.len() - SHOWN / 2..]);
+        let head = head.iter().map(one);
+        head.chain(["..".to_owned()])
+            .chain(tail.iter().map(one))
+            .collect()
+    } else {
+        path.iter().map(one).collect()
+    };
+    parts.join(" -> ")
+}

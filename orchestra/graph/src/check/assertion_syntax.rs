@@ -1,0 +1,54 @@
+//! `assertion_syntax`: a part of `assert` is not an assertion.
+
+use crate::assertion::parse_assertions;
+use crate::attribute::Known;
+use crate::check::Check;
+use crate::check::input::Input;
+use crate::diagnostic::{Diagnostic, did_you_mean};
+use crate::page::Page;
+use crate::severity::Severity;
+
+static RULE: Page = Page {
+    code: "assertion_syntax",
+    severity: Severity::Error,
+    summary: "a part of `assert` is not an assertion",
+    source: "rules V1 to V3",
+    text: include_str!("../../tests/rules/assertion_syntax.md"),
+};
+
+pub(crate) static CHECK: Check = Check {
+    rule: &RULE,
+    whole: false,
+    run,
+};
+
+/// The assertions, each with an example.
+const FORMS: [(&str, &str); 2] = [
+    ("requires", "`requires(ship, approve=Ship, since=build)`"),
+    ("handled", "`handled(build)`"),
+];
+
+fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
+    let Some(attribute) = input.graph().attributes.get(Known::Assert) else {
+        return;
+    };
+    let text = attribute.value.as_str().unwrap_or_default();
+    for error in parse_assertions(text).into_iter().filter_map(Result::err) {
+        let span = if error.range.is_empty() {
+            attribute.value_span
+        } else {
+            input.analysis.inside(attribute.value_span, error.range.clone())
+        };
+        let written = text.get(error.range).unwrap_or_default();
+        let name = written.split('(').next().unwrap_or_default().trim();
+        let forms = FORMS.map(|(_, form)| form).join(" and ");
+        let diagnostic = Diagnostic::from_rule(&RULE, error.message, span)
+            .label("here in the assertion")
+            .note(format!("the assertions are {forms}; `;` separates them"));
+        let near = did_you_mean(name, FORMS.iter().map(|(name, _)| *name)).filter(|near| *near != name);
+        diagnostics.push(match near {
+            Some(near) => diagnostic.help(format!("did you mean `{near}`?")),
+            None => diagnostic.help("write it like the examples, or remove it"),
+        });
+    }
+}

@@ -1,0 +1,367 @@
+//! The search for a run that breaks an assertion.
+//!
+//! A run is followed from node to node, together with one fact: whether the required stage last ended as required, and
+//! nothing has made that stale since. Every combination of node and fact is visited once, nearest first, so the search
+//! is linear in the steps, and the path that it finds is a shortest one.
+//!
+//! The branches of a block are followed one by one, each from the fact before the block. After the block, the fact holds
+//! only if the branches cannot have changed it, or if the block waits for all of them, all succeeded, and a branch that
+//! always runs has established it.
+
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, VecDeque};
+
+use super::steps::{End, Step, Steps};
+use crate::model::NodeIndex;
+use crate::table::{ErrorPolicy, FanOut, JoinPolicy, Role};
+
+/// The nodes that a run passes, each with the way in which it was left.
+pub(crate) type Path = Vec<(NodeIndex, Option<String>)>;
+
+/// A required stage.
+pub(crate) struct Requirement {
+    /// The node that a run may enter only if the requirement is met.
+    pub(crate) target: NodeIndex,
+    /// The stage that must have ended.
+    pub(crate) stage: NodeIndex,
+    pub(crate) result: Result,
+    /// The nodes whose start makes an earlier end stale.
+    pub(crate) since: Vec<NodeIndex>,
+}
+
+/// The required result of a stage.
+pub(crate) enum Result {
+    /// Any outcome but a failure.
+    Passed,
+    /// The answer of a human gate, as the index of its choice.
+    Answer(usize),
+    /// An outcome.
+    Outcome(String),
+}
+
+/// Returns a shortest path to the target on which the requirement is not met. Returns `None` if there is none.
+pub(crate) fn violation(steps: &mut Steps, requirement: &Requirement) -> Option<Path> {
+    let start = steps.pipeline().start;
+    let mut search = Search {
+        steps,
+        requirement,
+        blocks: HashMap::new(),
+        open: Vec::new(),
+        restarts: Vec::new(),
+    };
+    let mut seen = Level::default();
+    let mut entries = vec![(Point::enter(start, false), Path::new())];
+    while let Some((entry, path)) = entries.pop() {
+        if let Err(path) = search.follow(&mut seen, entry, path, None) {
+            return Some(path);
+        }
+        entries.append(&mut search.restarts);
+    }
+    None
+}
+
+/// Returns a path on which the failure of a stage leads nowhere: to the end of the run, or to a routing node that does
+/// not decide. Returns `None` if every failure leads to another node.
+pub(crate) fn unhandled(steps: &mut Steps, stage: NodeIndex) -> Option<Path> {
+    let failure = steps.end("fail")?;
+    let mut queue = VecDeque::from([vec![stage]]);
+    let mut seen = vec![stage];
+    while let Some(path) = queue.pop_front() {
+        let at = *path.last()?;
+        for step in steps.after(at, failure).iter() {
+            match step {
+                Step::To { node, .. } if steps.stage(*node).row().role == Role::Routing => {
+                    if !seen.contains(node) {
+                        seen.push(*node);
+                        queue.push_back([path.as_slice(), &[*node]].concat());
+                    }
+                }
+                Step::To { .. } | Step::Success => {}
+                Step::Failure => {
+                    let word = |at: &NodeIndex| (*at == stage).then(|| "fail".to_owned());
+                    return Some(path.iter().map(|at| (*at, word(at))).collect());
+                }
+            }
+        }
+    }
+    None
+}
+
+/// A node that a run has entered, and the fact.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Point {
+    node: NodeIndex,
+    /// The end of the stage before a routing node.
+    before: Option<End>,
+    met: bool,
+}
+
+impl Point {
+    fn enter(node: NodeIndex, met: bool) -> Point {
+        Point {
+            node,
+            before: None,
+            met,
+        }
+    }
+}
+
+/// The points that were visited on one level, each with the point before it.
+type Level = HashMap<Point, Option<(Point, Option<String>)>>;
+
+/// The result of following a branch.
+#[derive(Clone, Copy, Default)]
+struct Branch {
+    /// `true` if the branch may end without the fact.
+    ends_unmet: bool,
+    /// `true` if the branch may run the required stage.
+    runs_stage: bool,
+    /// `true` if the branch may run a node that makes an end of the required stage stale.
+    runs_since: bool,
+}
+
+struct Search<'s> {
+    steps: &'s mut Steps,
+    requirement: &'s Requirement,
+    /// The branches of the blocks that were followed, by their fan-out and the fact before it.
+    blocks: HashMap<(NodeIndex, bool), Vec<Branch>>,
+    /// The fan-outs whose branches are being followed.
+    open: Vec<NodeIndex>,
+    /// The entries of restarted runs.
+    restarts: Vec<(Point, Path)>,
+}
+
+impl Search<'_> {
+    /// Follows all runs from an entry. Those in a branch stop at its join. Returns the path to a violation as an error.
+    fn follow(
+        &mut self,
+        seen: &mut Level,
+        entry: Point,
+        prefix: Path,
+        join: Option<NodeIndex>,
+    ) -> std::result::Result<Branch, Path> {
+        let mut branch = Branch::default();
+        if seen.contains_key(&entry) {
+            return Ok(branch);
+        }
+        seen.insert(entry, None);
+        let mut queue = VecDeque::from([entry]);
+        while let Some(point) = queue.pop_front() {
+            let Point { node, before, met } = point;
+            if Some(node) == join {
+                branch.end(met);
+                continue;
+            }
+            if node == self.requirement.target && !met {
+                return Err(path_to(seen, &prefix, point));
+            }
+            branch.runs_stage |= node == self.requirement.stage;
+            let stale = self.requirement.since.contains(&node);
+            branch.runs_since |= stale;
+            let met = met && !stale;
+            for (end, met) in self.ends(seen, &prefix, point, met, &mut branch)? {
+                let left = match before {
+                    Some(_) => None,
+                    None => self.steps.describe(node, end),
+                };
+                for step in self.steps.after(node, end).iter() {
+                    match *step {
+                        Step::To { node: to, restarts } => {
+                            let routes = self.steps.stage(to).row().role == Role::Routing;
+                            let next = Point {
+                                node: to,
+                                before: routes.then_some(end),
+                                met: met && !restarts,
+                            };
+                            if restarts {
+                                let mut path = path_to(seen, &prefix, point);
+                                if let Some(last) = path.last_mut() {
+                                    last.1.clone_from(&left);
+                                }
+                                self.restarts.push((next, path));
+                            } else if let Entry::Vacant(entry) = seen.entry(next) {
+                                entry.insert(Some((point, left.clone())));
+                                queue.push_back(next);
+                            }
+                        }
+                        Step::Success => {
+                            branch.end(met);
+                            let ends_run =
+                                join.is_none() && self.requirement.target == self.steps.pipeline().exit;
+                            if ends_run && !met {
+                                return Err(path_to(seen, &prefix, point));
+                            }
+                        }
+                        Step::Failure => {}
+                    }
+                }
+            }
+        }
+        Ok(branch)
+    }
+
+    /// Returns the ways in which the node of a point may end, each with the fact after it.
+    fn ends(
+        &mut self,
+        seen: &Level,
+        prefix: &Path,
+        point: Point,
+        met: bool,
+        branch: &mut Branch,
+    ) -> std::result::Result<Vec<(End, bool)>, Path> {
+        let node = point.node;
+        let of_stage = node == self.requirement.stage;
+        let row = self.steps.stage(node).row();
+        if row.role == Role::Routing {
+            // A routing node itself always succeeds, but passes on the end of the stage before it. Without one, as at the
+            // start of a branch, that may be any.
+            let success = self.steps.end("success");
+            let met = if of_stage {
+                success.is_some_and(|success| self.satisfies(success))
+            } else {
+                met
+            };
+            let before = match point.before {
+                Some(before) => vec![before],
+                None => self.steps.any_end(),
+            };
+            return Ok(before.into_iter().map(|end| (end, met)).collect());
+        }
+        let ends = self.steps.ends(node);
+        if let Some(fan_out) = row.fan_out {
+            let repeats = row.retry.attempts > 1;
+            let branches = self.block(seen, prefix, point, met, fan_out.join, repeats)?;
+            for inner in &branches {
+                branch.runs_stage |= inner.runs_stage;
+                branch.runs_since |= inner.runs_since;
+            }
+            let after = |end: End| {
+                let met = if of_stage {
+                    self.satisfies(end)
+                } else {
+                    self.after_block(node, end, met, &fan_out, &branches)
+                };
+                (end, met)
+            };
+            return Ok(ends.into_iter().map(after).collect());
+        }
+        // A run that goes on from the exit, because a goal gate sends it back, has not ended there.
+        let goes_on = row.role == Role::Exit;
+        let after = |end: End| {
+            let met = if of_stage {
+                self.satisfies(end) && !goes_on
+            } else {
+                met
+            };
+            (end, met)
+        };
+        Ok(ends.into_iter().map(after).collect())
+    }
+
+    /// Returns whether an end of the required stage is the required one.
+    fn satisfies(&self, end: End) -> bool {
+        match &self.requirement.result {
+            Result::Passed => !self.steps.is_failure(end),
+            Result::Answer(answer) => end.answer.map(usize::from) == Some(*answer),
+            Result::Outcome(word) => self.steps.word(end) == word,
+        }
+    }
+
+    /// Follows the branches of a block, in the order of the file.
+    fn block(
+        &mut self,
+        seen: &Level,
+        prefix: &Path,
+        point: Point,
+        met: bool,
+        join: NodeIndex,
+        repeats: bool,
+    ) -> std::result::Result<Vec<Branch>, Path> {
+        let fan_out = point.node;
+        if let Some(known) = self.blocks.get(&(fan_out, met)) {
+            return Ok(known.clone());
+        }
+        // A branch that leads back into its own block is an error of another rule.
+        if self.open.contains(&fan_out) {
+            return Ok(Vec::new());
+        }
+        self.open.push(fan_out);
+        let path = path_to(seen, prefix, point);
+        let entries: Vec<NodeIndex> = self
+            .steps
+            .stage(fan_out)
+            .edges()
+            .map(|(_, edge)| edge.to)
+            .collect();
+        let mut branches = Vec::with_capacity(entries.len());
+        for entry in entries {
+            let mut branch = Branch::default();
+            // A second attempt begins with what the first one left behind.
+            let facts: &[bool] = if met && repeats { &[true, false] } else { &[met] };
+            for met in facts {
+                let entry = Point::enter(entry, *met);
+                branch.add(self.follow(&mut Level::default(), entry, path.clone(), Some(join))?);
+            }
+            branches.push(branch);
+        }
+        self.open.pop();
+        self.blocks.insert((fan_out, met), branches.clone());
+        Ok(branches)
+    }
+
+    /// Returns the fact after a block that ended in this way.
+    fn after_block(
+        &self,
+        fan_out: NodeIndex,
+        end: End,
+        met: bool,
+        settings: &FanOut,
+        branches: &[Branch],
+    ) -> bool {
+        if branches.iter().any(|branch| branch.runs_since) {
+            // The branches run at the same time, so the stage may have succeeded before.
+            return false;
+        }
+        if !branches.iter().any(|branch| branch.runs_stage) {
+            return met;
+        }
+        let all_succeeded = self.steps.word(end) == "success"
+            && settings.join_policy == JoinPolicy::WaitAll
+            && settings.error_policy != ErrorPolicy::Ignore;
+        let edges = self.steps.stage(fan_out).edges();
+        let always = edges.map(|(_, edge)| edge.condition.is_none());
+        let mut established = false;
+        for (branch, always) in branches.iter().zip(always) {
+            if branch.runs_stage && branch.ends_unmet {
+                return false;
+            }
+            established |= branch.runs_stage && always;
+        }
+        all_succeeded && established
+    }
+}
+
+impl Branch {
+    fn end(&mut self, met: bool) {
+        self.ends_unmet |= !met;
+    }
+
+    fn add(&mut self, other: Branch) {
+        self.ends_unmet |= other.ends_unmet;
+        self.runs_stage |= other.runs_stage;
+        self.runs_since |= other.runs_since;
+    }
+}
+
+/// Returns the path to a point.
+fn path_to(seen: &Level, prefix: &Path, point: Point) -> Path {
+    let mut path = vec![(point.node, None)];
+    let mut at = point;
+    while let Some(Some((before, left))) = seen.get(&at) {
+        path.push((before.node, left.clone()));
+        at = *before;
+    }
+    path.extend(prefix.iter().rev().cloned());
+    path.reverse();
+    path
+}

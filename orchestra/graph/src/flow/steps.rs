@@ -1,0 +1,347 @@
+//! The steps after a stage: where a run may continue, for each way in which the stage may end.
+//!
+//! The steps are those that [`route`] chooses. The conditions of a node are examined at all points of their space, and
+//! the router decides with their truth at each point. A condition on the context may have any truth that the space
+//! contains, so there may be more steps than any run takes, but never fewer.
+
+use std::collections::{BTreeSet, HashMap};
+use std::rc::Rc;
+
+use crate::choice::choices;
+use crate::condition::space::Space;
+use crate::condition::{Comparison, Expression, Facts, OUTCOME_WORDS};
+use crate::kind;
+use crate::model::NodeIndex;
+use crate::route::{Next, route};
+use crate::table::{Pipeline, Predicates, Role, Stage};
+
+/// The outcome of a stage that no condition names.
+const OTHER: &str = "another outcome";
+/// Maximum number of points that are examined for one node. Beyond it, every edge counts as a step.
+const MAX_POINTS: usize = 4_096;
+
+/// A step of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Step {
+    /// The run enters a node.
+    To {
+        node: NodeIndex,
+        /// `true` if the run restarts there.
+        restarts: bool,
+    },
+    /// The run ends as a success, unless a goal gate is unsatisfied.
+    Success,
+    /// The run ends as a failure.
+    Failure,
+}
+
+/// The way in which a stage ended: its outcome, and at a human gate the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct End {
+    word: u16,
+    /// The index of the choice.
+    pub(crate) answer: Option<u16>,
+}
+
+/// The steps of a pipeline.
+pub(crate) struct Steps {
+    /// The pipeline, with conditions that hold as the examined point requires.
+    pipeline: Pipeline,
+    conditions: Vec<Expression>,
+    words: Vec<String>,
+    known: HashMap<(NodeIndex, End), Rc<[Step]>>,
+}
+
+impl Steps {
+    /// Prepares the steps of a pipeline. Its conditions must be expressions.
+    pub(crate) fn new(mut pipeline: Pipeline) -> Steps {
+        let conditions = match &pipeline.predicates {
+            Predicates::Expressions(expressions) => expressions.clone(),
+            Predicates::Functions(_) => Vec::new(),
+        };
+        let mut words: Vec<String> = OUTCOME_WORDS.iter().map(|word| (*word).to_owned()).collect();
+        let mut add = |word: &str| {
+            if !words.iter().any(|known| known == word) {
+                words.push(word.to_owned());
+            }
+        };
+        for condition in &conditions {
+            condition.visit(&mut |part| {
+                if let Expression::Compare { key, literal, .. } = part
+                    && key == "outcome"
+                {
+                    add(literal);
+                }
+            });
+        }
+        for stage in pipeline.stages() {
+            let declared = stage.text("outcomes").unwrap_or_default().split(',');
+            declared
+                .map(str::trim)
+                .filter(|word| !word.is_empty())
+                .for_each(&mut add);
+        }
+        add(OTHER);
+        pipeline.predicates = Predicates::Expressions(vec![never(); conditions.len()]);
+        Steps {
+            pipeline,
+            conditions,
+            words,
+            known: HashMap::new(),
+        }
+    }
+
+    pub(crate) fn stage(&self, node: NodeIndex) -> Stage<'_> {
+        self.pipeline.stage(node)
+    }
+
+    pub(crate) fn pipeline(&self) -> &Pipeline {
+        &self.pipeline
+    }
+
+    /// Returns an end with an outcome. Returns `None` for an outcome that the pipeline does not know.
+    pub(crate) fn end(&self, word: &str) -> Option<End> {
+        let word = self.words.iter().position(|known| known == word)?;
+        Some(End {
+            word: u16::try_from(word).ok()?,
+            answer: None,
+        })
+    }
+
+    /// Returns an end with each outcome.
+    pub(crate) fn any_end(&self) -> Vec<End> {
+        let words = self.words.iter().filter(|word| *word != "retry");
+        words.filter_map(|word| self.end(word)).collect()
+    }
+
+    /// Returns the outcome of an end.
+    pub(crate) fn word(&self, end: End) -> &str {
+        self.words
+            .get(usize::from(end.word))
+            .map_or(OTHER, String::as_str)
+    }
+
+    /// Returns whether an end is a failure.
+    pub(crate) fn is_failure(&self, end: End) -> bool {
+        self.word(end) == "fail"
+    }
+
+    /// Returns a short text for an end that is not a plain success: the answer of a person, or the outcome.
+    pub(crate) fn describe(&self, node: NodeIndex, end: End) -> Option<String> {
+        match end.answer {
+            Some(answer) => {
+                let choices = choices(&self.pipeline, node);
+                Some(choices.get(usize::from(answer))?.label.clone())
+            }
+            None if self.word(end) == "success" => None,
+            None => Some(self.word(end).to_owned()),
+        }
+    }
+
+    /// Returns the ways in which a stage may end. A routing node has none of its own (rule R4).
+    pub(crate) fn ends(&self, node: NodeIndex) -> Vec<End> {
+        let stage = self.stage(node);
+        let of = |words: &[&str]| words.iter().filter_map(|word| self.end(word)).collect();
+        match stage.row().role {
+            Role::Routing => Vec::new(),
+            Role::Start if stage.kind() == kind::START => of(&["success"]),
+            Role::Exit if stage.kind() == kind::EXIT => of(&["success"]),
+            _ if stage.row().fan_out.is_some() => of(&["success", "partial_success", "fail"]),
+            _ if stage.kind() == kind::WAIT_HUMAN => {
+                let answers = 0..choices(&self.pipeline, node).len();
+                let answers = answers.filter_map(|answer| {
+                    Some(End {
+                        answer: Some(u16::try_from(answer).ok()?),
+                        ..self.end("success")?
+                    })
+                });
+                let mut ends: Vec<End> = answers.collect();
+                // A gate that nobody answers may also end as a partial success, by `allow_partial`.
+                ends.extend(
+                    ["fail", "partial_success"]
+                        .iter()
+                        .filter_map(|word| self.end(word)),
+                );
+                ends
+            }
+            // Any handler may report any outcome, a tool by its status file. Only a request to retry never remains.
+            _ => self.any_end(),
+        }
+    }
+
+    /// Returns the steps that a run may take after a node ended in this way. At a routing node, the end is that of the
+    /// stage before it.
+    pub(crate) fn after(&mut self, node: NodeIndex, end: End) -> Rc<[Step]> {
+        if let Some(known) = self.known.get(&(node, end)) {
+            return known.clone();
+        }
+        let steps: Rc<[Step]> = self.compute(node, end).into_iter().collect();
+        self.known.insert((node, end), steps.clone());
+        steps
+    }
+
+    fn compute(&mut self, node: NodeIndex, end: End) -> BTreeSet<Step> {
+        let row = self.stage(node).row();
+        let word = self.word(end).to_owned();
+        if row.role == Role::Exit && word != "fail" {
+            return self.after_success();
+        }
+        let mut used: Vec<usize> = self
+            .stage(node)
+            .edges()
+            .filter_map(|(_, edge)| edge.condition)
+            .map(|at| at as usize)
+            .collect();
+        used.sort_unstable();
+        used.dedup();
+        let Some(truths) = self.truths(&used, &word) else {
+            return self.any(node);
+        };
+        let mut steps = BTreeSet::new();
+        for truth in truths {
+            self.set(&used, &word, &truth);
+            for (label, suggested) in self.preferences(node, end) {
+                let facts = Facts {
+                    outcome: &word,
+                    preferred_label: &label,
+                    suggested_next_ids: &suggested,
+                    ..Facts::default()
+                };
+                steps.extend(self.step(route(&self.pipeline, node, &facts).next));
+            }
+        }
+        steps
+    }
+
+    /// Returns the end of the run, and the nodes to which an unsatisfied goal gate may send it (rule R7).
+    fn after_success(&self) -> BTreeSet<Step> {
+        let settings = &self.pipeline.settings;
+        let gates = self.pipeline.nodes.iter().filter(|row| row.goal_gate);
+        let targets = gates.filter_map(|row| {
+            let own = row.retry_target.or(row.fallback_retry_target);
+            own.or(settings.retry_target).or(settings.fallback_retry_target)
+        });
+        let jumps = targets.map(|node| Step::To {
+            node,
+            restarts: false,
+        });
+        jumps.chain([Step::Success]).collect()
+    }
+
+    /// Returns the steps of a decision.
+    fn step(&self, next: Next) -> Vec<Step> {
+        match next {
+            Next::Edge(edge) => {
+                let edge = self.pipeline.edge(edge);
+                vec![Step::To {
+                    node: edge.to,
+                    restarts: edge.loop_restart,
+                }]
+            }
+            Next::Jump(node) => vec![Step::To {
+                node,
+                restarts: false,
+            }],
+            Next::End { success: true } => self.after_success().into_iter().collect(),
+            Next::End { success: false } | Next::Fail(_) => vec![Step::Failure],
+        }
+    }
+
+    /// Returns all steps that a node may take at all.
+    fn any(&self, node: NodeIndex) -> BTreeSet<Step> {
+        let stage = self.stage(node);
+        let jumps = [stage.row().retry_target, stage.row().fallback_retry_target];
+        let jumps = jumps.into_iter().flatten().map(Next::Jump);
+        let edges = stage.edges().map(|(at, _)| Next::Edge(at));
+        let steps = edges.chain(jumps).flat_map(|next| self.step(next));
+        steps.chain([Step::Failure]).collect()
+    }
+
+    /// Returns the combinations of truths that some conditions may have after an outcome: of each condition its truth
+    /// with the outcome itself, and that with a full success, which counts after a partial success (rule R12). Returns
+    /// `None` if there are too many.
+    fn truths(&self, used: &[usize], word: &str) -> Option<BTreeSet<Vec<(bool, bool)>>> {
+        let expressions: Vec<&Expression> = used.iter().filter_map(|at| self.conditions.get(*at)).collect();
+        let words = match word {
+            "partial_success" => vec!["partial_success", "success"],
+            word => vec![word],
+        };
+        let space = Space::new(&expressions, Some(&words))?;
+        if space.size() > MAX_POINTS {
+            return None;
+        }
+        let mut truths = BTreeSet::new();
+        space.find(|point| {
+            if point.outcome() == word {
+                let full = point.as_success();
+                let truth = expressions.iter().map(|expression| {
+                    let held = point.holds(expression);
+                    (held, full.as_ref().map_or(held, |full| full.holds(expression)))
+                });
+                truths.insert(truth.collect());
+            }
+            false
+        });
+        Some(truths)
+    }
+
+    /// Makes conditions hold as a combination requires.
+    fn set(&mut self, used: &[usize], word: &str, truth: &[(bool, bool)]) {
+        let Predicates::Expressions(expressions) = &mut self.pipeline.predicates else {
+            return;
+        };
+        for (at, (held, full)) in used.iter().zip(truth) {
+            let mut words = Vec::new();
+            if *held {
+                words.push(outcome_is(word));
+            }
+            if *full && word == "partial_success" {
+                words.push(outcome_is("success"));
+            }
+            if let Some(expression) = expressions.get_mut(*at) {
+                *expression = Expression::Any(words);
+            }
+        }
+    }
+
+    /// Returns the labels and targets that a stage may prefer, one at a time: the first that fits decides. At a gate,
+    /// this is the answer.
+    fn preferences(&self, node: NodeIndex, end: End) -> Vec<(String, Vec<String>)> {
+        let stage = self.stage(node);
+        if stage.kind() == kind::WAIT_HUMAN {
+            let answer = end.answer.map(usize::from);
+            let label =
+                answer.and_then(|answer| Some(choices(&self.pipeline, node).get(answer)?.label.clone()));
+            return vec![(label.unwrap_or_default(), Vec::new())];
+        }
+        let mut preferences = vec![(String::new(), Vec::new())];
+        if stage.row().fan_out.is_some() || stage.kind() == kind::START {
+            return preferences;
+        }
+        let plain = || stage.edges().filter(|(_, edge)| edge.condition.is_none());
+        if plain().nth(1).is_none() {
+            return preferences;
+        }
+        for (_, edge) in plain() {
+            let label = self.pipeline.text(edge.label);
+            if !label.is_empty() {
+                preferences.push((label.to_owned(), Vec::new()));
+            }
+            let target = self.stage(edge.to).id().to_owned();
+            preferences.push((String::new(), vec![target]));
+        }
+        preferences
+    }
+}
+
+fn outcome_is(word: &str) -> Expression {
+    Expression::Compare {
+        key: "outcome".to_owned(),
+        comparison: Comparison::Equal,
+        literal: word.to_owned(),
+    }
+}
+
+fn never() -> Expression {
+    Expression::Any(Vec::new())
+}

@@ -1,0 +1,219 @@
+//! Assertions about all runs of a pipeline (rules V1 to V3).
+
+use orchestra_graph::{Source, load};
+
+/// Returns the first note of each failed assertion of a pipeline without other errors.
+fn failed(assert: &str, body: &str) -> Vec<String> {
+    let text = format!(
+        "digraph a {{ graph [assert=\"{assert}\"]\nstart [shape=Mdiamond]; exit [shape=Msquare]\n{body} }}"
+    );
+    let report = load(Source::new("a.dot", text.as_str()), &Default::default()).report;
+    let mut notes = Vec::new();
+    for diagnostic in &report.diagnostics {
+        if diagnostic.code == "assertion_failed" {
+            notes.push(diagnostic.notes[0].clone());
+        } else {
+            assert!(
+                !diagnostic.is_error(),
+                "{text}\n{}: {}",
+                diagnostic.code,
+                diagnostic.message
+            );
+        }
+    }
+    notes
+}
+
+fn holds(assert: &str, body: &str) {
+    assert_eq!(failed(assert, body), [""; 0], "{assert}\n{body}");
+}
+
+fn breaks(assert: &str, body: &str, path: &str) {
+    let notes = failed(assert, body);
+    assert!(
+        notes.len() == 1 && notes[0].contains(path),
+        "{assert}\n{body}\n{notes:#?}"
+    );
+}
+
+const RELEASE: &str = "build [shape=parallelogram, tool_command=make]; approve [shape=hexagon]
+    ship [shape=parallelogram, tool_command=ship]
+    start -> build; build -> approve [condition=\"outcome=success\"]; build -> exit [condition=\"outcome!=success\"]
+    approve -> ship [label=Ship]; approve -> build [label=Again]; approve -> exit [label=Stop]; ship -> exit";
+
+#[test]
+fn an_approval_must_follow_the_last_build() {
+    holds("requires(ship, approve=Ship, since=build)", RELEASE);
+    holds(
+        "requires(ship, approve=S); requires(ship, approve=ship); requires(ship, build)",
+        RELEASE,
+    );
+    breaks(
+        "requires(ship, approve=Again)",
+        RELEASE,
+        "`start` -> `build` -> `approve` (Ship) -> `ship`",
+    );
+    breaks(
+        "requires(exit, approve=Ship)",
+        RELEASE,
+        "`build` (partial_success) -> `exit`",
+    );
+    holds("requires(approve, build)", RELEASE);
+    let stale = "build; approve [shape=hexagon]; polish; ship
+        start -> build -> approve; approve -> polish [label=Ship]; approve -> exit [label=Stop]
+        polish -> ship [condition=\"outcome=success\"]; polish -> build2 [condition=\"outcome!=success\"]
+        build2 -> ship -> exit";
+    holds("requires(ship, approve=Ship, since=build)", stale);
+    breaks(
+        "requires(ship, approve=Ship, since=build2)",
+        stale,
+        "`approve` (Ship) -> `polish` (partial_success) -> `build2` -> `ship`",
+    );
+}
+
+#[test]
+fn a_later_answer_or_failure_revokes_an_earlier_success() {
+    let body = "ask [shape=hexagon]; work; ship
+        start -> ask; ask -> work [label=Yes]; ask -> ship [label=No]
+        work -> ask [condition=\"outcome=success\"]; work -> ship [condition=\"outcome!=success\"]; ship -> exit";
+    breaks("requires(ship, ask=Yes)", body, "`start` -> `ask` (No) -> `ship`");
+    let tests = "test [shape=parallelogram, tool_command=t]; repair; ship
+        start -> test; test -> repair [condition=\"outcome=success\"]; test -> ship [condition=\"outcome=fail\"]
+        test -> exit; repair -> test; ship -> exit";
+    breaks("requires(ship, test)", tests, "`test` (fail) -> `ship`");
+    holds("requires(repair, test=success)", tests);
+    breaks(
+        "requires(repair, test=partial_success)",
+        tests,
+        "`test` -> `repair`",
+    );
+}
+
+#[test]
+fn routing_nodes_pass_on_the_outcome_of_the_stage_before() {
+    let body = "test; decide [shape=diamond]; ship
+        start -> test -> decide; decide -> ship [condition=\"outcome=success\"]; decide -> exit; ship -> exit";
+    holds("requires(ship, test); requires(ship, test=success)", body);
+    breaks(
+        "requires(exit, ship)",
+        body,
+        "`test` (partial_success) -> `decide` -> `exit`",
+    );
+    holds("handled(test)", body);
+    let strict = "test; decide [shape=diamond]
+        start -> test -> decide; decide -> exit [condition=\"outcome=success\"]";
+    breaks("handled(test)", strict, "after `test` (fail) -> `decide`");
+}
+
+#[test]
+fn a_failure_is_handled_by_an_edge_or_a_jump() {
+    holds(
+        "handled(a)",
+        "start -> a -> exit; a -> b [condition=\"outcome=fail\"]; b -> a",
+    );
+    holds("handled(a)", "start -> a -> exit; a [retry_target=b]; b -> a");
+    holds("handled(a)", "a [on_failure=route]; start -> a -> exit");
+    breaks("handled(a)", "start -> a -> exit", "after `a` (fail)");
+    breaks(
+        "handled(a)",
+        "start -> a -> exit; a -> b [condition=\"outcome=fail && context.again\"]; b -> a",
+        "after `a` (fail)",
+    );
+}
+
+#[test]
+fn jumps_and_restarts_are_paths_too() {
+    let retry = "check; build [retry_target=ship]; ship; start -> check -> build -> exit; ship -> exit";
+    holds("requires(ship, check)", retry);
+    breaks("requires(ship, build)", retry, "`build` (fail) -> `ship`");
+    let gate = "review; test [goal_gate=true, retry_target=mend]; mend
+        start -> review -> test; test -> exit; test -> exit [condition=\"outcome=fail\"]; mend -> exit";
+    breaks("requires(mend, test)", gate, "`test` (fail) -> `exit` -> `mend`");
+    holds("requires(mend, review)", gate);
+    let restart = "plan; work; start -> plan -> work; work -> exit [condition=\"outcome=success\"]
+        work -> work [condition=\"outcome!=success\", loop_restart=true]";
+    breaks("requires(work, plan)", restart, "`plan` -> `work` (");
+}
+
+#[test]
+fn a_run_may_end_as_a_success_elsewhere() {
+    let body = "work; review; done [end=success]
+        start -> work; work -> review [condition=\"outcome=success\"]; work -> done; review -> exit";
+    breaks(
+        "requires(exit, review)",
+        body,
+        "`work` (partial_success) -> `done`",
+    );
+}
+
+const BLOCK: &str = "fan [shape=component OPTIONS]; a; b; join [shape=tripleoctagon]; ship
+    start -> fan; fan -> a; fan -> b; a -> join; b -> join; join -> ship -> exit";
+
+#[test]
+fn a_block_that_waits_for_all_branches_keeps_what_they_proved() {
+    let block = |options: &str| BLOCK.replace("OPTIONS", options);
+    holds("requires(ship, fan); requires(ship, start)", &block(""));
+    breaks(
+        "requires(ship, fan=success)",
+        &block(""),
+        "`fan` (partial_success) -> `join`",
+    );
+    // A partial success of the block means that a branch failed.
+    breaks(
+        "requires(ship, a)",
+        &block(""),
+        "`fan` (partial_success) -> `join` -> `ship`",
+    );
+    for options in [
+        ", join_policy=first_success",
+        ", join_policy=k_of_n, join_k=1",
+        ", error_policy=ignore",
+    ] {
+        breaks("requires(ship, a)", &block(options), "-> `join` -> `ship`");
+    }
+    holds("requires(join, start)", &block(""));
+    // Within a branch, the stages of other branches have not run.
+    breaks("requires(b, a)", &block(""), "`start` -> `fan` -> `b`");
+    // What held before a block still holds after it, unless a branch makes it stale.
+    let before = BLOCK
+        .replace("start -> fan", "start -> check -> fan")
+        .replace("OPTIONS", "");
+    holds("requires(ship, check); requires(a, check)", &before);
+    breaks("requires(ship, check, since=b)", &before, "-> `join` -> `ship`");
+}
+
+#[test]
+fn an_assertion_about_a_misspelt_name_is_refused() {
+    for (assert, message) in [
+        ("requires(shipp, build)", "the pipeline has no node `shipp`"),
+        (
+            "requires(ship, approve=Shp)",
+            "the gate `approve` has no choice `Shp`",
+        ),
+        (
+            "requires(ship, build=done)",
+            "the stage `build` has no outcome `done`",
+        ),
+        (
+            "requires(ship, build, since=bild)",
+            "the pipeline has no node `bild`",
+        ),
+        ("handled(nothing)", "the pipeline has no node `nothing`"),
+        ("handled", "`handled` is not an assertion"),
+    ] {
+        let text = format!(
+            "digraph a {{ graph [assert=\"{assert}\"]\nstart [shape=Mdiamond]; exit [shape=Msquare]\n{RELEASE} }}"
+        );
+        let report = load(Source::new("a.dot", text.as_str()), &Default::default()).report;
+        let errors: Vec<&str> = report
+            .diagnostics
+            .iter()
+            .filter(|diagnostic| diagnostic.is_error())
+            .map(|diagnostic| diagnostic.message.as_str())
+            .collect();
+        assert!(
+            errors.len() == 1 && errors[0].starts_with(message),
+            "{assert}: {errors:?}"
+        );
+    }
+}
