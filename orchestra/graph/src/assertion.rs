@@ -42,6 +42,9 @@ pub(crate) struct AssertionError {
     pub(crate) range: Range<usize>,
 }
 
+/// Maximum number of assertions, because each is proved by itself.
+const MOST: usize = 100;
+
 /// Parses assertions, separated by `;`. Returns each with its own error, so that one mistake does not hide another.
 pub(crate) fn parse_assertions(text: &str) -> Vec<Result<Assertion, AssertionError>> {
     let mut found = Vec::new();
@@ -49,9 +52,23 @@ pub(crate) fn parse_assertions(text: &str) -> Vec<Result<Assertion, AssertionErr
     for part in split(text) {
         let range = trimmed(text, start..start + part.len());
         start += part.len() + 1;
-        if !range.is_empty() {
-            found.push(parse(text, range));
+        if range.is_empty() {
+            continue;
         }
+        if found.len() == MOST {
+            found.push(Err(AssertionError {
+                message: format!("a pipeline has at most {MOST} assertions"),
+                range,
+            }));
+            break;
+        }
+        found.push(parse(text, range));
+    }
+    if found.is_empty() {
+        found.push(Err(AssertionError {
+            message: "`assert` contains no assertion".to_owned(),
+            range: 0..0,
+        }));
     }
     found
 }
@@ -259,8 +276,18 @@ mod tests {
     }
 
     #[test]
+    fn the_number_of_assertions_is_limited() {
+        let text = "handled(a);".repeat(MOST + 2);
+        let found = claims(&text);
+        assert_eq!(found.iter().filter(|found| found.is_ok()).count(), MOST);
+        let last = format!("a pipeline has at most {MOST} assertions @ handled(a)");
+        assert_eq!(found.last(), Some(&Err(last)));
+    }
+
+    #[test]
     fn each_mistake_is_reported_where_it_is() {
         for (text, message) in [
+            (" ; ", "`assert` contains no assertion @ "),
             (
                 "requires",
                 "`requires` is not an assertion: an assertion has the form `NAME(ARGUMENT, ..)` @ requires",

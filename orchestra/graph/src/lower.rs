@@ -10,7 +10,8 @@ use crate::ast::{self, DefaultsTarget, Statement};
 use crate::attribute::{AttributeFamily, Key, Known, Scope, foreign_value};
 use crate::attributes::{Attribute, Attributes, Origin};
 use crate::check::{
-    attribute_type, conflicting_aliases, duplicate_node_attribute, tool_env_name, unknown_attribute,
+    assertion_syntax, attribute_type, conflicting_aliases, duplicate_node_attribute, tool_env_name,
+    unknown_attribute,
 };
 use crate::diagnostic::Diagnostic;
 use crate::model::{Edge, Graph, Node, NodeIndex, Subgraph};
@@ -81,6 +82,10 @@ impl Lowering<'_> {
     fn graph_attribute(&mut self, raw: &ast::Attribute, subgraph: Option<u32>) {
         // Inside a subgraph these attributes only affect drawing. The label is read when the subgraph is entered.
         if subgraph.is_some() {
+            if raw.key.text == Known::Assert.name() {
+                self.diagnostics
+                    .push(assertion_syntax::ignored(raw.key.span, false));
+            }
             return;
         }
         if let Some(attribute) = self.attribute(raw, Scope::Graph, Origin::Explicit) {
@@ -204,6 +209,10 @@ impl Lowering<'_> {
             return;
         };
         if before.origin != Origin::Explicit {
+            return;
+        }
+        if name == Key::Known(Known::Assert) {
+            self.diagnostics.push(assertion_syntax::ignored(key_span, true));
             return;
         }
         let (first, second) = (self.source.slice(before.key_span), self.source.slice(key_span));

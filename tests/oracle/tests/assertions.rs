@@ -78,25 +78,18 @@ fn claim(random: &mut Random, graph: &Graph) -> Claim {
     }
 }
 
-/// The place of an attempt: the branches around it, each as its block and its whole name, and its node.
-fn place(name: &str) -> (Vec<(&str, &str)>, &str) {
-    let mut around = Vec::new();
-    let mut rest = name;
-    let mut passed = 0;
-    while let Some(colon) = rest.find(':') {
-        let end = rest[colon..].find('/').map_or(rest.len(), |slash| colon + slash);
-        around.push((&name[..passed + colon], &name[..passed + end]));
-        passed += (end + 1).min(rest.len());
-        rest = &name[passed..];
-    }
-    let node = rest.split('#').next().unwrap_or_default();
-    (around, node.rsplit('/').next().unwrap_or_default())
-}
-
-/// Returns whether an attempt sees what happened in another place: not in another branch of a block that still runs.
-fn sees(own: &[(&str, &str)], other: &[(&str, &str)]) -> bool {
-    own.iter()
-        .all(|(block, branch)| other.iter().all(|(known, name)| known != block || name == branch))
+/// Returns the innermost branch around an attempt, as a choice names it, and the node.
+fn place(name: &str) -> (&str, &str) {
+    let name = match name
+        .strip_prefix("restart-")
+        .and_then(|rest| rest.split_once('/'))
+    {
+        Some((_, name)) => name,
+        None => name,
+    };
+    let visit = name.rfind('#').unwrap_or(name.len());
+    let (branch, node) = name[..visit].rsplit_once('/').unwrap_or(("", &name[..visit]));
+    (branch, node)
 }
 
 /// Something that matters for a requirement.
@@ -116,26 +109,22 @@ fn entered(trace: &Trace, claim: &Claim) -> (usize, bool) {
     else {
         return (0, false);
     };
-    let mut events: Vec<(&str, Happened)> = Vec::new();
+    let mut latest: Option<Happened> = None;
     let mut answers: BTreeMap<&str, &str> = BTreeMap::new();
     let (mut count, mut broken, mut last) = (0, false, "");
-    let met = |events: &[(&str, Happened)], name: &str| {
-        let own = place(name).0;
-        let seen = events.iter().rev().find(|(other, _)| sees(&own, &place(other).0));
-        matches!(seen, Some((_, Happened::Ended(true))))
-    };
+    let met = |latest: &Option<Happened>| matches!(latest, Some(Happened::Ended(true)));
     for step in &trace.steps {
         match step {
-            Step::Restart { .. } => events.clear(),
+            Step::Restart { .. } => latest = None,
             Step::Start(name) => {
                 let node = place(name).1;
                 last = node;
                 if name.ends_with("/1") && node == target {
                     count += 1;
-                    broken |= !met(&events, name);
+                    broken |= !met(&latest);
                 }
                 if since.as_deref() == Some(node) {
-                    events.push((name, Happened::Stale));
+                    latest = Some(Happened::Stale);
                 }
             }
             Step::Answered { name, answer } => drop(answers.insert(name, answer)),
@@ -160,7 +149,7 @@ fn entered(trace: &Trace, claim: &Claim) -> (usize, bool) {
                         None => word == result,
                     },
                 };
-                events.push((name, Happened::Ended(ended)));
+                latest = Some(Happened::Ended(ended));
             }
             _ => {}
         }
@@ -168,7 +157,7 @@ fn entered(trace: &Trace, claim: &Claim) -> (usize, bool) {
     // A run may end as a success elsewhere.
     if trace.end == End::Success && target == "exit" && last != "exit" {
         count += 1;
-        broken |= !met(&events, "");
+        broken |= !met(&latest);
     }
     (count, broken)
 }
@@ -196,13 +185,12 @@ fn failed(graph: &Graph, trace: &Trace, stage: &str) -> (usize, bool) {
                 again: false,
                 ..
             } => {
-                let (around, node) = place(name);
-                let branch = around.last().map_or("", |(_, branch)| *branch).to_owned();
+                let (branch, node) = place(name);
                 if word == "fail" {
                     count += usize::from(node == stage);
-                    open.insert(branch, node.to_owned());
+                    open.insert(branch.to_owned(), node.to_owned());
                 } else if !routes(node) {
-                    open.remove(&branch);
+                    open.remove(branch);
                 }
             }
             Step::Choice {

@@ -13,6 +13,9 @@ pub(crate) const FOREIGN: &[(&str, Known)] = &[
     ("handler", Known::Type),
     ("llm_prompt", Known::Prompt),
     ("quorum_count", Known::JoinK),
+    ("assertion", Known::Assert),
+    ("assertions", Known::Assert),
+    ("invariant", Known::Assert),
 ];
 
 /// The name that other tools use for the child pipeline of any kind of node. The kind decides which attribute it means.

@@ -51,12 +51,21 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
                 let id = input.id(*stage);
                 (
                     format!("nothing follows a failure of `{id}`"),
-                    format!("a run ends after {}", show(input, &path)),
+                    format!("the run, or the branch, ends after {}", show(input, &path)),
                     format!("add an edge from `{id}` with `condition=\"outcome=fail\"`, or a `retry_target`"),
                 )
             }),
             Err(_) => None,
         };
+        let found = found.or_else(|| {
+            (resolved.is_ok() && steps.are_incomplete()).then(|| {
+                (
+                    "the assertion cannot be checked".to_owned(),
+                    "too many conditions or edges meet at some nodes of the pipeline".to_owned(),
+                    "split these nodes, or move a part of the pipeline to a file of its own".to_owned(),
+                )
+            })
+        });
         let Some((message, note, help)) = found else {
             continue;
         };
@@ -70,7 +79,19 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
                 .note(note)
                 .help(help),
         );
-        if let Some(diagnostic) = diagnostics.last_mut().filter(|_| unknown) {
+        let Some(diagnostic) = diagnostics.last_mut() else {
+            continue;
+        };
+        if diagnostic
+            .notes
+            .iter()
+            .any(|note| note.contains("(partial_success)"))
+        {
+            let note = "any stage may end as `partial_success`; an edge with `outcome=success` is then followed too, \
+                        unless another condition fits (rule R12)";
+            diagnostic.notes.push(note.to_owned());
+        }
+        if unknown {
             let note = "a condition on anything but the outcome counts as possibly true and possibly false";
             diagnostic.notes.push(note.to_owned());
         }
@@ -98,10 +119,15 @@ fn of_requirement(input: &Input<'_>, requirement: &Requirement, path: &Path) -> 
         }
         flow::Result::Outcome(word) => format!("although `{stage}` has not ended with `{word}`{since}"),
     };
+    let help = if path.iter().any(|(node, _)| *node == requirement.stage) {
+        format!("lead this path back through `{stage}`, or end it before `{target}`")
+    } else {
+        format!("lead this path through `{stage}`, or end it before `{target}`")
+    };
     (
         format!("a run can enter `{target}` {missing}"),
         format!("such a run takes the path {}", show(input, path)),
-        format!("lead this path through `{stage}`, or end it before `{target}`"),
+        help,
     )
 }
 

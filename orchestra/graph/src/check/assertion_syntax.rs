@@ -7,6 +7,7 @@ use crate::check::input::Input;
 use crate::diagnostic::{Diagnostic, did_you_mean};
 use crate::page::Page;
 use crate::severity::Severity;
+use crate::text::Span;
 
 static RULE: Page = Page {
     code: "assertion_syntax",
@@ -27,6 +28,22 @@ const FORMS: [(&str, &str); 2] = [
     ("requires", "`requires(ship, approve=Ship, since=build)`"),
     ("handled", "`handled(build)`"),
 ];
+
+/// Returns the error for an `assert` that would otherwise be ignored: a second one, or one of a subgraph.
+pub(crate) fn ignored(span: Span, is_second: bool) -> Diagnostic {
+    let (message, help) = if is_second {
+        (
+            "a second `assert`: a pipeline has one",
+            "write all assertions into one `assert`, separated by `;`",
+        )
+    } else {
+        (
+            "an assertion in a subgraph: it is about the whole pipeline",
+            "move `assert` to the graph",
+        )
+    };
+    Diagnostic::from_rule(&RULE, message, span).help(help)
+}
 
 fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
     let Some(attribute) = input.graph().attributes.get(Known::Assert) else {

@@ -133,6 +133,14 @@ fn result_of(input: &Input<'_>, stage: NodeIndex, name: &Name) -> Result<flow::R
             .iter()
             .map(|choice| [&*choice.key, &*choice.label, input.id(choice.to)]);
         if let Some(choice) = choice_named(names, &name.text) {
+            if choices.get(choice).is_some_and(|choice| choice.freeform) {
+                return Err(Unknown {
+                    message: format!("the choice `{}` of the gate `{id}` is any text", name.text),
+                    note: Some("an answer by free text says nothing about what it contains".to_owned()),
+                    meant: None,
+                    name: name.clone(),
+                });
+            }
             return Ok(flow::Result::Answer(choice));
         }
         let labels = choices.iter().map(|choice| &*choice.label);

@@ -4,12 +4,12 @@
 //! nothing has made that stale since. Every combination of node and fact is visited once, nearest first, so the search
 //! is linear in the steps, and the path that it finds is a shortest one.
 //!
-//! The branches of a block are followed one by one, each from the fact before the block. After the block, the fact holds
-//! only if the branches cannot have changed it, or if the block waits for all of them, all succeeded, and a branch that
-//! always runs has established it.
+//! The branches of a block are followed one by one, each from the fact before the block. If another branch can change the
+//! fact meanwhile, it does not hold in the branch at all. After the block, the fact holds only if the branches cannot have
+//! changed it, or if all of them have succeeded, and a branch that always runs has established it.
 
 use std::collections::hash_map::Entry;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use super::steps::{End, Step, Steps};
 use crate::model::NodeIndex;
@@ -52,7 +52,7 @@ pub(crate) fn violation(steps: &mut Steps, requirement: &Requirement) -> Option<
     let mut seen = Level::default();
     let mut entries = vec![(Point::enter(start, false), Path::new())];
     while let Some((entry, path)) = entries.pop() {
-        if let Err(path) = search.follow(&mut seen, entry, path, None) {
+        if let Err(path) = search.follow(&mut seen, entry, path, Place::MAIN) {
             return Some(path);
         }
         entries.append(&mut search.restarts);
@@ -64,6 +64,9 @@ pub(crate) fn violation(steps: &mut Steps, requirement: &Requirement) -> Option<
 /// not decide. Returns `None` if every failure leads to another node.
 pub(crate) fn unhandled(steps: &mut Steps, stage: NodeIndex) -> Option<Path> {
     let failure = steps.end("fail")?;
+    if steps.stage(stage).row().role != Role::Routing && !steps.ends(stage).contains(&failure) {
+        return None;
+    }
     let mut queue = VecDeque::from([vec![stage]]);
     let mut seen = vec![stage];
     while let Some(path) = queue.pop_front() {
@@ -106,6 +109,22 @@ impl Point {
     }
 }
 
+/// Where runs are followed.
+#[derive(Clone, Copy)]
+struct Place {
+    /// The join at which a branch ends.
+    join: Option<NodeIndex>,
+    /// `true` if another branch may run the required stage, or make its end stale, at the same time.
+    disturbed: bool,
+}
+
+impl Place {
+    const MAIN: Place = Place {
+        join: None,
+        disturbed: false,
+    };
+}
+
 /// The points that were visited on one level, each with the point before it.
 type Level = HashMap<Point, Option<(Point, Option<String>)>>;
 
@@ -123,8 +142,9 @@ struct Branch {
 struct Search<'s> {
     steps: &'s mut Steps,
     requirement: &'s Requirement,
-    /// The branches of the blocks that were followed, by their fan-out and the fact before it.
-    blocks: HashMap<(NodeIndex, bool), Vec<Branch>>,
+    /// The branches of the blocks that were followed, by their fan-out, the fact before it, and whether the block is
+    /// disturbed.
+    blocks: HashMap<(NodeIndex, bool, bool), Vec<Branch>>,
     /// The fan-outs whose branches are being followed.
     open: Vec<NodeIndex>,
     /// The entries of restarted runs.
@@ -138,8 +158,9 @@ impl Search<'_> {
         seen: &mut Level,
         entry: Point,
         prefix: Path,
-        join: Option<NodeIndex>,
+        place: Place,
     ) -> std::result::Result<Branch, Path> {
+        let Place { join, disturbed } = place;
         let mut branch = Branch::default();
         if seen.contains_key(&entry) {
             return Ok(branch);
@@ -148,10 +169,6 @@ impl Search<'_> {
         let mut queue = VecDeque::from([entry]);
         while let Some(point) = queue.pop_front() {
             let Point { node, before, met } = point;
-            if Some(node) == join {
-                branch.end(met);
-                continue;
-            }
             if node == self.requirement.target && !met {
                 return Err(path_to(seen, &prefix, point));
             }
@@ -159,13 +176,20 @@ impl Search<'_> {
             let stale = self.requirement.since.contains(&node);
             branch.runs_since |= stale;
             let met = met && !stale;
-            for (end, met) in self.ends(seen, &prefix, point, met, &mut branch)? {
+            for (end, met) in self.ends(seen, &prefix, point, met, disturbed, &mut branch)? {
+                let met = met && !disturbed;
                 let left = match before {
                     Some(_) => None,
                     None => self.steps.describe(node, end),
                 };
                 for step in self.steps.after(node, end).iter() {
                     match *step {
+                        // A branch whose last stage failed has failed, so it does not count for a block that succeeds.
+                        Step::To { node: to, restarts } if Some(to) == join && !restarts => {
+                            if !self.steps.is_failure(end) {
+                                branch.end(met);
+                            }
+                        }
                         Step::To { node: to, restarts } => {
                             let routes = self.steps.stage(to).row().role == Role::Routing;
                             let next = Point {
@@ -176,7 +200,8 @@ impl Search<'_> {
                             if restarts {
                                 let mut path = path_to(seen, &prefix, point);
                                 if let Some(last) = path.last_mut() {
-                                    last.1.clone_from(&left);
+                                    let left = left.as_deref().map(|left| format!("{left}, "));
+                                    last.1 = Some(format!("{}restart", left.unwrap_or_default()));
                                 }
                                 self.restarts.push((next, path));
                             } else if let Entry::Vacant(entry) = seen.entry(next) {
@@ -207,11 +232,12 @@ impl Search<'_> {
         prefix: &Path,
         point: Point,
         met: bool,
+        disturbed: bool,
         branch: &mut Branch,
     ) -> std::result::Result<Vec<(End, bool)>, Path> {
         let node = point.node;
         let of_stage = node == self.requirement.stage;
-        let row = self.steps.stage(node).row();
+        let row = *self.steps.stage(node).row();
         if row.role == Role::Routing {
             // A routing node itself always succeeds, but passes on the end of the stage before it. Without one, as at the
             // start of a branch, that may be any.
@@ -230,7 +256,7 @@ impl Search<'_> {
         let ends = self.steps.ends(node);
         if let Some(fan_out) = row.fan_out {
             let repeats = row.retry.attempts > 1;
-            let branches = self.block(seen, prefix, point, met, fan_out.join, repeats)?;
+            let branches = self.block(seen, prefix, point, met, disturbed, fan_out.join, repeats)?;
             for inner in &branches {
                 branch.runs_stage |= inner.runs_stage;
                 branch.runs_since |= inner.runs_since;
@@ -268,17 +294,22 @@ impl Search<'_> {
     }
 
     /// Follows the branches of a block, in the order of the file.
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "they are the parts of a point of the search"
+    )]
     fn block(
         &mut self,
         seen: &Level,
         prefix: &Path,
         point: Point,
         met: bool,
+        disturbed: bool,
         join: NodeIndex,
         repeats: bool,
     ) -> std::result::Result<Vec<Branch>, Path> {
         let fan_out = point.node;
-        if let Some(known) = self.blocks.get(&(fan_out, met)) {
+        if let Some(known) = self.blocks.get(&(fan_out, met, disturbed)) {
             return Ok(known.clone());
         }
         // A branch that leads back into its own block is an error of another rule.
@@ -293,20 +324,64 @@ impl Search<'_> {
             .edges()
             .map(|(_, edge)| edge.to)
             .collect();
+        // Another branch may run the stage, or make its end stale, at any time.
+        let disturbs: Vec<bool> = entries.iter().map(|entry| self.disturbs(*entry, join)).collect();
+        let disturbing = disturbs.iter().filter(|disturbs| **disturbs).count();
         let mut branches = Vec::with_capacity(entries.len());
-        for entry in entries {
+        for (entry, disturbs) in entries.into_iter().zip(disturbs) {
+            let place = Place {
+                join: Some(join),
+                disturbed: disturbed || disturbing > usize::from(disturbs),
+            };
             let mut branch = Branch::default();
+            if entry == join {
+                branch.end(met && !place.disturbed);
+            }
             // A second attempt begins with what the first one left behind.
             let facts: &[bool] = if met && repeats { &[true, false] } else { &[met] };
             for met in facts {
-                let entry = Point::enter(entry, *met);
-                branch.add(self.follow(&mut Level::default(), entry, path.clone(), Some(join))?);
+                let entry = Point::enter(entry, *met && !place.disturbed);
+                branch.add(self.follow(&mut Level::default(), entry, path.clone(), place)?);
             }
             branches.push(branch);
         }
         self.open.pop();
-        self.blocks.insert((fan_out, met), branches.clone());
+        self.blocks.insert((fan_out, met, disturbed), branches.clone());
         Ok(branches)
+    }
+
+    /// Returns whether a branch may run the required stage, or a node that makes its end stale.
+    fn disturbs(&mut self, entry: NodeIndex, join: NodeIndex) -> bool {
+        let mut seen = HashSet::from([entry]);
+        let mut queue = vec![entry];
+        while let Some(at) = queue.pop() {
+            if at == join {
+                continue;
+            }
+            if at == self.requirement.stage || self.requirement.since.contains(&at) {
+                return true;
+            }
+            let ends = match self.steps.stage(at).row().role {
+                Role::Routing => self.steps.any_end(),
+                _ => self.steps.ends(at),
+            };
+            let row = *self.steps.stage(at).row();
+            let mut next: Vec<NodeIndex> = Vec::new();
+            if row.fan_out.is_some() {
+                next.extend(self.steps.stage(at).edges().map(|(_, edge)| edge.to));
+            }
+            for end in ends {
+                next.extend(self.steps.after(at, end).iter().filter_map(|step| match step {
+                    Step::To {
+                        node,
+                        restarts: false,
+                    } => Some(*node),
+                    _ => None,
+                }));
+            }
+            queue.extend(next.into_iter().filter(|node| seen.insert(*node)));
+        }
+        false
     }
 
     /// Returns the fact after a block that ended in this way.
@@ -325,9 +400,14 @@ impl Search<'_> {
         if !branches.iter().any(|branch| branch.runs_stage) {
             return met;
         }
-        let all_succeeded = self.steps.word(end) == "success"
-            && settings.join_policy == JoinPolicy::WaitAll
-            && settings.error_policy != ErrorPolicy::Ignore;
+        let needs_all = match settings.join_policy {
+            JoinPolicy::WaitAll => true,
+            JoinPolicy::KOfN(count) => count as usize >= branches.len(),
+            JoinPolicy::Quorum(fraction) => fraction >= 1.0,
+            JoinPolicy::FirstSuccess => branches.len() == 1,
+        };
+        let all_succeeded =
+            self.steps.word(end) == "success" && needs_all && settings.error_policy != ErrorPolicy::Ignore;
         let edges = self.steps.stage(fan_out).edges();
         let always = edges.map(|(_, edge)| edge.condition.is_none());
         let mut established = false;

@@ -7,18 +7,19 @@
 use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 
-use crate::choice::choices;
+use crate::choice::{Choice, choices as choices_of};
 use crate::condition::space::Space;
 use crate::condition::{Comparison, Expression, Facts, OUTCOME_WORDS};
 use crate::kind;
 use crate::model::NodeIndex;
 use crate::route::{Next, route};
-use crate::table::{Pipeline, Predicates, Role, Stage};
+use crate::table::{ErrorPolicy, JoinPolicy, Pipeline, Predicates, Role, Stage};
 
 /// The outcome of a stage that no condition names.
 const OTHER: &str = "another outcome";
-/// Maximum number of points that are examined for one node. Beyond it, every edge counts as a step.
-const MAX_POINTS: usize = 4_096;
+/// Maximum work for all steps of a pipeline: tested conditions and compared edges. Some large pipelines with many
+/// conditions at one node need more, and are not examined.
+const MAX_WORK: usize = 20_000_000;
 
 /// A step of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -50,6 +51,9 @@ pub(crate) struct Steps {
     conditions: Vec<Expression>,
     words: Vec<String>,
     known: HashMap<(NodeIndex, End), Rc<[Step]>>,
+    choices: HashMap<NodeIndex, Rc<[Choice]>>,
+    /// The work that is left. `None` if it was not enough.
+    work: Option<usize>,
 }
 
 impl Steps {
@@ -88,7 +92,29 @@ impl Steps {
             conditions,
             words,
             known: HashMap::new(),
+            choices: HashMap::new(),
+            work: Some(MAX_WORK),
         }
+    }
+
+    /// Returns whether some steps are missing, because the pipeline needs too much work.
+    pub(crate) fn are_incomplete(&self) -> bool {
+        self.work.is_none()
+    }
+
+    /// Counts work. Returns `false` if not enough is left.
+    fn may_work(&mut self, amount: usize) -> bool {
+        self.work = self.work.and_then(|left| left.checked_sub(amount));
+        self.work.is_some()
+    }
+
+    /// Returns the choices of a human gate.
+    fn choices(&mut self, gate: NodeIndex) -> Rc<[Choice]> {
+        let pipeline = &self.pipeline;
+        let choices = self.choices.entry(gate);
+        choices
+            .or_insert_with(|| choices_of(pipeline, gate).into())
+            .clone()
     }
 
     pub(crate) fn stage(&self, node: NodeIndex) -> Stage<'_> {
@@ -127,10 +153,10 @@ impl Steps {
     }
 
     /// Returns a short text for an end that is not a plain success: the answer of a person, or the outcome.
-    pub(crate) fn describe(&self, node: NodeIndex, end: End) -> Option<String> {
+    pub(crate) fn describe(&mut self, node: NodeIndex, end: End) -> Option<String> {
         match end.answer {
             Some(answer) => {
-                let choices = choices(&self.pipeline, node);
+                let choices = self.choices(node);
                 Some(choices.get(usize::from(answer))?.label.clone())
             }
             None if self.word(end) == "success" => None,
@@ -139,17 +165,29 @@ impl Steps {
     }
 
     /// Returns the ways in which a stage may end. A routing node has none of its own (rule R4).
-    pub(crate) fn ends(&self, node: NodeIndex) -> Vec<End> {
+    pub(crate) fn ends(&mut self, node: NodeIndex) -> Vec<End> {
+        let answers = if self.stage(node).kind() == kind::WAIT_HUMAN {
+            self.choices(node).len()
+        } else {
+            0
+        };
         let stage = self.stage(node);
         let of = |words: &[&str]| words.iter().filter_map(|word| self.end(word)).collect();
         match stage.row().role {
             Role::Routing => Vec::new(),
             Role::Start if stage.kind() == kind::START => of(&["success"]),
             Role::Exit if stage.kind() == kind::EXIT => of(&["success"]),
-            _ if stage.row().fan_out.is_some() => of(&["success", "partial_success", "fail"]),
+            _ if let Some(fan_out) = stage.row().fan_out => {
+                let counts_failures = fan_out.join_policy == JoinPolicy::WaitAll
+                    && fan_out.error_policy == ErrorPolicy::Continue;
+                if counts_failures || stage.row().allow_partial {
+                    of(&["success", "partial_success", "fail"])
+                } else {
+                    of(&["success", "fail"])
+                }
+            }
             _ if stage.kind() == kind::WAIT_HUMAN => {
-                let answers = 0..choices(&self.pipeline, node).len();
-                let answers = answers.filter_map(|answer| {
+                let answers = (0..answers).filter_map(|answer| {
                     Some(End {
                         answer: Some(u16::try_from(answer).ok()?),
                         ..self.end("success")?
@@ -186,9 +224,8 @@ impl Steps {
         if row.role == Role::Exit && word != "fail" {
             return self.after_success();
         }
-        let mut used: Vec<usize> = self
-            .stage(node)
-            .edges()
+        let edges = self.stage(node).edges();
+        let mut used: Vec<usize> = edges
             .filter_map(|(_, edge)| edge.condition)
             .map(|at| at as usize)
             .collect();
@@ -197,14 +234,19 @@ impl Steps {
         let Some(truths) = self.truths(&used, &word) else {
             return self.any(node);
         };
+        let preferences = self.preferences(node, end);
+        let edges = self.stage(node).edges().count();
+        if !self.may_work(truths.len() * preferences.len() * (1 + edges)) {
+            return BTreeSet::new();
+        }
         let mut steps = BTreeSet::new();
         for truth in truths {
             self.set(&used, &word, &truth);
-            for (label, suggested) in self.preferences(node, end) {
+            for (label, suggested) in &preferences {
                 let facts = Facts {
                     outcome: &word,
-                    preferred_label: &label,
-                    suggested_next_ids: &suggested,
+                    preferred_label: label,
+                    suggested_next_ids: suggested,
                     ..Facts::default()
                 };
                 steps.extend(self.step(route(&self.pipeline, node, &facts).next));
@@ -248,7 +290,11 @@ impl Steps {
     }
 
     /// Returns all steps that a node may take at all.
-    fn any(&self, node: NodeIndex) -> BTreeSet<Step> {
+    fn any(&mut self, node: NodeIndex) -> BTreeSet<Step> {
+        let edges = self.stage(node).edges().count();
+        if !self.may_work(1 + edges) {
+            return BTreeSet::new();
+        }
         let stage = self.stage(node);
         let jumps = [stage.row().retry_target, stage.row().fallback_retry_target];
         let jumps = jumps.into_iter().flatten().map(Next::Jump);
@@ -260,16 +306,19 @@ impl Steps {
     /// Returns the combinations of truths that some conditions may have after an outcome: of each condition its truth
     /// with the outcome itself, and that with a full success, which counts after a partial success (rule R12). Returns
     /// `None` if there are too many.
-    fn truths(&self, used: &[usize], word: &str) -> Option<BTreeSet<Vec<(bool, bool)>>> {
+    fn truths(&mut self, used: &[usize], word: &str) -> Option<BTreeSet<Vec<(bool, bool)>>> {
+        if used.is_empty() {
+            return Some([Vec::new()].into());
+        }
         let expressions: Vec<&Expression> = used.iter().filter_map(|at| self.conditions.get(*at)).collect();
         let words = match word {
             "partial_success" => vec!["partial_success", "success"],
             word => vec![word],
         };
         let space = Space::new(&expressions, Some(&words))?;
-        if space.size() > MAX_POINTS {
-            return None;
-        }
+        let work = space.size() * (1 + used.len());
+        self.work = self.work?.checked_sub(work);
+        self.work?;
         let mut truths = BTreeSet::new();
         space.find(|point| {
             if point.outcome() == word {
@@ -306,14 +355,14 @@ impl Steps {
 
     /// Returns the labels and targets that a stage may prefer, one at a time: the first that fits decides. At a gate,
     /// this is the answer.
-    fn preferences(&self, node: NodeIndex, end: End) -> Vec<(String, Vec<String>)> {
-        let stage = self.stage(node);
-        if stage.kind() == kind::WAIT_HUMAN {
-            let answer = end.answer.map(usize::from);
-            let label =
-                answer.and_then(|answer| Some(choices(&self.pipeline, node).get(answer)?.label.clone()));
+    fn preferences(&mut self, node: NodeIndex, end: End) -> Vec<(String, Vec<String>)> {
+        if self.stage(node).kind() == kind::WAIT_HUMAN {
+            let choices = self.choices(node);
+            let choice = end.answer.and_then(|answer| choices.get(usize::from(answer)));
+            let label = choice.map(|choice| choice.label.clone());
             return vec![(label.unwrap_or_default(), Vec::new())];
         }
+        let stage = self.stage(node);
         let mut preferences = vec![(String::new(), Vec::new())];
         if stage.row().fan_out.is_some() || stage.kind() == kind::START {
             return preferences;

@@ -132,7 +132,7 @@ fn jumps_and_restarts_are_paths_too() {
     holds("requires(mend, review)", gate);
     let restart = "plan; work; start -> plan -> work; work -> exit [condition=\"outcome=success\"]
         work -> work [condition=\"outcome!=success\", loop_restart=true]";
-    breaks("requires(work, plan)", restart, "`plan` -> `work` (");
+    breaks("requires(work, plan)", restart, ", restart) -> `work`");
 }
 
 #[test]
@@ -171,6 +171,22 @@ fn a_block_that_waits_for_all_branches_keeps_what_they_proved() {
     ] {
         breaks("requires(ship, a)", &block(options), "-> `join` -> `ship`");
     }
+    for options in [
+        ", error_policy=fail_fast",
+        ", join_policy=k_of_n, join_k=2",
+        ", join_policy=quorum, join_quorum=1.0",
+    ] {
+        holds("requires(ship, a); requires(ship, b)", &block(options));
+    }
+    // A branch that another one can disturb proves nothing.
+    breaks("requires(b, start, since=a)", &block(""), "`fan` -> `b`");
+    // A branch that ends after a failed stage has failed.
+    let early = block(", error_policy=fail_fast").replace(
+        "a -> join",
+        "a -> a2 [condition=\"outcome=success\"]; a2 -> join; a -> join [condition=\"outcome!=success\"]",
+    );
+    holds("requires(ship, a); requires(join, b)", &early);
+    breaks("requires(ship, a=success)", &early, "-> `join` -> `ship`");
     holds("requires(join, start)", &block(""));
     // Within a branch, the stages of other branches have not run.
     breaks("requires(b, a)", &block(""), "`start` -> `fan` -> `b`");
@@ -199,10 +215,16 @@ fn an_assertion_about_a_misspelt_name_is_refused() {
             "the pipeline has no node `bild`",
         ),
         ("handled(nothing)", "the pipeline has no node `nothing`"),
+        (
+            "requires(ship, approve=Comment)",
+            "the choice `Comment` of the gate `approve` is any text",
+        ),
         ("handled", "`handled` is not an assertion"),
+        ("", "`assert` contains no assertion"),
     ] {
         let text = format!(
-            "digraph a {{ graph [assert=\"{assert}\"]\nstart [shape=Mdiamond]; exit [shape=Msquare]\n{RELEASE} }}"
+            "digraph a {{ graph [assert=\"{assert}\"]\nstart [shape=Mdiamond]; exit [shape=Msquare]\n{RELEASE}
+            approve -> build [label=Comment, freeform=true] }}"
         );
         let report = load(Source::new("a.dot", text.as_str()), &Default::default()).report;
         let errors: Vec<&str> = report
@@ -215,5 +237,54 @@ fn an_assertion_about_a_misspelt_name_is_refused() {
             errors.len() == 1 && errors[0].starts_with(message),
             "{assert}: {errors:?}"
         );
+    }
+}
+
+/// A pipeline whose steps are too many to be examined is refused, and quickly.
+#[test]
+fn what_cannot_be_examined_is_refused() {
+    let many = |count: usize, edge: &dyn Fn(usize) -> String| -> String { (0..count).map(edge).collect() };
+    let plain = many(3_000, &|at| format!("work -> n{at} -> exit\n"));
+    breaks(
+        "requires(exit, work)",
+        &format!("work\nstart -> work\n{plain}"),
+        "too many conditions or edges meet at some nodes",
+    );
+    let answers = many(1_000, &|at| {
+        format!("ask -> n{at} [label=\"answer {at}\"]; n{at} -> exit\n")
+    });
+    holds(
+        "requires(exit, ask)",
+        &format!("ask [shape=hexagon]\nstart -> ask\n{answers}"),
+    );
+    let keys = many(12, &|at| {
+        format!("work -> exit [condition=\"context.k{at}=1 || context.l{at}=2\"]\n")
+    });
+    holds(
+        "requires(exit, start)",
+        &format!("work\nstart -> work -> exit\n{keys}"),
+    );
+}
+
+#[test]
+fn no_assertion_is_ignored() {
+    for (text, message) in [
+        (
+            "graph [assert=\"handled(a)\"]; graph [assert=\"handled(b)\"]",
+            "a second `assert`: a pipeline has one",
+        ),
+        (
+            "subgraph cluster_x { graph [assert=\"handled(a)\"] }",
+            "an assertion in a subgraph: it is about the whole pipeline",
+        ),
+        (
+            "subgraph cluster_x { assert=\"handled(a)\" }",
+            "an assertion in a subgraph: it is about the whole pipeline",
+        ),
+    ] {
+        let text = format!("digraph x {{ {text}\nstart -> a -> exit; a [retry_target=b]; b -> exit }}");
+        let report = load(Source::new("a.dot", text.as_str()), &Default::default()).report;
+        let errors: Vec<&str> = report.errors().map(|error| error.message.as_str()).collect();
+        assert!(errors.contains(&message), "{text}\n{errors:?}");
     }
 }
