@@ -111,13 +111,13 @@ fn of_requirement(input: &Input<'_>, requirement: &Requirement, path: &Path) -> 
         since => format!(" since {}", since.join(" and ")),
     };
     let missing = match &requirement.result {
-        flow::Result::Passed => format!("although `{stage}` has not passed{since}"),
-        flow::Result::Answer(answer) => {
+        flow::Required::Passed => format!("although `{stage}` has not passed{since}"),
+        flow::Required::Answer(answer) => {
             let choices = graph_choices(input.analysis, requirement.stage);
             let label = choices.get(*answer).map_or("", |choice| &choice.label);
             format!("without the answer `{label}` at `{stage}`{since}")
         }
-        flow::Result::Outcome(word) => format!("although `{stage}` has not ended with `{word}`{since}"),
+        flow::Required::Outcome(word) => format!("although `{stage}` has not ended with `{word}`{since}"),
     };
     let help = if path.iter().any(|(node, _)| *node == requirement.stage) {
         format!("lead this path back through `{stage}`, or end it before `{target}`")

@@ -104,10 +104,10 @@ fn resolve(input: &Input<'_>, claim: &Claim) -> Result<Resolved, Vec<Unknown>> {
                     Ok(result) => result,
                     Err(other) => {
                         unknown.push(other);
-                        flow::Result::Passed
+                        flow::Required::Passed
                     }
                 },
-                _ => flow::Result::Passed,
+                _ => flow::Required::Passed,
             };
             match (target, stage) {
                 (Some(target), Some(stage)) if unknown.is_empty() => {
@@ -125,7 +125,7 @@ fn resolve(input: &Input<'_>, claim: &Claim) -> Result<Resolved, Vec<Unknown>> {
 }
 
 /// Returns the result that a name means at a stage: a choice of a human gate, or an outcome.
-fn result_of(input: &Input<'_>, stage: NodeIndex, name: &Name) -> Result<flow::Result, Unknown> {
+fn result_of(input: &Input<'_>, stage: NodeIndex, name: &Name) -> Result<flow::Required, Unknown> {
     let id = input.id(stage);
     if input.kind(stage) == kind::WAIT_HUMAN {
         let choices = graph_choices(input.analysis, stage);
@@ -141,7 +141,7 @@ fn result_of(input: &Input<'_>, stage: NodeIndex, name: &Name) -> Result<flow::R
                     name: name.clone(),
                 });
             }
-            return Ok(flow::Result::Answer(choice));
+            return Ok(flow::Required::Answer(choice));
         }
         let labels = choices.iter().map(|choice| &*choice.label);
         let listed: Vec<String> = labels.clone().take(8).map(|label| format!("`{label}`")).collect();
@@ -155,7 +155,7 @@ fn result_of(input: &Input<'_>, stage: NodeIndex, name: &Name) -> Result<flow::R
     let declared = input.node(stage).attributes.words(Known::Outcomes);
     let words: Vec<&str> = OUTCOME_WORDS.iter().copied().chain(declared).collect();
     if words.contains(&name.text.as_str()) {
-        return Ok(flow::Result::Outcome(name.text.clone()));
+        return Ok(flow::Required::Outcome(name.text.clone()));
     }
     Err(Unknown {
         message: format!("the stage `{id}` has no outcome `{}`", name.text),

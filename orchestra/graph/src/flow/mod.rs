@@ -3,5 +3,5 @@
 mod requires;
 mod steps;
 
-pub(crate) use requires::{Path, Requirement, Result, unhandled, violation};
+pub(crate) use requires::{Path, Required, Requirement, unhandled, violation};
 pub(crate) use steps::Steps;

@@ -24,13 +24,13 @@ pub(crate) struct Requirement {
     pub(crate) target: NodeIndex,
     /// The stage that must have ended.
     pub(crate) stage: NodeIndex,
-    pub(crate) result: Result,
+    pub(crate) result: Required,
     /// The nodes whose start makes an earlier end stale.
     pub(crate) since: Vec<NodeIndex>,
 }
 
 /// The required result of a stage.
-pub(crate) enum Result {
+pub(crate) enum Required {
     /// Any outcome but a failure.
     Passed,
     /// The answer of a human gate, as the index of its choice.
@@ -153,13 +153,7 @@ struct Search<'s> {
 
 impl Search<'_> {
     /// Follows all runs from an entry. Those in a branch stop at its join. Returns the path to a violation as an error.
-    fn follow(
-        &mut self,
-        seen: &mut Level,
-        entry: Point,
-        prefix: Path,
-        place: Place,
-    ) -> std::result::Result<Branch, Path> {
+    fn follow(&mut self, seen: &mut Level, entry: Point, prefix: Path, place: Place) -> Result<Branch, Path> {
         let Place { join, disturbed } = place;
         let mut branch = Branch::default();
         if seen.contains_key(&entry) {
@@ -234,7 +228,7 @@ impl Search<'_> {
         met: bool,
         disturbed: bool,
         branch: &mut Branch,
-    ) -> std::result::Result<Vec<(End, bool)>, Path> {
+    ) -> Result<Vec<(End, bool)>, Path> {
         let node = point.node;
         let of_stage = node == self.requirement.stage;
         let row = *self.steps.stage(node).row();
@@ -287,9 +281,9 @@ impl Search<'_> {
     /// Returns whether an end of the required stage is the required one.
     fn satisfies(&self, end: End) -> bool {
         match &self.requirement.result {
-            Result::Passed => !self.steps.is_failure(end),
-            Result::Answer(answer) => end.answer.map(usize::from) == Some(*answer),
-            Result::Outcome(word) => self.steps.word(end) == word,
+            Required::Passed => !self.steps.is_failure(end),
+            Required::Answer(answer) => end.answer.map(usize::from) == Some(*answer),
+            Required::Outcome(word) => self.steps.word(end) == word,
         }
     }
 
@@ -307,7 +301,7 @@ impl Search<'_> {
         disturbed: bool,
         join: NodeIndex,
         repeats: bool,
-    ) -> std::result::Result<Vec<Branch>, Path> {
+    ) -> Result<Vec<Branch>, Path> {
         let fan_out = point.node;
         if let Some(known) = self.blocks.get(&(fan_out, met, disturbed)) {
             return Ok(known.clone());
