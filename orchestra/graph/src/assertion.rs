@@ -49,7 +49,7 @@ const MOST: usize = 100;
 pub(crate) fn parse_assertions(text: &str) -> Vec<Result<Assertion, AssertionError>> {
     let mut found = Vec::new();
     let mut start = 0;
-    for part in split(text) {
+    for part in split(text, ';', false) {
         let range = trimmed(text, start..start + part.len());
         start += part.len() + 1;
         if range.is_empty() {
@@ -73,22 +73,19 @@ pub(crate) fn parse_assertions(text: &str) -> Vec<Result<Assertion, AssertionErr
     found
 }
 
-/// Splits a text at each `;` outside of quotes.
-fn split(text: &str) -> Vec<&str> {
-    let mut quote = None;
-    text.split(|c: char| match quote {
-        Some(open) => {
-            if c == open {
-                quote = None;
-            }
-            false
+/// Splits a text at a character outside of quotes, and outside of parentheses if these nest.
+fn split(text: &str, at: char, nests: bool) -> Vec<&str> {
+    let (mut quote, mut depth) = (None, 0_u32);
+    text.split(|c: char| {
+        match (quote, c) {
+            (Some(open), c) if c == open => quote = None,
+            (Some(_), _) => {}
+            (None, '\'' | '"') => quote = Some(c),
+            (None, '(') => depth += u32::from(nests),
+            (None, ')') => depth = depth.saturating_sub(1),
+            (None, c) => return c == at && depth == 0,
         }
-        None => {
-            if matches!(c, '\'' | '"') {
-                quote = Some(c);
-            }
-            c == ';'
-        }
+        false
     })
     .collect()
 }
@@ -112,7 +109,8 @@ fn parse(text: &str, range: Range<usize>) -> Result<Assertion, AssertionError> {
     let name = trimmed(text, range.start..range.start + open);
     let mut arguments = Vec::new();
     let mut start = range.start + open + 1;
-    for argument in arguments_of(&written[open + 1..written.len() - 1]) {
+    let inner = written.get(open + 1..written.len() - 1).unwrap_or_default();
+    for argument in split(inner, ',', true) {
         arguments.push(trimmed(text, start..start + argument.len()));
         start += argument.len() + 1;
     }
@@ -132,24 +130,6 @@ fn parse(text: &str, range: Range<usize>) -> Result<Assertion, AssertionError> {
         }
     };
     Ok(Assertion { range, claim })
-}
-
-/// Splits arguments at each `,` outside of quotes and parentheses.
-fn arguments_of(text: &str) -> Vec<&str> {
-    let (mut quote, mut depth) = (None, 0_u32);
-    text.split(|c: char| {
-        match (quote, c) {
-            (Some(open), c) if c == open => quote = None,
-            (Some(_), _) => {}
-            (None, '\'' | '"') => quote = Some(c),
-            (None, '(') => depth += 1,
-            (None, ')') => depth = depth.saturating_sub(1),
-            (None, ',') => return depth == 0,
-            (None, _) => {}
-        }
-        false
-    })
-    .collect()
 }
 
 fn requires(text: &str, range: &Range<usize>, arguments: &[Range<usize>]) -> Result<Claim, AssertionError> {

@@ -41,7 +41,7 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
     let unknown = pipeline
         .conditions()
         .any(|condition| condition.keys().any(|key| key != "outcome"));
-    let mut steps = Steps::new(pipeline);
+    let mut steps = Steps::new(pipeline, &input.outcomes.words);
     for (assertion, resolved) in assertions(input, attribute) {
         let found = match &resolved {
             Ok(Resolved::Requires(requirement)) => {

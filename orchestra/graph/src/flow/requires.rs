@@ -48,6 +48,7 @@ pub(crate) fn violation(steps: &mut Steps, requirement: &Requirement) -> Option<
         blocks: HashMap::new(),
         open: Vec::new(),
         restarts: Vec::new(),
+        restarted: HashSet::new(),
     };
     let mut seen = Level::default();
     let mut entries = vec![(Point::enter(start, false), Path::new())];
@@ -67,22 +68,27 @@ pub(crate) fn unhandled(steps: &mut Steps, stage: NodeIndex) -> Option<Path> {
     if steps.stage(stage).row().role != Role::Routing && !steps.ends(stage).contains(&failure) {
         return None;
     }
-    let mut queue = VecDeque::from([vec![stage]]);
-    let mut seen = vec![stage];
-    while let Some(path) = queue.pop_front() {
-        let at = *path.last()?;
+    let mut before = HashMap::from([(stage, None)]);
+    let mut queue = VecDeque::from([stage]);
+    while let Some(at) = queue.pop_front() {
         for step in steps.after(at, failure).iter() {
-            match step {
-                Step::To { node, .. } if steps.stage(*node).row().role == Role::Routing => {
-                    if !seen.contains(node) {
-                        seen.push(*node);
-                        queue.push_back([path.as_slice(), &[*node]].concat());
+            match *step {
+                Step::To { node, .. } if steps.stage(node).row().role == Role::Routing => {
+                    if let Entry::Vacant(entry) = before.entry(node) {
+                        entry.insert(Some(at));
+                        queue.push_back(node);
                     }
                 }
                 Step::To { .. } | Step::Success => {}
                 Step::Failure => {
-                    let word = |at: &NodeIndex| (*at == stage).then(|| "fail".to_owned());
-                    return Some(path.iter().map(|at| (*at, word(at))).collect());
+                    let mut path: Path = std::iter::successors(Some(at), |at| *before.get(at)?)
+                        .map(|at| (at, None))
+                        .collect();
+                    path.reverse();
+                    if let Some(first) = path.first_mut() {
+                        first.1 = Some("fail".to_owned());
+                    }
+                    return Some(path);
                 }
             }
         }
@@ -147,8 +153,10 @@ struct Search<'s> {
     blocks: HashMap<(NodeIndex, bool, bool), Vec<Branch>>,
     /// The fan-outs whose branches are being followed.
     open: Vec<NodeIndex>,
-    /// The entries of restarted runs.
+    /// The entries of restarted runs that have yet to be followed.
     restarts: Vec<(Point, Path)>,
+    /// All entries of restarted runs.
+    restarted: HashSet<Point>,
 }
 
 impl Search<'_> {
@@ -170,7 +178,12 @@ impl Search<'_> {
             let stale = self.requirement.since.contains(&node);
             branch.runs_since |= stale;
             let met = met && !stale;
-            for (end, met) in self.ends(seen, &prefix, point, met, disturbed, &mut branch)? {
+            let path = || path_to(seen, &prefix, point);
+            let ends = self.ends(point, met, disturbed, &path, &mut branch)?;
+            if !self.steps.may_work(ends.len()) {
+                break;
+            }
+            for (end, met) in ends {
                 let met = met && !disturbed;
                 let left = match before {
                     Some(_) => None,
@@ -191,6 +204,9 @@ impl Search<'_> {
                                 before: routes.then_some(end),
                                 met: met && !restarts,
                             };
+                            if restarts && !self.restarted.insert(next) {
+                                continue;
+                            }
                             if restarts {
                                 let mut path = path_to(seen, &prefix, point);
                                 if let Some(last) = path.last_mut() {
@@ -222,11 +238,10 @@ impl Search<'_> {
     /// Returns the ways in which the node of a point may end, each with the fact after it.
     fn ends(
         &mut self,
-        seen: &Level,
-        prefix: &Path,
         point: Point,
         met: bool,
         disturbed: bool,
+        path: &dyn Fn() -> Path,
         branch: &mut Branch,
     ) -> Result<Vec<(End, bool)>, Path> {
         let node = point.node;
@@ -249,8 +264,7 @@ impl Search<'_> {
         }
         let ends = self.steps.ends(node);
         if let Some(fan_out) = row.fan_out {
-            let repeats = row.retry.attempts > 1;
-            let branches = self.block(seen, prefix, point, met, disturbed, fan_out.join, repeats)?;
+            let branches = self.block(node, met, disturbed, path)?;
             for inner in &branches {
                 branch.runs_stage |= inner.runs_stage;
                 branch.runs_since |= inner.runs_since;
@@ -282,36 +296,30 @@ impl Search<'_> {
     fn satisfies(&self, end: End) -> bool {
         match &self.requirement.result {
             Required::Passed => !self.steps.is_failure(end),
-            Required::Answer(answer) => end.answer.map(usize::from) == Some(*answer),
+            Required::Answer(answer) => end.answer == Some(*answer as u32),
             Required::Outcome(word) => self.steps.word(end) == word,
         }
     }
 
     /// Follows the branches of a block, in the order of the file.
-    #[allow(
-        clippy::too_many_arguments,
-        reason = "they are the parts of a point of the search"
-    )]
     fn block(
         &mut self,
-        seen: &Level,
-        prefix: &Path,
-        point: Point,
+        fan_out: NodeIndex,
         met: bool,
         disturbed: bool,
-        join: NodeIndex,
-        repeats: bool,
+        path: &dyn Fn() -> Path,
     ) -> Result<Vec<Branch>, Path> {
-        let fan_out = point.node;
         if let Some(known) = self.blocks.get(&(fan_out, met, disturbed)) {
             return Ok(known.clone());
         }
+        let row = *self.steps.stage(fan_out).row();
         // A branch that leads back into its own block is an error of another rule.
-        if self.open.contains(&fan_out) {
-            return Ok(Vec::new());
-        }
+        let join = match row.fan_out {
+            Some(settings) if !self.open.contains(&fan_out) => settings.join,
+            _ => return Ok(Vec::new()),
+        };
         self.open.push(fan_out);
-        let path = path_to(seen, prefix, point);
+        let path = path();
         let entries: Vec<NodeIndex> = self
             .steps
             .stage(fan_out)
@@ -328,14 +336,20 @@ impl Search<'_> {
                 disturbed: disturbed || disturbing > usize::from(disturbs),
             };
             let mut branch = Branch::default();
-            if entry == join {
-                branch.end(met && !place.disturbed);
-            }
+            let met = met && !place.disturbed;
             // A second attempt begins with what the first one left behind.
-            let facts: &[bool] = if met && repeats { &[true, false] } else { &[met] };
+            let facts: &[bool] = if met && row.retry.attempts > 1 {
+                &[true, false]
+            } else {
+                &[met]
+            };
             for met in facts {
-                let entry = Point::enter(entry, *met && !place.disturbed);
-                branch.add(self.follow(&mut Level::default(), entry, path.clone(), place)?);
+                if entry == join {
+                    branch.end(*met);
+                } else {
+                    let entry = Point::enter(entry, *met);
+                    branch.add(self.follow(&mut Level::default(), entry, path.clone(), place)?);
+                }
             }
             branches.push(branch);
         }
@@ -359,9 +373,11 @@ impl Search<'_> {
                 Role::Routing => self.steps.any_end(),
                 _ => self.steps.ends(at),
             };
-            let row = *self.steps.stage(at).row();
+            if !self.steps.may_work(ends.len()) {
+                return true;
+            }
             let mut next: Vec<NodeIndex> = Vec::new();
-            if row.fan_out.is_some() {
+            if self.steps.stage(at).row().fan_out.is_some() {
                 next.extend(self.steps.stage(at).edges().map(|(_, edge)| edge.to));
             }
             for end in ends {

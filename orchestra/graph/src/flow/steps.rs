@@ -3,23 +3,28 @@
 //! The steps are those that [`route`] chooses. The conditions of a node are examined at all points of their space, and
 //! the router decides with their truth at each point. A condition on the context may have any truth that the space
 //! contains, so there may be more steps than any run takes, but never fewer.
+//!
+//! The work is limited. If it is not enough, steps are missing, and [`Steps::are_incomplete`] says so.
 
 use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 
 use crate::choice::{Choice, choices as choices_of};
 use crate::condition::space::Space;
-use crate::condition::{Comparison, Expression, Facts, OUTCOME_WORDS};
+use crate::condition::{Comparison, Expression, Facts};
 use crate::kind;
 use crate::model::NodeIndex;
 use crate::route::{Next, route};
+use crate::syntax::shorten;
 use crate::table::{ErrorPolicy, JoinPolicy, Pipeline, Predicates, Role, Stage};
 
-/// The outcome of a stage that no condition names.
+/// Stands for all outcomes that the file does not name.
 const OTHER: &str = "another outcome";
-/// Maximum work for all steps of a pipeline: tested conditions and compared edges. Some large pipelines with many
-/// conditions at one node need more, and are not examined.
+/// Maximum work for all steps of a pipeline and all searches: tested conditions, compared edges and visited ends. Some
+/// large pipelines with many conditions at one node need more.
 const MAX_WORK: usize = 20_000_000;
+/// The work of preparing a decision of the router.
+const DECISION: usize = 16;
 
 /// A step of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,9 +44,9 @@ pub(crate) enum Step {
 /// The way in which a stage ended: its outcome, and at a human gate the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct End {
-    word: u16,
+    word: u32,
     /// The index of the choice.
-    pub(crate) answer: Option<u16>,
+    pub(crate) answer: Option<u32>,
 }
 
 /// The steps of a pipeline.
@@ -57,35 +62,15 @@ pub(crate) struct Steps {
 }
 
 impl Steps {
-    /// Prepares the steps of a pipeline. Its conditions must be expressions.
-    pub(crate) fn new(mut pipeline: Pipeline) -> Steps {
+    /// Prepares the steps of a pipeline. Its conditions must be expressions. `words` are the outcomes that the file
+    /// names, the built-in ones included.
+    pub(crate) fn new(mut pipeline: Pipeline, words: &[&str]) -> Steps {
         let conditions = match &pipeline.predicates {
             Predicates::Expressions(expressions) => expressions.clone(),
             Predicates::Functions(_) => Vec::new(),
         };
-        let mut words: Vec<String> = OUTCOME_WORDS.iter().map(|word| (*word).to_owned()).collect();
-        let mut add = |word: &str| {
-            if !words.iter().any(|known| known == word) {
-                words.push(word.to_owned());
-            }
-        };
-        for condition in &conditions {
-            condition.visit(&mut |part| {
-                if let Expression::Compare { key, literal, .. } = part
-                    && key == "outcome"
-                {
-                    add(literal);
-                }
-            });
-        }
-        for stage in pipeline.stages() {
-            let declared = stage.text("outcomes").unwrap_or_default().split(',');
-            declared
-                .map(str::trim)
-                .filter(|word| !word.is_empty())
-                .for_each(&mut add);
-        }
-        add(OTHER);
+        let words = words.iter().copied().chain([OTHER]).map(str::to_owned);
+        let words: Vec<String> = words.collect();
         pipeline.predicates = Predicates::Expressions(vec![never(); conditions.len()]);
         Steps {
             pipeline,
@@ -103,7 +88,7 @@ impl Steps {
     }
 
     /// Counts work. Returns `false` if not enough is left.
-    fn may_work(&mut self, amount: usize) -> bool {
+    pub(crate) fn may_work(&mut self, amount: usize) -> bool {
         self.work = self.work.and_then(|left| left.checked_sub(amount));
         self.work.is_some()
     }
@@ -129,22 +114,20 @@ impl Steps {
     pub(crate) fn end(&self, word: &str) -> Option<End> {
         let word = self.words.iter().position(|known| known == word)?;
         Some(End {
-            word: u16::try_from(word).ok()?,
+            word: word as u32,
             answer: None,
         })
     }
 
-    /// Returns an end with each outcome.
+    /// Returns an end with each outcome. Only a request to retry never remains.
     pub(crate) fn any_end(&self) -> Vec<End> {
-        let words = self.words.iter().filter(|word| *word != "retry");
-        words.filter_map(|word| self.end(word)).collect()
+        let words = (0..).zip(&self.words).filter(|(_, word)| *word != "retry");
+        words.map(|(word, _)| End { word, answer: None }).collect()
     }
 
     /// Returns the outcome of an end.
     pub(crate) fn word(&self, end: End) -> &str {
-        self.words
-            .get(usize::from(end.word))
-            .map_or(OTHER, String::as_str)
+        self.words.get(end.word as usize).map_or(OTHER, String::as_str)
     }
 
     /// Returns whether an end is a failure.
@@ -157,7 +140,7 @@ impl Steps {
         match end.answer {
             Some(answer) => {
                 let choices = self.choices(node);
-                Some(choices.get(usize::from(answer))?.label.clone())
+                Some(shorten(&choices.get(answer as usize)?.label))
             }
             None if self.word(end) == "success" => None,
             None => Some(self.word(end).to_owned()),
@@ -187,9 +170,9 @@ impl Steps {
                 }
             }
             _ if stage.kind() == kind::WAIT_HUMAN => {
-                let answers = (0..answers).filter_map(|answer| {
+                let answers = (0..answers as u32).filter_map(|answer| {
                     Some(End {
-                        answer: Some(u16::try_from(answer).ok()?),
+                        answer: Some(answer),
                         ..self.end("success")?
                     })
                 });
@@ -202,7 +185,7 @@ impl Steps {
                 );
                 ends
             }
-            // Any handler may report any outcome, a tool by its status file. Only a request to retry never remains.
+            // Any handler may report any outcome, a tool by its status file.
             _ => self.any_end(),
         }
     }
@@ -224,7 +207,9 @@ impl Steps {
         if row.role == Role::Exit && word != "fail" {
             return self.after_success();
         }
-        let edges = self.stage(node).edges();
+        // The conditions of a fan-out decide about its branches, not about the step after the block.
+        let is_block = row.fan_out.is_some();
+        let edges = self.stage(node).edges().filter(|_| !is_block);
         let mut used: Vec<usize> = edges
             .filter_map(|(_, edge)| edge.condition)
             .map(|at| at as usize)
@@ -236,7 +221,7 @@ impl Steps {
         };
         let preferences = self.preferences(node, end);
         let edges = self.stage(node).edges().count();
-        if !self.may_work(truths.len() * preferences.len() * (1 + edges)) {
+        if !self.may_work(truths.len() * preferences.len() * (DECISION + edges)) {
             return BTreeSet::new();
         }
         let mut steps = BTreeSet::new();
@@ -292,7 +277,7 @@ impl Steps {
     /// Returns all steps that a node may take at all.
     fn any(&mut self, node: NodeIndex) -> BTreeSet<Step> {
         let edges = self.stage(node).edges().count();
-        if !self.may_work(1 + edges) {
+        if !self.may_work(DECISION + edges) {
             return BTreeSet::new();
         }
         let stage = self.stage(node);
@@ -311,17 +296,20 @@ impl Steps {
             return Some([Vec::new()].into());
         }
         let expressions: Vec<&Expression> = used.iter().filter_map(|at| self.conditions.get(*at)).collect();
-        let words = match word {
-            "partial_success" => vec!["partial_success", "success"],
-            word => vec![word],
-        };
-        let space = Space::new(&expressions, Some(&words))?;
+        // An outcome that the file does not name may contain or match anything, so it is left open.
+        let space = match word {
+            OTHER => Space::new(&expressions, None),
+            "partial_success" => Space::new(&expressions, Some(&["partial_success", "success"])),
+            word => Space::new(&expressions, Some(&[word])),
+        }?;
+        let named = |outcome: &str| self.words.iter().any(|known| known == outcome);
         let work = space.size() * (1 + used.len());
         self.work = self.work?.checked_sub(work);
         self.work?;
         let mut truths = BTreeSet::new();
         space.find(|point| {
-            if point.outcome() == word {
+            let outcome = point.outcome();
+            if outcome == word || word == OTHER && !named(outcome) {
                 let full = point.as_success();
                 let truth = expressions.iter().map(|expression| {
                     let held = point.holds(expression);
@@ -358,7 +346,7 @@ impl Steps {
     fn preferences(&mut self, node: NodeIndex, end: End) -> Vec<(String, Vec<String>)> {
         if self.stage(node).kind() == kind::WAIT_HUMAN {
             let choices = self.choices(node);
-            let choice = end.answer.and_then(|answer| choices.get(usize::from(answer)));
+            let choice = end.answer.and_then(|answer| choices.get(answer as usize));
             let label = choice.map(|choice| choice.label.clone());
             return vec![(label.unwrap_or_default(), Vec::new())];
         }

@@ -240,6 +240,38 @@ fn an_assertion_about_a_misspelt_name_is_refused() {
     }
 }
 
+/// A handler may report an outcome that the file does not name, and that a condition still fits.
+#[test]
+fn an_outcome_that_nobody_names_may_fit_a_condition() {
+    for condition in ["outcome contains ok", "outcome matches ^looks", "outcome < 7"] {
+        let body = format!(
+            "work; check; ship; start -> work; work -> ship [condition=\"{condition}\"]
+            work -> check; work -> check [condition=\"outcome=fail\"]; check -> ship -> exit"
+        );
+        breaks(
+            "requires(ship, check)",
+            &body,
+            "`work` (another outcome) -> `ship`",
+        );
+    }
+}
+
+/// The conditions of a fan-out decide which branches run, however many there are.
+#[test]
+fn a_block_with_many_conditions_is_still_a_block() {
+    let keys: Vec<String> = (0..70).map(|at| format!("context.k{at}=1")).collect();
+    let body = BLOCK.replace("OPTIONS", ", error_policy=fail_fast").replace(
+        "fan -> b;",
+        &format!("fan -> b [condition=\"{}\"];", keys.join(" || ")),
+    );
+    holds("requires(ship, a)", &body);
+    breaks("requires(ship, b)", &body, "`fan` -> `join` -> `ship`");
+    // A branch may be an edge to the join.
+    let direct = "check; fan [shape=component]; a; join [shape=tripleoctagon]; ship
+        start -> check -> fan; fan -> a -> join; fan -> join; join -> ship -> exit";
+    holds("requires(ship, check); requires(join, check)", direct);
+}
+
 /// A pipeline whose steps are too many to be examined is refused, and quickly.
 #[test]
 fn what_cannot_be_examined_is_refused() {
