@@ -454,6 +454,18 @@ async fn leftovers_do_not_delay_the_result() {
     assert_eq!(processes_with("cmdline", &token), [0; 0]);
 }
 
+/// The command ends at once, but not before the other process has left its group.
+#[tokio::test]
+async fn leftovers_that_left_the_group_are_found() {
+    let token = token();
+    let child = format!("setsid sh -c 'echo up; exec sleep 1800.{token} >/dev/null 2>&1'");
+    for _ in 0..5 {
+        let output = run(&format!("{{ {child} & }} | {{ read up; echo $up; }}")).await;
+        assert_eq!((output.exit, output.stdout.as_str()), (Exit::Code(0), "up\n"));
+        assert_eq!(processes_with("cmdline", &token), [0; 0]);
+    }
+}
+
 #[tokio::test]
 async fn leftovers_are_found_among_many_processes() {
     let token = token();

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use orchestra_graph::{LoadOptions, Source, load};
+use orchestra_oracle_tests::description::Node;
 use orchestra_oracle_tests::random::Random;
 use orchestra_oracle_tests::{End, Graph, Step, Trace, Way, case_count, cases, load_drawn, seed, trace_of};
 
@@ -49,7 +50,16 @@ fn claim(random: &mut Random, graph: &Graph) -> Claim {
     if random.chance(25) {
         return Claim::Handled(node(random));
     }
-    let stage = random.pick(&graph.nodes).clone();
+    // The start has always passed, so all depends on `since`.
+    let is_start = |node: &&Node| {
+        let shape = node
+            .attributes
+            .get("shape")
+            .is_some_and(|shape| shape == "Mdiamond");
+        shape || node.id.eq_ignore_ascii_case("start")
+    };
+    let start = graph.nodes.iter().find(is_start).filter(|_| random.chance(25));
+    let stage = start.unwrap_or_else(|| random.pick(&graph.nodes)).clone();
     let is_gate = stage
         .attributes
         .get("shape")
@@ -74,7 +84,7 @@ fn claim(random: &mut Random, graph: &Graph) -> Claim {
         },
         stage: stage.id,
         result,
-        since: random.chance(30).then(|| node(random)),
+        since: (start.is_some() || random.chance(30)).then(|| node(random)),
     }
 }
 
