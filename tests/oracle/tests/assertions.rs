@@ -203,6 +203,8 @@ fn failed(graph: &Graph, trace: &Trace, stage: &str) -> (usize, bool) {
                     open.remove(branch);
                 }
             }
+            // The failure has led to the exit, from which a goal gate sends the run back.
+            Step::Reroute { .. } => drop(open.remove("")),
             Step::Choice {
                 branch,
                 way: Way::Fail(_) | Way::End(false),

@@ -175,6 +175,7 @@ impl Search<'_> {
                 return Err(path_to(seen, &prefix, point));
             }
             branch.runs_stage |= node == self.requirement.stage;
+            let from_exit = self.steps.stage(node).row().role == Role::Exit;
             let stale = self.requirement.since.contains(&node);
             branch.runs_since |= stale;
             let met = met && !stale;
@@ -199,9 +200,12 @@ impl Search<'_> {
                         }
                         Step::To { node: to, restarts } => {
                             let routes = self.steps.stage(to).row().role == Role::Routing;
+                            // A run that restarts has no stage before it, and one that a goal gate sends back from the
+                            // exit has that before the exit.
+                            let knows_before = routes && !restarts && !from_exit;
                             let next = Point {
                                 node: to,
-                                before: routes.then_some(end),
+                                before: knows_before.then_some(end),
                                 met: met && !restarts,
                             };
                             if restarts && !self.restarted.insert(next) {

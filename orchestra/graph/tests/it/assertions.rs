@@ -240,6 +240,22 @@ fn an_assertion_about_a_misspelt_name_is_refused() {
     }
 }
 
+/// Where no stage is right before a routing node, any outcome may be.
+#[test]
+fn a_routing_node_after_a_restart_or_the_exit_sees_any_outcome() {
+    let body = "work; decide [shape=diamond, end=success]; start -> work -> exit
+        work -> decide [condition=\"outcome=fail\", loop_restart=true]";
+    breaks("requires(exit, work)", body, "`work` (fail, restart) -> `decide`");
+    let gate = "work [goal_gate=true, retry_target=decide]; decide [shape=diamond]; ship; other
+        start -> work -> exit; work -> exit [condition=\"outcome=fail\"]
+        decide -> ship [condition=\"outcome=fail\"]; decide -> other; ship -> exit; other -> exit";
+    breaks(
+        "requires(ship, other)",
+        gate,
+        "`exit` -> `decide` (fail) -> `ship`",
+    );
+}
+
 /// A handler may report an outcome that the file does not name, and that a condition still fits.
 #[test]
 fn an_outcome_that_nobody_names_may_fit_a_condition() {
