@@ -5,7 +5,9 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::analysis::{Analysis, DerivedProperties};
+use crate::assertion::parse_assertions;
 use crate::ast;
+use crate::attribute::Known;
 use crate::attributes::Attribute;
 use crate::diagnostic::Report;
 use crate::model::{Graph, NodeIndex};
@@ -109,6 +111,20 @@ impl Loaded {
     pub fn reports(&self) -> impl Iterator<Item = &Report> {
         let descendants = self.descendants().into_iter();
         std::iter::once(&self.report).chain(descendants.map(|child| &child.loaded.report))
+    }
+
+    /// Returns the number of assertions that were proved for the pipeline itself; 0 if its report has errors (rule V1).
+    ///
+    /// ```
+    /// use orchestra_graph::{Source, load};
+    /// let text = r#"digraph { assert="requires(exit, work)"; start -> work -> exit }"#;
+    /// assert_eq!(load(Source::new("a.dot", text), &Default::default()).proved_assertions(), 1);
+    /// ```
+    pub fn proved_assertions(&self) -> usize {
+        match self.graph.attributes.text(Known::Assert) {
+            Some(text) if !self.report.has_errors() => parse_assertions(text).len(),
+            _ => 0,
+        }
     }
 
     /// Returns the analysis of the graph, as the checks used it. A graph that is changed after loading needs a

@@ -1,6 +1,6 @@
 //! `check`: checks whether pipelines can be run, and prints their diagnostics. Runs nothing.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use orchestra_graph::{Report, Severity};
 use serde_json::json;
@@ -19,10 +19,14 @@ pub(crate) fn check(args: &CheckArgs, pipelines: &Pipelines, terminal: &Terminal
     // A file may be both named here and a child of another file, and several files may share a configuration. Print
     // each diagnostic once.
     let mut printed = HashSet::new();
-    let mut files = HashSet::new();
+    // The number of proved assertions of each file.
+    let mut files = HashMap::new();
     for file in &args.files {
         let checked = CheckedPipeline::new(pipelines, file, &args.lints, args.config.as_deref(), terminal)?;
-        files.extend(checked.pipelines().map(|report| name(report).to_owned()));
+        files.extend(checked.pipelines().map(|loaded| {
+            let name = name(&loaded.report).to_owned();
+            (name, loaded.proved_assertions())
+        }));
         for report in checked.reports() {
             let mut report = report.clone();
             let name = name(&report).to_owned();
@@ -39,10 +43,11 @@ pub(crate) fn check(args: &CheckArgs, pipelines: &Pipelines, terminal: &Terminal
     let number = |severity: Severity| found[severity as usize];
     let (errors, warnings) = (number(Severity::Error), number(Severity::Warning));
     let notes = number(Severity::Info);
-    let files = files.len();
+    let (assertions, files) = (files.values().sum::<usize>(), files.len());
     if format == Format::Json {
         terminal.object(&json!({
-            "schema": "orchestra.check/1", "files": files, "errors": errors, "warnings": warnings, "notes": notes,
+            "schema": "orchestra.check/1", "files": files, "assertions": assertions, "errors": errors,
+            "warnings": warnings, "notes": notes,
         }));
     } else if !terminal.quiet {
         let mut parts: Vec<String> = [(errors, "error"), (warnings, "warning"), (notes, "note")]
@@ -52,6 +57,10 @@ pub(crate) fn check(args: &CheckArgs, pipelines: &Pipelines, terminal: &Terminal
             .collect();
         if parts.is_empty() {
             parts.push("no problems found".to_owned());
+        }
+        if assertions > 0 {
+            let hold = if assertions == 1 { "holds" } else { "hold" };
+            parts.insert(0, format!("{} {hold}", count(assertions, "assertion")));
         }
         let verdict = if errors > 0 {
             terminal.paint(Paint::Bad, "invalid")

@@ -59,15 +59,21 @@ impl CheckedPipeline {
         Ok(CheckedPipeline { loaded, further })
     }
 
-    /// Returns the reports of the pipeline and its child pipelines.
-    pub(crate) fn pipelines(&self) -> impl Iterator<Item = &Report> {
-        self.loaded.reports()
+    /// Returns the pipeline and its child pipelines.
+    pub(crate) fn pipelines(&self) -> impl Iterator<Item = &Loaded> {
+        family(&self.loaded)
     }
 
     /// Returns all reports: those of the pipelines, the configuration and the engine.
     pub(crate) fn reports(&self) -> impl Iterator<Item = &Report> {
         self.loaded.reports().chain(&self.further)
     }
+}
+
+/// Returns a pipeline and its child pipelines.
+fn family(loaded: &Loaded) -> impl Iterator<Item = &Loaded> {
+    let descendants = loaded.descendants().into_iter();
+    std::iter::once(loaded).chain(descendants.map(|child| &*child.loaded))
 }
 
 /// Returns the refusals of the engine as reports, at the nodes that cause them.
@@ -78,11 +84,9 @@ fn refusals(loaded: &Loaded, pipeline: Pipeline) -> Result<Vec<Report>, CliError
     let Err(refused) = engine.check(SharedPipeline::from(pipeline), ()) else {
         return Ok(Vec::new());
     };
-    let descendants = loaded.descendants();
-    let all = || std::iter::once(loaded).chain(descendants.iter().map(|child| &*child.loaded));
     let mut reports: Vec<Report> = Vec::new();
     for refusal in &refused.list {
-        let Some(at) = all().find(|loaded| *loaded.source.name() == *refusal.file) else {
+        let Some(at) = family(loaded).find(|loaded| *loaded.source.name() == *refusal.file) else {
             continue;
         };
         let diagnostic = diagnostic(at, refusal);

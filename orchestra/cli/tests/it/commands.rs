@@ -37,6 +37,53 @@ fn check_prints_a_diagnostic_with_place_reason_and_help() {
     );
 }
 
+/// A proof must not look like an assertion that nobody has read.
+#[test]
+fn check_counts_the_assertions_that_hold() {
+    let scratch = Scratch::new();
+    let pipeline = |assert: &str| {
+        format!("digraph a {{ assert=\"{assert}\"; work [prompt=Work]; start -> work -> exit }}")
+    };
+    scratch.write("a.dot", &pipeline("requires(exit, work); requires(work, start)"));
+    scratch.write("b.dot", &pipeline("requires(exit, work)"));
+    scratch.write("c.dot", &pipeline("requires(work, exit)"));
+    let summary = |args: &[&str], exit| {
+        scratch
+            .call(args)
+            .exits(exit)
+            .stderr
+            .lines()
+            .last()
+            .map(str::to_owned)
+    };
+    for (files, exit, expected) in [
+        (
+            ["check", "a.dot", "a.dot"],
+            0,
+            "ok: 1 file checked, 2 assertions hold, no problems found",
+        ),
+        (
+            ["check", "a.dot", "b.dot"],
+            0,
+            "ok: 2 files checked, 3 assertions hold, no problems found",
+        ),
+        (
+            ["check", "b.dot", "b.dot"],
+            0,
+            "ok: 1 file checked, 1 assertion holds, no problems found",
+        ),
+        (
+            ["check", "c.dot", "b.dot"],
+            3,
+            "invalid: 2 files checked, 1 assertion holds, 1 error",
+        ),
+    ] {
+        assert_eq!(summary(&files, exit).as_deref(), Some(expected));
+    }
+    let objects = scratch.call(&["check", "a.dot", "--json"]).exits(0).objects();
+    assert_eq!(objects.last().unwrap()["assertions"], 2);
+}
+
 #[test]
 fn check_gives_json_lines_and_a_summary() {
     let scratch = Scratch::new();
