@@ -44,9 +44,9 @@ fn check_counts_the_assertions_that_hold() {
     let pipeline = |assert: &str| {
         format!("digraph a {{ assert=\"{assert}\"; work [prompt=Work]; start -> work -> exit }}")
     };
-    scratch.write("a.dot", &pipeline("requires(exit, work); requires(work, start)"));
-    scratch.write("b.dot", &pipeline("requires(exit, work)"));
-    scratch.write("c.dot", &pipeline("requires(work, exit)"));
+    scratch.write("a.dot", pipeline("requires(exit, work); requires(work, start)"));
+    scratch.write("b.dot", pipeline("requires(exit, work)"));
+    scratch.write("c.dot", pipeline("requires(work, exit)"));
     let summary = |args: &[&str], exit| {
         scratch
             .call(args)
