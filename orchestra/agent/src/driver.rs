@@ -9,7 +9,7 @@ use orchestra_engine::{
     Outcome, Question, QuestionKind, Reply, Reservation, StageContext, StageFile, StageHistory, StoreError,
     Usage,
 };
-use orchestra_graph::kind;
+use orchestra_graph::{Contract, kind};
 
 use crate::agents::Agents;
 use crate::cli_backend::{CliBackend, CliCall};
@@ -72,6 +72,8 @@ impl ConversationDriver<'_> {
             words: reportable.words().to_vec(),
             successors: reportable.successors().to_vec(),
             keys: reportable.keys().to_vec(),
+            contract: Contract::from_pipeline(stage.pipeline()),
+            node: stage.node().index(),
             choices: choices.clone(),
             compact_at: Some(COMPACT_AT),
         });

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use orchestra_engine::{Outcome, Status};
-use orchestra_graph::{NodeIndex, Stage, did_you_mean};
+use orchestra_graph::{Field, NodeIndex, Stage, declared_outputs, did_you_mean};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -178,6 +178,8 @@ pub(crate) struct Reportable {
     is_undecided: bool,
     /// The context keys that a success must set.
     keys: Vec<String>,
+    /// The declared outputs, with their types.
+    outputs: Vec<Field>,
 }
 
 impl Reportable {
@@ -207,12 +209,18 @@ impl Reportable {
         }
         unlabelled.sort_unstable();
         unlabelled.dedup();
+        let outputs = declared_outputs(stage);
+        let mut keys: Vec<String> = list("output_keys");
+        keys.retain(|key| !outputs.iter().any(|output| output.key == *key));
+        let required = outputs.iter().filter(|output| !output.optional);
+        keys.extend(required.map(|output| output.key.clone()));
         Reportable {
             words: list("outcomes"),
             labels: if labels.len() > 1 { labels } else { Vec::new() },
             successors,
             is_undecided: unlabelled.len() > 1,
-            keys: list("output_keys"),
+            keys,
+            outputs,
         }
     }
 
@@ -237,6 +245,7 @@ impl Reportable {
             || self.is_undecided
             || !self.words.is_empty()
             || !self.keys.is_empty()
+            || !self.outputs.is_empty()
             || stage.edges().any(|(_, row)| row.condition.is_some())
     }
 
@@ -262,7 +271,9 @@ impl Reportable {
                 "description": "The stages to go on with, best first. A condition or the preferred label of an edge decides before them.",
             });
         }
-        let fields: Map<String, Value> = self.keys.iter().map(|key| (key.clone(), json!({}))).collect();
+        let mut fields: Map<String, Value> = self.keys.iter().map(|key| (key.clone(), json!({}))).collect();
+        let declared = self.outputs.iter();
+        fields.extend(declared.map(|output| (output.key.clone(), output.value_type.json_schema())));
         properties["context_updates"] = json!({
             "type": "object",
             "description": "Values that later stages need, by their names.",

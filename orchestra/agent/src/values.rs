@@ -19,7 +19,8 @@ const LAST_RESPONSE: &str = "last_response";
 pub(crate) async fn values(stage: &StageContext, resolved: &ResolvedStage) -> TemplateValues {
     let mut values = TemplateValues::default();
     for (key, value) in stage.context().iter() {
-        if key != RESULTS {
+        // An optional output that is null is missing, so that `is defined` and `default` work.
+        if key != RESULTS && !value.is_null() {
             values.set(key, value.clone());
         }
     }

@@ -1,6 +1,6 @@
 //! Entry points for `tests/fuzz`: parsers of command line values.
 
-use orchestra_graph::Pipeline;
+use orchestra_graph::{Contract, Pipeline};
 use serde_json::Value;
 
 /// Parses the values of `--set`.
@@ -9,7 +9,8 @@ use serde_json::Value;
 ///
 /// Returns the reason if they cannot be parsed.
 pub fn parameters(pairs: &[String]) -> Result<Vec<(String, Value)>, String> {
-    crate::project::parameters::parameters(pairs).map_err(|error| error.to_string())
+    let contract = Contract::default();
+    crate::project::parameters::parameters(pairs, &contract).map_err(|error| error.to_string())
 }
 
 /// Checks the values of `--answer`.

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use orchestra_graph::{Diagnostic, NodeIndex, Source, Span};
+use orchestra_graph::{Diagnostic, MissingValues, NodeIndex, Source, Span};
 
 use crate::candidate::{AgentLayer, Candidate, Location, from_attribute, from_configuration, from_word};
 use crate::check::unknown_backend;
@@ -27,6 +27,8 @@ pub(crate) struct Resolver<'r> {
     /// The names of all known tools.
     pub(crate) tools: Vec<String>,
     pub(crate) stages: &'r dyn Stages,
+    /// The declared values that may be missing; `None` at run time, when they have been checked.
+    pub(crate) missing: Option<MissingValues<'r>>,
     pub(crate) source: Source,
     pub(crate) library: &'r Library<'r>,
     pub(crate) reports: &'r mut Reports,

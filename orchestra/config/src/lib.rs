@@ -37,6 +37,7 @@
 //! - `variables`: the variables that templates may use.
 //! - `values`: the values that a template is rendered with.
 //! - `scan`: finding the names that a template uses.
+//! - `reads`: finding the variables that a template needs.
 //! - `growth`: limits on the length of texts within a template.
 //! - `limits`: limits on the size and the nesting of a template.
 //! - `template_check`: checks of the syntax and the names of a template.
@@ -71,6 +72,7 @@ mod names;
 mod project;
 mod prompts;
 mod provider;
+mod reads;
 mod reports;
 mod repositories;
 mod resolve;

@@ -1,10 +1,13 @@
 //! The prompts of a stage: its layers, its task, and its own prompt.
 
-use orchestra_graph::{Diagnostic, NodeIndex};
+use std::ops::Range;
+
+use orchestra_graph::{Diagnostic, NodeIndex, Span, declared_keys};
 
 use crate::candidate::{AgentLayer, Candidate, from_attribute};
 use crate::choose::Resolver;
 use crate::layers::{LayerError, LayerKind, LayerUse, missing};
+use crate::reads::reads;
 use crate::rules;
 use crate::settings::InlinePrompts;
 use crate::template::TaskTemplate;
@@ -89,8 +92,34 @@ impl Resolver<'_> {
                 self.reports.add(&layer.source, diagnostic);
             }
         }
+        for (read, mut diagnostic) in self.missing_values(node, &layer.text) {
+            diagnostic.span = layer.span(read);
+            self.reports.add(&layer.source, diagnostic);
+        }
         layers.push(layer.used());
         Some(layer.template())
+    }
+
+    /// Returns the errors for the declared values that a template needs although they may be missing when its stage begins,
+    /// each with its range in the template.
+    fn missing_values(&mut self, node: NodeIndex, template: &str) -> Vec<(Range<usize>, Diagnostic)> {
+        let Some(missing) = &mut self.missing else {
+            return Vec::new();
+        };
+        let keys: Vec<String> = missing.contract().keys().map(|(key, _)| key.to_owned()).collect();
+        let mut found = Vec::new();
+        for read in reads(template) {
+            let within = |key: &&String| {
+                let rest = read.path.strip_prefix(key.as_str());
+                rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+            };
+            if let Some(key) = keys.iter().filter(within).max_by_key(|key| key.len())
+                && let Some(diagnostic) = missing.read(node, key, Span::default())
+            {
+                found.push((read.range, diagnostic));
+            }
+        }
+        found
     }
 
     /// Returns the variables that the templates of this pipeline may use.
@@ -105,7 +134,7 @@ impl Resolver<'_> {
             variables.add(input);
         }
         let inputs = self.stages.of_graph("inputs");
-        for input in inputs.iter().flat_map(|attribute| attribute.text.split(',')) {
+        for input in inputs.iter().flat_map(|attribute| declared_keys(&attribute.text)) {
             variables.add(input);
         }
         for at in 0..self.stages.count() {
@@ -114,6 +143,9 @@ impl Resolver<'_> {
             let keys = self.stages.of_node(node, "output_keys");
             for key in keys.iter().flat_map(|attribute| attribute.text.split(',')) {
                 variables.add(key);
+            }
+            for text in self.stages.outputs(node) {
+                declared_keys(&text).for_each(|key| variables.add(key));
             }
         }
         variables
@@ -160,6 +192,14 @@ impl Resolver<'_> {
                 .help(found.help)
                 .note(format!("in the prompt, at `{part}`"));
             self.reports.add(&self.source, diagnostic.node(stages.id(node)));
+        }
+        for (read, mut diagnostic) in self.missing_values(node, &text) {
+            diagnostic.span = attribute.span;
+            let part = text.get(read).unwrap_or_default();
+            self.reports.add(
+                &self.source,
+                diagnostic.note(format!("in the prompt, at `{part}`")),
+            );
         }
         let mut template = TaskTemplate::new(stages.id(node), self.source.name(), text);
         let position = self.source.position(attribute.span.start);

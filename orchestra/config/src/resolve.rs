@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use orchestra_graph::{Analysis, Pipeline};
+use orchestra_graph::{Analysis, MissingValues, Pipeline};
 
 use crate::choose::Resolver;
 use crate::files::{FileUse, Files, folder_of, join};
@@ -27,16 +27,21 @@ impl Project {
     /// assert_eq!(resolution.stages[0].backend.to_string(), "simulation [node]");
     /// ```
     pub fn resolve_graph(&self, analysis: &Analysis<'_>, options: &ResolveOptions<'_>) -> Resolution {
-        self.resolved(analysis, options)
+        self.resolved(analysis, MissingValues::new(analysis), options)
     }
 
     /// Resolves the settings of the model stages of a pipeline for a run. The result is the same as for its
     /// [graph](Project::resolve_graph), except that a value of a stylesheet counts as the node's.
     pub fn resolve(&self, pipeline: &Pipeline, options: &ResolveOptions<'_>) -> Resolution {
-        self.resolved(&Table::new(pipeline), options)
+        self.resolved(&Table::new(pipeline), None, options)
     }
 
-    fn resolved(&self, stages: &dyn Stages, options: &ResolveOptions<'_>) -> Resolution {
+    fn resolved(
+        &self,
+        stages: &dyn Stages,
+        missing: Option<MissingValues<'_>>,
+        options: &ResolveOptions<'_>,
+    ) -> Resolution {
         // After a syntax error every stage would be reported as incomplete.
         if self
             .report
@@ -63,6 +68,7 @@ impl Project {
             defined: &options.agents,
             tools,
             stages,
+            missing,
             source,
             library: &library,
             reports: &mut reports,

@@ -19,6 +19,11 @@ impl AttributeValue<'_> {
     }
 }
 
+/// Returns whether an attribute declares outputs of a node.
+fn declares_outputs(name: &str) -> bool {
+    name == "outputs" || name.starts_with("outputs.")
+}
+
 /// Read access to the stages of a pipeline.
 pub(crate) trait Stages {
     /// Returns the name of the graph.
@@ -33,6 +38,8 @@ pub(crate) trait Stages {
     fn node_span(&self, node: NodeIndex) -> Span;
     fn of_node(&self, node: NodeIndex, name: &str) -> Option<AttributeValue<'_>>;
     fn of_graph(&self, name: &str) -> Option<AttributeValue<'_>>;
+    /// Returns the texts of the attributes that declare the outputs of a node.
+    fn outputs(&self, node: NodeIndex) -> Vec<String>;
     /// Returns the names of the attributes that the graph itself has.
     fn graph_keys(&self) -> Vec<&str>;
     /// Returns each fan-out with the node at which its branches join.
@@ -126,6 +133,12 @@ impl Stages for Analysis<'_> {
                 span: attribute.value_span,
                 reason: Reason::Graph,
             })
+    }
+
+    fn outputs(&self, node: NodeIndex) -> Vec<String> {
+        let attributes = self.graph().node(node).attributes.iter();
+        let outputs = attributes.filter(|attribute| declares_outputs(attribute.key.name()));
+        outputs.map(|attribute| attribute.value.to_string()).collect()
     }
 
     fn graph_keys(&self) -> Vec<&str> {
@@ -237,6 +250,12 @@ impl Stages for Table<'_> {
             span: Span::default(),
             reason: Reason::Graph,
         })
+    }
+
+    fn outputs(&self, node: NodeIndex) -> Vec<String> {
+        let attributes = self.pipeline.stage(node).attributes();
+        let outputs = attributes.filter(|(name, _)| declares_outputs(name));
+        outputs.map(|(_, value)| value.to_value().to_string()).collect()
     }
 
     fn graph_keys(&self) -> Vec<&str> {

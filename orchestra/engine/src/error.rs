@@ -72,6 +72,14 @@ pub enum StartError {
         /// The keys.
         keys: Vec<String>,
     },
+    /// The initial context values are not those that the pipeline declares as its inputs (rule T2).
+    #[error("pipeline `{pipeline}` cannot be run: {violations}")]
+    Inputs {
+        /// The name of the pipeline.
+        pipeline: String,
+        /// The inputs that are missing, and those of another type.
+        violations: String,
+    },
     /// The run folder could not be created or opened.
     #[error("{0}")]
     Store(#[from] StoreError),
@@ -149,6 +157,7 @@ impl StartError {
             StartError::Refused(_) => "refused",
             StartError::InvalidRunId(_) => "invalid_run_id",
             StartError::ReservedKeys { .. } => "reserved_key",
+            StartError::Inputs { .. } => "inputs",
             StartError::Store(error) => error.code(),
             StartError::Changed(_) => "pipeline_changed",
             StartError::IncompatibleState { .. } => "incompatible_state",

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use orchestra_core::{Budget, Context, Machine};
-use orchestra_graph::KeyOwner;
+use orchestra_graph::{Contract, KeyOwner};
 use serde_json::Value;
 use tracing::Instrument;
 
@@ -147,6 +147,22 @@ impl StartBuilder {
             .collect();
         if !reserved.is_empty() {
             return Err(StartError::ReservedKeys { keys: reserved });
+        }
+        let contract = Contract::from_pipeline(&bound.pipeline);
+        if !contract.is_empty() {
+            let mut values = self
+                .context
+                .iter()
+                .map(|(key, value)| (key.to_owned(), value.clone()))
+                .collect();
+            contract.rename_keys(&mut values);
+            contract
+                .check_inputs(|key| values.get(key))
+                .map_err(|violations| StartError::Inputs {
+                    pipeline: bound.pipeline.title().to_owned(),
+                    violations,
+                })?;
+            self.context = values.into_iter().collect();
         }
         let handlers = resolve(&engine, &bound, origin.depth > 0)?;
         // Only the handlers that start child runs hold the registry, because many runs may be waiting.

@@ -45,6 +45,7 @@
 //! - `search`: searches in directed graphs.
 //! - `joins`: the joins of fan-outs.
 //! - `child_reference`: references of nodes to their child pipelines.
+//! - `contract`: the declared inputs and outputs of a pipeline, with their types.
 //! - `assertion`: the assertions of a pipeline about all of its runs.
 //! - `check`: the checks, one file per rule.
 //! - `explain`: the list of all rules, with their documentation pages.
@@ -73,6 +74,7 @@ mod child_reader;
 mod child_reference;
 mod choice;
 pub mod condition;
+mod contract;
 mod diagnostic;
 mod environment;
 mod explain;
@@ -109,9 +111,10 @@ pub use attribute::{
     Known, Scope, Scopes, is_drawing_attribute, key_pairs,
 };
 pub use attributes::{Attribute, Attributes, Origin};
-pub use check::LintRule;
+pub use check::{LintRule, MissingValues};
 pub use child_reader::{ChildReader, ReadError, plain_path};
 pub use choice::{Choice, choice_named, choices};
+pub use contract::{Contract, Field, ValueType, declared_keys, declared_outputs};
 pub use diagnostic::{Diagnostic, Fix, Related, Report, did_you_mean};
 pub use environment::{DEFAULT_BRANCH_PREFIX, GIT_VARIABLES};
 pub use explain::{explain, rules};

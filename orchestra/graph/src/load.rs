@@ -7,7 +7,9 @@ use std::sync::Arc;
 use crate::analysis::Analysis;
 use crate::attributes::Attribute;
 use crate::check::child_nesting::{MAX_DEPTH, MAX_FILES};
-use crate::check::{self, child_cycle, child_invalid, child_nesting, child_not_found, edge_target_exists};
+use crate::check::{
+    self, child_cycle, child_invalid, child_nesting, child_not_found, edge_target_exists, input_unmet,
+};
 use crate::child_reader::{ChildReader, ReadError, joined};
 use crate::child_reference::{Named, named};
 use crate::diagnostic::{Diagnostic, Report};
@@ -133,6 +135,9 @@ impl<'o> Loader<'o> {
         if !unreadable {
             check::run(&analysis, options, &mut diagnostics);
             (children, height) = self.children(&analysis, &mut diagnostics);
+            if !children.is_empty() {
+                diagnostics.extend(input_unmet::diagnostics(&analysis, &children));
+            }
         }
         let properties = analysis.into_properties();
         options.apply_severities(&mut diagnostics);

@@ -247,8 +247,10 @@ impl Lowering<'_> {
             }
         };
         let family = AttributeFamily::find(&raw.key.text);
-        if let Some((_, name)) = family.filter(|(family, _)| family.scopes.contains(scope)) {
-            self.diagnostics.extend(tool_env_name::diagnostic(name, key_span));
+        if let Some((family, name)) = family.filter(|(family, _)| family.scopes.contains(scope)) {
+            if *family == *AttributeFamily::TOOL_ENV {
+                self.diagnostics.extend(tool_env_name::diagnostic(name, key_span));
+            }
             return Some(keep(Key::Other(raw.key.text.as_str().into()), as_written()));
         }
         let Some(known) = known else {

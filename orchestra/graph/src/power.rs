@@ -209,6 +209,8 @@ fn of_attribute(name: &str, value: Constant<&str>) -> Option<(PowerKind, &'stati
         | Known::MaxVisits
         | Known::Outcomes
         | Known::OutputKeys
+        | Known::Inputs
+        | Known::Outputs
         | Known::Backend
         | Known::Agent
         | Known::AgentRole

@@ -348,6 +348,9 @@ impl From<StartError> for ApiError {
                 }
                 .help("supply what is missing, or simulate the run")
             }
+            StartError::Inputs { .. } => {
+                ApiError::unprocessable("inputs", message).help("give the inputs in `params`")
+            }
             StartError::Changed(_) => ApiError::conflict("changed", message)
                 .help("resume with `accept_changes` to go on with the changed pipeline"),
             StartError::AlreadyFinished(_) => ApiError::conflict("run_ended", message),

@@ -35,7 +35,17 @@ struct Pending {
 /// Runs a pipeline by a script to its end. What was begun first does not end first: the script says how long
 /// everything takes.
 pub fn record(pipeline: impl Into<SharedPipeline>, script: &Script) -> Recording {
-    let before = Machine::prepare(pipeline, Context::new(), script.schedule);
+    record_with(pipeline, script, Context::new(), &mut |_, _| {})
+}
+
+/// Runs a pipeline with initial values by a script, each of whose outcomes may be changed before the machine takes it.
+pub fn record_with(
+    pipeline: impl Into<SharedPipeline>,
+    script: &Script,
+    context: Context,
+    change: &mut dyn FnMut(&EffectId, &mut Outcome),
+) -> Recording {
+    let before = Machine::prepare(pipeline, context, script.schedule);
     let mut machine = before.clone();
     let mut first = Vec::new();
     machine.begin(&mut first);
@@ -49,7 +59,10 @@ pub fn record(pipeline: impl Into<SharedPipeline>, script: &Script) -> Recording
         let elapsed = Duration::from_nanos(now);
         turns.push((Event::Tick { elapsed }, Vec::new()));
         machine.on(Event::Tick { elapsed }, &mut Vec::new());
-        for event in happens(&machine, script, kind, &id) {
+        for mut event in happens(&machine, script, kind, &id) {
+            if let Event::NodeFinished { id, outcome } = &mut event {
+                change(id, outcome);
+            }
             let mut effects = Vec::new();
             machine.on(event.clone(), &mut effects);
             let refused = effects.is_empty();

@@ -248,13 +248,17 @@ impl Conversation {
         let lacks = |key: &&String| !report.context_updates.contains_key(*key);
         let missing: Vec<&str> = self.rules.keys.iter().filter(lacks).map(String::as_str).collect();
         if report.status.is_success() && !missing.is_empty() {
-            Err(format!(
+            return Err(format!(
                 "`context_updates` must also hold: {}.",
                 missing.join(", ")
-            ))
-        } else {
-            Ok(report)
+            ));
         }
+        let kept =
+            self.rules
+                .contract
+                .check_outcome(self.rules.node, report.status.word(), &report.context_updates);
+        kept.map_err(|violations| format!("`context_updates` is wrong: {violations}."))?;
+        Ok(report)
     }
 
     /// Handles an answer without tool calls.

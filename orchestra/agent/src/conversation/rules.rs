@@ -1,5 +1,7 @@
 //! The rules of a conversation.
 
+use orchestra_graph::{Contract, NodeIndex};
+
 /// The rules of a conversation.
 ///
 /// ```
@@ -24,6 +26,10 @@ pub struct ConversationRules {
     pub successors: Vec<String>,
     /// The context keys that the report of a success must set.
     pub keys: Vec<String>,
+    /// The contract of the pipeline, which a report must keep.
+    pub contract: Contract,
+    /// The node of the stage in the contract.
+    pub node: NodeIndex,
     /// The ids among which the model chooses with the tool `choose`; empty if there is nothing to choose.
     pub choices: Vec<String>,
     /// The number of tokens above which the conversation is compacted; `None` means never.
@@ -40,6 +46,8 @@ impl Default for ConversationRules {
             words: Vec::new(),
             successors: Vec::new(),
             keys: Vec::new(),
+            contract: Contract::default(),
+            node: NodeIndex(0),
             choices: Vec::new(),
             compact_at: None,
         }

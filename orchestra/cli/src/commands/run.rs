@@ -6,7 +6,7 @@ use std::time::Duration;
 use orchestra_engine::{
     Begin, Budget, CompiledConfiguration, Durability, Entry, Limits, Script, SharedPipeline, StartSettings,
 };
-use orchestra_graph::{Loaded, Pipeline, parse_duration};
+use orchestra_graph::{Contract, Loaded, Pipeline, parse_duration};
 use orchestra_testkit::{check_script, read_script_file};
 use serde_json::json;
 
@@ -52,7 +52,7 @@ pub(crate) fn run(
         terminal,
     )?;
     let settings = StartSettings {
-        params: parameters(&args.set)?,
+        params: parameters(&args.set, &Contract::from_pipeline(&pipeline))?,
         seed: args.seed,
         run_dir: args.run_dir.clone(),
         limits: parse_limits(&args.limits)?,

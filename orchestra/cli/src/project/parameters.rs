@@ -3,6 +3,7 @@
 use std::io::{self, Read};
 
 use orchestra_engine::Disk;
+use orchestra_graph::Contract;
 use serde_json::Value;
 
 use crate::error::CliError;
@@ -15,13 +16,14 @@ const STANDARD_INPUT: &str = "-";
 
 /// Parses the values of `--set KEY=VALUE`, in order.
 ///
-/// A value is JSON if it parses, otherwise text. `@FILE` is replaced by the exact text of a file, and `@-` by that of
+/// The value of a key that the pipeline declares has its declared type. Any other value is JSON if it parses, otherwise
+/// text; that of a file is text. `@FILE` is replaced by the exact text of a file, and `@-` by that of
 /// standard input. `@@` is a literal `@` at the beginning of a text.
 ///
 /// # Errors
 ///
-/// Returns an error if a pair has no key, or if a file cannot be read, is not UTF-8, or is larger than 16 MiB.
-pub(crate) fn parameters(pairs: &[String]) -> Result<Vec<(String, Value)>, CliError> {
+/// Returns an error if a pair has no key, if a value is not of its declared type, or if a file cannot be read, is not UTF-8, or is larger than 16 MiB.
+pub(crate) fn parameters(pairs: &[String], contract: &Contract) -> Result<Vec<(String, Value)>, CliError> {
     let mut values = Vec::with_capacity(pairs.len());
     // The key that used standard input, which can be read only once.
     let mut drained: Option<&str> = None;
@@ -31,7 +33,10 @@ pub(crate) fn parameters(pairs: &[String]) -> Result<Vec<(String, Value)>, CliEr
             .filter(|(key, _)| !key.is_empty())
             .ok_or_else(|| CliError::usage("set_form", format!("`{pair}` is not of the form KEY=VALUE")))?;
         let value = match value.strip_prefix('@') {
-            None => serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned())),
+            None if contract.type_of(key).is_none() => {
+                serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()))
+            }
+            None => Value::String(value.to_owned()),
             Some(literal) if literal.starts_with('@') => Value::String(literal.to_owned()),
             Some(STANDARD_INPUT) => {
                 if let Some(first) = drained.replace(key) {
@@ -50,6 +55,13 @@ pub(crate) fn parameters(pairs: &[String]) -> Result<Vec<(String, Value)>, CliEr
                 let read = text(pair, &format!("`{path}`"), Disk::open(path));
                 read.map_err(|error| error.help(literal_at(key, path)))?
             }
+        };
+        let value = match (contract.type_of(key), value) {
+            (Some(value_type), Value::String(text)) => value_type.parse_text(&text).ok_or_else(|| {
+                let message = format!("`--set {pair}`: `{key}` is declared as `{value_type}`");
+                CliError::usage("set_type", message).help("give it a value of this type")
+            })?,
+            (_, value) => value,
         };
         values.push((key.to_owned(), value));
     }

@@ -34,6 +34,10 @@ pub(crate) fn start_error(error: &StartError, runs: &Runs, folder: Option<&Path>
                 None,
             )
         }
+        StartError::Inputs { .. } => failed(
+            Exit::Usage,
+            Some("give each input with `--set KEY=VALUE`".to_owned()),
+        ),
         StartError::Changed(_) => failed(
             Exit::Invalid,
             Some("undo the change, or go on all the same with `--accept-changes`".to_owned()),

@@ -6,7 +6,8 @@ use orchestra_core::Outcome;
 use orchestra_graph::Stage;
 
 use super::backend::{AnyBackend, ChatVerdict, CodergenAnswer, CodergenRequest};
-use super::{output, status};
+use super::output::{self, Requested};
+use super::status;
 use crate::handlers::handler::{Handler, HandlerFuture};
 use crate::into_outcome::chain;
 use crate::run::stage::StageContext;
@@ -35,10 +36,10 @@ impl Handler for Codergen {
 impl Codergen {
     async fn answer(&self, stage: &StageContext) -> Result<Finished, NoAnswer> {
         let node = stage.node();
-        let keys = output::keys(node);
+        let requested = output::requested(node);
         let (text, verdict) = match ask(&*self.backend, stage, output::prompt(node)).await? {
             Answered::Outcome(finished) => {
-                return Ok(finished.replace(|outcome| say_missing(stage, &keys, outcome)));
+                return Ok(finished.replace(|outcome| say_missing(stage, &requested, outcome)));
             }
             Answered::Text(text, verdict) => (text, verdict),
         };
@@ -48,10 +49,10 @@ impl Codergen {
             Err(problem) => return Ok(Outcome::fail(problem).into()),
         };
         let finished = finished.replace(|outcome| {
-            if keys.is_empty() {
+            if requested.is_empty() {
                 merged(outcome, written)
             } else {
-                with_output(stage, &keys, &text, outcome, written)
+                with_output(stage, &requested, &text, outcome, written)
             }
         });
         // If the stage fails all the same, its result is not what the person approved.
@@ -68,7 +69,7 @@ impl Codergen {
 /// does not contain.
 fn with_output(
     stage: &StageContext,
-    keys: &[&str],
+    requested: &[Requested],
     text: &str,
     mut outcome: Outcome,
     written: Option<Outcome>,
@@ -80,27 +81,29 @@ fn with_output(
     let failed = written
         .as_ref()
         .is_some_and(|written| !written.status.is_success());
+    let keys = output::required(requested);
     match output::last_object(text) {
         Ok(mut fields) => {
-            let found = keys.iter().filter_map(|key| fields.remove_entry(*key));
+            let found = requested
+                .iter()
+                .filter_map(|requested| fields.remove_entry(&requested.key));
             outcome.context_updates.extend(found);
         }
         // A stage that reports its own failure does not need to provide data.
         Err(_) if failed || keys.iter().all(given) => {}
         Err(found) => {
-            let mut unparsed = output::unparsed(keys, &found);
+            let mut unparsed = output::unparsed(&keys, &found);
             unparsed.context_updates = outcome.context_updates;
             return unparsed;
         }
     }
-    say_missing(stage, keys, merged(outcome, written))
+    say_missing(stage, requested, merged(outcome, written))
 }
 
 /// Adds the missing output keys of a success to its notes, and logs them.
-fn say_missing(stage: &StageContext, keys: &[&str], mut outcome: Outcome) -> Outcome {
-    let missing: Vec<&str> = keys
-        .iter()
-        .copied()
+fn say_missing(stage: &StageContext, requested: &[Requested], mut outcome: Outcome) -> Outcome {
+    let missing: Vec<&str> = output::required(requested)
+        .into_iter()
         .filter(|key| !outcome.context_updates.contains_key(*key))
         .collect();
     if !missing.is_empty() && outcome.status.is_success() {

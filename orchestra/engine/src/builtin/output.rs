@@ -1,39 +1,80 @@
-//! The output data of model stages: the prompt requests keys, and the response must contain them (rule R11).
+//! The output data of model stages: the prompt requests values, and the response must contain them (rules R11, T2).
+
+use std::fmt;
 
 use orchestra_core::Outcome;
-use orchestra_graph::Stage;
+use orchestra_graph::{Stage, ValueType, declared_outputs};
 use serde_json::{Map, Value};
 
 /// Maximum length in characters of an excerpt in an error message.
 const EXCERPT: usize = 200;
 
-/// Returns the keys that the response of a stage must contain (`output_keys`), without duplicates, in order.
-pub(crate) fn keys(node: Stage<'_>) -> Vec<&str> {
-    let mut keys = Vec::new();
-    for key in node
-        .text("output_keys")
-        .unwrap_or_default()
-        .split(',')
-        .map(str::trim)
-    {
-        if !key.is_empty() && !keys.contains(&key) {
-            keys.push(key);
-        }
-    }
-    keys
+/// A value that the response of a stage provides.
+pub(crate) struct Requested {
+    pub(crate) key: String,
+    /// The type of the value, if the stage declares it (`outputs`).
+    value_type: Option<ValueType>,
+    /// `true` if a success may lack the value.
+    optional: bool,
 }
 
-/// Returns the prompt of a stage. Appends a request for the output keys if the stage has any.
+impl fmt::Display for Requested {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.key)?;
+        match (&self.value_type, self.optional) {
+            (Some(value_type), true) => write!(f, ": {value_type} (optional)"),
+            (Some(value_type), false) => write!(f, ": {value_type}"),
+            (None, _) => Ok(()),
+        }
+    }
+}
+
+/// Returns the values that the response of a stage provides (`output_keys`, `outputs`), without duplicates, in order.
+pub(crate) fn requested(node: Stage<'_>) -> Vec<Requested> {
+    let keys = node.text("output_keys").unwrap_or_default().split(',');
+    let keys = keys.map(str::trim).filter(|key| !key.is_empty());
+    let mut requested: Vec<Requested> = Vec::new();
+    let mut add = |new: Requested| match requested.iter_mut().find(|known| known.key == new.key) {
+        Some(known) => *known = new,
+        None => requested.push(new),
+    };
+    keys.for_each(|key| {
+        add(Requested {
+            key: key.to_owned(),
+            value_type: None,
+            optional: false,
+        });
+    });
+    for field in declared_outputs(node) {
+        add(Requested {
+            key: field.key,
+            value_type: Some(field.value_type),
+            optional: field.optional,
+        });
+    }
+    requested
+}
+
+/// Returns the keys that a response must contain.
+pub(crate) fn required(requested: &[Requested]) -> Vec<&str> {
+    let required = requested.iter().filter(|requested| !requested.optional);
+    required.map(|requested| requested.key.as_str()).collect()
+}
+
+/// Returns the prompt of a stage. Appends a request for the values that the response provides, if there are any.
 pub(crate) fn prompt(node: Stage<'_>) -> String {
-    let keys = keys(node);
+    let requested = requested(node);
     let prompt = node.prompt();
-    if keys.is_empty() {
+    if requested.is_empty() {
         return prompt.into_owned();
     }
-    let list: String = keys.iter().map(|key| format!("- {key}\n")).collect();
-    let form: Vec<String> = keys
+    let list: String = requested
         .iter()
-        .map(|key| format!("  {}: ...", Value::from(*key)))
+        .map(|requested| format!("- {requested}\n"))
+        .collect();
+    let form: Vec<String> = requested
+        .iter()
+        .map(|requested| format!("  {}: ...", Value::from(requested.key.as_str())))
         .collect();
     format!(
         "{prompt}\n\n## Expected outputs\n\nEnd your answer with one JSON code block (```json ... ```) that holds \

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use orchestra_core::{Outcome, fan_in as choose};
+use orchestra_core::{Outcome, Status, fan_in as choose};
 use orchestra_graph::{Stage, kind};
 
 use super::backend::SimulationBackend;
@@ -40,7 +40,7 @@ impl Handler for Simulated {
                     Some(handler) => handler.run(stage).await,
                     None => {
                         let outcome = self.outcome(&stage).await;
-                        stored(&stage, outcome)
+                        stored(&stage, outcome.map(|finished| with_outputs(&stage, finished)))
                     }
                 }
             }),
@@ -111,4 +111,24 @@ fn by_script(kind: &str, outcome: Outcome) -> Finished {
         };
     }
     finished
+}
+
+/// Adds the declared outputs that a simulated success lacks, with examples as their values.
+fn with_outputs(stage: &StageContext, finished: Finished) -> Finished {
+    let Some(contract) = &stage.run().contract else {
+        return finished;
+    };
+    finished.replace(|mut outcome| {
+        if !matches!(outcome.status, Status::Fail | Status::Retry) {
+            let outputs = contract.outputs(stage.node().index(), outcome.status.word());
+            for field in outputs.into_iter().filter(|field| !field.optional) {
+                let value = || field.value_type.example(&field.key);
+                outcome
+                    .context_updates
+                    .entry(field.key.clone())
+                    .or_insert_with(value);
+            }
+        }
+        outcome
+    })
 }

@@ -1,4 +1,4 @@
-//! The check of the context values that stages write (rule K1). All values from stages pass through it.
+//! The check of the context values that stages write (rules K1, T2). All values from stages pass through it.
 
 use std::collections::BTreeMap;
 
@@ -14,6 +14,8 @@ use crate::stage_end::Finished;
 const SHOWN: usize = 120;
 /// Maximum number of keys in a warning.
 const NAMED: usize = 1_000;
+/// The code of a failure that violates the contract of the pipeline.
+const OUTPUT_CONTRACT: &str = "output_contract";
 /// The code of the warning.
 const RESERVED_KEY: &str = "reserved_key";
 
@@ -34,7 +36,7 @@ impl Run {
         let refused = retain(&mut outcome.context_updates, may);
         self.warn_of_reserved(id, &refused);
         outcome.context_updates.extend(recorded);
-        outcome
+        self.enforce_contract(id, outcome)
     }
 
     /// Returns the outcome that the run accepts from its workspace. `before` holds the context updates of the outcome
@@ -56,7 +58,32 @@ impl Run {
         let refused = retain(&mut outcome.context_updates, may);
         self.warn_of_reserved(id, &refused);
         outcome.context_updates.extend(recorded);
+        self.enforce_contract(id, outcome)
+    }
+
+    /// Returns the outcome that the contract of the pipeline allows: the outcome itself, or the failure that replaces it
+    /// if it lacks a declared output or gives a declared key a value of another type (rule T2).
+    fn enforce_contract(&self, id: &EffectId, mut outcome: Outcome) -> Outcome {
+        let Some(contract) = &self.contract else {
+            return outcome;
+        };
+        contract.rename_keys(&mut outcome.context_updates);
+        let word = outcome.status.word();
+        let Err(violations) = contract.check_outcome(id.node, word, &outcome.context_updates) else {
+            return outcome;
+        };
+        let mut reason = format!("{OUTPUT_CONTRACT}: {violations}");
+        if let Some(own) = &outcome.failure_reason {
+            reason.push_str(&format!("; the stage itself failed: {own}"));
+        }
+        let mut failure = Outcome::fail(reason).with_code(OUTPUT_CONTRACT);
+        failure.failure_category = outcome.failure_category;
+        failure.output_digest = outcome.output_digest;
         outcome
+            .context_updates
+            .retain(|key, _| contract.type_of(key).is_none());
+        failure.context_updates = outcome.context_updates;
+        failure
     }
 
     /// Emits a warning about the reserved keys that a stage tried to write.

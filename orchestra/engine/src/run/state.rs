@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 
 use orchestra_core::{EffectId, SharedPipeline};
-use orchestra_graph::NodeIndex;
+use orchestra_graph::{Contract, NodeIndex};
 
 use crate::artifacts::ArtifactStore;
 use crate::budget::UsageMeter;
@@ -37,6 +37,8 @@ pub(crate) struct Run {
     pub(crate) pipeline: SharedPipeline,
     pub(crate) id: RunId,
     pub(crate) settings: Arc<RunSettings>,
+    /// The contract of the pipeline; `None` if it declares nothing.
+    pub(crate) contract: Option<Box<Contract>>,
     pub(crate) origin: Origin,
     pub(crate) sink: Sink,
     /// The run folder; `None` if nothing is persisted.
@@ -114,7 +116,9 @@ impl Run {
         origin: Origin,
         events: u64,
     ) -> Run {
+        let contract = Contract::from_pipeline(&pipeline);
         Run {
+            contract: (!contract.is_empty()).then(|| Box::new(contract)),
             sink: Sink::new(settings.callbacks.clone(), events),
             stage_files: StageFiles::new(&pipeline),
             pipeline,

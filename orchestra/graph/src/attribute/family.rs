@@ -29,9 +29,21 @@ pub struct AttributeFamily {
 /// use orchestra_graph::ATTRIBUTE_FAMILIES;
 /// assert!(ATTRIBUTE_FAMILIES.iter().all(|family| family.prefix.ends_with('.')));
 /// ```
-pub static ATTRIBUTE_FAMILIES: &[&AttributeFamily] = &[AttributeFamily::TOOL_ENV];
+pub static ATTRIBUTE_FAMILIES: &[&AttributeFamily] = &[AttributeFamily::OUTPUTS, AttributeFamily::TOOL_ENV];
 
 impl AttributeFamily {
+    /// The context values that a stage sets with one of its outcomes.
+    pub const OUTPUTS: &'static AttributeFamily = &AttributeFamily {
+        prefix: "outputs.",
+        member: "OUTCOME",
+        scopes: Scopes {
+            graph: false,
+            node: true,
+            edge: false,
+        },
+        doc: "The context values that the stage sets with this outcome, with their types.",
+    };
+
     /// The environment variables that a pipeline sets for the commands of its tool stages.
     pub const TOOL_ENV: &'static AttributeFamily = &AttributeFamily {
         prefix: "tool_env.",

@@ -174,6 +174,8 @@ attributes! {
     MaxVisits "max_visits" [node] Integer(1), None, [], "The maximum number of visits of the node in a run.";
     Outcomes "outcomes" [node] Text, None, [], "Outcomes of the node besides the built-in ones, separated by commas.";
     OutputKeys "output_keys" [node] Text, None, [], "Keys, separated by commas, that the stage's response must contain.";
+    Inputs "inputs" [graph] Text, None, [], "The context values that a run needs, with their types: `pr: text, dry_run: bool?`.";
+    Outputs "outputs" [node] Text, None, [], "The context values that every success of the stage sets, with their types.";
     Backend "backend" [graph node] Text, None, [], "The backend that runs the model stage.";
     Agent "agent" [node] Text, None, [], "The agent of the configuration that runs the stage.";
     AgentRole "agent.role" [node] Text, None, [], "Role layer of the prompt.";

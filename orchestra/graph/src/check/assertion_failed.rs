@@ -4,10 +4,10 @@ use crate::attribute::Known;
 use crate::check::Check;
 use crate::check::assertion_unknown_name::{Resolved, assertions};
 use crate::check::input::Input;
+use crate::check::path_text::show;
 use crate::choice::graph_choices;
 use crate::diagnostic::Diagnostic;
 use crate::flow::{self, Path, Requirement, Steps, unhandled, violation};
-use crate::model::NodeIndex;
 use crate::page::Page;
 use crate::severity::Severity;
 use crate::table::Pipeline;
@@ -25,9 +25,6 @@ pub(crate) static CHECK: Check = Check {
     whole: true,
     run,
 };
-
-/// The number of nodes of a path that are shown. The middle of a longer path is left out.
-const SHOWN: usize = 12;
 
 fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
     let Some(attribute) = input.graph().attributes.get(Known::Assert) else {
@@ -129,22 +126,4 @@ fn of_requirement(input: &Input<'_>, requirement: &Requirement, path: &Path) -> 
         format!("such a run takes the path {}", show(input, path)),
         help,
     )
-}
-
-/// Returns a path as text, with the way in which each node was left.
-fn show(input: &Input<'_>, path: &Path) -> String {
-    let one = |(node, left): &(NodeIndex, Option<String>)| match left {
-        Some(left) => format!("`{}` ({left})", input.id(*node)),
-        None => format!("`{}`", input.id(*node)),
-    };
-    let parts: Vec<String> = if path.len() > SHOWN {
-        let (head, tail) = (&path[..SHOWN / 2], &path[path.len() - SHOWN / 2..]);
-        let head = head.iter().map(one);
-        head.chain(["..".to_owned()])
-            .chain(tail.iter().map(one))
-            .collect()
-    } else {
-        path.iter().map(one).collect()
-    };
-    parts.join(" -> ")
 }

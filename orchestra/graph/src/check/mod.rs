@@ -14,9 +14,12 @@ pub(crate) mod child_missing;
 pub(crate) mod child_nesting;
 pub(crate) mod child_not_found;
 pub(crate) mod condition_syntax;
+pub(crate) mod condition_type;
 pub(crate) mod conflicting_aliases;
+pub(crate) mod contract_syntax;
 pub(crate) mod contradictory_condition;
 pub(crate) mod dead_end;
+mod declared;
 mod definition;
 pub(crate) mod duplicate_choice_key;
 pub(crate) mod duplicate_node_attribute;
@@ -31,16 +34,20 @@ pub(crate) mod goal_gate_has_retry;
 pub(crate) mod ignored_condition;
 pub(crate) mod implicit_node;
 mod input;
+pub(crate) mod input_unmet;
 pub(crate) mod join_policy_unsatisfiable;
 pub(crate) mod join_policy_unused;
 mod lint_rule;
+pub(crate) mod maybe_unset;
 pub(crate) mod no_path_to_exit;
 pub(crate) mod node_id_case_clash;
 pub(crate) mod non_exhaustive_conditions;
 mod outcomes;
+pub(crate) mod output_conflict;
 pub(crate) mod parallel_nesting;
 pub(crate) mod parallel_no_join;
 pub(crate) mod parallel_reentry;
+mod path_text;
 pub(crate) mod prompt_file;
 pub(crate) mod prompt_on_llm_nodes;
 mod properties;
@@ -70,6 +77,7 @@ use definition::Check;
 use input::Input;
 
 pub use lint_rule::LintRule;
+pub use maybe_unset::MissingValues;
 
 /// The built-in checks, in the order in which they run.
 static CHECKS: &[&Check] = &[
@@ -115,6 +123,10 @@ static CHECKS: &[&Check] = &[
     &assertion_syntax::CHECK,
     &assertion_unknown_name::CHECK,
     &assertion_failed::CHECK,
+    &contract_syntax::CHECK,
+    &output_conflict::CHECK,
+    &condition_type::CHECK,
+    &maybe_unset::CHECK,
 ];
 
 /// The rules that lowering and loading report.
@@ -126,6 +138,7 @@ static RULES: &[&Page] = &[
     &child_not_found::RULE,
     &conflicting_aliases::RULE,
     &duplicate_node_attribute::RULE,
+    &input_unmet::RULE,
     &prompt_file::RULE,
     &tool_env_name::RULE,
     &unknown_attribute::RULE,

@@ -333,6 +333,11 @@ impl Pattern {
     pub fn as_str(&self) -> &str {
         self.regex.as_str()
     }
+
+    /// Returns whether the expression matches the empty text.
+    pub(crate) fn matches_empty(&self) -> bool {
+        self.regex.is_match("")
+    }
 }
 
 impl PartialEq for Pattern {

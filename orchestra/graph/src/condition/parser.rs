@@ -62,7 +62,10 @@ pub fn parse_condition(text: &str) -> Result<Expression, ConditionError> {
 /// let text = r#"context.mode=dry || outcome = "shipped""#;
 /// assert_eq!(find_literal(text, |key, _, _| key == "outcome"), Some(31..38));
 /// ```
-pub fn find_literal(text: &str, test: impl Fn(&str, Comparison, &str) -> bool) -> Option<Range<usize>> {
+pub fn find_literal(
+    text: &str,
+    mut test: impl FnMut(&str, Comparison, &str) -> bool,
+) -> Option<Range<usize>> {
     let (expression, literals) = parse(text).ok()?;
     let mut literals = literals.into_iter();
     let mut found = None;

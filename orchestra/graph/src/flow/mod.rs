@@ -1,7 +1,10 @@
-//! What all runs of a pipeline have in common: the steps that they may take, and proofs of assertions about them.
+//! What all runs of a pipeline have in common: the steps that they may take, and proofs about them.
 
+mod guards;
+mod presence;
 mod requires;
 mod steps;
 
+pub(crate) use presence::Presence;
 pub(crate) use requires::{Path, Required, Requirement, unhandled, violation};
-pub(crate) use steps::Steps;
+pub(crate) use steps::{End, Steps};

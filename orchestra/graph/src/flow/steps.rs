@@ -9,11 +9,12 @@
 use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 
+use super::guards::Seen;
 use crate::choice::{Choice, choices as choices_of};
 use crate::condition::space::Space;
 use crate::condition::{Comparison, Expression, Facts};
 use crate::kind;
-use crate::model::NodeIndex;
+use crate::model::{EdgeIndex, NodeIndex};
 use crate::route::{Next, route};
 use crate::syntax::shorten;
 use crate::table::{ErrorPolicy, JoinPolicy, Pipeline, Predicates, Role, Stage};
@@ -100,6 +101,22 @@ impl Steps {
         choices
             .or_insert_with(|| choices_of(pipeline, gate).into())
             .clone()
+    }
+
+    /// Returns the condition of an edge.
+    pub(crate) fn condition(&self, edge: EdgeIndex) -> Option<&Expression> {
+        let condition = self.pipeline.edge(edge).condition?;
+        self.conditions.get(condition as usize)
+    }
+
+    /// Returns the outcomes that conditions may see after an outcome: after a partial success also a full one (rule
+    /// R12).
+    pub(crate) fn seen_words<'w>(&self, word: &'w str) -> Vec<Seen<'w>> {
+        match word {
+            OTHER => vec![Seen::Any],
+            "partial_success" => vec![Seen::Word(word), Seen::Word("success")],
+            word => vec![Seen::Word(word)],
+        }
     }
 
     pub(crate) fn stage(&self, node: NodeIndex) -> Stage<'_> {

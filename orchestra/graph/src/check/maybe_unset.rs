@@ -1,0 +1,328 @@
+//! `maybe_unset`: a declared value is read where it may be missing (rules T3, T4).
+
+use std::collections::HashSet;
+
+use crate::analysis::{Analysis, EdgeCondition};
+use crate::attribute::{Key, Known};
+use crate::attributes::Attribute;
+use crate::check::Check;
+use crate::check::input::Input;
+use crate::check::outcomes::Outcomes;
+use crate::check::path_text::show;
+use crate::check::properties::Properties;
+use crate::condition::{Expression, parse_condition};
+use crate::contract::{Contract, OUTPUTS_OF, plain_key};
+use crate::diagnostic::Diagnostic;
+use crate::flow::{End, Presence, Steps};
+use crate::model::NodeIndex;
+use crate::page::Page;
+use crate::severity::Severity;
+use crate::table::Pipeline;
+use crate::text::Span;
+
+pub(crate) static RULE: Page = Page {
+    code: "maybe_unset",
+    severity: Severity::Error,
+    summary: "a declared value is read where it may be missing",
+    source: "rules T3, T4",
+    text: include_str!("../../tests/rules/maybe_unset.md"),
+};
+
+pub(crate) static CHECK: Check = Check {
+    rule: &RULE,
+    whole: true,
+    run,
+};
+
+/// Maximum number of stages that a diagnostic lists.
+const MAX_SETTERS: usize = 3;
+
+/// The declared values of a pipeline that may be missing when a stage begins (rule T3).
+///
+/// Everything that reads a value outside of the graph, such as a prompt template, asks it for a diagnostic.
+///
+/// ```
+/// use orchestra_graph::{MissingValues, Source, load};
+/// let text = r#"digraph {
+///     start -> review
+///     review [type=review, outputs="score: int"]
+///     review -> publish
+///     review -> repair [condition="outcome=fail"]
+///     publish [type=publish]
+///     repair -> publish -> exit
+///     repair [type=repair]
+/// }"#;
+/// let loaded = load(Source::new("a.dot", text), &Default::default());
+/// let analysis = loaded.analysis();
+/// let mut missing = MissingValues::new(&analysis).expect("a value is declared");
+/// let node = |id| loaded.graph.find(id).expect("it is declared");
+/// assert!(missing.read(node("publish"), "score", Default::default()).is_some());
+/// assert!(missing.read(node("exit"), "other", Default::default()).is_none(), "not declared");
+/// ```
+pub struct MissingValues<'g> {
+    properties: Properties<'g>,
+    presence: Presence,
+}
+
+impl<'g> MissingValues<'g> {
+    /// Follows the runs of a pipeline. Returns `None` if it declares nothing, or has errors that come first.
+    pub fn new(analysis: &'g Analysis<'g>) -> Option<MissingValues<'g>> {
+        let properties = Properties::new(analysis);
+        let words = Outcomes::new(&properties).words;
+        MissingValues::from_parts(properties, words)
+    }
+
+    fn from_parts(properties: Properties<'g>, mut words: Vec<&'g str>) -> Option<MissingValues<'g>> {
+        let declares = |key: &Key| match key {
+            Key::Known(known) => *known == Known::Outputs,
+            Key::Other(name) => name.starts_with(OUTPUTS_OF),
+        };
+        let graph = properties.graph();
+        let mut attributes = graph.nodes.iter().flat_map(|node| node.attributes.iter());
+        let declares_outputs = attributes.any(|attribute| declares(&attribute.key));
+        if !declares_outputs && graph.attributes.get(Known::Inputs).is_none() {
+            return None;
+        }
+        let pipeline = Pipeline::from_analysis(properties.analysis)?;
+        let contract = Contract::from_pipeline(&pipeline);
+        if contract.is_empty() {
+            return None;
+        }
+        let attributes = graph.nodes.iter().flat_map(|node| node.attributes.iter());
+        for word in attributes.filter_map(|attribute| attribute.key.name().strip_prefix(OUTPUTS_OF)) {
+            if !words.contains(&word) {
+                words.push(word);
+            }
+        }
+        let presence = Presence::new(Steps::new(pipeline, &words), contract);
+        Some(MissingValues { properties, presence })
+    }
+
+    /// Returns the contract of the pipeline.
+    pub fn contract(&self) -> &Contract {
+        self.presence.contract()
+    }
+
+    /// Returns whether a declared value may be missing when a run enters a node. A value that is not declared counts as
+    /// missing.
+    pub fn may_be_missing(&self, node: NodeIndex, key: &str) -> bool {
+        let key = self.presence.declared().position(key);
+        self.presence.is_incomplete() || key.is_none_or(|key| self.presence.may_be_missing(key, node))
+    }
+
+    /// Returns whether a declared value may be missing when a run has ended as a success. A value that is not declared
+    /// counts as missing.
+    ///
+    /// ```
+    /// use orchestra_graph::{MissingValues, Source, load};
+    /// let text = r#"digraph { start -> a -> exit; a [type=a, outputs="x: int, y: int?"] }"#;
+    /// let loaded = load(Source::new("a.dot", text), &Default::default());
+    /// let analysis = loaded.analysis();
+    /// let missing = MissingValues::new(&analysis).expect("values are declared");
+    /// assert!(!missing.may_be_missing_at_end("x") && missing.may_be_missing_at_end("y"));
+    /// ```
+    pub fn may_be_missing_at_end(&self, key: &str) -> bool {
+        let key = self.presence.declared().position(key);
+        self.presence.is_incomplete() || key.is_none_or(|key| self.presence.may_be_missing_at_end(key))
+    }
+
+    /// Returns the error for a read of a value by a template when a stage begins. Returns `None` if the value is set on
+    /// every path to the stage, or not declared. The span is the position of the read in its own text.
+    pub fn read(&mut self, node: NodeIndex, key: &str, span: Span) -> Option<Diagnostic> {
+        let otherwise = format!("or write `{{{{ {} | default(..) }}}}`", plain_key(key));
+        self.read_at_entry(node, key, span, &otherwise)
+    }
+
+    /// Returns the error for a value that a stage gives to its child.
+    pub(crate) fn read_by_child(&mut self, node: NodeIndex, key: &str, span: Span) -> Option<Diagnostic> {
+        self.read_at_entry(node, key, span, "or make the input of the child optional")
+    }
+
+    fn read_at_entry(
+        &mut self,
+        node: NodeIndex,
+        key: &str,
+        span: Span,
+        otherwise: &str,
+    ) -> Option<Diagnostic> {
+        let at = self.presence.declared().position(key)?;
+        if !self.presence.may_be_missing(at, node) {
+            return None;
+        }
+        let reader = self.properties.id(node);
+        let message = format!("`{}` may not be set when `{reader}` reads it", plain_key(key));
+        let help = self.help(at, otherwise);
+        let diagnostic = self.explain(Diagnostic::from_rule(&RULE, message, span), at, node, None);
+        Some(diagnostic.help(help).node(reader))
+    }
+
+    /// Adds a path on which the value is missing, and the stages that set it.
+    fn explain(
+        &mut self,
+        diagnostic: Diagnostic,
+        key: usize,
+        node: NodeIndex,
+        end: Option<End>,
+    ) -> Diagnostic {
+        let name = self.presence.declared().name(key).to_owned();
+        let mut diagnostic = diagnostic;
+        if let Some(path) = self.presence.path(key, node, end) {
+            let shown = show(&self.properties, &path);
+            diagnostic = diagnostic.note(format!("it is missing on the path {shown}"));
+        }
+        for setter in self.setters(&name) {
+            diagnostic = diagnostic.note(setter);
+        }
+        diagnostic
+    }
+
+    /// Returns a note for each stage that sets a key, with the position of its declaration.
+    fn setters(&self, key: &str) -> Vec<String> {
+        let source = self.properties.analysis.source();
+        let contract = self.presence.contract();
+        let mut notes = Vec::new();
+        if contract.inputs().iter().any(|input| input.key == key) {
+            notes.push(format!(
+                "`{key}` is an optional input, or lost in a restart (`restart_keep`)"
+            ));
+        }
+        for (at, node) in self.properties.nodes() {
+            let outputs = contract.all_outputs(at);
+            let Some(field) = outputs.iter().find(|field| field.key == key) else {
+                continue;
+            };
+            let has = |word| contract.outputs(at, word).iter().any(|known| known.key == key);
+            let when = match (field.optional, has("success")) {
+                (false, _) => "sets it only if it succeeds",
+                (true, true) => "does not always set it",
+                (true, false) if has("fail") => "may set it if it fails",
+                (true, false) => "sets it only after some outcomes",
+            };
+            let position = source.position(node.span.start);
+            notes.push(format!(
+                "`{}` {when} ({}:{}:{})",
+                node.id,
+                source.name(),
+                position.line,
+                position.column
+            ));
+        }
+        notes.truncate(MAX_SETTERS);
+        notes
+    }
+
+    fn help(&self, key: usize, otherwise: &str) -> String {
+        let name = self.presence.declared().name(key);
+        let contract = self.presence.contract();
+        let setter = self.properties.nodes().find(|(at, _)| {
+            let outputs = contract.outputs(*at, "success");
+            outputs.iter().any(|field| field.key == name && !field.optional)
+        });
+        let is_input = contract.inputs().iter().any(|input| input.key == name);
+        match (setter, is_input) {
+            (Some((_, node)), _) => format!(
+                "lead this path through `{}`, declare `{name}` as an input, {otherwise}",
+                node.id
+            ),
+            (None, true) => format!("make the input required, or name it in `restart_keep`, {otherwise}"),
+            (None, false) => format!("declare `{name}` as an output of a stage before it, {otherwise}"),
+        }
+    }
+
+    /// Returns the keys that a condition on an edge of a node needs although they may be missing, each with such an end of
+    /// the node.
+    fn needed_after(&mut self, node: NodeIndex, condition: &Expression) -> Vec<(usize, End)> {
+        let mut found: Vec<(usize, End)> = Vec::new();
+        for point in self.presence.points_of(node) {
+            for (end, missing) in self.presence.after(point) {
+                let word = self.presence.word(end).to_owned();
+                for key in self.presence.needed(condition, Some(&word), &missing).iter() {
+                    if !found.iter().any(|(known, _)| *known == key) {
+                        found.push((key, end));
+                    }
+                }
+            }
+        }
+        found
+    }
+
+    /// Returns the keys that a condition needs when a run enters a node, although they may be missing.
+    fn needed_at(&self, node: NodeIndex, condition: &Expression) -> Vec<usize> {
+        let missing = self.presence.missing_at(node);
+        missing.map_or_else(Vec::new, |missing| {
+            self.presence.needed(condition, None, missing).iter().collect()
+        })
+    }
+
+    /// Returns the error for a condition that needs a key.
+    fn of_condition(
+        &mut self,
+        attribute: &Attribute,
+        key: usize,
+        node: NodeIndex,
+        end: Option<End>,
+    ) -> Diagnostic {
+        let name = self.presence.declared().name(key).to_owned();
+        let text = attribute.value.as_str().unwrap_or_default();
+        let written = [format!("context.{name}"), name.clone()];
+        let range = written
+            .iter()
+            .find_map(|key| Some((text.find(key.as_str())?, key.len())));
+        let (start, length) = range.unwrap_or_default();
+        let analysis = self.properties.analysis;
+        let span = analysis.inside(attribute.value_span, start..start + length);
+        let message = format!("`{name}` may not be set when this condition reads it");
+        let diagnostic = Diagnostic::from_rule(&RULE, message, span)
+            .label("a missing value counts as empty, and makes this comparison true");
+        let help = self.help(key, &format!("or write `context.{name} && ..`"));
+        self.explain(diagnostic, key, node, end).help(help)
+    }
+}
+
+fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
+    let properties = Properties::new(input.analysis);
+    let Some(mut missing) = MissingValues::from_parts(properties, input.outcomes.words.clone()) else {
+        return;
+    };
+    let mut reported: HashSet<(Span, usize)> = HashSet::new();
+    for (at, edge) in input.edges_with(&[Known::Condition]) {
+        let EdgeCondition::Parsed(condition) = input.analysis.condition(at) else {
+            continue;
+        };
+        let Some(attribute) = edge.attributes.get(Known::Condition) else {
+            continue;
+        };
+        for (key, end) in missing.needed_after(edge.from, condition) {
+            if reported.insert((attribute.value_span, key)) {
+                let found = missing.of_condition(attribute, key, edge.from, Some(end));
+                diagnostics.push(found.edge(input.id(edge.from), input.id(edge.to)));
+            }
+        }
+    }
+    // The conditions of goal gates are evaluated before the run enters the exit.
+    for (_, node) in input.nodes_with(&[Known::GoalGate]) {
+        let Some(attribute) = node.attributes.get(Known::GoalGate) else {
+            continue;
+        };
+        if let (Some(Ok(condition)), Some(exit)) = (
+            attribute.value.as_str().map(parse_condition),
+            input.analysis.exit(),
+        ) {
+            for key in missing.needed_at(exit, &condition) {
+                if reported.insert((attribute.value_span, key)) {
+                    let found = missing.of_condition(attribute, key, exit, None);
+                    diagnostics.push(found.node(&*node.id));
+                }
+            }
+        }
+    }
+    if missing.presence.is_incomplete() {
+        let attribute = input.graph().attributes.get(Known::Inputs);
+        let span = attribute.map_or(input.graph().span, |attribute| attribute.value_span);
+        diagnostics.push(
+            Diagnostic::from_rule(&RULE, "the declared values cannot be checked", span)
+                .note("too many conditions or edges meet at some nodes of the pipeline")
+                .help("split these nodes, or move a part of the pipeline to a file of its own"),
+        );
+    }
+}

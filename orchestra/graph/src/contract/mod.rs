@@ -1,0 +1,392 @@
+//! Contracts: the context values that a pipeline needs to start, and those that its stages set, with their types.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde_json::Value;
+
+mod parse;
+mod value_type;
+
+pub(crate) use parse::{DeclarationError, Entry, parse_declarations};
+pub use value_type::ValueType;
+
+use crate::kind;
+use crate::model::NodeIndex;
+use crate::table::{Constant, Pipeline, Stage};
+
+/// The prefix of the attributes that declare the outputs of one outcome.
+pub(crate) const OUTPUTS_OF: &str = "outputs.";
+
+/// A context value that a pipeline declares.
+///
+/// ```
+/// use orchestra_graph::{Contract, Source, load};
+/// let text = r#"digraph { inputs="pr: text, dry_run: bool?"; start -> exit }"#;
+/// let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// let contract = Contract::from_pipeline(&pipeline);
+/// let shown: Vec<String> = contract.inputs().iter().map(ToString::to_string).collect();
+/// assert_eq!(shown, ["pr: text", "dry_run: bool?"]);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Field {
+    /// The key.
+    pub key: String,
+    /// The type of its value.
+    pub value_type: ValueType,
+    /// `true` if the value may be missing.
+    pub optional: bool,
+}
+
+impl fmt::Display for Field {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let optional = if self.optional { "?" } else { "" };
+        write!(f, "{}: {}{optional}", self.key, self.value_type)
+    }
+}
+
+/// The outputs that a stage declares.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Outputs {
+    /// Those of every success.
+    success: Vec<Field>,
+    /// Those of single outcomes, in addition.
+    by_word: Vec<(String, Vec<Field>)>,
+}
+
+impl Outputs {
+    fn all(&self) -> Vec<Field> {
+        let mut found = self.success.clone();
+        for field in self.by_word.iter().flat_map(|(_, fields)| fields) {
+            if !found.iter().any(|known| known.key == field.key) {
+                found.push(Field {
+                    optional: true,
+                    ..field.clone()
+                });
+            }
+        }
+        found
+    }
+}
+
+/// The context values that a pipeline declares: its inputs (`inputs` on the graph), and the outputs of its stages
+/// (`outputs` and `outputs.WORD` on a node).
+///
+/// The engine enforces a contract: a run does not start without its required inputs, a stage that succeeds without its
+/// outputs has failed, and no stage gives a declared key a value of another type. Therefore the checks may rely on it.
+///
+/// ```
+/// use std::collections::BTreeMap;
+/// use orchestra_graph::{Contract, Source, load};
+/// let text = r#"digraph { start -> review -> exit; review [type=review, outputs="score: int"] }"#;
+/// let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// let contract = Contract::from_pipeline(&pipeline);
+/// let review = pipeline.find("review").expect("declared");
+/// let given = |score: serde_json::Value| BTreeMap::from([("score".to_owned(), score)]);
+/// assert!(contract.check_outcome(review, "success", &given(7.into())).is_ok());
+/// let error = contract.check_outcome(review, "success", &BTreeMap::new()).unwrap_err();
+/// assert_eq!(error, "`score` is missing; it is declared as `int`");
+/// let error = contract.check_outcome(review, "fail", &given("high".into())).unwrap_err();
+/// assert_eq!(error, "`score` is declared as `int`, but is the text \"high\"");
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Contract {
+    inputs: Vec<Field>,
+    outputs: BTreeMap<u32, Outputs>,
+    types: BTreeMap<String, ValueType>,
+}
+
+impl Contract {
+    /// Reads the contract of a pipeline. It is empty if the pipeline declares nothing.
+    pub fn from_pipeline(pipeline: &Pipeline) -> Contract {
+        let mut contract = Contract::default();
+        let inputs = pipeline.attribute("inputs").and_then(Constant::text);
+        contract.inputs = inputs.map(fields).unwrap_or_default();
+        for stage in pipeline.stages() {
+            if let Some(outputs) = outputs_of(stage) {
+                contract.outputs.insert(stage.index().0, outputs);
+            }
+        }
+        let declared = contract.outputs.values().flat_map(|outputs| {
+            let by_word = outputs.by_word.iter().flat_map(|(_, fields)| fields);
+            outputs.success.iter().chain(by_word)
+        });
+        let declared = contract.inputs.iter().chain(declared);
+        let mut types = BTreeMap::new();
+        for field in declared {
+            types
+                .entry(field.key.clone())
+                .or_insert_with(|| field.value_type.clone());
+        }
+        contract.types = types;
+        contract
+    }
+
+    /// Returns `true` if the pipeline declares nothing.
+    pub fn is_empty(&self) -> bool {
+        self.types.is_empty()
+    }
+
+    /// Returns the declared inputs, in the order of the file.
+    pub fn inputs(&self) -> &[Field] {
+        &self.inputs
+    }
+
+    /// Iterates over all declared keys with their types, sorted by key.
+    pub fn keys(&self) -> impl Iterator<Item = (&str, &ValueType)> {
+        self.types
+            .iter()
+            .map(|(key, value_type)| (key.as_str(), value_type))
+    }
+
+    /// Returns the type of a declared key. `context.KEY` means the same as `KEY`.
+    pub fn type_of(&self, key: &str) -> Option<&ValueType> {
+        self.types.get(plain_key(key))
+    }
+
+    /// Returns the outputs that a stage declares for an outcome. Those of a failure may be missing.
+    ///
+    /// ```
+    /// use orchestra_graph::{Contract, Source, load};
+    /// let text = r#"digraph { start -> a -> exit; a [type=a, outputs="x: int", outputs.fail="code: text"] }"#;
+    /// let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+    /// let (contract, a) = (Contract::from_pipeline(&pipeline), pipeline.find("a").expect("declared"));
+    /// assert_eq!(contract.outputs(a, "success")[0].to_string(), "x: int");
+    /// assert_eq!(contract.outputs(a, "fail")[0].to_string(), "code: text");
+    /// ```
+    pub fn outputs(&self, node: NodeIndex, word: &str) -> Vec<&Field> {
+        let Some(outputs) = self.outputs.get(&node.0) else {
+            return Vec::new();
+        };
+        let of_word = outputs.by_word.iter().filter(|(known, _)| known == word);
+        let of_word = of_word.flat_map(|(_, fields)| fields);
+        let mut found: Vec<&Field> = Vec::new();
+        let of_success = outputs.success.iter().filter(|_| is_success(word));
+        for field in of_success.chain(of_word) {
+            match found.iter_mut().find(|known| known.key == field.key) {
+                // A value that one of the declarations requires is required.
+                Some(known) if known.optional => *known = field,
+                Some(_) => {}
+                None => found.push(field),
+            }
+        }
+        found
+    }
+
+    /// Returns the outputs that a stage declares for any outcome, each key once. Those that not every success must have
+    /// are optional.
+    pub(crate) fn all_outputs(&self, node: NodeIndex) -> Vec<Field> {
+        self.outputs.get(&node.0).map_or_else(Vec::new, Outputs::all)
+    }
+
+    /// Renames keys such as `context.KEY`, which mean the declared key `KEY` (rule C3).
+    ///
+    /// ```
+    /// use std::collections::BTreeMap;
+    /// use orchestra_graph::{Contract, Source, load};
+    /// let text = r#"digraph { inputs="pr: int"; start -> exit }"#;
+    /// let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+    /// let mut values = BTreeMap::from([("context.pr".to_owned(), 7.into())]);
+    /// Contract::from_pipeline(&pipeline).rename_keys(&mut values);
+    /// assert!(values.contains_key("pr"));
+    /// ```
+    pub fn rename_keys(&self, values: &mut BTreeMap<String, Value>) {
+        let means_other = |key: &String| plain_key(key) != key && self.type_of(key).is_some();
+        let renamed: Vec<String> = values.keys().filter(|key| means_other(key)).cloned().collect();
+        for key in renamed {
+            if let Some(value) = values.remove(&key) {
+                values.entry(plain_key(&key).to_owned()).or_insert(value);
+            }
+        }
+    }
+
+    /// Checks the context values that a stage sets with an outcome.
+    ///
+    /// A success must set the outputs that the stage declares. No outcome may set a declared key to a value of another
+    /// type, or to null where the stage does not declare it as optional.
+    ///
+    /// # Errors
+    /// Returns a message that names all violations.
+    pub fn check_outcome(
+        &self,
+        node: NodeIndex,
+        word: &str,
+        updates: &BTreeMap<String, Value>,
+    ) -> Result<(), String> {
+        let outputs = self.outputs(node, word);
+        let mut violations = Vec::new();
+        if is_success(word) {
+            let missing = outputs.iter().filter(|field| !field.optional);
+            let missing = missing.filter(|field| updates.get(&field.key).is_none_or(Value::is_null));
+            violations.extend(missing.map(|field| {
+                format!(
+                    "`{}` is missing; it is declared as `{}`",
+                    field.key, field.value_type
+                )
+            }));
+        }
+        for (key, value) in updates {
+            let Some(value_type) = self.types.get(key) else {
+                continue;
+            };
+            let field = outputs.iter().find(|field| field.key == *key);
+            let fits = match value {
+                // A missing output was reported above.
+                Value::Null => field.is_some_and(|field| field.optional || is_success(word)),
+                value => value_type.accepts(value),
+            };
+            if !fits {
+                violations.push(format!(
+                    "`{key}` is declared as `{value_type}`, but is {}",
+                    value_type::describe(value)
+                ));
+            }
+        }
+        if violations.is_empty() {
+            Ok(())
+        } else {
+            Err(violations.join("; "))
+        }
+    }
+
+    /// Checks the initial context values of a run.
+    ///
+    /// # Errors
+    /// Returns a message that names all inputs that are missing, and all values whose type is not the declared one.
+    ///
+    /// ```
+    /// use std::collections::BTreeMap;
+    /// use orchestra_graph::{Contract, Source, load};
+    /// let text = r#"digraph { inputs="pr: int, dry_run: bool?"; start -> exit }"#;
+    /// let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+    /// let contract = Contract::from_pipeline(&pipeline);
+    /// let error = contract.check_inputs(|_| None).unwrap_err();
+    /// assert_eq!(error, "the input `pr` is missing; it is declared as `int`");
+    /// let given = BTreeMap::from([("pr", serde_json::Value::from(42))]);
+    /// assert!(contract.check_inputs(|key| given.get(key)).is_ok());
+    /// ```
+    pub fn check_inputs<'v>(&self, value: impl Fn(&str) -> Option<&'v Value>) -> Result<(), String> {
+        let is_required = |key: &str| {
+            self.inputs
+                .iter()
+                .any(|input| input.key == key && !input.optional)
+        };
+        let mut violations = Vec::new();
+        // Inputs come first, in the order of the file. A value for another declared key must have its type too.
+        let inputs = self.inputs.iter().map(|input| input.key.as_str());
+        let others = self.types.keys().map(String::as_str);
+        let others = others.filter(|key| !self.inputs.iter().any(|input| input.key == *key));
+        for key in inputs.chain(others) {
+            let Some(value_type) = self.types.get(key) else {
+                continue;
+            };
+            match value(key) {
+                None | Some(Value::Null) if is_required(key) => violations.push(format!(
+                    "the input `{key}` is missing; it is declared as `{value_type}`"
+                )),
+                None | Some(Value::Null) => {}
+                Some(value) if value_type.accepts(value) => {}
+                Some(value) => violations.push(format!(
+                    "`{key}` is declared as `{value_type}`, but is {}",
+                    value_type::describe(value)
+                )),
+            }
+        }
+        if violations.is_empty() {
+            Ok(())
+        } else {
+            Err(violations.join("; "))
+        }
+    }
+}
+
+/// Iterates over the keys that a text declares, those without a type included.
+///
+/// ```
+/// let keys = orchestra_graph::declared_keys("pr: text, plan, tags: list<text>?");
+/// assert!(keys.eq(["pr", "plan", "tags"]));
+/// ```
+pub fn declared_keys(text: &str) -> impl Iterator<Item = &str> {
+    let keys = text
+        .split(',')
+        .map(|part| part.split(':').next().unwrap_or_default().trim());
+    keys.filter(|key| !key.is_empty())
+}
+
+/// Returns the key that a condition, a template or a stage means (rule C3).
+pub(crate) fn plain_key(key: &str) -> &str {
+    let mut key = key;
+    while let Some(rest) = key.strip_prefix("context.") {
+        key = rest;
+    }
+    key
+}
+
+/// Returns whether a stage that ends with an outcome has not failed, so that it must set its outputs. The stages after it
+/// rely on them even if it was skipped.
+pub(crate) fn is_success(word: &str) -> bool {
+    !matches!(word, "fail" | "retry")
+}
+
+/// Returns whether the stages of a kind can set context values. The engine itself completes the others.
+pub(crate) fn may_have_outputs(kind: &str) -> bool {
+    !matches!(
+        kind,
+        kind::START
+            | kind::EXIT
+            | kind::CONDITIONAL
+            | kind::PARALLEL
+            | kind::FAN_IN
+            | kind::WAIT_HUMAN
+            | kind::MANAGER_LOOP
+    )
+}
+
+/// Returns the outputs that a stage declares for any outcome, each key once. Those that not every success must have are
+/// optional.
+///
+/// ```
+/// use orchestra_graph::{Source, declared_outputs, load};
+/// let text = r#"digraph { start -> a -> exit; a [type=a, outputs="x: int", outputs.fail="code: text"] }"#;
+/// let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// let stage = pipeline.stage(pipeline.find("a").expect("declared"));
+/// let shown: Vec<String> = declared_outputs(stage).iter().map(ToString::to_string).collect();
+/// assert_eq!(shown, ["x: int", "code: text?"]);
+/// ```
+pub fn declared_outputs(stage: Stage<'_>) -> Vec<Field> {
+    outputs_of(stage).map_or_else(Vec::new, |outputs| outputs.all())
+}
+
+fn outputs_of(stage: Stage<'_>) -> Option<Outputs> {
+    if !may_have_outputs(stage.kind()) {
+        return None;
+    }
+    let mut outputs = Outputs::default();
+    for (name, value) in stage.attributes() {
+        if name == "outputs" {
+            outputs.success = fields(value.text().unwrap_or_default());
+        } else if let Some(word) = name.strip_prefix(OUTPUTS_OF) {
+            outputs
+                .by_word
+                .push((word.to_owned(), fields(value.text().unwrap_or_default())));
+        }
+    }
+    (outputs != Outputs::default()).then_some(outputs)
+}
+
+/// Returns the valid declarations of a text. Invalid ones are errors of the pipeline, and names without a type are no
+/// declarations.
+fn fields(text: &str) -> Vec<Field> {
+    let entries = parse_declarations(text).into_iter().filter_map(Result::ok);
+    entries
+        .filter_map(|entry| {
+            let Entry { key, declared, .. } = entry;
+            let (value_type, optional) = declared?;
+            Some(Field {
+                key,
+                value_type,
+                optional,
+            })
+        })
+        .collect()
+}
