@@ -6,6 +6,7 @@ mod artifacts;
 mod artifacts_damaged;
 mod asleep;
 mod children_support;
+mod contracts;
 mod control;
 mod events;
 mod fan_in;
