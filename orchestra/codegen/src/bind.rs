@@ -98,6 +98,9 @@ pub(crate) fn expand(input: TokenStream) -> TokenStream {
             }
         }
 
+        #[automatically_derived]
+        impl #krate::__private::Startable<#handlers> for #name {}
+
         #verify
     }
 }

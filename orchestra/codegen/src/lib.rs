@@ -29,6 +29,7 @@
 //! - `code`: a buffer in which code is generated.
 //! - `names`: conversion of the names of a pipeline to Rust names.
 //! - `krate`: the path of the `orchestra` crate, and helpers for spans.
+//! - `contract`: the declared inputs and outputs of a pipeline as Rust types.
 //! - `module`: the generated module.
 //! - `table`: the table of a pipeline as constant data.
 //! - `requirements`: the generated code for the requirements on custom handlers.
@@ -60,6 +61,7 @@ mod config;
 #[cfg(not(feature = "agents"))]
 #[path = "no_config.rs"]
 mod config;
+mod contract;
 mod docs;
 mod handler;
 mod inline;

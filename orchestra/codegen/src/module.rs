@@ -6,7 +6,7 @@ use orchestra_graph::{NodeIndex, choices, is_drawing_attribute, kind, label_text
 use crate::code::{Code, type_of, value};
 use crate::docs::plain;
 use crate::names::{NameScope, pascal, screaming};
-use crate::table;
+use crate::{contract, table};
 
 /// The input for a generated module.
 pub(crate) struct Module<'m> {
@@ -19,6 +19,8 @@ pub(crate) struct Module<'m> {
     pub(crate) tables: Vec<String>,
     /// The code of the child pipelines.
     pub(crate) children: String,
+    /// Returns whether a declared value may be missing when a run has succeeded.
+    pub(crate) may_be_missing: &'m dyn Fn(&str) -> bool,
     /// The code of the expression for the files of the configuration; empty if there is none.
     pub(crate) config: String,
 }
@@ -45,6 +47,7 @@ pub(crate) fn write(module: &Module<'_>) -> String {
         .push(&module.requirements)
         .push(";");
     code.push("__orchestra::__private::simulate!{Node,__table::TABLE}");
+    contract::write(&mut code, pipeline, module.may_be_missing);
     let variants = variants(pipeline);
     node_enum(&mut code, &variants);
     nodes(&mut code, pipeline, &variants);

@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use orchestra_graph::table::{NodeRow, Pipeline, Predicates, Rows, Settings, Texts};
-use orchestra_graph::{Analysis, LoadOptions, Loaded, NodeIndex, did_you_mean, load_bytes, rules};
+use orchestra_graph::{
+    Analysis, LoadOptions, Loaded, MissingValues, NodeIndex, did_you_mean, load_bytes, rules,
+};
 use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::{Type, Visibility};
@@ -107,12 +109,19 @@ fn generate(
     let sound = !loaded.report.has_errors();
     let understood = || Pipeline::from_analysis(&analysis).unwrap_or_else(|| incomplete_table(&analysis));
     let pipeline = loaded.pipeline().unwrap_or_else(understood);
+    let missing = MissingValues::new(&analysis);
+    let may_be_missing = |key: &str| {
+        missing
+            .as_ref()
+            .is_none_or(|missing| missing.may_be_missing_at_end(key))
+    };
     let written = module::write(&module::Module {
         pipeline: &pipeline,
         source: found.source.clone().unwrap_or_else(|| "\"\"".to_owned()),
         requirements: requirements::write(&pipeline, &analysis, found.start, &descendants.requirements()),
         tables: descendants.tables(loaded, "super::__children::"),
         children: descendants.write(),
+        may_be_missing: &may_be_missing,
         config: config.sources.clone(),
     });
     let location = match &declaration.text {

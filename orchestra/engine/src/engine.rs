@@ -15,6 +15,7 @@ use crate::error::{BuildError, Refusals};
 use crate::event::RunEvent;
 use crate::gates::interview::{Interviewer, SharedInterviewer};
 use crate::handlers::binding::Binding;
+use crate::handlers::declared_values::Startable;
 use crate::handlers::handler::Handler;
 use crate::handlers::handler_set::HandlerSet;
 use crate::handlers::registry::Registry;
@@ -78,7 +79,19 @@ impl Engine {
 
     /// Starts a pipeline: a compiled one with the handlers that it is bound to, or a loaded one. Await the returned
     /// builder.
-    pub fn start<H: HandlerSet>(&self, pipeline: impl Binding<H>, handlers: H) -> StartBuilder {
+    ///
+    /// A compiled pipeline that has required inputs is given [together with them](crate::Compiled::with). A run of any
+    /// pipeline starts only with the inputs that it declares ([`StartError::Inputs`](crate::StartError::Inputs)).
+    pub fn start<H: HandlerSet>(&self, mut pipeline: impl Startable<H>, handlers: H) -> StartBuilder {
+        let inputs = pipeline.take_inputs();
+        let builder = self.start_bound(pipeline, handlers);
+        inputs
+            .into_iter()
+            .fold(builder, |builder, (key, value)| builder.param(key, value))
+    }
+
+    /// Starts a pipeline whose inputs are checked when it starts.
+    pub(crate) fn start_bound<H: HandlerSet>(&self, pipeline: impl Binding<H>, handlers: H) -> StartBuilder {
         let bound = self.bind(pipeline, handlers);
         StartBuilder::new(self.settings.clone(), bound)
     }

@@ -269,7 +269,7 @@ fn begin_run<H: HandlerSet>(
     transforms: &[Arc<dyn Transform>],
 ) -> BeginFuture {
     match begin {
-        Begin::Start(settings) => start(engine.start(pipeline, handlers), settings).into_future(),
+        Begin::Start(settings) => start(engine.start_bound(pipeline, handlers), settings).into_future(),
         Begin::Resume {
             folder,
             settings,

@@ -146,6 +146,9 @@ pub use gates::interview::{
 };
 pub use handle::{Canceller, RunHandle};
 pub use handlers::binding::{Binding, Bound, Compiled, CompiledConfiguration};
+pub use handlers::declared_values::{
+    ContextValue, DeclaredInputs, DeclaredKey, Startable, StartsWithoutInputs, WithInputs,
+};
 pub use handlers::from_stage::{AttributeError, AttributeField, FromStage};
 pub use handlers::handler::{Handler, HandlerFuture};
 pub use handlers::handler_set::HandlerSet;

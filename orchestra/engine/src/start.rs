@@ -156,6 +156,10 @@ impl StartBuilder {
                 .map(|(key, value)| (key.to_owned(), value.clone()))
                 .collect();
             contract.rename_keys(&mut values);
+            if origin.depth > 0 {
+                // A child of a manager loop receives all values of its parent.
+                values.retain(|key, _| !contract.is_only_output(key));
+            }
             contract
                 .check_inputs(|key| values.get(key))
                 .map_err(|violations| StartError::Inputs {

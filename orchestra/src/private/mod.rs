@@ -8,12 +8,16 @@ mod lazy;
 
 pub use std::borrow::Cow::Borrowed;
 
+pub use serde_json::Value as JsonValue;
+/// A JSON object.
+pub type JsonObject = serde_json::Map<String, JsonValue>;
+
 pub use orchestra_core::GateAnswer;
 pub use orchestra_engine::{
     AttributeError, AttributeRequirement, Binding, Bound, Compiled, CompiledConfiguration, FieldSpec,
     FieldType, FromStage, HandlerSet, IntoOutcome, KindSpec, Kinds, NodeRequirement, Outcome,
-    OutcomeRequirement, PipelineRequirements, Registry, SourceLocation, StageContext, StageEnd, Status,
-    Words, blocking, verify,
+    OutcomeRequirement, PipelineRequirements, Registry, SourceLocation, StageContext, StageEnd, Startable,
+    StartsWithoutInputs, Status, Words, blocking, verify,
 };
 pub use orchestra_graph::condition::Comparison::*;
 pub use orchestra_graph::condition::Facts;

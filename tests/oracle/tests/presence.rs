@@ -117,7 +117,7 @@ struct Counted {
 
 #[test]
 fn no_run_enters_a_node_without_a_value_that_is_claimed_to_be_set() {
-    let wanted = case_count(1_500);
+    let wanted = case_count(500);
     let mut counted = Counted::default();
     for case in cases(seed(30_000), wanted) {
         if load_drawn(&case.graph, &case.dot).is_err() {
@@ -179,7 +179,7 @@ fn no_run_enters_a_node_without_a_value_that_is_claimed_to_be_set() {
     }
     println!("{counted:?}");
     // Otherwise the test would show nothing.
-    if wanted >= 1_500 {
+    if wanted >= 500 {
         assert!(
             counted.graphs > 300
                 && counted.set > 500
@@ -343,7 +343,7 @@ fn explore(
 /// Explores random small graphs. Returns the number of values that may be missing, and of those that are missing in a run.
 fn explored(first: u64, with_values: bool) -> (usize, usize) {
     let (mut claimed, mut seen) = (0, 0);
-    for at in 0..case_count(400) as u64 {
+    for at in 0..case_count(100) as u64 {
         let mut random = Random::new(first + at);
         let dot = small(&mut random, with_values);
         let loaded = loaded(&dot);
@@ -397,7 +397,7 @@ fn explored(first: u64, with_values: bool) -> (usize, usize) {
 fn every_value_that_may_be_missing_is_missing_in_a_run() {
     let (claimed, seen) = explored(seed(40_000), false);
     println!("{seen} of {claimed}");
-    assert!(claimed == seen && claimed > 100, "{seen} of {claimed}");
+    assert!(claimed == seen && claimed > 20, "{seen} of {claimed}");
 }
 
 #[test]
@@ -405,5 +405,5 @@ fn conditions_on_values_are_almost_exact() {
     let (claimed, seen) = explored(seed(50_000), true);
     println!("{seen} of {claimed}");
     // Two conditions on one value may exclude each other.
-    assert!(seen * 10 > claimed * 8 && claimed > 100, "{seen} of {claimed}");
+    assert!(seen * 10 > claimed * 8 && claimed > 20, "{seen} of {claimed}");
 }

@@ -19,7 +19,7 @@ use crate::handlers::handler_set::HandlerSet;
 /// handlers. A compiled pipeline is bound to at most one `H`.
 ///
 /// ```
-/// use orchestra_engine::{Binding, Engine, SharedPipeline};
+/// use orchestra_engine::{Binding, Engine, SharedPipeline, Startable};
 /// # use orchestra_graph::{Pipeline, Source, load};
 /// # use std::sync::LazyLock;
 /// # static HELLO: LazyLock<Pipeline> = LazyLock::new(|| {
@@ -34,6 +34,7 @@ use crate::handlers::handler_set::HandlerSet;
 ///         SharedPipeline::Static(&HELLO)
 ///     }
 /// }
+/// impl Startable<()> for Hello {}
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -136,6 +137,7 @@ pub trait Bound<H>: 'static {}
 /// # });
 /// # struct Mark;
 /// # impl Bound<()> for Mark {}
+/// # impl orchestra_engine::StartsWithoutInputs for Mark {}
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let hello: Compiled<Mark> = Compiled::new(&HELLO);
@@ -171,6 +173,15 @@ impl<M> Compiled<M> {
     ) -> Compiled<M> {
         self.configuration = Some(CompiledConfiguration { path, files });
         self
+    }
+
+    /// Returns a copy, which needs no `M: Copy`.
+    pub(crate) const fn copied(&self) -> Compiled<M> {
+        Compiled {
+            pipeline: self.pipeline,
+            configuration: self.configuration,
+            mark: PhantomData,
+        }
     }
 
     /// Returns the project configuration that the pipeline was checked with, if it is part of the program.

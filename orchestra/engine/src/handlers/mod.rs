@@ -1,6 +1,7 @@
 //! The handlers of a program: what they are, and the check that they meet the requirements of a pipeline.
 
 pub(crate) mod binding;
+pub(crate) mod declared_values;
 pub(crate) mod from_stage;
 pub(crate) mod handler;
 pub(crate) mod handler_set;

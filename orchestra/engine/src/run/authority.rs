@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use orchestra_core::{EffectId, Outcome};
+use orchestra_core::{EffectId, Outcome, Status};
 use orchestra_graph::{KeyOwner, kind};
 use serde_json::Value;
 
@@ -62,13 +62,17 @@ impl Run {
     }
 
     /// Returns the outcome that the contract of the pipeline allows: the outcome itself, or the failure that replaces it
-    /// if it lacks a declared output or gives a declared key a value of another type (rule T2).
+    /// if it lacks a declared output, or sets a declared key that is not its output or to a value of another type (rule
+    /// T2).
     fn enforce_contract(&self, id: &EffectId, mut outcome: Outcome) -> Outcome {
         let Some(contract) = &self.contract else {
             return outcome;
         };
         contract.rename_keys(&mut outcome.context_updates);
         let word = outcome.status.word();
+        if matches!(outcome.status, Status::Fail | Status::Retry) {
+            contract.retain_declared(id.node, word, &mut outcome.context_updates);
+        }
         let Err(violations) = contract.check_outcome(id.node, word, &outcome.context_updates) else {
             return outcome;
         };

@@ -107,7 +107,7 @@ impl<'g> MissingValues<'g> {
     /// missing.
     pub fn may_be_missing(&self, node: NodeIndex, key: &str) -> bool {
         let key = self.presence.declared().position(key);
-        self.presence.is_incomplete() || key.is_none_or(|key| self.presence.may_be_missing(key, node))
+        self.presence.is_incomplete() || key.is_none_or(|key| self.presence.missing_at(key, node).is_some())
     }
 
     /// Returns whether a declared value may be missing when a run has ended as a success. A value that is not declared
@@ -146,30 +146,19 @@ impl<'g> MissingValues<'g> {
         otherwise: &str,
     ) -> Option<Diagnostic> {
         let at = self.presence.declared().position(key)?;
-        if !self.presence.may_be_missing(at, node) {
-            return None;
-        }
+        let state = self.presence.missing_at(at, node)?;
         let reader = self.properties.id(node);
         let message = format!("`{}` may not be set when `{reader}` reads it", plain_key(key));
         let help = self.help(at, otherwise);
-        let diagnostic = self.explain(Diagnostic::from_rule(&RULE, message, span), at, node, None);
+        let diagnostic = self.explain(Diagnostic::from_rule(&RULE, message, span), at, state, None);
         Some(diagnostic.help(help).node(reader))
     }
 
     /// Adds a path on which the value is missing, and the stages that set it.
-    fn explain(
-        &mut self,
-        diagnostic: Diagnostic,
-        key: usize,
-        node: NodeIndex,
-        end: Option<End>,
-    ) -> Diagnostic {
+    fn explain(&mut self, diagnostic: Diagnostic, key: usize, state: usize, end: Option<End>) -> Diagnostic {
         let name = self.presence.declared().name(key).to_owned();
-        let mut diagnostic = diagnostic;
-        if let Some(path) = self.presence.path(key, node, end) {
-            let shown = show(&self.properties, &path);
-            diagnostic = diagnostic.note(format!("it is missing on the path {shown}"));
-        }
+        let path = show(&self.properties, &self.presence.path(state, end));
+        let mut diagnostic = diagnostic.note(format!("it is missing on the path {path}"));
         for setter in self.setters(&name) {
             diagnostic = diagnostic.note(setter);
         }
@@ -229,16 +218,16 @@ impl<'g> MissingValues<'g> {
         }
     }
 
-    /// Returns the keys that a condition on an edge of a node needs although they may be missing, each with such an end of
-    /// the node.
-    fn needed_after(&mut self, node: NodeIndex, condition: &Expression) -> Vec<(usize, End)> {
-        let mut found: Vec<(usize, End)> = Vec::new();
-        for point in self.presence.points_of(node) {
-            for (end, missing) in self.presence.after(point) {
+    /// Returns the keys that a condition on an edge of a node needs although they may be missing, each with such a state
+    /// and end of the node.
+    fn needed_after(&mut self, node: NodeIndex, condition: &Expression) -> Vec<(usize, usize, End)> {
+        let mut found: Vec<(usize, usize, End)> = Vec::new();
+        for state in self.presence.states_of(node) {
+            for (end, known) in self.presence.after(state) {
                 let word = self.presence.word(end).to_owned();
-                for key in self.presence.needed(condition, Some(&word), &missing).iter() {
-                    if !found.iter().any(|(known, _)| *known == key) {
-                        found.push((key, end));
+                for key in self.presence.needed(condition, Some(&word), &known).iter() {
+                    if !found.iter().any(|(found, ..)| *found == key) {
+                        found.push((key, state, end));
                     }
                 }
             }
@@ -246,12 +235,21 @@ impl<'g> MissingValues<'g> {
         found
     }
 
-    /// Returns the keys that a condition needs when a run enters a node, although they may be missing.
-    fn needed_at(&self, node: NodeIndex, condition: &Expression) -> Vec<usize> {
-        let missing = self.presence.missing_at(node);
-        missing.map_or_else(Vec::new, |missing| {
-            self.presence.needed(condition, None, missing).iter().collect()
-        })
+    /// Returns the keys that a condition needs when a run enters a node, although they may be missing, each with such a
+    /// state.
+    fn needed_at(&self, node: NodeIndex, condition: &Expression) -> Vec<(usize, usize)> {
+        let mut found: Vec<(usize, usize)> = Vec::new();
+        for state in self.presence.states_of(node) {
+            let Some(known) = self.presence.known(state) else {
+                continue;
+            };
+            for key in self.presence.needed(condition, None, known).iter() {
+                if !found.iter().any(|(found, _)| *found == key) {
+                    found.push((key, state));
+                }
+            }
+        }
+        found
     }
 
     /// Returns the error for a condition that needs a key.
@@ -259,7 +257,7 @@ impl<'g> MissingValues<'g> {
         &mut self,
         attribute: &Attribute,
         key: usize,
-        node: NodeIndex,
+        state: usize,
         end: Option<End>,
     ) -> Diagnostic {
         let name = self.presence.declared().name(key).to_owned();
@@ -275,7 +273,7 @@ impl<'g> MissingValues<'g> {
         let diagnostic = Diagnostic::from_rule(&RULE, message, span)
             .label("a missing value counts as empty, and makes this comparison true");
         let help = self.help(key, &format!("or write `context.{name} && ..`"));
-        self.explain(diagnostic, key, node, end).help(help)
+        self.explain(diagnostic, key, state, end).help(help)
     }
 }
 
@@ -292,9 +290,9 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
         let Some(attribute) = edge.attributes.get(Known::Condition) else {
             continue;
         };
-        for (key, end) in missing.needed_after(edge.from, condition) {
+        for (key, state, end) in missing.needed_after(edge.from, condition) {
             if reported.insert((attribute.value_span, key)) {
-                let found = missing.of_condition(attribute, key, edge.from, Some(end));
+                let found = missing.of_condition(attribute, key, state, Some(end));
                 diagnostics.push(found.edge(input.id(edge.from), input.id(edge.to)));
             }
         }
@@ -308,9 +306,9 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
             attribute.value.as_str().map(parse_condition),
             input.analysis.exit(),
         ) {
-            for key in missing.needed_at(exit, &condition) {
+            for (key, state) in missing.needed_at(exit, &condition) {
                 if reported.insert((attribute.value_span, key)) {
-                    let found = missing.of_condition(attribute, key, exit, None);
+                    let found = missing.of_condition(attribute, key, state, None);
                     diagnostics.push(found.node(&*node.id));
                 }
             }

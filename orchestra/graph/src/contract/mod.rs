@@ -73,7 +73,7 @@ impl Outputs {
 /// (`outputs` and `outputs.WORD` on a node).
 ///
 /// The engine enforces a contract: a run does not start without its required inputs, a stage that succeeds without its
-/// outputs has failed, and no stage gives a declared key a value of another type. Therefore the checks may rely on it.
+/// outputs has failed, and only the stages that declare a key set it. Therefore the checks may rely on it.
 ///
 /// ```
 /// use std::collections::BTreeMap;
@@ -86,7 +86,7 @@ impl Outputs {
 /// assert!(contract.check_outcome(review, "success", &given(7.into())).is_ok());
 /// let error = contract.check_outcome(review, "success", &BTreeMap::new()).unwrap_err();
 /// assert_eq!(error, "`score` is missing; it is declared as `int`");
-/// let error = contract.check_outcome(review, "fail", &given("high".into())).unwrap_err();
+/// let error = contract.check_outcome(review, "success", &given("high".into())).unwrap_err();
 /// assert_eq!(error, "`score` is declared as `int`, but is the text \"high\"");
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -200,10 +200,28 @@ impl Contract {
         }
     }
 
+    /// Removes the values of declared keys that a stage does not declare for its outcome.
+    ///
+    /// ```
+    /// use std::collections::BTreeMap;
+    /// use orchestra_graph::{Contract, Source, load};
+    /// let text = r#"digraph { start -> a -> exit; a [type=a, outputs="x: int", outputs.fail="code: text"] }"#;
+    /// let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+    /// let (contract, a) = (Contract::from_pipeline(&pipeline), pipeline.find("a").expect("declared"));
+    /// let mut values = BTreeMap::from(["x", "code", "other"].map(|key| (key.to_owned(), "1".into())));
+    /// contract.retain_declared(a, "fail", &mut values);
+    /// assert!(values.into_keys().eq(["code", "other"]));
+    /// ```
+    pub fn retain_declared(&self, node: NodeIndex, word: &str, values: &mut BTreeMap<String, Value>) {
+        let outputs = self.outputs(node, word);
+        let is_output = |key: &str| outputs.iter().any(|field| field.key == key);
+        values.retain(|key, _| !self.types.contains_key(key) || is_output(key));
+    }
+
     /// Checks the context values that a stage sets with an outcome.
     ///
-    /// A success must set the outputs that the stage declares. No outcome may set a declared key to a value of another
-    /// type, or to null where the stage does not declare it as optional.
+    /// An outcome that is not a failure must set the outputs that the stage declares for it, and no other declared keys.
+    /// Each value must have its type; only an optional one may be null.
     ///
     /// # Errors
     /// Returns a message that names all violations.
@@ -215,31 +233,34 @@ impl Contract {
     ) -> Result<(), String> {
         let outputs = self.outputs(node, word);
         let mut violations = Vec::new();
-        if is_success(word) {
-            let missing = outputs.iter().filter(|field| !field.optional);
-            let missing = missing.filter(|field| updates.get(&field.key).is_none_or(Value::is_null));
-            violations.extend(missing.map(|field| {
-                format!(
+        let has_succeeded = is_success(word);
+        for field in outputs.iter().filter(|field| has_succeeded && !field.optional) {
+            if updates.get(&field.key).is_none_or(Value::is_null) {
+                violations.push(format!(
                     "`{}` is missing; it is declared as `{}`",
                     field.key, field.value_type
-                )
-            }));
+                ));
+            }
         }
         for (key, value) in updates {
             let Some(value_type) = self.types.get(key) else {
                 continue;
             };
-            let field = outputs.iter().find(|field| field.key == *key);
-            let fits = match value {
-                // A missing output was reported above.
-                Value::Null => field.is_some_and(|field| field.optional || is_success(word)),
-                value => value_type.accepts(value),
-            };
-            if !fits {
-                violations.push(format!(
+            match outputs.iter().find(|field| field.key == *key) {
+                // The values that a failed stage does not declare are left out.
+                None if !has_succeeded => {}
+                None => violations.push(format!("`{key}` is not declared as an output of this stage")),
+                Some(field) if value.is_null() => {
+                    // A missing output was reported above.
+                    if !field.optional && !has_succeeded {
+                        violations.push(format!("`{key}` is declared as `{value_type}`, but is null"));
+                    }
+                }
+                Some(_) if value_type.accepts(value) => {}
+                Some(_) => violations.push(format!(
                     "`{key}` is declared as `{value_type}`, but is {}",
                     value_type::describe(value)
-                ));
+                )),
             }
         }
         if violations.is_empty() {
@@ -252,7 +273,8 @@ impl Contract {
     /// Checks the initial context values of a run.
     ///
     /// # Errors
-    /// Returns a message that names all inputs that are missing, and all values whose type is not the declared one.
+    /// Returns a message that names all inputs that are missing or have another type, and all values of other declared
+    /// keys.
     ///
     /// ```
     /// use std::collections::BTreeMap;
@@ -266,37 +288,48 @@ impl Contract {
     /// assert!(contract.check_inputs(|key| given.get(key)).is_ok());
     /// ```
     pub fn check_inputs<'v>(&self, value: impl Fn(&str) -> Option<&'v Value>) -> Result<(), String> {
-        let is_required = |key: &str| {
-            self.inputs
-                .iter()
-                .any(|input| input.key == key && !input.optional)
-        };
         let mut violations = Vec::new();
-        // Inputs come first, in the order of the file. A value for another declared key must have its type too.
-        let inputs = self.inputs.iter().map(|input| input.key.as_str());
-        let others = self.types.keys().map(String::as_str);
-        let others = others.filter(|key| !self.inputs.iter().any(|input| input.key == *key));
-        for key in inputs.chain(others) {
-            let Some(value_type) = self.types.get(key) else {
-                continue;
-            };
-            match value(key) {
-                None | Some(Value::Null) if is_required(key) => violations.push(format!(
-                    "the input `{key}` is missing; it is declared as `{value_type}`"
+        for input in &self.inputs {
+            match value(&input.key) {
+                None | Some(Value::Null) if input.optional => {}
+                None | Some(Value::Null) => violations.push(format!(
+                    "the input `{}` is missing; it is declared as `{}`",
+                    input.key, input.value_type
                 )),
-                None | Some(Value::Null) => {}
-                Some(value) if value_type.accepts(value) => {}
+                Some(value) if input.value_type.accepts(value) => {}
                 Some(value) => violations.push(format!(
-                    "`{key}` is declared as `{value_type}`, but is {}",
+                    "`{}` is declared as `{}`, but is {}",
+                    input.key,
+                    input.value_type,
                     value_type::describe(value)
                 )),
             }
         }
+        let outputs = self.types.keys().filter(|key| !self.is_input(key));
+        let given = outputs.filter(|key| value(key).is_some());
+        violations.extend(given.map(|key| format!("`{key}` is an output of a stage, not an input")));
         if violations.is_empty() {
             Ok(())
         } else {
             Err(violations.join("; "))
         }
+    }
+
+    /// Returns whether a key is declared as an output only, so that a run cannot start with a value of it.
+    ///
+    /// ```
+    /// use orchestra_graph::{Contract, Source, load};
+    /// let text = r#"digraph { inputs="pr: int"; start -> a -> exit; a [type=a, outputs="x: int"] }"#;
+    /// let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+    /// let contract = Contract::from_pipeline(&pipeline);
+    /// assert!(contract.is_only_output("x") && !contract.is_only_output("pr") && !contract.is_only_output("y"));
+    /// ```
+    pub fn is_only_output(&self, key: &str) -> bool {
+        self.types.contains_key(key) && !self.is_input(key)
+    }
+
+    fn is_input(&self, key: &str) -> bool {
+        self.inputs.iter().any(|input| input.key == key)
     }
 }
 

@@ -59,13 +59,6 @@ impl Keys {
         grew
     }
 
-    /// Removes the keys of another set.
-    pub(crate) fn subtract(&mut self, other: &Keys) {
-        for (own, other) in self.0.iter_mut().zip(&other.0) {
-            *own &= !other;
-        }
-    }
-
     /// Keeps only the keys of another set.
     pub(super) fn intersect(&mut self, other: &Keys) {
         for (own, other) in self.0.iter_mut().zip(&other.0) {

@@ -1,24 +1,25 @@
 //! The presence of declared context values: which of them may be missing when a run enters a node.
 //!
 //! A value is missing until a stage has set it, or the run has started with it. A run is followed from node to node with
-//! the set of keys that may be missing. Where several steps lead to one node, a key may be missing after any of them.
-//! The branches of a block work on copies of the context, so nothing that they set reaches the join (rule P3).
+//! the keys that may be missing, and those that may be set; a key is in both sets only after an optional output. A run
+//! takes no edge whose condition needs a value that is certainly missing. Different states at a node are followed
+//! separately, because values are often set together; only if there are many are they merged into one. The branches of
+//! a block work on copies of the context, so nothing that they set reaches the join (rule P3).
 
-use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use super::guards::{Declared, Keys, Seen};
 use super::requires::Path;
 use super::steps::{End, Step, Steps};
 use crate::condition::Expression;
-use crate::contract::{Contract, may_have_outputs};
+use crate::contract::{Contract, is_success, may_have_outputs};
 use crate::model::{EdgeIndex, NodeIndex};
 use crate::table::Role;
 
 /// A node that a run has entered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Point {
-    pub(crate) node: NodeIndex,
+struct Point {
+    node: NodeIndex,
     /// The end of the stage before a routing node.
     before: Option<End>,
     /// The index of the block that the run is in.
@@ -38,11 +39,61 @@ struct Block {
 const MAIN: usize = 0;
 /// Maximum number of blocks. Nested blocks are limited, so only an invalid pipeline has more.
 const MAX_BLOCKS: usize = 100_000;
+/// Maximum number of states at a point that are followed separately.
+const MAX_STATES: usize = 16;
+
+/// What is known about the declared keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Known {
+    /// The keys that may be missing.
+    missing: Keys,
+    /// The keys that may be set.
+    set: Keys,
+}
+
+impl Known {
+    /// Returns whether a key may be missing.
+    pub(crate) fn may_be_missing(&self, key: usize) -> bool {
+        self.missing.contains(key)
+    }
+
+    /// Adds another state. Returns whether anything was new.
+    fn add(&mut self, other: &Known) -> bool {
+        let missing = self.missing.add(&other.missing);
+        self.set.add(&other.set) || missing
+    }
+
+    fn set(&mut self, key: usize) {
+        self.missing.remove(key);
+        self.set.insert(key);
+    }
+
+    fn unset(&mut self, key: usize) {
+        self.missing.insert(key);
+        self.set.remove(key);
+    }
+}
+
+/// A point that a run may enter in a state.
+struct State {
+    point: Point,
+    known: Known,
+    /// The state before it, and the way to this one; `None` at the start.
+    before: Option<Before>,
+}
+
+/// The way from one state to the next.
+#[derive(Clone, Copy)]
+struct Before {
+    state: usize,
+    end: Option<End>,
+    restarts: bool,
+}
 
 /// A step to another node.
 struct Move {
     to: Point,
-    missing: Keys,
+    known: Known,
     end: Option<End>,
     restarts: bool,
 }
@@ -52,16 +103,15 @@ pub(crate) struct Presence {
     steps: Steps,
     contract: Contract,
     declared: Declared,
-    /// The inputs that every run has from the start.
-    given: Keys,
     /// The keys that a restart keeps.
     kept: Keys,
     blocks: Vec<Block>,
-    points: HashMap<Point, Keys>,
-    /// The points of each node, in the order in which they were first entered.
-    by_node: HashMap<NodeIndex, Vec<Point>>,
-    /// The keys that may be missing at any point of a node.
-    entries: HashMap<NodeIndex, Keys>,
+    /// The states, in the order in which they were first reached.
+    states: Vec<State>,
+    /// The states of each point. The last one stands for all others if there are more than [`MAX_STATES`].
+    by_point: HashMap<Point, Vec<usize>>,
+    /// The states of each node.
+    by_node: HashMap<NodeIndex, Vec<usize>>,
     at_success: Keys,
 }
 
@@ -69,38 +119,27 @@ impl Presence {
     /// Follows all runs of a pipeline.
     pub(crate) fn new(steps: Steps, contract: Contract) -> Presence {
         let declared = Declared::new(contract.keys().map(|(key, _)| key));
-        let (mut given, mut kept) = (declared.none(), declared.none());
-        for input in contract.inputs().iter().filter(|input| !input.optional) {
-            declared
-                .position(&input.key)
-                .into_iter()
-                .for_each(|key| given.insert(key));
-        }
+        let mut kept = declared.none();
         let keep = steps.pipeline().attribute("restart_keep");
         let keep = keep.and_then(|keep| keep.text()).unwrap_or_default();
-        for key in keep.split(',').map(str::trim) {
-            declared
-                .position(key)
-                .into_iter()
-                .for_each(|key| kept.insert(key));
+        for key in keep.split(',').filter_map(|key| declared.position(key.trim())) {
+            kept.insert(key);
         }
-        let at_success = declared.none();
         let main = Block {
             join: None,
             fan_out: None,
             around: MAIN,
         };
         let mut presence = Presence {
+            at_success: declared.none(),
             steps,
             contract,
             declared,
-            given,
             kept,
             blocks: vec![main],
-            points: HashMap::new(),
+            states: Vec::new(),
+            by_point: HashMap::new(),
             by_node: HashMap::new(),
-            entries: HashMap::new(),
-            at_success,
         };
         presence.follow();
         presence
@@ -124,61 +163,92 @@ impl Presence {
         self.steps.word(end)
     }
 
-    /// Returns the point at which all runs begin, and the keys that are missing there.
-    fn start(&self) -> (Point, Keys) {
-        let mut missing = self.declared.none();
-        (0..self.declared.len()).for_each(|key| missing.insert(key));
-        missing.subtract(&self.given);
-        let start = Point {
-            node: self.steps.pipeline().start,
-            before: None,
-            block: MAIN,
+    /// Returns the state in which all runs begin.
+    fn start(&self) -> Move {
+        let mut known = Known {
+            missing: self.declared.none(),
+            set: self.declared.none(),
         };
-        (start, missing)
+        (0..self.declared.len()).for_each(|key| known.missing.insert(key));
+        for input in self.contract.inputs() {
+            if let Some(key) = self.declared.position(&input.key) {
+                known.set.insert(key);
+                if !input.optional {
+                    known.missing.remove(key);
+                }
+            }
+        }
+        Move {
+            to: Point {
+                node: self.steps.pipeline().start,
+                before: None,
+                block: MAIN,
+            },
+            known,
+            end: None,
+            restarts: false,
+        }
     }
 
     fn follow(&mut self) {
-        let (start, missing) = self.start();
-        let mut queue = VecDeque::from([start]);
-        let mut queued = HashSet::from([start]);
-        self.points.insert(start, missing);
-        let mut order = vec![start];
-        while let Some(point) = queue.pop_front() {
-            queued.remove(&point);
-            let Some(missing) = self.points.get(&point).cloned() else {
-                continue;
-            };
-            for step in self.moves(point, &missing) {
-                match self.points.entry(step.to) {
-                    Entry::Vacant(entry) => {
-                        entry.insert(step.missing);
-                        order.push(step.to);
-                        queued.insert(step.to);
-                        queue.push_back(step.to);
-                    }
-                    Entry::Occupied(mut entry) => {
-                        if entry.get_mut().add(&step.missing) && queued.insert(step.to) {
-                            queue.push_back(step.to);
-                        }
-                    }
+        let start = self.start();
+        let mut queue: VecDeque<usize> = self.reach(start, None).into_iter().collect();
+        let mut queued: HashSet<usize> = queue.iter().copied().collect();
+        while let Some(at) = queue.pop_front() {
+            queued.remove(&at);
+            for step in self.moves(at) {
+                if let Some(reached) = self.reach(step, Some(at))
+                    && queued.insert(reached)
+                {
+                    queue.push_back(reached);
                 }
             }
         }
-        for point in order {
-            self.by_node.entry(point.node).or_default().push(point);
-            if let Some(missing) = self.points.get(&point) {
-                let none = self.declared.none();
-                self.entries.entry(point.node).or_insert(none).add(missing);
-            }
-            if point.block != MAIN {
-                continue;
-            }
-            for (end, missing) in self.after(point) {
-                if self.steps.after(point.node, end).contains(&Step::Success) {
-                    self.at_success.add(&missing);
+        for at in 0..self.states.len() {
+            for (end, known) in self.after(at) {
+                let Some(point) = self.states.get(at).map(|state| state.point) else {
+                    continue;
+                };
+                if point.block == MAIN && self.steps.after(point.node, end).contains(&Step::Success) {
+                    self.at_success.add(&known.missing);
                 }
             }
         }
+    }
+
+    /// Records that a run may take a step. Returns the state that has to be followed because of it.
+    fn reach(&mut self, step: Move, from: Option<usize>) -> Option<usize> {
+        let states = self.by_point.entry(step.to).or_default();
+        let all = states.iter().filter_map(|at| self.states.get(*at));
+        if all.clone().any(|state| state.known == step.known) {
+            return None;
+        }
+        // The last state of many stands for all of them.
+        if states.len() > MAX_STATES
+            && let Some(last) = states.last()
+        {
+            let merged = &mut self.states.get_mut(*last)?.known;
+            return merged.add(&step.known).then_some(*last);
+        }
+        let mut known = step.known;
+        if states.len() == MAX_STATES {
+            for state in all {
+                known.add(&state.known);
+            }
+        }
+        let at = self.states.len();
+        states.push(at);
+        self.by_node.entry(step.to.node).or_default().push(at);
+        self.states.push(State {
+            point: step.to,
+            known,
+            before: from.map(|state| Before {
+                state,
+                end: step.end,
+                restarts: step.restarts,
+            }),
+        });
+        Some(at)
     }
 
     /// Returns the ways in which the node of a point may end.
@@ -190,23 +260,24 @@ impl Presence {
         }
     }
 
-    /// Returns the ways in which the node of a point may end, each with the keys that may be missing then.
-    pub(crate) fn after(&mut self, point: Point) -> Vec<(End, Keys)> {
-        let Some(missing) = self.points.get(&point).cloned() else {
+    /// Returns the ways in which the node of a state may end, each with what is known then.
+    pub(crate) fn after(&mut self, state: usize) -> Vec<(End, Known)> {
+        let Some(State { point, known, .. }) = self.states.get(state) else {
             return Vec::new();
         };
+        let (point, known) = (*point, known.clone());
         let ends = self.ends(point);
         ends.into_iter()
-            .map(|end| (end, self.missing_after(point.node, end, &missing)))
+            .map(|end| (end, self.known_after(point.node, end, &known)))
             .collect()
     }
 
-    /// Returns the keys that may be missing after a stage has ended.
-    fn missing_after(&self, node: NodeIndex, end: End, before: &Keys) -> Keys {
-        let mut missing = before.clone();
+    /// Returns what is known after a stage has ended.
+    fn known_after(&self, node: NodeIndex, end: End, before: &Known) -> Known {
+        let mut known = before.clone();
         let stage = self.steps.stage(node);
         if stage.row().role == Role::Routing || !may_have_outputs(stage.kind()) {
-            return missing;
+            return known;
         }
         let word = self.steps.word(end);
         // Exhausted retries may have left the outputs of a failure.
@@ -216,23 +287,30 @@ impl Presence {
         } else {
             &[word]
         };
-        let is_proof = crate::contract::is_success(word) && !may_be_exhausted;
+        let is_proof = is_success(word) && !may_be_exhausted;
         for field in words.iter().flat_map(|word| self.contract.outputs(node, word)) {
             let Some(key) = self.declared.position(&field.key) else {
                 continue;
             };
-            if field.optional {
-                missing.insert(key);
-            } else if is_proof {
-                missing.remove(key);
+            if is_proof && !field.optional {
+                known.set(key);
+            } else {
+                known.set.insert(key);
+                if field.optional {
+                    known.missing.insert(key);
+                }
             }
         }
-        missing
+        known
     }
 
-    /// Returns the steps after a point.
-    fn moves(&mut self, point: Point, missing: &Keys) -> Vec<Move> {
-        let mut moves = self.branches(point, missing);
+    /// Returns the steps after a state.
+    fn moves(&mut self, state: usize) -> Vec<Move> {
+        let Some(State { point, known, .. }) = self.states.get(state) else {
+            return Vec::new();
+        };
+        let (point, known) = (*point, known.clone());
+        let mut moves = self.branches(point, &known);
         let node = point.node;
         let from_exit = self.steps.stage(node).row().role == Role::Exit;
         let ends = self.ends(point);
@@ -240,7 +318,7 @@ impl Presence {
             return Vec::new();
         }
         for end in ends {
-            let after = self.missing_after(node, end, missing);
+            let after = self.known_after(node, end, &known);
             for step in self.steps.after(node, end).iter() {
                 let Step::To { node: to, restarts } = *step else {
                     continue;
@@ -248,13 +326,13 @@ impl Presence {
                 if !restarts && self.is_join(point.block, to) {
                     continue;
                 }
-                let mut missing = after.clone();
+                let Some(mut known) = self.known_by_step(node, to, end, &after) else {
+                    continue;
+                };
                 if restarts {
                     (0..self.declared.len())
                         .filter(|key| !self.kept.contains(*key))
-                        .for_each(|key| missing.insert(key));
-                } else if let Some(proved) = self.proved_by_step(node, to, end) {
-                    missing.subtract(&proved);
+                        .for_each(|key| known.unset(key));
                 }
                 let routes = self.steps.stage(to).row().role == Role::Routing;
                 let to = Point {
@@ -264,7 +342,7 @@ impl Presence {
                 };
                 moves.push(Move {
                     to,
-                    missing,
+                    known,
                     end: (point.before.is_none()).then_some(end),
                     restarts,
                 });
@@ -274,7 +352,7 @@ impl Presence {
     }
 
     /// Returns the first steps of the branches of a fan-out.
-    fn branches(&mut self, point: Point, missing: &Keys) -> Vec<Move> {
+    fn branches(&mut self, point: Point, known: &Known) -> Vec<Move> {
         let node = point.node;
         let Some(fan_out) = self.steps.stage(node).row().fan_out else {
             return Vec::new();
@@ -293,19 +371,18 @@ impl Presence {
             if self.is_join(block, to) {
                 continue;
             }
-            let mut missing = missing.clone();
-            if let Some(condition) = self.steps.condition(edge)
-                && let Some(proved) = self.declared.implied(condition, true, Seen::Any)
-            {
-                missing.subtract(&proved);
-            }
+            let condition = self.steps.condition(edge);
+            let proved = condition.and_then(|condition| self.declared.implied(condition, true, Seen::Any));
+            let Some(known) = with_proved(known, &proved.unwrap_or_else(|| self.declared.none())) else {
+                continue;
+            };
             moves.push(Move {
                 to: Point {
                     node: to,
                     before: None,
                     block,
                 },
-                missing,
+                known,
                 end: None,
                 restarts: false,
             });
@@ -345,9 +422,9 @@ impl Presence {
         self.around(block).any(|block| block.join == Some(node))
     }
 
-    /// Returns the keys that are set because a run took a step: what the conditions of all edges that it may have taken
-    /// imply. A jump proves nothing.
-    fn proved_by_step(&self, from: NodeIndex, to: NodeIndex, end: End) -> Option<Keys> {
+    /// Returns what is known after a run has taken a step: what the conditions of all edges imply that it may have taken. A
+    /// jump proves nothing. Returns `None` if no run takes the step, because all these edges need values that are missing.
+    fn known_by_step(&self, from: NodeIndex, to: NodeIndex, end: End, known: &Known) -> Option<Known> {
         let stage = self.steps.stage(from);
         let settings = &self.steps.pipeline().settings;
         let row = stage.row();
@@ -359,27 +436,25 @@ impl Presence {
         ];
         // The conditions of a fan-out decide about its branches, not about the step to the join.
         if row.role == Role::Exit || row.fan_out.is_some() || jumps.contains(&Some(to)) {
-            return None;
+            return Some(known.clone());
         }
         let word = self.steps.word(end);
-        let mut proved: Option<Keys> = None;
-        for (at, edge) in stage.edges().filter(|(_, edge)| edge.to == to) {
-            let keys = match edge.condition {
-                None => self.declared.none(),
-                Some(_) => match self.implied(at, word) {
-                    Some(keys) => keys,
-                    None => continue,
-                },
+        let mut found: Option<Known> = None;
+        for (at, _) in stage.edges().filter(|(_, edge)| edge.to == to) {
+            let Some(next) = self
+                .implied(at, word)
+                .and_then(|proved| with_proved(known, &proved))
+            else {
+                continue;
             };
-            proved = Some(match proved {
-                None => keys,
-                Some(mut proved) => {
-                    proved.intersect(&keys);
-                    proved
+            match &mut found {
+                None => found = Some(next),
+                Some(found) => {
+                    found.add(&next);
                 }
-            });
+            }
         }
-        proved
+        found
     }
 
     /// Returns the keys that are set if the condition of an edge holds after an outcome. Returns `None` if it never does.
@@ -404,10 +479,10 @@ impl Presence {
 
     /// Returns the keys that a condition needs after an outcome, although they may be missing. Without an outcome, it may
     /// be any.
-    pub(crate) fn needed(&self, condition: &Expression, word: Option<&str>, missing: &Keys) -> Keys {
+    pub(crate) fn needed(&self, condition: &Expression, word: Option<&str>, known: &Known) -> Keys {
         let mut present = self.declared.none();
         (0..self.declared.len())
-            .filter(|key| !missing.contains(*key))
+            .filter(|key| !known.may_be_missing(*key))
             .for_each(|key| present.insert(key));
         let mut needed = self.declared.none();
         let words = word.map_or_else(|| vec![Seen::Any], |word| self.steps.seen_words(word));
@@ -417,19 +492,22 @@ impl Presence {
         needed
     }
 
-    /// Returns the points of a node, in the order in which runs reach them.
-    pub(crate) fn points_of(&self, node: NodeIndex) -> Vec<Point> {
+    /// Returns the states of a node, in the order in which runs reach them.
+    pub(crate) fn states_of(&self, node: NodeIndex) -> Vec<usize> {
         self.by_node.get(&node).cloned().unwrap_or_default()
     }
 
-    /// Returns the keys that may be missing when a run enters a node. Returns `None` if no run does.
-    pub(crate) fn missing_at(&self, node: NodeIndex) -> Option<&Keys> {
-        self.entries.get(&node)
+    /// Returns what is known in a state.
+    pub(crate) fn known(&self, state: usize) -> Option<&Known> {
+        self.states.get(state).map(|state| &state.known)
     }
 
-    /// Returns whether a key may be missing when a run enters a node.
-    pub(crate) fn may_be_missing(&self, key: usize, node: NodeIndex) -> bool {
-        self.missing_at(node).is_some_and(|missing| missing.contains(key))
+    /// Returns the first state of a node in which a key may be missing. Returns `None` if the key is set in all of them.
+    pub(crate) fn missing_at(&self, key: usize, node: NodeIndex) -> Option<usize> {
+        let states = self.by_node.get(&node)?.iter().copied();
+        let mut states =
+            states.filter(|state| self.known(*state).is_some_and(|known| known.may_be_missing(key)));
+        states.next()
     }
 
     /// Returns whether a key may be missing when a run ends as a success.
@@ -437,76 +515,39 @@ impl Presence {
         self.at_success.contains(key)
     }
 
-    /// Returns a shortest path of a run on which a key is missing when the run enters a node. With an end, the key is
-    /// missing after that end of the node.
-    pub(crate) fn path(&mut self, key: usize, node: NodeIndex, end: Option<End>) -> Option<Path> {
-        let (start, missing) = self.start();
-        let first = (start, missing.contains(key));
-        let mut before: HashMap<(Point, bool), Option<Before>> = HashMap::from([(first, None)]);
-        let mut queue = VecDeque::from([first]);
-        while let Some(at) = queue.pop_front() {
-            let (point, is_missing) = at;
-            let mut missing = self.declared.none();
-            if is_missing {
-                missing.insert(key);
-            }
-            let found = point.node == node
-                && match end {
-                    None => is_missing,
-                    Some(end) => {
-                        self.ends(point).contains(&end)
-                            && self.missing_after(node, end, &missing).contains(key)
-                    }
-                };
-            if found {
-                return Some(self.path_to(&before, at, end));
-            }
-            for step in self.moves(point, &missing) {
-                let to = (step.to, step.missing.contains(key));
-                if let Entry::Vacant(entry) = before.entry(to) {
-                    entry.insert(Some(Before {
-                        at,
-                        end: step.end,
-                        restarts: step.restarts,
-                    }));
-                    queue.push_back(to);
-                }
-            }
-        }
-        None
-    }
-
-    fn path_to(
-        &mut self,
-        before: &HashMap<(Point, bool), Option<Before>>,
-        last: (Point, bool),
-        end: Option<End>,
-    ) -> Path {
-        let own = |presence: &mut Presence, point: Point, end: Option<End>| {
-            let routes = presence.steps.stage(point.node).row().role == Role::Routing;
-            end.filter(|_| !routes)
-                .and_then(|end| presence.steps.describe(point.node, end))
-        };
-        let left = own(self, last.0, end);
-        let mut path = vec![(last.0.node, left)];
-        let mut at = last;
-        while let Some(Some(step)) = before.get(&at) {
-            let mut left = own(self, step.at.0, step.end);
-            if step.restarts {
+    /// Returns a path of a run that reaches a state. With an end, the run leaves its node in this way.
+    pub(crate) fn path(&mut self, state: usize, end: Option<End>) -> Path {
+        let mut path = Path::new();
+        let (mut at, mut end, mut restarts) = (state, end, false);
+        while let Some(State { point, before, .. }) = self.states.get(at) {
+            let (point, before) = (*point, *before);
+            let routes = self.steps.stage(point.node).row().role == Role::Routing;
+            let mut left = end
+                .filter(|_| !routes)
+                .and_then(|end| self.steps.describe(point.node, end));
+            if restarts {
                 let prefix = left.map(|left| format!("{left}, ")).unwrap_or_default();
                 left = Some(format!("{prefix}restart"));
             }
-            path.push((step.at.0.node, left));
-            at = step.at;
+            path.push((point.node, left));
+            let Some(before) = before else {
+                break;
+            };
+            (at, end, restarts) = (before.state, before.end, before.restarts);
         }
         path.reverse();
         path
     }
 }
 
-/// The point before another one on a path.
-struct Before {
-    at: (Point, bool),
-    end: Option<End>,
-    restarts: bool,
+/// Returns what is known if some keys are set. Returns `None` if one of them is certainly missing.
+fn with_proved(known: &Known, proved: &Keys) -> Option<Known> {
+    let mut next = known.clone();
+    for key in proved.iter() {
+        if !known.set.contains(key) {
+            return None;
+        }
+        next.set(key);
+    }
+    Some(next)
 }
