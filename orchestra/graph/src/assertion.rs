@@ -26,6 +26,17 @@ pub(crate) enum Claim {
     },
     /// `handled(STAGE)`: a failure of the stage leads to another node.
     Handled { stage: Name },
+    /// `at_most(STAGE, N)`: a run attempts the stage at most so often.
+    AtMost { stage: Name, most: u64 },
+    /// `total(attempts) <= N` or `total(visits) <= N`: a run has at most so many in all.
+    Total { counted: Counted, most: u64 },
+}
+
+/// What `total` counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Counted {
+    Visits,
+    Attempts,
 }
 
 /// A name in an assertion, with its range in the text of the attribute.
@@ -100,13 +111,24 @@ fn trimmed(text: &str, range: Range<usize>) -> Range<usize> {
 fn parse(text: &str, range: Range<usize>) -> Result<Assertion, AssertionError> {
     let written = text.get(range.clone()).unwrap_or_default();
     let form = "an assertion has the form `NAME(ARGUMENT, ..)`";
-    let (Some(open), true) = (written.find('('), written.ends_with(')')) else {
+    let parentheses = written.find('(').zip(written.rfind(')'));
+    let parentheses = parentheses.filter(|(open, close)| open < close);
+    let name = |open: usize| trimmed(text, range.start..range.start + open);
+    if let Some((open, close)) = parentheses
+        && text.get(name(open)) == Some("total")
+    {
+        let counted = trimmed(text, range.start + open + 1..range.start + close);
+        let bound = trimmed(text, range.start + close + 1..range.end);
+        let claim = total(text, &range, counted, bound)?;
+        return Ok(Assertion { range, claim });
+    }
+    let Some((open, _)) = parentheses.filter(|_| written.ends_with(')')) else {
         return Err(AssertionError {
             message: format!("`{}` is not an assertion: {form}", shorten(written)),
             range,
         });
     };
-    let name = trimmed(text, range.start..range.start + open);
+    let name = name(open);
     let mut arguments = Vec::new();
     let mut start = range.start + open + 1;
     let inner = written.get(open + 1..written.len() - 1).unwrap_or_default();
@@ -121,6 +143,16 @@ fn parse(text: &str, range: Range<usize>) -> Result<Assertion, AssertionError> {
                 stage: node(text, stage)?,
             },
             _ => return Err(count(&range, "`handled` takes one node, as in `handled(build)`")),
+        },
+        "at_most" => match arguments.as_slice() {
+            [stage, most] => Claim::AtMost {
+                stage: node(text, stage)?,
+                most: number(text, most)?,
+            },
+            _ => {
+                let message = "`at_most` takes a node and a number, as in `at_most(build, 5)`";
+                return Err(count(&range, message));
+            }
         },
         other => {
             return Err(AssertionError {
@@ -162,6 +194,37 @@ fn requires(text: &str, range: &Range<usize>, arguments: &[Range<usize>]) -> Res
         stage: node(text, &stage)?,
         result,
         since,
+    })
+}
+
+/// Reads `total(WHAT) <= N`.
+fn total(
+    text: &str,
+    range: &Range<usize>,
+    counted: Range<usize>,
+    bound: Range<usize>,
+) -> Result<Claim, AssertionError> {
+    let counted = match text.get(counted.clone()).unwrap_or_default() {
+        "visits" => Counted::Visits,
+        "attempts" => Counted::Attempts,
+        _ => return Err(count(&counted, "`total` counts `visits` or `attempts`")),
+    };
+    let written = text.get(bound.clone()).unwrap_or_default();
+    if !written.starts_with("<=") {
+        let message = "`total` needs a limit, as in `total(attempts) <= 60`";
+        return Err(count(range, message));
+    }
+    let most = number(text, &trimmed(text, bound.start + 2..bound.end))?;
+    Ok(Claim::Total { counted, most })
+}
+
+fn number(text: &str, range: &Range<usize>) -> Result<u64, AssertionError> {
+    let written = text.get(range.clone()).unwrap_or_default();
+    let digits = !written.is_empty() && written.bytes().all(|byte| byte.is_ascii_digit());
+    let number = written.parse().ok().filter(|_| digits);
+    number.ok_or_else(|| AssertionError {
+        message: format!("`{}` is not a whole number", shorten(written)),
+        range: range.clone(),
     })
 }
 
@@ -223,7 +286,7 @@ mod tests {
         parsed
             .map(|found| match found {
                 Ok(assertion) => {
-                    assert!(text[assertion.range.clone()].ends_with(')'));
+                    assert!(text[assertion.range.clone()].ends_with([')', '0']));
                     Ok(assertion.claim)
                 }
                 Err(error) => Err(format!("{} @ {}", error.message, &text[error.range])),
@@ -253,6 +316,27 @@ mod tests {
         let since: Vec<&str> = since.iter().map(|name| &text[name.range.clone()]).collect();
         assert_eq!(since, ["build", "plan"]);
         assert_eq!(&text[handled.range.clone()], "build");
+    }
+
+    #[test]
+    fn limits_are_whole_numbers() {
+        let text = "at_most( build , 5 ); total( attempts )<=60; total(visits) <= 0";
+        let found = claims(text);
+        let [
+            Ok(Claim::AtMost { stage, most: 5 }),
+            Ok(Claim::Total {
+                counted: Counted::Attempts,
+                most: 60,
+            }),
+            Ok(Claim::Total {
+                counted: Counted::Visits,
+                most: 0,
+            }),
+        ] = found.as_slice()
+        else {
+            panic!("{found:?}");
+        };
+        assert_eq!(&text[stage.range.clone()], "build");
     }
 
     #[test]
@@ -287,6 +371,33 @@ mod tests {
                 "after its two nodes, `requires` takes only `since=NODE` @ c",
             ),
             ("requires(a, b=)", "`=` needs an answer or an outcome after it @ "),
+            (
+                "at_most(a)",
+                "`at_most` takes a node and a number, as in `at_most(build, 5)` @ at_most(a)",
+            ),
+            ("at_most(a, -1)", "`-1` is not a whole number @ -1"),
+            ("at_most(a, +1)", "`+1` is not a whole number @ +1"),
+            (
+                "at_most(a, 99999999999999999999)",
+                "`99999999999999999999` is not a whole number @ 99999999999999999999",
+            ),
+            (
+                "total(calls) <= 5",
+                "`total` counts `visits` or `attempts` @ calls",
+            ),
+            (
+                "total(visits) < 5",
+                "`total` needs a limit, as in `total(attempts) <= 60` @ total(visits) < 5",
+            ),
+            (
+                "total(visits)",
+                "`total` needs a limit, as in `total(attempts) <= 60` @ total(visits)",
+            ),
+            ("total(visits) <= ", "`` is not a whole number @ "),
+            (
+                "at_most(a, 5) <= 5",
+                "`at_most(a, 5) <= 5` is not an assertion: an assertion has the form `NAME(ARGUMENT, ..)` @ at_most(a, 5) <= 5",
+            ),
             ("requires(a b, c)", "`a b` is not the id of a node @ a b"),
         ] {
             assert_eq!(claims(text), [Err(message.to_owned())], "{text}");

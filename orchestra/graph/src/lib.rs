@@ -55,7 +55,7 @@
 //! - `choice`: the choices of a human gate.
 //! - `route`: routing.
 //! - `offers`: the choices that a human gate offers, by the conditions of its edges.
-//! - `flow`: the steps that runs may take, and proofs about all of them.
+//! - `flow`: the steps that runs may take, proofs about all of them, and limits on what a run does.
 //! - `reserved`: the context keys reserved for the engine.
 //! - `requirements`: the requirements of a pipeline on handlers.
 //! - `power`: the powers that a pipeline requires: commands, files, handlers.
@@ -118,6 +118,7 @@ pub use contract::{Contract, Field, ValueType, declared_keys, declared_outputs};
 pub use diagnostic::{Diagnostic, Fix, Related, Report, did_you_mean};
 pub use environment::{DEFAULT_BRANCH_PREFIX, GIT_VARIABLES};
 pub use explain::{explain, rules};
+pub use flow::{NodeLimit, RunLimits};
 pub use label::{accelerator_key, label_text, normalize_label};
 pub use load::{load, load_bytes};
 pub use load_options::LoadOptions;

@@ -2,6 +2,7 @@
 
 use crate::attribute::Known;
 use crate::check::Check;
+use crate::check::assertion_limits::Limits;
 use crate::check::assertion_unknown_name::{Resolved, assertions};
 use crate::check::input::Input;
 use crate::check::path_text::show;
@@ -16,7 +17,7 @@ static RULE: Page = Page {
     code: "assertion_failed",
     severity: Severity::Error,
     summary: "an assertion does not hold in every run",
-    source: "rules V1 to V3",
+    source: "rules V1 to V4",
     text: include_str!("../../tests/rules/assertion_failed.md"),
 };
 
@@ -38,6 +39,7 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
     let unknown = pipeline
         .conditions()
         .any(|condition| condition.keys().any(|key| key != "outcome"));
+    let limits = Limits::new(input);
     let mut steps = Steps::new(pipeline, &input.outcomes.words);
     for (assertion, resolved) in assertions(input, attribute) {
         let found = match &resolved {
@@ -52,10 +54,13 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
                     format!("add an edge from `{id}` with `condition=\"outcome=fail\"`, or a `retry_target`"),
                 )
             }),
+            Ok(Resolved::AtMost(stage, most)) => limits.at_most(*stage, *most),
+            Ok(Resolved::Total(counted, most)) => limits.total(*counted, *most),
             Err(_) => None,
         };
+        let is_limit = matches!(resolved, Ok(Resolved::AtMost(..) | Resolved::Total(..)));
         let found = found.or_else(|| {
-            (resolved.is_ok() && steps.are_incomplete()).then(|| {
+            (resolved.is_ok() && !is_limit && steps.are_incomplete()).then(|| {
                 (
                     "the assertion cannot be checked".to_owned(),
                     "too many conditions or edges meet at some nodes of the pipeline".to_owned(),
@@ -88,7 +93,7 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
                         unless another condition fits (rule R12)";
             diagnostic.notes.push(note.to_owned());
         }
-        if unknown {
+        if unknown && !is_limit {
             let note = "a condition on anything but the outcome counts as possibly true and possibly false";
             diagnostic.notes.push(note.to_owned());
         }

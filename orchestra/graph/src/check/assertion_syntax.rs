@@ -13,7 +13,7 @@ static RULE: Page = Page {
     code: "assertion_syntax",
     severity: Severity::Error,
     summary: "a part of `assert` is not an assertion",
-    source: "rules V1 to V3",
+    source: "rules V1 to V4",
     text: include_str!("../../tests/rules/assertion_syntax.md"),
 };
 
@@ -24,9 +24,11 @@ pub(crate) static CHECK: Check = Check {
 };
 
 /// The assertions, each with an example.
-const FORMS: [(&str, &str); 2] = [
+const FORMS: [(&str, &str); 4] = [
     ("requires", "`requires(ship, approve=Ship, since=build)`"),
     ("handled", "`handled(build)`"),
+    ("at_most", "`at_most(build, 5)`"),
+    ("total", "`total(attempts) <= 60`"),
 ];
 
 /// Returns the error for an `assert` that would otherwise be ignored: a second one, or one of a subgraph.
@@ -58,7 +60,7 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
         };
         let written = text.get(error.range).unwrap_or_default();
         let name = written.split('(').next().unwrap_or_default().trim();
-        let forms = FORMS.map(|(_, form)| form).join(" and ");
+        let forms = FORMS.map(|(_, form)| form).join(", ");
         let diagnostic = Diagnostic::from_rule(&RULE, error.message, span)
             .label("here in the assertion")
             .note(format!("the assertions are {forms}; `;` separates them"));

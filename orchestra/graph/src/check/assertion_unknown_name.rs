@@ -1,6 +1,6 @@
 //! `assertion_unknown_name`: an assertion names a node, an answer or an outcome that the pipeline does not have.
 
-use crate::assertion::{Assertion, Claim, Name, parse_assertions};
+use crate::assertion::{Assertion, Claim, Counted, Name, parse_assertions};
 use crate::attribute::Known;
 use crate::attributes::Attribute;
 use crate::check::Check;
@@ -18,7 +18,7 @@ static RULE: Page = Page {
     code: "assertion_unknown_name",
     severity: Severity::Error,
     summary: "an assertion names a node, an answer or an outcome that does not exist",
-    source: "rules V1 to V3",
+    source: "rules V1 to V4",
     text: include_str!("../../tests/rules/assertion_unknown_name.md"),
 };
 
@@ -47,6 +47,8 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
 pub(super) enum Resolved {
     Requires(flow::Requirement),
     Handled(NodeIndex),
+    AtMost(NodeIndex, u64),
+    Total(Counted, u64),
 }
 
 /// A name that does not exist.
@@ -91,6 +93,11 @@ fn resolve(input: &Input<'_>, claim: &Claim) -> Result<Resolved, Vec<Unknown>> {
             Some(stage) => Ok(Resolved::Handled(stage)),
             None => Err(unknown),
         },
+        Claim::AtMost { stage, most } => match node(stage) {
+            Some(stage) => Ok(Resolved::AtMost(stage, *most)),
+            None => Err(unknown),
+        },
+        Claim::Total { counted, most } => Ok(Resolved::Total(*counted, *most)),
         Claim::Requires {
             target,
             stage,

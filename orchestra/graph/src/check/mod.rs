@@ -4,6 +4,7 @@
 //! them. The others are reported while a pipeline is lowered and loaded; [`RULES`] lists them.
 
 pub(crate) mod assertion_failed;
+mod assertion_limits;
 pub(crate) mod assertion_syntax;
 pub(crate) mod assertion_unknown_name;
 pub(crate) mod attribute_type;

@@ -1,10 +1,13 @@
 //! What all runs of a pipeline have in common: the steps that they may take, and proofs about them.
 
 mod guards;
+mod limits;
 mod presence;
 mod requires;
 mod steps;
 
+pub(crate) use limits::run_limits;
+pub use limits::{NodeLimit, RunLimits};
 pub(crate) use presence::Presence;
 pub(crate) use requires::{Path, Required, Requirement, unhandled, violation};
 pub(crate) use steps::{End, Steps};

@@ -10,6 +10,7 @@ mod differences;
 mod fan_outs;
 mod formatting;
 mod hostile;
+mod limits;
 mod long_lists;
 mod printing;
 mod reference;
