@@ -115,6 +115,73 @@ impl<N> fmt::Debug for Transitions<N> {
     }
 }
 
+/// The maximum number of visits and attempts of a node in a run (rule V4). The constant `LIMITS` of a module returns them.
+///
+/// ```
+/// orchestra::pipeline! {
+///     mod tiny = digraph tiny {
+///         start -> work; work -> test; test -> exit
+///         test -> work [condition="outcome=fail"]
+///         work [max_visits=3, max_retries=1]
+///     }
+/// }
+///
+/// const _: () = assert!(tiny::LIMITS.attempts(tiny::Node::Work) <= 6);
+/// const _: () = assert!(tiny::LIMITS.total_attempts() <= 11);
+/// let limit = tiny::LIMITS.node(tiny::Node::Work);
+/// assert_eq!((limit.visits, limit.attempts, limit.by_default), (3, 6, false));
+/// assert_eq!(limit.reason, "`max_visits=3` of `work`; up to 2 attempts each");
+/// ```
+///
+/// A program whose pipeline may exceed a number does not compile:
+///
+/// ```compile_fail,E0080
+/// orchestra::pipeline! { mod tiny = digraph tiny { start -> work -> exit; work [max_retries=2] } }
+/// const _: () = assert!(tiny::LIMITS.attempts(tiny::Node::Work) <= 2);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NodeLimit {
+    /// The maximum number of visits. [`u64::MAX`] if there is no limit.
+    pub visits: u64,
+    /// The maximum number of attempts. [`u64::MAX`] if there is no limit.
+    pub attempts: u64,
+    /// The reason for the limit.
+    pub reason: &'static str,
+    /// `true` if only the default of `max_node_visits` limits the node.
+    pub by_default: bool,
+}
+
+impl NodeLimit {
+    /// Reads the limit of a node from the text of a module: for each node four numbers, each with a space after it. Used
+    /// by generated code.
+    #[doc(hidden)]
+    pub const fn read(numbers: &[u8], reasons: &[&'static str], node: usize) -> NodeLimit {
+        let mut found = [0_u64; 4];
+        let (mut at, mut spaces) = (0, 0);
+        while at < numbers.len() && spaces < 4 * (node + 1) {
+            if numbers[at] == b' ' {
+                spaces += 1;
+            } else if spaces >= 4 * node {
+                let digit = (numbers[at] - b'0') as u64;
+                found[spaces % 4] = found[spaces % 4] * 10 + digit;
+            }
+            at += 1;
+        }
+        let reason = found[2] as usize;
+        NodeLimit {
+            visits: found[0],
+            attempts: found[1],
+            reason: if reason < reasons.len() {
+                reasons[reason]
+            } else {
+                ""
+            },
+            by_default: found[3] == 1,
+        }
+    }
+}
+
 /// The error for a text that is not the id of a node.
 ///
 /// ```

@@ -291,11 +291,13 @@ pub use orchestra_macros::handlers;
 /// - `choices::ReviewGate`: an enum for each human gate, with `ALL`, `FromStr`, `label()`, `key()` and `target()`; each
 ///   variant converts into an [`Answer`].
 /// - [`TRANSITIONS`](compiled::Transitions): the edges, with their conditions.
+/// - [`LIMITS`](compiled::NodeLimit): upper bounds on the visits and attempts of a run, for assertions in constants.
 /// - `CONFIG`, if `config` is given: the configuration and all files that it needs, as constant data. A new layer file
 ///   that would replace one of these files takes effect only when the program is rebuilt for another reason.
 /// - `simulate()`, with the feature `testkit`: starts a run whose stages do what a test defines.
 ///
-/// The documentation of the module shows the goal, a diagram and a table of the nodes.
+/// The documentation of the module shows the goal, a diagram, a table of the nodes with their limits, and the assertions
+/// that hold.
 ///
 /// # Children
 ///

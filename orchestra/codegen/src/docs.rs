@@ -1,15 +1,15 @@
-//! The documentation of a generated module: goal, diagram and table of nodes.
+//! The documentation of a generated module: goal, diagram, and tables of nodes and limits.
 
 use std::fmt::Write as _;
 
-use orchestra_graph::table::{EdgeRow, Pipeline};
-use orchestra_graph::{Graph, NodeIndex, PictureOptions, print_mermaid};
+use orchestra_graph::table::{Constant, EdgeRow, Pipeline};
+use orchestra_graph::{Graph, NodeIndex, PictureOptions, RunLimits, print_mermaid};
 
 /// Maximum number of nodes for which the documentation has a diagram and a table; larger ones would be unreadable.
 const MAX_NODES: usize = 200;
 
 /// Returns the documentation of the module in Markdown.
-pub(crate) fn markdown(pipeline: &Pipeline, diagram: Option<String>) -> String {
+pub(crate) fn markdown(pipeline: &Pipeline, diagram: Option<String>, limits: Option<&RunLimits>) -> String {
     let mut text = format!(
         "Pipeline `{}`, compiled from `{}`.\n",
         inline(&pipeline.name),
@@ -46,7 +46,39 @@ pub(crate) fn markdown(pipeline: &Pipeline, diagram: Option<String>) -> String {
             next.join("<br>")
         );
     }
+    if let Some(limits) = limits {
+        if let Some(Constant::String(assertions)) = pipeline.attribute("assert") {
+            let _ = write!(text, "\nEvery run satisfies `{}`.\n", inline(assertions));
+        }
+        text.push_str(&limit_table(limits));
+    }
     text
+}
+
+/// Returns the table of limits in Markdown.
+fn limit_table(limits: &RunLimits) -> String {
+    let mut text = format!(
+        "\nA run has at most {} visits and {} attempts.\n\n| Node | Visits | Attempts | Limited by |\n|---|---|---|---|\n",
+        count(limits.visits),
+        count(limits.attempts)
+    );
+    for limit in &limits.nodes {
+        let (visits, attempts) = (count(limit.visits), count(limit.attempts));
+        let _ = writeln!(
+            text,
+            "| `{}` | {visits} | {attempts} | {} |",
+            inline(&limit.node),
+            limit.reason
+        );
+    }
+    text
+}
+
+fn count(number: u64) -> String {
+    match number {
+        u64::MAX => "any number of".to_owned(),
+        number => number.to_string(),
+    }
 }
 
 fn describe_edge(pipeline: &Pipeline, edge: &EdgeRow) -> String {

@@ -30,6 +30,7 @@
 //! - `names`: conversion of the names of a pipeline to Rust names.
 //! - `krate`: the path of the `orchestra` crate, and helpers for spans.
 //! - `contract`: the declared inputs and outputs of a pipeline as Rust types.
+//! - `limits`: the limits of the runs of a pipeline.
 //! - `module`: the generated module.
 //! - `table`: the table of a pipeline as constant data.
 //! - `requirements`: the generated code for the requirements on custom handlers.
@@ -67,6 +68,7 @@ mod handler;
 mod inline;
 mod invocation;
 mod krate;
+mod limits;
 mod module;
 mod names;
 mod outcome;

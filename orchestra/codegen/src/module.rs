@@ -1,12 +1,12 @@
 //! The generated module as text: source, table, nodes, choices, transitions and requirements.
 
 use orchestra_graph::table::{Pipeline, Stage};
-use orchestra_graph::{NodeIndex, choices, is_drawing_attribute, kind, label_text};
+use orchestra_graph::{NodeIndex, RunLimits, choices, is_drawing_attribute, kind, label_text};
 
 use crate::code::{Code, type_of, value};
 use crate::docs::plain;
 use crate::names::{NameScope, pascal, screaming};
-use crate::{contract, table};
+use crate::{contract, limits, table};
 
 /// The input for a generated module.
 pub(crate) struct Module<'m> {
@@ -21,6 +21,8 @@ pub(crate) struct Module<'m> {
     pub(crate) children: String,
     /// Returns whether a declared value may be missing when a run has succeeded.
     pub(crate) may_be_missing: &'m dyn Fn(&str) -> bool,
+    /// The limits of its runs. `None` if it has errors.
+    pub(crate) limits: Option<&'m RunLimits>,
     /// The code of the expression for the files of the configuration; empty if there is none.
     pub(crate) config: String,
 }
@@ -52,6 +54,7 @@ pub(crate) fn write(module: &Module<'_>) -> String {
     node_enum(&mut code, &variants);
     nodes(&mut code, pipeline, &variants);
     gates(&mut code, pipeline, &variants);
+    limits::write(&mut code, module.limits);
     table::write(&mut code, pipeline, &module.tables);
     code.push(&module.children);
     if !module.config.is_empty() {

@@ -115,6 +115,7 @@ fn generate(
             .as_ref()
             .is_none_or(|missing| missing.may_be_missing_at_end(key))
     };
+    let limits = loaded.limits();
     let written = module::write(&module::Module {
         pipeline: &pipeline,
         source: found.source.clone().unwrap_or_else(|| "\"\"".to_owned()),
@@ -122,6 +123,7 @@ fn generate(
         tables: descendants.tables(loaded, "super::__children::"),
         children: descendants.write(),
         may_be_missing: &may_be_missing,
+        limits: limits.as_ref(),
         config: config.sources.clone(),
     });
     let location = match &declaration.text {
@@ -141,7 +143,7 @@ fn generate(
     };
     let attributes = &declaration.attributes;
     let diagram = sound.then(|| docs::diagram(&loaded.graph)).flatten();
-    let docs = docs::markdown(&pipeline, diagram);
+    let docs = docs::markdown(&pipeline, diagram, limits.as_ref());
     let inside = krate::inside_module(declaration.options.krate.as_ref());
     let custom = uses_custom(&pipeline) || descendants.pipelines().any(uses_custom);
     let binding = binding(declaration, &name, custom, sound);

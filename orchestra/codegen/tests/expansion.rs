@@ -211,9 +211,26 @@ fn the_documentation_shows_goal_diagram_and_nodes() {
         "**Goal:** Ship it",
         "```mermaid",
         "| `build` | tool | build | `ask` |",
+        "A run has at most 2002 visits and 2002 attempts.",
+        "| `ask` | 1000 | 1000 | `max_node_visits=1000` (the default) at `build` |",
     ] {
         assert!(text.contains(part), "{part} in {text}");
     }
+}
+
+#[test]
+fn a_module_has_the_limits_of_a_sound_pipeline() {
+    let text = expand("\"flows/release.dot\"");
+    assert!(
+        text.contains("limits ! { Node , b\"1 1 0 0 1000 1000 1 1 "),
+        "{text}"
+    );
+    // Otherwise an assertion of the program about them would be one more error.
+    let wrong = expand("mod a = \"../wrong.dot\";");
+    assert!(
+        wrong.contains("limits ! { Node , b\"\" ,& [] , 0 , 0 }"),
+        "{wrong}"
+    );
 }
 
 #[test]

@@ -85,3 +85,46 @@ macro_rules! __simulate {
     ($node:ty, $table:path) => {};
 }
 pub use __simulate as simulate;
+
+/// Generates the limits of a module.
+#[macro_export]
+#[doc(hidden)]
+macro_rules! __limits {
+    ($node:ty, $numbers:expr, $reasons:expr, $visits:literal, $attempts:literal) => {
+        /// The type of [`LIMITS`].
+        #[derive(Clone, Copy)]
+        pub struct Limits(());
+        /// Upper bounds on the visits and attempts of a run, which no run exceeds.
+        pub const LIMITS: Limits = Limits(());
+        impl Limits {
+            const NUMBERS: &'static [u8] = $numbers;
+            const REASONS: &'static [&'static str] = $reasons;
+
+            /// Returns the limits of a node, with the reason for them.
+            pub const fn node(self, node: $node) -> $crate::compiled::NodeLimit {
+                $crate::compiled::NodeLimit::read(Limits::NUMBERS, Limits::REASONS, node as usize)
+            }
+
+            /// Returns the maximum number of visits of a node in a run.
+            pub const fn visits(self, node: $node) -> u64 {
+                self.node(node).visits
+            }
+
+            /// Returns the maximum number of attempts of a node in a run.
+            pub const fn attempts(self, node: $node) -> u64 {
+                self.node(node).attempts
+            }
+
+            /// Returns the maximum number of visits of all nodes together.
+            pub const fn total_visits(self) -> u64 {
+                $visits
+            }
+
+            /// Returns the maximum number of attempts at all nodes together.
+            pub const fn total_attempts(self) -> u64 {
+                $attempts
+            }
+        }
+    };
+}
+pub use __limits as limits;

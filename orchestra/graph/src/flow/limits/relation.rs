@@ -71,8 +71,18 @@ impl Relation {
             Role::Routing => steps.any_end(),
             _ => steps.ends(node),
         };
+        // Without conditions, all that matters is whether the stage failed, and the answer at a gate.
+        let is_plain = row.fan_out.is_some()
+            || steps
+                .stage(node)
+                .edges()
+                .all(|(_, edge)| edge.condition.is_none());
+        let success = steps.end("success");
         let (mut next, mut restarts) = (BTreeSet::new(), BTreeSet::new());
         for end in ends {
+            if is_plain && end.answer.is_none() && Some(end) != success && !steps.is_failure(end) {
+                continue;
+            }
             let after = steps.after(node, end);
             // The other steps after a success are those of goal gates.
             let is_end = after.contains(&Step::Success);
