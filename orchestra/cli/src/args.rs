@@ -84,6 +84,8 @@ pub(crate) enum Command {
     Cancel(CancelArgs),
     /// Draw a pipeline, optionally coloured by the state of a run
     Graph(GraphArgs),
+    /// Show the limits of a pipeline, and try all outcomes and answers without running anything
+    Explore(ExploreArgs),
     /// Explain a diagnostic: meaning, reason, a bad and a good example
     Explain(ExplainArgs),
     /// Format pipelines canonically, keeping their comments
@@ -436,6 +438,13 @@ pub(crate) struct GraphArgs {
     /// Write to this file
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExploreArgs {
+    /// The pipeline
+    #[arg(value_name = "FILE")]
+    pub(crate) file: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -50,6 +50,7 @@
 //! - `restore`: the restoration of the state from its serialized form.
 //! - `carry_over`: the adaptation of a saved state to a changed pipeline.
 //! - `retry_run`: the point at which a failed run is retried.
+//! - `explore`: the exploration of all states of a pipeline by the machine.
 //! - `manager`: the manager loop, a separate state machine that supervises a child pipeline.
 //! - `nanos`: the serialization of durations.
 
@@ -61,6 +62,7 @@ mod carry_over;
 mod chat;
 mod context;
 mod effect;
+mod explore;
 mod failure;
 mod fan_in;
 mod files;
@@ -91,6 +93,7 @@ pub use answer::{GateAnswer, GateChoice};
 pub use chat::ChatTurn;
 pub use context::Context;
 pub use effect::{Effect, Event, Observation};
+pub use explore::{Exploration, ExploreOptions, ExploredEnd, explore};
 pub use failure::RunFailure;
 pub use fan_in::{Candidate, best_candidate, candidates, chosen_candidate, fan_in, no_candidate};
 pub use files::{JoinedBranch, Snapshot};

@@ -351,6 +351,19 @@ impl Machine {
             && here == (id.node, id.visit, id.attempt)
     }
 
+    /// Passes every path that waits to `visit`, with the id of its effect.
+    pub(crate) fn visit_paths<'s>(&'s self, visit: &mut dyn FnMut(&'s ExecutionPath, EffectId)) {
+        self.visit_waiting(&self.state.main, visit);
+    }
+
+    /// Removes what no later decision of the main path reads.
+    pub(crate) fn forget_history(&mut self) {
+        let main = &mut self.state.main;
+        main.completed.clear();
+        main.errors.clear();
+        main.context.remove("error_history");
+    }
+
     /// Passes every path that waits for an effect of its own to `visit`, with the id of the effect. A path comes before
     /// its branches.
     fn visit_waiting<'s>(

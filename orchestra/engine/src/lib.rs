@@ -164,8 +164,9 @@ pub use into_outcome::{IntoOutcome, Words};
 pub use limit::SystemError;
 pub use orchestra_core::{
     Accepted, Answer, AnswerRefused, AnsweredBy, BranchStatus, Budget, Candidate, ChatTurn, Context,
-    FailureCategory, JoinedBranch, NodeOutcome, Outcome, Question, QuestionKind, QuestionOption, Reply,
-    RunFailure, SharedPipeline, Snapshot, Status, UnmetCondition, Usage, WithheldOption, candidates,
+    Exploration, ExploreOptions, ExploredEnd, FailureCategory, JoinedBranch, NodeOutcome, Outcome, Question,
+    QuestionKind, QuestionOption, Reply, RunFailure, SharedPipeline, Snapshot, Status, UnmetCondition, Usage,
+    WithheldOption, candidates, explore,
 };
 pub use ownership::RunOwnership;
 pub use recovery::lineage::{ContextLineage, ContextReader, ContextWriter};

@@ -8,6 +8,7 @@ mod compare;
 mod compile;
 mod control;
 mod explain;
+mod explore;
 mod fmt;
 mod graph;
 mod init;
@@ -45,6 +46,7 @@ pub(crate) fn dispatch(
         Command::Cleanup(args) => cleanup::cleanup(&args, program, terminal),
         Command::Attach(args) => attach::attach(&args, program, terminal),
         Command::Graph(args) => graph::graph(&args, program, pipelines, terminal),
+        Command::Explore(args) => explore::explore(&args, pipelines, terminal),
         Command::Explain(args) => explain::explain(&args, terminal),
         Command::Fmt(args) => fmt::fmt(&args, pipelines, terminal),
         #[cfg(feature = "server")]

@@ -147,6 +147,12 @@ impl Steps {
         self.words.get(end.word as usize).map_or(OTHER, String::as_str)
     }
 
+    /// Returns the outcome itself, or what stands for outcomes that the file does not name.
+    pub(crate) fn known_word<'w>(&'w self, outcome: &'w str) -> &'w str {
+        let known = self.words.iter().any(|known| known == outcome);
+        if known { outcome } else { OTHER }
+    }
+
     /// Returns whether an end is a failure.
     pub(crate) fn is_failure(&self, end: End) -> bool {
         self.word(end) == "fail"

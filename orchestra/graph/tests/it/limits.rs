@@ -220,13 +220,28 @@ fn goal_gates_and_restarts_repeat_a_run() {
             ("start", 1, 1),
             ("plan", 21, 21),
             ("work", 42, 42),
-            ("exit", 21, 21),
+            ("exit", 1, 1),
         ],
     );
     expect("max_restarts=2", restart, &[("plan", 3, 3), ("work", 6, 6)]);
     assert_eq!(
         reason("max_restarts=2", restart, "work"),
         "`max_visits=2` of `work`; again after each restart (`max_restarts=2`)"
+    );
+    // While a branch restarts the run, another one may have passed an inner block.
+    let block = "fan [shape=component]; a; in [shape=component]; x; y; jin [shape=tripleoctagon]; z; join [shape=tripleoctagon]; tail
+        start -> fan; fan -> a -> join; fan -> in; in -> x -> jin; in -> y -> jin; jin -> z -> join; join -> tail -> exit
+        a -> fan [condition=\"outcome=fail\", loop_restart=true]";
+    expect(
+        "max_restarts=2",
+        block,
+        &[
+            ("a", 3, 3),
+            ("x", 3, 3),
+            ("z", 3, 3),
+            ("join", 1, 1),
+            ("tail", 1, 1),
+        ],
     );
     // Nothing leads back to the restart, so it happens once.
     let once = "plan; work; start -> plan -> exit; plan -> work [condition=\"outcome=fail\", loop_restart=true]; work -> exit";

@@ -8,12 +8,11 @@ mod cause;
 mod level;
 mod relation;
 
-use std::collections::BTreeSet;
-
+use super::outcomes::outcomes;
 use super::steps::Steps;
-use crate::analysis::{Analysis, EdgeCondition};
+use crate::analysis::Analysis;
 use crate::attribute::Known;
-use crate::condition::{Comparison, Expression, OUTCOME_WORDS};
+use crate::condition::Expression;
 use crate::loaded::Loaded;
 use crate::model::NodeIndex;
 use crate::table::{Pipeline, Predicates};
@@ -137,33 +136,10 @@ pub(crate) fn run_limits(analysis: &Analysis<'_>) -> Option<RunLimits> {
         first,
         later,
         restarts,
+        repeats: relation.before_restarts(pipeline),
         is_bounded: !paths.are_too_many(),
     };
     Some(run.limits())
-}
-
-/// Returns the outcomes that a pipeline names, the built-in ones included.
-fn outcomes<'a>(analysis: &'a Analysis<'_>) -> Vec<&'a str> {
-    let mut words: BTreeSet<&str> = OUTCOME_WORDS.iter().copied().collect();
-    for condition in analysis.conditions() {
-        if let EdgeCondition::Parsed(expression) = condition {
-            expression.visit(&mut |part| {
-                if let Expression::Compare {
-                    key,
-                    comparison: Comparison::Equal | Comparison::NotEqual,
-                    literal,
-                } = part
-                    && key == "outcome"
-                {
-                    words.insert(literal);
-                }
-            });
-        }
-    }
-    for node in &analysis.graph().nodes {
-        words.extend(node.attributes.words(Known::Outcomes));
-    }
-    words.into_iter().collect()
 }
 
 /// A run: the path from the start, and one for each restart.
@@ -172,6 +148,8 @@ struct Run<'p> {
     first: Path,
     later: Path,
     restarts: u32,
+    /// `true` for each node that paths may visit which restart the run.
+    repeats: Vec<bool>,
     is_bounded: bool,
 }
 
@@ -180,10 +158,17 @@ impl Run<'_> {
         let nodes: Vec<NodeLimit> = (0..self.pipeline.nodes.len() as u32)
             .map(|node| self.limit(node))
             .collect();
-        let restarts = u64::from(self.restarts);
         let both = |at: usize| {
-            let later = self.later.sums[at].saturating_mul(restarts);
-            self.first.sums[at].saturating_add(later)
+            // All paths but the last one end with a restart.
+            let last = self.first.sums[at].max(self.later.sums[at]);
+            let first = self.before_restart(&self.first, at);
+            let later = self.before_restart(&self.later, at);
+            match u64::from(self.restarts) {
+                0 => self.first.sums[at],
+                restarts => first
+                    .saturating_add(later.saturating_mul(restarts - 1))
+                    .saturating_add(last),
+            }
         };
         let (visits, attempts) = if self.is_bounded {
             (both(0), both(1))
@@ -195,6 +180,21 @@ impl Run<'_> {
             visits,
             attempts,
         }
+    }
+
+    /// Returns the sum of a path that ends with a restart.
+    fn before_restart(&self, path: &Path, at: usize) -> u64 {
+        let counts = path.counts.iter().filter(|(node, _)| self.repeats(**node));
+        let sum = counts.fold(0_u64, |sum, (node, count)| {
+            let attempts = attempts(self.pipeline.stage(NodeIndex(*node)));
+            let weight = if at == 0 { 1 } else { attempts };
+            sum.saturating_add(count.visits.saturating_mul(weight))
+        });
+        sum.min(path.sums[at])
+    }
+
+    fn repeats(&self, node: u32) -> bool {
+        self.repeats.get(node as usize).copied().unwrap_or_default()
     }
 
     fn limit(&self, node: u32) -> NodeLimit {
@@ -213,7 +213,12 @@ impl Run<'_> {
         let (first, later) = (self.first.counts.get(&node), self.later.counts.get(&node));
         let own = first.map_or(0, |count| count.visits);
         let more = later.map_or(0, |count| count.visits);
-        let visits = own.saturating_add(more.saturating_mul(u64::from(self.restarts)));
+        let repeats = self.restarts > 0 && self.repeats(node);
+        let visits = if repeats {
+            own.saturating_add(more.saturating_mul(u64::from(self.restarts)))
+        } else {
+            own.max(more)
+        };
         let attempts = attempts(stage);
         let larger = if more > own { later } else { first };
         let cause = larger.map_or(Cause::Once, |count| count.cause);
@@ -226,7 +231,7 @@ impl Run<'_> {
         if visits > 0 && width > 1 {
             reason.push_str(&format!("; in up to {width} branches at the same time"));
         }
-        if more > 0 && self.restarts > 0 {
+        if more > 0 && repeats {
             let limit = self.pipeline.settings.max_restarts;
             let default = default_of(self.pipeline.attribute("max_restarts").is_none());
             reason.push_str(&match self.restarts {

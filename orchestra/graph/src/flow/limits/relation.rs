@@ -1,6 +1,6 @@
 //! The steps of a pipeline as lists, with the edges that a run can take only so often.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use crate::condition::{Comparison, Expression};
 use crate::flow::steps::{Step, Steps};
@@ -10,6 +10,9 @@ use crate::table::{End, ErrorPolicy, JoinPolicy, Pipeline, Role, Routing, Stage}
 
 /// The prefix of keys that read the number of visits of a node.
 const VISITS: &str = "visits.";
+
+/// The number of blocks around each node, on average, up to which they are distinguished.
+const MAX_BLOCKS: usize = 64;
 
 /// The steps of a pipeline, by the indices of its nodes.
 pub(super) struct Relation {
@@ -209,6 +212,64 @@ impl Relation {
             ahead.extend(after.chain(&self.restarts[at]).copied());
         }
         restarts
+    }
+}
+
+impl Relation {
+    /// Returns `true` for each node that a path may visit before it restarts the run. The others are visited only by the last
+    /// path.
+    pub(super) fn before_restarts(&self, pipeline: &Pipeline) -> Vec<bool> {
+        let count = self.next.len();
+        let mut before: Vec<Vec<u32>> = vec![Vec::new(); count];
+        let mut connect = |from: u32, to: &[u32]| {
+            for to in to {
+                before[*to as usize].push(from);
+            }
+        };
+        for (at, ends) in (0..).zip(&self.ends) {
+            connect(at, &self.next[at as usize]);
+            connect(at, &self.branches[at as usize]);
+            if *ends {
+                connect(at, &self.reroutes);
+            }
+        }
+        connect(pipeline.exit.0, &self.reroutes);
+        let mut marked = vec![false; count];
+        let mut ahead: Vec<u32> = (0..count as u32)
+            .filter(|at| !self.restarts[*at as usize].is_empty())
+            .collect();
+        while let Some(at) = ahead.pop() {
+            if !std::mem::replace(&mut marked[at as usize], true) {
+                ahead.extend(&before[at as usize]);
+            }
+        }
+        // While one branch restarts the run, the others have run too.
+        let mut work = 0;
+        let fan_outs: Vec<usize> = (0..count).filter(|at| marked[*at]).collect();
+        for fan_out in fan_outs {
+            let Some(settings) = pipeline.nodes.get(fan_out).and_then(|row| row.fan_out) else {
+                continue;
+            };
+            let mut seen = HashSet::from([settings.join.0]);
+            let mut ahead = self.branches[fan_out].clone();
+            while let Some(at) = ahead.pop() {
+                if seen.insert(at) {
+                    work += 1;
+                    marked[at as usize] = true;
+                    ahead.extend(self.next[at as usize].iter().chain(&self.branches[at as usize]));
+                }
+            }
+            if work > MAX_BLOCKS * count {
+                marked.fill(true);
+                break;
+            }
+        }
+        // A visit of the exit ends the run.
+        let exit = pipeline.stage(pipeline.exit);
+        if exit.kind() == kind::EXIT {
+            marked[pipeline.exit.at()] = false;
+        }
+        marked
     }
 }
 

@@ -1,0 +1,191 @@
+//! The part of a state on which the rest of a run depends.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use orchestra_graph::condition::Expression;
+use orchestra_graph::table::Routing;
+use orchestra_graph::{Known, NodeIndex, Pipeline};
+use serde_json::Value;
+
+use crate::outcome::Status;
+use crate::path::{Block, ExecutionPath, Phase};
+use crate::state::State;
+
+/// The fields that are compared: what conditions, goal gates and limits read. Elapsed time, notes, the history of a path and
+/// counters that only a default limits are left out.
+pub(super) struct StateKey {
+    /// The nodes whose visits count, up to a number.
+    visits: Vec<(NodeIndex, u32)>,
+    /// The nodes whose outcomes count.
+    outcomes: Vec<NodeIndex>,
+    /// The goal gates, of which it counts whether they are satisfied.
+    gates: Vec<NodeIndex>,
+    /// The context keys that conditions read, each with its other spelling.
+    context: Vec<(String, Option<String>)>,
+    revisits: bool,
+    failures: bool,
+    reroutes: bool,
+    restarts: bool,
+}
+
+impl StateKey {
+    /// Selects the fields. If everything is counted, the limits that only defaults set count too.
+    pub(super) fn new(pipeline: &Pipeline, counts_all: bool) -> StateKey {
+        let is_set = |known: Known| counts_all || pipeline.attribute(known.name()).is_some();
+        let mut key = StateKey {
+            visits: Vec::new(),
+            outcomes: Vec::new(),
+            gates: Vec::new(),
+            context: Vec::new(),
+            revisits: pipeline.settings.routing == Routing::FirstMatch,
+            failures: pipeline.settings.failure_breaker > 0,
+            reroutes: is_set(Known::MaxGoalGateReroutes),
+            restarts: is_set(Known::MaxRestarts),
+        };
+        let mut read: Vec<(NodeIndex, u32)> = Vec::new();
+        for condition in pipeline.conditions() {
+            for name in condition.keys() {
+                if let Some(node) = name
+                    .strip_prefix("stages.")
+                    .and_then(|rest| rest.strip_suffix(".outcome"))
+                {
+                    key.outcomes.extend(pipeline.find(node));
+                } else if !name.starts_with("visits.") {
+                    let short = name.strip_prefix("context.").map(str::to_owned);
+                    key.context.push((name.to_owned(), short));
+                }
+            }
+            if let Some(expression) = condition.expression() {
+                expression.visit(&mut |part| read.extend(visits_read(pipeline, part)));
+            }
+        }
+        for stage in pipeline.stages() {
+            let (node, row) = (stage.index(), stage.row());
+            if row.goal_gate {
+                let known = if row.goal_condition.is_some() {
+                    &mut key.outcomes
+                } else {
+                    &mut key.gates
+                };
+                known.push(node);
+            }
+            let read = read
+                .iter()
+                .filter(|(read, _)| *read == node)
+                .map(|(_, most)| *most);
+            let limit = row
+                .max_visits
+                .or_else(|| is_set(Known::MaxNodeVisits).then_some(pipeline.settings.max_node_visits));
+            let first = key.revisits.then_some(1);
+            if let Some(most) = read.chain(limit).chain(first).max() {
+                key.visits.push((node, most));
+            }
+        }
+        key.outcomes.sort_unstable_by_key(|node| node.0);
+        key.outcomes.dedup();
+        key.context.sort();
+        key.context.dedup();
+        key
+    }
+
+    /// Returns whether a later decision may read the outcome of a node.
+    pub(super) fn reads_outcome(&self, node: NodeIndex) -> bool {
+        self.outcomes.contains(&node) || self.gates.contains(&node)
+    }
+
+    /// Returns the hash of the fields of a state.
+    pub(super) fn hash(&self, state: &State, counts: Option<&[[u32; 2]]>) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        state.totals.finished.hash(&mut hasher);
+        if self.reroutes {
+            state.totals.reroutes.hash(&mut hasher);
+        }
+        if self.restarts {
+            state.totals.restarts.hash(&mut hasher);
+        } else {
+            (state.totals.restarts > 0).hash(&mut hasher);
+        }
+        counts.hash(&mut hasher);
+        self.hash_path(&state.main, &mut hasher);
+        hasher.finish()
+    }
+
+    fn hash_path(&self, path: &ExecutionPath, hasher: &mut DefaultHasher) {
+        std::mem::discriminant(&path.phase).hash(hasher);
+        (path.at.node.0, path.at.attempt).hash(hasher);
+        self.hash_counters(path, hasher);
+        for (name, short) in &self.context {
+            let value = path.context.get(name);
+            let value = value.or_else(|| path.context.get(short.as_deref()?));
+            hash_value(value, hasher);
+        }
+        if let Phase::Parallel(_) | Phase::BackOff = path.phase {
+            path.last.status.word().hash(hasher);
+            path.last.preferred_label.hash(hasher);
+            path.last.suggested_next_ids.hash(hasher);
+        }
+        if let Phase::Parallel(block) = &path.phase {
+            self.hash_block(block, hasher);
+        }
+    }
+
+    fn hash_block(&self, block: &Block, hasher: &mut DefaultHasher) {
+        (block.next, block.running, block.succeeded, block.failed).hash(hasher);
+        for branch in &block.branches {
+            (branch.edge.0, branch.path.is_some()).hash(hasher);
+            branch.status().map(|status| status.word()).hash(hasher);
+            let Some(path) = &branch.path else { continue };
+            if branch.ended.is_none() {
+                self.hash_path(path, hasher);
+            } else {
+                self.hash_counters(path, hasher);
+            }
+        }
+    }
+
+    fn hash_counters(&self, path: &ExecutionPath, hasher: &mut DefaultHasher) {
+        for (node, most) in &self.visits {
+            path.visits.get(*node).min(*most).hash(hasher);
+        }
+        for node in &self.outcomes {
+            path.outcomes
+                .latest(*node)
+                .map(|status| status.word())
+                .hash(hasher);
+        }
+        for node in &self.gates {
+            path.outcomes.latest(*node).map(Status::is_success).hash(hasher);
+        }
+        if self.revisits {
+            path.revisits.hash(hasher);
+        }
+        if self.failures {
+            for failing in &path.failing {
+                (failing.node.0, failing.count).hash(hasher);
+            }
+        }
+    }
+}
+
+fn hash_value(value: Option<&Value>, hasher: &mut DefaultHasher) {
+    match value {
+        None => 0_u8.hash(hasher),
+        Some(Value::String(text)) => text.hash(hasher),
+        Some(value) => value.to_string().hash(hasher),
+    }
+}
+
+/// Returns the node whose visits a part of a condition compares, and the largest number that it distinguishes.
+fn visits_read(pipeline: &Pipeline, part: &Expression) -> Option<(NodeIndex, u32)> {
+    let (key, most) = match part {
+        Expression::Compare { key, literal, .. } => {
+            let number = literal.trim().parse::<f64>().unwrap_or(0.0);
+            // The cast saturates.
+            (key, (number.ceil().max(0.0) as u32).saturating_add(1))
+        }
+        Expression::Truthy(key) => (key, 1),
+        Expression::Matches { key, .. } => (key, u32::MAX),
+        _ => return None,
+    };
+    Some((pipeline.find(key.strip_prefix("visits.")?)?, most))
+}
