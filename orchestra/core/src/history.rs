@@ -314,6 +314,22 @@ impl Outcomes {
         all.chain(branch.map(|(node, outcome)| (NodeIndex(*node), outcome)))
     }
 
+    /// Removes the notes of all outcomes.
+    pub(crate) fn forget_notes(&mut self) {
+        match self {
+            Outcomes::All(outcomes) => {
+                for outcome in outcomes.iter_mut().flatten() {
+                    outcome.notes = None;
+                }
+            }
+            Outcomes::Branch { own, .. } => {
+                for (_, outcome) in own {
+                    outcome.notes = None;
+                }
+            }
+        }
+    }
+
     pub(crate) fn set(&mut self, node: NodeIndex, outcome: NodeOutcome) {
         match self {
             Outcomes::All(outcomes) => {

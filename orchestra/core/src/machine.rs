@@ -356,12 +356,9 @@ impl Machine {
         self.visit_waiting(&self.state.main, visit);
     }
 
-    /// Removes what no later decision of the main path reads.
+    /// Removes what no later decision reads, so that copies of the state are cheap.
     pub(crate) fn forget_history(&mut self) {
-        let main = &mut self.state.main;
-        main.completed.clear();
-        main.errors.clear();
-        main.context.remove("error_history");
+        self.state.main.forget_history();
     }
 
     /// Passes every path that waits for an effect of its own to `visit`, with the id of the effect. A path comes before

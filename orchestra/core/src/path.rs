@@ -202,6 +202,22 @@ impl ExecutionPath {
             .map_or(Usage::default(), |progress| progress.used)
     }
 
+    /// Removes what no later decision reads: the nodes that ended, notes, and failed attempts.
+    pub(crate) fn forget_history(&mut self) {
+        self.completed.clear();
+        self.errors.clear();
+        self.outcomes.forget_notes();
+        if self.context.get("error_history").is_some() {
+            self.context.remove("error_history");
+        }
+        if let Phase::Parallel(block) = &mut self.phase {
+            let branches = block.branches.iter_mut();
+            for path in branches.filter_map(|branch| branch.path.as_deref_mut()) {
+                path.forget_history();
+            }
+        }
+    }
+
     /// Returns the id of the effect that the path waits for.
     pub(crate) fn id(&self, restart: u32) -> EffectId {
         EffectId {

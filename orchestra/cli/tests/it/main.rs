@@ -26,6 +26,7 @@ mod damaged_files;
 mod endless_files;
 mod environment;
 mod examples;
+mod explore;
 mod gates;
 mod git_programs;
 mod hostile_text;

@@ -126,7 +126,8 @@ impl Network {
                         found.visits[at] = most;
                         let largest = neighbours.iter().max_by_key(|node| found.visits[**node as usize]);
                         let largest = largest.filter(|_| most > 1);
-                        found.limited_by[at] = largest.and_then(|node| found.limited_by[*node as usize]);
+                        let largest = largest.and_then(|node| found.limited_by[*node as usize]);
+                        found.limited_by[at] = largest.or(found.limited_by[at]);
                         changed = true;
                     }
                 }
@@ -223,7 +224,7 @@ impl Search<'_> {
                     seen[*to as usize] = true;
                 }
                 count[at] = count[at].saturating_add(source.count);
-                if source.count > largest[at].0 {
+                if source.count >= largest[at].0 {
                     largest[at] = (source.count, source.limited_by);
                 }
             }
