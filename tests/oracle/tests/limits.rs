@@ -247,33 +247,13 @@ fn limits_are_close_to_the_most_that_any_run_does() {
             continue;
         }
         explored += 1;
-        for (limit, [visits, attempts]) in limits.nodes.iter().zip(&found.most) {
-            let loose = limit.attempts > 2 * u64::from(*attempts);
-            if loose && wanted == 1 {
-                println!("{limit:?}: {visits} visits, {attempts} attempts\n{text}");
-            }
+        for (limit, [_, attempts]) in limits.nodes.iter().zip(&found.most) {
             nodes.add(limit.attempts, u64::from(*attempts));
             if limit.attempts > 1 {
                 looped.add(limit.attempts, u64::from(*attempts));
             }
         }
         sums.add(limits.attempts, found.most_in_all[1]);
-        if wanted == 1 {
-            println!(
-                "{} attempts in all, at most {}\n{text}\n{limits:#?}",
-                found.most_in_all[1], limits.attempts
-            );
-        }
-        if std::env::var("LOOSE").is_ok()
-            && (limits.attempts > 2 * found.most_in_all[1]
-                || limits
-                    .nodes
-                    .iter()
-                    .zip(&found.most)
-                    .any(|(l, m)| l.attempts > 2 * u64::from(m[1])))
-        {
-            println!("loose {}", first + case);
-        }
     }
     let show = |what: &str, of: &Tightness| {
         println!(
@@ -288,10 +268,15 @@ fn limits_are_close_to_the_most_that_any_run_does() {
     show("nodes", &nodes);
     show("nodes with a limit above 1", &looped);
     show("all attempts of a run", &sums);
+    // The targets are 80 % and twice the maximum; a few pipelines do not say much.
+    if wanted >= 400 {
+        assert!(nodes.share(nodes.exact) > 0.85 && nodes.share(nodes.at_most_twice) > 0.95);
+        assert!(sums.share(sums.at_most_twice) > 0.95);
+    }
 }
 
 #[test]
-fn every_example_is_explored_without_a_violation() {
+fn every_example_is_explored() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
     let mut files = Vec::new();
     let mut folders = vec![std::path::PathBuf::from(folder)];
@@ -311,19 +296,10 @@ fn every_example_is_explored_without_a_violation() {
         let text = std::fs::read_to_string(&file).unwrap();
         let loaded = load(Source::new("example.dot", text.as_str()), &LoadOptions::default());
         // The examples whose child pipelines are in other files are explored by the program.
-        let began = std::time::Instant::now();
         let Some(found) = explore(&loaded, &ExploreOptions::default()) else {
             continue;
         };
-        let seconds = began.elapsed().as_secs_f64();
-        println!(
-            "{}: {} states, {} events, {:.0} states/s, complete {}",
-            file.file_name().unwrap().display(),
-            found.states,
-            found.events,
-            found.states as f64 / seconds,
-            found.is_complete
-        );
+        assert!(found.is_complete, "{}", file.display());
         assert_eq!(found.violations, [""; 0], "{}", file.display());
     }
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod choices;
+mod explore;
 mod goal_gates;
 mod human;
 mod machine;
