@@ -2,15 +2,15 @@
 
 mod guards;
 mod limits;
-mod presence;
 mod outcomes;
 mod possible;
+mod presence;
 mod requires;
 mod steps;
 
 pub(crate) use limits::run_limits;
 pub use limits::{NodeLimit, RunLimits};
-pub(crate) use presence::Presence;
 pub use possible::PossibleSteps;
+pub(crate) use presence::Presence;
 pub(crate) use requires::{Path, Required, Requirement, unhandled, violation};
 pub(crate) use steps::{End, Steps};
