@@ -24,6 +24,12 @@ pub(crate) fn write(code: &mut Code, limits: Option<&RunLimits>) {
         );
     }
     let (visits, attempts) = limits.map_or((0, 0), |limits| (limits.visits, limits.attempts));
+    code.doc("The type of [`LIMITS`].");
+    code.push(
+        "#[::core::prelude::v1::derive(::core::clone::Clone,::core::marker::Copy)]pub struct Limits(());",
+    );
+    code.doc("Upper bounds on the visits and attempts of a run. No run exceeds them.");
+    code.push("pub const LIMITS:Limits=Limits(());");
     code.push("__orchestra::__private::limits!{Node,b\"")
         .push(&numbers);
     code.push("\",&[").strings(reasons).push("],");

@@ -86,16 +86,11 @@ macro_rules! __simulate {
 }
 pub use __simulate as simulate;
 
-/// Generates the limits of a module.
+/// Generates the methods of the limits of a module.
 #[macro_export]
 #[doc(hidden)]
 macro_rules! __limits {
     ($node:ty, $numbers:expr, $reasons:expr, $visits:literal, $attempts:literal) => {
-        /// The type of [`LIMITS`].
-        #[derive(Clone, Copy)]
-        pub struct Limits(());
-        /// Upper bounds on the visits and attempts of a run, which no run exceeds.
-        pub const LIMITS: Limits = Limits(());
         impl Limits {
             const NUMBERS: &'static [u8] = $numbers;
             const REASONS: &'static [&'static str] = $reasons;
