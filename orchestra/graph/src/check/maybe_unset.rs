@@ -149,73 +149,96 @@ impl<'g> MissingValues<'g> {
         let state = self.presence.missing_at(at, node)?;
         let reader = self.properties.id(node);
         let message = format!("`{}` may not be set when `{reader}` reads it", plain_key(key));
-        let help = self.help(at, otherwise);
-        let diagnostic = self.explain(Diagnostic::from_rule(&RULE, message, span), at, state, None);
-        Some(diagnostic.help(help).node(reader))
+        let diagnostic = Diagnostic::from_rule(&RULE, message, span).node(reader);
+        Some(self.explain(diagnostic, at, state, None, otherwise))
     }
 
-    /// Adds a path on which the value is missing, and the stages that set it.
-    fn explain(&mut self, diagnostic: Diagnostic, key: usize, state: usize, end: Option<End>) -> Diagnostic {
+    /// Adds a path on which the value is missing, what sets it, and how to fix the error.
+    fn explain(
+        &mut self,
+        diagnostic: Diagnostic,
+        key: usize,
+        state: usize,
+        end: Option<End>,
+        otherwise: &str,
+    ) -> Diagnostic {
         let name = self.presence.declared().name(key).to_owned();
-        let path = show(&self.properties, &self.presence.path(state, end));
-        let mut diagnostic = diagnostic.note(format!("it is missing on the path {path}"));
-        for setter in self.setters(&name) {
-            diagnostic = diagnostic.note(setter);
+        let path = self.presence.path(state, end);
+        let shown = show(&self.properties, &path);
+        let mut diagnostic = diagnostic.note(format!("it is missing on the path {shown}"));
+        let mut helps = Vec::new();
+        let input = self.contract().inputs().iter().find(|input| input.key == name);
+        match input.map(|input| input.optional) {
+            Some(true) => {
+                diagnostic = diagnostic.note(format!("`{name}` is an optional input"));
+                helps.push("make the input required".to_owned());
+            }
+            Some(false) => {
+                let note =
+                    format!("`{name}` is an input, but a restart keeps only the keys of `restart_keep`");
+                diagnostic = diagnostic.note(note);
+                helps.push(format!("add `{name}` to `restart_keep`"));
+            }
+            None => {}
         }
-        diagnostic
+        let setters = self.setters(&name, state);
+        for setter in &setters {
+            diagnostic = diagnostic.note(&*setter.note);
+        }
+        let setter = setters
+            .iter()
+            .find(|setter| setter.is_certain)
+            .or(setters.first());
+        if let Some(setter) = setter {
+            let id = self.properties.id(setter.node);
+            let on_path = path.iter().find(|(node, _)| *node == setter.node);
+            helps.push(match on_path {
+                _ if setter.in_branch => {
+                    format!("read it in the branch, or set it in a stage after the join of `{id}`")
+                }
+                Some((_, Some(left))) if setter.is_certain => {
+                    format!("lead this path elsewhere after `{id}` ({left})")
+                }
+                Some(_) => format!("let `{id}` always set it"),
+                None => format!("lead this path through `{id}`"),
+            });
+        }
+        if input.is_none() {
+            helps.push(format!("declare `{name}` as an input"));
+        }
+        diagnostic.help(format!("{}, {otherwise}", helps.join(", ")))
     }
 
-    /// Returns a note for each stage that sets a key, with the position of its declaration.
-    fn setters(&self, key: &str) -> Vec<String> {
+    /// Returns the stages that set a key, with a note for each.
+    fn setters(&self, key: &str, reader: usize) -> Vec<Setter> {
         let source = self.properties.analysis.source();
-        let contract = self.presence.contract();
-        let mut notes = Vec::new();
-        if contract.inputs().iter().any(|input| input.key == key) {
-            notes.push(format!(
-                "`{key}` is an optional input, or lost in a restart (`restart_keep`)"
-            ));
-        }
+        let contract = self.contract();
+        let mut setters = Vec::new();
         for (at, node) in self.properties.nodes() {
             let outputs = contract.all_outputs(at);
             let Some(field) = outputs.iter().find(|field| field.key == key) else {
                 continue;
             };
             let has = |word| contract.outputs(at, word).iter().any(|known| known.key == key);
-            let when = match (field.optional, has("success")) {
+            let in_branch = self.presence.is_in_other_block(at, reader);
+            let how = match (field.optional, has("success")) {
+                _ if in_branch => "sets it in a branch, and nothing that a branch sets reaches the join",
                 (false, _) => "sets it only if it succeeds",
                 (true, true) => "does not always set it",
                 (true, false) if has("fail") => "may set it if it fails",
                 (true, false) => "sets it only after some outcomes",
             };
             let position = source.position(node.span.start);
-            notes.push(format!(
-                "`{}` {when} ({}:{}:{})",
-                node.id,
-                source.name(),
-                position.line,
-                position.column
-            ));
+            let (line, column) = (position.line, position.column);
+            setters.push(Setter {
+                node: at,
+                is_certain: !field.optional,
+                in_branch,
+                note: format!("`{}` {how} ({}:{line}:{column})", node.id, source.name()),
+            });
         }
-        notes.truncate(MAX_SETTERS);
-        notes
-    }
-
-    fn help(&self, key: usize, otherwise: &str) -> String {
-        let name = self.presence.declared().name(key);
-        let contract = self.presence.contract();
-        let setter = self.properties.nodes().find(|(at, _)| {
-            let outputs = contract.outputs(*at, "success");
-            outputs.iter().any(|field| field.key == name && !field.optional)
-        });
-        let is_input = contract.inputs().iter().any(|input| input.key == name);
-        match (setter, is_input) {
-            (Some((_, node)), _) => format!(
-                "lead this path through `{}`, declare `{name}` as an input, {otherwise}",
-                node.id
-            ),
-            (None, true) => format!("make the input required, or name it in `restart_keep`, {otherwise}"),
-            (None, false) => format!("declare `{name}` as an output of a stage before it, {otherwise}"),
-        }
+        setters.truncate(MAX_SETTERS);
+        setters
     }
 
     /// Returns the keys that a condition on an edge of a node needs although they may be missing, each with such a state
@@ -272,9 +295,19 @@ impl<'g> MissingValues<'g> {
         let message = format!("`{name}` may not be set when this condition reads it");
         let diagnostic = Diagnostic::from_rule(&RULE, message, span)
             .label("a missing value counts as empty, and makes this comparison true");
-        let help = self.help(key, &format!("or write `context.{name} && ..`"));
-        self.explain(diagnostic, key, state, end).help(help)
+        let otherwise = format!("or write `context.{name} && ..`");
+        self.explain(diagnostic, key, state, end, &otherwise)
     }
+}
+
+/// A stage that sets a value.
+struct Setter {
+    node: NodeIndex,
+    /// `true` if every success of the stage sets it.
+    is_certain: bool,
+    /// `true` if the stage is in a branch of a block that the reader is not in.
+    in_branch: bool,
+    note: String,
 }
 
 fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {

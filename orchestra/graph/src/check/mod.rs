@@ -68,6 +68,7 @@ pub(crate) mod type_known;
 pub(crate) mod unknown_attribute;
 pub(crate) mod unknown_default_choice;
 pub(crate) mod unknown_outcome;
+pub(crate) mod unset_key;
 
 use crate::analysis::Analysis;
 use crate::diagnostic::Diagnostic;
@@ -128,6 +129,7 @@ static CHECKS: &[&Check] = &[
     &output_conflict::CHECK,
     &condition_type::CHECK,
     &maybe_unset::CHECK,
+    &unset_key::CHECK,
 ];
 
 /// The rules that lowering and loading report.

@@ -392,7 +392,12 @@ impl Presence {
 
     /// Returns the index of a block inside another one. Returns `None` inside itself, which is an error of another rule.
     fn enter_block(&mut self, fan_out: NodeIndex, join: NodeIndex, around: usize) -> Option<usize> {
-        if self.around(around).any(|block| block.fan_out == Some(fan_out)) || self.blocks.len() > MAX_BLOCKS {
+        if self
+            .around(around)
+            .iter()
+            .any(|block| block.fan_out == Some(fan_out))
+            || self.blocks.len() > MAX_BLOCKS
+        {
             return None;
         }
         let block = Block {
@@ -407,19 +412,15 @@ impl Presence {
         }))
     }
 
-    /// Iterates over the blocks around a point, from the innermost one.
-    fn around(&self, block: usize) -> impl Iterator<Item = Block> {
-        let mut at = Some(block).filter(|block| *block != MAIN);
-        std::iter::from_fn(move || {
-            let block = *self.blocks.get(at?)?;
-            at = Some(block.around).filter(|block| *block != MAIN);
-            Some(block)
-        })
+    /// Returns the blocks around a point, from the innermost one.
+    fn around(&self, block: usize) -> Vec<Block> {
+        let indices = self.around_indices(block).into_iter();
+        indices.filter_map(|at| self.blocks.get(at).copied()).collect()
     }
 
     /// Returns whether a branch ends before a node.
     fn is_join(&self, block: usize, node: NodeIndex) -> bool {
-        self.around(block).any(|block| block.join == Some(node))
+        self.around(block).iter().any(|block| block.join == Some(node))
     }
 
     /// Returns what is known after a run has taken a step: what the conditions of all edges imply that it may have taken. A
@@ -508,6 +509,25 @@ impl Presence {
         let mut states =
             states.filter(|state| self.known(*state).is_some_and(|known| known.may_be_missing(key)));
         states.next()
+    }
+
+    /// Returns whether a node is only reached in blocks that a state is not in.
+    pub(crate) fn is_in_other_block(&self, node: NodeIndex, state: usize) -> bool {
+        let Some(State { point, .. }) = self.states.get(state) else {
+            return false;
+        };
+        let is_around = |block: usize| block == MAIN || self.around_indices(point.block).contains(&block);
+        let states = self.by_node.get(&node).into_iter().flatten();
+        let blocks: Vec<usize> = states
+            .filter_map(|at| Some(self.states.get(*at)?.point.block))
+            .collect();
+        !blocks.is_empty() && !blocks.into_iter().any(is_around)
+    }
+
+    /// Returns the indices of the blocks around a point, from the innermost one.
+    fn around_indices(&self, block: usize) -> Vec<usize> {
+        let outer = |block: &usize| Some(self.blocks.get(*block)?.around).filter(|block| *block != MAIN);
+        std::iter::successors(Some(block).filter(|block| *block != MAIN), outer).collect()
     }
 
     /// Returns whether a key may be missing when a run ends as a success.

@@ -1,0 +1,83 @@
+//! `unset_key`: a condition reads a key that is not declared, but almost (rule T4).
+
+use std::collections::BTreeSet;
+
+use crate::analysis::EdgeCondition;
+use crate::attribute::{Known, key_pairs};
+use crate::check::Check;
+use crate::check::declared::written;
+use crate::check::input::{Input, Once};
+use crate::contract::plain_key;
+use crate::diagnostic::{Diagnostic, did_you_mean};
+use crate::page::Page;
+use crate::severity::Severity;
+
+static RULE: Page = Page {
+    code: "unset_key",
+    severity: Severity::Warning,
+    summary: "a condition reads a key that is not declared, but almost",
+    source: "rule T4",
+    text: include_str!("../../tests/rules/unset_key.md"),
+};
+
+pub(crate) static CHECK: Check = Check {
+    rule: &RULE,
+    whole: true,
+    run,
+};
+
+fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
+    let declarations = written(input);
+    let entries = declarations
+        .iter()
+        .flat_map(|written| written.entries.iter().flatten());
+    let declared: BTreeSet<&str> = entries
+        .clone()
+        .filter(|entry| entry.declared.is_some())
+        .map(|entry| entry.key.as_str())
+        .collect();
+    if declared.is_empty() {
+        return;
+    }
+    let mut known: BTreeSet<&str> = entries.map(|entry| entry.key.as_str()).collect();
+    for (_, node) in input.nodes_with(&[Known::OutputKeys, Known::SubpipelineOutputs]) {
+        known.extend(node.attributes.words(Known::OutputKeys));
+        let pairs = node
+            .attributes
+            .text(Known::SubpipelineOutputs)
+            .and_then(key_pairs);
+        known.extend(pairs.into_iter().flatten().map(|(own, _)| plain_key(own)));
+    }
+    let mut once = Once::default();
+    for (at, edge) in input.edges_with(&[Known::Condition]) {
+        let EdgeCondition::Parsed(condition) = input.analysis.condition(at) else {
+            continue;
+        };
+        let Some(attribute) = edge.attributes.get(Known::Condition) else {
+            continue;
+        };
+        let unset = condition.keys().into_iter().find_map(|key| {
+            let plain = plain_key(key);
+            let is_undeclared = plain != key && !known.contains(plain);
+            let near = is_undeclared.then(|| did_you_mean(plain, declared.iter().copied()))??;
+            Some((key, plain, near))
+        });
+        let text = attribute.value.as_str().unwrap_or_default();
+        if let Some((key, plain, near)) = unset
+            && let Some(start) = text.find(key)
+            && once.first(attribute)
+        {
+            let start = start + key.len() - plain.len();
+            let span = input
+                .analysis
+                .inside(attribute.value_span, start..start + plain.len());
+            diagnostics.push(
+                Diagnostic::from_rule(&RULE, format!("nothing declares `{plain}`"), span)
+                    .label("empty, unless a stage sets it all the same")
+                    .help(format!("did you mean `{near}`?"))
+                    .fix(span, near)
+                    .edge(input.id(edge.from), input.id(edge.to)),
+            );
+        }
+    }
+}
