@@ -62,9 +62,9 @@ impl Desk {
         let mut sentences = announcement(&stage);
         if sentences.len() < 2 {
             stage.log("a single sentence cannot be shorter");
-            return Outcome::success();
+        } else {
+            sentences.pop();
         }
-        sentences.pop();
         show(&stage, sentences)
     }
 
@@ -110,12 +110,9 @@ fn show(stage: &StageContext, sentences: Vec<String>) -> Outcome {
 }
 
 fn announcement(stage: &StageContext) -> Vec<String> {
-    let list = stage
-        .context()
-        .get("announcement")
-        .and_then(|value| value.as_array());
-    let texts = list.into_iter().flatten().filter_map(|text| text.as_str());
-    texts.map(str::to_owned).collect()
+    human_gate::keys::ANNOUNCEMENT
+        .get(stage.context())
+        .unwrap_or_default()
 }
 
 #[cfg(test)]

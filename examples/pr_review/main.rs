@@ -142,9 +142,10 @@ async fn review() -> Result<RunResult, ReviewError> {
         }
         (Some(other), _) => return Err(ReviewError::Command(other.to_owned())),
     };
-    let run = engine
-        .start(&pr_review::PIPELINE, Rounds)
-        .param("pr_diff", change);
+    let run = engine.start(
+        pr_review::PIPELINE.with(pr_review::Inputs { pr_diff: change }),
+        Rounds,
+    );
     let run = run.await?;
     let folder = run.run_dir().map(Path::to_owned);
     let result = run.wait().await?;

@@ -143,8 +143,12 @@ async fn the_review_goes_as_it_was_recorded() {
         .build()
         .unwrap();
     let run = engine
-        .start(&pr_review::PIPELINE, Rounds)
-        .param("pr_diff", CHANGE)
+        .start(
+            pr_review::PIPELINE.with(pr_review::Inputs {
+                pr_diff: CHANGE.to_owned(),
+            }),
+            Rounds,
+        )
         .run_id("recorded");
     let run = run.await.unwrap();
     let folder = run.run_dir().unwrap().to_owned();

@@ -40,8 +40,7 @@ impl Notes {
 
     #[handler("note.write")]
     async fn write(&self, stage: StageContext) -> Outcome {
-        let drafts = stage.context().get("drafts").and_then(|drafts| drafts.as_u64());
-        let draft = drafts.unwrap_or(0) + 1;
+        let draft = release_note::keys::DRAFTS.get(stage.context()).unwrap_or(0) + 1;
         let note = format!("Draft {draft}: faster, and with a new file format.");
         Outcome::success()
             .set("drafts", draft)
@@ -51,7 +50,8 @@ impl Notes {
 
     #[handler("note.publish")]
     async fn publish(&self, stage: StageContext) -> Outcome {
-        Outcome::success().notes(format!("published: {}", stage.context().text("note")))
+        let note = release_note::keys::NOTE.get(stage.context()).unwrap_or_default();
+        Outcome::success().notes(format!("published: {note}"))
     }
 }
 

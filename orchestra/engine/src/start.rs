@@ -160,6 +160,18 @@ impl StartBuilder {
                 // A child of a manager loop receives all values of its parent.
                 values.retain(|key, _| !contract.is_only_output(key));
             }
+            if engine
+                .run
+                .script
+                .as_ref()
+                .is_some_and(|script| !script.simulates_models_only())
+            {
+                let required = contract.inputs().iter().filter(|input| !input.optional);
+                for input in required {
+                    let example = || input.value_type.example(&input.key);
+                    values.entry(input.key.clone()).or_insert_with(example);
+                }
+            }
             contract
                 .check_inputs(|key| values.get(key))
                 .map_err(|violations| StartError::Inputs {

@@ -19,6 +19,7 @@ mod children;
 mod choices;
 mod commands;
 mod compare;
+mod contracts;
 mod control;
 mod control_hostile;
 mod coverage;
