@@ -1,9 +1,11 @@
-//! The documentation of a generated module: goal, diagram, and tables of nodes and limits.
+//! The documentation of a generated module: goal, diagram, and tables of nodes, declared values and limits.
 
 use std::fmt::Write as _;
 
 use orchestra_graph::table::{Constant, EdgeRow, Pipeline};
-use orchestra_graph::{Graph, NodeIndex, PictureOptions, RunLimits, print_mermaid};
+use orchestra_graph::{
+    Contract, Field, Graph, NodeIndex, PictureOptions, RunLimits, declared_outputs, print_mermaid,
+};
 
 /// Maximum number of nodes for which the documentation has a diagram and a table; larger ones would be unreadable.
 const MAX_NODES: usize = 200;
@@ -46,11 +48,43 @@ pub(crate) fn markdown(pipeline: &Pipeline, diagram: Option<String>, limits: Opt
             next.join("<br>")
         );
     }
+    text.push_str(&declared_values(pipeline));
     if let Some(limits) = limits {
         if let Some(Constant::String(assertions)) = pipeline.attribute("assert") {
             let _ = write!(text, "\nEvery run satisfies `{}`.\n", inline(assertions));
         }
         text.push_str(&limit_table(limits));
+    }
+    text
+}
+
+/// Returns the declared inputs and outputs in Markdown; empty if there are none.
+fn declared_values(pipeline: &Pipeline) -> String {
+    let list = |fields: &[Field]| {
+        let fields = fields
+            .iter()
+            .map(|field| format!("`{}`", inline(&field.to_string())));
+        fields.collect::<Vec<_>>().join(", ").replace('|', "\\|")
+    };
+    let mut text = String::new();
+    let contract = Contract::from_pipeline(pipeline);
+    if !contract.inputs().is_empty() {
+        let _ = write!(
+            text,
+            "\nA run starts with the inputs {}.\n",
+            list(contract.inputs())
+        );
+    }
+    let outputs: Vec<(&str, Vec<Field>)> = pipeline
+        .stages()
+        .map(|stage| (stage.id(), declared_outputs(stage)))
+        .filter(|(_, outputs)| !outputs.is_empty())
+        .collect();
+    if !outputs.is_empty() {
+        text.push_str("\n| Node | Outputs |\n|---|---|\n");
+    }
+    for (node, outputs) in outputs {
+        let _ = writeln!(text, "| `{}` | {} |", inline(node), list(&outputs));
     }
     text
 }

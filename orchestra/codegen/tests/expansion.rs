@@ -219,6 +219,27 @@ fn the_documentation_shows_goal_diagram_and_nodes() {
 }
 
 #[test]
+fn declared_values_are_types_and_required_inputs_are_needed_to_start() {
+    let review = "digraph r { inputs=INPUTS; start -> review -> exit;
+        review [type=review, outputs=\"score: int, verdict: approve|revise?\"] }";
+    let module = |inputs: &str| expand(&format!("mod r = {}", review.replace("INPUTS", inputs)));
+    let text = module("\"pr: text, dry_run: bool?\"");
+    for part in [
+        "A run starts with the inputs `pr: text`, `dry_run: bool?`.",
+        "| `review` | `score: int`, `verdict: approve\\\\|revise?` |",
+        "pub struct Inputs",
+        "pub score : i64",
+        "pub verdict : :: core :: option :: Option < values :: Verdict >",
+    ] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    assert!(!text.contains("StartsWithoutInputs"));
+    assert!(module("\"pr: text?\"").contains("StartsWithoutInputs"));
+    let plain = expand("\"flows/release.dot\"");
+    assert!(plain.contains("StartsWithoutInputs") && !plain.contains("struct Results"));
+}
+
+#[test]
 fn a_module_has_the_limits_of_a_sound_pipeline() {
     let text = expand("\"flows/release.dot\"");
     assert!(
