@@ -5,6 +5,7 @@
 mod assertions;
 mod checks;
 mod children;
+mod contracts;
 mod corpus;
 mod differences;
 mod fan_outs;

@@ -170,6 +170,40 @@ const KEYS: &[&str] = &[
     "auto_status",
 ];
 
+/// Parts of declarations of context values.
+const DECLARATIONS: &[&str] = &[
+    "a: int",
+    "b: text?",
+    "c: x|y",
+    "a.b: list<list<int>>",
+    "d: list<",
+    "e: object",
+    "f: strng",
+    "é: bool",
+    "context.a: any",
+    "outcome: text",
+    "a",
+    ":",
+    "?",
+    "|",
+    "\u{202e}",
+];
+
+/// Parts of assertions.
+const ASSERTIONS: &[&str] = &[
+    "requires(work, Work)",
+    "requires(f, j=success, since=work)",
+    "handled(work)",
+    "at_most(work, 3)",
+    "total(attempts) <= 9",
+    "total(visits)",
+    "requires(",
+    "'",
+    ")",
+    ";",
+    "99999999999999999999",
+];
+
 #[derive(Default)]
 struct Writer {
     text: String,
@@ -231,7 +265,20 @@ impl Writer {
     }
 
     fn attribute(&mut self, random: &mut Random) {
-        match random.below(5) {
+        match random.below(6) {
+            5 => {
+                let (key, parts) = *random.pick(&[
+                    ("inputs", DECLARATIONS),
+                    ("outputs", DECLARATIONS),
+                    ("outputs.fail", DECLARATIONS),
+                    ("assert", ASSERTIONS),
+                ]);
+                self.word(random, &[key]);
+                self.word(random, &["="]);
+                let parts: Vec<&str> = (0..random.below(6)).map(|_| *random.pick(parts)).collect();
+                let between = *random.pick(&[", ", "; ", "", " "]);
+                self.quoted(random, &parts.join(between));
+            }
             0 => {
                 self.word(random, &["shape", "Shape"]);
                 self.word(random, &["="]);
