@@ -108,7 +108,7 @@ pub(crate) struct Presence {
     blocks: Vec<Block>,
     /// The states, in the order in which they were first reached.
     states: Vec<State>,
-    /// The states of each point. The last one stands for all others if there are more than [`MAX_STATES`].
+    /// The states of each point. If there are more than [`MAX_STATES`], the last one stands for all later ones.
     by_point: HashMap<Point, Vec<usize>>,
     /// The states of each node.
     by_node: HashMap<NodeIndex, Vec<usize>>,
@@ -223,25 +223,19 @@ impl Presence {
         if all.clone().any(|state| state.known == step.known) {
             return None;
         }
-        // The last state of many stands for all of them.
+        // The last state stands for itself and for all later ones.
         if states.len() > MAX_STATES
             && let Some(last) = states.last()
         {
             let merged = &mut self.states.get_mut(*last)?.known;
             return merged.add(&step.known).then_some(*last);
         }
-        let mut known = step.known;
-        if states.len() == MAX_STATES {
-            for state in all {
-                known.add(&state.known);
-            }
-        }
         let at = self.states.len();
         states.push(at);
         self.by_node.entry(step.to.node).or_default().push(at);
         self.states.push(State {
             point: step.to,
-            known,
+            known: step.known,
             before: from.map(|state| Before {
                 state,
                 end: step.end,
