@@ -152,9 +152,9 @@ fn a_template_that_reads_a_missing_value_is_an_error_in_its_file() {
 5 |     {{ score }} and {{ notes | default('no notes') }}.
   |        ^^^^^
   |
-  = note: it is missing on the path `start` -> `review` (fail) -> `repair` -> `publish`
+  = note: it is missing, for example, on the path `start` -> `review` (fail) -> `repair` -> `publish`
   = note: `review` sets it only if it succeeds (a.dot:6:5)
-  = help: lead this path elsewhere after `review` (fail), declare `score` as an input, or write `{{ score | default(..) }}`
+  = help: lead this path elsewhere after `review` (fail), or write `{{ score | default(..) }}`
 ";
     let found = refused.stderr.contains(expected) || refused.stdout.contains(expected);
     assert!(found, "{}{}", refused.stdout, refused.stderr);

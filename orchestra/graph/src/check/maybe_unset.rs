@@ -13,7 +13,7 @@ use crate::check::properties::Properties;
 use crate::condition::{Expression, parse_condition};
 use crate::contract::{Contract, OUTPUTS_OF, plain_key};
 use crate::diagnostic::Diagnostic;
-use crate::flow::{End, Presence, Steps};
+use crate::flow::{End, Path, Presence, Steps};
 use crate::model::NodeIndex;
 use crate::page::Page;
 use crate::severity::Severity;
@@ -165,7 +165,7 @@ impl<'g> MissingValues<'g> {
         let name = self.presence.declared().name(key).to_owned();
         let path = self.presence.path(state, end);
         let shown = show(&self.properties, &path);
-        let mut diagnostic = diagnostic.note(format!("it is missing on the path {shown}"));
+        let mut diagnostic = diagnostic.note(format!("it is missing, for example, on the path {shown}"));
         let mut helps = Vec::new();
         let input = self.contract().inputs().iter().find(|input| input.key == name);
         match input.map(|input| input.optional) {
@@ -181,36 +181,43 @@ impl<'g> MissingValues<'g> {
             }
             None => {}
         }
-        let setters = self.setters(&name, state);
+        let setters = self.setters(&name, state, &path);
         for setter in &setters {
             diagnostic = diagnostic.note(&*setter.note);
         }
-        let setter = setters
-            .iter()
-            .find(|setter| setter.is_certain)
-            .or(setters.first());
-        if let Some(setter) = setter {
-            let id = self.properties.id(setter.node);
-            let on_path = path.iter().find(|(node, _)| *node == setter.node);
-            helps.push(match on_path {
-                _ if setter.in_branch => {
-                    format!("read it in the branch, or set it in a stage after the join of `{id}`")
-                }
-                Some((_, Some(left))) if setter.is_certain => {
-                    format!("lead this path elsewhere after `{id}` ({left})")
-                }
-                Some(_) => format!("let `{id}` always set it"),
-                None => format!("lead this path through `{id}`"),
-            });
+        let is_restart = |(_, left): &(NodeIndex, Option<String>)| {
+            left.as_deref().is_some_and(|left| left.ends_with("restart"))
+        };
+        if input.is_none() && path.iter().any(is_restart) {
+            let note = "a restart keeps only the keys of `restart_keep`, an attribute of the graph";
+            diagnostic = diagnostic.note(note);
+            helps.push(format!("add `{name}` to `restart_keep`"));
         }
-        if input.is_none() {
-            helps.push(format!("declare `{name}` as an input"));
-        }
-        diagnostic.help(format!("{}, {otherwise}", helps.join(", ")))
+        // The last stage on the path that could have set the value, else any.
+        let on_path = path.iter().rev().find_map(|(node, left)| {
+            let setter = setters.iter().find(|setter| setter.node == *node)?;
+            Some((setter, left))
+        });
+        let id = |setter: &Setter| self.properties.id(setter.node);
+        helps.extend(match (on_path, setters.first()) {
+            (Some((setter, Some(left))), _) if setter.is_certain => Some(format!(
+                "lead this path elsewhere after `{}` ({left})",
+                id(setter)
+            )),
+            (Some((setter, _)), _) => Some(format!("let `{}` always set it", id(setter))),
+            (None, Some(setter)) if setter.in_branch => Some(format!(
+                "read it in the branch of `{}`, or set it after the join",
+                id(setter)
+            )),
+            (None, Some(setter)) => Some(format!("lead this path through `{}`", id(setter))),
+            (None, None) => None,
+        });
+        helps.push(otherwise.to_owned());
+        diagnostic.help(helps.join(", "))
     }
 
     /// Returns the stages that set a key, with a note for each.
-    fn setters(&self, key: &str, reader: usize) -> Vec<Setter> {
+    fn setters(&self, key: &str, reader: usize, path: &Path) -> Vec<Setter> {
         let source = self.properties.analysis.source();
         let contract = self.contract();
         let mut setters = Vec::new();
@@ -223,6 +230,7 @@ impl<'g> MissingValues<'g> {
             let in_branch = self.presence.is_in_other_block(at, reader);
             let how = match (field.optional, has("success")) {
                 _ if in_branch => "sets it in a branch, and nothing that a branch sets reaches the join",
+                _ if !path.iter().any(|(node, _)| *node == at) => "sets it, but is not on this path",
                 (false, _) => "sets it only if it succeeds",
                 (true, true) => "does not always set it",
                 (true, false) if has("fail") => "may set it if it fails",
@@ -295,7 +303,9 @@ impl<'g> MissingValues<'g> {
         let message = format!("`{name}` may not be set when this condition reads it");
         let diagnostic = Diagnostic::from_rule(&RULE, message, span)
             .label("a missing value counts as empty, and makes this comparison true");
-        let otherwise = format!("or write `context.{name} && ..`");
+        let otherwise = format!(
+            "or say what counts without it: `context.{name} && ..` does not hold then, and `!context.{name} || ..` does"
+        );
         self.explain(diagnostic, key, state, end, &otherwise)
     }
 }

@@ -210,6 +210,19 @@ fn meant(text: &str) -> Option<&'static str> {
     })
 }
 
+/// Returns a hint if a word is probably meant as a type, or as a value that is not a text.
+fn meant_by_word(word: &str) -> Option<&'static str> {
+    if ValueType::NAMES.contains(&word) {
+        Some("words are texts, and a value has one type; declare `any` for values of several types")
+    } else if matches!(word, "true" | "false") {
+        Some("words are texts; declare `bool` for `true` and `false`")
+    } else if word.parse::<f64>().is_ok() {
+        Some("words are texts; declare `int` or `number`")
+    } else {
+        None
+    }
+}
+
 fn parse_words(text: &str, range: &Range<usize>) -> Result<ValueType, DeclarationError> {
     let mut words: Vec<String> = Vec::new();
     let mut start = range.start;
@@ -222,6 +235,13 @@ fn parse_words(text: &str, range: &Range<usize>) -> Result<ValueType, Declaratio
             return Err(DeclarationError::new(
                 format!("`{}` is not a word", shorten(word)),
                 "words consist of letters, digits, `_`, `-` and `.`, and are separated by `|`",
+                at,
+            ));
+        }
+        if let Some(meant) = meant_by_word(word) {
+            return Err(DeclarationError::new(
+                format!("`{}` is not a word here", shorten(word)),
+                meant,
                 at,
             ));
         }
@@ -298,7 +318,9 @@ mod tests {
             ("a: x|", "`` `` is not a word"),
             ("a: x|y z", "`y z` `y z` is not a word"),
             ("a: x|y|x", "`x` duplicate word `x`"),
-            ("a: int|", "`` `` is not a word"),
+            ("a: x|int", "`int` `int` is not a word here"),
+            ("a: true|false", "`true` `true` is not a word here"),
+            ("a: 1|2", "`1` `1` is not a word here"),
         ] {
             assert!(
                 shown(text).contains(&error.to_owned()),

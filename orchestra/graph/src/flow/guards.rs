@@ -191,30 +191,39 @@ impl Declared {
                 return;
             }
         };
-        if !all {
-            for part in parts {
-                if self.implied(part, holds, seen).is_some() {
-                    self.collect(part, holds, seen, present, needed);
-                }
+        // A part matters only where the others do not decide: where they hold, or if one of them is enough, where they do
+        // not. Each part may rely on what that proves.
+        let proofs = parts.iter().map(|part| self.implied(part, holds == all, seen));
+        let proofs: Vec<Option<Keys>> = proofs.collect();
+        let before = accumulated(proofs.iter(), present);
+        let mut after = accumulated(proofs.iter().rev(), present);
+        after.reverse();
+        for (part, (before, after)) in parts.iter().zip(before.into_iter().zip(after)) {
+            if let (Some(mut present), Some(after)) = (before, after)
+                && self.implied(part, holds, seen).is_some()
+            {
+                present.add(&after);
+                self.collect(part, holds, seen, &present, needed);
             }
-            return;
-        }
-        // Each part may rely on what the others prove.
-        let Some(proved) = parts
-            .iter()
-            .map(|part| self.implied(part, holds, seen))
-            .collect::<Option<Vec<Keys>>>()
-        else {
-            return;
-        };
-        let mut present = present.clone();
-        for keys in &proved {
-            present.add(keys);
-        }
-        for part in parts {
-            self.collect(part, holds, seen, &present, needed);
         }
     }
+}
+
+/// Returns for each position what all earlier proofs prove together with `start`; `None` after one that is impossible.
+fn accumulated<'k>(proofs: impl Iterator<Item = &'k Option<Keys>>, start: &Keys) -> Vec<Option<Keys>> {
+    let mut so_far = Some(start.clone());
+    let before = proofs.map(|proof| {
+        let now = so_far.clone();
+        so_far = match (so_far.take(), proof) {
+            (Some(mut keys), Some(proof)) => {
+                keys.add(proof);
+                Some(keys)
+            }
+            _ => None,
+        };
+        now
+    });
+    before.collect()
 }
 
 /// Returns whether a clause about the outcome holds after an outcome. Returns `None` for any other clause.
@@ -303,6 +312,10 @@ mod tests {
             ("context.a && context.a != x", ""),
             ("context.a != x && context.a", ""),
             ("context.a != x || context.b", "a"),
+            ("!context.a || context.a != x", ""),
+            ("context.a != x || !context.a", ""),
+            ("!(context.a && context.a = x)", ""),
+            ("!context.b || context.a != x", "a"),
             ("context.b && (context.a != x || context.b != y)", "a"),
             ("context.a = \"\"", ""),
             ("!context.a", ""),

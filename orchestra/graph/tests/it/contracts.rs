@@ -173,28 +173,29 @@ fn a_message_shows_a_path_and_what_to_do() {
             "start -> review; review [type=t, outputs=\"verdict: yes|no\"]
              review -> work [condition=\"context.verdict != yes\"]; review -> exit; work [type=t]; work -> exit",
             "`verdict` may not be set when this condition reads it\n\
-             it is missing on the path `start` -> `review` (fail)\n\
+             it is missing, for example, on the path `start` -> `review` (fail)\n\
              `review` sets it only if it succeeds (a.dot:2:18)\n\
-             lead this path elsewhere after `review` (fail), declare `verdict` as an input, or write \
-             `context.verdict && ..`",
+             lead this path elsewhere after `review` (fail), or say what counts \
+             without it: `context.verdict && ..` does not hold then, and `!context.verdict || ..` does",
         ),
         (
             "inputs=\"dry: bool?\"; start -> work; work [type=t]
              work -> ship [condition=\"context.dry != true\"]; work -> exit; ship [type=t]; ship -> exit",
             "`dry` may not be set when this condition reads it\n\
-             it is missing on the path `start` -> `work`\n\
+             it is missing, for example, on the path `start` -> `work`\n\
              `dry` is an optional input\n\
-             make the input required, or write `context.dry && ..`",
+             make the input required, or say what counts without it: `context.dry && ..` does not hold then, and \
+             `!context.dry || ..` does",
         ),
         (
             "start -> fan; fan [shape=component]; join [shape=tripleoctagon]; fan -> a -> join; fan -> b -> join
              a [type=t, outputs=\"found: bool\"]; b [type=t]; join -> last [condition=\"context.found != false\"]
              join -> exit; last [type=t]; last -> exit",
             "`found` may not be set when this condition reads it\n\
-             it is missing on the path `start` -> `fan` -> `join`\n\
+             it is missing, for example, on the path `start` -> `fan` -> `join`\n\
              `a` sets it in a branch, and nothing that a branch sets reaches the join (a.dot:3:14)\n\
-             read it in the branch, or set it in a stage after the join of `a`, declare `found` as an input, or write \
-             `context.found && ..`",
+             read it in the branch of `a`, or set it after the join, or say what counts \
+             without it: `context.found && ..` does not hold then, and `!context.found || ..` does",
         ),
     ] {
         let loaded = loaded(body);
