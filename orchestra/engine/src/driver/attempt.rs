@@ -11,6 +11,7 @@ use orchestra_core::{EffectId, Outcome};
 use orchestra_graph::{Stage, format_duration};
 use tokio_util::sync::CancellationToken;
 
+use crate::builtin::status;
 use crate::clock::Sleep;
 use crate::handlers::handler::HandlerFuture;
 use crate::handlers::resolved::Resolved;
@@ -115,7 +116,13 @@ impl<'h> Attempt<'h> {
     /// Converts the result of the handler into the end of the attempt.
     pub(crate) fn ended(&self, run: &Run, end: StageEnd) -> Ended {
         match end.into_result() {
-            Ok(finished) => Ended::Outcome(run.admit(&self.id, finished)),
+            Ok(finished) => {
+                let mut outcome = run.admit(&self.id, finished);
+                if !self.resolved.heeds_status {
+                    outcome = heed_status(run, &self.id, outcome);
+                }
+                Ended::Outcome(run.enforce_contract(&self.id, outcome))
+            }
             Err(suspension) => Ended::Suspended(suspension),
         }
     }
@@ -183,7 +190,10 @@ impl<'h> Attempt<'h> {
             files.keep(&self.id, snapshot);
         }
         match end.into_result() {
-            Ok(finished) => Ended::Outcome(run.admit_from_workspace(&self.id, &before, finished)),
+            Ok(finished) => {
+                let outcome = run.admit_from_workspace(&self.id, &before, finished);
+                Ended::Outcome(run.enforce_contract(&self.id, outcome))
+            }
             Err(suspension) => Ended::Suspended(suspension),
         }
     }
@@ -218,6 +228,22 @@ impl<'h> Attempt<'h> {
         let dropped = catch_unwind(AssertUnwindSafe(|| drop(call)));
         run.attempts.tokens.release(&id, cut_short);
         dropped.map_err(|panic| Box::new(panicked(&*panic)))
+    }
+}
+
+/// Returns the outcome of a handler, merged with the status file that the stage may have written (rule D8).
+fn heed_status(run: &Run, id: &EffectId, outcome: Outcome) -> Outcome {
+    if !outcome.status.is_success() || !run.stage_files.may_be_present() {
+        return outcome;
+    }
+    let Some(files) = run.present_files() else {
+        return outcome;
+    };
+    let stage = run.pipeline.stage(id.node);
+    match status::read(&*files, run.stage_folder(id).as_ref(), stage) {
+        Ok(None) => outcome,
+        Ok(Some(written)) => status::merge(outcome, run.admit(id, written.into())),
+        Err(problem) => Outcome::fail(problem),
     }
 }
 

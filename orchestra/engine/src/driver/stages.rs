@@ -6,7 +6,6 @@ use std::task::{Context as TaskContext, Poll};
 use orchestra_core::{Answer, Context, EffectId, Event, Outcome};
 use serde_json::Value;
 
-use crate::builtin::status;
 use crate::driver::attempt::{Attempt, Ended, timed_out};
 use crate::driver::pending::{Done, Pending};
 use crate::driver::state::Driver;
@@ -158,17 +157,11 @@ impl Driver {
 
     /// Records how an attempt ended.
     pub(super) fn ended(&mut self, attempt: Attempt<'_>, ended: Ended) {
-        let (id, heeds_status) = (attempt.id.clone(), attempt.resolved.heeds_status);
+        let id = attempt.id.clone();
         let cut_short = matches!(ended, Ended::TimedOut(_) | Ended::Cancelled);
         let dropped = attempt.end(&self.run, cut_short);
         match (ended, dropped) {
-            (Ended::Outcome(outcome), Ok(())) if heeds_status || !self.run.stage_files.may_be_present() => {
-                self.finished(id, outcome);
-            }
-            (Ended::Outcome(outcome), Ok(())) => {
-                let outcome = self.heed_status(&id, outcome);
-                self.finished(id, outcome);
-            }
+            (Ended::Outcome(outcome), Ok(())) => self.finished(id, outcome),
             (Ended::Suspended(suspension), Ok(())) => self.suspended(id, &suspension),
             (Ended::Outcome(_) | Ended::Suspended(_), Err(outcome)) => self.finished(id, *outcome),
             (Ended::TimedOut(limit), _) => {
@@ -195,22 +188,6 @@ impl Driver {
                 let (budget, used) = self.run.budget();
                 self.pause(Event::OverBudget { budget, used });
             }
-        }
-    }
-
-    /// Returns the outcome of a handler, merged with the status file that the stage may have written (rule D8).
-    fn heed_status(&self, id: &EffectId, outcome: Outcome) -> Outcome {
-        if !outcome.status.is_success() {
-            return outcome;
-        }
-        let Some(files) = self.run.present_files() else {
-            return outcome;
-        };
-        let stage = self.run.pipeline.stage(id.node);
-        match status::read(&*files, self.run.stage_folder(id).as_ref(), stage) {
-            Ok(None) => outcome,
-            Ok(Some(written)) => status::merge(outcome, self.run.admit(id, written.into())),
-            Err(problem) => Outcome::fail(problem),
         }
     }
 }

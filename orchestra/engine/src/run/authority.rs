@@ -36,7 +36,7 @@ impl Run {
         let refused = retain(&mut outcome.context_updates, may);
         self.warn_of_reserved(id, &refused);
         outcome.context_updates.extend(recorded);
-        self.enforce_contract(id, outcome)
+        outcome
     }
 
     /// Returns the outcome that the run accepts from its workspace. `before` holds the context updates of the outcome
@@ -58,13 +58,13 @@ impl Run {
         let refused = retain(&mut outcome.context_updates, may);
         self.warn_of_reserved(id, &refused);
         outcome.context_updates.extend(recorded);
-        self.enforce_contract(id, outcome)
+        outcome
     }
 
     /// Returns the outcome that the contract of the pipeline allows: the outcome itself, or the failure that replaces it
     /// if it lacks a declared output, or sets a declared key that is not its output or to a value of another type (rule
     /// T2).
-    fn enforce_contract(&self, id: &EffectId, mut outcome: Outcome) -> Outcome {
+    pub(crate) fn enforce_contract(&self, id: &EffectId, mut outcome: Outcome) -> Outcome {
         let Some(contract) = &self.contract else {
             return outcome;
         };

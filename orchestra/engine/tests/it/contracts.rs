@@ -247,6 +247,30 @@ async fn a_tool_gives_its_outputs_in_its_status_file_and_a_filled_in_status_does
 }
 
 #[tokio::test]
+async fn a_handler_and_the_status_file_of_its_stage_give_the_outputs_together() {
+    let acts = |verdict: &'static str| {
+        Acts::new().on("review", move |stage| async move {
+            let status = json!({"outcome": "success", "context_updates": {"verdict": verdict}});
+            std::fs::write(stage.stage_dir().unwrap().join("status.json"), status.to_string()).unwrap();
+            Outcome::success().set("score", 7)
+        })
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let result = support::run_in(&dir.path().join("one"), declared(REVIEW), acts("approve")).await;
+    assert!(result.is_success(), "{}", reason(&result));
+    assert_eq!(
+        (result.context.text("score"), result.context.text("verdict")),
+        ("7".into(), "approve".into())
+    );
+    let result = support::run_in(&dir.path().join("two"), declared(REVIEW), acts("reject")).await;
+    let reason = reason(&result);
+    assert!(
+        reason.contains("output_contract: `verdict` is declared as `approve|revise`"),
+        "{reason}"
+    );
+}
+
+#[tokio::test]
 async fn a_simulated_stage_gets_the_outputs_that_its_script_does_not_set() {
     let simulated = async |script| {
         let engine = Engine::builder().simulate(script).build().unwrap();

@@ -4,7 +4,6 @@ use crate::analysis::EdgeCondition;
 use crate::attribute::Known;
 use crate::attributes::Attribute;
 use crate::check::Check;
-use crate::check::declared::written;
 use crate::check::input::{Input, Once, meant};
 use crate::condition::{Comparison, find_literal, number};
 use crate::contract::{ValueType, plain_key};
@@ -28,7 +27,7 @@ pub(crate) static CHECK: Check = Check {
 };
 
 fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
-    let declarations = written(input);
+    let declarations = input.declarations();
     let mut types: HashMap<&str, &ValueType> = HashMap::new();
     for entry in declarations
         .iter()

@@ -1,7 +1,7 @@
 //! `contract_syntax`: a declaration of inputs or outputs that cannot be read (rule T1).
 
 use crate::check::Check;
-use crate::check::declared::{Written, written};
+use crate::check::declared::Written;
 use crate::check::input::{Input, Once};
 use crate::condition::OUTCOME_WORDS;
 use crate::diagnostic::{Diagnostic, did_you_mean};
@@ -25,7 +25,7 @@ pub(crate) static CHECK: Check = Check {
 
 fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
     let mut once = Once::default();
-    for declarations in written(input) {
+    for declarations in input.declarations() {
         if !once.first(declarations.attribute) {
             continue;
         }
@@ -65,7 +65,7 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
                 Ok(_) => {}
             }
         }
-        diagnostics.extend(outcome(input, &declarations).map(on_node));
+        diagnostics.extend(outcome(input, declarations).map(on_node));
     }
 }
 

@@ -2,9 +2,9 @@
 
 use crate::attribute::{Key, Known};
 use crate::attributes::Attribute;
-use crate::check::input::Input;
+use crate::check::properties::Properties;
 use crate::contract::{DeclarationError, Entry, OUTPUTS_OF, may_have_outputs, parse_declarations};
-use crate::model::NodeIndex;
+use crate::model::{Graph, NodeIndex};
 use crate::text::Span;
 
 /// An attribute with declarations.
@@ -26,12 +26,12 @@ impl Written<'_> {
     }
 
     /// Returns the span of a part of the text.
-    pub(crate) fn span(&self, input: &Input<'_>, range: std::ops::Range<usize>) -> Span {
+    pub(crate) fn span(&self, input: &Properties<'_>, range: std::ops::Range<usize>) -> Span {
         input.analysis.inside(self.attribute.value_span, range)
     }
 
     /// Returns the name of the owner, for messages.
-    pub(crate) fn owner(&self, input: &Input<'_>) -> String {
+    pub(crate) fn owner(&self, input: &Properties<'_>) -> String {
         match self.node {
             Some(node) => format!("`{}`", input.id(node)),
             None => "the inputs".to_owned(),
@@ -39,9 +39,22 @@ impl Written<'_> {
     }
 }
 
+/// Returns whether a graph has an attribute that may declare values. Most graphs have none.
+pub(crate) fn declares_values(graph: &Graph) -> bool {
+    let is_output = |key: &Key| match key {
+        Key::Known(known) => *known == Known::Outputs,
+        Key::Other(name) => name.starts_with(OUTPUTS_OF),
+    };
+    let mut attributes = graph.nodes.iter().flat_map(|node| node.attributes.iter());
+    graph.attributes.get(Known::Inputs).is_some() || attributes.any(|attribute| is_output(&attribute.key))
+}
+
 /// Returns the declarations of a pipeline: its inputs, then the outputs of its nodes. Those of nodes that the engine
 /// itself completes are left out.
-pub(crate) fn written<'g>(input: &Input<'g>) -> Vec<Written<'g>> {
+pub(crate) fn written<'g>(input: &Properties<'g>) -> Vec<Written<'g>> {
+    if !declares_values(input.graph()) {
+        return Vec::new();
+    }
     let read = |node, word, attribute: &'g Attribute| Written {
         node,
         word,

@@ -1,12 +1,13 @@
 //! The input of the checks: the properties of a pipeline that several of them need, computed once.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::{HashMap, HashSet};
 use std::ops::Deref;
 
 use crate::analysis::Analysis;
 use crate::attribute::Known;
 use crate::attributes::Attribute;
+use crate::check::declared::{Written, written};
 use crate::check::outcomes::Outcomes;
 use crate::check::properties::Properties;
 use crate::diagnostic::{Diagnostic, did_you_mean};
@@ -37,6 +38,7 @@ pub(crate) struct Input<'c> {
     /// `true` for each node of such a pair.
     pub(crate) is_twin: Vec<bool>,
     near: RefCell<HashMap<String, Option<NodeIndex>>>,
+    declarations: OnceCell<Vec<Written<'c>>>,
     pub(crate) outcomes: Outcomes<'c>,
 }
 
@@ -67,6 +69,7 @@ impl<'c> Input<'c> {
             twins: twins(graph),
             is_twin: vec![false; graph.nodes.len()],
             near: RefCell::default(),
+            declarations: OnceCell::new(),
         };
         for (later, first) in &input.twins {
             input.is_twin[later.at()] = true;
@@ -86,6 +89,11 @@ impl<'c> Input<'c> {
             .chain(analysis.graph_retry_targets());
         input.reached = input.forward.walk(roots.map(NodeIndex::at));
         input
+    }
+
+    /// Returns the declarations of context values.
+    pub(crate) fn declarations(&self) -> &[Written<'c>] {
+        self.declarations.get_or_init(|| written(&self.properties))
     }
 
     /// Returns whether a node is mentioned only by edges, and its id alone does not make it the start or exit.

@@ -3,17 +3,17 @@
 use std::collections::HashSet;
 
 use crate::analysis::{Analysis, EdgeCondition};
-use crate::attribute::{Key, Known};
+use crate::attribute::Known;
 use crate::attributes::Attribute;
 use crate::check::Check;
+use crate::check::declared::declares_values;
 use crate::check::input::Input;
-use crate::check::outcomes::Outcomes;
 use crate::check::path_text::show;
 use crate::check::properties::Properties;
 use crate::condition::{Expression, parse_condition};
-use crate::contract::{Contract, OUTPUTS_OF, plain_key};
+use crate::contract::{Contract, plain_key};
 use crate::diagnostic::Diagnostic;
-use crate::flow::{End, Path, Presence, Steps};
+use crate::flow::{self, End, Path, Presence, Steps};
 use crate::model::NodeIndex;
 use crate::page::Page;
 use crate::severity::Severity;
@@ -67,35 +67,19 @@ pub struct MissingValues<'g> {
 impl<'g> MissingValues<'g> {
     /// Follows the runs of a pipeline. Returns `None` if it declares nothing, or has errors that come first.
     pub fn new(analysis: &'g Analysis<'g>) -> Option<MissingValues<'g>> {
-        let properties = Properties::new(analysis);
-        let words = Outcomes::new(&properties).words;
-        MissingValues::from_parts(properties, words)
-    }
-
-    fn from_parts(properties: Properties<'g>, mut words: Vec<&'g str>) -> Option<MissingValues<'g>> {
-        let declares = |key: &Key| match key {
-            Key::Known(known) => *known == Known::Outputs,
-            Key::Other(name) => name.starts_with(OUTPUTS_OF),
-        };
-        let graph = properties.graph();
-        let mut attributes = graph.nodes.iter().flat_map(|node| node.attributes.iter());
-        let declares_outputs = attributes.any(|attribute| declares(&attribute.key));
-        if !declares_outputs && graph.attributes.get(Known::Inputs).is_none() {
+        if !declares_values(analysis.graph()) {
             return None;
         }
-        let pipeline = Pipeline::from_analysis(properties.analysis)?;
+        let pipeline = Pipeline::from_analysis(analysis)?;
         let contract = Contract::from_pipeline(&pipeline);
         if contract.is_empty() {
             return None;
         }
-        let attributes = graph.nodes.iter().flat_map(|node| node.attributes.iter());
-        for word in attributes.filter_map(|attribute| attribute.key.name().strip_prefix(OUTPUTS_OF)) {
-            if !words.contains(&word) {
-                words.push(word);
-            }
-        }
-        let presence = Presence::new(Steps::new(pipeline, &words), contract);
-        Some(MissingValues { properties, presence })
+        let steps = Steps::new(pipeline, &flow::outcomes(analysis));
+        Some(MissingValues {
+            properties: Properties::new(analysis),
+            presence: Presence::new(steps, contract),
+        })
     }
 
     /// Returns the contract of the pipeline.
@@ -256,7 +240,11 @@ impl<'g> MissingValues<'g> {
         for state in self.presence.states_of(node) {
             for (end, known) in self.presence.after(state) {
                 let word = self.presence.word(end).to_owned();
-                for key in self.presence.needed(condition, Some(&word), &known).iter() {
+                for key in self
+                    .presence
+                    .needed(condition, Some((node, &word)), &known)
+                    .iter()
+                {
                     if !found.iter().any(|(found, ..)| *found == key) {
                         found.push((key, state, end));
                     }
@@ -321,8 +309,7 @@ struct Setter {
 }
 
 fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
-    let properties = Properties::new(input.analysis);
-    let Some(mut missing) = MissingValues::from_parts(properties, input.outcomes.words.clone()) else {
+    let Some(mut missing) = MissingValues::new(input.analysis) else {
         return;
     };
     let mut reported: HashSet<(Span, usize)> = HashSet::new();

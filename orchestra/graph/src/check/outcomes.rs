@@ -58,17 +58,9 @@ impl<'c> Outcomes<'c> {
         for condition in input.analysis.conditions() {
             let mut set = 0;
             if let EdgeCondition::Parsed(expression) = condition {
-                expression.visit(&mut |part| {
-                    if let Expression::Compare {
-                        key,
-                        comparison: Comparison::Equal | Comparison::NotEqual,
-                        literal,
-                    } = part
-                        && key == "outcome"
-                    {
-                        set |= outcomes.slot(literal, &mut slots);
-                    }
-                });
+                for word in expression.outcomes() {
+                    set |= outcomes.slot(word, &mut slots);
+                }
             }
             outcomes.mentioned.push(set);
         }

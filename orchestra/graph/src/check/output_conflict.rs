@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 
 use crate::check::Check;
-use crate::check::declared::written;
 use crate::check::input::Input;
 use crate::contract::ValueType;
 use crate::diagnostic::Diagnostic;
@@ -26,9 +25,9 @@ pub(crate) static CHECK: Check = Check {
 };
 
 fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
-    let declarations = written(input);
+    let declarations = input.declarations();
     let mut types: HashMap<&str, (&ValueType, Span, String)> = HashMap::new();
-    for written in &declarations {
+    for written in declarations {
         for entry in written.entries.iter().flatten() {
             let Some((value_type, _)) = &entry.declared else {
                 continue;

@@ -4,7 +4,7 @@ use crate::attribute::Known;
 use crate::attributes::Attribute;
 use crate::check::Check;
 use crate::check::input::{Input, Once};
-use crate::condition::{Comparison, Expression, OUTCOME_WORDS, find_literal, parse_condition};
+use crate::condition::{Comparison, OUTCOME_WORDS, find_literal, parse_condition};
 use crate::diagnostic::{Diagnostic, did_you_mean};
 use crate::kind;
 use crate::model::NodeIndex;
@@ -68,7 +68,7 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
         {
             let mut known = OUTCOME_WORDS.to_vec();
             known.extend(node.attributes.words(Known::Outcomes));
-            let words = outcomes_of(&condition).into_iter();
+            let words = condition.outcomes().into_iter();
             for word in words.filter(|word| !known.contains(word) && !input.is_exit(at)) {
                 if once.first(attribute) {
                     diagnostics.push(diagnostic(input, at, attribute, word, &known).node(&*node.id));
@@ -76,23 +76,6 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
             }
         }
     }
-}
-
-/// Returns the outcomes that a condition compares with.
-fn outcomes_of(condition: &Expression) -> Vec<&str> {
-    let mut words = Vec::new();
-    condition.visit(&mut |part| {
-        if let Expression::Compare {
-            key,
-            comparison: Comparison::Equal | Comparison::NotEqual,
-            literal,
-        } = part
-            && key == "outcome"
-        {
-            words.push(literal.as_str());
-        }
-    });
-    words
 }
 
 fn diagnostic(

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use crate::analysis::EdgeCondition;
 use crate::attribute::{Known, key_pairs};
 use crate::check::Check;
-use crate::check::declared::written;
 use crate::check::input::{Input, Once};
 use crate::contract::plain_key;
 use crate::diagnostic::{Diagnostic, did_you_mean};
@@ -27,7 +26,7 @@ pub(crate) static CHECK: Check = Check {
 };
 
 fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
-    let declarations = written(input);
+    let declarations = input.declarations();
     let entries = declarations
         .iter()
         .flat_map(|written| written.entries.iter().flatten());

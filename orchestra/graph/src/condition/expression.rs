@@ -118,6 +118,23 @@ impl Expression {
         keys
     }
 
+    /// Returns the outcomes that the condition compares with, in order.
+    pub(crate) fn outcomes(&self) -> Vec<&str> {
+        let mut words = Vec::new();
+        self.visit(&mut |part| {
+            if let Expression::Compare {
+                key,
+                comparison: Comparison::Equal | Comparison::NotEqual,
+                literal,
+            } = part
+                && key == "outcome"
+            {
+                words.push(literal.as_str());
+            }
+        });
+        words
+    }
+
     /// Returns `true` if the condition can hold only after a failure.
     ///
     /// An edge of a human gate with such a condition is a route for a failed gate, not a choice (rule H5).

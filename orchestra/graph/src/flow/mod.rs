@@ -10,6 +10,7 @@ mod steps;
 
 pub(crate) use limits::run_limits;
 pub use limits::{NodeLimit, RunLimits};
+pub(crate) use outcomes::outcomes;
 pub use possible::PossibleSteps;
 pub(crate) use presence::Presence;
 pub(crate) use requires::{Path, Required, Requirement, unhandled, violation};

@@ -4,28 +4,23 @@ use std::collections::BTreeSet;
 
 use crate::analysis::{Analysis, EdgeCondition};
 use crate::attribute::Known;
-use crate::condition::{Comparison, Expression, OUTCOME_WORDS};
+use crate::condition::OUTCOME_WORDS;
+use crate::contract::OUTPUTS_OF;
 
-/// Returns the outcomes that a pipeline names, the built-in ones included.
-pub(super) fn outcomes<'a>(analysis: &'a Analysis<'_>) -> Vec<&'a str> {
-    let mut words: BTreeSet<&str> = OUTCOME_WORDS.iter().copied().collect();
+/// Returns the outcomes that a pipeline names, after the built-in ones. A success comes first, so that paths of runs are
+/// simple.
+pub(crate) fn outcomes<'a>(analysis: &'a Analysis<'_>) -> Vec<&'a str> {
+    let mut words: BTreeSet<&str> = BTreeSet::new();
     for condition in analysis.conditions() {
         if let EdgeCondition::Parsed(expression) = condition {
-            expression.visit(&mut |part| {
-                if let Expression::Compare {
-                    key,
-                    comparison: Comparison::Equal | Comparison::NotEqual,
-                    literal,
-                } = part
-                    && key == "outcome"
-                {
-                    words.insert(literal);
-                }
-            });
+            words.extend(expression.outcomes());
         }
     }
     for node in &analysis.graph().nodes {
         words.extend(node.attributes.words(Known::Outcomes));
+        let names = node.attributes.iter().map(|attribute| attribute.key.name());
+        words.extend(names.filter_map(|name| name.strip_prefix(OUTPUTS_OF)));
     }
-    words.into_iter().collect()
+    let others = words.into_iter().filter(|word| !OUTCOME_WORDS.contains(word));
+    OUTCOME_WORDS.iter().copied().chain(others).collect()
 }

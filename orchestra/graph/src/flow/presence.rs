@@ -458,7 +458,8 @@ impl Presence {
             return Some(self.declared.none());
         };
         let mut found: Option<Keys> = None;
-        for word in self.steps.seen_words(word) {
+        let from = self.steps.pipeline().edge(edge).from;
+        for word in self.steps.seen_words(from, word) {
             if let Some(keys) = self.declared.implied(condition, true, word) {
                 found = Some(match found {
                     None => keys,
@@ -472,15 +473,23 @@ impl Presence {
         found
     }
 
-    /// Returns the keys that a condition needs after an outcome, although they may be missing. Without an outcome, it may
-    /// be any.
-    pub(crate) fn needed(&self, condition: &Expression, word: Option<&str>, known: &Known) -> Keys {
+    /// Returns the keys that a condition needs after an outcome of a node, although they may be missing. Without an
+    /// outcome, it may be any.
+    pub(crate) fn needed(
+        &self,
+        condition: &Expression,
+        after: Option<(NodeIndex, &str)>,
+        known: &Known,
+    ) -> Keys {
         let mut present = self.declared.none();
         (0..self.declared.len())
             .filter(|key| !known.may_be_missing(*key))
             .for_each(|key| present.insert(key));
         let mut needed = self.declared.none();
-        let words = word.map_or_else(|| vec![Seen::Any], |word| self.steps.seen_words(word));
+        let words = after.map_or_else(
+            || vec![Seen::Any],
+            |(node, word)| self.steps.seen_words(node, word),
+        );
         for word in words {
             needed.add(&self.declared.needed(condition, word, &present));
         }

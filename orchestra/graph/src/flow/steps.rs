@@ -109,11 +109,13 @@ impl Steps {
         self.conditions.get(condition as usize)
     }
 
-    /// Returns the outcomes that conditions may see after an outcome: after a partial success also a full one (rule
-    /// R12).
-    pub(crate) fn seen_words<'w>(&self, word: &'w str) -> Vec<Seen<'w>> {
+    /// Returns the outcomes that the conditions of a node may see after an outcome: after a partial success also a full
+    /// one, unless an edge without a condition fits (rule R12). No condition compares with an outcome that the file does
+    /// not name.
+    pub(crate) fn seen_words<'w>(&self, node: NodeIndex, word: &'w str) -> Vec<Seen<'w>> {
+        let always_fits = || self.stage(node).edges().any(|(_, edge)| edge.condition.is_none());
         match word {
-            OTHER => vec![Seen::Any],
+            "partial_success" if always_fits() => vec![Seen::Word(word)],
             "partial_success" => vec![Seen::Word(word), Seen::Word("success")],
             word => vec![Seen::Word(word)],
         }

@@ -53,6 +53,15 @@ fn each_outcome_sets_what_the_stage_declares_for_it() {
 }
 
 #[test]
+fn a_condition_on_the_outcome_rules_out_all_others() {
+    let loaded = loaded(
+        "start -> work; work [type=t, outputs.success=\"a: int\"]; next [type=t]; next -> exit; work -> exit
+         work -> next [condition=\"outcome=success && context.a != 3\"]",
+    );
+    assert!(!loaded.report.has_errors(), "{}", render::concise(&loaded.report));
+}
+
+#[test]
 fn an_optional_output_may_be_missing_again() {
     let body = "start -> one -> two -> three -> exit; three [type=t]
         one [type=t, outputs=\"a: int\"]; two [type=t, outputs=\"a: int?\"]";

@@ -71,7 +71,7 @@ fn without_loops_a_node_is_visited_once() {
     );
     // A run takes one of the two ways.
     expect_sums("", body, 5, 5);
-    assert_eq!(reason("", body, "d"), "no loop leads back to it");
+    assert_eq!(reason("", body, "d"), "no run visits it again");
     expect(
         "",
         "a; start -> a -> exit; a [retry_target=a2]; a2 -> exit",

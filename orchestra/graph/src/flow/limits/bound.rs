@@ -29,7 +29,7 @@ pub(super) struct Network {
 #[derive(Default)]
 pub(super) struct Bounds {
     pub(super) visits: Vec<u64>,
-    /// The node whose capacity bounds the visits of each node. `None` if no loop leads back to it.
+    /// The node whose capacity bounds the visits of each node. `None` if no run visits it again.
     pub(super) limited_by: Vec<Option<u32>>,
     pub(super) sums: Sums,
 }

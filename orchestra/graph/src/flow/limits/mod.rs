@@ -262,7 +262,7 @@ impl Run<'_> {
     fn describe(&self, cause: Cause) -> String {
         let id = |node: u32| self.pipeline.stage(NodeIndex(node)).id();
         match cause {
-            Cause::Once => "no loop leads back to it".to_owned(),
+            Cause::Once => "no run visits it again".to_owned(),
             Cause::Node(node) => match self.pipeline.stage(NodeIndex(node)).row().max_visits {
                 Some(limit) => format!("`max_visits={limit}` of `{}`", id(node)),
                 None => {
