@@ -22,7 +22,8 @@ const STANDARD_INPUT: &str = "-";
 ///
 /// # Errors
 ///
-/// Returns an error if a pair has no key, if a value is not of its declared type, or if a file cannot be read, is not UTF-8, or is larger than 16 MiB.
+/// Returns an error if a pair has no key, if a value is not of its declared type, or if a file cannot be read, is not
+/// UTF-8, or is larger than 16 MiB.
 pub(crate) fn parameters(pairs: &[String], contract: &Contract) -> Result<Vec<(String, Value)>, CliError> {
     let mut values = Vec::with_capacity(pairs.len());
     // The key that used standard input, which can be read only once.

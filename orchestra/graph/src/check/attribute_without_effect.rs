@@ -7,7 +7,6 @@ use crate::attributes::{Attribute, Origin};
 use crate::check::Check;
 use crate::check::input::Input;
 use crate::check::type_known::meant_shape;
-use crate::contract::may_have_outputs;
 use crate::diagnostic::Diagnostic;
 use crate::kind;
 use crate::model::{Edge, Node};
@@ -122,11 +121,6 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
             diagnostics.extend(hooks.map(|attribute| of_models(attribute, node)));
         }
     }
-    for (at, node) in input.nodes_with(&[Known::Outputs]) {
-        if !may_have_outputs(input.kind(at)) && !is_misspelt(node) {
-            diagnostics.extend(written(node, &[Known::Outputs]).map(|attribute| of_outputs(attribute, node)));
-        }
-    }
     freeform(input, diagnostics);
 }
 
@@ -193,16 +187,6 @@ fn of_models(attribute: &Attribute, node: &Node) -> Diagnostic {
     .help(format!(
         "write it on the stage whose model calls tools, or remove `{name}`"
     ))
-    .node(&*node.id)
-}
-
-fn of_outputs(attribute: &Attribute, node: &Node) -> Diagnostic {
-    diagnostic(
-        format!("`outputs` has no effect on `{}`, which sets no values", node.id),
-        attribute,
-    )
-    .note("only a stage of a model, a tool, a sub-pipeline or the program's own sets values of the context")
-    .help("write it on the stage that sets the values")
     .node(&*node.id)
 }
 

@@ -292,7 +292,7 @@ impl<'g> MissingValues<'g> {
         let diagnostic = Diagnostic::from_rule(&RULE, message, span)
             .label("a missing value counts as empty, and makes this comparison true");
         let otherwise = format!(
-            "or say what counts without it: `context.{name} && ..` does not hold then, and `!context.{name} || ..` does"
+            "or say what counts without it: `context.{name} != '' && ..` does not hold then, and `context.{name} = '' || ..` does"
         );
         self.explain(diagnostic, key, state, end, &otherwise)
     }

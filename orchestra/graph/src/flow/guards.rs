@@ -316,6 +316,8 @@ mod tests {
             ("context.a != x || !context.a", ""),
             ("!(context.a && context.a = x)", ""),
             ("!context.b || context.a != x", "a"),
+            ("context.a = '' || context.a != x", ""),
+            ("context.a != '' && context.a != x", ""),
             ("context.b && (context.a != x || context.b != y)", "a"),
             ("context.a = \"\"", ""),
             ("!context.a", ""),

@@ -185,7 +185,7 @@ fn a_message_shows_a_path_and_what_to_do() {
              it is missing, for example, on the path `start` -> `review` (fail)\n\
              `review` sets it only if it succeeds (a.dot:2:18)\n\
              lead this path elsewhere after `review` (fail), or say what counts \
-             without it: `context.verdict && ..` does not hold then, and `!context.verdict || ..` does",
+             without it: `context.verdict != '' && ..` does not hold then, and `context.verdict = '' || ..` does",
         ),
         (
             "inputs=\"dry: bool?\"; start -> work; work [type=t]
@@ -193,8 +193,8 @@ fn a_message_shows_a_path_and_what_to_do() {
             "`dry` may not be set when this condition reads it\n\
              it is missing, for example, on the path `start` -> `work`\n\
              `dry` is an optional input\n\
-             make the input required, or say what counts without it: `context.dry && ..` does not hold then, and \
-             `!context.dry || ..` does",
+             make the input required, or say what counts without it: `context.dry != '' && ..` does not hold then, and \
+             `context.dry = '' || ..` does",
         ),
         (
             "start -> fan; fan [shape=component]; join [shape=tripleoctagon]; fan -> a -> join; fan -> b -> join
@@ -204,7 +204,7 @@ fn a_message_shows_a_path_and_what_to_do() {
              it is missing, for example, on the path `start` -> `fan` -> `join`\n\
              `a` sets it in a branch, and nothing that a branch sets reaches the join (a.dot:3:14)\n\
              read it in the branch of `a`, or set it after the join, or say what counts \
-             without it: `context.found && ..` does not hold then, and `!context.found || ..` does",
+             without it: `context.found != '' && ..` does not hold then, and `context.found = '' || ..` does",
         ),
     ] {
         let loaded = loaded(body);
@@ -212,6 +212,38 @@ fn a_message_shows_a_path_and_what_to_do() {
         let lines = [vec![error.message.clone()], error.notes.clone(), error.help.iter().cloned().collect()];
         assert_eq!(lines.concat().join("\n"), expected);
     }
+}
+
+#[test]
+fn outputs_that_a_node_cannot_set_are_refused() {
+    let part = "part [shape=folder, label=P, subpipeline.name=p";
+    for (body, expected) in [
+        (
+            "start -> ask; ask [shape=hexagon, outputs=\"a: int\"]; ask -> exit [label=Yes]".to_owned(),
+            "`ask` sets no values, so it has no outputs",
+        ),
+        (
+            format!("start -> part -> exit; {part}, outputs=\"a: int\"]"),
+            "`part` never sets its output `a`",
+        ),
+        (
+            format!(
+                "start -> one -> part -> exit; one [type=t, outputs=\"a: int\"]; {part}, subpipeline.outputs=\"a\"]"
+            ),
+            "`part` sets `a`, but does not declare it as an output",
+        ),
+    ] {
+        let loaded = loaded(&body);
+        let messages: Vec<&str> = loaded
+            .report
+            .errors()
+            .map(|error| error.message.as_str())
+            .collect();
+        assert_eq!(messages, [expected]);
+    }
+    let sound =
+        format!("start -> part -> exit; {part}, outputs=\"a: int, b: int?\", subpipeline.outputs=\"a=x\"]");
+    assert!(!loaded(&sound).report.has_errors());
 }
 
 #[test]
