@@ -28,6 +28,7 @@
 //! - `format`: the formatter, on top of the syntax tree.
 //! - `kind`: handler kinds and the shapes that select them.
 //! - `attribute`: the table of known attributes, and of attribute families such as `tool_env.NAME`.
+//! - `value_source`: the sources of the values that a tool stage gives to its command.
 //! - `attributes`: the attributes of a node, an edge or the graph.
 //! - `model`: the graph.
 //! - `lower`: the lowering of the syntax tree to the graph.
@@ -104,6 +105,7 @@ pub mod table;
 mod text;
 mod transform;
 mod value;
+mod value_source;
 
 pub use analysis::{Analysis, EdgeCondition};
 pub use attribute::{
@@ -141,6 +143,7 @@ pub use table::{Pipeline, Role, SharedPipeline, Stage};
 pub use text::{Position, Source, Span};
 pub use transform::{ShapeFallback, Transform};
 pub use value::{Value, format_duration, parse_duration};
+pub use value_source::{StageOutput, ValueSource, given_variables};
 
 mod format;
 pub mod print;

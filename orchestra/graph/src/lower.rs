@@ -248,8 +248,9 @@ impl Lowering<'_> {
         };
         let family = AttributeFamily::find(&raw.key.text);
         if let Some((family, name)) = family.filter(|(family, _)| family.scopes.contains(scope)) {
-            if *family == *AttributeFamily::TOOL_ENV {
-                self.diagnostics.extend(tool_env_name::diagnostic(name, key_span));
+            if [AttributeFamily::TOOL_ENV, AttributeFamily::TOOL_ENV_FROM].contains(&family) {
+                self.diagnostics
+                    .extend(tool_env_name::diagnostic(family, name, key_span));
             }
             return Some(keep(Key::Other(raw.key.text.as_str().into()), as_written()));
         }

@@ -220,6 +220,7 @@ fn of_attribute(name: &str, value: Constant<&str>) -> Option<(PowerKind, &'stati
         | Known::AgentTools
         | Known::AgentMode
         | Known::ToolEnv
+        | Known::ToolStdin
         | Known::ToolEnvInherit
         | Known::JoinPolicy
         | Known::JoinK

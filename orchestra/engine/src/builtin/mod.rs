@@ -3,6 +3,7 @@
 pub(crate) mod backend;
 pub(crate) mod child;
 pub(crate) mod codergen;
+pub(crate) mod command_values;
 pub(crate) mod environment;
 pub(crate) mod fan_in;
 pub(crate) mod manager;

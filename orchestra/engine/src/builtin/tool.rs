@@ -8,6 +8,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::codergen::stored;
+use super::command_values::CommandValues;
 use super::environment::Environment;
 use super::status;
 use crate::handlers::handler::{Handler, HandlerFuture};
@@ -58,7 +59,12 @@ async fn run(stage: &StageContext) -> Result<Finished, StoreError> {
         Ok(environment) => environment,
         Err(refusal) => return Ok(Outcome::fail_terminal(refusal).into()),
     };
+    let values = match CommandValues::from_stage(stage).await {
+        Ok(values) => values,
+        Err(refusal) => return Ok(Outcome::fail_terminal(refusal).into()),
+    };
     let command = environment.give(ShellCommand::new(text)).of_stage(stage);
+    let command = values.give(command);
     let mut command = command
         .variable("ORCHESTRA_RUN_DIR", files.folder())
         .variable("ORCHESTRA_STAGE_DIR", &folder)

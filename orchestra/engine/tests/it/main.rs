@@ -6,6 +6,7 @@ mod artifacts;
 mod artifacts_damaged;
 mod asleep;
 mod children_support;
+mod command_values;
 mod contracts;
 mod control;
 mod events;

@@ -29,7 +29,11 @@ pub struct AttributeFamily {
 /// use orchestra_graph::ATTRIBUTE_FAMILIES;
 /// assert!(ATTRIBUTE_FAMILIES.iter().all(|family| family.prefix.ends_with('.')));
 /// ```
-pub static ATTRIBUTE_FAMILIES: &[&AttributeFamily] = &[AttributeFamily::OUTPUTS, AttributeFamily::TOOL_ENV];
+pub static ATTRIBUTE_FAMILIES: &[&AttributeFamily] = &[
+    AttributeFamily::OUTPUTS,
+    AttributeFamily::TOOL_ENV,
+    AttributeFamily::TOOL_ENV_FROM,
+];
 
 impl AttributeFamily {
     /// The context values that a stage sets with one of its outcomes.
@@ -54,6 +58,18 @@ impl AttributeFamily {
             edge: false,
         },
         doc: "The value of the environment variable `NAME` for the command of a tool stage; a node's wins over the graph's.",
+    };
+
+    /// The environment variables that hold context values for the commands of tool stages.
+    pub const TOOL_ENV_FROM: &'static AttributeFamily = &AttributeFamily {
+        prefix: "tool_env_from.",
+        member: "NAME",
+        scopes: Scopes {
+            graph: true,
+            node: true,
+            edge: false,
+        },
+        doc: "The key of the context value, or `stages.ID.output`, that the environment variable `NAME` holds for the command of a tool stage; a node's wins over the graph's.",
     };
 
     /// Returns the family of an attribute and the part of the name after the prefix.

@@ -186,6 +186,7 @@ attributes! {
     AgentMode "agent.mode" [node] Word(&["autonomous", "interactive"]), text("autonomous"), [], "`interactive` if a person talks with the model during the stage.";
     ToolCommand "tool_command" [node] Text, None, [], "The shell command of a tool stage.";
     ToolEnv "tool_env" [graph node] Variables, None, [], "Environment variables, separated by commas, that the command of a tool stage sees, but which are withheld by default.";
+    ToolStdin "tool_stdin" [node] Text, None, [], "The key of the context value, or `stages.ID.output`, that the command of a tool stage reads from its standard input.";
     ToolEnvInherit "tool_env_inherit" [graph node] Boolean, flag(true), [], "If true, the command of a tool stage sees the environment of the run.";
     Repo "repo" [node] Text, None, [], "The repository of the configuration's workspace in which the stage works.";
     JoinPolicy "join_policy" [node] Word(&["wait_all", "k_of_n", "first_success", "quorum"]), text("wait_all"), [], "The condition for the success of a parallel block.";

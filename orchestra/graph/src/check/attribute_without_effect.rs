@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::attribute::{Key, Known};
+use crate::attribute::{AttributeFamily, Key, Known};
 use crate::attributes::{Attribute, Origin};
 use crate::check::Check;
 use crate::check::input::Input;
@@ -19,7 +19,7 @@ static RULE: Page = Page {
     code: "attribute_without_effect",
     severity: Severity::Warning,
     summary: "an attribute has no effect on its node or edge",
-    source: "Attractor 2.6, rules R4, H3, H4, P4",
+    source: "Attractor 2.6, rules R4, H3, H4, P4, T6",
     text: include_str!("../../tests/rules/attribute_without_effect.md"),
 };
 
@@ -52,6 +52,7 @@ const OF_ONE_KIND: &[(&str, &[Known])] = &[
         ],
     ),
     (kind::FAN_IN, &[Known::MergePolicy, Known::OnConflict]),
+    (kind::TOOL, &[Known::ToolStdin]),
     (
         kind::MANAGER_LOOP,
         &[
@@ -120,6 +121,17 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
             let hooks = written(node, &[Known::HookPre, Known::HookPost]);
             diagnostics.extend(hooks.map(|attribute| of_models(attribute, node)));
         }
+    }
+    for (at, node) in input.nodes() {
+        let kind = input.kind(at);
+        if kind == kind::TOOL || !kind::BUILT_IN.contains(&kind) || is_misspelt(node) {
+            continue;
+        }
+        let from = AttributeFamily::TOOL_ENV_FROM.prefix;
+        let given = node.attributes.iter().filter(|attribute| {
+            attribute.origin == Origin::Explicit && attribute.key.name().starts_with(from)
+        });
+        diagnostics.extend(given.map(|attribute| of_one_kind(attribute, node, kind::TOOL)));
     }
     freeform(input, diagnostics);
 }
@@ -209,6 +221,7 @@ fn described(of: &str) -> (&'static str, &'static str) {
         kind::PARALLEL => "fan-out",
         kind::FAN_IN => "fan-in",
         kind::SUBPIPELINE => "sub-pipeline node",
+        kind::TOOL => "tool stage",
         _ => "manager loop",
     };
     (what, kind::shapes_of(of).next().unwrap_or_default())

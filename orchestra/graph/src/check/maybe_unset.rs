@@ -10,6 +10,7 @@ use crate::check::declared::declares_values;
 use crate::check::input::Input;
 use crate::check::path_text::show;
 use crate::check::properties::Properties;
+use crate::check::tool_value::command_reads;
 use crate::condition::{Expression, parse_condition};
 use crate::contract::{Contract, plain_key};
 use crate::diagnostic::Diagnostic;
@@ -120,6 +121,11 @@ impl<'g> MissingValues<'g> {
     /// Returns the error for a value that a stage gives to its child.
     pub(crate) fn read_by_child(&mut self, node: NodeIndex, key: &str, span: Span) -> Option<Diagnostic> {
         self.read_at_entry(node, key, span, "or make the input of the child optional")
+    }
+
+    /// Returns the error for a value that a stage gives to its command.
+    pub(crate) fn read_by_command(&mut self, node: NodeIndex, key: &str, span: Span) -> Option<Diagnostic> {
+        self.read_at_entry(node, key, span, "or give the command another value")
     }
 
     fn read_at_entry(
@@ -343,6 +349,9 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
                 }
             }
         }
+    }
+    for read in command_reads(input) {
+        diagnostics.extend(missing.read_by_command(read.node, read.key, read.span));
     }
     if missing.presence.is_incomplete() {
         let attribute = input.graph().attributes.get(Known::Inputs);

@@ -64,6 +64,7 @@ pub(crate) mod success_only_into_exit;
 pub(crate) mod terminal_node;
 pub(crate) mod thread_id_without_full_fidelity;
 pub(crate) mod tool_env_name;
+pub(crate) mod tool_value;
 pub(crate) mod type_known;
 pub(crate) mod unknown_attribute;
 pub(crate) mod unknown_default_choice;
@@ -122,6 +123,7 @@ static CHECKS: &[&Check] = &[
     &fan_in_without_parallel::CHECK,
     &thread_id_without_full_fidelity::CHECK,
     &child_missing::CHECK,
+    &tool_value::CHECK,
     &assertion_syntax::CHECK,
     &assertion_unknown_name::CHECK,
     &assertion_failed::CHECK,

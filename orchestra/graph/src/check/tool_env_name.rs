@@ -17,17 +17,14 @@ pub(crate) static RULE: Page = Page {
 /// The prefix of the names of the engine's variables.
 const RESERVED: &str = "ORCHESTRA_";
 
-/// Returns the error for a reserved name after `tool_env.`. The syntax already ensures that the name is an identifier.
-pub(crate) fn diagnostic(name: &str, span: Span) -> Option<Diagnostic> {
+/// Returns the error for a reserved name after `tool_env.` or `tool_env_from.`. The syntax already ensures that the name is an identifier.
+pub(crate) fn diagnostic(family: &AttributeFamily, name: &str, span: Span) -> Option<Diagnostic> {
     let is_reserved = name.to_ascii_uppercase().starts_with(RESERVED);
     is_reserved.then(|| {
         let shown = crate::syntax::shorten(name);
         Diagnostic::from_rule(
             &RULE,
-            format!(
-                "`{}{shown}` sets a variable of the engine",
-                AttributeFamily::TOOL_ENV.prefix
-            ),
+            format!("`{}{shown}` sets a variable of the engine", family.prefix),
             span,
         )
         .label("reserved name")

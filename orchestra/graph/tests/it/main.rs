@@ -5,6 +5,7 @@
 mod assertions;
 mod checks;
 mod children;
+mod command_values;
 mod contracts;
 mod corpus;
 mod differences;

@@ -1,0 +1,141 @@
+//! Tests of the values that tool stages give to their commands (rule T6).
+
+use orchestra_graph::{LoadOptions, Loaded, Source, load};
+
+/// Loads a pipeline whose tool stage `a` has these attributes.
+fn with(graph: &str, attributes: &str) -> Loaded {
+    let text = format!(
+        "digraph t {{ graph [{graph}]\nstart [shape=Mdiamond]; exit [shape=Msquare]\n\
+         plan [type=plan, outputs=\"plan: text, note: text?\"]\n\
+         a [shape=parallelogram, tool_command=true, {attributes}]\nstart -> plan -> a -> exit }}"
+    );
+    load(Source::new("t.dot", text), &LoadOptions::default())
+}
+
+/// Returns the diagnostics as `CODE TEXT: MESSAGE`, where `TEXT` is the place in the file.
+fn found(loaded: &Loaded) -> Vec<String> {
+    let diagnostics = loaded.report.diagnostics.iter();
+    diagnostics
+        .map(|diagnostic| {
+            let place = loaded.source.slice(diagnostic.span);
+            format!("{} {place}: {}", diagnostic.code, diagnostic.message)
+        })
+        .collect()
+}
+
+#[track_caller]
+fn raises(graph: &str, attributes: &str, expected: &[&str]) {
+    assert_eq!(found(&with(graph, attributes)), expected, "{graph} {attributes}");
+}
+
+#[test]
+fn keys_and_texts_of_stages_are_sources() {
+    for source in [
+        "other",
+        "context.other",
+        "human.gate.text",
+        "stages.plan.response",
+        "stages.a.output",
+    ] {
+        raises("label=x", &format!("tool_env_from.PLAN=\"{source}\""), &[]);
+        raises("label=x", &format!("tool_stdin=\"{source}\""), &[]);
+        raises(&format!("tool_env_from.PLAN=\"{source}\""), "timeout=5m", &[]);
+    }
+}
+
+#[test]
+fn what_is_no_source_is_an_error() {
+    raises(
+        "label=x",
+        "tool_env_from.PLAN=\"\"",
+        &["tool_value \"\": `tool_env_from.PLAN` is neither a key of the context nor a text of a stage: ``"],
+    );
+    raises(
+        "label=x",
+        "tool_stdin=\"two words\"",
+        &[
+            "tool_value \"two words\": `tool_stdin` is neither a key of the context nor a text of a stage: `two words`",
+        ],
+    );
+    raises(
+        "tool_env_from.PLAN=\"stages.plan.notes\"",
+        "timeout=5m",
+        &[
+            "tool_value \"stages.plan.notes\": `tool_env_from.PLAN` is neither a key of the context nor a text of a stage: `stages.plan.notes`",
+        ],
+    );
+    let loaded = with("label=x", "tool_stdin=\"stages.pln.output\"");
+    assert_eq!(
+        found(&loaded),
+        ["tool_value pln: `tool_stdin` names the unknown stage `pln`"]
+    );
+    let help = loaded.report.diagnostics[0].help.as_deref();
+    assert_eq!(help, Some("did you mean `plan`?"));
+}
+
+#[test]
+fn a_variable_has_one_value() {
+    raises(
+        "label=x",
+        "tool_env.PLAN=fixed, tool_env_from.PLAN=other",
+        &["tool_value tool_env_from.PLAN=other: the variable `PLAN` has two values"],
+    );
+    raises("tool_env.PLAN=fixed", "tool_env_from.PLAN=other", &[]);
+    raises("tool_env_from.PLAN=other", "tool_env.PLAN=fixed", &[]);
+}
+
+#[test]
+fn the_variables_of_the_engine_are_refused() {
+    raises(
+        "label=x",
+        "tool_env_from.ORCHESTRA_RUN_ID=other",
+        &[
+            "tool_env_name tool_env_from.ORCHESTRA_RUN_ID: `tool_env_from.ORCHESTRA_RUN_ID` sets a variable of the engine",
+        ],
+    );
+}
+
+#[test]
+fn a_declared_value_must_be_set() {
+    raises(
+        "label=x",
+        "tool_env_from.PLAN=\"context.plan\", tool_stdin=plan",
+        &[],
+    );
+    raises("label=x", "tool_stdin=\"context.plan\"", &[]);
+    let missing = "`note` may not be set when `a` reads it";
+    raises(
+        "label=x",
+        "tool_env_from.NOTE=note",
+        &[&format!("maybe_unset note: {missing}")],
+    );
+    raises(
+        "label=x",
+        "tool_stdin=\"context.note\"",
+        &[&format!("maybe_unset context.note: {missing}")],
+    );
+    // The value of the node is read, and not that of the graph.
+    raises("tool_env_from.NOTE=note", "tool_env.NOTE=none", &[]);
+    raises(
+        "tool_env_from.NOTE=note",
+        "timeout=5m",
+        &[&format!("maybe_unset note: {missing}")],
+    );
+}
+
+#[test]
+fn other_nodes_have_no_command() {
+    let text = "digraph { start -> a -> b -> exit; a [prompt=x, tool_stdin=k, tool_env_from.K=k]
+        b [type=own, tool_stdin=k, tool_env_from.K=k] }";
+    let loaded = load(Source::new("t.dot", text), &LoadOptions::default());
+    assert_eq!(
+        found(&loaded),
+        [
+            "attribute_without_effect tool_stdin=k: `tool_stdin` has no effect on `a`, which is not a tool stage",
+            "attribute_without_effect tool_env_from.K=k: `tool_env_from.K` has no effect on `a`, which is not a tool stage",
+        ]
+    );
+    let text = "digraph { node [tool_env_from.K=k]; start -> a -> exit; a [prompt=x] }";
+    let loaded = load(Source::new("t.dot", text), &LoadOptions::default());
+    assert_eq!(found(&loaded), [""; 0]);
+}
