@@ -48,6 +48,7 @@
 //! - `child_reference`: references of nodes to their child pipelines.
 //! - `contract`: the declared inputs and outputs of a pipeline, with their types.
 //! - `assertion`: the assertions of a pipeline about all of its runs.
+//! - `shell`: a scanner of shell commands, which finds where they execute given values.
 //! - `check`: the checks, one file per rule.
 //! - `explain`: the list of all rules, with their documentation pages.
 //! - `table`: the table, and the differences between two pipelines.
@@ -98,6 +99,7 @@ mod route;
 mod rule;
 mod search;
 mod severity;
+mod shell;
 mod spelling;
 mod stylesheet;
 mod syntax;

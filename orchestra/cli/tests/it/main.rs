@@ -17,6 +17,7 @@ mod agreement;
 mod authority;
 mod children;
 mod choices;
+mod command_values;
 mod commands;
 mod compare;
 mod contracts;

@@ -57,6 +57,7 @@ pub(crate) mod reserved_node_id;
 pub(crate) mod retry_target_exists;
 pub(crate) mod routing_dialect;
 pub(crate) mod shadowed_edge;
+pub(crate) mod shell_injection;
 pub(crate) mod start_no_incoming;
 pub(crate) mod start_node;
 pub(crate) mod stylesheet_syntax;
@@ -69,6 +70,7 @@ pub(crate) mod type_known;
 pub(crate) mod unknown_attribute;
 pub(crate) mod unknown_default_choice;
 pub(crate) mod unknown_outcome;
+pub(crate) mod unquoted_value;
 pub(crate) mod unset_key;
 
 use crate::analysis::Analysis;
@@ -124,6 +126,8 @@ static CHECKS: &[&Check] = &[
     &thread_id_without_full_fidelity::CHECK,
     &child_missing::CHECK,
     &tool_value::CHECK,
+    &shell_injection::CHECK,
+    &unquoted_value::CHECK,
     &assertion_syntax::CHECK,
     &assertion_unknown_name::CHECK,
     &assertion_failed::CHECK,

@@ -139,3 +139,93 @@ fn other_nodes_have_no_command() {
     let loaded = load(Source::new("t.dot", text), &LoadOptions::default());
     assert_eq!(found(&loaded), [""; 0]);
 }
+
+/// Returns the diagnostics of a command whose variable `X` holds the value `x`, with further attributes.
+fn commanded(command: &str, graph: &str, attributes: &str) -> Vec<String> {
+    let command = command.replace('\\', "\\\\").replace('"', "\\\"");
+    let text = format!(
+        "digraph t {{ graph [{graph}]\nstart [shape=Mdiamond]; exit [shape=Msquare]\n\
+         a [shape=parallelogram, tool_command=\"{command}\", {attributes}]\nstart -> a -> exit }}"
+    );
+    found(&load(Source::new("t.dot", text), &LoadOptions::default()))
+}
+
+const FROM: &str = "tool_env_from.X=x";
+
+#[test]
+fn a_value_that_is_executed_is_found_in_the_text_of_the_attribute() {
+    let command = "printf '%s' \"done\"\ncd a && sh -c \"echo ${X}\"";
+    assert_eq!(
+        commanded(command, "label=x", FROM),
+        ["shell_injection ${X}: the command executes the value of `$X`"]
+    );
+    assert_eq!(
+        commanded(command, FROM, "timeout=5m"),
+        ["shell_injection ${X}: the command executes the value of `$X`"]
+    );
+    assert_eq!(
+        commanded("cd a; sh -e", "label=x", "tool_stdin=x"),
+        ["shell_injection sh: the command executes the standard input"]
+    );
+    assert_eq!(
+        commanded("echo $((X + 1)) $X", "label=x", FROM),
+        [
+            "shell_injection X: the command evaluates the value of `$X` as a number",
+            "unquoted_value $X: the shell splits the value of `$X` into words",
+        ]
+    );
+}
+
+#[test]
+fn only_values_of_the_run_are_looked_at() {
+    let command = "eval \"$X\"; sh";
+    assert_eq!(commanded(command, "label=x", "tool_env.X=x"), [""; 0]);
+    assert_eq!(commanded(command, FROM, "tool_env.X=x"), [""; 0]);
+    assert_eq!(commanded(command, "label=x", "tool_env_from.Y=x"), [""; 0]);
+}
+
+#[test]
+fn a_type_that_the_engine_enforces_makes_a_value_harmless() {
+    for (declared, is_harmless) in [
+        ("x: int", true),
+        ("x: number", true),
+        ("x: bool?", true),
+        ("x: approve|revise", true),
+        ("x: text", false),
+        ("x: any", false),
+        ("x: list<int>", false),
+        ("x", false),
+    ] {
+        let source = if declared.ends_with('?') {
+            "tool_stdin=y, tool_env_from.X=\"context.x\""
+        } else {
+            FROM
+        };
+        let found = commanded(
+            "sh -c \"echo $X\" $((X))",
+            &format!("inputs=\"{declared}\""),
+            source,
+        );
+        let errors = found
+            .iter()
+            .filter(|text| text.starts_with("shell_injection"))
+            .count();
+        assert_eq!(errors == 0, is_harmless, "{declared}: {found:?}");
+    }
+}
+
+#[test]
+fn variables_that_decide_what_runs_are_refused() {
+    for name in ["PATH", "LD_PRELOAD", "BASH_ENV", "GIT_SSH_COMMAND", "PYTHONPATH"] {
+        let attribute = format!("tool_env_from.{name}=x");
+        let expected = format!(
+            "shell_injection tool_env_from.{name}: `tool_env_from.{name}` decides which programs the command runs"
+        );
+        assert_eq!(
+            commanded("make", "label=x", &attribute),
+            std::slice::from_ref(&expected)
+        );
+        assert_eq!(commanded("make", &attribute, "timeout=5m"), [expected]);
+    }
+    assert_eq!(commanded("make", "label=x", "tool_env_from.PLAN_PATH=x"), [""; 0]);
+}

@@ -12,6 +12,7 @@ mod differences;
 mod fan_outs;
 mod formatting;
 mod hostile;
+mod injections;
 mod limits;
 mod long_lists;
 mod printing;
