@@ -505,7 +505,7 @@ fn is_named(command: &str, name: &str) -> bool {
     command.match_indices(name).any(|(at, _)| {
         let before = command.get(..at).unwrap_or_default();
         let after = command.get(at + name.len()..).unwrap_or_default();
-        let is_expanded = before.ends_with(['$', '{']);
+        let is_expanded = ["$", "{", "{#", "{!"].iter().any(|mark| before.ends_with(mark));
         !is_expanded && !before.ends_with(is_name) && !after.starts_with(is_name)
     })
 }

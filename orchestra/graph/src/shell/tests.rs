@@ -214,6 +214,7 @@ fn what_is_executed_is_found() {
             ("sh -c \"${X%.txt}\"; eval \"${X^^}\"", &["!${X%.txt}", "!${X^^}"]),
             ("echo \"${!X}\" \"${X@P}\"", &["!${!X}", "!${X@P}"]),
             ("f() { eval \"$X\"; }; f", &["!$X"]),
+            ("f() { eval \"$X\"; }; f; echo \"${#X}\"", &["!$X"]),
             ("for a in b; do true; done; f() { eval \"$X\"; }; f", &["!$X"]),
             ("f() { eval \"$X\"; }; PLAN=a; f; eval \"$PLAN\"", &["!$X"]),
             ("( cd a; eval \"$X\" ) > log", &["!$X"]),
