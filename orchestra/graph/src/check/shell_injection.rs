@@ -3,7 +3,7 @@
 use crate::attribute::{AttributeFamily, Known};
 use crate::attributes::Attribute;
 use crate::check::Check;
-use crate::check::input::Input;
+use crate::check::input::{Input, Once};
 use crate::check::tool_value::{given, tools};
 use crate::contract::{Contract, ValueType};
 use crate::diagnostic::Diagnostic;
@@ -38,26 +38,17 @@ pub(crate) struct Place<'g> {
     pub(crate) attribute: &'g Attribute,
 }
 
-/// Returns the given values of a tool stage that may be any text. Numbers, Booleans and words that the pipeline declares
-/// are not among them, because the engine enforces their types.
-fn texts<'g>(
-    input: &Input<'g>,
-    node: NodeIndex,
-    contract: &Contract,
-) -> Vec<(Option<&'g str>, &'g Attribute)> {
-    let is_text = |attribute: &Attribute| {
-        let source = attribute.value.as_str().and_then(ValueSource::parse);
-        let Some(ValueSource::Context(key)) = source else {
-            return true;
-        };
-        match contract.type_of(key) {
-            Some(ValueType::Integer | ValueType::Number | ValueType::Boolean | ValueType::Words(_)) => false,
-            Some(_) | None => true,
-        }
+/// Returns whether a given value may be any text. Numbers, Booleans and words that the pipeline declares are not, because
+/// the engine enforces their types.
+fn is_text(attribute: &Attribute, contract: &Contract) -> bool {
+    let source = attribute.value.as_str().and_then(ValueSource::parse);
+    let Some(ValueSource::Context(key)) = source else {
+        return true;
     };
-    let mut given = given(input, node);
-    given.retain(|(_, attribute)| is_text(attribute));
-    given
+    !matches!(
+        contract.type_of(key),
+        Some(ValueType::Integer | ValueType::Number | ValueType::Boolean | ValueType::Words(_))
+    )
 }
 
 /// Returns the types of the declared values. Returns `None` if no stage gives its command a value, or if the types are not
@@ -76,7 +67,8 @@ pub(crate) fn places<'g>(input: &Input<'g>) -> Vec<Place<'g>> {
         return places;
     };
     for node in tools(input) {
-        let given = texts(input, node, &contract);
+        let mut given = given(input, node);
+        given.retain(|(_, attribute)| is_text(attribute, &contract));
         let Some(command) = input.node(node).attributes.get(Known::ToolCommand) else {
             continue;
         };
@@ -163,16 +155,19 @@ fn evaluated(place: &Place<'_>, value: &str, by: &str) -> Diagnostic {
 
 /// Reports given values in variables that decide which programs run, whatever the command is.
 fn variables(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
+    let Some(contract) = declared(input) else {
+        return;
+    };
     let prefix = AttributeFamily::TOOL_ENV_FROM.prefix;
     let graph = input.graph();
     let of_nodes = tools(input).map(|at| (Some(at), &input.node(at).attributes));
-    let mut once = crate::check::input::Once::default();
+    let mut once = Once::default();
     for (node, attributes) in std::iter::once((None, &graph.attributes)).chain(of_nodes) {
         for attribute in attributes.iter() {
             let Some(name) = attribute.key.name().strip_prefix(prefix) else {
                 continue;
             };
-            if !changes_programs(name) || !once.first(attribute) {
+            if !changes_programs(name) || !is_text(attribute, &contract) || !once.first(attribute) {
                 continue;
             }
             let message = format!(

@@ -6,7 +6,6 @@ const NAMES: &[&str] = &[
     "BASH_ENV",
     "CLASSPATH",
     "EDITOR",
-    "ENV",
     "JAVA_TOOL_OPTIONS",
     "LESSOPEN",
     "MAKEFLAGS",

@@ -228,4 +228,8 @@ fn variables_that_decide_what_runs_are_refused() {
         assert_eq!(commanded("make", &attribute, "timeout=5m"), [expected]);
     }
     assert_eq!(commanded("make", "label=x", "tool_env_from.PLAN_PATH=x"), [""; 0]);
+    assert_eq!(
+        commanded("make", "inputs=\"x: vi|nano\"", "tool_env_from.EDITOR=x"),
+        [""; 0]
+    );
 }
