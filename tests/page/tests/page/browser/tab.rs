@@ -32,7 +32,8 @@ const POINT: &str = r"((css, text) => {
   const label = (element) => (element.getAttribute('aria-label') || element.textContent).trim();
   const all = [...document.querySelectorAll(css)].filter((one) => one.checkVisibility() && label(one).includes(text));
   const element = all.find((one) => label(one) === text) || all[0];
-  if (!element || element.disabled) return null;
+  // What loads moves the elements below it.
+  if (!element || element.disabled || document.querySelector('.loading')) return null;
   element.scrollIntoView({ block: 'nearest', inline: 'nearest' });
   const box = element.getBoundingClientRect();
   const [x, y] = [box.x + box.width / 2, box.y + box.height / 2];
