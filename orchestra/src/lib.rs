@@ -93,6 +93,8 @@
 //! - `workspace`: runs that work in git repositories: the module `workspace`.
 //! - `sessions`: the index of runs in SQLite: the module `sessions`.
 //! - `server`: the HTTP server and its web page: the module `server`; with `cli`, also the command `serve`.
+//! - `doc-picture`: a picture of the pipeline in the documentation of each generated module, as SVG with links to its
+//!   nodes. Without it, the picture is text for Mermaid.
 //! - `testkit`: support for tests of pipelines: the module `testkit`, and `simulate()` in generated modules.
 //!
 //! Without any of these features, this crate contains only the language: [`graph`].
@@ -292,12 +294,14 @@ pub use orchestra_macros::handlers;
 ///   variant converts into an [`Answer`].
 /// - [`TRANSITIONS`](compiled::Transitions): the edges, with their conditions.
 /// - [`LIMITS`](compiled::NodeLimit): upper bounds on the visits and attempts of a run, for assertions in constants.
+/// - `Inputs`, `Results`, `keys` and `values`, if the pipeline declares inputs or outputs: their types, for starting a run
+///   with `PIPELINE.with(Inputs { .. })`, and for reading its values.
 /// - `CONFIG`, if `config` is given: the configuration and all files that it needs, as constant data. A new layer file
 ///   that would replace one of these files takes effect only when the program is rebuilt for another reason.
 /// - `simulate()`, with the feature `testkit`: starts a run whose stages do what a test defines.
 ///
-/// The documentation of the module shows the goal, a diagram, a table of the nodes with their limits, and the assertions
-/// that hold.
+/// The documentation of the module shows the goal, a picture, tables of the nodes, declared values and limits, and the
+/// assertions that hold; for a pipeline of more than 200 nodes, only the numbers of nodes and edges.
 ///
 /// # Children
 ///

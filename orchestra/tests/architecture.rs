@@ -27,6 +27,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &[
             "orchestra-config",
             "orchestra-graph",
+            "orchestra-picture",
             "proc-macro2",
             "quote",
             "serde_json",

@@ -1,19 +1,33 @@
-//! The documentation of a generated module: goal, diagram, and tables of nodes, declared values and limits.
+//! The documentation of a generated module: goal, picture, and tables of nodes, declared values and limits.
 
 use std::fmt::Write as _;
 
 use orchestra_graph::table::{Constant, EdgeRow, Pipeline};
-use orchestra_graph::{
-    Contract, Field, Graph, NodeIndex, PictureOptions, RunLimits, declared_outputs, print_mermaid,
-};
+use orchestra_graph::{Contract, Field, Graph, NodeIndex, RunLimits, declared_outputs};
 
-/// Maximum number of nodes for which the documentation has a diagram and a table; larger ones would be unreadable.
+use crate::picture::{self, changes_direction};
+
+/// Maximum number of nodes for which the documentation has a picture and tables; larger ones would be unreadable.
 const MAX_NODES: usize = 200;
 
+/// What the documentation of a generated module describes.
+pub(crate) struct Documentation<'d> {
+    pub(crate) pipeline: &'d Pipeline,
+    /// The names of the nodes in the module, in the order of the node table.
+    pub(crate) variants: &'d [String],
+    /// The graph for the picture. `None` if it has errors.
+    pub(crate) graph: Option<&'d Graph>,
+    /// The limits of its runs. `None` if it has errors.
+    pub(crate) limits: Option<&'d RunLimits>,
+    /// The paths of the handlers that the pipeline is bound to.
+    pub(crate) handlers: Vec<String>,
+}
+
 /// Returns the documentation of the module in Markdown.
-pub(crate) fn markdown(pipeline: &Pipeline, diagram: Option<String>, limits: Option<&RunLimits>) -> String {
+pub(crate) fn markdown(of: &Documentation<'_>) -> String {
+    let (pipeline, limits) = (of.pipeline, of.limits);
     let mut text = format!(
-        "Pipeline `{}`, compiled from `{}`.\n",
+        "\nPipeline `{}`, compiled from `{}`.\n",
         inline(&pipeline.name),
         inline(&pipeline.file)
     );
@@ -25,15 +39,17 @@ pub(crate) fn markdown(pipeline: &Pipeline, diagram: Option<String>, limits: Opt
         let _ = write!(text, "\n{count} nodes, {} edges.\n", pipeline.edges.len());
         return text;
     }
-    if let Some(diagram) = diagram {
-        let _ = write!(
-            text,
-            "\n```mermaid\n{}\n```\n",
-            diagram.trim_end().replace("```", "` ` `")
-        );
+    let address = |id: &str| {
+        let at = pipeline.stages().position(|stage| stage.id() == id)?;
+        of.variants
+            .get(at)
+            .map(|variant| format!("nodes/enum.{variant}.html"))
+    };
+    if let Some(graph) = of.graph {
+        let _ = write!(text, "\n{}\n", picture::markdown(graph, &address));
     }
     text.push_str("\n| Node | Kind | Label | Next |\n|---|---|---|---|\n");
-    for at in 0..count {
+    for (at, variant) in of.variants.iter().enumerate() {
         let stage = pipeline.stage(NodeIndex(at as u32));
         let next: Vec<String> = stage
             .edges()
@@ -41,12 +57,20 @@ pub(crate) fn markdown(pipeline: &Pipeline, diagram: Option<String>, limits: Opt
             .collect();
         let _ = writeln!(
             text,
-            "| `{}` | {} | {} | {} |",
+            "| [`{}`](nodes/enum.{variant}.html) | {} | {} | {} |",
             inline(stage.id()),
             plain(stage.kind()),
             plain(stage.label()),
             next.join("<br>")
         );
+    }
+    if !of.handlers.is_empty() {
+        let handlers: Vec<String> = of
+            .handlers
+            .iter()
+            .map(|path| format!("[`{path}`]({path})"))
+            .collect();
+        let _ = write!(text, "\nIts handlers: {}.\n", handlers.join(", "));
     }
     text.push_str(&declared_values(pipeline));
     if let Some(limits) = limits {
@@ -144,8 +168,7 @@ pub(crate) fn plain(text: &str) -> String {
     let mut plain = String::new();
     for character in text.chars().take(MAX_CHARACTERS) {
         match character {
-            // rustc refuses comments with characters that change the direction of text.
-            '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {}
+            character if changes_direction(character) => {}
             character if character.is_control() => plain.push(' '),
             character => {
                 if character.is_ascii_punctuation()
@@ -161,9 +184,4 @@ pub(crate) fn plain(text: &str) -> String {
         plain.push_str(" ..");
     }
     plain
-}
-
-/// Returns the diagram of a graph in Mermaid syntax, or `None` if the graph is too large to be readable.
-pub(crate) fn diagram(graph: &Graph) -> Option<String> {
-    (graph.nodes.len() <= MAX_NODES).then(|| print_mermaid(graph, &PictureOptions::default()))
 }

@@ -34,6 +34,7 @@
 //! - `module`: the generated module.
 //! - `table`: the table of a pipeline as constant data.
 //! - `requirements`: the generated code for the requirements on custom handlers.
+//! - `picture`: the picture in the documentation of a generated module.
 //! - `docs`: the documentation of a generated module.
 //! - `bind`: expansion of `bind!`.
 //! - `signature`: the rules for the signatures of handlers and tools.
@@ -72,6 +73,7 @@ mod limits;
 mod module;
 mod names;
 mod outcome;
+mod picture;
 mod pipeline;
 mod reader;
 mod report;

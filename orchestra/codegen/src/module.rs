@@ -67,7 +67,7 @@ pub(crate) fn write(module: &Module<'_>) -> String {
 }
 
 /// Returns the variant name of each node.
-fn variants(pipeline: &Pipeline) -> Vec<String> {
+pub(crate) fn variants(pipeline: &Pipeline) -> Vec<String> {
     let mut scope = NameScope::default();
     // `ALL` is the list of all nodes.
     scope.claim("ALL".to_owned());

@@ -142,8 +142,13 @@ fn generate(
         None => Visibility::Public(syn::Token![pub](location)),
     };
     let attributes = &declaration.attributes;
-    let diagram = sound.then(|| docs::diagram(&loaded.graph)).flatten();
-    let docs = docs::markdown(&pipeline, diagram, limits.as_ref());
+    let docs = docs::markdown(&docs::Documentation {
+        pipeline: &pipeline,
+        variants: &module::variants(&pipeline),
+        graph: sound.then_some(&loaded.graph),
+        limits: limits.as_ref(),
+        handlers: handler_paths(declaration.options.handlers.as_ref()),
+    });
     let inside = krate::inside_module(declaration.options.krate.as_ref());
     let custom = uses_custom(&pipeline) || descendants.pipelines().any(uses_custom);
     let binding = binding(declaration, &name, custom, sound);
@@ -158,6 +163,19 @@ fn generate(
         }
         #binding
         #tools
+    }
+}
+
+/// Returns the paths in a list of handlers, for links in the documentation.
+fn handler_paths(handlers: Option<&Type>) -> Vec<String> {
+    let of_type = |path: &Type| match path {
+        Type::Path(path) => Some(path.to_token_stream().to_string().replace(' ', "")),
+        _ => None,
+    };
+    match handlers {
+        Some(Type::Tuple(tuple)) => tuple.elems.iter().filter_map(of_type).collect(),
+        Some(other) => of_type(other).into_iter().collect(),
+        None => Vec::new(),
     }
 }
 

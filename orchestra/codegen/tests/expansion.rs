@@ -205,12 +205,17 @@ fn only_a_sound_pipeline_is_compared_with_its_handlers() {
 }
 
 #[test]
-fn the_documentation_shows_goal_diagram_and_nodes() {
-    let text = expand("\"flows/release.dot\"");
+fn the_documentation_shows_goal_picture_nodes_and_handlers() {
+    let text = expand("\"flows/release.dot\", handlers = (super::Lint, App)");
+    let picture = match cfg!(feature = "doc-picture") {
+        true => r#"<a href=\"nodes/enum.Build.html\"><g class=\"node\""#,
+        false => "```mermaid",
+    };
     for part in [
         "**Goal:** Ship it",
-        "```mermaid",
-        "| `build` | tool | build | `ask` |",
+        picture,
+        "| [`build`](nodes/enum.Build.html) | tool | build | `ask` |",
+        "Its handlers: [`super::Lint`](super::Lint), [`App`](App).",
         "A run has at most 2002 visits and 2002 attempts.",
         "| `ask` | 1000 | 1000 | `max_node_visits=1000` (the default) at `build` |",
     ] {

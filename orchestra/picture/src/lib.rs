@@ -53,7 +53,7 @@ pub use graphviz::svg_by_graphviz;
 pub use scene::{
     Figure, FigureForm, Scene, SceneCaption, SceneCluster, SceneEdge, SceneNode, SceneText, scene,
 };
-pub use svg::svg;
+pub use svg::{svg, svg_with_links};
 pub use text::text;
 
 use orchestra_graph::{Graph, PictureOptions};

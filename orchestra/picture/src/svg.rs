@@ -41,10 +41,32 @@ const STYLE: &str = "\
 /// # Ok::<(), orchestra_picture::PictureError>(())
 /// ```
 pub fn svg(graph: &Graph, options: &PictureOptions) -> Result<String, PictureError> {
-    Ok(write(&scene(graph, options)?))
+    Ok(write(&scene(graph, options)?, None))
 }
 
-fn write(scene: &Scene) -> String {
+/// Draws a graph like [`svg`], with links from its nodes. `link` returns the address for the id of a node.
+///
+/// # Errors
+///
+/// Fails under the same conditions as [`svg`].
+///
+/// ```
+/// use orchestra_graph::{PictureOptions, Source, load};
+/// let loaded = load(Source::new("a.dot", "digraph a { start -> exit }"), &Default::default());
+/// let link = |id: &str| (id == "start").then(|| "start.html".to_owned());
+/// let svg = orchestra_picture::svg_with_links(&loaded.graph, &PictureOptions::default(), &link)?;
+/// assert_eq!(svg.matches("<a href=\"start.html\">").count(), 1);
+/// # Ok::<(), orchestra_picture::PictureError>(())
+/// ```
+pub fn svg_with_links(
+    graph: &Graph,
+    options: &PictureOptions,
+    link: &dyn Fn(&str) -> Option<String>,
+) -> Result<String, PictureError> {
+    Ok(write(&scene(graph, options)?, Some(link)))
+}
+
+fn write(scene: &Scene, link: Option<&dyn Fn(&str) -> Option<String>>) -> String {
     let mut body = String::new();
     for cluster in &scene.clusters {
         write_cluster(&mut body, cluster);
@@ -57,14 +79,23 @@ fn write(scene: &Scene) -> String {
         write_caption(&mut body, edge);
     }
     for node in &scene.nodes {
-        write_node(&mut body, node);
+        match link.and_then(|link| link(&node.id)) {
+            Some(address) => {
+                let _ = write!(body, "<a href=\"{}\">", escaped(&address));
+                write_node(&mut body, node);
+                body.push_str("</a>\n");
+            }
+            None => write_node(&mut body, node),
+        }
     }
+    // Readers of the screen do not read what is inside an image.
+    let role = if link.is_some() { "group" } else { "img" };
     if let Some(heading) = &scene.heading {
         let look = "class=\"title\" text-anchor=\"middle\" font-weight=\"bold\"";
         write_text(&mut body, heading, look);
     }
     format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"orchestra-picture\" role=\"img\" width=\"{w:.0}\" \
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"orchestra-picture\" role=\"{role}\" width=\"{w:.0}\" \
          height=\"{h:.0}\" viewBox=\"{x:.1} {y:.1} {w:.1} {h:.1}\">\n<title>{title}</title>\n\
          <style>{STYLE}</style>\n{body}</svg>\n",
         w = scene.width,
