@@ -245,7 +245,7 @@ impl Scanner {
             Command::Function(body) => {
                 // A function runs later than it is written, and may set any variable that is named without `$`.
                 let command = self.command.clone();
-                self.given.retain(|name, _| !is_named(&command, name));
+                self.given.retain(|name, _| !may_set(&command, name));
                 let before = self.given.clone();
                 self.forget_positional();
                 self.nested_script(body, None);
@@ -499,15 +499,37 @@ impl Scanner {
     }
 }
 
-/// Returns whether a command names a variable without expanding it, as an assignment does.
-fn is_named(command: &str, name: &str) -> bool {
+/// Returns whether a command may set a variable: it names the variable without expanding it, and not only to read it in
+/// arithmetic or in `[[ .. ]]`.
+fn may_set(command: &str, name: &str) -> bool {
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
     command.match_indices(name).any(|(at, _)| {
         let before = command.get(..at).unwrap_or_default();
         let after = command.get(at + name.len()..).unwrap_or_default();
         let is_expanded = ["$", "{", "{#", "{!"].iter().any(|mark| before.ends_with(mark));
-        !is_expanded && !before.ends_with(is_name) && !after.starts_with(is_name)
+        let is_named = !is_expanded && !before.ends_with(is_name) && !after.starts_with(is_name);
+        is_named && (!only_reads(before) || assigns(before, after))
     })
+}
+
+/// Returns whether a text ends inside of arithmetic or of `[[ .. ]]`.
+fn only_reads(before: &str) -> bool {
+    let is_inside = |open: &str, close: &str| {
+        let opened = before.rfind(open);
+        opened.is_some_and(|opened| before.rfind(close).is_none_or(|closed| closed < opened))
+    };
+    is_inside("((", "))") || is_inside("[[", "]]")
+}
+
+/// Returns whether an operator of arithmetic before or after a name sets it.
+fn assigns(before: &str, after: &str) -> bool {
+    const SETTING: &[&str] = &[
+        "++", "--", "+=", "-=", "*=", "/=", "%=", "<<=", ">>=", "&=", "^=", "|=",
+    ];
+    let (before, after) = (before.trim_end(), after.trim_start());
+    let is_set = SETTING.iter().any(|operator| after.starts_with(operator));
+    let is_equal = after.starts_with('=') && !after.starts_with("==");
+    is_set || is_equal || before.ends_with("++") || before.ends_with("--")
 }
 
 fn is_positional(name: &str) -> bool {
