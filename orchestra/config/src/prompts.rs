@@ -1,8 +1,9 @@
 //! The prompts of a stage: its layers, its task, and its own prompt.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
-use orchestra_graph::{Diagnostic, NodeIndex, Span, declared_keys};
+use orchestra_graph::{Diagnostic, NodeIndex, Span, ValueType, declared_keys};
 
 use crate::candidate::{AgentLayer, Candidate, from_attribute};
 use crate::choose::Resolver;
@@ -92,7 +93,7 @@ impl Resolver<'_> {
                 self.reports.add(&layer.source, diagnostic);
             }
         }
-        for (read, mut diagnostic) in self.missing_values(node, &layer.text) {
+        for (read, mut diagnostic) in self.declared_values(node, &layer.text) {
             diagnostic.span = layer.span(read);
             self.reports.add(&layer.source, diagnostic);
         }
@@ -101,23 +102,29 @@ impl Resolver<'_> {
     }
 
     /// Returns the errors for the declared values that a template needs although they may be missing when its stage begins,
-    /// each with its range in the template.
-    fn missing_values(&mut self, node: NodeIndex, template: &str) -> Vec<(Range<usize>, Diagnostic)> {
+    /// or whose types have no members, each with its range in the template.
+    fn declared_values(&mut self, node: NodeIndex, template: &str) -> Vec<(Range<usize>, Diagnostic)> {
         let Some(missing) = &mut self.missing else {
             return Vec::new();
         };
-        let keys: Vec<String> = missing.contract().keys().map(|(key, _)| key.to_owned()).collect();
+        let keys = missing.contract().keys();
+        let types: BTreeMap<String, ValueType> = keys
+            .map(|(key, declared)| (key.to_owned(), declared.clone()))
+            .collect();
         let mut found = Vec::new();
         for read in reads(template) {
-            let within = |key: &&String| {
+            let within = |(key, _): &(&String, &ValueType)| {
                 let rest = read.path.strip_prefix(key.as_str());
                 rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
             };
-            if let Some(key) = keys.iter().filter(within).max_by_key(|key| key.len())
-                && let Some(diagnostic) = missing.read(node, key, Span::default())
-            {
-                found.push((read.range, diagnostic));
-            }
+            let Some((key, declared)) = types.iter().filter(within).max_by_key(|(key, _)| key.len()) else {
+                continue;
+            };
+            let diagnostic = match read.path == *key || may_have_members(declared) {
+                true => missing.read(node, key, Span::default()),
+                false => Some(without_members(&read.path, key, declared)),
+            };
+            found.extend(diagnostic.map(|diagnostic| (read.range, diagnostic)));
         }
         found
     }
@@ -193,7 +200,7 @@ impl Resolver<'_> {
                 .note(format!("in the prompt, at `{part}`"));
             self.reports.add(&self.source, diagnostic.node(stages.id(node)));
         }
-        for (read, mut diagnostic) in self.missing_values(node, &text) {
+        for (read, mut diagnostic) in self.declared_values(node, &text) {
             diagnostic.span = attribute.span;
             let part = text.get(read).unwrap_or_default();
             self.reports.add(
@@ -209,4 +216,16 @@ impl Resolver<'_> {
             .for_each(|line| *line = (position.line, position.column));
         Some(template)
     }
+}
+
+fn may_have_members(declared: &ValueType) -> bool {
+    matches!(declared, ValueType::Any | ValueType::Object)
+}
+
+fn without_members(path: &str, key: &str, declared: &ValueType) -> Diagnostic {
+    let message = format!(
+        "nothing sets the variable `{path}`: `{key}` is declared as `{declared}`, which has no members"
+    );
+    Diagnostic::from_rule(&rules::TEMPLATE_VARIABLE, message, Span::default())
+        .help(format!("write `{key}`, or declare it as `object`"))
 }

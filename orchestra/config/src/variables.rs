@@ -124,6 +124,9 @@ impl Variables {
         if let Some(stage) = path.strip_prefix("stages.") {
             return self.help_of_stage(stage);
         }
+        if let Some(key) = path.strip_prefix("context.").filter(|key| self.knows(key)) {
+            return format!("write `{key}`: only conditions name it with `context.`");
+        }
         match did_you_mean(path, self.keys.iter().map(String::as_str)) {
             Some(near) => format!("did you mean `{near}`?"),
             None => {

@@ -236,9 +236,13 @@ impl fmt::Display for RunFailure {
                 limit,
                 attribute,
             } => {
+                let times = match limit {
+                    1 => "once".to_owned(),
+                    limit => format!("{limit} times"),
+                };
                 write!(
                     f,
-                    "exceeded max_visits: node `{node}` may be visited {limit} times (`{attribute}`)"
+                    "exceeded max_visits: node `{node}` may be visited {times} (`{attribute}`)"
                 )
             }
             RunFailure::BusyLoop { node, visits } => write!(

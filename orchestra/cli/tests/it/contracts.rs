@@ -164,3 +164,33 @@ fn a_template_that_reads_a_missing_value_is_an_error_in_its_file() {
     );
     project.call(&["check", "a.dot"]).exits(0);
 }
+
+#[test]
+fn a_template_reads_values_by_their_names_and_types() {
+    let project = Project::new("agents: {}\n");
+    let flow = "digraph review {
+    graph [inputs=\"pr: text, plan: object\", prompt_templates=true]
+    start -> review -> exit
+    review [prompt=\"TEMPLATE\"]
+}
+";
+    let check = |template: &str, code| {
+        project
+            .scratch
+            .write("a.dot", &flow.replace("TEMPLATE", template));
+        project.call(&["check", "a.dot"]).exits(code).stderr
+    };
+    check("Review {{ pr }} as in {{ plan.steps }}.", 0);
+    let found = check("Review {{ pr.title }}.", 3);
+    assert!(
+        found.contains("error[template_variable]: nothing sets the variable `pr.title`: `pr` is declared as `text`, which has no members")
+            && found.contains("= note: in the prompt, at `pr.title`")
+            && found.contains("= help: write `pr`, or declare it as `object`"),
+        "{found}"
+    );
+    let found = check("Review {{ context.pr }}.", 3);
+    assert!(
+        found.contains("= help: write `pr`: only conditions name it with `context.`"),
+        "{found}"
+    );
+}
