@@ -86,6 +86,8 @@ pub(crate) enum Command {
     Graph(GraphArgs),
     /// Show the limits of a pipeline, and try all outcomes and answers without running anything
     Explore(ExploreArgs),
+    /// Record released versions of pipelines, and refuse those that break unfinished runs
+    Lock(LockArgs),
     /// Explain a diagnostic: meaning, reason, a bad and a good example
     Explain(ExplainArgs),
     /// Format pipelines canonically, keeping their comments
@@ -120,7 +122,7 @@ pub(crate) struct Lints {
 #[derive(Debug, Args)]
 pub(crate) struct CheckArgs {
     /// The pipelines
-    #[arg(required = true, value_name = "FILE")]
+    #[arg(required_unless_present = "locked", value_name = "FILE")]
     pub(crate) files: Vec<String>,
     #[command(flatten)]
     pub(crate) lints: Lints,
@@ -130,6 +132,28 @@ pub(crate) struct CheckArgs {
     /// The project configuration [default: the nearest `orchestra.yaml` in the folder of each pipeline or a parent]
     #[arg(long, value_name = "orchestra.yaml")]
     pub(crate) config: Option<PathBuf>,
+    /// Compare with the versions in `orchestra.lock`, and refuse what breaks unfinished runs; without files, check all
+    /// locked pipelines
+    #[arg(long)]
+    pub(crate) locked: bool,
+    /// Also try each unfinished run of this folder of runs
+    #[arg(long, value_name = "DIR", requires = "locked")]
+    pub(crate) runs: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LockArgs {
+    /// The pipelines; without any, all that are locked already
+    #[arg(value_name = "FILE")]
+    pub(crate) files: Vec<String>,
+    /// Record the new version also if it breaks unfinished runs, and keep the old one beside it
+    #[arg(long, conflicts_with = "retire")]
+    pub(crate) accept: bool,
+    /// Remove a version of a pipeline that no unfinished run needs
+    #[arg(long, value_name = "VERSION")]
+    pub(crate) retire: Option<u32>,
+    #[command(flatten)]
+    pub(crate) runs: RunsDir,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

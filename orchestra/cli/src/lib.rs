@@ -26,6 +26,7 @@
 //!   - `parameters`: the values of `--set`.
 //!   - `agents`: the project configuration and its agents.
 //!   - `repositories`: the git repositories of a project.
+//!   - `lock`: the lock file of a project and the texts that it pins.
 //!   - `startable`: the check whether a run would start.
 //!   - `pages`: the documentation pages of diagnostics.
 //!   - `workflows`: station workflows in the database of a project.

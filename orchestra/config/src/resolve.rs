@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use orchestra_graph::{Analysis, MissingValues, Pipeline};
+use orchestra_graph::{Analysis, Loaded, MissingValues, Pipeline, Report};
 
 use crate::choose::Resolver;
 use crate::files::{FileUse, Files, folder_of, join};
@@ -28,6 +28,28 @@ impl Project {
     /// ```
     pub fn resolve_graph(&self, analysis: &Analysis<'_>, options: &ResolveOptions<'_>) -> Resolution {
         self.resolved(analysis, MissingValues::new(analysis), options)
+    }
+
+    /// Returns the errors (`resume_unset`) for the declared values that templates read, although the unfinished runs of a
+    /// locked version of the pipeline may lack them.
+    pub fn resumed_reads(
+        &self,
+        locked: &Loaded,
+        today: &Loaded,
+        options: &ResolveOptions<'_>,
+    ) -> Vec<Report> {
+        let analysis = today.analysis();
+        let Some(missing) = MissingValues::resumed(&analysis, locked) else {
+            return Vec::new();
+        };
+        let mut reports = self.resolved(&analysis, Some(missing), options).reports;
+        for report in &mut reports {
+            report
+                .diagnostics
+                .retain(|diagnostic| diagnostic.code == "resume_unset");
+        }
+        reports.retain(|report| !report.diagnostics.is_empty());
+        reports
     }
 
     /// Resolves the settings of the model stages of a pipeline for a run. The result is the same as for its

@@ -20,7 +20,7 @@ impl Transition<'_> {
         let stage = self.pipeline.stage(path.at.node);
         let index = path.at.index;
         let restarts = self.totals.restarts;
-        if is_decided_by_core(stage) {
+        if stage.is_immediate() {
             self.emit(|| Observation::StageStarted {
                 id: path.id(restarts),
                 index,
@@ -272,17 +272,6 @@ fn remember(pipeline: &Pipeline, path: &mut ExecutionPath, stage: Stage<'_>, out
     }
     if pipeline.settings.routing == Routing::FirstMatch {
         last.output.clone_from(&outcome.context_updates);
-    }
-}
-
-/// Returns `true` if the core itself decides the node's outcome: a start or exit of the built-in kind, or a routing
-/// node.
-fn is_decided_by_core(stage: Stage<'_>) -> bool {
-    match stage.row().role {
-        Role::Start => stage.kind() == kind::START,
-        Role::Exit => stage.kind() == kind::EXIT,
-        Role::Routing => true,
-        Role::Work => false,
     }
 }
 

@@ -1,6 +1,7 @@
 //! The adaptation of a saved state to a changed pipeline (rule D6).
 
-use orchestra_graph::{EdgeIndex, Mapping, NodeIndex, Pipeline};
+use orchestra_graph::{Contract, EdgeIndex, Mapping, NodeIndex, Pipeline};
+use serde_json::Value;
 
 use crate::context::Context;
 use crate::id::{BranchPath, BranchStep, EffectId};
@@ -12,11 +13,14 @@ struct Change<'c> {
     old: &'c Pipeline,
     new: &'c Pipeline,
     mapping: &'c Mapping,
+    /// The old and the new contract.
+    contracts: [Contract; 2],
 }
 
 impl SavedState {
     /// Adapts the state to a changed pipeline. The counters of removed nodes and edges are dropped. The current node of
-    /// the run must still exist and be of the same kind.
+    /// the run must still exist and be of the same kind. The context must meet the contract of the new pipeline, as far as
+    /// it differs from that of the old one.
     ///
     /// ```
     /// use orchestra_core::{Context, Machine, Mapping};
@@ -35,14 +39,23 @@ impl SavedState {
     ///
     /// # Errors
     /// Returns an error if the current node of the run, or a branch of an open block, no longer exists or has changed
-    /// in an incompatible way.
+    /// in an incompatible way. Returns an error if the context lacks an input that is required only now, or has a value
+    /// of a key whose type changed; [`SavedStateError::is_contract_violation`] tells this error from the others.
     pub fn carry_over(
         mut self,
         old: &Pipeline,
         new: &Pipeline,
         mapping: &Mapping,
     ) -> Result<SavedState, SavedStateError> {
-        let change = Change { old, new, mapping };
+        let change = Change {
+            old,
+            new,
+            mapping,
+            contracts: [old, new].map(Contract::from_pipeline),
+        };
+        if let SavedContext::All(context) = &self.main.context {
+            change.inputs(|key| context.get(key))?;
+        }
         change.path(&mut self.main)?;
         let taken = std::mem::take(&mut self.totals.taken);
         self.totals.taken = change.edges(taken);
@@ -105,7 +118,23 @@ impl Change<'_> {
         kept
     }
 
+    fn inputs<'v>(&self, value: impl Fn(&str) -> Option<&'v Value>) -> Result<(), SavedStateError> {
+        let [old, new] = &self.contracts;
+        new.check_new_inputs(old, value)
+            .map_err(SavedStateError::contract)
+    }
+
+    fn types<'v>(&self, value: impl Fn(&str) -> Option<&'v Value>) -> Result<(), SavedStateError> {
+        let [old, new] = &self.contracts;
+        new.check_changed_types(old, value)
+            .map_err(SavedStateError::contract)
+    }
+
     fn path(&self, path: &mut SavedPath) -> Result<(), SavedStateError> {
+        match &path.context {
+            SavedContext::All(context) => self.types(|key| context.get(key))?,
+            SavedContext::Changed(changed) => self.types(|key| changed.get(key)?.first())?,
+        }
         let at = path.at.node;
         let waits = !matches!(path.phase, SavedPhase::Idle);
         path.at.node = match self.node(at) {

@@ -46,11 +46,14 @@ pub struct SavedState {
 /// assert_eq!(error.to_string(), "the state names edge 1, but the pipeline has 1 edges");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SavedStateError(String);
+pub struct SavedStateError {
+    message: String,
+    is_contract: bool,
+}
 
 impl std::fmt::Display for SavedStateError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.message)
     }
 }
 
@@ -58,7 +61,23 @@ impl std::error::Error for SavedStateError {}
 
 impl SavedStateError {
     pub(crate) fn new(message: impl Into<String>) -> SavedStateError {
-        SavedStateError(message.into())
+        SavedStateError {
+            message: message.into(),
+            is_contract: false,
+        }
+    }
+
+    /// Creates the error of a state that does not meet the contract of a pipeline.
+    pub(crate) fn contract(violations: String) -> SavedStateError {
+        SavedStateError {
+            message: violations,
+            is_contract: true,
+        }
+    }
+
+    /// Returns whether the positions of the state exist, but its context does not meet the contract of the pipeline.
+    pub fn is_contract_violation(&self) -> bool {
+        self.is_contract
     }
 }
 

@@ -96,6 +96,16 @@ pub enum StartError {
         /// A message that says what is missing.
         reason: String,
     },
+    /// The context of the run does not meet the contract of the changed pipeline (rule U4).
+    #[error("run `{run}` cannot go on under the changed pipeline: {violations} in `{file}`")]
+    ContractChanged {
+        /// The id of the run.
+        run: String,
+        /// The file of the changed pipeline.
+        file: String,
+        /// The inputs that are missing, and the values of another type.
+        violations: String,
+    },
     /// The run has ended and cannot be resumed.
     #[error(transparent)]
     AlreadyFinished(Box<AlreadyFinished>),
@@ -161,6 +171,7 @@ impl StartError {
             StartError::Store(error) => error.code(),
             StartError::Changed(_) => "pipeline_changed",
             StartError::IncompatibleState { .. } => "incompatible_state",
+            StartError::ContractChanged { .. } => "contract_changed",
             StartError::AlreadyFinished(_) => "already_finished",
             StartError::NothingToReplay { .. } => "nothing_to_replay",
             StartError::NotFailed { .. } => "not_failed",

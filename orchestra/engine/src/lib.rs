@@ -173,6 +173,7 @@ pub use recovery::lineage::{ContextLineage, ContextReader, ContextWriter};
 pub use recovery::offline::{OfflineError, PausedRun};
 pub use recovery::replay::ReplayBuilder;
 pub use recovery::resume::ResumeBuilder;
+pub use recovery::state_at::CarryOver;
 pub use recovery::what_if::WhatIf;
 pub use redact::{RedactedStream, Redactor};
 pub use result::{FailedAttempt, Outcomes, RunResult, TransitionCount, TransitionCounts};

@@ -58,6 +58,7 @@
 //! - `route`: routing.
 //! - `offers`: the choices that a human gate offers, by the conditions of its edges.
 //! - `flow`: the steps that runs may take, proofs about all of them, and limits on what a run does.
+//! - `lock`: the lock file, and the comparison of a locked version with the pipeline of today.
 //! - `reserved`: the context keys reserved for the engine.
 //! - `requirements`: the requirements of a pipeline on handlers.
 //! - `power`: the powers that a pipeline requires: commands, files, handlers.
@@ -87,6 +88,7 @@ mod label;
 mod load;
 mod load_options;
 mod loaded;
+mod lock;
 mod lower;
 mod model;
 mod offers;
@@ -127,6 +129,9 @@ pub use label::{accelerator_key, label_text, normalize_label};
 pub use load::{load, load_bytes};
 pub use load_options::LoadOptions;
 pub use loaded::{Loaded, LoadedChild};
+pub use lock::{
+    ChangeClass, Compatibility, LOCK_FILE, LockError, LockFile, LockedPipeline, LockedVersion, VersionChange,
+};
 pub use lower::lower;
 pub use model::{Edge, EdgeIndex, Graph, Node, NodeIndex, Subgraph};
 pub use offers::{Offers, Withheld, offers};

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use orchestra_graph::{Report, Severity};
 use serde_json::json;
 
+use super::check_locked::LockedFiles;
 use crate::args::{CheckArgs, Format};
 use crate::error::{CliError, Exit};
 use crate::project::pipelines::Pipelines;
@@ -13,7 +14,20 @@ use crate::report::diagnostics::print_report;
 use crate::terminal::format::count;
 use crate::terminal::{Paint, Terminal};
 
-pub(crate) fn check(args: &CheckArgs, pipelines: &Pipelines, terminal: &Terminal) -> Result<Exit, CliError> {
+pub(crate) fn check(
+    args: &CheckArgs,
+    program: &str,
+    pipelines: &Pipelines,
+    terminal: &Terminal,
+) -> Result<Exit, CliError> {
+    let locked = if args.locked {
+        Some(LockedFiles::find(args)?)
+    } else {
+        None
+    };
+    let names = locked
+        .as_ref()
+        .map_or_else(|| args.files.clone(), LockedFiles::files);
     let format = if terminal.json { Format::Json } else { args.format };
     let mut found = [0; 3];
     // A file may be both named here and a child of another file, and several files may share a configuration. Print
@@ -21,7 +35,7 @@ pub(crate) fn check(args: &CheckArgs, pipelines: &Pipelines, terminal: &Terminal
     let mut printed = HashSet::new();
     // The number of proved assertions of each file.
     let mut files = HashMap::new();
-    for file in &args.files {
+    for file in &names {
         let checked = CheckedPipeline::new(pipelines, file, &args.lints, args.config.as_deref(), terminal)?;
         files.extend(checked.pipelines().map(|loaded| {
             let name = name(&loaded.report).to_owned();
@@ -73,7 +87,11 @@ pub(crate) fn check(args: &CheckArgs, pipelines: &Pipelines, terminal: &Terminal
             parts.join(", ")
         ));
     }
-    Ok(if errors > 0 { Exit::Invalid } else { Exit::Ok })
+    let exit = if errors > 0 { Exit::Invalid } else { Exit::Ok };
+    match locked {
+        Some(locked) => Ok(exit.or(locked.check(args, program, format, terminal)?)),
+        None => Ok(exit),
+    }
 }
 
 /// Returns the normalized name of a file.

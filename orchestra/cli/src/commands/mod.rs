@@ -2,6 +2,7 @@
 
 mod attach;
 mod check;
+mod check_locked;
 mod checkpoints;
 mod cleanup;
 mod compare;
@@ -12,6 +13,7 @@ mod explore;
 mod fmt;
 mod graph;
 mod init;
+mod lock;
 mod resume;
 mod run;
 #[cfg(feature = "server")]
@@ -19,6 +21,7 @@ mod serve;
 mod stations;
 mod status;
 mod sweep;
+mod unfinished;
 
 use crate::args::{Cli, Command};
 use crate::error::{CliError, Exit};
@@ -32,7 +35,7 @@ pub(crate) fn dispatch(
     terminal: &Terminal,
 ) -> Result<Exit, CliError> {
     match cli.command {
-        Command::Check(args) => check::check(&args, pipelines, terminal),
+        Command::Check(args) => check::check(&args, program, pipelines, terminal),
         Command::Compile(args) => compile::compile(&args, pipelines, terminal),
         Command::Run(args) => run::run(&args, program, pipelines, terminal),
         Command::Resume(args) => resume::resume(&args, program, pipelines, terminal),
@@ -47,6 +50,7 @@ pub(crate) fn dispatch(
         Command::Attach(args) => attach::attach(&args, program, terminal),
         Command::Graph(args) => graph::graph(&args, program, pipelines, terminal),
         Command::Explore(args) => explore::explore(&args, pipelines, terminal),
+        Command::Lock(args) => lock::lock(&args, program, terminal),
         Command::Explain(args) => explain::explain(&args, terminal),
         Command::Fmt(args) => fmt::fmt(&args, pipelines, terminal),
         #[cfg(feature = "server")]

@@ -8,6 +8,7 @@ use orchestra_stations::VersionName;
 use super::run::{find_agents, parse_limits, valid_pipeline};
 use crate::args::{Lints, ReplayArgs, ResumeArgs, ResumeOptions};
 use crate::error::{CliError, Exit};
+use crate::project::lock::ProjectLock;
 use crate::project::pipelines::{Pipelines, run_transforms};
 use crate::runs::Runs;
 use crate::runs::session::RunSession;
@@ -115,6 +116,12 @@ pub(super) fn entry_of_run(
         } else {
             run.load_pipeline(&run_transforms())
         }
+    } else if let Some(version) = kept_version(run, accept_changes) {
+        let note = terminal.paint(Paint::Warn, "note");
+        terminal.progress(&format!(
+            "{note}: the run goes on with version {version} of `{file}`, which `orchestra.lock` keeps"
+        ));
+        run.load_pipeline(&run_transforms())
     } else if Path::new(file).is_file() {
         pipelines.load_to_run(file, &Lints::default())?
     } else {
@@ -131,6 +138,18 @@ pub(super) fn entry_of_run(
     };
     let pipeline = valid_pipeline(&loaded, file, &quiet);
     Ok(pipeline.map(|pipeline| Entry::loaded(file, pipeline, run_transforms())))
+}
+
+/// Returns the version with which a run goes on beside the released one, if the lock file keeps it. Without a readable
+/// lock file, none is kept.
+fn kept_version(run: &RunFolder, accept_changes: bool) -> Option<u32> {
+    let manifest = run.manifest();
+    if accept_changes || !Path::new(&manifest.file).is_file() {
+        return None;
+    }
+    let project = ProjectLock::find(Some(&manifest.file)).ok()?;
+    let name = project.name(&manifest.file);
+    project.kept_version(&name, &manifest.pipeline.hash).ok()?
 }
 
 /// Returns the script of a simulated run, or `None` if the run is not simulated.

@@ -8,7 +8,7 @@ use orchestra_config::{Agent, BackendKind, Mode, Project, Resolution, ResolveOpt
 use orchestra_engine::{
     CompiledConfiguration, Disk, EngineBuilder, EnvironmentSecrets, StageText, listed_variables,
 };
-use orchestra_graph::{Analysis, ChildReader, Loaded, Pipeline, ReadError, SharedPipeline};
+use orchestra_graph::{Analysis, ChildReader, Loaded, Pipeline, ReadError, Report, SharedPipeline};
 
 use crate::args::Format;
 use crate::error::{CliError, Exit};
@@ -115,6 +115,12 @@ impl ProjectAgents {
     /// Resolves the model stages of a checked graph. The diagnostics have positions in the file.
     pub(crate) fn resolve_graph(&self, analysis: &Analysis<'_>) -> Resolution {
         self.with_options(|options| self.project.resolve_graph(analysis, options))
+    }
+
+    /// Returns the errors for the declared values that templates read, although waiting runs of a locked version may lack
+    /// them.
+    pub(crate) fn resumed_reads(&self, locked: &Loaded, today: &Loaded) -> Vec<Report> {
+        self.with_options(|options| self.project.resumed_reads(locked, today, options))
     }
 
     /// Resolves the model stages of a pipeline.
@@ -329,6 +335,11 @@ fn invalid(file: &str) -> CliError {
 
 /// Finds the configuration in the folder of the pipeline, or in a parent folder up to the current directory.
 fn find_configuration(pipeline: &str) -> Option<String> {
+    find_above(pipeline, CONFIGURATION_FILE)
+}
+
+/// Finds a file of the project in the folder of a pipeline, or in a parent folder up to the current directory.
+pub(crate) fn find_above(pipeline: &str, name: &str) -> Option<String> {
     let path = Path::new(pipeline);
     let inside = path
         .components()
@@ -339,7 +350,7 @@ fn find_configuration(pipeline: &str) -> Option<String> {
         path.parent().map(Path::to_owned).into_iter().collect()
     };
     folders.push(PathBuf::new());
-    let mut files = folders.into_iter().map(|folder| folder.join(CONFIGURATION_FILE));
+    let mut files = folders.into_iter().map(|folder| folder.join(name));
     files.find(|file| file.is_file()).map(|file| with_slashes(&file))
 }
 

@@ -46,6 +46,10 @@ pub(crate) fn start_error(error: &StartError, runs: &Runs, folder: Option<&Path>
             Exit::Invalid,
             Some(format!("`{}` lists them", command("checkpoints", &[]))),
         ),
+        StartError::ContractChanged { .. } => failed(
+            Exit::Invalid,
+            Some("start a new run, or make the inputs of the pipeline optional".to_owned()),
+        ),
         StartError::AlreadyFinished(over) if is_failed(over.failure.as_ref()) => failed(
             Exit::Usage,
             Some(format!("retry it with `{}`", command("resume", &["--retry"]))),

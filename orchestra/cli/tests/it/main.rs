@@ -35,6 +35,7 @@ mod hostile_text;
 mod init;
 mod large_status;
 mod limits;
+mod lock;
 mod long_ids;
 mod orphans;
 mod output;

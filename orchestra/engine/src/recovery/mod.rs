@@ -8,6 +8,6 @@ pub(crate) mod lineage;
 pub(crate) mod offline;
 pub(crate) mod replay;
 pub(crate) mod resume;
-mod state_at;
+pub(crate) mod state_at;
 mod task;
 pub(crate) mod what_if;

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use orchestra_core::{Machine, RetryPoint, SharedPipeline, retry_point};
-use orchestra_graph::{Difference, Mapping, NodeIndex, Transform};
+use orchestra_core::{Machine, RetryPoint, SavedStateError, SharedPipeline, retry_point};
+use orchestra_graph::{Contract, Difference, Mapping, NodeIndex, Transform};
 
 use crate::driver::limits::Limits;
 use crate::driver::recovery::Recovery;
@@ -88,6 +88,13 @@ impl RecoveryTask {
         if !before.recovery.as_ref().is_some_and(|recovery| recovery.begun) {
             // The run has not begun, so there is no state to carry over.
             drop(before);
+            let [old, new] = [&**old, &*self.pipeline].map(Contract::from_pipeline);
+            let params = &read.manifest.params;
+            let inputs = new.check_new_inputs(&old, |key| params.get(key));
+            let types = new.check_changed_types(&old, |key| params.get(key));
+            inputs
+                .and(types)
+                .map_err(|violations| self.contract_changed(&read.manifest, violations))?;
             (read.manifest.pipeline, read.manifest.children) = pin(&self.pipeline);
             read.store.manifest(&read.manifest)?;
             return self.driver(self.pipeline.clone(), &read, origin);
@@ -101,10 +108,7 @@ impl RecoveryTask {
         let machine = before.machine.saved();
         let machine = machine
             .carry_over(old, &self.pipeline, &mapping)
-            .map_err(|error| StartError::IncompatibleState {
-                run: self.named(&read.manifest),
-                reason: error.to_string(),
-            })?;
+            .map_err(|error| self.incompatible(&read.manifest, &error))?;
         read.failure = before.failure().cloned();
         let state = CheckpointState {
             machine,
@@ -136,6 +140,25 @@ impl RecoveryTask {
             driver.will_retry(point);
         }
         Ok(driver)
+    }
+
+    /// Converts the error of a state that cannot be carried over.
+    fn incompatible(&self, manifest: &Manifest, error: &SavedStateError) -> StartError {
+        if error.is_contract_violation() {
+            return self.contract_changed(manifest, error.to_string());
+        }
+        StartError::IncompatibleState {
+            run: self.named(manifest),
+            reason: error.to_string(),
+        }
+    }
+
+    fn contract_changed(&self, manifest: &Manifest, violations: String) -> StartError {
+        StartError::ContractChanged {
+            run: self.named(manifest),
+            file: self.pipeline.file.to_string(),
+            violations,
+        }
     }
 
     /// Returns the id of the run for messages. For a replay that does not exist yet, this is the run that it starts

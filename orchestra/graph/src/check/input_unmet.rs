@@ -3,7 +3,7 @@
 use crate::analysis::Analysis;
 use crate::attribute::{Known, key_pairs};
 use crate::check::maybe_unset::MissingValues;
-use crate::contract::{Contract, ValueType, plain_key};
+use crate::contract::{Contract, plain_key};
 use crate::diagnostic::Diagnostic;
 use crate::kind;
 use crate::loaded::LoadedChild;
@@ -25,11 +25,7 @@ pub(crate) fn diagnostics(analysis: &Analysis<'_>, children: &[LoadedChild]) -> 
     let mut found = Vec::new();
     let mut missing = MissingValues::new(analysis);
     for child in children {
-        let contract = child
-            .pipeline
-            .as_ref()
-            .map(|pipeline| Contract::from_pipeline(pipeline))
-            .unwrap_or_default();
+        let contract = contract_of(child);
         for node in &child.nodes {
             let own = missing.as_ref().map(MissingValues::contract);
             unmet(analysis, child, &contract, own, *node, &mut found);
@@ -39,6 +35,29 @@ pub(crate) fn diagnostics(analysis: &Analysis<'_>, children: &[LoadedChild]) -> 
         }
     }
     found
+}
+
+/// Returns the errors for the values that stages give to their children although they may be missing.
+pub(crate) fn missing_inputs(
+    analysis: &Analysis<'_>,
+    children: &[LoadedChild],
+    missing: &mut MissingValues<'_>,
+) -> Vec<Diagnostic> {
+    let mut found = Vec::new();
+    for child in children {
+        let contract = contract_of(child);
+        for node in &child.nodes {
+            reads(analysis, child, &contract, *node, missing, &mut found);
+        }
+    }
+    found
+}
+
+fn contract_of(child: &LoadedChild) -> Contract {
+    let pipeline = child.pipeline.as_ref();
+    pipeline
+        .map(|pipeline| Contract::from_pipeline(pipeline))
+        .unwrap_or_default()
 }
 
 /// A value that a stage gives to its child.
@@ -107,7 +126,7 @@ fn unmet(
         let Some(own) = own.and_then(|own| own.type_of(&from.own)) else {
             continue;
         };
-        if !fits(own, &input.value_type) {
+        if !own.fits(&input.value_type) {
             let message = format!(
                 "`{}` is `{own}`, but the input `{}` of `{file}` is `{}`",
                 plain_key(&from.own),
@@ -120,18 +139,6 @@ fn unmet(
                     .node(&*row.id),
             );
         }
-    }
-}
-
-/// Returns whether every value of a type is one of another type.
-fn fits(own: &ValueType, wanted: &ValueType) -> bool {
-    match (own, wanted) {
-        (_, ValueType::Any)
-        | (ValueType::Integer, ValueType::Number)
-        | (ValueType::Words(_), ValueType::Text) => true,
-        (ValueType::Words(own), ValueType::Words(wanted)) => own.iter().all(|word| wanted.contains(word)),
-        (ValueType::List(own), ValueType::List(wanted)) => fits(own, wanted),
-        (own, wanted) => own == wanted,
     }
 }
 

@@ -15,10 +15,12 @@ use crate::condition::{Expression, parse_condition};
 use crate::contract::{Contract, plain_key};
 use crate::diagnostic::Diagnostic;
 use crate::flow::{self, End, Path, Presence, Steps};
+use crate::loaded::Loaded;
+use crate::lock::Positions;
 use crate::model::NodeIndex;
 use crate::page::Page;
 use crate::severity::Severity;
-use crate::table::Pipeline;
+use crate::table::{Mapping, Pipeline};
 use crate::text::Span;
 
 pub(crate) static RULE: Page = Page {
@@ -27,6 +29,15 @@ pub(crate) static RULE: Page = Page {
     summary: "a declared value is read where it may be missing",
     source: "rules T3, T4",
     text: include_str!("../../tests/rules/maybe_unset.md"),
+};
+
+/// The rule for the runs of a locked version that go on with the pipeline.
+pub(crate) static RESUMED: Page = Page {
+    code: "resume_unset",
+    severity: Severity::Error,
+    summary: "a waiting run of a locked version lacks a value that is read later",
+    source: "rule U3",
+    text: include_str!("../../tests/rules/resume_unset.md"),
 };
 
 pub(crate) static CHECK: Check = Check {
@@ -63,6 +74,8 @@ const MAX_SETTERS: usize = 3;
 pub struct MissingValues<'g> {
     properties: Properties<'g>,
     presence: Presence,
+    /// The rule of the diagnostics.
+    rule: &'static Page,
 }
 
 impl<'g> MissingValues<'g> {
@@ -80,7 +93,35 @@ impl<'g> MissingValues<'g> {
         Some(MissingValues {
             properties: Properties::new(analysis),
             presence: Presence::new(steps, contract),
+            rule: &RULE,
         })
+    }
+
+    /// Follows also the runs of a locked version that go on with the pipeline, from each position at which they may wait.
+    /// The pipeline must have no values that are missing otherwise. The diagnostics are those of `resume_unset`.
+    ///
+    /// ```
+    /// use orchestra_graph::{MissingValues, Source, load};
+    /// let of = |text: &str| load(Source::new("a.dot", text), &Default::default());
+    /// let old = of("digraph { start -> ask; ask [shape=hexagon]; ask -> publish [label=Ship]; publish [type=p]; publish -> exit }");
+    /// let new = of(r#"digraph { start -> rate -> ask; rate [type=rate, outputs="score: int"]; rate -> exit [condition="outcome=fail"]
+    ///     ask [shape=hexagon]; ask -> publish [label=Ship]; publish [type=p]; publish -> exit }"#);
+    /// let analysis = new.analysis();
+    /// let publish = new.graph.find("publish").expect("declared");
+    /// let mut missing = MissingValues::new(&analysis).expect("a value is declared");
+    /// assert!(missing.read(publish, "score", Default::default()).is_none());
+    /// let mut missing = MissingValues::resumed(&analysis, &old).expect("a value is declared");
+    /// let found = missing.read(publish, "score", Default::default()).expect("a run that waits at `ask` has no score");
+    /// assert_eq!(found.code, "resume_unset");
+    /// ```
+    pub fn resumed(analysis: &'g Analysis<'g>, locked: &Loaded) -> Option<MissingValues<'g>> {
+        let mut missing = MissingValues::new(analysis)?;
+        let positions = Positions::new(locked)?;
+        let mapping = Mapping::between(positions.presence.pipeline(), missing.presence.pipeline());
+        let entries = positions.entries(&mapping, missing.presence.declared());
+        missing.presence.enter(entries);
+        missing.rule = &RESUMED;
+        Some(missing)
     }
 
     /// Returns the contract of the pipeline.
@@ -123,11 +164,6 @@ impl<'g> MissingValues<'g> {
         self.read_at_entry(node, key, span, "or make the input of the child optional")
     }
 
-    /// Returns the error for a value that a stage gives to its command.
-    pub(crate) fn read_by_command(&mut self, node: NodeIndex, key: &str, span: Span) -> Option<Diagnostic> {
-        self.read_at_entry(node, key, span, "or give the command another value")
-    }
-
     fn read_at_entry(
         &mut self,
         node: NodeIndex,
@@ -139,7 +175,7 @@ impl<'g> MissingValues<'g> {
         let state = self.presence.missing_at(at, node)?;
         let reader = self.properties.id(node);
         let message = format!("`{}` may not be set when `{reader}` reads it", plain_key(key));
-        let diagnostic = Diagnostic::from_rule(&RULE, message, span).node(reader);
+        let diagnostic = Diagnostic::from_rule(self.rule, message, span).node(reader);
         Some(self.explain(diagnostic, at, state, None, otherwise))
     }
 
@@ -155,8 +191,19 @@ impl<'g> MissingValues<'g> {
         let name = self.presence.declared().name(key).to_owned();
         let path = self.presence.path(state, end);
         let shown = show(&self.properties, &path);
-        let mut diagnostic = diagnostic.note(format!("it is missing, for example, on the path {shown}"));
+        let is_resumed = self.rule.code == RESUMED.code;
+        let how = match path.first() {
+            Some((first, _)) if is_resumed => format!(
+                "it is missing, for example, if a run of the locked version waits at `{}` and goes on: {shown}",
+                self.properties.id(*first)
+            ),
+            _ => format!("it is missing, for example, on the path {shown}"),
+        };
+        let mut diagnostic = diagnostic.note(how);
         let mut helps = Vec::new();
+        if is_resumed {
+            helps.push("keep the old version for such runs with `orchestra lock --accept`".to_owned());
+        }
         let input = self.contract().inputs().iter().find(|input| input.key == name);
         match input.map(|input| input.optional) {
             Some(true) => {
@@ -295,7 +342,7 @@ impl<'g> MissingValues<'g> {
         let analysis = self.properties.analysis;
         let span = analysis.inside(attribute.value_span, start..start + length);
         let message = format!("`{name}` may not be set when this condition reads it");
-        let diagnostic = Diagnostic::from_rule(&RULE, message, span)
+        let diagnostic = Diagnostic::from_rule(self.rule, message, span)
             .label("a missing value counts as empty, and makes this comparison true");
         let otherwise = format!(
             "or say what counts without it: `context.{name} != '' && ..` does not hold then, and `context.{name} = '' || ..` does"
@@ -314,45 +361,59 @@ struct Setter {
     note: String,
 }
 
-fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
-    let Some(mut missing) = MissingValues::new(input.analysis) else {
-        return;
-    };
-    let mut reported: HashSet<(Span, usize)> = HashSet::new();
-    for (at, edge) in input.edges_with(&[Known::Condition]) {
-        let EdgeCondition::Parsed(condition) = input.analysis.condition(at) else {
-            continue;
-        };
-        let Some(attribute) = edge.attributes.get(Known::Condition) else {
-            continue;
-        };
-        for (key, state, end) in missing.needed_after(edge.from, condition) {
-            if reported.insert((attribute.value_span, key)) {
-                let found = missing.of_condition(attribute, key, state, Some(end));
-                diagnostics.push(found.edge(input.id(edge.from), input.id(edge.to)));
-            }
+impl MissingValues<'_> {
+    /// Reports the values that stages give to their commands although they may be missing.
+    pub(crate) fn read_by_commands(&mut self, diagnostics: &mut Vec<Diagnostic>) {
+        for read in command_reads(self.properties.analysis) {
+            let found = self.read_at_entry(read.node, read.key, read.span, "or give the command another value");
+            diagnostics.extend(found);
         }
     }
-    // The conditions of goal gates are evaluated before the run enters the exit.
-    for (_, node) in input.nodes_with(&[Known::GoalGate]) {
-        let Some(attribute) = node.attributes.get(Known::GoalGate) else {
-            continue;
-        };
-        if let (Some(Ok(condition)), Some(exit)) = (
-            attribute.value.as_str().map(parse_condition),
-            input.analysis.exit(),
-        ) {
-            for (key, state) in missing.needed_at(exit, &condition) {
+
+    /// Reports the values that conditions read although they may be missing.
+    pub(crate) fn read_by_conditions(&mut self, diagnostics: &mut Vec<Diagnostic>) {
+        let analysis = self.properties.analysis;
+        let graph = analysis.graph();
+        let mut reported: HashSet<(Span, usize)> = HashSet::new();
+        for (at, edge) in graph.indexed_edges() {
+            let Some(attribute) = edge.attributes.get(Known::Condition) else {
+                continue;
+            };
+            let EdgeCondition::Parsed(condition) = analysis.condition(at) else {
+                continue;
+            };
+            for (key, state, end) in self.needed_after(edge.from, condition) {
                 if reported.insert((attribute.value_span, key)) {
-                    let found = missing.of_condition(attribute, key, state, None);
-                    diagnostics.push(found.node(&*node.id));
+                    let found = self.of_condition(attribute, key, state, Some(end));
+                    diagnostics.push(found.edge(&*graph.node(edge.from).id, &*graph.node(edge.to).id));
+                }
+            }
+        }
+        // The conditions of goal gates are evaluated before the run enters the exit.
+        for node in &graph.nodes {
+            let Some(attribute) = node.attributes.get(Known::GoalGate) else {
+                continue;
+            };
+            if let (Some(Ok(condition)), Some(exit)) =
+                (attribute.value.as_str().map(parse_condition), analysis.exit())
+            {
+                for (key, state) in self.needed_at(exit, &condition) {
+                    if reported.insert((attribute.value_span, key)) {
+                        let found = self.of_condition(attribute, key, state, None);
+                        diagnostics.push(found.node(&*node.id));
+                    }
                 }
             }
         }
     }
-    for read in command_reads(input) {
-        diagnostics.extend(missing.read_by_command(read.node, read.key, read.span));
-    }
+}
+
+fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
+    let Some(mut missing) = MissingValues::new(input.analysis) else {
+        return;
+    };
+    missing.read_by_conditions(diagnostics);
+    missing.read_by_commands(diagnostics);
     if missing.presence.is_incomplete() {
         let attribute = input.graph().attributes.get(Known::Inputs);
         let span = attribute.map_or(input.graph().span, |attribute| attribute.value_span);

@@ -54,6 +54,8 @@ pub(crate) mod prompt_on_llm_nodes;
 mod properties;
 pub(crate) mod reachability;
 pub(crate) mod reserved_node_id;
+pub(crate) mod resume_breaks;
+pub(crate) mod resume_unset;
 pub(crate) mod retry_target_exists;
 pub(crate) mod routing_dialect;
 pub(crate) mod shadowed_edge;
@@ -149,6 +151,8 @@ static RULES: &[&Page] = &[
     &duplicate_node_attribute::RULE,
     &input_unmet::RULE,
     &prompt_file::RULE,
+    &resume_breaks::RULE,
+    resume_unset::RULE,
     &tool_env_name::RULE,
     &unknown_attribute::RULE,
 ];

@@ -54,7 +54,7 @@ fn is_text(attribute: &Attribute, contract: &Contract) -> bool {
 /// Returns the types of the declared values. Returns `None` if no stage gives its command a value, or if the types are not
 /// known because of other errors.
 fn declared(input: &Input<'_>) -> Option<Contract> {
-    if !tools(input).any(|node| !given(input, node).is_empty()) {
+    if !tools(input.analysis).any(|node| !given(input.analysis, node).is_empty()) {
         return None;
     }
     Pipeline::from_analysis(input.analysis).map(|pipeline| Contract::from_pipeline(&pipeline))
@@ -66,8 +66,8 @@ pub(crate) fn places<'g>(input: &Input<'g>) -> Vec<Place<'g>> {
     let Some(contract) = declared(input) else {
         return places;
     };
-    for node in tools(input) {
-        let mut given = given(input, node);
+    for node in tools(input.analysis) {
+        let mut given = given(input.analysis, node);
         given.retain(|(_, attribute)| is_text(attribute, &contract));
         let Some(command) = input.node(node).attributes.get(Known::ToolCommand) else {
             continue;
@@ -160,7 +160,7 @@ fn variables(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
     };
     let prefix = AttributeFamily::TOOL_ENV_FROM.prefix;
     let graph = input.graph();
-    let of_nodes = tools(input).map(|at| (Some(at), &input.node(at).attributes));
+    let of_nodes = tools(input.analysis).map(|at| (Some(at), &input.node(at).attributes));
     let mut once = Once::default();
     for (node, attributes) in std::iter::once((None, &graph.attributes)).chain(of_nodes) {
         for attribute in attributes.iter() {

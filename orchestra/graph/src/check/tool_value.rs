@@ -1,5 +1,6 @@
 //! `tool_value`: a tool stage cannot give its command a value (rule T6).
 
+use crate::analysis::Analysis;
 use crate::attribute::{AttributeFamily, Key, Known};
 use crate::attributes::{Attribute, Attributes};
 use crate::check::Check;
@@ -35,9 +36,13 @@ pub(crate) struct CommandRead<'g> {
 
 /// Returns the attributes by which a tool stage gives values to its command, those of the graph included. Each has the
 /// name of its variable, or `None` for the standard input.
-pub(crate) fn given<'g>(input: &Input<'g>, node: NodeIndex) -> Vec<(Option<&'g str>, &'g Attribute)> {
-    let attributes = &input.node(node).attributes;
-    let all = input.graph().attributes.iter().chain(attributes.iter());
+pub(crate) fn given<'g>(
+    analysis: &Analysis<'g>,
+    node: NodeIndex,
+) -> Vec<(Option<&'g str>, &'g Attribute)> {
+    let graph = analysis.graph();
+    let attributes = &graph.node(node).attributes;
+    let all = graph.attributes.iter().chain(attributes.iter());
     let variables = given_variables(all.map(|attribute| (attribute.key.name(), attribute)));
     let variables = variables
         .into_iter()
@@ -49,19 +54,19 @@ pub(crate) fn given<'g>(input: &Input<'g>, node: NodeIndex) -> Vec<(Option<&'g s
 }
 
 /// Returns the tool stages.
-pub(crate) fn tools(input: &Input<'_>) -> impl Iterator<Item = NodeIndex> {
-    let nodes = input.nodes().map(|(at, _)| at);
-    nodes.filter(|at| input.kind(*at) == kind::TOOL)
+pub(crate) fn tools(analysis: &Analysis<'_>) -> impl Iterator<Item = NodeIndex> {
+    let nodes = analysis.graph().indexed_nodes().map(|(at, _)| at);
+    nodes.filter(|at| analysis.kind(*at) == kind::TOOL)
 }
 
 /// Returns the context values that tool stages give to their commands.
-pub(crate) fn command_reads<'g>(input: &Input<'g>) -> Vec<CommandRead<'g>> {
+pub(crate) fn command_reads<'g>(analysis: &Analysis<'g>) -> Vec<CommandRead<'g>> {
     let mut reads = Vec::new();
-    for node in tools(input) {
-        for (_, attribute) in given(input, node) {
+    for node in tools(analysis) {
+        for (_, attribute) in given(analysis, node) {
             let text = attribute.value.as_str().unwrap_or_default();
             if let Some(ValueSource::Context(key)) = ValueSource::parse(text) {
-                let span = input.analysis.inside(attribute.value_span, 0..text.len());
+                let span = analysis.inside(attribute.value_span, 0..text.len());
                 reads.push(CommandRead { node, key, span });
             }
         }

@@ -173,6 +173,24 @@ impl Contract {
         found
     }
 
+    /// Iterates over the declarations of outputs: the stage, the outcome (`None` for every success) and the values.
+    pub(crate) fn declared_outputs(&self) -> impl Iterator<Item = (NodeIndex, Option<&str>, &[Field])> {
+        self.outputs.iter().flat_map(|(node, outputs)| {
+            let success = Some((None, outputs.success.as_slice())).filter(|(_, fields)| !fields.is_empty());
+            let by_word = outputs.by_word.iter();
+            let by_word = by_word.map(|(word, fields)| (Some(word.as_str()), fields.as_slice()));
+            let all = success.into_iter().chain(by_word);
+            all.map(|(word, fields)| (NodeIndex(*node), word, fields))
+        })
+    }
+
+    /// Returns whether a run does not start without a key.
+    pub(crate) fn requires_input(&self, key: &str) -> bool {
+        self.inputs
+            .iter()
+            .any(|input| input.key == key && !input.optional)
+    }
+
     /// Returns the outputs that a stage declares for any outcome, each key once. Those that not every success must have
     /// are optional.
     pub(crate) fn all_outputs(&self, node: NodeIndex) -> Vec<Field> {
@@ -315,6 +333,71 @@ impl Contract {
         }
     }
 
+    /// Checks that the context of a run that was started with an earlier contract has the inputs that are required only by
+    /// this one.
+    ///
+    /// # Errors
+    /// Returns a message that names all inputs that are missing or have another type.
+    ///
+    /// ```
+    /// use orchestra_graph::{Contract, Source, load};
+    /// let of = |inputs: &str| {
+    ///     let text = format!("digraph {{ inputs={inputs:?}; start -> exit }}");
+    ///     Contract::from_pipeline(&load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound"))
+    /// };
+    /// let (old, new) = (of("pr: int"), of("pr: int, tag: text"));
+    /// let error = new.check_new_inputs(&old, |_| None).unwrap_err();
+    /// assert_eq!(error, "the input `tag` is missing; it is declared as `text`");
+    /// assert!(old.check_new_inputs(&new, |_| None).is_ok());
+    /// ```
+    pub fn check_new_inputs<'v>(
+        &self,
+        old: &Contract,
+        value: impl Fn(&str) -> Option<&'v Value>,
+    ) -> Result<(), String> {
+        let required = self.inputs.iter().filter(|input| !input.optional);
+        let new = required.filter(|input| !old.requires_input(&input.key));
+        let violations = new.filter_map(|input| match value(&input.key).filter(|value| !value.is_null()) {
+            None => Some(format!(
+                "the input `{}` is missing; it is declared as `{}`",
+                input.key, input.value_type
+            )),
+            Some(value) => mismatch(&input.key, &input.value_type, value),
+        });
+        no_violations(violations)
+    }
+
+    /// Checks that the context values of a run that was started with an earlier contract have the types that changed since.
+    ///
+    /// # Errors
+    /// Returns a message that names all values of another type.
+    ///
+    /// ```
+    /// use orchestra_graph::{Contract, Source, load};
+    /// let of = |inputs: &str| {
+    ///     let text = format!("digraph {{ inputs={inputs:?}; start -> exit }}");
+    ///     Contract::from_pipeline(&load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound"))
+    /// };
+    /// let (old, new) = (of("pr: text"), of("pr: int"));
+    /// let seven = serde_json::Value::from("seven");
+    /// let error = new.check_changed_types(&old, |key| (key == "pr").then_some(&seven)).unwrap_err();
+    /// assert_eq!(error, "`pr` is declared as `int`, but is the text \"seven\"");
+    /// ```
+    pub fn check_changed_types<'v>(
+        &self,
+        old: &Contract,
+        value: impl Fn(&str) -> Option<&'v Value>,
+    ) -> Result<(), String> {
+        let changed = self.keys().filter(|(key, value_type)| {
+            let before = old.type_of(key);
+            before.is_some_and(|before| before != *value_type)
+        });
+        no_violations(changed.filter_map(|(key, value_type)| {
+            let value = value(key).filter(|value| !value.is_null())?;
+            mismatch(key, value_type, value)
+        }))
+    }
+
     /// Returns whether a key is declared as an output only, so that a run cannot start with a value of it.
     ///
     /// ```
@@ -330,6 +413,26 @@ impl Contract {
 
     fn is_input(&self, key: &str) -> bool {
         self.inputs.iter().any(|input| input.key == key)
+    }
+}
+
+/// Returns the violation of a value that does not have its declared type.
+fn mismatch(key: &str, value_type: &ValueType, value: &Value) -> Option<String> {
+    let is_violation = !value_type.accepts(value);
+    is_violation.then(|| {
+        format!(
+            "`{key}` is declared as `{value_type}`, but is {}",
+            value_type::describe(value)
+        )
+    })
+}
+
+fn no_violations(violations: impl Iterator<Item = String>) -> Result<(), String> {
+    let violations: Vec<String> = violations.collect();
+    if violations.is_empty() {
+        Ok(())
+    } else {
+        Err(violations.join("; "))
     }
 }
 

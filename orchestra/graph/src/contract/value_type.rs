@@ -56,6 +56,18 @@ impl ValueType {
         })
     }
 
+    /// Returns whether every value of this type is one of another type.
+    pub(crate) fn fits(&self, wanted: &ValueType) -> bool {
+        match (self, wanted) {
+            (_, ValueType::Any)
+            | (ValueType::Integer, ValueType::Number)
+            | (ValueType::Words(_), ValueType::Text) => true,
+            (ValueType::Words(own), ValueType::Words(wanted)) => own.iter().all(|word| wanted.contains(word)),
+            (ValueType::List(own), ValueType::List(wanted)) => own.fits(wanted),
+            (own, wanted) => own == wanted,
+        }
+    }
+
     /// Returns `true` if a value has this type.
     pub fn accepts(&self, value: &Value) -> bool {
         match (self, value) {

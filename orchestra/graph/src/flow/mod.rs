@@ -6,12 +6,15 @@ mod outcomes;
 mod possible;
 mod presence;
 mod requires;
+mod state;
 mod steps;
 
+pub(crate) use guards::Declared;
 pub(crate) use limits::run_limits;
 pub use limits::{NodeLimit, RunLimits};
 pub(crate) use outcomes::outcomes;
 pub use possible::PossibleSteps;
 pub(crate) use presence::Presence;
 pub(crate) use requires::{Path, Required, Requirement, unhandled, violation};
+pub(crate) use state::{Entry, Known as KnownValues};
 pub(crate) use steps::{End, Steps};

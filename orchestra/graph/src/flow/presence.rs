@@ -10,30 +10,12 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use super::guards::{Declared, Keys, Seen};
 use super::requires::Path;
+use super::state::{Before, Block, Entry, Known, Move, Point, State, with_proved};
 use super::steps::{End, Step, Steps};
 use crate::condition::Expression;
 use crate::contract::{Contract, is_success, may_have_outputs};
 use crate::model::{EdgeIndex, NodeIndex};
-use crate::table::Role;
-
-/// A node that a run has entered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Point {
-    node: NodeIndex,
-    /// The end of the stage before a routing node.
-    before: Option<End>,
-    /// The index of the block that the run is in.
-    block: usize,
-}
-
-/// A block, as the fan-outs around a point: the innermost one, and the block around it. The first entry of the list
-/// stands for the main path.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Block {
-    join: Option<NodeIndex>,
-    fan_out: Option<NodeIndex>,
-    around: usize,
-}
+use crate::table::{Pipeline, Role};
 
 /// The index of the main path in the list of blocks.
 const MAIN: usize = 0;
@@ -41,62 +23,6 @@ const MAIN: usize = 0;
 const MAX_BLOCKS: usize = 100_000;
 /// Maximum number of states at a point that are followed separately.
 const MAX_STATES: usize = 16;
-
-/// What is known about the declared keys.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Known {
-    /// The keys that may be missing.
-    missing: Keys,
-    /// The keys that may be set.
-    set: Keys,
-}
-
-impl Known {
-    /// Returns whether a key may be missing.
-    pub(crate) fn may_be_missing(&self, key: usize) -> bool {
-        self.missing.contains(key)
-    }
-
-    /// Adds another state. Returns whether anything was new.
-    fn add(&mut self, other: &Known) -> bool {
-        let missing = self.missing.add(&other.missing);
-        self.set.add(&other.set) || missing
-    }
-
-    fn set(&mut self, key: usize) {
-        self.missing.remove(key);
-        self.set.insert(key);
-    }
-
-    fn unset(&mut self, key: usize) {
-        self.missing.insert(key);
-        self.set.remove(key);
-    }
-}
-
-/// A point that a run may enter in a state.
-struct State {
-    point: Point,
-    known: Known,
-    /// The state before it, and the way to this one; `None` at the start.
-    before: Option<Before>,
-}
-
-/// The way from one state to the next.
-#[derive(Clone, Copy)]
-struct Before {
-    state: usize,
-    end: Option<End>,
-    restarts: bool,
-}
-
-/// A step to another node.
-struct Move {
-    to: Point,
-    known: Known,
-    end: Option<End>,
-    restarts: bool,
-}
 
 /// The declared values of a pipeline that may be missing at each node.
 pub(crate) struct Presence {
@@ -145,9 +71,77 @@ impl Presence {
         presence
     }
 
+    /// Follows also the runs that go on in states of another version.
+    pub(crate) fn enter(&mut self, entries: Vec<Entry>) {
+        for entry in entries {
+            let mut block = Some(MAIN);
+            for (fan_out, join) in entry.blocks {
+                block = block.and_then(|around| self.enter_block(fan_out, join, around));
+            }
+            let Some(block) = block else {
+                continue;
+            };
+            let entered = Move {
+                to: Point {
+                    node: entry.node,
+                    before: None,
+                    block,
+                },
+                known: Known {
+                    missing: entry.missing,
+                    set: entry.set,
+                },
+                end: None,
+                restarts: false,
+                is_open: entry.is_open,
+            };
+            let reached = self.reach(entered, None);
+            self.follow_from(reached);
+        }
+    }
+
+    /// Returns the states at a node, as entries of another version of the pipeline.
+    pub(crate) fn entries(
+        &self,
+        node: NodeIndex,
+        is_open: bool,
+        other: &Declared,
+        map: impl Fn(NodeIndex) -> Option<NodeIndex>,
+    ) -> Vec<Entry> {
+        let states = self.states_of(node).into_iter();
+        let states = states.filter_map(|at| self.states.get(at));
+        let entries = states.filter_map(|state| {
+            let blocks = self.around(state.point.block).into_iter().rev();
+            let blocks = blocks.map(|block| Some((map(block.fan_out?)?, map(block.join?)?)));
+            let (mut missing, mut set) = (other.none(), other.none());
+            for key in 0..other.len() {
+                // Nothing is known about a key that this version does not declare.
+                let own = self.declared.position(other.name(key));
+                if own.is_none_or(|own| state.known.missing.contains(own)) {
+                    missing.insert(key);
+                }
+                if own.is_none_or(|own| state.known.set.contains(own)) {
+                    set.insert(key);
+                }
+            }
+            Some(Entry {
+                node: map(node)?,
+                blocks: blocks.collect::<Option<_>>()?,
+                missing,
+                set,
+                is_open,
+            })
+        });
+        entries.collect()
+    }
+
     /// Returns whether the pipeline needs too much work, so that the result is incomplete.
     pub(crate) fn is_incomplete(&self) -> bool {
         self.steps.are_incomplete()
+    }
+
+    pub(crate) fn pipeline(&self) -> &Pipeline {
+        self.steps.pipeline()
     }
 
     pub(crate) fn declared(&self) -> &Declared {
@@ -187,12 +181,13 @@ impl Presence {
             known,
             end: None,
             restarts: false,
+            is_open: false,
         }
     }
 
-    fn follow(&mut self) {
-        let start = self.start();
-        let mut queue: VecDeque<usize> = self.reach(start, None).into_iter().collect();
+    /// Follows all runs from a state on.
+    fn follow_from(&mut self, first: Option<usize>) {
+        let mut queue: VecDeque<usize> = first.into_iter().collect();
         let mut queued: HashSet<usize> = queue.iter().copied().collect();
         while let Some(at) = queue.pop_front() {
             queued.remove(&at);
@@ -204,6 +199,12 @@ impl Presence {
                 }
             }
         }
+    }
+
+    fn follow(&mut self) {
+        let start = self.start();
+        let start = self.reach(start, None);
+        self.follow_from(start);
         for at in 0..self.states.len() {
             for (end, known) in self.after(at) {
                 let Some(point) = self.states.get(at).map(|state| state.point) else {
@@ -219,16 +220,21 @@ impl Presence {
     /// Records that a run may take a step. Returns the state that has to be followed because of it.
     fn reach(&mut self, step: Move, from: Option<usize>) -> Option<usize> {
         let states = self.by_point.entry(step.to).or_default();
-        let all = states.iter().filter_map(|at| self.states.get(*at));
-        if all.clone().any(|state| state.known == step.known) {
-            return None;
+        let is_same = |at: &&usize| {
+            let state = self.states.get(**at);
+            state.is_some_and(|state| state.known == step.known)
+        };
+        if let Some(at) = states.iter().find(is_same).copied() {
+            return self.begin_branches(at, step.is_open);
         }
         // The last state stands for itself and for all later ones.
         if states.len() > MAX_STATES
             && let Some(last) = states.last()
         {
-            let merged = &mut self.states.get_mut(*last)?.known;
-            return merged.add(&step.known).then_some(*last);
+            let last = *last;
+            let is_new = self.states.get_mut(last)?.known.add(&step.known);
+            let begins = self.begin_branches(last, step.is_open).is_some();
+            return (is_new || begins).then_some(last);
         }
         let at = self.states.len();
         states.push(at);
@@ -241,8 +247,17 @@ impl Presence {
                 end: step.end,
                 restarts: step.restarts,
             }),
+            is_open: step.is_open,
         });
         Some(at)
+    }
+
+    /// Records that runs enter a state, whose branches begin unless its block is open. Returns the state if that is new.
+    fn begin_branches(&mut self, at: usize, is_open: bool) -> Option<usize> {
+        let state = self.states.get_mut(at)?;
+        let begins = state.is_open && !is_open;
+        state.is_open &= is_open;
+        begins.then_some(at)
     }
 
     /// Returns the ways in which the node of a point may end.
@@ -300,11 +315,21 @@ impl Presence {
 
     /// Returns the steps after a state.
     fn moves(&mut self, state: usize) -> Vec<Move> {
-        let Some(State { point, known, .. }) = self.states.get(state) else {
+        let Some(State {
+            point,
+            known,
+            is_open,
+            ..
+        }) = self.states.get(state)
+        else {
             return Vec::new();
         };
-        let (point, known) = (*point, known.clone());
-        let mut moves = self.branches(point, &known);
+        let (point, known, is_open) = (*point, known.clone(), *is_open);
+        let mut moves = if is_open {
+            Vec::new()
+        } else {
+            self.branches(point, &known)
+        };
         let node = point.node;
         let from_exit = self.steps.stage(node).row().role == Role::Exit;
         let ends = self.ends(point);
@@ -339,6 +364,7 @@ impl Presence {
                     known,
                     end: (point.before.is_none()).then_some(end),
                     restarts,
+                    is_open: false,
                 });
             }
         }
@@ -379,6 +405,7 @@ impl Presence {
                 known,
                 end: None,
                 restarts: false,
+                is_open: false,
             });
         }
         moves
@@ -527,6 +554,15 @@ impl Presence {
         !blocks.is_empty() && !blocks.into_iter().any(is_around)
     }
 
+    /// Returns the fan-outs of all blocks in which runs enter a node.
+    pub(crate) fn fan_outs_around(&self, node: NodeIndex) -> Vec<NodeIndex> {
+        let states = self.states_of(node).into_iter();
+        let blocks = states.filter_map(|at| Some(self.states.get(at)?.point.block));
+        let blocks: HashSet<usize> = blocks.collect();
+        let around = blocks.into_iter().flat_map(|block| self.around(block));
+        around.filter_map(|block| block.fan_out).collect()
+    }
+
     /// Returns the indices of the blocks around a point, from the innermost one.
     fn around_indices(&self, block: usize) -> Vec<usize> {
         let outer = |block: &usize| Some(self.blocks.get(*block)?.around).filter(|block| *block != MAIN);
@@ -561,16 +597,4 @@ impl Presence {
         path.reverse();
         path
     }
-}
-
-/// Returns what is known if some keys are set. Returns `None` if one of them is certainly missing.
-fn with_proved(known: &Known, proved: &Keys) -> Option<Known> {
-    let mut next = known.clone();
-    for key in proved.iter() {
-        if !known.set.contains(key) {
-            return None;
-        }
-        next.set(key);
-    }
-    Some(next)
 }

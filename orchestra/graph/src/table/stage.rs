@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::pipeline::Pipeline;
 use super::rows::{EdgeRow, NodeRow};
-use super::values::Constant;
+use super::values::{Constant, Role};
 use crate::kind;
 use crate::model::{EdgeIndex, NodeIndex};
 
@@ -98,6 +98,17 @@ impl<'p> Stage<'p> {
             kind::CODERGEN => true,
             kind::FAN_IN => self.has_prompt(),
             _ => false,
+        }
+    }
+
+    /// Returns whether the machine of a run completes the node by itself, without an effect: a start or exit of the
+    /// built-in kind, or a routing node. No run waits there.
+    pub fn is_immediate(&self) -> bool {
+        match self.row.role {
+            Role::Start => self.kind() == kind::START,
+            Role::Exit => self.kind() == kind::EXIT,
+            Role::Routing => true,
+            Role::Work => false,
         }
     }
 

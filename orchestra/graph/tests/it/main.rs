@@ -14,6 +14,7 @@ mod formatting;
 mod hostile;
 mod injections;
 mod limits;
+mod lock;
 mod long_lists;
 mod printing;
 mod reference;

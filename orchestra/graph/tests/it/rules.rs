@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use orchestra_graph::{
-    Diagnostic, LoadOptions, Loaded, Page, ReadError, Source, explain, load, load_bytes, rules,
+    Compatibility, Diagnostic, LoadOptions, Loaded, Page, ReadError, Source, explain, load, load_bytes, rules,
 };
 
 /// A fenced block of a page.
@@ -32,8 +32,22 @@ fn blocks(page: &str) -> Vec<Block<'_>> {
     found
 }
 
-/// Loads a graph of a page. The graph may name files of the page as children.
+/// Loads a graph of a page. The graph may name files of the page as children. If the page has a locked version, its
+/// unfinished runs are checked too.
 fn check(page: &Page, text: &str) -> Loaded {
+    let mut loaded = plain(page, text);
+    let mut blocks = blocks(page.text).into_iter();
+    if let Some(block) = blocks.find(|block| block.words == ["dot", "locked"]) {
+        let locked = plain(page, block.text);
+        let found = Compatibility::between(&locked, &loaded).expect("both versions are sound");
+        let reports = found.reports(&locked, &loaded, 1).into_iter();
+        let diagnostics: Vec<Diagnostic> = reports.flat_map(|report| report.diagnostics).collect();
+        loaded.report.diagnostics.extend(diagnostics);
+    }
+    loaded
+}
+
+fn plain(page: &Page, text: &str) -> Loaded {
     let files = |path: &str, _: u64| {
         let mut blocks = blocks(page.text).into_iter();
         let file = blocks.find(|block| block.words == ["dot", "file", path]);
@@ -166,8 +180,8 @@ fn mistakes(page: &Page) -> Vec<String> {
                 }
                 seen.insert("good");
             }
-            // A child of the other graphs on the page.
-            ["dot", "file", _] => {}
+            // A child of the other graphs on the page, or the locked version of them.
+            ["dot", "file", _] | ["dot", "locked"] => {}
             words => mistakes.push(format!(
                 "{}.md:{}: unknown block {words:?}",
                 page.code, block.line
