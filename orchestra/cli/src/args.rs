@@ -469,6 +469,12 @@ pub(crate) struct ExploreArgs {
     /// The pipeline
     #[arg(value_name = "FILE")]
     pub(crate) file: String,
+    /// Print scripts of simulated runs that together take every edge and every jump
+    #[arg(long)]
+    pub(crate) paths: bool,
+    /// Write the scripts to files in this folder
+    #[arg(long, short, value_name = "DIR", requires = "paths")]
+    pub(crate) output: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -93,7 +93,10 @@ pub use answer::{GateAnswer, GateChoice};
 pub use chat::ChatTurn;
 pub use context::Context;
 pub use effect::{Effect, Event, Observation};
-pub use explore::{Exploration, ExploreOptions, ExploredEnd, explore};
+pub use explore::{
+    Exploration, ExploreOptions, ExploredEnd, FoundPaths, FoundTarget, PathEntry, PathOptions, PathScript,
+    PathVerdict, explore, find_paths,
+};
 pub use failure::RunFailure;
 pub use fan_in::{Candidate, best_candidate, candidates, chosen_candidate, fan_in, no_candidate};
 pub use files::{JoinedBranch, Snapshot};

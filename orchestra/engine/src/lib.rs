@@ -164,9 +164,10 @@ pub use into_outcome::{IntoOutcome, Words};
 pub use limit::SystemError;
 pub use orchestra_core::{
     Accepted, Answer, AnswerRefused, AnsweredBy, BranchStatus, Budget, Candidate, ChatTurn, Context,
-    Exploration, ExploreOptions, ExploredEnd, FailureCategory, JoinedBranch, NodeOutcome, Outcome, Question,
-    QuestionKind, QuestionOption, Reply, RunFailure, SharedPipeline, Snapshot, Status, UnmetCondition, Usage,
-    WithheldOption, candidates, explore,
+    Exploration, ExploreOptions, ExploredEnd, FailureCategory, FoundPaths, FoundTarget, JoinedBranch,
+    NodeOutcome, Outcome, PathEntry, PathOptions, PathScript, PathVerdict, Question, QuestionKind,
+    QuestionOption, Reply, RunFailure, SharedPipeline, Snapshot, Status, UnmetCondition, Usage,
+    WithheldOption, candidates, explore, find_paths,
 };
 pub use ownership::RunOwnership;
 pub use recovery::lineage::{ContextLineage, ContextReader, ContextWriter};

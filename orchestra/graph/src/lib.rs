@@ -124,7 +124,7 @@ pub use contract::{Contract, Field, ValueType, declared_keys, declared_outputs};
 pub use diagnostic::{Diagnostic, Fix, Related, Report, did_you_mean};
 pub use environment::{DEFAULT_BRANCH_PREFIX, GIT_VARIABLES};
 pub use explain::{explain, rules};
-pub use flow::{NodeLimit, PossibleSteps, RunLimits};
+pub use flow::{NodeLimit, PathStep, PathTarget, PossibleSteps, RunLimits};
 pub use label::{accelerator_key, label_text, normalize_label};
 pub use load::{load, load_bytes};
 pub use load_options::LoadOptions;

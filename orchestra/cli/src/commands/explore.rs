@@ -4,6 +4,7 @@ use orchestra_engine::{Exploration, ExploreOptions, ExploredEnd};
 use orchestra_graph::{Loaded, NodeLimit, Pipeline, RunLimits};
 use serde_json::{Value, json};
 
+use super::paths::paths;
 use crate::args::{ExploreArgs, Format, Lints};
 use crate::error::{CliError, Exit};
 use crate::project::pipelines::Pipelines;
@@ -27,6 +28,9 @@ pub(crate) fn explore(
         print_reports(terminal, &loaded, format);
         return Ok(Exit::Invalid);
     };
+    if args.paths {
+        return paths(args, &loaded, terminal);
+    }
     let Some(found) = orchestra_engine::explore(&loaded, &ExploreOptions::default()) else {
         return Ok(Exit::Invalid);
     };

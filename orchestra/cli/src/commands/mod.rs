@@ -14,6 +14,7 @@ mod fmt;
 mod graph;
 mod init;
 mod lock;
+mod paths;
 mod resume;
 mod run;
 #[cfg(feature = "server")]

@@ -40,6 +40,7 @@ mod long_ids;
 mod orphans;
 mod output;
 mod parameters;
+mod paths;
 mod printed;
 mod refusals;
 mod replay;

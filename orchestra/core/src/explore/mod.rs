@@ -1,6 +1,9 @@
 //! The exploration of a pipeline: all states that its runs may have, found by the machine itself.
 
+mod path_script;
+mod paths;
 mod reactions;
+mod recording;
 mod state_key;
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
@@ -12,6 +15,8 @@ use crate::context::Context;
 use crate::effect::{Effect, Event, Observation};
 use crate::id::BranchPath;
 use crate::machine::Machine;
+pub use path_script::{PathEntry, PathScript};
+pub use paths::{FoundPaths, FoundTarget, PathOptions, PathVerdict, find_paths};
 use reactions::Reactions;
 use state_key::StateKey;
 
@@ -138,14 +143,16 @@ pub fn explore(loaded: &Loaded, options: &ExploreOptions) -> Option<Exploration>
     };
     let reactions = Reactions::new(&pipeline, &search.key);
     search.found.tried_all_outcomes = !reactions.are_incomplete;
-    let mut machine = Machine::prepare(pipeline, Context::new(), 0);
     let mut effects = Vec::new();
-    machine.begin(&mut effects);
-    let start = Point {
-        machine,
-        counts: vec![[0; 2]; nodes].into(),
-    };
-    search.add(start, &effects);
+    for start in &reactions.starts {
+        effects.clear();
+        let context: Context = start.iter().cloned().collect();
+        let start = Point {
+            machine: Machine::start(pipeline.clone(), context, 0, &mut effects),
+            counts: vec![[0; 2]; nodes].into(),
+        };
+        search.add(start, &effects);
+    }
     while let Some(point) = search.queue.pop_front() {
         let mut waiting = Vec::new();
         point
@@ -229,7 +236,10 @@ impl Search {
                     from,
                     decision,
                 } => {
-                    if let Next::Edge(edge) = decision.next {
+                    // In first-match routing, a revisit may be refused after the decision.
+                    if let Next::Edge(edge) = decision.next
+                        && point.machine.state().totals.taken.get(edge.at()) > Some(&0)
+                    {
                         self.take(edge.at());
                     }
                     let outcome = ended

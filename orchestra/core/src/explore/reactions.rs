@@ -1,9 +1,14 @@
 //! What may happen to a run that waits: the outcomes of its stages, the answers of people, and the ends of timers.
 
+use std::collections::BTreeSet;
+
 use orchestra_graph::condition::{Comparison, Expression};
-use orchestra_graph::{KeyOwner, NodeIndex, Pipeline, Role, Stage};
+use orchestra_graph::{
+    Contract, KeyOwner, NodeIndex, Pipeline, Role, Stage, ValueType, declared_outputs, kind,
+};
 use serde_json::{Number, Value};
 
+use super::path_script::may_give;
 use super::state_key::StateKey;
 use crate::answer::Answer;
 use crate::effect::Event;
@@ -16,11 +21,19 @@ use crate::question::Question;
 const MAX_COMBINATIONS: usize = 64;
 /// Maximum number of different ends of a stage.
 const MAX_OUTCOMES: usize = 512;
+/// The reason of every simulated failure.
+const FAILURE: &str = "simulated failure";
 /// An answer that names no choice, for choices that accept any text.
 const FREE_TEXT: &str = "some text that names no choice";
 
+/// Context values, in the order in which they are set.
+type Values = Vec<(String, Value)>;
+
 /// The ways in which the stages of a pipeline may end.
 pub(super) struct Reactions {
+    contract: Contract,
+    /// The values of the declared inputs with which a run may start.
+    pub(super) starts: Vec<Values>,
     /// The outcomes of each node, empty for a node that has none of its own.
     outcomes: Vec<Vec<Outcome>>,
     /// `true` if some nodes have more ways to end.
@@ -30,15 +43,34 @@ pub(super) struct Reactions {
 impl Reactions {
     pub(super) fn new(pipeline: &Pipeline, key: &StateKey) -> Reactions {
         let mut reactions = Reactions {
+            contract: Contract::from_pipeline(pipeline),
+            starts: Vec::new(),
             outcomes: Vec::new(),
             are_incomplete: false,
         };
+        reactions.starts = reactions.starts(pipeline);
         let words = words(pipeline);
         for stage in pipeline.stages() {
             let outcomes = reactions.outcomes(pipeline, stage, &words, key);
             reactions.outcomes.push(outcomes);
         }
         reactions
+    }
+
+    /// Removes the outcomes that a script may not give. Returns the context keys that conditions read and scripts cannot
+    /// set.
+    pub(super) fn keep_scriptable(&mut self, pipeline: &Pipeline) -> BTreeSet<String> {
+        for (stage, outcomes) in pipeline.stages().zip(&mut self.outcomes) {
+            outcomes.retain(|outcome| {
+                let mut keys = outcome.context_updates.keys();
+                may_give(pipeline, stage, outcome) && !keys.any(|key| belongs_to_workspace(key))
+            });
+        }
+        let read = pipeline.conditions().flat_map(|condition| condition.keys());
+        let read = read.map(|key| key.strip_prefix("context.").unwrap_or(key));
+        let of_others =
+            |key: &&str| *key == "last_response" || key.starts_with("stack.") || belongs_to_workspace(key);
+        read.filter(of_others).map(str::to_owned).collect()
     }
 
     /// Returns the events that may follow for a path that waits.
@@ -65,26 +97,34 @@ impl Reactions {
         words: &[String],
         key: &StateKey,
     ) -> Vec<Outcome> {
-        let conditions = conditions_after(pipeline, stage);
+        let mut conditions = conditions_after(pipeline, stage);
+        let goal = pipeline.goal_condition(stage.row());
+        conditions.extend(goal.and_then(|condition| condition.expression()));
         // Where nothing reads the outcome, only a failure makes a difference.
         let is_read = !conditions.is_empty() || key.reads_outcome(stage.index());
         let words = words
             .iter()
             .filter(|word| is_read || matches!(word.as_str(), "success" | "fail"));
-        let updates = self.updates(&conditions);
+        let declared = declared_outputs(stage);
+        let is_own = |key: &str| {
+            let is_output = || declared.iter().any(|field| field.key == key);
+            may_be_set(key, stage) && (self.contract.type_of(key).is_none() || is_output())
+        };
+        let values = self.values_of(&conditions, is_own);
+        let updates = self.combined(values, Vec::new());
         let mut plain: Vec<Outcome> = Vec::new();
         for word in words {
             plain.push(match word.as_str() {
-                "fail" => Outcome::fail("explored"),
+                "fail" => Outcome::fail(FAILURE),
                 word => Outcome::new(Status::from_name(word)),
             });
         }
         let row = stage.row();
         if row.retry.attempts > 1 {
-            plain.push(Outcome::fail_terminal("explored"));
+            plain.push(Outcome::fail_terminal(FAILURE));
         }
         if row.allow_partial {
-            plain.push(Outcome::retry("explored"));
+            plain.push(Outcome::retry("simulated wish for a retry"));
         }
         let mut outcomes = Vec::new();
         for outcome in plain {
@@ -94,7 +134,9 @@ impl Reactions {
                     outcome.preferred_label = label.clone();
                     outcome.suggested_next_ids.extend(target.clone());
                     outcome.context_updates.extend(updates.iter().cloned());
-                    outcomes.push(outcome);
+                    if self.fits(stage, &mut outcome) && !outcomes.contains(&outcome) {
+                        outcomes.push(outcome);
+                    }
                 }
             }
         }
@@ -103,91 +145,198 @@ impl Reactions {
         outcomes
     }
 
-    /// Returns combinations of context updates that let conditions be true and false.
-    fn updates(&mut self, conditions: &[&Expression]) -> Vec<Vec<(String, Value)>> {
-        let mut values: Vec<(String, Vec<Value>)> = Vec::new();
+    /// Completes an outcome as the engine does in a simulated run: adds the required outputs, and leaves out what a failed
+    /// stage does not declare. Returns `false` if the outcome violates the contract of the pipeline.
+    fn fits(&self, stage: Stage<'_>, outcome: &mut Outcome) -> bool {
+        if self.contract.is_empty() {
+            return true;
+        }
+        let (node, word) = (stage.index(), outcome.status.word());
+        let updates = &mut outcome.context_updates;
+        if matches!(outcome.status, Status::Fail | Status::Retry) {
+            self.contract.retain_declared(node, word, updates);
+        } else {
+            let outputs = self.contract.outputs(node, word).into_iter();
+            for field in outputs.filter(|field| !field.optional) {
+                let example = || field.value_type.example(&field.key);
+                updates.entry(field.key.clone()).or_insert_with(example);
+            }
+        }
+        self.contract.check_outcome(node, word, updates).is_ok()
+    }
+
+    /// Returns combinations of values for the inputs that conditions read. A simulated run sets required inputs to
+    /// examples.
+    fn starts(&mut self, pipeline: &Pipeline) -> Vec<Values> {
+        let conditions: Vec<&Expression> = pipeline
+            .conditions()
+            .filter_map(|condition| condition.expression())
+            .collect();
+        let inputs = self.contract.inputs();
+        let required = inputs.iter().filter(|input| !input.optional);
+        let examples = required.map(|input| (input.key.clone(), input.value_type.example(&input.key)));
+        let examples: Values = examples.collect();
+        let keys: Vec<String> = inputs.iter().map(|input| input.key.clone()).collect();
+        let values = self.values_of(&conditions, |key| keys.iter().any(|input| input == key));
+        self.combined(values, examples)
+    }
+
+    /// Returns the keys that conditions read, each with values that let them be true and false.
+    fn values_of(
+        &self,
+        conditions: &[&Expression],
+        is_own: impl Fn(&str) -> bool,
+    ) -> Vec<(String, Option<Vec<Value>>)> {
+        let mut values: Vec<(String, Option<Vec<Value>>)> = Vec::new();
         for condition in conditions {
             condition.visit(&mut |part| {
-                let Some((key, found)) = self.values(part) else {
+                let Some((key, found)) = values_around(part) else {
                     return;
                 };
                 let key = key.strip_prefix("context.").unwrap_or(key);
-                if !may_be_set(key) {
+                if !is_own(key) {
                     return;
                 }
                 let at = values.iter().position(|(known, _)| known == key);
                 let at = at.unwrap_or_else(|| {
-                    values.push((key.to_owned(), Vec::new()));
+                    values.push((key.to_owned(), Some(Vec::new())));
                     values.len() - 1
                 });
-                for value in found {
-                    if !values[at].1.contains(&value) {
-                        values[at].1.push(value);
+                match (found, &mut values[at].1) {
+                    (Some(found), Some(known)) => {
+                        for value in found {
+                            if !known.contains(&value) {
+                                known.push(value);
+                            }
+                        }
                     }
+                    (_, known) => *known = None,
                 }
             });
         }
+        for (key, values) in &mut values {
+            if let (Some(value_type), Some(values)) = (self.contract.type_of(key), values) {
+                *values = of_type(value_type, values);
+            }
+        }
+        values
+    }
+
+    /// Returns the combinations of some values, each after the first values. A key may also keep its first value. A key
+    /// without a list has values that are not known.
+    fn combined(&mut self, values: Vec<(String, Option<Vec<Value>>)>, first: Values) -> Vec<Values> {
+        self.are_incomplete |= values.iter().any(|(_, values)| values.is_none());
+        let values: Vec<(String, Vec<Value>)> = values
+            .into_iter()
+            .filter_map(|(key, values)| Some((key, values?)))
+            .collect();
         let all = values.iter().map(|(_, values)| values.len() + 1);
         let all = all.fold(1_usize, usize::saturating_mul);
-        let mut combinations = vec![Vec::new()];
+        let with = |known: &Values, key: &str, value: &Value| {
+            let mut more = known.clone();
+            more.retain(|(known, _)| known != key);
+            more.push((key.to_owned(), value.clone()));
+            more
+        };
+        let mut combinations = vec![first];
         if all <= MAX_COMBINATIONS {
             for (key, values) in &values {
                 for known in combinations.clone() {
-                    for value in values {
-                        let mut more: Vec<(String, Value)> = known.clone();
-                        more.push((key.clone(), value.clone()));
-                        combinations.push(more);
-                    }
+                    combinations.extend(values.iter().map(|value| with(&known, key, value)));
                 }
             }
         } else {
             self.are_incomplete = true;
-            for (key, values) in values {
-                combinations.extend(values.into_iter().map(|value| vec![(key.clone(), value)]));
+            let first = combinations.first().cloned().unwrap_or_default();
+            for (key, values) in &values {
+                combinations.extend(values.iter().map(|value| with(&first, key, value)));
             }
         }
         combinations
     }
+}
 
-    /// Returns the key that a part of a condition reads, with values on both sides of it.
-    fn values<'e>(&mut self, part: &'e Expression) -> Option<(&'e str, Vec<Value>)> {
-        let text = |text: &str| Value::String(text.to_owned());
-        Some(match part {
-            Expression::Truthy(key) => (key, vec![Value::Bool(true), Value::Bool(false)]),
-            Expression::Compare {
-                key,
+/// Returns the key that a part of a condition reads, with values on both sides of it. No text that matches a pattern is
+/// known.
+fn values_around(part: &Expression) -> Option<(&str, Option<Vec<Value>>)> {
+    let text = |text: &str| Value::String(text.to_owned());
+    Some(match part {
+        Expression::Truthy(key) => (key, Some(vec![Value::Bool(true), Value::Bool(false)])),
+        Expression::Compare {
+            key,
+            comparison,
+            literal,
+        } => {
+            let parsed = literal.trim().parse::<f64>().ok();
+            let orders = !matches!(
                 comparison,
-                literal,
-            } => {
-                let number = literal.trim().parse::<f64>().ok();
-                let orders = !matches!(
-                    comparison,
-                    Comparison::Equal | Comparison::NotEqual | Comparison::Contains
-                );
-                let values = match number.filter(|_| orders) {
-                    Some(number) => [number - 1.0, number, number + 1.0]
-                        .into_iter()
-                        .filter_map(|number| Number::from_f64(number).map(Value::Number))
-                        .collect(),
-                    None => vec![text(literal), text("")],
-                };
-                (key, values)
-            }
-            Expression::OutputIs { key, value } => (key, vec![value.clone(), Value::Null]),
-            Expression::HasOutput(key) => (key, vec![Value::Bool(true)]),
-            Expression::Matches { key, .. } => {
-                // No text that matches is known.
-                self.are_incomplete |= may_be_set(key.strip_prefix("context.").unwrap_or(key));
-                return None;
-            }
-            _ => return None,
-        })
+                Comparison::Equal | Comparison::NotEqual | Comparison::Contains
+            );
+            let values = match parsed.filter(|_| orders) {
+                Some(parsed) => [parsed - 1.0, parsed, parsed + 1.0]
+                    .into_iter()
+                    .filter_map(number)
+                    .collect(),
+                None => vec![text(literal), text("")],
+            };
+            (key, Some(values))
+        }
+        Expression::OutputIs { key, value } => (key, Some(vec![value.clone(), Value::Null])),
+        Expression::HasOutput(key) => (key, Some(vec![Value::Bool(true)])),
+        Expression::Matches { key, .. } => (key, None),
+        _ => return None,
+    })
+}
+
+/// Returns a number as a value, a whole one as an integer.
+fn number(number: f64) -> Option<Value> {
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    if number.fract() == 0.0 && number.abs() < EXACT {
+        // Exact in this range.
+        return Some(Value::from(number as i64));
     }
+    Number::from_f64(number).map(Value::Number)
+}
+
+/// Returns values of a declared type that conditions may tell apart.
+fn of_type(value_type: &ValueType, values: &[Value]) -> Vec<Value> {
+    let mut found: Vec<Value> = Vec::new();
+    let mut add = |value: Value| {
+        if value_type.accepts(&value) && !found.contains(&value) {
+            found.push(value);
+        }
+    };
+    for value in values {
+        match value {
+            Value::String(text) => value_type.parse_text(text).into_iter().for_each(&mut add),
+            value => add(value.clone()),
+        }
+    }
+    match value_type {
+        ValueType::Words(words) => words.iter().for_each(|word| add(Value::String(word.clone()))),
+        ValueType::Boolean => [true, false]
+            .into_iter()
+            .for_each(|value| add(Value::Bool(value))),
+        ValueType::Integer | ValueType::Number => {
+            [0, 1].into_iter().for_each(|value| add(Value::from(value)))
+        }
+        value_type => add(value_type.example("value")),
+    }
+    found
 }
 
 /// Returns whether a stage may set a context key. Facts of the run are no context keys.
-fn may_be_set(key: &str) -> bool {
-    !matches!(KeyOwner::of_key(key), Some(KeyOwner::Engine))
+fn may_be_set(key: &str, stage: Stage<'_>) -> bool {
+    match KeyOwner::of_key(key) {
+        None => true,
+        Some(KeyOwner::ToolStage) => stage.kind() == kind::TOOL,
+        Some(KeyOwner::Workspace) => true,
+        Some(KeyOwner::Engine) => false,
+    }
+}
+
+fn belongs_to_workspace(key: &str) -> bool {
+    KeyOwner::of_key(key) == Some(KeyOwner::Workspace)
 }
 
 /// Returns the outcomes that stages may have: those of the language, and those that the file names.

@@ -8,6 +8,7 @@ mod presence;
 mod requires;
 mod state;
 mod steps;
+mod targets;
 
 pub(crate) use guards::Declared;
 pub(crate) use limits::run_limits;
@@ -18,3 +19,4 @@ pub(crate) use presence::Presence;
 pub(crate) use requires::{Path, Required, Requirement, unhandled, violation};
 pub(crate) use state::{Entry, Known as KnownValues};
 pub(crate) use steps::{End, Steps};
+pub use targets::{PathStep, PathTarget};
