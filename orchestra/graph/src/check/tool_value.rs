@@ -36,10 +36,7 @@ pub(crate) struct CommandRead<'g> {
 
 /// Returns the attributes by which a tool stage gives values to its command, those of the graph included. Each has the
 /// name of its variable, or `None` for the standard input.
-pub(crate) fn given<'g>(
-    analysis: &Analysis<'g>,
-    node: NodeIndex,
-) -> Vec<(Option<&'g str>, &'g Attribute)> {
+pub(crate) fn given<'g>(analysis: &Analysis<'g>, node: NodeIndex) -> Vec<(Option<&'g str>, &'g Attribute)> {
     let graph = analysis.graph();
     let attributes = &graph.node(node).attributes;
     let all = graph.attributes.iter().chain(attributes.iter());

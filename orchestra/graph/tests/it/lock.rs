@@ -228,6 +228,17 @@ fn a_value_that_only_new_runs_have_is_reported() {
             "`score` may not be set when this condition reads it".to_owned()
         )]
     );
+    let command = "fix [shape=parallelogram, tool_command=\"true\", tool_env_from.SCORE=score]";
+    let given = new
+        .replace("fix [type=fix]", command)
+        .replace("context.score != 3", "outcome=fail");
+    assert_eq!(
+        errors(old, &given),
+        [(
+            "resume_unset",
+            "`score` may not be set when `fix` reads it".to_owned()
+        )]
+    );
     let guarded = new.replace("context.score != 3", "context.score >= 3");
     assert_eq!(errors(old, &guarded), []);
     // A run that has declared the value before has it.
