@@ -500,7 +500,7 @@ impl Scanner {
 }
 
 /// Returns whether a command may set a variable: it names the variable without expanding it, and not only to read it in
-/// arithmetic or in `[[ .. ]]`.
+/// arithmetic, in `[[ .. ]]` or inside of an expansion.
 fn may_set(command: &str, name: &str) -> bool {
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
     command.match_indices(name).any(|(at, _)| {
@@ -512,13 +512,13 @@ fn may_set(command: &str, name: &str) -> bool {
     })
 }
 
-/// Returns whether a text ends inside of arithmetic or of `[[ .. ]]`.
+/// Returns whether a text ends inside of arithmetic, of `[[ .. ]]` or of an expansion.
 fn only_reads(before: &str) -> bool {
     let is_inside = |open: &str, close: &str| {
         let opened = before.rfind(open);
         opened.is_some_and(|opened| before.rfind(close).is_none_or(|closed| closed < opened))
     };
-    is_inside("((", "))") || is_inside("[[", "]]")
+    is_inside("((", "))") || is_inside("[[", "]]") || is_inside("${", "}")
 }
 
 /// Returns whether an operator of arithmetic before or after a name sets it.
