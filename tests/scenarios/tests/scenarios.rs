@@ -22,6 +22,7 @@ scenarios! {
     forged_approval = "../forged_approval/scenario.rs",
     guarded_gate = "../guarded_gate/scenario.rs",
     handover = "../handover/scenario.rs",
+    hostile_notes = "../hostile_notes/scenario.rs",
     judged_candidates = "../judged_candidates/scenario.rs",
     large_input = "../large_input/scenario.rs",
     mended_run = "../mended_run/scenario.rs",
