@@ -283,6 +283,10 @@ pub use orchestra_macros::handlers;
 ///   build does not depend on the user.
 /// - `tools = (query_database, App)` names the tools that the program provides, so that their names may be used as
 ///   well.
+/// - `lock` compares a pipeline in a file with its last version in `orchestra.lock`, which `orchestra lock` writes. A change
+///   after which a waiting run of that version could not go on is a compile error. All locked versions are compiled into the
+///   program, and a run is resumed with the version that it began with. The handlers must meet the requirements of these
+///   versions too.
 /// - `crate = path` is the path of this crate, if it is not `::orchestra`.
 ///
 /// # Contents of the module
@@ -298,6 +302,7 @@ pub use orchestra_macros::handlers;
 ///   with `PIPELINE.with(Inputs { .. })`, and for reading its values.
 /// - `CONFIG`, if `config` is given: the configuration and all files that it needs, as constant data. A new layer file
 ///   that would replace one of these files takes effect only when the program is rebuilt for another reason.
+/// - [`VERSIONS`](engine::CompiledVersion), if `lock` is given: the locked versions that differ from the pipeline.
 /// - `simulate()`, with the feature `testkit`: starts a run whose stages do what a test defines.
 ///
 /// The documentation of the module shows the goal, a picture, tables of the nodes, declared values and limits, and the

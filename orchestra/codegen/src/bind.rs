@@ -96,6 +96,10 @@ pub(crate) fn expand(input: TokenStream) -> TokenStream {
             ) -> ::core::option::Option<#krate::__private::CompiledConfiguration> {
                 #module::PIPELINE.configuration()
             }
+
+            fn versions(&self) -> &'static [#krate::__private::CompiledVersion] {
+                #module::PIPELINE.versions()
+            }
         }
 
         #[automatically_derived]

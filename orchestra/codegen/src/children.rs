@@ -89,11 +89,16 @@ impl<'l> Descendants<'l> {
 
     /// Writes the private module of the children. If there are errors, the module only tracks their files.
     pub(crate) fn write(&self) -> String {
+        self.write_as(&str::to_owned)
+    }
+
+    /// Like [`write`](Descendants::write), with other paths of the files.
+    pub(crate) fn write_as(&self, path: &dyn Fn(&str) -> String) -> String {
         let mut code = Code::default();
         // The tables hold these texts; the constants make cargo rebuild the program when one of the files changes.
         if self.sound {
             for prompt in &self.prompts {
-                code.push("const _:&str=").push(&include(prompt)).push(";");
+                code.push("const _:&str=").push(&include(&path(prompt))).push(";");
             }
         }
         if self.all.is_empty() {
@@ -107,7 +112,7 @@ impl<'l> Descendants<'l> {
                 .errors()
                 .any(|diagnostic| diagnostic.code == "invalid_utf8");
             let source = if is_text {
-                include(loaded.source.name())
+                include(&path(loaded.source.name()))
             } else {
                 "\"\"".to_owned()
             };

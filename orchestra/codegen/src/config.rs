@@ -79,6 +79,35 @@ pub(crate) fn check(
     checked
 }
 
+/// Returns the errors for the declared values that templates read, although waiting runs of a locked version may lack
+/// them. The files were checked before.
+pub(crate) fn resumed(
+    declaration: &Declaration,
+    pairs: &[(&Loaded, &Loaded)],
+    reader: &dyn Reader,
+) -> TokenStream {
+    let mut diagnostics = TokenStream::new();
+    let Some(literal) = &declaration.options.config else {
+        return diagnostics;
+    };
+    let Ok(name) = found(literal, reader) else {
+        return diagnostics;
+    };
+    let files = Children(reader);
+    let project = Project::load(&name, &files);
+    let options = ResolveOptions {
+        reader: Some(&files),
+        ..ResolveOptions::default()
+    };
+    let location = (literal.span(), literal.span());
+    for (locked, today) in pairs {
+        for report in project.resumed_reads(locked, today, &options) {
+            diagnostics.extend(report::first(&report, location, |_| location));
+        }
+    }
+    diagnostics
+}
+
 /// Returns the name of the configuration relative to the package. Fails with a message if the file cannot be read.
 fn found(literal: &LitStr, reader: &dyn Reader) -> Result<String, String> {
     let (path, name, beside) = location_of(literal, reader);

@@ -37,6 +37,8 @@ pub(crate) struct Options {
     pub(crate) config: Option<LitStr>,
     /// The tools that the program provides.
     pub(crate) tools: Option<Type>,
+    /// The word `lock`, if the pipeline is compared with its locked versions.
+    pub(crate) lock: Option<Ident>,
 }
 
 const FORMS: &str = "expected `pub mod NAME = \"./file.dot\";`, `\"path/file.dot\"`, or \
@@ -91,6 +93,7 @@ impl Options {
         self.handlers = self.handlers.take().or_else(|| common.handlers.clone());
         self.config = self.config.take().or_else(|| common.config.clone());
         self.tools = self.tools.take().or_else(|| common.tools.clone());
+        self.lock = self.lock.take().or_else(|| common.lock.clone());
         self.allow.extend(common.allow.iter().cloned());
         self.deny.extend(common.deny.iter().cloned());
     }
@@ -154,7 +157,7 @@ fn at_option(input: ParseStream<'_>) -> bool {
         return fork.parse::<Token![crate]>().is_ok() && assigned(&fork);
     }
     fork.parse::<Ident>().is_ok_and(|word| {
-        ["handlers", "config", "tools", "allow", "deny"]
+        ["handlers", "config", "tools", "allow", "deny", "lock"]
             .iter()
             .any(|known| word == known)
     })
@@ -173,7 +176,7 @@ fn trailing_options(input: ParseStream<'_>, options: &mut Options) -> syn::Resul
 
 fn option(input: ParseStream<'_>, options: &mut Options) -> syn::Result<()> {
     const OPTIONS: &str = "expected an option: `handlers = TYPE`, `config = \"orchestra.yaml\"`, `tools = TYPE`, \
-                           `crate = PATH`, `allow(CODE, ..)` or `deny(CODE, ..)`";
+                           `lock`, `crate = PATH`, `allow(CODE, ..)` or `deny(CODE, ..)`";
     if input.peek(Token![crate]) {
         options.krate = Some(crate_option(input)?);
         return Ok(());
@@ -196,6 +199,7 @@ fn option(input: ParseStream<'_>, options: &mut Options) -> syn::Result<()> {
             input.parse::<Token![=]>()?;
             options.tools = Some(input.parse()?);
         }
+        "lock" => options.lock = Some(name),
         "allow" => options.allow.extend(codes(input)?),
         "deny" => options.deny.extend(codes(input)?),
         _ => return Err(syn::Error::new(name.span(), OPTIONS)),

@@ -25,6 +25,7 @@
 //! - `pipeline`: expansion of `pipeline!`.
 //! - `children`: the child pipelines of a module.
 //! - `config`: build-time resolution of a pipeline with its configuration (`no_config` without the feature `agents`).
+//! - `lock`: build-time comparison of a pipeline with its locked versions, and their tables.
 //! - `report`: diagnostics as errors and warnings of rustc.
 //! - `code`: a buffer in which code is generated.
 //! - `names`: conversion of the names of a pipeline to Rust names.
@@ -70,6 +71,7 @@ mod inline;
 mod invocation;
 mod krate;
 mod limits;
+mod lock;
 mod module;
 mod names;
 mod outcome;

@@ -25,6 +25,10 @@ pub(crate) struct Module<'m> {
     pub(crate) limits: Option<&'m RunLimits>,
     /// The code of the expression for the files of the configuration; empty if there is none.
     pub(crate) config: String,
+    /// The code of the locked versions.
+    pub(crate) locked: String,
+    /// Whether that code contains `VERSIONS`.
+    pub(crate) has_versions: bool,
 }
 
 /// Writes the body of the module, which has `__orchestra` in scope.
@@ -37,6 +41,9 @@ pub(crate) fn write(module: &Module<'_>) -> String {
     code.push("pub static PIPELINE:__orchestra::engine::Compiled<Mark>=__orchestra::engine::Compiled::new(&__table::TABLE)");
     if !module.config.is_empty() {
         code.push(".configured(CONFIG.configuration(),CONFIG.files())");
+    }
+    if module.has_versions {
+        code.push(".with_versions(VERSIONS)");
     }
     code.push(";");
     code.doc("Tells the engine which handlers the pipeline is bound to.");
@@ -57,6 +64,7 @@ pub(crate) fn write(module: &Module<'_>) -> String {
     limits::write(&mut code, module.limits);
     table::write(&mut code, pipeline, &module.tables);
     code.push(&module.children);
+    code.push(&module.locked);
     if !module.config.is_empty() {
         code.doc("The configuration that the pipeline was checked with, and all files that it needs.");
         code.push("pub const CONFIG:__orchestra::config::Sources=")

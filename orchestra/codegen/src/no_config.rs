@@ -20,3 +20,8 @@ pub(crate) struct Checked {
 pub(crate) fn check(_: &Declaration, _: &Loaded, _: &Descendants<'_>, _: &Origin, _: &dyn Reader) -> Checked {
     Checked::default()
 }
+
+/// Reports nothing.
+pub(crate) fn resumed(_: &Declaration, _: &[(&Loaded, &Loaded)], _: &dyn Reader) -> TokenStream {
+    TokenStream::new()
+}

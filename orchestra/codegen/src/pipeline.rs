@@ -14,7 +14,7 @@ use crate::children::Descendants;
 use crate::invocation::{Declaration, Invocation, Options, Text};
 use crate::reader::{Children, Reader};
 use crate::text::{Origin, PipelineText, file, inline};
-use crate::{config, docs, krate, module, names, report, requirements};
+use crate::{config, docs, krate, lock, module, names, report, requirements};
 
 /// Expands an invocation of `pipeline!`.
 pub(crate) fn expand(input: TokenStream, reader: &dyn Reader) -> TokenStream {
@@ -61,6 +61,7 @@ fn expand_one(declaration: Declaration, reader: &dyn Reader) -> TokenStream {
     let loaded = load_bytes(&found.name, &found.bytes, &options);
     let descendants = Descendants::new(&loaded);
     let mut config = config::Checked::default();
+    let mut locked = lock::Locked::default();
     if !missing {
         let location = found.origin.spans(loaded.graph.span);
         diagnostics.extend(report::first(&loaded.report, location, |span| {
@@ -73,9 +74,19 @@ fn expand_one(declaration: Declaration, reader: &dyn Reader) -> TokenStream {
         }
         config = config::check(&declaration, &loaded, &descendants, &found.origin, reader);
         diagnostics.extend(std::mem::take(&mut config.diagnostics));
+        locked = lock::check(&declaration, &loaded, &found.origin, reader);
+        diagnostics.extend(std::mem::take(&mut locked.diagnostics));
+        diagnostics.extend(config::resumed(&declaration, &locked.pairs(&loaded), reader));
     }
-    let generated = generate(&declaration, &found, &loaded, &descendants, &config, reader);
+    let checked = Checked { config, locked };
+    let generated = generate(&declaration, &found, &loaded, &descendants, &checked, reader);
     quote! { #diagnostics #generated }
+}
+
+/// The results of the checks against the configuration and the lock file.
+struct Checked {
+    config: config::Checked,
+    locked: lock::Locked,
 }
 
 /// Returns errors for unknown codes in `allow(..)` and `deny(..)`.
@@ -102,9 +113,10 @@ fn generate(
     found: &PipelineText,
     loaded: &Loaded,
     descendants: &Descendants<'_>,
-    config: &config::Checked,
+    checked: &Checked,
     reader: &dyn Reader,
 ) -> TokenStream {
+    let Checked { config, locked } = checked;
     let analysis = loaded.analysis();
     let sound = !loaded.report.has_errors();
     let understood = || Pipeline::from_analysis(&analysis).unwrap_or_else(|| incomplete_table(&analysis));
@@ -116,15 +128,19 @@ fn generate(
             .is_none_or(|missing| missing.may_be_missing_at_end(key))
     };
     let limits = loaded.limits();
+    let mut required = descendants.requirements();
+    required.extend(locked.requirements());
     let written = module::write(&module::Module {
         pipeline: &pipeline,
         source: found.source.clone().unwrap_or_else(|| "\"\"".to_owned()),
-        requirements: requirements::write(&pipeline, &analysis, found.start, &descendants.requirements()),
+        requirements: requirements::write(&pipeline, &analysis, found.start, &required),
         tables: descendants.tables(loaded, "super::__children::"),
         children: descendants.write(),
         may_be_missing: &may_be_missing,
         limits: limits.as_ref(),
         config: config.sources.clone(),
+        locked: locked.write(),
+        has_versions: locked.has_versions,
     });
     let location = match &declaration.text {
         Text::File(literal) => literal.span(),
@@ -150,7 +166,8 @@ fn generate(
         handlers: handler_paths(declaration.options.handlers.as_ref()),
     });
     let inside = krate::inside_module(declaration.options.krate.as_ref());
-    let custom = uses_custom(&pipeline) || descendants.pipelines().any(uses_custom);
+    let others = descendants.pipelines().chain(locked.pipelines());
+    let custom = uses_custom(&pipeline) || others.into_iter().any(uses_custom);
     let binding = binding(declaration, &name, custom, sound);
     let tools = &config.tools;
     quote! {

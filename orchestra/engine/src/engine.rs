@@ -121,8 +121,10 @@ impl Engine {
         pipeline: impl Binding<H>,
         handlers: H,
     ) -> ResumeBuilder {
+        let versions = pipeline.versions();
         let bound = self.bind(pipeline, handlers);
-        ResumeBuilder::new(self.settings.clone(), folder.into(), bound)
+        let builder = ResumeBuilder::new(self.settings.clone(), folder.into(), bound);
+        builder.with_versions(versions)
     }
 
     /// Starts a new run from a checkpoint of another run (rule D4). Await the returned builder.

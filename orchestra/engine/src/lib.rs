@@ -145,7 +145,7 @@ pub use gates::interview::{
     ask_until_accepted,
 };
 pub use handle::{Canceller, RunHandle};
-pub use handlers::binding::{Binding, Bound, Compiled, CompiledConfiguration};
+pub use handlers::binding::{Binding, Bound, Compiled, CompiledConfiguration, CompiledVersion};
 pub use handlers::declared_values::{
     ContextValue, DeclaredInputs, DeclaredKey, Startable, StartsWithoutInputs, WithInputs,
 };

@@ -14,8 +14,8 @@ pub type JsonObject = serde_json::Map<String, JsonValue>;
 
 pub use orchestra_core::GateAnswer;
 pub use orchestra_engine::{
-    AttributeError, AttributeRequirement, Binding, Bound, Compiled, CompiledConfiguration, FieldSpec,
-    FieldType, FromStage, HandlerSet, IntoOutcome, KindSpec, Kinds, NodeRequirement, Outcome,
+    AttributeError, AttributeRequirement, Binding, Bound, Compiled, CompiledConfiguration, CompiledVersion,
+    FieldSpec, FieldType, FromStage, HandlerSet, IntoOutcome, KindSpec, Kinds, NodeRequirement, Outcome,
     OutcomeRequirement, PipelineRequirements, Registry, SourceLocation, StageContext, StageEnd, Startable,
     StartsWithoutInputs, Status, Words, blocking, verify,
 };

@@ -56,6 +56,12 @@ pub trait Binding<H: HandlerSet>: Sized {
     fn configuration(&self) -> Option<CompiledConfiguration> {
         None
     }
+
+    /// Returns the locked versions that differ from the pipeline, if the program contains them. A run that was started with
+    /// one of them is resumed with it (rule U5).
+    fn versions(&self) -> &'static [CompiledVersion] {
+        &[]
+    }
 }
 
 impl<H: HandlerSet> Binding<H> for SharedPipeline {
@@ -98,6 +104,29 @@ pub struct CompiledConfiguration {
     pub path: &'static str,
     /// The path and text of each file, including the configuration file.
     pub files: &'static [(&'static str, &'static str)],
+}
+
+/// A locked version of a compiled pipeline, as constant data. `pipeline!(.., lock)` generates a list of them, `VERSIONS`.
+///
+/// ```
+/// use orchestra_engine::{CompiledVersion, PinnedSource};
+/// # use orchestra_graph::{Pipeline, Source, load};
+/// # use std::sync::LazyLock;
+/// # static HELLO: LazyLock<Pipeline> = LazyLock::new(|| {
+/// #     let source = Source::new("hello.dot", "digraph hello { start -> exit }");
+/// #     load(source, &Default::default()).pipeline().expect("sound")
+/// # });
+/// let version = CompiledVersion { number: 1, hash: "sha256:00", pipeline: &HELLO };
+/// assert_ne!(PinnedSource::from_pipeline(version.pipeline).hash, version.hash, "the lock file was edited");
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct CompiledVersion {
+    /// The number of the version.
+    pub number: u32,
+    /// The hash of the version in the lock file.
+    pub hash: &'static str,
+    /// The pipeline.
+    pub pipeline: &'static Pipeline,
 }
 
 /// The marker of a generated module that is bound to handlers. `pipeline!` implements it if handlers are named.
@@ -150,6 +179,7 @@ pub trait Bound<H>: 'static {}
 pub struct Compiled<M> {
     pipeline: &'static Pipeline,
     configuration: Option<CompiledConfiguration>,
+    versions: &'static [CompiledVersion],
     mark: PhantomData<fn() -> M>,
 }
 
@@ -160,6 +190,7 @@ impl<M> Compiled<M> {
         Compiled {
             pipeline,
             configuration: None,
+            versions: &[],
             mark: PhantomData,
         }
     }
@@ -175,11 +206,24 @@ impl<M> Compiled<M> {
         self
     }
 
+    /// Adds the locked versions. Used by generated code.
+    #[doc(hidden)]
+    pub const fn with_versions(mut self, versions: &'static [CompiledVersion]) -> Compiled<M> {
+        self.versions = versions;
+        self
+    }
+
+    /// Returns the locked versions that differ from the pipeline.
+    pub const fn versions(&self) -> &'static [CompiledVersion] {
+        self.versions
+    }
+
     /// Returns a copy, which needs no `M: Copy`.
     pub(crate) const fn copied(&self) -> Compiled<M> {
         Compiled {
             pipeline: self.pipeline,
             configuration: self.configuration,
+            versions: self.versions,
             mark: PhantomData,
         }
     }
@@ -212,6 +256,10 @@ impl<M: Bound<H>, H: HandlerSet> Binding<H> for Compiled<M> {
     fn configuration(&self) -> Option<CompiledConfiguration> {
         self.configuration
     }
+
+    fn versions(&self) -> &'static [CompiledVersion] {
+        self.versions
+    }
 }
 
 impl<M: Bound<H>, H: HandlerSet> Binding<H> for &Compiled<M> {
@@ -221,5 +269,9 @@ impl<M: Bound<H>, H: HandlerSet> Binding<H> for &Compiled<M> {
 
     fn configuration(&self) -> Option<CompiledConfiguration> {
         self.configuration
+    }
+
+    fn versions(&self) -> &'static [CompiledVersion] {
+        self.versions
     }
 }

@@ -6,7 +6,7 @@ use orchestra_core::Context;
 use orchestra_graph::SharedPipeline;
 use serde_json::{Map, Value};
 
-use crate::handlers::binding::{Binding, Bound, Compiled, CompiledConfiguration};
+use crate::handlers::binding::{Binding, Bound, Compiled, CompiledConfiguration, CompiledVersion};
 use crate::handlers::handler_set::HandlerSet;
 
 /// A Rust type for the values of a declared key (rule T1).
@@ -245,6 +245,10 @@ impl<M: Bound<H>, H: HandlerSet> Binding<H> for WithInputs<M> {
 
     fn configuration(&self) -> Option<CompiledConfiguration> {
         self.pipeline.configuration()
+    }
+
+    fn versions(&self) -> &'static [CompiledVersion] {
+        self.pipeline.versions()
     }
 }
 

@@ -102,6 +102,7 @@ impl ReplayBuilder {
             runs.map_or_else(PathBuf::new, Path::to_owned).join(&*id)
         };
         let to = run_dir.unwrap_or_else(beside);
+        resume.select_version(&fork.manifest.pipeline.hash);
         // Refuse everything that may be refused before there is a folder that others could take for a run (rule D10).
         resume.files = resume.rehearse(&fork, &id).await?;
         if let Some(opened) = &resume.files {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use orchestra_core::Budget;
-use orchestra_graph::Transform;
+use orchestra_graph::{Pipeline, SharedPipeline, Transform};
 use tracing::Instrument;
 
 use crate::blocking::on_files;
@@ -16,6 +16,7 @@ use crate::control::attend;
 use crate::driver::state::Driver;
 use crate::error::{AlreadyFinished, StartError};
 use crate::handle::RunHandle;
+use crate::handlers::binding::CompiledVersion;
 use crate::id::RunId;
 use crate::journal::records::Record;
 use crate::process;
@@ -27,7 +28,7 @@ use crate::run::state::Origin;
 use crate::run::workspace::{OpenedWorkspace, WorkspaceSession};
 use crate::setup::resolve::{BoundPipeline, resolve};
 use crate::setup::settings::EngineSettings;
-use crate::store::{Manifest, ReplayedFrom, StoreError};
+use crate::store::{Manifest, PinnedSource, ReplayedFrom, RunFolder, StoreError};
 
 /// A builder that resumes a run from its last state. Await it to resume the run.
 ///
@@ -61,6 +62,8 @@ pub struct ResumeBuilder {
     pub(crate) settings: Arc<EngineSettings>,
     pub(crate) folder: PathBuf,
     bound: BoundPipeline,
+    /// The locked versions of the pipeline that the program contains.
+    versions: &'static [CompiledVersion],
     origin: Origin,
     /// The workspace session of the parent run.
     session: Option<Arc<dyn WorkspaceSession>>,
@@ -81,11 +84,30 @@ impl ResumeBuilder {
             settings,
             folder,
             bound,
+            versions: &[],
             origin,
             session: None,
             options: ResumeOptions::default(),
             copied_from: None,
             files: None,
+        }
+    }
+
+    /// Sets the locked versions, one of which the run may have been started with.
+    pub(crate) fn with_versions(mut self, versions: &'static [CompiledVersion]) -> ResumeBuilder {
+        self.versions = versions;
+        self
+    }
+
+    /// Selects the locked version with a hash, unless it is the hash of the pipeline itself, or changes are accepted (rule
+    /// U5).
+    pub(crate) fn select_version(&mut self, hash: &str) {
+        let has_hash = |pipeline: &Pipeline| PinnedSource::from_pipeline(pipeline).hash == hash;
+        if self.options.accept_changes || self.versions.is_empty() || has_hash(&self.bound.pipeline) {
+            return;
+        }
+        if let Some(version) = self.versions.iter().find(|version| has_hash(version.pipeline)) {
+            self.bound.pipeline = SharedPipeline::Static(version.pipeline);
         }
     }
 
@@ -200,6 +222,12 @@ impl ResumeBuilder {
 
     pub(crate) async fn resume(mut self) -> Result<RunHandle, StartError> {
         let runtime = tokio::runtime::Handle::try_current().map_err(|_| StartError::NoRuntime)?;
+        // A folder that is no run is reported when it is opened.
+        if !self.versions.is_empty()
+            && let Ok(run) = RunFolder::open(&self.folder)
+        {
+            self.select_version(&run.manifest().pipeline.hash);
+        }
         let handlers = resolve(&self.settings, &self.bound, self.origin.depth > 0)?;
         let (settings, files, session) = (self.settings.clone(), self.files.take(), self.session.take());
         let children = self.bound.children.clone();

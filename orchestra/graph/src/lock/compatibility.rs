@@ -218,8 +218,7 @@ impl<'l> Pair<'l> {
         let is_open = self.positions.may_be_open(at);
         let Some(now) = self.mapping.node(at) else {
             // The text of today has no position for it; the nodes that led to it are nearest.
-            let before = self.old.pipeline.edges.iter().filter(|edge| edge.to == at);
-            let nearest = before.filter_map(|edge| self.mapping.node(edge.from)).next();
+            let nearest = self.before(at);
             let waits = if is_open {
                 "a run with open branches there cannot go on"
             } else {
@@ -253,6 +252,24 @@ impl<'l> Pair<'l> {
                 &format!("keep `{id}` as it was, and give the new node another id"),
             ));
         }
+    }
+
+    /// Returns the nearest node of today that led to a removed node.
+    fn before(&self, removed: NodeIndex) -> Option<NodeIndex> {
+        let mut ahead = vec![removed];
+        let mut at = 0;
+        while let Some(node) = ahead.get(at).copied() {
+            at += 1;
+            for edge in self.old.pipeline.edges.iter().filter(|edge| edge.to == node) {
+                if let Some(now) = self.mapping.node(edge.from) {
+                    return Some(now);
+                }
+                if !ahead.contains(&edge.from) {
+                    ahead.push(edge.from);
+                }
+            }
+        }
+        None
     }
 
     /// Returns the id to which a removed node was probably renamed.

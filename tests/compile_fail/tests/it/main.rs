@@ -8,6 +8,7 @@ mod compiled_conditions;
 mod config;
 mod handlers;
 mod inline;
+mod lock;
 mod packages;
 mod rules;
 mod ui;

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use orchestra_compile_fail_tests::{BuildOutput, Package, expect};
 use orchestra_graph::render::visible;
-use orchestra_graph::{Page, Severity, rules};
+use orchestra_graph::{LOCK_FILE, LockFile, LockedVersion, Page, Severity, rules};
 
 /// The bad graph of a page, and where its fault is; the place is not known for texts that a page cannot show.
 fn bad(page: &Page) -> (Vec<u8>, Option<(usize, usize)>) {
@@ -70,6 +70,26 @@ fn write_files(package: &Package, page: &Page, folder: &str) {
     }
 }
 
+/// Writes the locked version of a page into a folder, and adds it to the lock file. Returns whether there is one.
+fn write_locked(package: &Package, page: &Page, folder: &str, lock: &mut LockFile) -> bool {
+    let Some((_, rest)) = page.text.split_once("```dot locked\n") else {
+        return false;
+    };
+    let (text, _) = rest.split_once("```").expect("a closing fence");
+    let (name, pinned) = (
+        format!("{}.dot", page.code),
+        format!("orchestra.lock.d/{}-1.dot", page.code),
+    );
+    package.write(&format!("{folder}/{pinned}"), text);
+    lock.pipeline_mut(&name).versions.push(LockedVersion {
+        version: 1,
+        files: [(name.clone(), pinned)].into(),
+        ..LockedVersion::default()
+    });
+    package.write(&format!("{folder}/{LOCK_FILE}"), lock.to_string());
+    true
+}
+
 fn child(at: usize) -> String {
     format!("children/{at}.dot")
 }
@@ -77,6 +97,7 @@ fn child(at: usize) -> String {
 fn check_all() -> BuildOutput {
     let package = Package::new(env!("CARGO_TARGET_TMPDIR"), "rules");
     let mut program = String::new();
+    let mut lock = LockFile::default();
     for page in rules() {
         let (text, _) = bad(page);
         package.write(&format!("src/rules/{}.dot", page.code), text);
@@ -84,6 +105,7 @@ fn check_all() -> BuildOutput {
         // A note says nothing in a build unless its code is denied.
         let deny = match page.severity {
             Severity::Info => format!(", deny({})", page.code),
+            _ if write_locked(&package, page, "src/rules", &mut lock) => ", lock".to_owned(),
             _ => String::new(),
         };
         let _ = writeln!(
@@ -174,6 +196,7 @@ fn every_rule_speaks_through_the_macro() {
 fn every_sound_graph_builds_without_a_word() {
     let package = Package::new(env!("CARGO_TARGET_TMPDIR"), "sound");
     let mut program = String::new();
+    let mut lock = LockFile::default();
     for page in rules() {
         let Some((_, rest)) = page.text.split_once("```dot good\n") else {
             continue;
@@ -181,9 +204,14 @@ fn every_sound_graph_builds_without_a_word() {
         let (text, _) = rest.split_once("```").expect("a closing fence");
         package.write(&format!("pipelines/{}.dot", page.code), text);
         write_files(&package, page, "pipelines");
+        let locked = if write_locked(&package, page, "pipelines", &mut lock) {
+            ", lock"
+        } else {
+            ""
+        };
         let _ = writeln!(
             program,
-            "orchestra::pipeline! {{ pub mod {0} = \"pipelines/{0}.dot\", deny(warnings); }}",
+            "orchestra::pipeline! {{ pub mod {0} = \"pipelines/{0}.dot\"{locked}, deny(warnings); }}",
             page.code
         );
     }
