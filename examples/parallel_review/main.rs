@@ -22,7 +22,7 @@ use serde_json::Value;
 
 orchestra::pipeline! {
     /// Reviews a page until no errors are found, then publishes it.
-    pub mod parallel_review = "parallel_review.dot", handlers = Press;
+    pub mod parallel_review = "parallel_review.dot", handlers = Press, paths;
 }
 
 /// The handlers of the pipeline.

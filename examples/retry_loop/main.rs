@@ -20,7 +20,7 @@ use orchestra::prelude::*;
 
 orchestra::pipeline! {
     /// Writes release notes, verifies them, and tries again.
-    pub mod retry_loop = "retry_loop.dot", handlers = Notes;
+    pub mod retry_loop = "retry_loop.dot", handlers = Notes, paths;
 }
 
 /// The handlers of the pipeline, which write and verify the notes for these changes.

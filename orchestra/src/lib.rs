@@ -95,7 +95,8 @@
 //! - `server`: the HTTP server and its web page: the module `server`; with `cli`, also the command `serve`.
 //! - `doc-picture`: a picture of the pipeline in the documentation of each generated module, as SVG with links to its
 //!   nodes. Without it, the picture is text for Mermaid.
-//! - `testkit`: support for tests of pipelines: the module `testkit`, and `simulate()` in generated modules.
+//! - `testkit`: support for tests of pipelines: the module `testkit`, and `simulate()` and tests of all paths in
+//!   generated modules.
 //!
 //! Without any of these features, this crate contains only the language: [`graph`].
 //!
@@ -287,6 +288,11 @@ pub use orchestra_macros::handlers;
 ///   after which a waiting run of that version could not go on is a compile error. All locked versions are compiled into the
 ///   program, and a run is resumed with the version that it began with. The handlers must meet the requirements of these
 ///   versions too.
+/// - `paths` generates tests: in `cfg(test)`, the module gets a module `paths` with one test for each edge and each jump of
+///   the pipeline, such as `edge_build_to_ship_when_success` and `retry_of_build`. Each test runs the engine, with scripted
+///   stages and in simulated time, along a shortest path to the edge. It fails with the reason if no run can take the edge.
+///   `paths(allow = [edge_scan_to_alert])` allows that no path to an edge is found. This option requires the feature
+///   `testkit` in `[dev-dependencies]`.
 /// - `crate = path` is the path of this crate, if it is not `::orchestra`.
 ///
 /// # Contents of the module

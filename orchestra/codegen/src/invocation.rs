@@ -3,7 +3,9 @@
 use proc_macro2::{Delimiter, Ident, TokenStream, TokenTree};
 use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
-use syn::{Attribute, LitStr, Path, Token, Type, Visibility};
+use syn::{Attribute, LitStr, Path, Token, Type, Visibility, token};
+
+use crate::paths::Paths;
 
 /// An invocation of `pipeline!`.
 pub(crate) struct Invocation {
@@ -39,6 +41,8 @@ pub(crate) struct Options {
     pub(crate) tools: Option<Type>,
     /// The word `lock`, if the pipeline is compared with its locked versions.
     pub(crate) lock: Option<Ident>,
+    /// The tests to generate.
+    pub(crate) paths: Option<Paths>,
 }
 
 const FORMS: &str = "expected `pub mod NAME = \"./file.dot\";`, `\"path/file.dot\"`, or \
@@ -94,6 +98,7 @@ impl Options {
         self.config = self.config.take().or_else(|| common.config.clone());
         self.tools = self.tools.take().or_else(|| common.tools.clone());
         self.lock = self.lock.take().or_else(|| common.lock.clone());
+        self.paths = self.paths.take().or_else(|| common.paths.clone());
         self.allow.extend(common.allow.iter().cloned());
         self.deny.extend(common.deny.iter().cloned());
     }
@@ -157,7 +162,7 @@ fn at_option(input: ParseStream<'_>) -> bool {
         return fork.parse::<Token![crate]>().is_ok() && assigned(&fork);
     }
     fork.parse::<Ident>().is_ok_and(|word| {
-        ["handlers", "config", "tools", "allow", "deny", "lock"]
+        ["handlers", "config", "tools", "allow", "deny", "lock", "paths"]
             .iter()
             .any(|known| word == known)
     })
@@ -176,7 +181,7 @@ fn trailing_options(input: ParseStream<'_>, options: &mut Options) -> syn::Resul
 
 fn option(input: ParseStream<'_>, options: &mut Options) -> syn::Result<()> {
     const OPTIONS: &str = "expected an option: `handlers = TYPE`, `config = \"orchestra.yaml\"`, `tools = TYPE`, \
-                           `lock`, `crate = PATH`, `allow(CODE, ..)` or `deny(CODE, ..)`";
+                           `lock`, `paths`, `crate = PATH`, `allow(CODE, ..)` or `deny(CODE, ..)`";
     if input.peek(Token![crate]) {
         options.krate = Some(crate_option(input)?);
         return Ok(());
@@ -202,6 +207,7 @@ fn option(input: ParseStream<'_>, options: &mut Options) -> syn::Result<()> {
         "lock" => options.lock = Some(name),
         "allow" => options.allow.extend(codes(input)?),
         "deny" => options.deny.extend(codes(input)?),
+        "paths" => options.paths = Some(paths(input)?),
         _ => return Err(syn::Error::new(name.span(), OPTIONS)),
     }
     Ok(())
@@ -221,6 +227,28 @@ pub(crate) fn crate_option(input: ParseStream<'_>) -> syn::Result<Path> {
     input.parse::<Token![crate]>()?;
     input.parse::<Token![=]>()?;
     input.call(Path::parse_mod_style)
+}
+
+/// Parses what follows `paths`: nothing, or `(allow = [NAME, ..])`.
+fn paths(input: ParseStream<'_>) -> syn::Result<Paths> {
+    let mut paths = Paths::default();
+    if !input.peek(token::Paren) {
+        return Ok(paths);
+    }
+    let (inner, names);
+    syn::parenthesized!(inner in input);
+    let allow: Ident = inner.parse()?;
+    if allow != "allow" {
+        return Err(syn::Error::new(allow.span(), "expected `allow = [NAME, ..]`"));
+    }
+    inner.parse::<Token![=]>()?;
+    syn::bracketed!(names in inner);
+    let listed = Punctuated::<Ident, Token![,]>::parse_terminated(&names)?;
+    if !inner.is_empty() {
+        return Err(inner.error("expected `)`"));
+    }
+    paths.allow.extend(listed);
+    Ok(paths)
 }
 
 fn codes(input: ParseStream<'_>) -> syn::Result<Vec<Ident>> {

@@ -32,6 +32,7 @@
 //! - `krate`: the path of the `orchestra` crate, and helpers for spans.
 //! - `contract`: the declared inputs and outputs of a pipeline as Rust types.
 //! - `limits`: the limits of the runs of a pipeline.
+//! - `paths`: the generated tests of a pipeline.
 //! - `module`: the generated module.
 //! - `table`: the table of a pipeline as constant data.
 //! - `requirements`: the generated code for the requirements on custom handlers.
@@ -75,6 +76,7 @@ mod lock;
 mod module;
 mod names;
 mod outcome;
+mod paths;
 mod picture;
 mod pipeline;
 mod reader;

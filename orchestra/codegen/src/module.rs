@@ -29,6 +29,8 @@ pub(crate) struct Module<'m> {
     pub(crate) locked: String,
     /// Whether that code contains `VERSIONS`.
     pub(crate) has_versions: bool,
+    /// The code of the generated tests; empty if there are none.
+    pub(crate) paths: String,
 }
 
 /// Writes the body of the module, which has `__orchestra` in scope.
@@ -56,6 +58,7 @@ pub(crate) fn write(module: &Module<'_>) -> String {
         .push(&module.requirements)
         .push(";");
     code.push("__orchestra::__private::simulate!{Node,__table::TABLE}");
+    code.push(&module.paths);
     contract::write(&mut code, pipeline, module.may_be_missing);
     let variants = variants(pipeline);
     node_enum(&mut code, &variants);

@@ -130,6 +130,8 @@ fn generate(
     let limits = loaded.limits();
     let mut required = descendants.requirements();
     required.extend(locked.requirements());
+    let paths = declaration.options.paths.as_ref();
+    let (paths, unknown) = paths.map(|paths| paths.write(loaded)).unwrap_or_default();
     let written = module::write(&module::Module {
         pipeline: &pipeline,
         source: found.source.clone().unwrap_or_else(|| "\"\"".to_owned()),
@@ -141,6 +143,7 @@ fn generate(
         config: config.sources.clone(),
         locked: locked.write(),
         has_versions: locked.has_versions,
+        paths,
     });
     let location = match &declaration.text {
         Text::File(literal) => literal.span(),
@@ -180,6 +183,7 @@ fn generate(
         }
         #binding
         #tools
+        #unknown
     }
 }
 

@@ -318,3 +318,46 @@ fn a_panic_becomes_an_error_that_names_it_a_bug() {
         "{text}"
     );
 }
+
+#[test]
+fn paths_names_a_test_for_each_edge_and_jump() {
+    let text = expand("\"flows/release.dot\", paths");
+    for part in [
+        r#"edge_start_to_build = "edge_start_to_build""#,
+        "edge_ask_to_exit_when_yes =",
+        "edge_ask_to_build_when_no =",
+        r#"env ! ("CARGO_MANIFEST_DIR") , []"#,
+    ] {
+        assert!(text.contains(part), "{part} is missing in {text}");
+    }
+    assert!(!expand("\"flows/release.dot\"").contains("edge_start_to_build"));
+    // An option of the whole invocation, and a file with errors.
+    let text = expand("paths; mod a = \"./beside.dot\"; mod b = \"../wrong.dot\";");
+    assert_eq!(text.matches("edge_start_to_exit =").count(), 1, "{text}");
+}
+
+#[test]
+fn gaps_are_allowed_by_the_names_of_their_tests() {
+    let text = expand("\"flows/release.dot\", paths(allow = [edge_ask_to_build_when_no])");
+    assert!(text.contains(r#", ["edge_ask_to_build_when_no" ,]"#), "{text}");
+    let text = expand("\"flows/release.dot\", paths(allow = [edge_ask_to_build_when_now])");
+    assert!(
+        text.contains(
+            "no target has the name `edge_ask_to_build_when_now`; did you mean `edge_ask_to_build_when_no`?"
+        ),
+        "{text}"
+    );
+    let text = expand("\"flows/release.dot\", paths(deny = [a])");
+    assert!(text.contains("expected `allow = [NAME, ..]`"), "{text}");
+}
+
+#[test]
+fn a_pipeline_with_many_paths_has_one_test() {
+    let nodes: String = (0..200)
+        .map(|at| format!("n{at} -> n{}; n{at} [prompt=N] ", at + 1))
+        .collect();
+    let text = expand(&format!(
+        "mod a = digraph a {{ start -> n0; {nodes} n200 [prompt=N]; n200 -> exit }}, paths;"
+    ));
+    assert!(text.contains("[] , every_path }"), "{}", &text[..2_000]);
+}

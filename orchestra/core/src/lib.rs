@@ -50,7 +50,7 @@
 //! - `restore`: the restoration of the state from its serialized form.
 //! - `carry_over`: the adaptation of a saved state to a changed pipeline.
 //! - `retry_run`: the point at which a failed run is retried.
-//! - `explore`: the exploration of all states of a pipeline by the machine.
+//! - `explore`: the exploration of all states of a pipeline by the machine, and the search for paths to all edges and jumps.
 //! - `manager`: the manager loop, a separate state machine that supervises a child pipeline.
 //! - `nanos`: the serialization of durations.
 

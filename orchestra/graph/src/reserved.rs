@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use crate::kind;
+
 /// The owner of a reserved context key, which is who may write it.
 ///
 /// ```
@@ -69,6 +71,25 @@ impl KeyOwner {
         let first = key.split('.').next().unwrap_or_default();
         let found = NAMESPACES.iter().find(|(namespace, _)| *namespace == first);
         found.map(|(_, owner)| *owner)
+    }
+
+    /// Returns whether a script of a simulated run may provide a value that is recorded in a real run by the engine's
+    /// handler of a kind, or by the workspace.
+    ///
+    /// ```
+    /// use orchestra_graph::{KeyOwner, kind};
+    /// assert!(KeyOwner::is_recorded_by(kind::TOOL, "tool.output"));
+    /// assert!(!KeyOwner::is_recorded_by(kind::TOOL, "last_response"));
+    /// ```
+    pub fn is_recorded_by(kind: &str, key: &str) -> bool {
+        match kind {
+            _ if KeyOwner::of_key(key) == Some(KeyOwner::Workspace) => true,
+            kind::CODERGEN => key == "last_response",
+            kind::FAN_IN => key.starts_with("parallel.fan_in."),
+            kind::MANAGER_LOOP => key.starts_with("stack.child."),
+            kind::TOOL => key.starts_with("tool."),
+            _ => false,
+        }
     }
 
     /// Returns the reserved names as shown to the user, sorted: `current_node`, `error_history`, `graph.*` and so on.

@@ -86,6 +86,57 @@ macro_rules! __simulate {
 }
 pub use __simulate as simulate;
 
+/// Generates the tests of a module: one for each edge and each jump, or one for all of them.
+#[cfg(feature = "testkit")]
+#[macro_export]
+#[doc(hidden)]
+macro_rules! __paths {
+    ($folder:expr, [$($allowed:literal,)*], $($tests:tt)*) => {
+        /// One test for each edge and each jump: a run by a shortest script takes it.
+        #[cfg(test)]
+        mod paths {
+            static PATHS: $crate::testkit::PathTests = $crate::testkit::PathTests::new(
+                $folder,
+                super::SOURCE,
+                &super::__table::TABLE,
+                &[$($allowed,)*],
+            );
+            $crate::__path_tests! { $($tests)* }
+        }
+    };
+}
+/// Generates the test functions.
+#[cfg(feature = "testkit")]
+#[macro_export]
+#[doc(hidden)]
+macro_rules! __path_tests {
+    (every_path) => {
+        #[::core::prelude::v1::test]
+        fn every_path() {
+            PATHS.check_all();
+        }
+    };
+    ($($test:ident = $target:literal,)*) => {
+        $(#[::core::prelude::v1::test]
+        fn $test() {
+            PATHS.check($target);
+        })*
+    };
+}
+/// Refuses to generate tests, because the feature `testkit` is off.
+#[cfg(not(feature = "testkit"))]
+#[macro_export]
+#[doc(hidden)]
+macro_rules! __paths {
+    ($($tests:tt)*) => {
+        #[cfg(test)]
+        ::core::compile_error!(
+            "the option `paths` needs the feature `testkit` of the crate `orchestra` in `[dev-dependencies]`"
+        );
+    };
+}
+pub use __paths as paths;
+
 /// Generates the methods of the limits of a module.
 #[macro_export]
 #[doc(hidden)]

@@ -28,7 +28,7 @@ pub use orchestra_graph::table::{
 pub use orchestra_graph::{NodeIndex, Readable};
 
 pub use handlers::{Argument, Field, Returned, add, argument, field, outcome, returned};
-pub use items::{at, gate, id, limits, parse, simulate};
+pub use items::{at, gate, id, limits, parse, paths, simulate};
 pub use lazy::{LazyCondition, LazyJson, LazyPattern};
 
 #[cfg(feature = "agents")]

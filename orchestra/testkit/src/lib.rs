@@ -92,6 +92,8 @@
 //! # Ok(()) }
 //! ```
 //!
+//! `pipeline!(.., paths)` generates a test for each edge and each jump, with scripts that a search has found.
+//!
 //! `orchestra run --simulate script.yaml` runs a script from the command line and, at the end, prints the edges that
 //! were taken. [`read_script_file`] reads the same file in a test.
 //!
@@ -121,6 +123,7 @@
 //! - `script`: scripts in YAML.
 //! - `check`: checks of a script against its pipeline.
 //! - `coverage`: [`Coverage`], the edges that runs took.
+//! - `paths`: the tests that `pipeline!(.., paths)` generates.
 //! - `error`: [`ScriptError`].
 
 mod check;
@@ -130,6 +133,8 @@ mod coverage;
 mod error;
 #[cfg(feature = "simulation")]
 mod node;
+#[cfg(feature = "simulation")]
+mod paths;
 #[cfg(feature = "simulation")]
 mod report;
 #[cfg(feature = "simulation")]
@@ -145,6 +150,9 @@ pub use coverage::{Coverage, CoveredEdge};
 pub use error::ScriptError;
 #[cfg(feature = "simulation")]
 pub use node::NodeOf;
+#[cfg(feature = "simulation")]
+#[doc(hidden)]
+pub use paths::PathTests;
 #[cfg(feature = "simulation")]
 pub use run::SimulationRun;
 pub use script::{read_script, read_script_file};

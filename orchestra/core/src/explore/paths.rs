@@ -142,7 +142,7 @@ pub fn find_paths(loaded: &Loaded, options: &PathOptions) -> Option<FoundPaths> 
     let steps: HashMap<PathStep, usize> = steps.collect();
     let key = StateKey::new(&pipeline, false);
     let mut reactions = Reactions::new(&pipeline, &key);
-    let unset = reactions.keep_scriptable(&pipeline);
+    reactions.keep_scriptable(&pipeline);
     let left = targets
         .iter()
         .zip(0..)
@@ -151,9 +151,7 @@ pub fn find_paths(loaded: &Loaded, options: &PathOptions) -> Option<FoundPaths> 
     let mut search = Search {
         pipeline: &pipeline,
         steps: &steps,
-        key,
         reactions: &reactions,
-        unset,
         max_states: options.max_states.min(MAX_NODES / pipeline.nodes.len().max(1)),
         states: 0,
         is_complete: true,
@@ -162,10 +160,13 @@ pub fn find_paths(loaded: &Loaded, options: &PathOptions) -> Option<FoundPaths> 
         paths: Vec::new(),
         links: Vec::new(),
     };
-    search.run(false);
+    search.run(&key, false);
     let is_parallel = pipeline.nodes.iter().any(|node| node.fan_out.is_some());
     if is_parallel && !search.left.is_empty() {
-        search.run(true);
+        search.run(&key, true);
+    }
+    if !search.is_complete && !search.left.is_empty() {
+        search.run(&key.without_context(), false);
     }
     Some(search.found(targets))
 }
@@ -188,10 +189,7 @@ struct FoundPath<'s> {
 struct Search<'s> {
     pipeline: &'s SharedPipeline,
     steps: &'s HashMap<PathStep, usize>,
-    key: StateKey,
     reactions: &'s Reactions,
-    /// The context keys that conditions read and scripts cannot set.
-    unset: BTreeSet<String>,
     max_states: usize,
     states: usize,
     is_complete: bool,
@@ -205,7 +203,7 @@ struct Search<'s> {
 
 impl Search<'_> {
     /// Searches breadth-first until nothing is left. Parallel stages end one branch after the other, or in all orders.
-    fn run(&mut self, all_orders: bool) {
+    fn run(&mut self, key: &StateKey, all_orders: bool) {
         let mut seen = HashSet::new();
         let mut queue = VecDeque::new();
         let mut effects = Vec::new();
@@ -215,7 +213,7 @@ impl Search<'_> {
             let context: Context = values.iter().cloned().collect();
             let machine = Machine::start(self.pipeline.clone(), context, 0, &mut effects);
             self.reach(&effects, None, &machine, Err(start), None);
-            if seen.insert(self.key.hash(machine.state(), None)) {
+            if seen.insert(key.hash(machine.state(), None)) {
                 self.links.push(Link {
                     from: Err(start),
                     event: None,
@@ -243,7 +241,7 @@ impl Search<'_> {
                 }
                 self.reach(&effects, Some(&machine), &next, Ok(at), Some(&event));
                 next.forget_history();
-                if seen.insert(self.key.hash(next.state(), None)) && !next.state().totals.finished {
+                if seen.insert(key.hash(next.state(), None)) && !next.state().totals.finished {
                     self.links.push(Link {
                         from: Ok(at),
                         event: Some(event),
@@ -381,8 +379,6 @@ impl Search<'_> {
                 "it takes an order of events that no simulated run has".to_owned()
             } else if !self.is_complete {
                 format!("the search stopped after {states} states")
-            } else if let Some(key) = self.unset.first() {
-                format!("no script reaches it; conditions read `{key}`, which a script cannot set")
             } else if self.reactions.are_incomplete {
                 "no run reaches it with the context values that were tried".to_owned()
             } else {

@@ -1,11 +1,7 @@
 //! What may happen to a run that waits: the outcomes of its stages, the answers of people, and the ends of timers.
 
-use std::collections::BTreeSet;
-
 use orchestra_graph::condition::{Comparison, Expression};
-use orchestra_graph::{
-    Contract, KeyOwner, NodeIndex, Pipeline, Role, Stage, ValueType, declared_outputs, kind,
-};
+use orchestra_graph::{Contract, KeyOwner, NodeIndex, Pipeline, Role, Stage, ValueType, declared_outputs};
 use serde_json::{Number, Value};
 
 use super::path_script::may_give;
@@ -57,20 +53,11 @@ impl Reactions {
         reactions
     }
 
-    /// Removes the outcomes that a script may not give. Returns the context keys that conditions read and scripts cannot
-    /// set.
-    pub(super) fn keep_scriptable(&mut self, pipeline: &Pipeline) -> BTreeSet<String> {
+    /// Removes the outcomes that a script may not give.
+    pub(super) fn keep_scriptable(&mut self, pipeline: &Pipeline) {
         for (stage, outcomes) in pipeline.stages().zip(&mut self.outcomes) {
-            outcomes.retain(|outcome| {
-                let mut keys = outcome.context_updates.keys();
-                may_give(pipeline, stage, outcome) && !keys.any(|key| belongs_to_workspace(key))
-            });
+            outcomes.retain(|outcome| may_give(pipeline, stage, outcome));
         }
-        let read = pipeline.conditions().flat_map(|condition| condition.keys());
-        let read = read.map(|key| key.strip_prefix("context.").unwrap_or(key));
-        let of_others =
-            |key: &&str| *key == "last_response" || key.starts_with("stack.") || belongs_to_workspace(key);
-        read.filter(of_others).map(str::to_owned).collect()
     }
 
     /// Returns the events that may follow for a path that waits.
@@ -325,18 +312,9 @@ fn of_type(value_type: &ValueType, values: &[Value]) -> Vec<Value> {
     found
 }
 
-/// Returns whether a stage may set a context key. Facts of the run are no context keys.
+/// Returns whether a stage may set a context key, or its handler records it. Facts of the run are no context keys.
 fn may_be_set(key: &str, stage: Stage<'_>) -> bool {
-    match KeyOwner::of_key(key) {
-        None => true,
-        Some(KeyOwner::ToolStage) => stage.kind() == kind::TOOL,
-        Some(KeyOwner::Workspace) => true,
-        Some(KeyOwner::Engine) => false,
-    }
-}
-
-fn belongs_to_workspace(key: &str) -> bool {
-    KeyOwner::of_key(key) == Some(KeyOwner::Workspace)
+    KeyOwner::of_key(key).is_none() || KeyOwner::is_recorded_by(stage.kind(), key)
 }
 
 /// Returns the outcomes that stages may have: those of the language, and those that the file names.

@@ -76,6 +76,8 @@ struct Open {
     since: Duration,
     /// The index of its entry in the script.
     entry: usize,
+    /// The number of events before it.
+    opened: usize,
 }
 
 /// A run of the machine along a path.
@@ -172,7 +174,7 @@ impl<'f> Recording<'f> {
             (Event::Answered { .. }, _) => return None,
             _ => {
                 let is_other = |open: &&Open| open.id != *id && matches!(open.waits, Waits::Stage);
-                let is_alone = self.open.iter().find(is_other).is_none();
+                let is_alone = !self.open.iter().any(|open| is_other(&open));
                 if is_alone && own.since == self.now {
                     self.now
                 } else {
@@ -188,17 +190,16 @@ impl<'f> Recording<'f> {
                 Waits::Timer(due) if open.id == *id && !is_timer && *due < at + TICK => return None,
                 // Nobody answers it later, and it would wait for ever.
                 Waits::Question(question) if at > self.now && question.timeout.is_none() => return None,
+                Waits::Stage => {
+                    let limit = self.pipeline.stage(open.id.node).duration("timeout");
+                    if limit.is_some_and(|limit| at - open.since >= limit) {
+                        return None;
+                    }
+                }
                 _ => {}
             }
         }
-        let stage = self.pipeline.stage(id.node);
-        let limit = stage
-            .duration("timeout")
-            .filter(|_| matches!(own.waits, Waits::Stage));
-        match limit {
-            Some(limit) if at - own.since >= limit => None,
-            _ => Some(at),
-        }
+        Some(at)
     }
 
     fn fill(&mut self, open: &Open, entry: PathEntry) {
@@ -231,6 +232,7 @@ impl<'f> Recording<'f> {
                 waits,
                 since: self.now,
                 entry,
+                opened: self.events,
             });
         }
         for step in steps_in(effects, before, self.machine.state()) {
@@ -311,20 +313,21 @@ impl<'f> Recording<'f> {
             let Some(mut slots) = self.entries.get(&stage.index().0).cloned() else {
                 continue;
             };
-            while let Some(None) = slots.last() {
-                slots.pop();
-            }
-            let open = self.open.iter().find(|open| open.id.node == stage.index());
-            let lasts = open.map_or(Duration::ZERO, |open| self.now - open.since + CANCELLED);
-            let mut entries: Vec<PathEntry> = slots
-                .into_iter()
-                .map(|entry| {
-                    entry.unwrap_or_else(|| PathEntry::Ends {
+            // Stages that still run when the path ends must not end before, except those that its end began.
+            for open in &self.open {
+                let goes_on = matches!(open.waits, Waits::Stage) && open.opened < self.events;
+                if open.id.node == stage.index()
+                    && goes_on
+                    && let Some(slot) = slots.get_mut(open.entry)
+                {
+                    *slot = Some(PathEntry::Ends {
                         outcome: Outcome::success(),
-                        takes: lasts,
-                    })
-                })
-                .collect();
+                        takes: self.now - open.since + CANCELLED,
+                    });
+                }
+            }
+            // What is left was begun last.
+            let mut entries: Vec<PathEntry> = slots.into_iter().map_while(|entry| entry).collect();
             for entry in &mut entries {
                 without_examples(&contract, stage.index(), entry);
             }

@@ -3,7 +3,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use orchestra_graph::condition::Expression;
-use orchestra_graph::table::Routing;
+use orchestra_graph::table::{Condition, Routing};
 use orchestra_graph::{Known, NodeIndex, Pipeline};
 use serde_json::Value;
 
@@ -22,6 +22,8 @@ pub(super) struct StateKey {
     gates: Vec<NodeIndex>,
     /// The context keys that conditions read, each with its other spelling.
     context: Vec<(String, Option<String>)>,
+    /// For each node the context keys that a later condition may read, as bits.
+    live: Vec<Vec<u64>>,
     revisits: bool,
     failures: bool,
     reroutes: bool,
@@ -37,6 +39,7 @@ impl StateKey {
             outcomes: Vec::new(),
             gates: Vec::new(),
             context: Vec::new(),
+            live: Vec::new(),
             revisits: pipeline.settings.routing == Routing::FirstMatch,
             failures: pipeline.settings.failure_breaker > 0,
             reroutes: is_set(Known::MaxGoalGateReroutes),
@@ -85,7 +88,14 @@ impl StateKey {
         key.outcomes.dedup();
         key.context.sort();
         key.context.dedup();
+        key.live = live(pipeline, &key.context);
         key
+    }
+
+    /// Leaves out the context. States that only the context tells apart are then equal.
+    pub(super) fn without_context(mut self) -> StateKey {
+        self.context.clear();
+        self
     }
 
     /// Returns whether a later decision may read the outcome of a node.
@@ -114,7 +124,12 @@ impl StateKey {
         std::mem::discriminant(&path.phase).hash(hasher);
         (path.at.node.0, path.at.attempt).hash(hasher);
         self.hash_counters(path, hasher);
-        for (name, short) in &self.context {
+        let live = self.live.get(path.at.node.at()).map_or(&[][..], |live| live);
+        for (at, (name, short)) in self.context.iter().enumerate() {
+            let word = live.get(at / 64).copied().unwrap_or_default();
+            if word >> (at % 64) & 1 == 0 {
+                continue;
+            }
             let value = path.context.get(name);
             let value = value.or_else(|| path.context.get(short.as_deref()?));
             hash_value(value, hasher);
@@ -165,6 +180,73 @@ impl StateKey {
             }
         }
     }
+}
+
+/// Returns for each node the context keys that a condition may read after it.
+fn live(pipeline: &Pipeline, context: &[(String, Option<String>)]) -> Vec<Vec<u64>> {
+    let words = context.len().div_ceil(64);
+    let bits = |condition: Option<Condition<'_>>| {
+        let mut bits = vec![0_u64; words];
+        for key in condition.iter().flat_map(Condition::keys) {
+            if let Ok(at) = context.binary_search_by(|(known, _)| known.as_str().cmp(key)) {
+                bits[at / 64] |= 1 << (at % 64);
+            }
+        }
+        bits
+    };
+    let add = |to: &mut Vec<u64>, from: &[u64]| {
+        let mut changed = false;
+        for (to, from) in to.iter_mut().zip(from) {
+            changed |= *to | from != *to;
+            *to |= from;
+        }
+        changed
+    };
+    // A run may end at any node, which then reads the conditions of goal gates and goes back.
+    let settings = &pipeline.settings;
+    let mut always = vec![0; words];
+    let mut back = Vec::new();
+    for row in pipeline.nodes.iter().filter(|row| row.goal_gate) {
+        add(&mut always, &bits(pipeline.goal_condition(row)));
+        let own = [row.retry_target, row.fallback_retry_target];
+        let common = [settings.retry_target, settings.fallback_retry_target];
+        back.extend(own.into_iter().chain(common).flatten());
+    }
+    let mut live: Vec<Vec<u64>> = pipeline
+        .stages()
+        .map(|stage| {
+            let mut read = always.clone();
+            for (_, edge) in stage.edges() {
+                add(&mut read, &bits(pipeline.condition(edge)));
+            }
+            read
+        })
+        .collect();
+    let mut changed = true;
+    while changed {
+        changed = false;
+        for stage in pipeline.stages().collect::<Vec<_>>().into_iter().rev() {
+            let row = stage.row();
+            let jumps = [
+                row.retry_target,
+                row.fallback_retry_target,
+                row.fan_out.map(|fan_out| fan_out.join),
+            ];
+            let next = stage.edges().map(|(_, edge)| edge.to);
+            for to in next
+                .chain(jumps.into_iter().flatten())
+                .chain(back.iter().copied())
+            {
+                let Some(from) = live.get(to.at()).cloned() else {
+                    continue;
+                };
+                if let Some(own) = live.get_mut(stage.index().at()) {
+                    changed |= add(own, &from);
+                }
+            }
+        }
+    }
+    live
 }
 
 fn hash_value(value: Option<&Value>, hasher: &mut DefaultHasher) {

@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use orchestra_core::{Outcome, Status, fan_in as choose};
-use orchestra_graph::{Stage, kind};
+use orchestra_graph::{KeyOwner, Stage, kind};
 
 use super::backend::SimulationBackend;
 use super::child::ChildStarter;
 use super::codergen::{responded, stored};
 use super::output;
 use crate::handlers::handler::{Handler, HandlerFuture};
-use crate::run::authority::is_recorded_by;
 use crate::run::stage::StageContext;
 use crate::script::Script;
 use crate::stage_end::Finished;
@@ -102,7 +101,7 @@ impl Simulated {
 fn by_script(kind: &str, outcome: Outcome) -> Finished {
     let mut finished = Finished::from(outcome);
     let updates = std::mem::take(&mut finished.outcome.context_updates);
-    let recorded = |key: &str| is_recorded_by(kind, key);
+    let recorded = |key: &str| KeyOwner::is_recorded_by(kind, key);
     for (key, value) in updates {
         if recorded(&key) {
             finished.recorded.insert(key, value)

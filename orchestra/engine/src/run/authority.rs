@@ -147,16 +147,3 @@ fn retain(updates: &mut BTreeMap<String, Value>, may: impl Fn(&str, &Value) -> b
     });
     refused
 }
-
-/// Returns whether a script may provide a value that is recorded in a real run by the engine's handler of this kind, or
-/// by the workspace.
-pub(crate) fn is_recorded_by(kind: &str, key: &str) -> bool {
-    match kind {
-        _ if KeyOwner::of_key(key) == Some(KeyOwner::Workspace) => true,
-        kind::CODERGEN => key == "last_response",
-        kind::FAN_IN => key.starts_with("parallel.fan_in."),
-        kind::MANAGER_LOOP => key.starts_with("stack.child."),
-        kind::TOOL => key.starts_with("tool."),
-        _ => false,
-    }
-}

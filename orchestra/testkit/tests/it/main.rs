@@ -5,6 +5,7 @@
 mod children;
 mod compiled;
 mod coverage;
+mod paths;
 mod scripts;
 mod simulation;
 mod time;
