@@ -66,7 +66,10 @@ pub fn svg_with_links(
     Ok(write(&scene(graph, options)?, Some(link)))
 }
 
-fn write(scene: &Scene, link: Option<&dyn Fn(&str) -> Option<String>>) -> String {
+/// Returns the address of a link for the id of a node.
+type Link<'l> = &'l dyn Fn(&str) -> Option<String>;
+
+fn write(scene: &Scene, link: Option<Link<'_>>) -> String {
     let mut body = String::new();
     for cluster in &scene.clusters {
         write_cluster(&mut body, cluster);
