@@ -31,6 +31,14 @@ pub(crate) fn lock(args: &LockArgs, program: &str, terminal: &Terminal) -> Resul
                 .help("name the pipelines to lock: `orchestra lock FILE..`"),
         );
     }
+    if let Some(name) = names.iter().find(|name| name.starts_with("../")) {
+        let message = format!(
+            "`{}` is outside of the folder of `{}`",
+            project.file(name),
+            project.path()
+        );
+        return Err(CliError::usage("outside_of_project", message).help("lock it in a command of its own"));
+    }
     let before = project.lock.clone();
     let mut texts = BTreeMap::new();
     let mut lines = Vec::new();

@@ -248,6 +248,9 @@ fn the_lock_file_stands_beside_the_configuration() {
             .contains("\"name\": \"flows/a.dot\"")
     );
     scratch.call(&["check", "--locked", "app/flows/a.dot"]).exits(0);
+    scratch.write("b.dot", release());
+    let done = scratch.call(&["lock", "app/flows/a.dot", "b.dot"]).exits(2);
+    says(&done, "`b.dot` is outside of the folder of `app/orchestra.lock`");
 }
 
 #[test]
@@ -277,4 +280,48 @@ fn a_run_needs_the_inputs_of_the_changed_pipeline() {
     let done = resume(text("pr: int?")).exits(3);
     says(&done, "`pr` is declared as `int`, but is the text \"seven\"");
     resume(text("pr: text")).exits(0);
+}
+
+#[test]
+fn a_template_that_reads_what_a_waiting_run_lacks_is_an_error_in_its_file() {
+    let scratch = Scratch::new();
+    scratch.write(
+        "orchestra.yaml",
+        "backend: simulation\nagents:\n  writer: {task: publish}\n",
+    );
+    let task = |text: &str| format!("task:\n  name: publish\n  template: |\n    {text}\n");
+    scratch.write("prompts/tasks/publish.yaml", task("Publish."));
+    let flow = |outputs: &str| {
+        format!(
+            "digraph review {{
+    start -> rate
+    rate -> ask [condition=\"outcome=success\"]
+    rate -> exit
+    ask -> publish [label=Ship]
+    publish -> exit
+    rate    [prompt=\"Rate it.\"{outputs}]
+    ask     [shape=hexagon]
+    publish [agent=writer]
+}}
+"
+        )
+    };
+    scratch.write("a.dot", flow(""));
+    scratch.call(&["lock", "a.dot"]).exits(0);
+    scratch.write("a.dot", flow(", outputs=\"score: int\""));
+    scratch.call(&["check", "--locked"]).exits(0);
+    scratch.write("prompts/tasks/publish.yaml", task("Publish with {{ score }}."));
+    for command in [&["check", "--locked"][..], &["lock"]] {
+        let done = scratch.call(command).exits(3);
+        says(
+            &done,
+            "error[resume_unset]: `score` may not be set when `publish` reads it",
+        );
+        says(&done, "prompts/tasks/publish.yaml:4:21");
+        says(
+            &done,
+            "if a run of the locked version waits at `ask` and goes on: `ask` (Ship) -> `publish`",
+        );
+    }
+    scratch.call(&["lock", "--accept"]).exits(0);
 }
