@@ -16,6 +16,8 @@ use crate::path::Phase;
 
 /// Maximum number of states times nodes, which limits the memory.
 const MAX_NODES: usize = 20_000_000;
+/// Maximum number of states of the first search. If there are more, coarser searches come before a longer one.
+const FIRST_STATES: usize = 10_000;
 /// Maximum number of paths to one target that are tried, because a path may have an order of events that no simulated run
 /// has.
 const MAX_TRIES: u32 = 50;
@@ -152,7 +154,6 @@ pub fn find_paths(loaded: &Loaded, options: &PathOptions) -> Option<FoundPaths> 
         pipeline: &pipeline,
         steps: &steps,
         reactions: &reactions,
-        max_states: options.max_states.min(MAX_NODES / pipeline.nodes.len().max(1)),
         states: 0,
         is_complete: true,
         left: left.collect(),
@@ -160,13 +161,16 @@ pub fn find_paths(loaded: &Loaded, options: &PathOptions) -> Option<FoundPaths> 
         paths: Vec::new(),
         links: Vec::new(),
     };
-    search.run(&key, false);
     let is_parallel = pipeline.nodes.iter().any(|node| node.fan_out.is_some());
-    if is_parallel && !search.left.is_empty() {
-        search.run(&key, true);
+    let max_states = options.max_states.min(MAX_NODES / pipeline.nodes.len().max(1));
+    search.run(&key, max_states.min(FIRST_STATES), false);
+    if !search.is_complete {
+        search.run(&key.with_positions_only(), max_states, false);
+        search.run(&key.without_context(), max_states.min(FIRST_STATES), false);
+        search.run(&key, max_states, false);
     }
-    if !search.is_complete && !search.left.is_empty() {
-        search.run(&key.without_context(), false);
+    if is_parallel {
+        search.run(&key, max_states, true);
     }
     Some(search.found(targets))
 }
@@ -190,7 +194,6 @@ struct Search<'s> {
     pipeline: &'s SharedPipeline,
     steps: &'s HashMap<PathStep, usize>,
     reactions: &'s Reactions,
-    max_states: usize,
     states: usize,
     is_complete: bool,
     /// The targets that are not reached yet.
@@ -203,7 +206,11 @@ struct Search<'s> {
 
 impl Search<'_> {
     /// Searches breadth-first until nothing is left. Parallel stages end one branch after the other, or in all orders.
-    fn run(&mut self, key: &StateKey, all_orders: bool) {
+    fn run(&mut self, key: &StateKey, max_states: usize, all_orders: bool) {
+        if self.left.is_empty() {
+            return;
+        }
+        self.is_complete = true;
         let mut seen = HashSet::new();
         let mut queue = VecDeque::new();
         let mut effects = Vec::new();
@@ -227,7 +234,7 @@ impl Search<'_> {
                     self.states += seen.len();
                     return;
                 }
-                if seen.len() >= self.max_states {
+                if seen.len() >= max_states {
                     self.states += seen.len();
                     self.is_complete = false;
                     return;

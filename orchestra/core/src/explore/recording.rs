@@ -175,7 +175,8 @@ impl<'f> Recording<'f> {
             _ => {
                 let is_other = |open: &&Open| open.id != *id && matches!(open.waits, Waits::Stage);
                 let is_alone = !self.open.iter().any(|open| is_other(&open));
-                if is_alone && own.since == self.now {
+                // What happens at the same time must not depend on an order that only the driver knows.
+                if is_alone && own.since == self.now && own.opened == self.events {
                     self.now
                 } else {
                     self.now + TICK

@@ -13,6 +13,7 @@ use crate::state::State;
 
 /// The fields that are compared: what conditions, goal gates and limits read. Elapsed time, notes, the history of a path and
 /// counters that only a default limits are left out.
+#[derive(Clone)]
 pub(super) struct StateKey {
     /// The nodes whose visits count, up to a number.
     visits: Vec<(NodeIndex, u32)>,
@@ -92,10 +93,27 @@ impl StateKey {
         key
     }
 
-    /// Leaves out the context. States that only the context tells apart are then equal.
-    pub(super) fn without_context(mut self) -> StateKey {
-        self.context.clear();
-        self
+    /// Returns the key without the context. States that only the context tells apart are then equal.
+    pub(super) fn without_context(&self) -> StateKey {
+        StateKey {
+            context: Vec::new(),
+            ..self.clone()
+        }
+    }
+
+    /// Returns a key that compares only where the paths of a run are, and their attempts.
+    pub(super) fn with_positions_only(&self) -> StateKey {
+        StateKey {
+            visits: Vec::new(),
+            outcomes: Vec::new(),
+            gates: Vec::new(),
+            context: Vec::new(),
+            live: Vec::new(),
+            revisits: false,
+            failures: false,
+            reroutes: false,
+            restarts: false,
+        }
     }
 
     /// Returns whether a later decision may read the outcome of a node.
