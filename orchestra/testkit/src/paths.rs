@@ -15,6 +15,16 @@ use crate::simulation::Simulation;
 
 /// The generated tests of a compiled pipeline. The search for paths is done once, by the test that comes first. Used by
 /// generated code.
+///
+/// ```
+/// use orchestra_graph::{LoadOptions, Source, load};
+/// use orchestra_testkit::PathTests;
+/// let text = "digraph { start -> work -> exit; work -> mend [condition=\"outcome=fail\"]; mend -> exit }";
+/// let pipeline = load(Source::new("a.dot", text), &LoadOptions::default()).pipeline().expect("sound");
+/// let tests = PathTests::new("", text, Box::leak(Box::new(pipeline)), &[]);
+/// tests.check("edge_work_to_mend_when_fail");
+/// tests.check_all();
+/// ```
 #[doc(hidden)]
 pub struct PathTests {
     folder: &'static str,
