@@ -175,9 +175,7 @@ fn a_template_reads_values_by_their_names_and_types() {
 }
 ";
     let check = |template: &str, code| {
-        project
-            .scratch
-            .write("a.dot", flow.replace("TEMPLATE", template));
+        project.scratch.write("a.dot", flow.replace("TEMPLATE", template));
         project.call(&["check", "a.dot"]).exits(code).stderr
     };
     check("Review {{ pr }} as in {{ plan.steps }}.", 0);
