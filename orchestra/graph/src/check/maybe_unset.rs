@@ -136,6 +136,27 @@ impl<'g> MissingValues<'g> {
         self.presence.is_incomplete() || key.is_none_or(|key| self.presence.missing_at(key, node).is_some())
     }
 
+    /// Returns whether a declared value may be missing when a node has ended, or has ended without a failure.
+    pub(crate) fn may_be_missing_after(
+        &mut self,
+        node: NodeIndex,
+        key: &str,
+        without_failures: bool,
+    ) -> bool {
+        let Some(key) = self.presence.declared().position(key) else {
+            return true;
+        };
+        for state in self.presence.states_of(node) {
+            for (end, known) in self.presence.after(state) {
+                let is_excluded = without_failures && self.presence.word(end) == "fail";
+                if !is_excluded && known.may_be_missing(key) {
+                    return true;
+                }
+            }
+        }
+        self.presence.is_incomplete()
+    }
+
     /// Returns whether a declared value may be missing when a run has ended as a success. A value that is not declared
     /// counts as missing.
     ///

@@ -5,10 +5,13 @@
 
 use crate::analysis::EdgeCondition;
 use crate::check::Check;
+use crate::check::declared::declares_values;
 use crate::check::input::Input;
+use crate::check::maybe_unset::MissingValues;
 use crate::check::outcomes::{FAIL, PARTIAL_SUCCESS, SUCCESS};
-use crate::condition::space::Point;
-use crate::condition::{Expression, OUTCOME_WORDS};
+use crate::condition::space::{Point, Sample};
+use crate::condition::{Expression, OUTCOME_WORDS, number};
+use crate::contract::{ValueType, plain_key};
 use crate::diagnostic::Diagnostic;
 use crate::kind;
 use crate::model::NodeIndex;
@@ -98,6 +101,58 @@ fn gap(input: &Input<'_>, at: NodeIndex) -> Option<String> {
     let words = input.outcomes.list(words);
     let space = input.space(&expressions, Some(&words))?;
     let none = |point: &Point<'_, '_>| !expressions.iter().any(|expression| point.holds(expression));
-    let gap = space.find(|point| none(point) && point.as_success().is_none_or(|point| none(&point)))?;
+    let is_gap = |point: &Point<'_, '_>| none(point) && point.as_success().is_none_or(|point| none(&point));
+    let gap = space.find(is_gap)?;
+    if !declares_values(input.graph()) {
+        return Some(gap.describe());
+    }
+    let Some(mut values) = DeclaredValues::new(input, at) else {
+        return Some(gap.describe());
+    };
+    let gap = space.find(|point| is_gap(point) && point.samples().all(|sample| values.allow(&sample)))?;
     Some(gap.describe())
+}
+
+/// The declared values at the edges of a node.
+struct DeclaredValues<'g> {
+    missing: MissingValues<'g>,
+    node: NodeIndex,
+    /// `true` if the failure of the node is handled without its edges.
+    ignores_failures: bool,
+}
+
+impl<'g> DeclaredValues<'g> {
+    fn new(input: &Input<'g>, node: NodeIndex) -> Option<DeclaredValues<'g>> {
+        Some(DeclaredValues {
+            missing: MissingValues::new(input.analysis)?,
+            node,
+            ignores_failures: input.kind(node) != kind::CONDITIONAL,
+        })
+    }
+
+    /// Returns whether a context value may be this one. Undeclared values may be anything.
+    fn allow(&mut self, sample: &Sample<'_>) -> bool {
+        let key = plain_key(sample.key);
+        let is_context = sample.key.starts_with("context.");
+        let Some(declared) = self.missing.contract().type_of(key).filter(|_| is_context) else {
+            return true;
+        };
+        let is_other = |word: &str| !sample.is_sampled(word);
+        let is_value = match (declared, sample.text) {
+            (ValueType::Words(words), None) => words.iter().any(|word| is_other(word)),
+            (ValueType::Boolean, None) => is_other("true") || is_other("false"),
+            (ValueType::Integer | ValueType::Number, None) => !sample.has_all_numbers(),
+            (_, None) => true,
+            (ValueType::Words(words), Some(text)) => words.iter().any(|word| word == text),
+            (ValueType::Boolean, Some(text)) => matches!(text, "true" | "false"),
+            (ValueType::Integer, Some(text)) => text.parse::<i64>().is_ok(),
+            (ValueType::Number, Some(text)) => number(text).is_some(),
+            (_, Some(_)) => true,
+        };
+        is_value
+            || sample.text == Some("")
+                && self
+                    .missing
+                    .may_be_missing_after(self.node, key, self.ignores_failures)
+    }
 }

@@ -33,6 +33,31 @@ pub(crate) struct Point<'s, 'e> {
     free: u32,
 }
 
+/// The value of a key at a point.
+pub(crate) struct Sample<'s> {
+    pub(crate) key: &'s str,
+    /// The text of the value; empty if it is missing. `None` for a value that equals no literal.
+    pub(crate) text: Option<&'s str>,
+    /// The texts of this key at all points.
+    all: &'s [String],
+}
+
+impl Sample<'_> {
+    /// Returns whether the key has this text at another point.
+    pub(crate) fn is_sampled(&self, text: &str) -> bool {
+        self.all.iter().any(|sample| sample == text)
+    }
+
+    /// Returns whether conditions compare the key with another operator than `=` and `!=`, so that there are numbers on all
+    /// sides of its bounds.
+    pub(crate) fn has_all_numbers(&self) -> bool {
+        // Only such numbers have a second spelling.
+        self.all
+            .iter()
+            .any(|sample| sample.contains('e') && number(sample).is_some())
+    }
+}
+
 impl<'e> Space<'e> {
     /// Creates the points of some conditions. If `words` are given, they are the possible outcomes. Returns `None` if
     /// there are too many clauses or points.
@@ -149,6 +174,19 @@ impl<'s, 'e> Point<'s, 'e> {
         let mut point = self.clone();
         *point.values.first_mut()? = words.iter().position(|word| word == "success")?;
         Some(point)
+    }
+
+    /// Iterates over the values of the keys.
+    pub(crate) fn samples(&self) -> impl Iterator<Item = Sample<'_>> {
+        let keys = self.space.keys.iter().zip(&self.values);
+        keys.filter_map(|((key, all), at)| {
+            let text = all.get(*at)?;
+            Some(Sample {
+                key,
+                text: (text != OTHER).then_some(text),
+                all,
+            })
+        })
     }
 
     fn text(&self, key: &str) -> &str {

@@ -257,3 +257,38 @@ fn files_without_declarations_have_no_contract() {
     );
     assert!(!loaded.report.has_errors() && MissingValues::new(&loaded.analysis()).is_none());
 }
+
+#[test]
+fn conditions_need_not_cover_values_that_the_contract_excludes() {
+    let gap = |outputs: &str, first: &str, second: &str| {
+        let text = format!(
+            "digraph r {{ start -> review -> decide; review [type=review, outputs=\"{outputs}\"]
+                decide [shape=diamond]; decide -> ship [condition=\"{first}\"]; ship [type=ship]; ship -> exit
+                decide -> fix [condition=\"{second}\"]; fix [type=fix]; fix -> exit
+                review -> fix [condition=\"outcome=fail\"] }}"
+        );
+        let report = load(Source::new("r.dot", text), &LoadOptions::default()).report;
+        let mut found = report.diagnostics.into_iter();
+        found
+            .find(|found| found.code == "non_exhaustive_conditions")
+            .map(|found| found.message)
+    };
+    let score = "score: int";
+    assert_eq!(gap(score, "context.score >= 5", "context.score < 5"), None);
+    assert_eq!(gap(score, "context.score >= 5", "context.score <= 4"), None);
+    assert!(gap("score: number", "context.score >= 5", "context.score <= 4").is_some());
+    assert!(gap(score, "context.score > 5", "context.score < 5").is_some());
+    assert!(gap(score, "context.score = 5", "context.score = 4").is_some());
+    assert!(gap("score: int?", "context.score >= 5", "context.score < 5").is_some());
+    let verdict = "verdict: ship|fix";
+    assert_eq!(
+        gap(verdict, "context.verdict = ship", "context.verdict = fix"),
+        None
+    );
+    let more = "verdict: ship|fix|hold";
+    let message = gap(more, "context.verdict = ship", "context.verdict = fix");
+    assert!(message.is_some_and(|text| text.contains("`context.verdict` is something else")));
+    assert_eq!(gap("ok: bool", "context.ok", "context.ok = false"), None);
+    assert_eq!(gap("ok: bool", "context.ok = true", "context.ok = false"), None);
+    assert!(gap("ok: text", "context.ok = true", "context.ok = false").is_some());
+}
