@@ -10,7 +10,7 @@ use crate::picture::{self, changes_direction};
 /// Maximum number of nodes for which the documentation has a picture and tables; larger ones would be unreadable.
 const MAX_NODES: usize = 200;
 
-/// What the documentation of a generated module describes.
+/// The input for the documentation of a generated module.
 pub(crate) struct Documentation<'d> {
     pub(crate) pipeline: &'d Pipeline,
     /// The names of the nodes in the module, in the order of the node table.

@@ -20,7 +20,7 @@ use crate::{report, requirements, table};
 #[derive(Default)]
 pub(crate) struct Locked {
     pub(crate) diagnostics: TokenStream,
-    /// Whether the module has `VERSIONS`, empty if there are errors.
+    /// `true` if the module has `VERSIONS`, which is empty if there are errors.
     pub(crate) has_versions: bool,
     /// The versions that differ from the pipeline of today.
     versions: Vec<Version>,

@@ -27,7 +27,7 @@ pub(crate) struct Module<'m> {
     pub(crate) config: String,
     /// The code of the locked versions.
     pub(crate) locked: String,
-    /// Whether that code contains `VERSIONS`.
+    /// `true` if that code contains `VERSIONS`.
     pub(crate) has_versions: bool,
     /// The code of the generated tests; empty if there are none.
     pub(crate) paths: String,

@@ -39,7 +39,7 @@ impl Default for PathOptions {
     }
 }
 
-/// What a search found out about a target.
+/// The result of the search for a target.
 ///
 /// ```
 /// use orchestra_core::{PathVerdict, find_paths};
@@ -66,7 +66,7 @@ pub enum PathVerdict {
     },
     /// The search did not reach it.
     NotFound {
-        /// How far the search went.
+        /// The extent of the search.
         reason: String,
     },
 }
@@ -175,7 +175,7 @@ pub fn find_paths(loaded: &Loaded, options: &PathOptions) -> Option<FoundPaths> 
     Some(search.found(targets))
 }
 
-/// How a state was reached.
+/// The step that led to a state.
 struct Link {
     /// The state before it, or the index of the inputs for a first state.
     from: Result<usize, usize>,

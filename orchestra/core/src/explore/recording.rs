@@ -60,7 +60,7 @@ pub(super) fn steps_in(effects: &[Effect], before: Option<&State>, after: &State
     steps
 }
 
-/// What a run waits for.
+/// The event that a run waits for.
 #[derive(Clone)]
 enum Waits {
     Stage,

@@ -23,7 +23,7 @@ pub(super) struct Block {
     pub(super) around: usize,
 }
 
-/// What is known about the declared keys.
+/// The declared keys that may be missing, and those that may be set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Known {
     /// The keys that may be missing.

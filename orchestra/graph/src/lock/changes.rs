@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::table::{Change, Subject, What};
 use crate::text::{Position, Span};
 
-/// What a change means for the unfinished runs of the earlier version.
+/// The effect of a change on the unfinished runs of the earlier version.
 ///
 /// ```
 /// use orchestra_graph::ChangeClass;
@@ -49,7 +49,7 @@ impl ChangeClass {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct VersionChange {
-    /// What it means for unfinished runs.
+    /// The effect on unfinished runs.
     pub class: ChangeClass,
     /// The file of today that changed: the pipeline, or a child pipeline.
     pub file: String,

@@ -11,9 +11,9 @@ use crate::table::{Mapping, Pipeline};
 /// The machine saves a run only when it waits for an event, so no other position exists.
 pub(crate) struct Positions {
     pub(crate) presence: Presence,
-    /// Whether a run may wait at each node.
+    /// `true` for each node at which a run may wait.
     waits: Vec<bool>,
-    /// Whether the block of each fan-out may be open.
+    /// `true` for each fan-out whose block may be open.
     opens: Vec<bool>,
 }
 

@@ -76,7 +76,7 @@ pub(super) struct Use {
     pub(super) variable: Option<String>,
 }
 
-/// What a command reads from its standard input.
+/// The content of the standard input of a command.
 #[derive(Clone, Debug)]
 pub(super) enum Source {
     /// The standard input of the whole command, which is a given value.
