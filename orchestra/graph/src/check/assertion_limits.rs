@@ -50,6 +50,17 @@ impl<'i> Limits<'i> {
             format!(
                 "lower the retries, the restarts or the number of branches that lead to `{id}`, or {raise}"
             )
+        } else if attempts > 1 {
+            // Without retries, each visit has one attempt.
+            let alone = most / limit.paths.max(1);
+            let without_retries = match limit.visits / limit.paths.max(1) <= alone {
+                true => "`max_retries=0`".to_owned(),
+                false => format!("`max_visits={alone}` and `max_retries=0`"),
+            };
+            format!(
+                "set `max_visits={visits}` on `{id}`, or {without_retries}, because one visit has up to {attempts} attempts; \
+                 or {raise}"
+            )
         } else {
             format!("set `max_visits={visits}` on `{id}`, or {raise}")
         };

@@ -386,13 +386,11 @@ impl MissingValues<'_> {
     /// Reports the values that stages give to their commands although they may be missing.
     pub(crate) fn read_by_commands(&mut self, diagnostics: &mut Vec<Diagnostic>) {
         for read in command_reads(self.properties.analysis) {
-            let found = self.read_at_entry(
-                read.node,
-                read.key,
-                read.span,
-                "or give the command another value",
+            let otherwise = format!(
+                "or let only runs with `context.{} != \'\'` enter this stage",
+                plain_key(read.key)
             );
-            diagnostics.extend(found);
+            diagnostics.extend(self.read_at_entry(read.node, read.key, read.span, &otherwise));
         }
     }
 

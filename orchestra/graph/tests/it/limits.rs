@@ -323,7 +323,9 @@ fn an_assertion_on_a_limit_holds_or_says_what_limits_the_node() {
     );
     assert_eq!(
         errors[0].help.as_deref(),
-        Some("set `max_visits=2` on `build`, or raise the number in the assertion")
+        Some(
+            "set `max_visits=2` on `build`, or `max_retries=0`, because one visit has up to 2 attempts; or raise the number in the assertion"
+        )
     );
     let errors = failed("at_most(build, 1)", &body);
     let help = errors[0].help.as_deref().unwrap();
