@@ -54,6 +54,10 @@ pub(crate) fn check(
             }
         }
     }
+    let compared = match &locked {
+        Some(locked) => locked.check(args, program, format, terminal, &mut found)?,
+        None => Exit::Ok,
+    };
     let number = |severity: Severity| found[severity as usize];
     let (errors, warnings) = (number(Severity::Error), number(Severity::Warning));
     let notes = number(Severity::Info);
@@ -70,13 +74,18 @@ pub(crate) fn check(
             .map(|(number, noun)| count(*number, noun))
             .collect();
         if parts.is_empty() {
-            parts.push("no problems found".to_owned());
+            let found = if compared == Exit::Ok {
+                "no problems found"
+            } else {
+                "a run cannot go on"
+            };
+            parts.push(found.to_owned());
         }
         if assertions > 0 {
             let hold = if assertions == 1 { "holds" } else { "hold" };
             parts.insert(0, format!("{} {hold}", count(assertions, "assertion")));
         }
-        let verdict = if errors > 0 {
+        let verdict = if errors > 0 || compared != Exit::Ok {
             terminal.paint(Paint::Bad, "invalid")
         } else {
             terminal.paint(Paint::Good, "ok")
@@ -88,10 +97,7 @@ pub(crate) fn check(
         ));
     }
     let exit = if errors > 0 { Exit::Invalid } else { Exit::Ok };
-    match locked {
-        Some(locked) => Ok(exit.or(locked.check(args, program, format, terminal)?)),
-        None => Ok(exit),
-    }
+    Ok(exit.or(compared))
 }
 
 /// Returns the normalized name of a file.

@@ -60,6 +60,7 @@ impl LockedFiles {
         program: &str,
         format: Format,
         terminal: &Terminal,
+        found: &mut [usize; 3],
     ) -> Result<Exit, CliError> {
         let mut exit = Exit::Ok;
         let mut runs = match &args.runs {
@@ -75,8 +76,14 @@ impl LockedFiles {
                 // The check of the file itself has reported its errors.
                 continue;
             }
-            if self.compare(locked, &today.loaded, args.config.as_deref(), format, terminal)?
-                == ChangeClass::Breaks
+            if self.compare(
+                locked,
+                &today.loaded,
+                args.config.as_deref(),
+                format,
+                terminal,
+                found,
+            )? == ChangeClass::Breaks
             {
                 exit = Exit::Invalid;
             }
@@ -100,6 +107,7 @@ impl LockedFiles {
         config: Option<&Path>,
         format: Format,
         terminal: &Terminal,
+        problems: &mut [usize; 3],
     ) -> Result<ChangeClass, CliError> {
         let Some(latest) = locked.latest() else {
             return Ok(ChangeClass::Same);
@@ -110,6 +118,9 @@ impl LockedFiles {
         let reports = ProjectLock::reports(&found, &old, today, version, config, terminal)?;
         for report in &reports {
             print_report(terminal, report, format);
+            for diagnostic in &report.diagnostics {
+                problems[diagnostic.severity as usize] += 1;
+            }
         }
         let class = if reports.is_empty() {
             found.class()

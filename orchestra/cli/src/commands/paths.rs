@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use orchestra_engine::{FoundPaths, FoundTarget, PathOptions, PathScript, PathVerdict, find_paths};
-use orchestra_graph::Loaded;
+use orchestra_graph::{Contract, Loaded};
 use serde_json::{Value, json};
 
 use crate::args::ExploreArgs;
 use crate::error::{CliError, Exit};
+use crate::project::parameters::parameter;
 use crate::terminal::format::{count, thousands};
 use crate::terminal::table::{Cell, table};
 use crate::terminal::{Paint, Terminal};
@@ -16,8 +17,12 @@ pub(crate) fn paths(args: &ExploreArgs, loaded: &Loaded, terminal: &Terminal) ->
     let Some(found) = find_paths(loaded, &PathOptions::default()) else {
         return Ok(Exit::Invalid);
     };
+    let contract = loaded
+        .pipeline()
+        .map(|pipeline| Contract::from_pipeline(&pipeline));
+    let contract = contract.unwrap_or_default();
     let files = match &args.output {
-        Some(folder) => write_scripts(args, folder, &found)?,
+        Some(folder) => write_scripts(args, &contract, folder, &found)?,
         None => Vec::new(),
     };
     if terminal.json {
@@ -28,17 +33,17 @@ pub(crate) fn paths(args: &ExploreArgs, loaded: &Loaded, terminal: &Terminal) ->
     for (number, script) in (1..).zip(&found.scripts) {
         match files.get(number - 1) {
             Some(file) => terminal.result(&format!("script {number}: {}", file.display())),
-            None => terminal.data(&format!("---\n{}", text(args, number, script))),
+            None => terminal.data(&format!("---\n{}", text(args, &contract, number, script))),
         }
     }
     Ok(Exit::Ok)
 }
 
 /// Returns the text of a script, after a comment with the command that runs it.
-fn text(args: &ExploreArgs, number: usize, script: &PathScript) -> String {
+fn text(args: &ExploreArgs, contract: &Contract, number: usize, script: &PathScript) -> String {
     let mut command = format!("orchestra run {} --simulate {}", args.file, file_name(number));
     for (key, value) in &script.inputs {
-        let shown = value.to_string().replace('\'', "'\\''");
+        let shown = parameter(key, value, contract).replace('\'', "'\\''");
         command.push_str(&format!(" --set '{key}={shown}'"));
     }
     let targets = count(script.targets.len(), "target");
@@ -54,10 +59,18 @@ fn file_name(number: usize) -> String {
 }
 
 /// Writes each script to a file. Never replaces a file that somebody has changed.
-fn write_scripts(args: &ExploreArgs, folder: &Path, found: &FoundPaths) -> Result<Vec<PathBuf>, CliError> {
-    let texts = (1..)
-        .zip(&found.scripts)
-        .map(|(number, script)| (folder.join(file_name(number)), text(args, number, script)));
+fn write_scripts(
+    args: &ExploreArgs,
+    contract: &Contract,
+    folder: &Path,
+    found: &FoundPaths,
+) -> Result<Vec<PathBuf>, CliError> {
+    let texts = (1..).zip(&found.scripts).map(|(number, script)| {
+        (
+            folder.join(file_name(number)),
+            text(args, contract, number, script),
+        )
+    });
     let texts: Vec<(PathBuf, String)> = texts.collect();
     let has_other = |(path, text): &&(PathBuf, String)| {
         std::fs::symlink_metadata(path).is_ok()

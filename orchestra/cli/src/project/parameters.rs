@@ -69,6 +69,18 @@ pub(crate) fn parameters(pairs: &[String], contract: &Contract) -> Result<Vec<(S
     Ok(values)
 }
 
+/// Returns the text after `KEY=` with which `--set` gives a key this value.
+pub(crate) fn parameter(key: &str, value: &Value, contract: &Contract) -> String {
+    let declared = contract.type_of(key);
+    match (declared, value) {
+        (Some(value_type), Value::String(text)) if value_type.parse_text(text).as_ref() == Some(value) => {
+            let escape = if text.starts_with('@') { "@" } else { "" };
+            format!("{escape}{text}")
+        }
+        _ => value.to_string(),
+    }
+}
+
 /// Returns the hint on a value that begins with a literal `@`.
 fn literal_at(key: &str, rest: &str) -> String {
     format!("a value that begins with `@` is written `{key}=@@{rest}`")

@@ -176,7 +176,10 @@ fn a_run_that_can_go_on_is_listed() {
     let done = scratch
         .call(&["check", "--locked", "--runs", ".orchestra/runs", "--json"])
         .exits(0);
-    let object = done.objects().pop().unwrap();
+    let mut objects = done.objects().into_iter();
+    let object = objects
+        .find(|object| object["schema"] == "orchestra.locked_run/1")
+        .unwrap();
     assert_eq!(object["schema"], "orchestra.locked_run/1");
     assert_eq!(
         (&object["goes_on"], &object["waits_at"]),

@@ -193,3 +193,69 @@ fn a_file_that_was_changed_is_not_replaced() {
         .call(&["explore", "a.dot", "--output", "scripts"])
         .exits(2);
 }
+
+#[test]
+fn the_command_of_a_script_gives_declared_inputs_as_set_reads_them() {
+    let scratch = Scratch::new();
+    scratch.write(
+        "a.dot",
+        "digraph a { graph [inputs=\"mode: fast|slow, note: text, count: int\"]
+            start -> d; d [shape=diamond]
+            d -> quick [condition=\"context.mode = fast && context.note = '@its'\"]
+            d -> long  [condition=\"context.mode = slow && context.count = 3\"]
+            d -> none
+            quick [shape=parallelogram, tool_command=true]; quick -> exit
+            long  [shape=parallelogram, tool_command=true]; long -> exit
+            none  [shape=parallelogram, tool_command=true]; none -> exit }",
+    );
+    let printed = scratch
+        .call(&["explore", "a.dot", "--paths", "-o", "scripts"])
+        .exits(0);
+    assert!(printed.stdout.contains("d -> long"), "{}", printed.stdout);
+    let mut visited = BTreeSet::new();
+    for entry in std::fs::read_dir(scratch.path("scripts")).unwrap() {
+        let path = entry.unwrap().path();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let (_, command) = text.lines().next().unwrap().split_once("orchestra ").unwrap();
+        // A shell splits the command as a user's shell would.
+        let words = std::process::Command::new("sh")
+            .args(["-c", &format!("printf '%s\\n' {command}")])
+            .output()
+            .unwrap();
+        let words = String::from_utf8(words.stdout).unwrap();
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        let words: Vec<String> = words
+            .lines()
+            .map(|word| {
+                if word == name {
+                    format!("scripts/{name}")
+                } else {
+                    word.to_owned()
+                }
+            })
+            .collect();
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let ran = scratch.call(&words).exits(0);
+        for node in ["quick", "long", "none"] {
+            if ran.stdout.contains(node) {
+                visited.insert(node);
+            }
+        }
+    }
+    assert_eq!(visited, ["long", "none", "quick"].into());
+}
+
+#[test]
+fn a_label_that_only_a_condition_names_is_preferred() {
+    let scratch = Scratch::new();
+    scratch.write(
+        "a.dot",
+        "digraph a { start -> ask; ask [prompt=Ask]; ask -> one [label=One]; ask -> three [condition=\"preferred_label=Three\"]
+            one [prompt=One]; one -> exit; three [prompt=Three]; three -> exit }",
+    );
+    let found = paths(&scratch, "a.dot");
+    for target in found["targets"].as_array().unwrap() {
+        assert_eq!(target["verdict"], "covered", "{target}");
+    }
+    assert_eq!(untaken(&scratch, "a.dot"), BTreeSet::new());
+}

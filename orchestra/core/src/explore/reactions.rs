@@ -1,5 +1,7 @@
 //! What may happen to a run that waits: the outcomes of its stages, the answers of people, and the ends of timers.
 
+use std::collections::HashSet;
+
 use orchestra_graph::condition::{Comparison, Expression};
 use orchestra_graph::{Contract, KeyOwner, NodeIndex, Pipeline, Role, Stage, ValueType, declared_outputs};
 use serde_json::{Number, Value};
@@ -115,7 +117,7 @@ impl Reactions {
         }
         let mut outcomes = Vec::new();
         for outcome in plain {
-            for (label, target) in preferences(pipeline, stage) {
+            for (label, target) in preferences(pipeline, stage, &conditions) {
                 for updates in &updates {
                     let mut outcome = outcome.clone();
                     outcome.preferred_label = label.clone();
@@ -366,9 +368,24 @@ fn conditions_after<'p>(pipeline: &'p Pipeline, stage: Stage<'p>) -> Vec<&'p Exp
     conditions
 }
 
-/// Returns the labels and targets that a stage may prefer, one at a time.
-fn preferences(pipeline: &Pipeline, stage: Stage<'_>) -> Vec<(Option<String>, Option<String>)> {
+/// Returns the labels and targets that a stage may prefer, one at a time: those of the edges without conditions, and the
+/// labels that conditions name.
+fn preferences(
+    pipeline: &Pipeline,
+    stage: Stage<'_>,
+    conditions: &[&Expression],
+) -> Vec<(Option<String>, Option<String>)> {
     let mut preferences = vec![(None, None)];
+    for condition in conditions {
+        condition.visit(&mut |part| {
+            if let Expression::Compare { key, literal, .. } = part
+                && key == "preferred_label"
+                && !literal.is_empty()
+            {
+                preferences.push((Some(literal.clone()), None));
+            }
+        });
+    }
     let mut add = |node: Stage<'_>| {
         let plain = || node.edges().filter(|(_, edge)| edge.condition.is_none());
         if plain().nth(1).is_none() || node.row().fan_out.is_some() {
@@ -389,7 +406,8 @@ fn preferences(pipeline: &Pipeline, stage: Stage<'_>) -> Vec<(Option<String>, Op
             add(next);
         }
     }
-    preferences.dedup();
+    let mut seen = HashSet::new();
+    preferences.retain(|preference| seen.insert(preference.clone()));
     preferences
 }
 
