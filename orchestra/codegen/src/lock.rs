@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 
 use orchestra_graph::{
     Compatibility, LOCK_FILE, Limits, LoadOptions, Loaded, LockFile, LockedVersion, Pipeline, ReadError,
-    load_bytes,
+    load_bytes, normal_path, relative_path,
 };
 use proc_macro2::{Span, TokenStream};
 
 use crate::children::Descendants;
 use crate::code::Code;
 use crate::invocation::{Declaration, Text};
-use crate::reader::{Reader, normalize, relative};
+use crate::reader::Reader;
 use crate::text::{Origin, include, location_of};
 use crate::{report, requirements, table};
 
@@ -88,7 +88,7 @@ impl Locked {
         let project = Project::find(path, name, reader)?;
         self.files
             .insert(project.in_package(&project.root.join(LOCK_FILE)));
-        let own = relative(path, &project.root);
+        let own = relative_path(path, &project.root);
         let Some(pipeline) = project.lock.pipeline(&own) else {
             return Err(format!(
                 "`{name}` is not in `{LOCK_FILE}` [not_locked]\n  = help: `orchestra lock {own}` adds it"
@@ -179,7 +179,7 @@ impl<'r> Project<'r> {
                 Err(error) => return Err(format!("`{LOCK_FILE}` cannot be read: {error:?}")),
             };
             let manifest = reader.manifest();
-            let shown = relative(&root.join(LOCK_FILE), &manifest);
+            let shown = relative_path(&root.join(LOCK_FILE), &manifest);
             let lock = LockFile::parse(&String::from_utf8_lossy(&bytes)).map_err(|error| {
                 format!(
                     "{} [lock_damaged]\n --> {shown}:{}:{}\n  = help: restore the file from version control",
@@ -200,17 +200,17 @@ impl<'r> Project<'r> {
 
     /// Returns a path relative to the package.
     fn in_package(&self, path: &Path) -> String {
-        relative(path, &self.manifest)
+        relative_path(path, &self.manifest)
     }
 
     /// Loads a locked version under the name of the pipeline of today.
     fn load(&self, name: &str, path: &Path, version: &LockedVersion) -> Result<Version, String> {
-        let file = |path: &Path| version.files.get(&relative(path, &self.root));
+        let file = |path: &Path| version.files.get(&relative_path(path, &self.root));
         let read = |path: &Path, limit: u64| match file(path) {
-            Some(pinned) => self.reader.read(&normalize(&self.root.join(pinned)), limit),
+            Some(pinned) => self.reader.read(&normal_path(&self.root.join(pinned)), limit),
             None => Err(ReadError::Missing),
         };
-        let children = |path: &str, limit: u64| read(&normalize(&self.manifest.join(path)), limit);
+        let children = |path: &str, limit: u64| read(&normal_path(&self.manifest.join(path)), limit);
         let options = LoadOptions {
             children: Some(&children),
             ..LoadOptions::default()
@@ -229,7 +229,7 @@ impl<'r> Project<'r> {
         };
         let pinned = version.files.iter().map(|(file, pinned)| {
             let [file, pinned] =
-                [file, pinned].map(|path| self.in_package(&normalize(&self.root.join(path))));
+                [file, pinned].map(|path| self.in_package(&normal_path(&self.root.join(path))));
             (file, pinned)
         });
         Ok(Version {

@@ -1,8 +1,8 @@
 //! File access for code generation: a trait, so that a test needs no disk.
 
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
-use orchestra_graph::{ChildReader, ReadError};
+use orchestra_graph::{ChildReader, ReadError, normal_path};
 use proc_macro2::{Span, TokenStream};
 
 /// The environment of a macro: files, and the location of the invocation.
@@ -62,59 +62,6 @@ pub(crate) struct Children<'r>(pub(crate) &'r dyn Reader);
 
 impl ChildReader for Children<'_> {
     fn read(&self, path: &str, limit: u64) -> Result<Vec<u8>, ReadError> {
-        self.0.read(&normalize(&self.0.manifest().join(path)), limit)
-    }
-}
-
-/// Removes `.` from a path and, as far as the text alone allows it, `..`.
-pub(crate) fn normalize(path: &Path) -> PathBuf {
-    let mut normalized = PathBuf::new();
-    for component in path.components() {
-        match component {
-            Component::CurDir => {}
-            Component::ParentDir
-                if matches!(normalized.components().next_back(), Some(Component::Normal(_))) =>
-            {
-                normalized.pop();
-            }
-            other => normalized.push(other),
-        }
-    }
-    normalized
-}
-
-/// Returns a path relative to a folder, with forward slashes. Both must be absolute.
-pub(crate) fn relative(path: &Path, folder: &Path) -> String {
-    let (path, folder) = (normalize(path), normalize(folder));
-    let mut components: Vec<String> = Vec::new();
-    let mut target = path.components().peekable();
-    let mut base = folder.components().peekable();
-    while let (Some(a), Some(b)) = (target.peek(), base.peek()) {
-        if a != b {
-            break;
-        }
-        target.next();
-        base.next();
-    }
-    components.extend(base.map(|_| "..".to_owned()));
-    components.extend(target.map(|component| component.as_os_str().to_string_lossy().into_owned()));
-    components.join("/")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_path_is_shown_as_seen_from_the_package() {
-        let folder = Path::new("/home/me/app");
-        assert_eq!(
-            relative(Path::new("/home/me/app/src/./a.dot"), folder),
-            "src/a.dot"
-        );
-        assert_eq!(
-            relative(Path::new("/home/me/app/src/../../shared/a.dot"), folder),
-            "../shared/a.dot"
-        );
+        self.0.read(&normal_path(&self.0.manifest().join(path)), limit)
     }
 }

@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use orchestra_graph::{Limits, ReadError, did_you_mean};
+use orchestra_graph::{Limits, ReadError, did_you_mean, normal_path, relative_path};
 use proc_macro2::{Span, TokenStream};
 use syn::LitStr;
 
 use crate::code::Code;
 use crate::inline::Inline;
-use crate::reader::{Reader, normalize, relative};
+use crate::reader::Reader;
 
 /// The origin of a text, which determines the tokens that its diagnostics point at.
 pub(crate) enum Origin {
@@ -65,8 +65,8 @@ pub(crate) fn location_of(literal: &LitStr, reader: &dyn Reader) -> (PathBuf, St
         None if beside => manifest.join("src"),
         _ => manifest.clone(),
     };
-    let path = normalize(&folder.join(&written));
-    let name = relative(&path, &manifest);
+    let path = normal_path(&folder.join(&written));
+    let name = relative_path(&path, &manifest);
     (path, name, beside)
 }
 
@@ -119,7 +119,7 @@ pub(crate) fn inline(tokens: TokenStream, reader: &dyn Reader) -> PipelineText {
         .next()
         .map_or_else(Span::call_site, |token| token.span());
     let name = match reader.source_file(location) {
-        Some(file) => relative(&file, &reader.manifest()),
+        Some(file) => relative_path(&file, &reader.manifest()),
         None => "inline".to_owned(),
     };
     let inline = Inline::new(tokens);

@@ -33,6 +33,7 @@
 //! - `model`: the graph.
 //! - `lower`: the lowering of the syntax tree to the graph.
 //! - `spelling`: replaces spellings of other tools whose meaning depends on the whole node.
+//! - `file_path`: paths of files, without reading anything.
 //! - `child_reader`: the reader of the files that a pipeline names, and their paths.
 //! - `prompt_files`: prompts in separate files.
 //! - `transform`: changes of the graph between lowering and the checks.
@@ -81,6 +82,7 @@ mod contract;
 mod diagnostic;
 mod environment;
 mod explain;
+mod file_path;
 mod flow;
 mod joins;
 pub mod kind;
@@ -124,6 +126,7 @@ pub use contract::{Contract, Field, ValueType, declared_keys, declared_outputs};
 pub use diagnostic::{Diagnostic, Fix, Related, Report, did_you_mean};
 pub use environment::{DEFAULT_BRANCH_PREFIX, GIT_VARIABLES};
 pub use explain::{explain, rules};
+pub use file_path::{normal_path, relative_path};
 pub use flow::{NodeLimit, PathStep, PathTarget, PossibleSteps, RunLimits};
 pub use label::{accelerator_key, label_text, normalize_label};
 pub use load::{load, load_bytes};

@@ -9,6 +9,7 @@ use serde_json::json;
 
 use crate::args::{FmtArgs, Format};
 use crate::error::{CliError, Exit};
+use crate::project::files::write_file;
 use crate::project::pipelines::Pipelines;
 use crate::report::diagnostics::print_report;
 use crate::terminal::format::count;
@@ -42,7 +43,7 @@ pub(crate) fn fmt(args: &FmtArgs, pipelines: &Pipelines, terminal: &Terminal) ->
             continue;
         }
         if differs && !args.check {
-            replace(Path::new(file), text.as_bytes())?;
+            write_file(Path::new(file), text.as_bytes())?;
         }
         if terminal.json {
             terminal.object(&json!({"schema": "orchestra.fmt/1", "file": file, "changed": differs}));
@@ -78,28 +79,4 @@ fn read(file: &str) -> Result<Vec<u8>, CliError> {
         Disk::read_at_most(file, most)
     };
     bytes.map_err(|error| CliError::usage("unreadable_file", format!("cannot read `{file}`: {error}")))
-}
-
-/// Replaces a file atomically, so that a crash leaves either the old or the new text.
-fn replace(path: &Path, bytes: &[u8]) -> Result<(), CliError> {
-    let failed = |error: std::io::Error| {
-        CliError::usage(
-            "unwritable_file",
-            format!("cannot write `{}`: {error}", path.display()),
-        )
-    };
-    // Resolve links, so that a link is not replaced. The file keeps its permissions.
-    let path = std::fs::canonicalize(path).map_err(failed)?;
-    let mut name = path.file_name().unwrap_or_default().to_os_string();
-    name.push(".fmt-tmp");
-    let temporary = path.with_file_name(name);
-    let permissions = std::fs::metadata(&path).map_err(failed)?.permissions();
-    let written = std::fs::write(&temporary, bytes)
-        .and_then(|()| std::fs::set_permissions(&temporary, permissions))
-        .and_then(|()| std::fs::rename(&temporary, &path));
-    written.map_err(|error| {
-        // Best effort: the first error is the one to report.
-        let _ = std::fs::remove_file(&temporary);
-        failed(error)
-    })
 }

@@ -8,7 +8,9 @@ use serde_json::{Value, json};
 
 use crate::args::ExploreArgs;
 use crate::error::{CliError, Exit};
+use crate::project::files::{unwritable, write_file};
 use crate::project::parameters::parameter;
+use crate::runs::shell_quoted;
 use crate::terminal::format::{count, thousands};
 use crate::terminal::table::{Cell, table};
 use crate::terminal::{Paint, Terminal};
@@ -41,10 +43,11 @@ pub(crate) fn paths(args: &ExploreArgs, loaded: &Loaded, terminal: &Terminal) ->
 
 /// Returns the text of a script, after a comment with the command that runs it.
 fn text(args: &ExploreArgs, contract: &Contract, number: usize, script: &PathScript) -> String {
-    let mut command = format!("orchestra run {} --simulate {}", args.file, file_name(number));
+    let words = [args.file.as_str(), "--simulate", &file_name(number)].map(shell_quoted);
+    let mut command = format!("orchestra run {}", words.join(" "));
     for (key, value) in &script.inputs {
-        let shown = parameter(key, value, contract).replace('\'', "'\\''");
-        command.push_str(&format!(" --set '{key}={shown}'"));
+        let pair = format!("{key}={}", parameter(key, value, contract));
+        command.push_str(&format!(" --set {}", shell_quoted(&pair)));
     }
     let targets = count(script.targets.len(), "target");
     format!(
@@ -81,13 +84,8 @@ fn write_scripts(
         return Err(CliError::usage("file_exists", message).help("choose another folder, or remove the file"));
     }
     for (path, text) in &texts {
-        let written = std::fs::create_dir_all(folder).and_then(|()| std::fs::write(path, text));
-        written.map_err(|error| {
-            CliError::usage(
-                "unwritable_file",
-                format!("cannot write `{}`: {error}", path.display()),
-            )
-        })?;
+        std::fs::create_dir_all(folder).map_err(|error| unwritable(folder, &error))?;
+        write_file(path, text.as_bytes())?;
     }
     Ok(texts.into_iter().map(|(path, _)| path).collect())
 }

@@ -3,17 +3,18 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use orchestra_engine::{Disk, PinnedSource};
 use orchestra_graph::{
     ChildReader, Compatibility, LOCK_FILE, LoadOptions, Loaded, LockFile, LockedVersion, Pipeline, ReadError,
-    Report, Transform, load_bytes, plain_path,
+    Report, Transform, load_bytes, plain_path, relative_path,
 };
 
 use crate::error::{CliError, Exit};
 use crate::project::agents::{CONFIGURATION_FILE, ProjectAgents, find_above};
+use crate::project::files::{unwritable, write_file};
 use crate::project::pipelines::run_transforms;
 use crate::terminal::Terminal;
 
@@ -81,7 +82,7 @@ impl ProjectLock {
     /// Returns the path of a file relative to the lock file.
     pub(crate) fn name(&self, file: &str) -> String {
         let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-        relative(&absolute(Path::new(file)), &absolute(Path::new(&self.file("."))))
+        relative_path(&absolute(Path::new(file)), &absolute(Path::new(&self.file("."))))
     }
 
     /// Loads a pipeline as it is today. It may have errors.
@@ -242,7 +243,7 @@ impl ProjectLock {
         }
         if self.lock.pipelines.is_empty() {
             let path = self.path();
-            fs::remove_file(&path).map_err(|error| unwritable(&path, &error))?;
+            fs::remove_file(&path).map_err(|error| unwritable(Path::new(&path), &error))?;
         } else {
             self.write(LOCK_FILE, self.lock.to_string().as_bytes())?;
         }
@@ -264,18 +265,10 @@ impl ProjectLock {
 
     fn write(&self, name: &str, bytes: &[u8]) -> Result<(), CliError> {
         let path = self.file(name);
-        let folder = Path::new(&path).parent().unwrap_or(Path::new("."));
-        let folder = if folder.as_os_str().is_empty() {
-            Path::new(".")
-        } else {
-            folder
-        };
-        let written = fs::create_dir_all(folder).and_then(|()| {
-            let temporary = format!("{path}.new");
-            fs::write(&temporary, bytes)?;
-            fs::rename(&temporary, &path)
-        });
-        written.map_err(|error| unwritable(&path, &error))
+        if let Some(folder) = Path::new(&path).parent() {
+            fs::create_dir_all(folder).map_err(|error| unwritable(folder, &error))?;
+        }
+        write_file(Path::new(&path), bytes)
     }
 }
 
@@ -294,28 +287,6 @@ fn pinned_name(name: &str) -> String {
     parts.join("/")
 }
 
-/// Returns an absolute path relative to an absolute folder, with `/` as the separator.
-fn relative(path: &Path, folder: &Path) -> String {
-    let parts = |path: &Path| -> Vec<String> {
-        let parts = path.components();
-        let shown = parts.filter(|part| matches!(part, Component::Normal(_) | Component::ParentDir));
-        let shown = shown.map(|part| part.as_os_str().to_string_lossy().into_owned());
-        let joined = shown.collect::<Vec<_>>().join("/");
-        let plain = plain_path(&format!("/{joined}"));
-        plain
-            .split('/')
-            .filter(|part| !part.is_empty())
-            .map(str::to_owned)
-            .collect()
-    };
-    let (path, folder) = (parts(path), parts(folder));
-    let common = path.iter().zip(&folder).take_while(|(one, other)| one == other);
-    let common = common.count();
-    let up = folder.iter().skip(common).map(|_| "..".to_owned());
-    let down = path.iter().skip(common).cloned();
-    up.chain(down).collect::<Vec<_>>().join("/")
-}
-
 fn damaged(message: String) -> CliError {
     CliError::usage("lock_damaged", message)
         .exit(Exit::Invalid)
@@ -326,19 +297,12 @@ fn unreadable(path: &str, error: &str) -> CliError {
     CliError::usage("unreadable_file", format!("cannot read `{path}`: {error}"))
 }
 
-fn unwritable(path: &str, error: &std::io::Error) -> CliError {
-    CliError::usage("unwritable_file", format!("cannot write `{path}`: {error}"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_path_is_relative_to_the_lock_file() {
-        let of = |path: &str, folder: &str| relative(Path::new(path), Path::new(folder));
-        assert_eq!(of("/app/flows/./a.dot", "/app"), "flows/a.dot");
-        assert_eq!(of("/shared/a.dot", "/app/x/.."), "../shared/a.dot");
+    fn a_pinned_text_stays_inside_of_its_folder() {
         assert_eq!(pinned_name("../shared/a.dot"), "__/shared/a.dot");
     }
 }

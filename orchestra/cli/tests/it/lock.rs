@@ -72,6 +72,8 @@ fn a_removed_gate_is_refused_with_its_position() {
             "keep the node `approve`, or let `orchestra lock --accept` keep version 1 beside the new one",
         );
     }
+    let checked = scratch.call(&["check", "--locked"]).exits(3);
+    says(&checked, "invalid: 1 file checked, 2 errors\n");
     assert_eq!(scratch.read("orchestra.lock"), lock, "nothing was locked");
     let done = scratch.call(&["check", "--locked", "--json"]).exits(3);
     let objects = done.objects();
