@@ -1,7 +1,8 @@
 //! `unknown_attribute`: an attribute that looks like a known one, or like another tool's (rule L7).
 
 use crate::attribute::{
-    ATTRIBUTES, AttributeFamily, FOREIGN, FOREIGN_CHILD, Known, Scope, Scopes, is_drawing_attribute,
+    ATTRIBUTE_FAMILIES, ATTRIBUTES, AttributeFamily, FOREIGN, FOREIGN_CHILD, Known, Scope, Scopes,
+    is_drawing_attribute,
 };
 use crate::diagnostic::{Diagnostic, did_you_mean};
 use crate::page::Page;
@@ -23,6 +24,8 @@ pub(crate) enum Suggestion {
     Spelling(&'static str),
     /// Another tool's name for this attribute.
     Foreign(&'static str),
+    /// The family of a misspelt member.
+    Family(&'static AttributeFamily),
     /// A known attribute on the wrong kind of owner.
     Misplaced(Known),
     /// A member of a known family on the wrong kind of owner.
@@ -50,6 +53,19 @@ pub(crate) fn suggest(name: &str, scope: Scope) -> Option<Suggestion> {
             .contains(scope)
             .then(|| Suggestion::Foreign(known.name()));
     }
+    if let Some((prefix, _)) = name.split_once('.') {
+        let families = || {
+            ATTRIBUTE_FAMILIES
+                .iter()
+                .filter(|family| family.scopes.contains(scope))
+        };
+        let prefixes = families().map(|family| family.prefix.trim_end_matches('.'));
+        let near = did_you_mean(prefix, prefixes);
+        let family = families().find(|family| near == family.prefix.strip_suffix('.'));
+        if let (Some(_), Some(family)) = (near, family) {
+            return Some(Suggestion::Family(family));
+        }
+    }
     let names = ATTRIBUTES
         .iter()
         .filter(|spec| spec.scopes.contains(scope))
@@ -70,11 +86,18 @@ pub(crate) fn child_elsewhere(span: Span) -> Diagnostic {
 pub(crate) fn diagnostic(name: &str, span: Span, scope: Scope, suggestion: &Suggestion) -> Diagnostic {
     let message = format!("unknown {} attribute `{name}`", scope.word());
     let diagnostic = |message: String| Diagnostic::from_rule(&RULE, message, span);
-    match suggestion {
-        Suggestion::Spelling(known) => diagnostic(message)
+    let misspelt = |known: &str| {
+        diagnostic(message.clone())
             .note("unknown attributes are kept for custom handlers, but the engine does not read them")
             .help(format!("did you mean `{known}`?"))
-            .fix(span, *known),
+            .fix(span, known)
+    };
+    match suggestion {
+        Suggestion::Spelling(known) => misspelt(known),
+        Suggestion::Family(family) => {
+            let (_, member) = name.split_once('.').unwrap_or_default();
+            misspelt(&format!("{}{member}", family.prefix))
+        }
         Suggestion::Foreign(known) => diagnostic(message)
             .note("unknown attributes are kept for custom handlers, but the engine does not read them")
             .help(format!("other tools say `{name}`; here it is `{known}`"))

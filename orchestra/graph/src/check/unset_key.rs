@@ -1,20 +1,22 @@
-//! `unset_key`: a condition reads a key that is not declared, but almost (rule T4).
+//! `unset_key`: a condition or a command reads a key that is not declared, but almost (rule T4).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use crate::analysis::EdgeCondition;
 use crate::attribute::{Known, key_pairs};
 use crate::check::Check;
 use crate::check::input::{Input, Once};
+use crate::check::tool_value::command_reads;
 use crate::contract::plain_key;
 use crate::diagnostic::{Diagnostic, did_you_mean};
 use crate::page::Page;
 use crate::severity::Severity;
+use crate::text::Span;
 
 static RULE: Page = Page {
     code: "unset_key",
     severity: Severity::Warning,
-    summary: "a condition reads a key that is not declared, but almost",
+    summary: "a condition or a command reads a key that is not declared, but almost",
     source: "rule T4",
     text: include_str!("../../tests/rules/unset_key.md"),
 };
@@ -47,6 +49,11 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
             .and_then(key_pairs);
         known.extend(pairs.into_iter().flatten().map(|(own, _)| plain_key(own)));
     }
+    // A key that is declared almost like this one. A key that nobody declares may be set all the same.
+    let near = |key: &str| match known.contains(key) {
+        true => None,
+        false => did_you_mean(key, declared.iter().copied()),
+    };
     let mut once = Once::default();
     for (at, edge) in input.edges_with(&[Known::Condition]) {
         let EdgeCondition::Parsed(condition) = input.analysis.condition(at) else {
@@ -57,8 +64,7 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
         };
         let unset = condition.keys().into_iter().find_map(|key| {
             let plain = plain_key(key);
-            let is_undeclared = plain != key && !known.contains(plain);
-            let near = is_undeclared.then(|| did_you_mean(plain, declared.iter().copied()))??;
+            let near = (plain != key).then(|| near(plain))??;
             Some((key, plain, near))
         });
         let text = attribute.value.as_str().unwrap_or_default();
@@ -70,13 +76,24 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
             let span = input
                 .analysis
                 .inside(attribute.value_span, start..start + plain.len());
-            diagnostics.push(
-                Diagnostic::from_rule(&RULE, format!("nothing declares `{plain}`"), span)
-                    .label("empty, unless a stage sets it all the same")
-                    .help(format!("did you mean `{near}`?"))
-                    .fix(span, near)
-                    .edge(input.id(edge.from), input.id(edge.to)),
-            );
+            let found = undeclared(plain, near, span);
+            diagnostics.push(found.edge(input.id(edge.from), input.id(edge.to)));
         }
     }
+    // An attribute of the graph is read by each tool stage.
+    let mut reported = HashSet::new();
+    for read in command_reads(input.analysis) {
+        if let Some(near) = near(read.key)
+            && reported.insert(read.span)
+        {
+            diagnostics.push(undeclared(read.key, near, read.span).node(input.id(read.node)));
+        }
+    }
+}
+
+fn undeclared(key: &str, near: &str, span: Span) -> Diagnostic {
+    Diagnostic::from_rule(&RULE, format!("nothing declares `{key}`"), span)
+        .label("empty, unless a stage sets it all the same")
+        .help(format!("did you mean `{near}`?"))
+        .fix(span, near)
 }

@@ -233,3 +233,21 @@ fn variables_that_decide_what_runs_are_refused() {
         [""; 0]
     );
 }
+
+#[test]
+fn misspelt_names_and_keys_are_reported() {
+    let found = |attributes: &str| commanded("cat", "inputs=\"who: text\"", attributes);
+    assert_eq!(
+        found("tool_env_form.WHO=who"),
+        ["unknown_attribute tool_env_form.WHO: unknown node attribute `tool_env_form.WHO`"]
+    );
+    assert_eq!(
+        found("tool_stdin=whom"),
+        ["unset_key whom: nothing declares `whom`"]
+    );
+    assert_eq!(
+        found("tool_env_from.WHO=whom"),
+        ["unset_key whom: nothing declares `whom`"]
+    );
+    assert_eq!(found("tool_stdin=other"), [""; 0]);
+}
