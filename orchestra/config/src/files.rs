@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::path::{Component, Path};
 use std::sync::Arc;
 
 use orchestra_graph::{ChildReader, ReadError, plain_path};
@@ -100,6 +101,38 @@ impl<'r> Files<'r> {
         });
         used.collect()
     }
+}
+
+/// The default file name of a configuration.
+pub const CONFIGURATION_FILE: &str = "orchestra.yaml";
+
+/// Returns the paths at which a file of the project may stand for a pipeline, best first: in the folder of the pipeline,
+/// then in its parent folders up to the working directory. A pipeline outside of the working directory has only its own
+/// folder and the working directory.
+///
+/// ```
+/// use orchestra_config::{CONFIGURATION_FILE, paths_above};
+/// let paths = paths_above("flows/review/a.dot", CONFIGURATION_FILE);
+/// assert_eq!(paths, ["flows/review/orchestra.yaml", "flows/orchestra.yaml", "orchestra.yaml"]);
+/// assert_eq!(paths_above("../a.dot", CONFIGURATION_FILE), ["../orchestra.yaml", "orchestra.yaml"]);
+/// ```
+pub fn paths_above(pipeline: &str, name: &str) -> Vec<String> {
+    let path = Path::new(pipeline);
+    let inside = path
+        .components()
+        .all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+    let mut folders: Vec<&Path> = if inside {
+        path.ancestors().skip(1).collect()
+    } else {
+        path.parent().into_iter().collect()
+    };
+    folders.push(Path::new(""));
+    let paths = folders.into_iter().map(|folder| folder.join(name));
+    let mut paths: Vec<String> = paths
+        .map(|path| path.to_string_lossy().replace('\\', "/"))
+        .collect();
+    paths.dedup();
+    paths
 }
 
 /// Returns the folder of a file; empty for the folder that all paths are relative to.

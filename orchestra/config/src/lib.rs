@@ -93,7 +93,7 @@ mod values;
 mod variables;
 mod workspace;
 
-pub use files::{FileUse, Sources};
+pub use files::{CONFIGURATION_FILE, FileUse, Sources, paths_above};
 pub use layers::{LayerKind, LayerUse};
 pub use located::Located;
 pub use names::{BUILT_IN_TOOLS, READ_ONLY_TOOLS, tool_name};

@@ -30,6 +30,21 @@ impl Project {
         self.resolved(analysis, MissingValues::new(analysis), options)
     }
 
+    /// Like [`resolve_graph`](Project::resolve_graph), for a loaded pipeline and its descendants, in this order.
+    ///
+    /// ```
+    /// use orchestra_config::{Project, ResolveOptions};
+    /// use orchestra_graph::{Source, load};
+    /// let loaded = load(Source::new("a.dot", "digraph { start -> work -> exit }"), &Default::default());
+    /// let resolutions = Project::default().resolve_loaded(&loaded, &ResolveOptions::default());
+    /// assert_eq!(resolutions.len(), 1);
+    /// ```
+    pub fn resolve_loaded(&self, loaded: &Loaded, options: &ResolveOptions<'_>) -> Vec<Resolution> {
+        let descendants = loaded.descendants().into_iter().map(|child| &*child.loaded);
+        let resolve = |loaded: &Loaded| self.resolve_graph(&loaded.analysis(), options);
+        std::iter::once(loaded).chain(descendants).map(resolve).collect()
+    }
+
     /// Returns the errors (`resume_unset`) for the declared values that templates read, although the unfinished runs of a
     /// locked version of the pipeline may lack them.
     pub fn resumed_reads(

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use orchestra_config::Project;
+use orchestra_config::{CONFIGURATION_FILE, Project};
 use orchestra_engine::{Disk, RunFolder};
 use orchestra_sessions::{Session, SessionStatus};
 use orchestra_workspace::{
@@ -16,7 +16,6 @@ use orchestra_workspace::{
 use serde_json::json;
 
 use crate::error::{CliError, Exit};
-use crate::project::agents::CONFIGURATION_FILE;
 use crate::project::repositories::worktrees;
 use crate::runs::Runs;
 use crate::terminal::table::{Cell, table};

@@ -1,10 +1,13 @@
 //! The project configuration of a run: finding it, resolving the agents of model stages, and building their backend.
 
 use std::collections::BTreeMap;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use orchestra_config::{Agent, BackendKind, Mode, Project, Resolution, ResolveOptions, Sources, UserFiles};
+use orchestra_config::{
+    Agent, BackendKind, CONFIGURATION_FILE, Mode, Project, Resolution, ResolveOptions, Sources, UserFiles,
+    paths_above,
+};
 use orchestra_engine::{
     CompiledConfiguration, Disk, EngineBuilder, EnvironmentSecrets, StageText, listed_variables,
 };
@@ -16,8 +19,6 @@ use crate::report::diagnostics::print_report;
 use crate::report::progress::SharedProgress;
 use crate::terminal::Terminal;
 
-/// The default file name of a configuration.
-pub(crate) const CONFIGURATION_FILE: &str = "orchestra.yaml";
 /// Maximum size of an agent or tool file of the user, in bytes.
 const MAX_USER_FILE: u64 = 1 << 20;
 /// The hint on running without a model.
@@ -152,9 +153,7 @@ impl ProjectAgents {
     /// Resolves the model stages of a loaded pipeline and of its child pipelines. The diagnostics have the positions of
     /// attributes, while a pipeline that is executed has positions of nodes only.
     pub(crate) fn resolutions(&self, loaded: &Loaded) -> Vec<Resolution> {
-        let descendants = loaded.descendants().into_iter().map(|child| &*child.loaded);
-        let resolve = |loaded: &Loaded| self.resolve_graph(&loaded.analysis());
-        std::iter::once(loaded).chain(descendants).map(resolve).collect()
+        self.with_options(|options| self.project.resolve_loaded(loaded, options))
     }
 
     /// Rejects a pipeline if its model stages, or those of its child pipelines, cannot be resolved.
@@ -340,18 +339,8 @@ fn find_configuration(pipeline: &str) -> Option<String> {
 
 /// Finds a file of the project in the folder of a pipeline, or in a parent folder up to the current directory.
 pub(crate) fn find_above(pipeline: &str, name: &str) -> Option<String> {
-    let path = Path::new(pipeline);
-    let inside = path
-        .components()
-        .all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
-    let mut folders: Vec<PathBuf> = if inside {
-        path.ancestors().skip(1).map(Path::to_owned).collect()
-    } else {
-        path.parent().map(Path::to_owned).into_iter().collect()
-    };
-    folders.push(PathBuf::new());
-    let mut files = folders.into_iter().map(|folder| folder.join(name));
-    files.find(|file| file.is_file()).map(|file| with_slashes(&file))
+    let mut paths = paths_above(pipeline, name).into_iter();
+    paths.find(|path| Path::new(path).is_file())
 }
 
 /// Reads the agents and tools in the user's home folder.

@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use orchestra_config::CONFIGURATION_FILE;
 use orchestra_engine::{Disk, PinnedSource};
 use orchestra_graph::{
     ChildReader, Compatibility, LOCK_FILE, LoadOptions, Loaded, LockFile, LockedVersion, Pipeline, ReadError,
@@ -13,7 +14,7 @@ use orchestra_graph::{
 };
 
 use crate::error::{CliError, Exit};
-use crate::project::agents::{CONFIGURATION_FILE, ProjectAgents, find_above};
+use crate::project::agents::{ProjectAgents, find_above};
 use crate::project::files::{unwritable, write_file};
 use crate::project::pipelines::run_transforms;
 use crate::terminal::Terminal;
