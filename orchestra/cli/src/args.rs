@@ -99,6 +99,13 @@ pub(crate) enum Command {
     Serve(ServeArgs),
     /// Keep workflows with their versions in a database; `stations:NAME` runs one
     Stations(StationsArgs),
+    /// Serve an editor: the language server, on standard input and output
+    #[cfg(feature = "lsp")]
+    Lsp {
+        /// Accepted for clients that always pass it; there is no other transport
+        #[arg(long, hide = true)]
+        stdio: bool,
+    },
     /// Create a project that compiles and runs
     Init(InitArgs),
     /// Print a completion script for a shell

@@ -14,6 +14,8 @@ mod fmt;
 mod graph;
 mod init;
 mod lock;
+#[cfg(feature = "lsp")]
+mod lsp;
 mod paths;
 mod resume;
 mod run;
@@ -57,6 +59,8 @@ pub(crate) fn dispatch(
         #[cfg(feature = "server")]
         Command::Serve(args) => serve::serve(args, program, pipelines, terminal),
         Command::Stations(args) => stations::stations(&args, program, terminal),
+        #[cfg(feature = "lsp")]
+        Command::Lsp { .. } => lsp::lsp(),
         Command::Init(args) => init::init(&args, terminal),
         Command::Completions { shell } => {
             let mut command = <Cli as clap::CommandFactory>::command();

@@ -78,17 +78,16 @@ impl ProjectAgents {
             return Err(invalid(path.as_deref().unwrap_or(CONFIGURATION_FILE)));
         }
         // A compiled configuration does not depend on the user.
-        let home = match reader {
-            Reader::Disk => home(),
+        let user = match reader {
+            Reader::Disk => user_folder(),
             Reader::Program(_) => None,
         };
-        let home = home.map(|home| home.join(".orchestra"));
-        let user = home.as_deref().map(user_files).unwrap_or_default();
+        let (user, user_folder) =
+            user.map_or_else(Default::default, |(files, prompts)| (files, Some(prompts)));
         for report in &user.reports {
             print_report(terminal, report, format(terminal));
         }
         user.add_tools_to(&mut project);
-        let user_folder = home.map(|home| with_slashes(&home.join("prompts")));
         Ok(ProjectAgents {
             #[cfg(feature = "agents")]
             agents: backend(&project, reader, user_folder.as_deref(), &user)?,
@@ -343,7 +342,12 @@ pub(crate) fn find_above(pipeline: &str, name: &str) -> Option<String> {
     paths.find(|path| Path::new(path).is_file())
 }
 
-/// Reads the agents and tools in the user's home folder.
+/// Reads the agents and tools in the user's home folder. Returns them with the path of the user's prompt layers.
+pub(crate) fn user_folder() -> Option<(UserFiles, String)> {
+    let folder = home()?.join(".orchestra");
+    Some((user_files(&folder), with_slashes(&folder.join("prompts"))))
+}
+
 fn user_files(folder: &Path) -> UserFiles {
     let mut files = UserFiles::default();
     for (name, path, bytes) in yaml_files(&folder.join("agents")) {
@@ -376,6 +380,6 @@ fn home() -> Option<PathBuf> {
 }
 
 /// Returns a path with `/` as the separator.
-fn with_slashes(path: &Path) -> String {
+pub(crate) fn with_slashes(path: &Path) -> String {
     path.to_string_lossy().replace('\\', "/")
 }

@@ -77,7 +77,7 @@ fn family(loaded: &Loaded) -> impl Iterator<Item = &Loaded> {
 }
 
 /// Returns the refusals of the engine as reports, at the nodes that cause them.
-fn refusals(loaded: &Loaded, pipeline: Pipeline) -> Result<Vec<Report>, CliError> {
+pub(crate) fn refusals(loaded: &Loaded, pipeline: Pipeline) -> Result<Vec<Report>, CliError> {
     // Replaces the models, whose API keys may be missing here.
     let engine = Engine::builder().backend(SimulationBackend).build();
     let engine = engine.map_err(|error| CliError::usage(error.code(), error.to_string()))?;

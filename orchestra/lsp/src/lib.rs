@@ -1,0 +1,56 @@
+//! The language server of Orchestra, for pipelines and their configuration in editors.
+//!
+//! The server speaks the Language Server Protocol 3.17. It calls the checker of `orchestra check`, so an editor shows
+//! the same diagnostics as the command line and the build. It accesses files only through a [`Host`], which the program
+//! that embeds it provides.
+//!
+//! # Glossary
+//!
+//! - **Client**: the editor, which sends requests and the texts of open files.
+//! - **Document**: a file that is open in the editor. Its text replaces the file on disk.
+//! - **Root**: the workspace folder of a file, else the folder of the file. Names of files are relative to it.
+//! - **Analysis**: a loaded pipeline with its configuration, the settings of its model stages and all diagnostics.
+//! - **Feature**: a module that answers one kind of request from an analysis, as a pure function.
+//!
+//! # Modules, in reading order
+//!
+//! - `protocol`: the types of the protocol; the only module that imports them.
+//! - `transport`: reading and writing messages.
+//! - `text`: texts with the conversion between byte offsets and positions of the protocol.
+//! - `paths`: conversion between URIs and paths.
+//! - `host`: the program that embeds the server.
+//! - `files`: the files of a workspace: open documents over the files of the host.
+//! - `settings`: the settings that the client sends.
+//! - `analysis`: analysing a pipeline or a configuration.
+//! - `diagnostics`: diagnostics of the protocol, and which of them the client has.
+//! - `cursor`: a position in a document, with the analysis of the document: the input of the features.
+//! - `formatting`: formatting.
+//! - `outline`: the outline, and folding.
+//! - `tokens`: semantic tokens.
+//! - `actions`: code actions.
+//! - `lens`: code lenses and commands.
+//! - `workspace`: the state of the server: files, analyses, diagnostics.
+//! - `capabilities`: what the server offers to a client.
+//! - `server`: the loop, the life cycle and the dispatch of messages.
+
+mod actions;
+mod analysis;
+mod capabilities;
+mod cursor;
+mod diagnostics;
+mod files;
+mod formatting;
+mod host;
+mod lens;
+mod outline;
+mod paths;
+mod protocol;
+mod server;
+mod settings;
+mod text;
+mod tokens;
+mod transport;
+mod workspace;
+
+pub use host::{Host, UserFolder};
+pub use server::{Ended, ServeError, serve};

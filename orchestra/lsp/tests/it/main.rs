@@ -1,0 +1,8 @@
+//! Tests of the language server with a scripted client.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod client;
+mod documents;
+mod life_cycle;
+mod structure;
