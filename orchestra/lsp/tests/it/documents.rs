@@ -92,7 +92,7 @@ fn a_configuration_and_its_layers_are_checked_with_the_pipelines_that_use_them()
         "{found:?}"
     );
     client.open(
-        "prompts/strict.yaml",
+        "prompts/roles/strict.yaml",
         "role: |\n  You are strict {{ nonsense }}.\n",
     );
     client.replace("orchestra.yaml", CONFIGURATION);
