@@ -21,10 +21,8 @@ use crate::tokens::tokens;
 use crate::transport::{self, Input, Output};
 use crate::workspace::Workspace;
 
-/// The time without a change after which changed files are analysed.
-const REST: Duration = Duration::from_millis(50);
-/// The time after which changed files are analysed although more changes arrive.
-const LONGEST_REST: Duration = Duration::from_millis(500);
+/// Changed files are analysed after this multiple of the delay although more changes arrive.
+const LONGEST_DELAY: u32 = 10;
 /// The number of messages that are read ahead.
 const READ_AHEAD: usize = 256;
 /// The requests to the client, each with its own id.
@@ -191,7 +189,8 @@ impl<'h> Server<'h> {
     /// Returns the time to wait until changed files are analysed; `None` if there are none.
     fn wait(&self) -> Option<Duration> {
         let (first, last) = self.changes?;
-        let due = (last + REST).min(first + LONGEST_REST);
+        let delay = Duration::from_millis(self.workspace.settings.delay.min(60_000));
+        let due = (last + delay).min(first + delay * LONGEST_DELAY);
         Some(due.saturating_duration_since(Instant::now()))
     }
 

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 /// The settings of a client. Unknown keys are ignored.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub(crate) struct Settings {
     /// The codes of warnings and notes that are not reported.
@@ -12,6 +12,19 @@ pub(crate) struct Settings {
     pub(crate) deny: Vec<String>,
     /// Whether the client runs commands of the command line in a terminal.
     pub(crate) terminal: bool,
+    /// The time in milliseconds without a change after which changed files are analysed.
+    pub(crate) delay: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            allow: Vec::new(),
+            deny: Vec::new(),
+            terminal: false,
+            delay: 50,
+        }
+    }
 }
 
 impl Settings {

@@ -73,13 +73,15 @@ impl Client {
         Client::with(files, UserFolder::default(), json!({}))
     }
 
-    /// Starts a server for a client with these parameters of `initialize`, in addition to the folder.
+    /// Starts a server for a client with these parameters of `initialize`, which replace those of a client with one
+    /// folder.
     pub(crate) fn with(files: &[(&str, &str)], user: UserFolder, params: Value) -> Client {
         let mut client = Client::unconnected(files, user);
         let mut all = json!({
             "processId": null,
             "capabilities": {},
             "workspaceFolders": [{"uri": format!("file://{ROOT}"), "name": "work"}],
+            "initializationOptions": {"delay": 0},
         });
         for (key, value) in params.as_object().unwrap() {
             all[key] = value.clone();
@@ -219,26 +221,15 @@ impl Client {
         self.notify("workspace/didChangeWatchedFiles", json!({"changes": [change]}));
     }
 
-    /// Waits until the server has published for this version of a document, and returns the codes and first lines of
-    /// the messages of its diagnostics, with their lines (from 0).
+    /// Waits until the server has published the diagnostics of all changes, and returns those of a file as
+    /// [`shown`](Client::shown) does. The delay must be 0, as it is unless a test sets it.
     pub(crate) fn wait_for_diagnostics(&mut self, name: &str) -> Vec<String> {
-        // A server publishes only what changed, so a change of this probe shows that all earlier changes are published.
-        let probe = "probe.dot";
-        let text = format!("digraph {{ start -> exit /* {} */", self.next_id);
-        self.next_id += 1;
-        let uri_of_probe = uri(probe);
-        self.diagnostics.remove(&uri_of_probe);
-        self.open(probe, &text);
-        self.wait_for(&uri_of_probe, |list| !list.is_empty());
-        self.close(probe);
-        self.wait_for(&uri_of_probe, <[Value]>::is_empty);
+        // The server publishes before it reads the next message, so any answer comes after the diagnostics.
+        self.request(
+            "textDocument/foldingRange",
+            json!({"textDocument": {"uri": uri("none.dot")}}),
+        );
         self.shown(name)
-    }
-
-    fn wait_for(&mut self, uri: &str, until: impl Fn(&[Value]) -> bool) {
-        while !self.diagnostics.get(uri).is_some_and(|list| until(list)) {
-            self.receive();
-        }
     }
 
     /// Returns the diagnostics of a file as `line code: message`.
@@ -291,30 +282,46 @@ impl Client {
 
 /// Applies edits of the protocol (UTF-16) to a text.
 pub(crate) fn applied(text: &str, edits: &[Value]) -> String {
-    let offset = |position: &Value| {
-        let line = position["line"].as_u64().unwrap() as usize;
-        let start: usize = text.split_inclusive('\n').take(line).map(str::len).sum();
-        let mut units = position["character"].as_u64().unwrap() as usize;
-        for (at, character) in text[start..].char_indices() {
-            if units == 0 {
-                return start + at;
-            }
-            units = units.saturating_sub(character.len_utf16());
-        }
-        text.len()
-    };
     let mut list: Vec<(usize, usize, &str)> = edits
         .iter()
         .map(|edit| {
             let range = &edit["range"];
-            let text = edit["newText"].as_str().unwrap();
-            (offset(&range["start"]), offset(&range["end"]), text)
+            let new = edit.get("newText").or_else(|| edit.get("text")).unwrap();
+            (
+                offset(text, &range["start"]),
+                offset(text, &range["end"]),
+                new.as_str().unwrap(),
+            )
         })
         .collect();
     list.sort_unstable();
     let mut result = text.to_owned();
     for (start, end, new) in list.into_iter().rev() {
-        result.replace_range(start..end, new);
+        result.replace_range(start..end.max(start), new);
     }
     result
+}
+
+/// Returns the offset of a position, by a search character by character.
+fn offset(text: &str, position: &Value) -> usize {
+    let [line, character] = ["line", "character"].map(|key| position[key].as_u64().unwrap());
+    let (mut at_line, mut at_character) = (0, 0);
+    let mut characters = text.char_indices().peekable();
+    while let Some((at, character_here)) = characters.next() {
+        let next_is_feed = characters.peek().is_some_and(|(_, next)| *next == '\n');
+        let ends = character_here == '\n' || character_here == '\r';
+        if at_line == line && (at_character >= character || ends) {
+            return at;
+        }
+        if character_here == '\n' || (character_here == '\r' && !next_is_feed) {
+            (at_line, at_character) = (at_line + 1, 0);
+        } else if character_here != '\r' {
+            at_character += character_here.len_utf16() as u64;
+            // A position inside of a character is its beginning.
+            if at_line == line && at_character > character {
+                return at;
+            }
+        }
+    }
+    text.len()
 }

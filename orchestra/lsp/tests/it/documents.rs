@@ -106,7 +106,8 @@ fn a_configuration_and_its_layers_are_checked_with_the_pipelines_that_use_them()
 #[test]
 fn settings_of_the_client_silence_and_sharpen_diagnostics() {
     let text = "digraph { start -> work -> exit; work [lable=Build] }";
-    let with = |options: serde_json::Value| {
+    let with = |mut options: serde_json::Value| {
+        options["delay"] = json!(0);
         let params = json!({"initializationOptions": options});
         let mut client = Client::with(&[], orchestra_lsp::UserFolder::default(), params);
         client.open("a.dot", text);
@@ -124,10 +125,7 @@ fn settings_of_the_client_silence_and_sharpen_diagnostics() {
         severity(&with(json!({"deny": ["unknown_attribute"]}))),
         Some(json!(1))
     );
-    assert_eq!(
-        severity(&with(json!({"orchestra": {"allow": ["unknown_attribute"]}}))),
-        None
-    );
+    assert_eq!(severity(&with(json!({"allow": ["unknown_attribute"]}))), None);
 }
 
 #[test]
@@ -137,4 +135,23 @@ fn a_document_that_was_never_saved_is_checked() {
     client.notify("textDocument/didOpen", json!({"textDocument": document}));
     client.wait_for_diagnostics("a.dot");
     assert_eq!(client.diagnostics["untitled:Untitled-1"].len(), 1);
+}
+
+#[test]
+fn an_editor_that_waits_gets_the_diagnostics_after_the_delay() {
+    let params = json!({"initializationOptions": {"orchestra": {"delay": 20}}});
+    let mut client = Client::with(&[], orchestra_lsp::UserFolder::default(), params);
+    client.open("a.dot", "digraph { start -> ");
+    client.replace("a.dot", BROKEN);
+    client.receive();
+    assert_eq!(
+        client.shown("a.dot").len(),
+        1,
+        "the first text was never analysed"
+    );
+    let settings = json!({"settings": {"orchestra": {"delay": 20, "allow": ["warnings"]}}});
+    client.notify("workspace/didChangeConfiguration", settings);
+    client.replace("a.dot", "digraph { start -> exit }");
+    client.receive();
+    assert_eq!(client.shown("a.dot"), [""; 0]);
 }

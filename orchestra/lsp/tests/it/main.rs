@@ -4,5 +4,7 @@
 
 mod client;
 mod documents;
+mod edits;
+mod hostile;
 mod life_cycle;
 mod structure;

@@ -20,7 +20,7 @@ fn opened(text: &str) -> Client {
 #[test]
 fn formatting_is_that_of_the_command_line() {
     let mut client = opened("digraph a{start->exit [ label = \"gö\" ];\r\n}");
-    let mut format = |client: &mut Client| {
+    let format = |client: &mut Client| {
         let mut params = document();
         params["options"] = json!({"tabSize": 4, "insertSpaces": true});
         client.request("textDocument/formatting", params)
