@@ -20,6 +20,7 @@
 //! - [`compare`]: two sets of figures side by side.
 //! - [`curves`]: pictures of curves.
 //! - [`generate`]: large pipelines.
+//! - [`allocator`]: an allocator that counts.
 
 #![allow(
     clippy::expect_used,
@@ -27,6 +28,7 @@
     reason = "a program that measures prints its figures, and fails by panicking"
 )]
 
+pub mod allocator;
 pub mod compare;
 pub mod curves;
 pub mod figure;

@@ -115,6 +115,20 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "orchestra-lsp",
+        &[
+            "lsp-server",
+            "lsp-types",
+            "orchestra-config",
+            "orchestra-graph",
+            "orchestra-picture",
+            "percent-encoding",
+            "serde",
+            "serde_json",
+            "thiserror",
+        ],
+    ),
+    (
         "orchestra-picture",
         &[
             "ascii-dag",

@@ -48,6 +48,7 @@ fn measure() {
     tools::measure(&mut bench);
     durable::measure(&mut bench);
     memory(&mut bench);
+    editor(&mut bench);
     load::measure(&mut bench);
     growth::measure(&mut bench);
     server::measure(&mut bench);
@@ -68,10 +69,21 @@ fn memory(bench: &mut Bench) {
         "W5 allocations",
         "W5 memory",
     ];
+    program(bench, env!("CARGO_BIN_EXE_bench-memory"), "memory", &workloads);
+}
+
+/// Adds the figures of the program that edits a pipeline.
+fn editor(bench: &mut Bench) {
+    let workloads = ["editor", "E1 ", "E2 ", "E3 "];
+    program(bench, env!("CARGO_BIN_EXE_bench-editor"), "editor", &workloads);
+}
+
+/// Adds the figures and curves that a program prints, if one of its workloads is wanted; with the word for all of them,
+/// all.
+fn program(bench: &mut Bench, program: &str, all: &str, workloads: &[&str]) {
     if !workloads.iter().any(|workload| bench.wants(workload)) {
         return;
     }
-    let program = env!("CARGO_BIN_EXE_bench-memory");
     let output = Command::new(program).output().expect("the program starts");
     assert!(
         output.status.success(),
@@ -80,7 +92,7 @@ fn memory(bench: &mut Bench) {
     );
     for line in String::from_utf8_lossy(&output.stdout).lines() {
         if let Ok(figure) = serde_json::from_str::<Figure>(line) {
-            if bench.wants(&figure.name) || bench.wants("memory") {
+            if bench.wants(&figure.name) || bench.wants(all) {
                 bench.add(figure);
             }
         } else if let Ok(curve) = serde_json::from_str::<Curve>(line) {

@@ -2,18 +2,16 @@
 //! waiting run, counted at the allocator. Prints one line of JSON per figure and curve.
 
 #![allow(
-    unsafe_code,
     clippy::expect_used,
     clippy::print_stdout,
-    reason = "an allocator that counts is not safe to write, and a program that measures prints its figures"
+    reason = "a program that measures prints its figures"
 )]
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
+use orchestra_benches::allocator::{self, Counting};
 use orchestra_benches::figure::{Curve, Figure};
 use orchestra_benches::measure::single;
 use orchestra_benches::pipelines::{Noops, chain, circle, engine, fan, run};
@@ -21,47 +19,24 @@ use orchestra_graph::Pipeline;
 use serde::Serialize;
 use serde_json::Value;
 
-struct Counting;
-
-static HELD: AtomicUsize = AtomicUsize::new(0);
-static MOST: AtomicUsize = AtomicUsize::new(0);
-static MADE: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: every call is forwarded to the system allocator unchanged; only counters are added.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let held = HELD.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
-        MOST.fetch_max(held, Ordering::Relaxed);
-        MADE.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller upholds the contract of the system allocator.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        HELD.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller upholds the contract of the system allocator.
-        unsafe { System.dealloc(block, layout) }
-    }
-}
-
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
 /// Returns the peak memory during `work`, beyond the memory before it, in bytes.
 fn most(work: impl FnOnce()) -> f64 {
-    let before = HELD.load(Ordering::Relaxed);
-    MOST.store(before, Ordering::Relaxed);
+    let before = allocator::held();
+    allocator::reset_most();
     work();
-    (MOST.load(Ordering::Relaxed) - before) as f64
+    (allocator::most() - before) as f64
 }
 
 /// Returns the number of allocations of a run.
 fn made(pipeline: &'static Pipeline) -> f64 {
     let (runtime, engine) = (single(), engine());
     runtime.block_on(run(&engine, pipeline));
-    let before = MADE.load(Ordering::Relaxed);
+    let before = allocator::made();
     runtime.block_on(run(&engine, pipeline));
-    (MADE.load(Ordering::Relaxed) - before) as f64
+    (allocator::made() - before) as f64
 }
 
 /// Counts the allocations of a stage and a branch, without those of the run around them, and of a run. They do not

@@ -165,6 +165,15 @@ fn hostile_messages_and_documents_do_not_end_the_server() {
                 ]);
                 let params = value(&mut random, 4);
                 client.notify(method, params);
+                client.notify(
+                    "workspace/didChangeConfiguration",
+                    json!({"settings": {"delay": 0}}),
+                );
+                for (name, text) in NAMES.iter().zip(TEXTS) {
+                    if random.chance(20) {
+                        client.open(name, text);
+                    }
+                }
             }
             3 => {
                 let method = *random.pick(METHODS);
@@ -183,8 +192,13 @@ fn hostile_messages_and_documents_do_not_end_the_server() {
             }
         }
     }
+    // The messages may have changed the settings and closed documents.
+    client.notify(
+        "workspace/didChangeConfiguration",
+        json!({"settings": {"delay": 0}}),
+    );
     for (name, text) in NAMES.iter().zip(TEXTS) {
-        client.replace(name, text);
+        client.open(name, text);
     }
     let mut fresh = Client::new(&[]);
     for (name, text) in NAMES.iter().zip(TEXTS) {
