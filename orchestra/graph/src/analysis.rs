@@ -72,8 +72,8 @@ impl DerivedProperties {
             incoming: Adjacency::new(nodes, || edges().map(|(at, edge)| (edge.to.0, at))),
             conditions,
             condition_of,
-            starts: ends(graph, kind::START, &["Mdiamond", "circle"], &["start", "Start"]),
-            exits: ends(graph, kind::EXIT, &["Msquare", "doublecircle"], &["exit", "end"]),
+            starts: ends(graph, kind::START, &["Mdiamond", "circle"], START_IDS),
+            exits: ends(graph, kind::EXIT, &["Msquare", "doublecircle"], EXIT_IDS),
         }
     }
 }
@@ -213,6 +213,11 @@ impl<'g> Analysis<'g> {
         lexer::inside(self.source.text(), value_span, range)
     }
 }
+
+/// The ids that make a node the start if no shape does.
+pub(crate) const START_IDS: &[&str] = &["start", "Start"];
+/// The ids that make a node the exit if no shape does.
+pub(crate) const EXIT_IDS: &[&str] = &["exit", "end"];
 
 /// Returns the nodes that qualify as the start or exit, sorted: by type or main shape, else by second shape, else by
 /// id.

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use crate::syntax::{is_identifier, shorten};
+use crate::text::trimmed;
 
 /// An assertion of a pipeline, with the range of its text in the attribute.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,13 +100,6 @@ fn split(text: &str, at: char, nests: bool) -> Vec<&str> {
         false
     })
     .collect()
-}
-
-/// Returns the range without white space at its ends.
-fn trimmed(text: &str, range: Range<usize>) -> Range<usize> {
-    let part = text.get(range.clone()).unwrap_or_default();
-    let start = range.start + (part.len() - part.trim_start().len());
-    start..start + part.trim().len()
 }
 
 fn parse(text: &str, range: Range<usize>) -> Result<Assertion, AssertionError> {

@@ -51,6 +51,7 @@
 //! - `assertion`: the assertions of a pipeline about all of its runs.
 //! - `shell`: a scanner of shell commands, which finds where they execute given values.
 //! - `check`: the checks, one file per rule.
+//! - `occurrences`: the places where the names of a pipeline are written, and their renaming.
 //! - `explain`: the list of all rules, with their documentation pages.
 //! - `table`: the table, and the differences between two pipelines.
 //! - `label`: labels of edges and their accelerator keys.
@@ -93,6 +94,7 @@ mod loaded;
 mod lock;
 mod lower;
 mod model;
+mod occurrences;
 mod offers;
 mod page;
 mod power;
@@ -137,6 +139,7 @@ pub use lock::{
 };
 pub use lower::lower;
 pub use model::{Edge, EdgeIndex, Graph, Node, NodeIndex, Subgraph};
+pub use occurrences::{Occurrence, OccurrenceRole, RenameError, Renaming, Symbol, TextEdit, occurrences};
 pub use offers::{Offers, Withheld, offers};
 pub use page::Page;
 pub use power::{Power, PowerKind, powers};

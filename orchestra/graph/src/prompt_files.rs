@@ -23,7 +23,10 @@ pub(crate) fn read(
             .attributes
             .get(Known::Prompt)
             .filter(|prompt| is_filled(prompt));
-        let written = prompt.and_then(named);
+        let written = prompt.and_then(|prompt| {
+            let file = named(prompt.value.as_str()?)?;
+            Some((prompt.clone(), file.to_owned()))
+        });
         let named_file = node
             .attributes
             .get(Known::PromptFile)
@@ -88,8 +91,8 @@ fn is_filled(attribute: &Attribute) -> bool {
 }
 
 /// Returns the file that a prompt of the form `@FILE` names.
-fn named(prompt: &Attribute) -> Option<(Attribute, String)> {
-    let file = prompt.value.as_str()?.trim().strip_prefix('@')?;
+pub(crate) fn named(prompt: &str) -> Option<&str> {
+    let file = prompt.trim().strip_prefix('@')?;
     let is_path = !file.is_empty() && !file.contains(char::is_whitespace);
-    is_path.then(|| (prompt.clone(), file.to_owned()))
+    is_path.then_some(file)
 }

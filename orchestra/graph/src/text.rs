@@ -1,5 +1,6 @@
 //! Source text, byte spans, and positions as line and column.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::OnceLock;
 
@@ -25,6 +26,30 @@ pub(crate) fn is_blank(text: &str) -> bool {
         Some(b'!'..=b'~') => false,
         _ => text.trim().is_empty(),
     }
+}
+
+/// Returns a range of a text without white space at its ends.
+pub(crate) fn trimmed(text: &str, range: Range<usize>) -> Range<usize> {
+    let part = text.get(range.clone()).unwrap_or_default();
+    let start = range.start + (part.len() - part.trim_start().len());
+    start..start + part.trim().len()
+}
+
+/// Returns the ranges of the words of a list that is separated by commas, without white space at their ends.
+pub(crate) fn comma_separated(text: &str) -> impl Iterator<Item = Range<usize>> {
+    let mut start = 0;
+    let parts = text.split(',').map(move |part| {
+        let range = trimmed(text, start..start + part.len());
+        start += part.len() + 1;
+        range
+    });
+    parts.filter(|range| !range.is_empty())
+}
+
+/// Returns the range of a slice of a text in it; `None` if it is not a slice of it.
+pub(crate) fn range_of(text: &str, slice: &str) -> Option<Range<usize>> {
+    let start = slice.as_ptr().addr().checked_sub(text.as_ptr().addr())?;
+    (start + slice.len() <= text.len()).then(|| start..start + slice.len())
 }
 
 impl Span {

@@ -166,9 +166,13 @@ pub(crate) fn rules() -> impl Iterator<Item = &'static Page> {
 /// Maximum number of diagnostics listed per rule.
 const MAX_REPORTED: usize = 1_000;
 
+/// Returns whether statements may be lost because of an error.
+pub(crate) fn is_lossy(diagnostic: &Diagnostic) -> bool {
+    LOSSY.iter().any(|rule| rule.code == diagnostic.code)
+}
+
 /// Runs all checks.
 pub(crate) fn run(analysis: &Analysis<'_>, options: &LoadOptions<'_>, diagnostics: &mut Vec<Diagnostic>) {
-    let is_lossy = |diagnostic: &Diagnostic| LOSSY.iter().any(|rule| rule.code == diagnostic.code);
     let whole = !diagnostics.iter().any(is_lossy);
     let input = Input::new(analysis, options.kinds.as_deref(), whole);
     for check in CHECKS {

@@ -20,6 +20,9 @@ pub(crate) static CHECK: Check = Check {
     run,
 };
 
+/// The name of the folder for artifacts in the folder of a run.
+const ARTIFACTS: &str = "artifacts";
+
 fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
     for (at, node) in input.nodes() {
         // Only ids of these lengths can be reserved.
@@ -27,7 +30,7 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
             continue;
         }
         let id = &node.id;
-        let diagnostic = if id.eq_ignore_ascii_case("artifacts") {
+        let diagnostic = if id.eq_ignore_ascii_case(ARTIFACTS) {
             Diagnostic::from_rule(&RULE, format!("the id `{id}` is reserved"), node.span).note(
                 "the folder of a run contains its artifacts under that name, beside one folder for each node",
             )
@@ -49,6 +52,14 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
                 .node(&**id),
         );
     }
+}
+
+/// Returns why an id is reserved; `None` if it is not.
+pub(crate) fn reason(id: &str) -> Option<&'static str> {
+    if id.eq_ignore_ascii_case(ARTIFACTS) {
+        return Some("is reserved for the artifacts of runs");
+    }
+    is_device(id).then_some("is the name of a device on Windows")
 }
 
 fn is_device(id: &str) -> bool {

@@ -10,7 +10,7 @@ use crate::kind;
 use crate::model::NodeIndex;
 use crate::page::Page;
 use crate::severity::Severity;
-use crate::text::Span;
+use crate::text::{Span, range_of};
 use crate::value_source::{ValueSource, given_variables};
 
 static RULE: Page = Page {
@@ -115,10 +115,8 @@ fn source(input: &Input<'_>, attribute: &Attribute) -> Option<Diagnostic> {
             if input.graph().find(node).is_some() {
                 return None;
             }
-            let start = text.find(node)?;
-            let span = input
-                .analysis
-                .inside(attribute.value_span, start..start + node.len());
+            let range = range_of(text, node)?;
+            let span = input.analysis.inside(attribute.value_span, range);
             let near = input.near(node).map(|near| input.id(near));
             let message = format!("`{key}` names the unknown stage `{node}`");
             let diagnostic = Diagnostic::from_rule(&RULE, message, span);

@@ -51,7 +51,23 @@ const MAX_DEPTH: usize = 64;
 /// assert_eq!(parse_condition("outcme=fail").unwrap_err().range, 0..6);
 /// ```
 pub fn parse_condition(text: &str) -> Result<Expression, ConditionError> {
-    parse(text).map(|(expression, _)| expression)
+    parse(text).0
+}
+
+/// A clause of a condition, with the byte ranges of its names in the text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Clause {
+    /// The range of the key.
+    pub(crate) key: Range<usize>,
+    /// The operator; `None` for a key alone and for `matches`.
+    pub(crate) comparison: Option<Comparison>,
+    /// The range of the literal or regular expression, without its quotes; `None` for a key alone.
+    pub(crate) literal: Option<Range<usize>>,
+}
+
+/// Returns the clauses of a condition, in the order of the text. Of an invalid condition, returns those that can be read.
+pub(crate) fn clauses(text: &str) -> Vec<Clause> {
+    parse(text).1
 }
 
 /// Returns the byte range of the first compared literal that passes a test, without its quotes. The test receives the
@@ -66,8 +82,10 @@ pub fn find_literal(
     text: &str,
     mut test: impl FnMut(&str, Comparison, &str) -> bool,
 ) -> Option<Range<usize>> {
-    let (expression, literals) = parse(text).ok()?;
-    let mut literals = literals.into_iter();
+    let (expression, clauses) = parse(text);
+    let expression = expression.ok()?;
+    let compared = clauses.into_iter().filter(|clause| clause.comparison.is_some());
+    let mut literals = compared.map(|clause| clause.literal);
     let mut found = None;
     // The parts are visited in the order of the text.
     expression.visit(&mut |part| {
@@ -77,7 +95,7 @@ pub fn find_literal(
             literal,
         } = part
         {
-            let range = literals.next();
+            let range = literals.next().flatten();
             if found.is_none() && test(key, *comparison, literal) {
                 found = range;
             }
@@ -86,24 +104,31 @@ pub fn find_literal(
     found
 }
 
-/// Parses a condition. Returns the byte range of the literal of each comparison too, in the order of the text.
-fn parse(text: &str) -> Result<(Expression, Vec<Range<usize>>), ConditionError> {
-    let tokens = tokens(text)?;
+/// Parses a condition. Also returns its clauses in the order of the text, those behind an error included.
+fn parse(text: &str) -> (Result<Expression, ConditionError>, Vec<Clause>) {
+    let (tokens, error) = tokens(text);
     let mut parser = Parser {
         text,
         tokens: &tokens,
         at: 0,
         depth: 0,
-        literals: Vec::new(),
+        clauses: Vec::new(),
     };
     if tokens.is_empty() {
-        return Ok((Expression::All(Vec::new()), Vec::new()));
+        let parsed = error.map_or(Ok(Expression::All(Vec::new())), Err);
+        return (parsed, Vec::new());
     }
-    let expression = parser.any()?;
-    match parser.peek() {
-        None => Ok((expression, parser.literals)),
-        Some(token) => Err(parser.unexpected(&token.clone())),
+    let mut parsed = parser.any();
+    if parsed.is_ok()
+        && let Some(token) = parser.peek()
+    {
+        parsed = Err(parser.unexpected(&token.clone()));
     }
+    // Only the clauses of the rest matter.
+    while parser.next_clause() {
+        let _ = parser.any();
+    }
+    (error.map_or(parsed, Err), parser.clauses)
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -137,7 +162,8 @@ fn condition_error(
     }
 }
 
-fn tokens(text: &str) -> Result<Vec<Token>, ConditionError> {
+/// Returns the tokens of a text up to the first error.
+fn tokens(text: &str) -> (Vec<Token>, Option<ConditionError>) {
     let bytes = text.as_bytes();
     let mut tokens = Vec::new();
     let mut at = 0;
@@ -153,21 +179,23 @@ fn tokens(text: &str) -> Result<Vec<Token>, ConditionError> {
             (b'|', b'|') => (Kind::Or, 2),
             (b'&' | b'|', _) => {
                 let double = text[at..=at].repeat(2);
-                return Err(ConditionError {
+                let error = ConditionError {
                     replacement: Some(double.clone()),
                     ..condition_error(
                         format!("`{}` is not an operator", &text[at..=at]),
                         at..at + 1,
                         format!("write `{double}`"),
                     )
-                });
+                };
+                return (tokens, Some(error));
             }
             (b'!', b'=') => (Kind::Compare(Comparison::NotEqual), 2),
             (b'=', b'=') => {
-                return Err(ConditionError {
+                let error = ConditionError {
                     replacement: Some("=".to_owned()),
                     ..condition_error("`==` is not an operator", at..at + 2, "equality is written `=`")
-                });
+                };
+                return (tokens, Some(error));
             }
             (b'<', b'=') => (Kind::Compare(Comparison::LessOrEqual), 2),
             (b'>', b'=') => (Kind::Compare(Comparison::GreaterOrEqual), 2),
@@ -180,11 +208,12 @@ fn tokens(text: &str) -> Result<Vec<Token>, ConditionError> {
             (b'"' | b'\'', _) => {
                 let rest = &text[at + 1..];
                 let Some(end) = rest.find(byte as char) else {
-                    return Err(condition_error(
+                    let error = condition_error(
                         "this quoted text is never closed",
                         at..text.len(),
                         "add the closing quote",
-                    ));
+                    );
+                    return (tokens, Some(error));
                 };
                 (Kind::Quoted(rest[..end].to_owned()), end + 2)
             }
@@ -199,7 +228,7 @@ fn tokens(text: &str) -> Result<Vec<Token>, ConditionError> {
         });
         at += length;
     }
-    Ok(tokens)
+    (tokens, None)
 }
 
 struct Parser<'t> {
@@ -207,8 +236,8 @@ struct Parser<'t> {
     tokens: &'t [Token],
     at: usize,
     depth: usize,
-    /// The ranges of the literals of comparisons, in the order of the text.
-    literals: Vec<Range<usize>>,
+    /// The clauses so far, in the order of the text.
+    clauses: Vec<Clause>,
 }
 
 impl Parser<'_> {
@@ -220,6 +249,22 @@ impl Parser<'_> {
         let found = self.peek().is_some_and(|token| token.kind == *kind);
         self.at += usize::from(found);
         found
+    }
+
+    /// Skips to the word behind the next `&&` or `||`. Returns `false` if there is none.
+    fn next_clause(&mut self) -> bool {
+        let rest = self.tokens.get(self.at..).unwrap_or_default();
+        let Some(joint) = rest
+            .iter()
+            .position(|token| matches!(token.kind, Kind::And | Kind::Or))
+        else {
+            return false;
+        };
+        let rest = rest.get(joint..).unwrap_or_default();
+        let word = rest.iter().position(|token| token.kind == Kind::Word);
+        self.at += joint + word.unwrap_or(rest.len());
+        self.depth = 0;
+        word.is_some()
     }
 
     fn word(&self, token: &Token) -> &str {
@@ -341,21 +386,34 @@ impl Parser<'_> {
             Some(found) if found.kind == Kind::Word && self.word(found) == "matches" => {
                 (None, found.range.clone())
             }
-            _ => return Ok(Expression::Truthy(key)),
+            _ => {
+                self.clauses.push(Clause {
+                    key: token.range.clone(),
+                    comparison: None,
+                    literal: None,
+                });
+                return Ok(Expression::Truthy(key));
+            }
         };
         self.at += 1;
-        let (literal, range) = self.literal(&operator)?;
+        let literal = self.literal(&operator);
+        // The range of a quoted literal includes the quotes.
+        let unquoted = literal.as_ref().ok().map(|(literal, range)| {
+            let quotes = (range.len() - literal.len()) / 2;
+            range.start + quotes..range.end - quotes
+        });
+        self.clauses.push(Clause {
+            key: token.range.clone(),
+            comparison,
+            literal: unquoted,
+        });
+        let (literal, range) = literal?;
         match comparison {
-            Some(comparison) => {
-                // The range of a quoted literal includes the quotes.
-                let quotes = (range.len() - literal.len()) / 2;
-                self.literals.push(range.start + quotes..range.end - quotes);
-                Ok(Expression::Compare {
-                    key,
-                    comparison,
-                    literal,
-                })
-            }
+            Some(comparison) => Ok(Expression::Compare {
+                key,
+                comparison,
+                literal,
+            }),
             None => match Pattern::new(&literal) {
                 Ok(pattern) => Ok(Expression::Matches { key, pattern }),
                 Err(error) => {

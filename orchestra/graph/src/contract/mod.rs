@@ -8,7 +8,7 @@ use serde_json::Value;
 mod parse;
 mod value_type;
 
-pub(crate) use parse::{DeclarationError, Entry, parse_declarations};
+pub(crate) use parse::{DeclarationError, Entry, key_error, parse_declarations};
 pub use value_type::ValueType;
 
 use crate::kind;

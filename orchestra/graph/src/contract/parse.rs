@@ -6,6 +6,7 @@ use super::value_type::ValueType;
 use crate::diagnostic::did_you_mean;
 use crate::reserved::KeyOwner;
 use crate::syntax::shorten;
+use crate::text::trimmed;
 
 /// Maximum nesting depth of `list<..>`.
 const MAX_DEPTH: usize = 8;
@@ -28,6 +29,8 @@ pub(crate) struct DeclarationError {
     pub(crate) range: Range<usize>,
     /// A replacement for the text in the range.
     pub(crate) fix: Option<String>,
+    /// The range of the key, if it is valid.
+    pub(crate) key: Option<Range<usize>>,
 }
 
 impl DeclarationError {
@@ -37,6 +40,7 @@ impl DeclarationError {
             help: help.into(),
             range,
             fix: None,
+            key: None,
         }
     }
 }
@@ -55,24 +59,16 @@ pub(crate) fn parse_declarations(text: &str) -> Vec<Result<Entry, DeclarationErr
             let earlier = entries.iter().flatten();
             if earlier.map(|earlier| &earlier.key).any(|key| *key == entry.key) {
                 let message = format!("duplicate key `{}`", entry.key);
-                return Err(DeclarationError::new(
-                    message,
-                    "declare each key once",
-                    entry.range,
-                ));
+                return Err(DeclarationError {
+                    key: Some(entry.range.clone()),
+                    ..DeclarationError::new(message, "declare each key once", entry.range)
+                });
             }
             Ok(entry)
         });
         entries.push(entry);
     }
     entries
-}
-
-/// Returns the range without white space at its ends.
-fn trimmed(text: &str, range: Range<usize>) -> Range<usize> {
-    let part = text.get(range.clone()).unwrap_or_default();
-    let start = range.start + (part.len() - part.trim_start().len());
-    start..start + part.trim().len()
 }
 
 fn parse(text: &str, range: Range<usize>) -> Result<Entry, DeclarationError> {
@@ -98,11 +94,22 @@ fn parse(text: &str, range: Range<usize>) -> Result<Entry, DeclarationError> {
         None => (value_type, false),
     };
     let type_range = type_range.start..type_range.start + plain.len();
-    Ok(Entry {
-        key: key.to_owned(),
-        declared: Some((parse_type(plain, &type_range, 0)?, optional)),
-        range: key_range,
-    })
+    match parse_type(plain, &type_range, 0) {
+        Ok(value_type) => Ok(Entry {
+            key: key.to_owned(),
+            declared: Some((value_type, optional)),
+            range: key_range,
+        }),
+        Err(error) => Err(DeclarationError {
+            key: Some(key_range),
+            ..error
+        }),
+    }
+}
+
+/// Returns why a text is not a key that can be declared; `None` if it is one.
+pub(crate) fn key_error(key: &str) -> Option<DeclarationError> {
+    check_key(key, &(0..key.len())).err()
 }
 
 fn check_key(key: &str, range: &Range<usize>) -> Result<(), DeclarationError> {

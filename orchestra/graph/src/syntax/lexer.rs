@@ -303,6 +303,12 @@ pub fn is_identifier(text: &str) -> bool {
             .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
+/// Returns whether a word begins another statement than that of a node, so that a node of that id needs quotes.
+pub(crate) fn is_keyword(word: &str) -> bool {
+    let keywords = ["graph", "node", "edge", "subgraph"];
+    keywords.iter().any(|keyword| word.eq_ignore_ascii_case(keyword))
+}
+
 /// Returns whether a text is an attribute key: identifiers joined by dots.
 pub(crate) fn is_key(text: &str) -> bool {
     text.split('.').all(is_identifier)
