@@ -166,11 +166,14 @@ fn edits(source: &Source, found: &[Occurrence], symbol: &Symbol, name: &str) -> 
             continue;
         }
         let written = source.slice(literal);
-        let first_id = found.iter().any(|found| found.form == Form::Id { first: true });
+        let id = found.iter().find_map(|found| match found.form {
+            Form::Id { first } => Some(first),
+            _ => None,
+        });
         let is_quoted = written.starts_with('"');
-        let needs_quotes = |word: &str| !is_word(word) || first_id && is_keyword(word);
+        let needs_quotes = |word: &str| !is_word(word) || id.is_some_and(|first| is_keyword(word, first));
         let whole = inner.shifted(literal).apply(written);
-        let was_needed = is_quoted && first_id && needs_quotes(symbol.name());
+        let was_needed = is_quoted && id.is_some() && needs_quotes(symbol.name());
         if !is_quoted && needs_quotes(&whole) {
             edits.push(TextEdit::new(literal, format!("\"{whole}\"")));
         } else if was_needed && !needs_quotes(name) {

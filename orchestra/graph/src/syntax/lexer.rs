@@ -303,9 +303,11 @@ pub fn is_identifier(text: &str) -> bool {
             .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-/// Returns whether a word begins another statement than that of a node, so that a node of that id needs quotes.
-pub(crate) fn is_keyword(word: &str) -> bool {
-    let keywords = ["graph", "node", "edge", "subgraph"];
+/// Returns whether a word needs quotes as the id of a node, because it is a keyword: as the first id of a statement, or
+/// behind an arrow.
+pub(crate) fn is_keyword(word: &str, is_first: bool) -> bool {
+    let keywords = ["subgraph", "graph", "node", "edge"];
+    let keywords = keywords.get(..if is_first { 4 } else { 1 }).unwrap_or_default();
     keywords.iter().any(|keyword| word.eq_ignore_ascii_case(keyword))
 }
 
