@@ -234,7 +234,7 @@ impl<'f> Library<'f> {
                 continue;
             }
             match self.files.read(&path) {
-                Ok(bytes) => return read(kind, name, &path, &bytes, reports),
+                Ok(bytes) => return read_layer(kind, name, &path, &bytes, reports),
                 Err(ReadError::Missing) => missed.push(path),
                 Err(error) => {
                     let why = match error {
@@ -251,7 +251,10 @@ impl<'f> Library<'f> {
             }
         }
         match BUILT_IN.iter().find(|(path, _)| *path == inside) {
-            Some((path, text)) => read(kind, name, &format!("orchestra:{path}"), text.as_bytes(), reports),
+            Some((path, text)) => {
+                let path = format!("orchestra:{path}");
+                read_layer(kind, name, &path, text.as_bytes(), reports)
+            }
             None => Err(LayerError::Missing(missed)),
         }
     }
@@ -361,7 +364,13 @@ pub(crate) fn missing(kind: LayerKind, name: &str, span: Span, why: &LayerError)
 }
 
 /// Reads and decodes the file of a layer.
-fn read(kind: LayerKind, name: &str, path: &str, bytes: &[u8], reports: &mut Reports) -> FoundLayer {
+pub(crate) fn read_layer(
+    kind: LayerKind,
+    name: &str,
+    path: &str,
+    bytes: &[u8],
+    reports: &mut Reports,
+) -> FoundLayer {
     let (source, tree) = tree::read(path, bytes, FILE_RULES.syntax);
     let mut diagnostics = Diagnostics::new(source.clone(), FILE_RULES);
     let layer = match tree {

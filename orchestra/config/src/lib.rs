@@ -54,6 +54,7 @@
 //! - `resolved`: the result of resolution.
 //! - `table`: the resolution as a table for people.
 //! - `reports`: diagnostics, grouped by file.
+//! - `words`: the words of templates and YAML files with their positions, for editors.
 //! - `schema`: the JSON schema of `orchestra.yaml`, with the feature `schema`.
 
 mod built_in;
@@ -91,6 +92,7 @@ mod tree;
 mod user;
 mod values;
 mod variables;
+mod words;
 mod workspace;
 
 pub use files::{CONFIGURATION_FILE, FileUse, Sources, paths_above};
@@ -113,3 +115,4 @@ pub use template::{TaskTemplate, TemplateError};
 pub use user::UserFiles;
 pub use values::{TemplateValue, TemplateValues};
 pub use variables::{BUILT_IN_VARIABLES, ENGINE_KEYS, STAGE_FIELDS};
+pub use words::{TemplateVariable, YamlWord, task_variables, template_variables, yaml_words};

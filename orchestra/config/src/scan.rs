@@ -22,6 +22,8 @@ pub(crate) struct Name {
     pub(crate) dotted: String,
     /// The byte range in the template.
     pub(crate) range: Range<usize>,
+    /// The byte range of each part of the path, without quotes.
+    pub(crate) parts: Vec<Range<usize>>,
 }
 
 /// Returns all names of a template, in order.
@@ -301,6 +303,7 @@ fn name(what: Use, word: &str, range: Range<usize>) -> Name {
         what,
         path: vec![word.to_owned()],
         dotted: word.to_owned(),
+        parts: vec![range.clone()],
         range,
     }
 }
@@ -322,12 +325,12 @@ fn variable(tokens: &[Token], start: usize, word: &str) -> (Name, usize) {
     let mut only_dots = true;
     loop {
         let part = (tokens.get(at), tokens.get(at + 1), tokens.get(at + 2));
-        let (part, length) = match part {
+        let (part, range, length) = match part {
             (
                 Some(dot),
                 Some(Token {
                     kind: Kind::Word(part),
-                    ..
+                    range,
                 }),
                 behind,
             ) if dot.is_mark('.') => {
@@ -339,22 +342,23 @@ fn variable(tokens: &[Token], start: usize, word: &str) -> (Name, usize) {
                 if behind.is_some_and(|behind| behind.is_mark('(')) {
                     return (found, at + 2);
                 }
-                (part, 2)
+                (part, range.clone(), 2)
             }
             (
                 Some(open),
                 Some(Token {
                     kind: Kind::Text(part),
-                    ..
+                    range,
                 }),
                 Some(close),
             ) if open.is_mark('[') && close.is_mark(']') => {
                 only_dots = false;
-                (part, 3)
+                (part, range.start + 1..range.end.saturating_sub(1), 3)
             }
             _ => return (found, at),
         };
         found.path.push(part.clone());
+        found.parts.push(range);
         at += length;
         if let Some(last) = tokens.get(at - 1) {
             found.range.end = last.range.end;
