@@ -163,6 +163,14 @@ fn configuration_name(reader: &RootReader<'_>, name: &str) -> Option<String> {
     paths.find(|path| reader.exists(path))
 }
 
+/// Returns the absolute path of the configuration of a file.
+pub(crate) fn configuration_of(files: &Files<'_>, path: &str) -> Option<String> {
+    let root = files.root(path);
+    let reader = RootReader::new(files, &root);
+    let name = configuration_name(&reader, name_in(&root, path))?;
+    Some(absolute(&root, &name))
+}
+
 /// Checks the configuration of a YAML document, and finds the pipelines that use it.
 pub(crate) fn analyse_configuration(files: &Files<'_>, path: &str) -> Option<ConfigurationAnalysis> {
     let root = files.root(path);

@@ -5,8 +5,9 @@ use crate::protocol::{
     CodeActionKind, CodeActionOptions, CodeActionProviderCapability, CodeLensOptions, DidChangeWatchedFiles,
     DidChangeWatchedFilesRegistrationOptions, ExecuteCommandOptions, FileSystemWatcher,
     FoldingRangeProviderCapability, GlobPattern, InitializeParams, NotificationType, OneOf, Registration,
-    RegistrationParams, SemanticTokensFullOptions, SemanticTokensOptions, ServerCapabilities,
-    TextDocumentSyncCapability, TextDocumentSyncKind, TextDocumentSyncOptions, TextDocumentSyncSaveOptions,
+    RegistrationParams, RenameOptions, ResourceOperationKind, SemanticTokensFullOptions,
+    SemanticTokensOptions, ServerCapabilities, TextDocumentSyncCapability, TextDocumentSyncKind,
+    TextDocumentSyncOptions, TextDocumentSyncSaveOptions, WorkDoneProgressOptions,
     WorkspaceFoldersServerCapabilities, WorkspaceServerCapabilities,
 };
 use crate::text::Encoding;
@@ -26,6 +27,13 @@ pub(crate) fn capabilities(encoding: Encoding) -> ServerCapabilities {
             ..TextDocumentSyncOptions::default()
         })),
         document_formatting_provider: Some(OneOf::Left(true)),
+        definition_provider: Some(OneOf::Left(true)),
+        references_provider: Some(OneOf::Left(true)),
+        document_highlight_provider: Some(OneOf::Left(true)),
+        rename_provider: Some(OneOf::Right(RenameOptions {
+            prepare_provider: Some(true),
+            work_done_progress_options: WorkDoneProgressOptions::default(),
+        })),
         document_symbol_provider: Some(OneOf::Left(true)),
         folding_range_provider: Some(FoldingRangeProviderCapability::Simple(true)),
         semantic_tokens_provider: Some(
@@ -56,6 +64,18 @@ pub(crate) fn capabilities(encoding: Encoding) -> ServerCapabilities {
         }),
         ..ServerCapabilities::default()
     }
+}
+
+/// Returns whether a client understands edits with the versions of documents, and whether it renames files.
+pub(crate) fn edit_support(params: &InitializeParams) -> (bool, bool) {
+    let workspace = params.capabilities.workspace.as_ref();
+    let Some(edit) = workspace.and_then(|workspace| workspace.workspace_edit.as_ref()) else {
+        return (false, false);
+    };
+    let has_versions = edit.document_changes.unwrap_or_default();
+    let operations = edit.resource_operations.as_deref().unwrap_or_default();
+    let renames = has_versions && operations.contains(&ResourceOperationKind::Rename);
+    (has_versions, renames)
 }
 
 /// Returns the request to report changes of files; `None` if the client cannot.

@@ -30,6 +30,11 @@
 //! - `actions`: code actions.
 //! - `lens`: code lenses and commands.
 //! - `workspace`: the state of the server: files, analyses, diagnostics.
+//! - `yaml`: the names in configurations, prompt layers and scripts.
+//! - `handlers`: handlers and nodes in Rust programs.
+//! - `names`: the names of a project, over all files.
+//! - `navigation`: definition, references and highlights.
+//! - `rename`: renaming.
 //! - `capabilities`: what the server offers to a client.
 //! - `server`: the loop, the life cycle and the dispatch of messages.
 
@@ -40,17 +45,22 @@ mod cursor;
 mod diagnostics;
 mod files;
 mod formatting;
+mod handlers;
 mod host;
 mod lens;
+mod names;
+mod navigation;
 mod outline;
 mod paths;
 mod protocol;
+mod rename;
 mod server;
 mod settings;
 mod text;
 mod tokens;
 mod transport;
 mod workspace;
+mod yaml;
 
 pub use host::{Host, UserFolder};
 pub use server::{Ended, ServeError, serve};

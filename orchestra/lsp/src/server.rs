@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::actions::fixes;
-use crate::capabilities::{capabilities, watch_registration};
+use crate::capabilities::{capabilities, edit_support, watch_registration};
 use crate::formatting::format_edits;
 use crate::host::Host;
 use crate::lens::{LIMITS, PREVIEW, lenses, limits, preview};
@@ -300,6 +300,40 @@ impl<'h> Server<'h> {
                 let opened = self.workspace.opened(&params.text_document.uri);
                 Ok(opened.map(|opened| lenses(&opened, &self.workspace.settings)))
             }),
+            GotoDefinition::METHOD => answer::<GotoDefinition>(request, |params| {
+                let at = params.text_document_position_params;
+                Ok(self.workspace.definition(&at.text_document.uri, at.position))
+            }),
+            References::METHOD => answer::<References>(request, |params| {
+                let at = params.text_document_position;
+                let with_declarations = params.context.include_declaration;
+                Ok(self
+                    .workspace
+                    .references(&at.text_document.uri, at.position, with_declarations))
+            }),
+            DocumentHighlightRequest::METHOD => answer::<DocumentHighlightRequest>(request, |params| {
+                let at = params.text_document_position_params;
+                Ok(self.workspace.highlights(&at.text_document.uri, at.position))
+            }),
+            PrepareRenameRequest::METHOD => answer::<PrepareRenameRequest>(request, |params| {
+                let found = self
+                    .workspace
+                    .prepare_rename(&params.text_document.uri, params.position);
+                found.map_err(refused)
+            }),
+            Rename::METHOD => answer::<Rename>(request, |params| {
+                let at = params.text_document_position;
+                let renamed = self
+                    .workspace
+                    .rename(&at.text_document.uri, at.position, &params.new_name)
+                    .map_err(refused)?;
+                Ok(renamed.map(|renamed| {
+                    for note in renamed.notes {
+                        self.show(MessageType::INFO, note);
+                    }
+                    renamed.edit
+                }))
+            }),
             ExecuteCommand::METHOD => answer::<ExecuteCommand>(request, |params| self.execute(&params)),
             method => {
                 let message = format!("unknown request `{method}`");
@@ -311,6 +345,7 @@ impl<'h> Server<'h> {
     fn initialize(&mut self, params: InitializeParams) -> InitializeResult {
         self.phase = Phase::Running;
         self.watch = watch_registration(&params);
+        (self.workspace.versions_edits, self.workspace.renames_files) = edit_support(&params);
         let general = params.capabilities.general.as_ref();
         let offered = general.and_then(|general| general.position_encodings.as_deref());
         self.workspace.encoding = Encoding::negotiate(offered.unwrap_or_default());
@@ -448,6 +483,11 @@ impl<'h> Server<'h> {
             }
         }
     }
+}
+
+/// Returns the failure of a request that cannot be fulfilled, with its reason.
+fn refused(reason: String) -> Failure {
+    Failure(ErrorCode::RequestFailed, reason)
 }
 
 /// Decodes the parameters of a request, and encodes its result.

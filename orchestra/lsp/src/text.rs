@@ -50,7 +50,7 @@ impl Encoding {
 }
 
 /// A text with the offsets of its lines.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Text {
     text: String,
     /// The offset of the first byte of each line. Lines end with `\n`, `\r\n` or `\r`.

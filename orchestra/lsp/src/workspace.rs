@@ -12,8 +12,11 @@ use crate::cursor::Opened;
 use crate::diagnostics::{FileDiagnostics, Published, converted};
 use crate::files::{Document, Files};
 use crate::host::Host;
+use crate::names::Place;
 use crate::paths::{absolute, path_from_uri, uri_from_path};
-use crate::protocol::{Diagnostic, PublishDiagnosticsParams, TextDocumentContentChangeEvent, Uri};
+use crate::protocol::{
+    Diagnostic, Location, Position, PublishDiagnosticsParams, TextDocumentContentChangeEvent, Uri,
+};
 use crate::settings::Settings;
 use crate::text::{Encoding, Text};
 
@@ -22,6 +25,10 @@ pub(crate) struct Workspace<'h> {
     pub(crate) files: Files<'h>,
     pub(crate) settings: Settings,
     pub(crate) encoding: Encoding,
+    /// Whether the client understands edits of documents with their versions.
+    pub(crate) versions_edits: bool,
+    /// Whether the client renames files.
+    pub(crate) renames_files: bool,
     /// The current analyses. A change of a file removes those that requested it.
     analyses: BTreeMap<String, Arc<Analysis>>,
     /// The analyses whose diagnostics are not in `published` yet, by the paths of their pipelines.
@@ -35,6 +42,8 @@ impl<'h> Workspace<'h> {
             files: Files::new(host),
             settings: Settings::default(),
             encoding: Encoding::default(),
+            versions_edits: false,
+            renames_files: false,
             analyses: BTreeMap::new(),
             unpublished: BTreeSet::new(),
             published: Published::default(),
@@ -107,6 +116,25 @@ impl<'h> Workspace<'h> {
             analysis,
             encoding: self.encoding,
         })
+    }
+
+    /// Returns the path of a document, and the byte offset of a position in it; `None` if the document is not open.
+    pub(crate) fn place_of(&self, uri: &Uri, position: Position) -> Option<(String, u32)> {
+        let path = path_from_uri(uri);
+        let document = self.files.documents.get(&path)?;
+        Some((path, document.text.offset(position, self.encoding)))
+    }
+
+    /// Returns the text of a file.
+    pub(crate) fn text(&self, path: &str) -> Option<Text> {
+        let bytes = self.files.read(path, u64::from(u32::MAX)).ok()?;
+        Some(Text::new(String::from_utf8_lossy(&bytes)))
+    }
+
+    /// Returns the location of a place; `None` if its file cannot be read.
+    pub(crate) fn location(&self, place: &Place) -> Option<Location> {
+        let range = self.text(&place.path)?.range(place.span, self.encoding);
+        Some(Location::new(self.uri(&place.path)?, range))
     }
 
     /// Analyses what changed, and returns the diagnostics that the client must get.

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use orchestra_graph::{LoadOptions, Source, load};
 
-fn corpus() -> Vec<(String, String)> {
+pub(crate) fn corpus() -> Vec<(String, String)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus");
     let mut files: Vec<(String, String)> = std::fs::read_dir(folder)
         .expect("the corpus")

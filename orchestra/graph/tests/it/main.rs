@@ -16,6 +16,7 @@ mod injections;
 mod limits;
 mod lock;
 mod long_lists;
+mod occurrences;
 mod printing;
 mod reference;
 mod rendering;

@@ -7,4 +7,5 @@ mod documents;
 mod edits;
 mod hostile;
 mod life_cycle;
+mod names;
 mod structure;

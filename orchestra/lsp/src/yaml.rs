@@ -1,0 +1,98 @@
+//! The names in YAML files: configurations, prompt layers, and the scripts of simulations.
+
+use orchestra_config::{YamlWord, yaml_words};
+use orchestra_graph::{OccurrenceRole, Span, Symbol};
+
+use crate::names::Word;
+
+/// Returns the names in a configuration.
+pub(crate) fn configuration_words(bytes: &[u8]) -> Vec<Word> {
+    let words = yaml_words(bytes);
+    words
+        .iter()
+        .filter_map(|word| located(word, configured(word)?))
+        .collect()
+}
+
+/// Returns the names in the file of a role, persona or personality.
+pub(crate) fn layer_words(name: &str, bytes: &[u8]) -> Vec<Word> {
+    let words = yaml_words(bytes);
+    // A persona extends a persona or a role. Its own name cannot be what it extends.
+    let layer = |word: &YamlWord| {
+        let path: Vec<&str> = word.path.iter().map(String::as_str).collect();
+        let text = word.text.clone();
+        let role = match path.as_slice() {
+            [_, "name"] if word.text == name => OccurrenceRole::Declaration,
+            [_, "extends"] => OccurrenceRole::Reference,
+            _ => return None,
+        };
+        let symbol = match path.first()? {
+            &"role" => Symbol::Role(text),
+            &"persona" => Symbol::Persona(text),
+            &"personality" => Symbol::Personality(text),
+            _ => return None,
+        };
+        Some((symbol, role))
+    };
+    let named = |word: &YamlWord| if word.is_key { None } else { layer(word) };
+    words
+        .iter()
+        .filter_map(|word| located(word, named(word)?))
+        .collect()
+}
+
+/// Returns the nodes in a script.
+pub(crate) fn script_words(bytes: &[u8]) -> Vec<Word> {
+    let words = yaml_words(bytes);
+    let node = |word: &YamlWord| {
+        let is_suggested = !word.is_key && word.path.iter().any(|part| part == "suggested_next_ids");
+        // An answer may name the node to which the choice leads.
+        let is_answer = !word.is_key
+            && (word.path.len() <= 2 || word.path.last().is_some_and(|last| last == "preferred_label"));
+        let is_node = word.is_key && word.path.len() == 1;
+        let symbol = Symbol::Node(word.text.clone());
+        (is_node || is_suggested || is_answer).then_some((symbol, OccurrenceRole::Reference))
+    };
+    words
+        .iter()
+        .filter_map(|word| located(word, node(word)?))
+        .collect()
+}
+
+fn located(
+    word: &YamlWord,
+    (symbol, role): (Symbol, OccurrenceRole),
+) -> Option<(Symbol, Span, OccurrenceRole)> {
+    (!word.span.is_empty()).then_some((symbol, word.span, role))
+}
+
+fn configured(word: &YamlWord) -> Option<(Symbol, OccurrenceRole)> {
+    let path: Vec<&str> = word.path.iter().map(String::as_str).collect();
+    let text = word.text.clone();
+    let declared = |symbol| Some((symbol, OccurrenceRole::Declaration));
+    let used = |symbol| Some((symbol, OccurrenceRole::Reference));
+    if word.is_key {
+        return match path.as_slice() {
+            ["agents", _] => declared(Symbol::Agent(text)),
+            ["tools", _] | ["workspace", "tools", _, _] => declared(Symbol::Tool(text)),
+            ["workspace", "repos", _] => declared(Symbol::Repository(text)),
+            ["workspace", "tools", _] => used(Symbol::Repository(text)),
+            ["backends", _] => declared(Symbol::Backend(text)),
+            ["providers", "default"] => None,
+            ["providers", _] => declared(Symbol::Provider(text)),
+            ["providers", _, "models", _] => declared(Symbol::Model(text)),
+            _ => None,
+        };
+    }
+    match path.as_slice() {
+        ["agents", _, "role"] => used(Symbol::Role(text)),
+        ["agents", _, "persona"] => used(Symbol::Persona(text)),
+        ["agents", _, "personality"] => used(Symbol::Personality(text)),
+        ["agents", _, "task"] => used(Symbol::Task(text)),
+        ["agents", _, "tools" | "only_tools", _] => used(Symbol::Tool(text)),
+        ["backend"] | ["agents" | "pipelines", _, "backend"] => used(Symbol::Backend(text)),
+        ["agents" | "pipelines", _, "model"] | ["providers", _, "default_model"] => used(Symbol::Model(text)),
+        ["providers", "default"] | ["agents" | "pipelines", _, "provider"] => used(Symbol::Provider(text)),
+        _ => None,
+    }
+}
