@@ -81,20 +81,29 @@ fn handler_argument(attribute: TokenStream, literal: &str) -> Option<Span> {
     None
 }
 
-/// Returns how often the Rust programs beside and below a pipeline name a node, as `Node::X` or `nodes::X`.
-pub(crate) fn uses_in_rust(files: &Files<'_>, pipeline: &str, id: &str) -> usize {
+/// Returns how often the Rust programs beside and below a pipeline name a node, as `Node::X` or `nodes::X`, or a context
+/// key, as a string.
+pub(crate) fn uses_in_rust(files: &Files<'_>, pipeline: &str, symbol: &Symbol) -> usize {
+    let near = programs(files, pipeline).filter(|(path, _)| path.starts_with(folder(pipeline)));
+    match symbol {
+        Symbol::Node(id) => near.map(|(_, text)| uses_of_node(&text, id)).sum(),
+        Symbol::Key(key) => {
+            let literal = format!("\"{key}\"");
+            near.map(|(_, text)| text.matches(&literal).count()).sum()
+        }
+        _ => 0,
+    }
+}
+
+fn uses_of_node(text: &str, id: &str) -> usize {
+    // The program names `run_tests` as `RunTests`.
     let plain = |name: &str| name.replace('_', "").to_lowercase();
     let wanted = plain(id);
-    let is_near = |path: &str| path.starts_with(folder(pipeline));
-    let mut count = 0;
-    for (_, text) in programs(files, pipeline).filter(|(path, _)| is_near(path)) {
-        for prefix in ["Node::", "nodes::"] {
-            let names = text.split(prefix).skip(1).map(|rest| {
-                let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_');
-                rest.get(..end.unwrap_or(rest.len())).unwrap_or_default()
-            });
-            count += names.filter(|name| plain(name) == wanted).count();
-        }
-    }
-    count
+    let names = ["Node::", "nodes::"].into_iter().flat_map(|prefix| {
+        text.split(prefix).skip(1).map(|rest| {
+            let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_');
+            rest.get(..end.unwrap_or(rest.len())).unwrap_or_default()
+        })
+    });
+    names.filter(|name| plain(name) == wanted).count()
 }

@@ -67,13 +67,16 @@ fn with_absolute_paths(symbol: Symbol, root: &str) -> Symbol {
 }
 
 impl Workspace<'_> {
+    /// Returns the place at an offset of a file: the innermost, if there are several.
+    pub(crate) fn place_at(&mut self, path: &str, offset: u32) -> Option<Place> {
+        let touches = |place: &Place| place.span.start <= offset && offset <= place.span.end;
+        let places = self.places_in(path).into_iter();
+        places.filter(touches).min_by_key(|place| place.span.len())
+    }
+
     /// Returns the name at an offset of a file, with its place.
     pub(crate) fn name_at(&mut self, path: &str, offset: u32) -> Option<(Name, Place)> {
-        let places = self.places_in(path);
-        let touched = places
-            .into_iter()
-            .filter(|place| place.span.start <= offset && offset <= place.span.end);
-        let place = touched.min_by_key(|place| place.span.len())?;
+        let place = self.place_at(path, offset)?;
         let name = match &place.symbol {
             Symbol::ChildKey { file, key } => Name {
                 symbol: Symbol::Key(key.clone()),
@@ -268,7 +271,12 @@ impl Workspace<'_> {
             (DocumentKind::Yaml, Some("tasks")) => in_template(task_variables(path, &bytes)),
             (DocumentKind::Yaml, Some(_)) => {
                 let name = file_name(path).rsplit_once('.').map_or("", |(name, _)| name);
-                layer_words(name, &bytes)
+                let personas = format!("{}/personas", folder(folder(path)));
+                let has_persona = |name: &str| {
+                    let file = format!("{personas}/{name}.yaml");
+                    self.files.read(&file, MAX_BYTES).is_ok()
+                };
+                layer_words(name, &bytes, &has_persona)
             }
             (DocumentKind::Yaml, None) => script_words(&bytes),
             // Which variables are keys depends on the pipeline; the caller selects them.

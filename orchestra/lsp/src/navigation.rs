@@ -18,8 +18,7 @@ impl Workspace<'_> {
         if declared.is_empty() && place.role == OccurrenceRole::Declaration {
             declared.push(place);
         }
-        let found = declared.iter().filter_map(|place| self.location(place));
-        Some(GotoDefinitionResponse::Array(found.collect()))
+        Some(GotoDefinitionResponse::Array(self.locations(&declared)))
     }
 
     fn declarations(&mut self, name: &Name) -> Vec<Place> {
@@ -88,25 +87,41 @@ impl Workspace<'_> {
         let places = self.places(&name).into_iter();
         let wanted = places.filter(|place| with_declarations || place.role == OccurrenceRole::Reference);
         let found: Vec<Place> = wanted.collect();
-        Some(found.iter().filter_map(|place| self.location(place)).collect())
+        Some(self.locations(&found))
     }
 
     /// Returns the places in the same file where the name at a position is written.
     pub(crate) fn highlights(&mut self, uri: &Uri, position: Position) -> Option<Vec<DocumentHighlight>> {
         let (path, offset) = self.place_of(uri, position)?;
-        let (_, here) = self.name_at(&path, offset)?;
+        let here = self.place_at(&path, offset)?;
+        let text = self.text(&path)?;
         let places = self.places_in(&path).into_iter();
-        let same: Vec<Place> = places.filter(|place| place.symbol == here.symbol).collect();
-        let shown = same.iter().filter_map(|place| {
+        let shown = places.filter(|place| place.symbol == here.symbol).map(|place| {
             let kind = match place.role {
                 OccurrenceRole::Declaration => DocumentHighlightKind::WRITE,
                 OccurrenceRole::Reference => DocumentHighlightKind::READ,
             };
-            Some(DocumentHighlight {
-                range: self.location(place)?.range,
+            DocumentHighlight {
+                range: text.range(place.span, self.encoding),
                 kind: Some(kind),
-            })
+            }
         });
         Some(shown.collect())
+    }
+
+    /// Returns the locations of places. Files that cannot be read have none.
+    fn locations(&self, places: &[Place]) -> Vec<Location> {
+        // The places of one file are behind each other.
+        let mut text = None;
+        let mut found = Vec::new();
+        for place in places {
+            if text.as_ref().is_none_or(|(path, _)| *path != place.path) {
+                text = self.text(&place.path).map(|text| (place.path.clone(), text));
+            }
+            if let Some(((_, text), uri)) = text.as_ref().zip(self.uri(&place.path)) {
+                found.push(Location::new(uri, text.range(place.span, self.encoding)));
+            }
+        }
+        found
     }
 }

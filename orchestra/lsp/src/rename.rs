@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use orchestra_config::BUILT_IN_TOOLS;
-use orchestra_graph::{OccurrenceRole, RenameError, Renaming, Span, Symbol};
+use orchestra_config::{BUILT_IN_TOOLS, BUILT_IN_VARIABLES};
+use orchestra_graph::{KeyOwner, OccurrenceRole, RenameError, Renaming, Span, Symbol};
 
 use crate::analysis::{DocumentKind, document_kind};
 use crate::handlers::uses_in_rust;
@@ -14,6 +14,7 @@ use crate::protocol::{
     PrepareRenameResponse, RenameFile, ResourceOp, TextDocumentEdit, TextEdit, Uri, WorkspaceEdit,
 };
 use crate::workspace::Workspace;
+use crate::yaml::yaml_name;
 
 /// A renaming with what the user should know about it.
 pub(crate) struct Renamed {
@@ -71,6 +72,19 @@ impl Workspace<'_> {
                     "the {symbol} is not defined by the configuration of the project"
                 ))
             }
+            Symbol::Key(key) if KeyOwner::of_key(key).is_some() => Err(format!(
+                "`{key}` is a key of the engine; only keys that stages set can be renamed"
+            )),
+            Symbol::Key(key) if BUILT_IN_VARIABLES.contains(&key.as_str()) => {
+                let places = self.places(name);
+                if places
+                    .iter()
+                    .any(|place| place.role == OccurrenceRole::Declaration)
+                {
+                    return Ok(());
+                }
+                Err(format!("`{key}` is a variable that every template has"))
+            }
             _ => Ok(()),
         }
     }
@@ -92,6 +106,9 @@ impl Workspace<'_> {
             return Ok(None);
         };
         self.check_renameable(&name)?;
+        if name.symbol.name() == new {
+            return Ok(None);
+        }
         let places = self.places(&name);
         if is_configured(&name.symbol) {
             self.check_configured(&name, new)?;
@@ -129,7 +146,17 @@ impl Workspace<'_> {
                 |(span, _): &(Span, String)| span.start <= place.span.start && place.span.end <= span.end;
             if !list.iter().any(covers) {
                 self.check_side(place, new)?;
-                list.insert((place.span, new.to_owned()));
+                let text = self.text(&place.path).unwrap_or_default();
+                let is_yaml = matches!(
+                    document_kind(&place.path),
+                    DocumentKind::Yaml | DocumentKind::Configuration
+                );
+                let is_template = layer_folder(&place.path) == Some("tasks");
+                list.insert(if is_yaml && !is_template {
+                    (place.span, yaml_name(text.as_str(), place.span, new))
+                } else {
+                    (place.span, new.to_owned())
+                });
             }
         }
         let mut files = Vec::new();
@@ -138,16 +165,20 @@ impl Workspace<'_> {
         {
             files.push((file.clone(), format!("{}/{new}.yaml", folder(&file))));
         }
-        if let Symbol::Node(id) = &name.symbol {
-            match uses_in_rust(&self.files, &name.home, id) {
-                0 => {}
-                1 => notes.push(format!(
-                    "1 use of the node `{id}` in Rust is not renamed; the next build reports it"
-                )),
-                count => notes.push(format!(
-                    "{count} uses of the node `{id}` in Rust are not renamed; the next build reports them"
-                )),
-            }
+        let uses = uses_in_rust(&self.files, &name.home, &name.symbol);
+        if uses > 0 {
+            let (uses, verb) = match uses {
+                1 => ("1 use".to_owned(), "is"),
+                uses => (format!("{uses} uses"), "are"),
+            };
+            notes.push(format!(
+                "{uses} of the {} in Rust {verb} not renamed{}",
+                name.symbol,
+                match name.symbol {
+                    Symbol::Node(_) => "; the next build reports what does not fit",
+                    _ => "",
+                }
+            ));
         }
         let edit = self.workspace_edit(edits, files)?;
         Ok(Some(Renamed { edit, notes }))

@@ -14,31 +14,29 @@ pub(crate) fn configuration_words(bytes: &[u8]) -> Vec<Word> {
         .collect()
 }
 
-/// Returns the names in the file of a role, persona or personality.
-pub(crate) fn layer_words(name: &str, bytes: &[u8]) -> Vec<Word> {
+/// Returns the names in the file of a role, persona or personality. A persona extends a role if there is no persona of
+/// that name.
+pub(crate) fn layer_words(name: &str, bytes: &[u8], has_persona: &dyn Fn(&str) -> bool) -> Vec<Word> {
     let words = yaml_words(bytes);
-    // A persona extends a persona or a role. Its own name cannot be what it extends.
     let layer = |word: &YamlWord| {
         let path: Vec<&str> = word.path.iter().map(String::as_str).collect();
         let text = word.text.clone();
         let role = match path.as_slice() {
-            [_, "name"] if word.text == name => OccurrenceRole::Declaration,
+            [_, "name"] if text == name => OccurrenceRole::Declaration,
             [_, "extends"] => OccurrenceRole::Reference,
             _ => return None,
         };
-        let symbol = match path.first()? {
-            &"role" => Symbol::Role(text),
-            &"persona" => Symbol::Persona(text),
-            &"personality" => Symbol::Personality(text),
+        let symbol = match *path.first()? {
+            "role" => Symbol::Role(text),
+            "persona" if role == OccurrenceRole::Reference && !has_persona(&text) => Symbol::Role(text),
+            "persona" => Symbol::Persona(text),
+            "personality" => Symbol::Personality(text),
             _ => return None,
         };
         Some((symbol, role))
     };
-    let named = |word: &YamlWord| if word.is_key { None } else { layer(word) };
-    words
-        .iter()
-        .filter_map(|word| located(word, named(word)?))
-        .collect()
+    let values = words.iter().filter(|word| !word.is_key);
+    values.filter_map(|word| located(word, layer(word)?)).collect()
 }
 
 /// Returns the nodes in a script.
@@ -57,6 +55,19 @@ pub(crate) fn script_words(bytes: &[u8]) -> Vec<Word> {
         .iter()
         .filter_map(|word| located(word, node(word)?))
         .collect()
+}
+
+/// Returns a name as it is written in YAML in place of another one, which may be quoted.
+pub(crate) fn yaml_name(text: &str, place: Span, name: &str) -> String {
+    let before = text.get(..place.start as usize).unwrap_or_default();
+    let is_other = |word: &str| {
+        let words = ["true", "false", "null", "yes", "no", "on", "off", "y", "n"];
+        words.contains(&word.to_lowercase().as_str()) || word.parse::<f64>().is_ok()
+    };
+    if is_other(name) && !before.ends_with(['"', '\'']) {
+        return format!("\"{name}\"");
+    }
+    name.to_owned()
 }
 
 fn located(

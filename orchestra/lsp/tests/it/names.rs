@@ -163,7 +163,7 @@ fn a_node_is_renamed_wherever_it_is_named() {
         .to_owned();
     assert_eq!(
         note,
-        "2 uses of the node `build` in Rust are not renamed; the next build reports them"
+        "2 uses of the node `build` in Rust are not renamed; the next build reports what does not fit"
     );
     assert!(
         client
@@ -425,4 +425,104 @@ fn a_type_leads_to_its_handler() {
     );
     let error = renamed(&mut client, files, "a.dot", ("page", 0), "page.print").unwrap_err();
     assert!(error.contains("rename it in the Rust program"), "{error}");
+}
+
+#[test]
+fn prompt_files_are_templates_if_prompts_are() {
+    let prompt = "Go on after {{ stages.draft.response }} with {{ goal }}.\n";
+    let files = &[
+        (
+            "flows/a.dot",
+            "digraph { prompt_templates=true; start -> draft -> next -> exit; draft [prompt=Go]; next [prompt=\"@p/next.md\"] }",
+        ),
+        ("flows/p/next.md", prompt),
+    ];
+    let mut client = opened(files, "flows/a.dot");
+    let changed = renamed(&mut client, files, "flows/a.dot", ("draft", 0), "sketch").unwrap();
+    assert_eq!(changed["flows/p/next.md"], prompt.replace("draft", "sketch"));
+    assert_eq!(
+        definition(&mut client, files, "flows/a.dot", "p/next", 0),
+        ["flows/p/next.md:0:"]
+    );
+    client.open("flows/p/next.md", prompt);
+    assert_eq!(
+        definition(&mut client, files, "flows/p/next.md", "draft", 0),
+        ["flows/a.dot:0:draft"]
+    );
+}
+
+#[test]
+fn a_persona_that_extends_a_role_is_changed_with_it() {
+    let persona = "persona:\n  name: strict\n  extends: judge\n  modifiers: Be strict.\n";
+    let files = &[
+        (
+            "a.dot",
+            "digraph { start -> work -> exit; work [prompt=Go, agent.persona=strict] }",
+        ),
+        ("orchestra.yaml", "providers: {default: anthropic}\n"),
+        (
+            "prompts/roles/judge.yaml",
+            "role:\n  name: judge\n  system: You judge.\n",
+        ),
+        ("prompts/personas/strict.yaml", persona),
+    ];
+    let mut client = opened(files, "prompts/personas/strict.yaml");
+    assert_eq!(
+        definition(&mut client, files, "prompts/personas/strict.yaml", "judge", 0),
+        ["prompts/roles/judge.yaml:0:"]
+    );
+    let changed = renamed(
+        &mut client,
+        files,
+        "prompts/personas/strict.yaml",
+        ("judge", 0),
+        "arbiter",
+    )
+    .unwrap();
+    assert_eq!(
+        changed["prompts/personas/strict.yaml"],
+        persona.replace("judge", "arbiter")
+    );
+    assert_eq!(
+        changed["prompts/roles/judge.yaml"],
+        "-> prompts/roles/arbiter.yaml"
+    );
+    let changed = renamed(
+        &mut client,
+        files,
+        "prompts/personas/strict.yaml",
+        ("strict", 0),
+        "stern",
+    )
+    .unwrap();
+    assert!(changed["a.dot"].contains("agent.persona=stern"));
+}
+
+#[test]
+fn a_node_of_a_random_pipeline_is_renamed_there_and_back() {
+    let name = "random.dot";
+    let mut client = opened(&[(name, "")], name);
+    let mut compared = 0;
+    for (text, _) in orchestra_oracle_tests::graphs(700, 150) {
+        client.replace(name, &text);
+        let Some(old) = text
+            .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+            .find(|word| {
+                word.len() > 3
+                    && text.contains(&format!("{word} ->"))
+                    && !word.to_lowercase().starts_with("start")
+            })
+        else {
+            continue;
+        };
+        let files = [(name, text.as_str())];
+        let Ok(there) = renamed(&mut client, &files, name, (&format!("{old} ->"), 0), "another") else {
+            panic!("{old}\n{text}");
+        };
+        client.replace(name, &there[name]);
+        let back = renamed(&mut client, &files, name, ("another ->", 0), old).unwrap();
+        assert_eq!(back[name], text);
+        compared += 1;
+    }
+    assert!(compared > 100, "{compared}");
 }
