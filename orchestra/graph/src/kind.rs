@@ -65,3 +65,36 @@ pub fn shapes_of(kind: &str) -> impl Iterator<Item = &'static str> {
         .filter(move |(_, of)| *of == kind)
         .map(|(shape, _)| *shape)
 }
+
+/// Returns the shapes that select a kind, each with it.
+///
+/// ```
+/// use orchestra_graph::kind;
+/// assert!(kind::shapes().any(|shape| shape == ("hexagon", kind::WAIT_HUMAN)));
+/// ```
+pub fn shapes() -> impl Iterator<Item = (&'static str, &'static str)> {
+    SHAPES.iter().copied()
+}
+
+/// Returns what the nodes of a kind are called, such as "human gate".
+///
+/// ```
+/// use orchestra_graph::kind;
+/// assert_eq!(kind::title(kind::WAIT_HUMAN), "human gate");
+/// assert_eq!(kind::title("deploy"), "stage of the program");
+/// ```
+pub fn title(kind: &str) -> &'static str {
+    match kind {
+        START => "start",
+        EXIT => "exit",
+        CODERGEN => "model stage",
+        WAIT_HUMAN => "human gate",
+        CONDITIONAL => "routing node",
+        PARALLEL => "fan-out",
+        FAN_IN => "fan-in",
+        TOOL => "tool stage",
+        MANAGER_LOOP => "manager loop",
+        SUBPIPELINE => "sub-pipeline node",
+        _ => "stage of the program",
+    }
+}

@@ -116,20 +116,21 @@ mod value;
 mod value_source;
 
 pub use analysis::{Analysis, EdgeCondition};
+pub use assertion::{ASSERTION_FORMS, AssertionCursor};
 pub use attribute::{
     ATTRIBUTE_FAMILIES, ATTRIBUTES, AttributeDefault, AttributeFamily, AttributeSpec, AttributeType, Key,
     Known, Scope, Scopes, is_drawing_attribute, key_pairs,
 };
 pub use attributes::{Attribute, Attributes, Origin};
-pub use check::{LintRule, MissingValues};
+pub use check::{ConditionNames, LintRule, MissingValues};
 pub use child_reader::{ChildReader, ReadError, plain_path};
 pub use choice::{Choice, choice_named, choices};
-pub use contract::{Contract, Field, ValueType, declared_keys, declared_outputs};
+pub use contract::{Contract, DeclarationCursor, Field, ValueType, declared_keys, declared_outputs};
 pub use diagnostic::{Diagnostic, Fix, Related, Report, did_you_mean};
 pub use environment::{DEFAULT_BRANCH_PREFIX, GIT_VARIABLES};
 pub use explain::{explain, rules};
 pub use file_path::{normal_path, relative_path};
-pub use flow::{NodeLimit, PathStep, PathTarget, PossibleSteps, RunLimits};
+pub use flow::{Exit, ExitStep, NodeLimit, PathStep, PathTarget, PossibleSteps, RunLimits};
 pub use label::{accelerator_key, label_text, normalize_label};
 pub use load::{load, load_bytes};
 pub use load_options::LoadOptions;
@@ -150,7 +151,9 @@ pub use route::{Decision, Next, RouteError, Tested, branch_id, branches, route};
 pub use rule::Rule;
 pub use severity::Severity;
 pub use stylesheet::{Declaration, Selector, StyleRule, StylesheetError, parse_stylesheet};
-pub use syntax::{Limits, Parsed, is_identifier, parse, parse_bytes};
+pub use syntax::{
+    AttributeOwner, Cursor, Limits, Parsed, SyntaxContext, is_identifier, parse, parse_bytes, value_range,
+};
 pub use table::{AttributeChange, Change, ChildDifference, Difference, Mapping, Subject, What};
 pub use table::{Pipeline, Role, SharedPipeline, Stage};
 pub use text::{Position, Source, Span};

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::attribute::{AttributeFamily, Key, Known};
+use crate::attribute::{AttributeFamily, Key, Known, OF_ONE_KIND, OF_STAGES};
 use crate::attributes::{Attribute, Origin};
 use crate::check::Check;
 use crate::check::input::Input;
@@ -28,54 +28,6 @@ pub(crate) static CHECK: Check = Check {
     whole: false,
     run,
 };
-
-/// The attributes that only a stage with a handler reads.
-const OF_STAGES: &[Known] = &[
-    Known::MaxRetries,
-    Known::RetryPolicy,
-    Known::GoalGate,
-    Known::Timeout,
-    Known::AllowPartial,
-];
-
-/// The attributes that only one kind of node reads.
-const OF_ONE_KIND: &[(&str, &[Known])] = &[
-    (kind::WAIT_HUMAN, &[Known::DefaultChoice]),
-    (
-        kind::PARALLEL,
-        &[
-            Known::JoinPolicy,
-            Known::JoinK,
-            Known::JoinQuorum,
-            Known::ErrorPolicy,
-            Known::MaxParallel,
-        ],
-    ),
-    (kind::FAN_IN, &[Known::MergePolicy, Known::OnConflict]),
-    (kind::TOOL, &[Known::ToolStdin]),
-    (
-        kind::MANAGER_LOOP,
-        &[
-            Known::PollInterval,
-            Known::MaxCycles,
-            Known::StopCondition,
-            Known::GuardIntervene,
-            Known::GuardEscalate,
-            Known::SteerMessage,
-            Known::SteerCooldown,
-            Known::ManagerActions,
-        ],
-    ),
-    (
-        kind::SUBPIPELINE,
-        &[
-            Known::SubpipelineFile,
-            Known::SubpipelineName,
-            Known::SubpipelineInputs,
-            Known::SubpipelineOutputs,
-        ],
-    ),
-];
 
 fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
     for (at, node) in input.nodes_with(OF_STAGES) {
@@ -216,15 +168,7 @@ fn of_one_kind(attribute: &Attribute, node: &Node, of: &str) -> Diagnostic {
 
 /// Returns the name of a kind of node, and a shape that selects it.
 fn described(of: &str) -> (&'static str, &'static str) {
-    let what = match of {
-        kind::WAIT_HUMAN => "human gate",
-        kind::PARALLEL => "fan-out",
-        kind::FAN_IN => "fan-in",
-        kind::SUBPIPELINE => "sub-pipeline node",
-        kind::TOOL => "tool stage",
-        _ => "manager loop",
-    };
-    (what, kind::shapes_of(of).next().unwrap_or_default())
+    (kind::title(of), kind::shapes_of(of).next().unwrap_or_default())
 }
 
 /// Reports `freeform` on edges that do not leave a human gate.

@@ -1,6 +1,6 @@
 //! `fidelity_valid`: an unknown fidelity mode (Attractor 5.4 and 7.2).
 
-use crate::attribute::Known;
+use crate::attribute::{FIDELITY_MODES, Known};
 use crate::attributes::Attribute;
 use crate::check::Check;
 use crate::check::input::{Input, Once};
@@ -22,15 +22,6 @@ pub(crate) static CHECK: Check = Check {
     run,
 };
 
-const MODES: &[&str] = &[
-    "full",
-    "truncate",
-    "compact",
-    "summary:low",
-    "summary:medium",
-    "summary:high",
-];
-
 fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
     let mut once = Once::default();
     let graph = input.graph();
@@ -44,7 +35,7 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
         .filter_map(|(_, edge)| edge.attributes.get(Known::Fidelity));
     for attribute in of_graph.into_iter().chain(nodes).chain(edges) {
         let mode = attribute.value.as_str().unwrap_or_default().trim();
-        if !mode.is_empty() && !MODES.contains(&mode) && once.first(attribute) {
+        if !mode.is_empty() && !FIDELITY_MODES.contains(&mode) && once.first(attribute) {
             diagnostics.push(diagnostic(mode, attribute));
         }
     }
@@ -57,13 +48,13 @@ fn diagnostic(mode: &str, attribute: &Attribute) -> Diagnostic {
             .label("no such mode")
             .note(format!(
                 "the modes are {}; an unknown one counts as `{}`",
-                MODES.join(", "),
+                FIDELITY_MODES.join(", "),
                 Known::DefaultFidelity.default_text()
             ));
     let near = if mode == "summary" {
         Some("summary:medium")
     } else {
-        did_you_mean(mode, MODES.iter().copied())
+        did_you_mean(mode, FIDELITY_MODES.iter().copied())
     };
     match near {
         Some(near) => diagnostic

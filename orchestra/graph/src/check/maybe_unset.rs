@@ -136,6 +136,26 @@ impl<'g> MissingValues<'g> {
         self.presence.is_incomplete() || key.is_none_or(|key| self.presence.missing_at(key, node).is_some())
     }
 
+    /// Returns whether a declared value may be set when a run enters a node.
+    ///
+    /// ```
+    /// use orchestra_graph::{MissingValues, Source, load};
+    /// let text = r#"digraph { start -> a -> exit; a [type=a, outputs="x: int"] }"#;
+    /// let loaded = load(Source::new("a.dot", text), &Default::default());
+    /// let analysis = loaded.analysis();
+    /// let missing = MissingValues::new(&analysis).expect("a value is declared");
+    /// let node = |id| loaded.graph.find(id).expect("it is declared");
+    /// assert!(missing.may_be_set(node("exit"), "x") && !missing.may_be_set(node("a"), "x"));
+    /// ```
+    pub fn may_be_set(&self, node: NodeIndex, key: &str) -> bool {
+        let Some(key) = self.presence.declared().position(key) else {
+            return false;
+        };
+        let states = self.presence.states_of(node).into_iter();
+        let mut known = states.filter_map(|state| self.presence.known(state));
+        self.presence.is_incomplete() || known.any(|known| known.may_be_set(key))
+    }
+
     /// Returns whether a declared value may be missing when a node has ended, or has ended without a failure.
     pub(crate) fn may_be_missing_after(
         &mut self,

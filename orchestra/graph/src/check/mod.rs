@@ -14,7 +14,8 @@ pub(crate) mod child_invalid;
 pub(crate) mod child_missing;
 pub(crate) mod child_nesting;
 pub(crate) mod child_not_found;
-pub(crate) mod condition_syntax;
+pub(crate) mod condition_names;
+mod condition_syntax;
 pub(crate) mod condition_type;
 pub(crate) mod conflicting_aliases;
 pub(crate) mod contract_syntax;
@@ -83,6 +84,7 @@ use crate::syntax::rules::LOSSY;
 use definition::Check;
 use input::Input;
 
+pub use condition_names::ConditionNames;
 pub use lint_rule::LintRule;
 pub use maybe_unset::MissingValues;
 

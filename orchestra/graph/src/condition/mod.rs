@@ -4,6 +4,7 @@
 //! contains a closure that calls the same primitives of [`Facts`], so that both always agree.
 
 mod comparison;
+mod cursor;
 mod expression;
 mod facts;
 mod keys;
@@ -11,6 +12,7 @@ mod parser;
 pub(crate) mod space;
 
 pub use comparison::Comparison;
+pub use cursor::ConditionCursor;
 pub use expression::Expression;
 pub use facts::{Facts, Lookup, Pattern, StageRecords};
 pub(crate) use facts::{equal, number};

@@ -132,7 +132,7 @@ fn parse(text: &str) -> (Result<Expression, ConditionError>, Vec<Clause>) {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum Kind {
+pub(super) enum Kind {
     Word,
     Quoted(String),
     And,
@@ -144,9 +144,9 @@ enum Kind {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-struct Token {
-    kind: Kind,
-    range: Range<usize>,
+pub(super) struct Token {
+    pub(super) kind: Kind,
+    pub(super) range: Range<usize>,
 }
 
 fn condition_error(
@@ -163,7 +163,7 @@ fn condition_error(
 }
 
 /// Returns the tokens of a text up to the first error.
-fn tokens(text: &str) -> (Vec<Token>, Option<ConditionError>) {
+pub(super) fn tokens(text: &str) -> (Vec<Token>, Option<ConditionError>) {
     let bytes = text.as_bytes();
     let mut tokens = Vec::new();
     let mut at = 0;

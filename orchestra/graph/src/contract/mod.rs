@@ -5,9 +5,11 @@ use std::fmt;
 
 use serde_json::Value;
 
+mod cursor;
 mod parse;
 mod value_type;
 
+pub use cursor::DeclarationCursor;
 pub(crate) use parse::{DeclarationError, Entry, key_error, parse_declarations};
 pub use value_type::ValueType;
 

@@ -39,8 +39,11 @@ pub enum ValueType {
 
 impl ValueType {
     /// The names of the types without parameters.
-    pub(crate) const NAMES: &'static [&'static str] =
-        &["any", "text", "int", "number", "bool", "list", "object"];
+    ///
+    /// ```
+    /// assert!(orchestra_graph::ValueType::NAMES.contains(&"text"));
+    /// ```
+    pub const NAMES: &'static [&'static str] = &["any", "text", "int", "number", "bool", "list", "object"];
 
     /// Returns the type of a name.
     pub(crate) fn from_name(name: &str) -> Option<ValueType> {

@@ -14,7 +14,7 @@ pub(crate) use guards::Declared;
 pub(crate) use limits::run_limits;
 pub use limits::{NodeLimit, RunLimits};
 pub(crate) use outcomes::outcomes;
-pub use possible::PossibleSteps;
+pub use possible::{Exit, ExitStep, PossibleSteps};
 pub(crate) use presence::Presence;
 pub(crate) use requires::{Path, Required, Requirement, unhandled, violation};
 pub(crate) use state::{Entry, Known as KnownValues};

@@ -3,7 +3,7 @@
 use super::outcomes::outcomes;
 use super::steps::{Step, Steps};
 use crate::loaded::Loaded;
-use crate::model::NodeIndex;
+use crate::model::{Graph, NodeIndex};
 use crate::route::Next;
 use crate::table::{Pipeline, Role};
 
@@ -22,6 +22,67 @@ use crate::table::{Pipeline, Role};
 /// ```
 pub struct PossibleSteps {
     steps: Steps,
+}
+
+/// Where a run may continue after a node that ended in a certain way.
+///
+/// ```
+/// use orchestra_graph::{Next, Source, load};
+/// let text = "digraph { start -> a -> exit; a -> b [condition=\"outcome=fail\"]; b -> exit }";
+/// let loaded = load(Source::new("a.dot", text), &Default::default());
+/// let a = loaded.graph.find("a").expect("named");
+/// let exits = loaded.possible_steps().expect("sound").exits(a);
+/// let fail = exits.iter().find(|exit| exit.outcome == "fail").expect("a stage may fail");
+/// let names: Vec<String> = fail.steps.iter().map(|step| step.describe(&loaded.graph)).collect();
+/// assert_eq!(names, ["`b`"]);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Exit {
+    /// The outcome of the node; at a routing node, that of the stage before it.
+    pub outcome: String,
+    /// The answer at a human gate.
+    pub answer: Option<String>,
+    /// The steps that a run may take then, sorted.
+    pub steps: Vec<ExitStep>,
+}
+
+/// A step of a run, as part of an [`Exit`].
+///
+/// ```
+/// use orchestra_graph::{ExitStep, Source, load};
+/// let loaded = load(Source::new("a.dot", "digraph { start -> exit }"), &Default::default());
+/// let exit = loaded.graph.find("exit").expect("named");
+/// assert_eq!(ExitStep::Node { node: exit, restarts: false }.describe(&loaded.graph), "`exit`");
+/// assert_eq!(ExitStep::Success.describe(&loaded.graph), "the run succeeds");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExitStep {
+    /// The run enters a node.
+    Node {
+        /// The node.
+        node: NodeIndex,
+        /// `true` if the run restarts there.
+        restarts: bool,
+    },
+    /// The run ends as a success, unless a goal gate is unsatisfied.
+    Success,
+    /// The run ends as a failure.
+    Failure,
+}
+
+impl ExitStep {
+    /// Returns the step as shown to the user.
+    pub fn describe(self, graph: &Graph) -> String {
+        match self {
+            ExitStep::Node { node, restarts } => {
+                let restart = if restarts { " (restart)" } else { "" };
+                format!("`{}`{restart}", graph.node(node).id)
+            }
+            ExitStep::Success => "the run succeeds".to_owned(),
+            ExitStep::Failure => "the run fails".to_owned(),
+        }
+    }
 }
 
 impl Loaded {
@@ -72,5 +133,37 @@ impl PossibleSteps {
             .into_iter()
             .any(|end| self.steps.after(node, end).contains(&step));
         found || self.steps.are_incomplete()
+    }
+
+    /// Returns where a run may continue after a node, for each outcome of it, and at a human gate for each answer. The
+    /// outcome `another outcome` stands for all that the file does not name. Returns nothing if the pipeline needs too
+    /// much work.
+    pub fn exits(&mut self, node: NodeIndex) -> Vec<Exit> {
+        let routes = self.steps.pipeline().stage(node).row().role == Role::Routing;
+        let ends = if routes {
+            self.steps.any_end()
+        } else {
+            self.steps.ends(node)
+        };
+        let mut exits = Vec::new();
+        for end in ends {
+            let steps = self.steps.after(node, end);
+            let steps = steps.iter().map(|step| match *step {
+                Step::To { node, restarts } => ExitStep::Node { node, restarts },
+                Step::Success => ExitStep::Success,
+                Step::Failure => ExitStep::Failure,
+            });
+            let steps = steps.collect();
+            let answer = end.answer.and_then(|_| self.steps.describe(node, end));
+            exits.push(Exit {
+                outcome: self.steps.word(end).to_owned(),
+                answer,
+                steps,
+            });
+        }
+        if self.steps.are_incomplete() {
+            exits.clear();
+        }
+        exits
     }
 }

@@ -9,6 +9,7 @@ mod command_values;
 mod contracts;
 mod corpus;
 mod differences;
+mod editing;
 mod fan_outs;
 mod formatting;
 mod hostile;

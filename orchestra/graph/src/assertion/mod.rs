@@ -2,6 +2,10 @@
 
 use std::ops::Range;
 
+mod cursor;
+
+pub use cursor::{ASSERTION_FORMS, AssertionCursor};
+
 use crate::syntax::{is_identifier, shorten};
 use crate::text::trimmed;
 
