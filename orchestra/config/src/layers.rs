@@ -47,6 +47,19 @@ impl LayerKind {
             LayerKind::Task => "tasks",
         }
     }
+
+    /// Returns the names of the layers of this kind that ship with Orchestra.
+    ///
+    /// ```
+    /// use orchestra_config::LayerKind;
+    /// assert!(LayerKind::Role.built_in().any(|name| name == "planner"));
+    /// ```
+    pub fn built_in(self) -> impl Iterator<Item = &'static str> {
+        BUILT_IN.iter().filter_map(move |(path, _)| {
+            let name = path.strip_prefix(self.folder())?.strip_prefix('/')?;
+            name.strip_suffix(".yaml")
+        })
+    }
 }
 
 /// A layer that is part of a prompt.

@@ -55,7 +55,7 @@
 //! - `table`: the resolution as a table for people.
 //! - `reports`: diagnostics, grouped by file.
 //! - `words`: the words of templates and YAML files with their positions, for editors.
-//! - `schema`: the JSON schema of `orchestra.yaml`, with the feature `schema`.
+//! - `schema`: the JSON schema of `orchestra.yaml`, also from the types with the feature `schema`.
 
 mod built_in;
 mod candidate;
@@ -80,7 +80,6 @@ mod resolve;
 mod resolved;
 mod rules;
 mod scan;
-#[cfg(feature = "schema")]
 mod schema;
 mod settings;
 mod stage;
@@ -104,6 +103,7 @@ pub use project::{Project, ResolveOptions};
 pub use provider::is_o_series;
 pub use resolved::{Chosen, Reason, Resolution, ResolvedStage, UnknownTool};
 pub use rules::{explain, rules};
+pub use schema::SCHEMA;
 #[cfg(feature = "schema")]
 pub use schema::schema;
 pub use settings::{

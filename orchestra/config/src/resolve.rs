@@ -93,7 +93,7 @@ impl Project {
         }
         let source = stages.source();
         let files = Files::new(options.reader);
-        let library = Library::new(&files, self.folders(source.name(), options));
+        let library = Library::new(&files, self.prompt_folders(source.name(), options));
         let mut reports = Reports::default();
         reports.add_all(&self.report.source, self.report.diagnostics.clone());
         let mut tools = self.configuration.tool_names();
@@ -131,7 +131,13 @@ impl Project {
 
     /// Returns the folders of prompts in search order: beside the pipeline, those that the configuration names, beside
     /// the configuration, and the user's.
-    fn folders(&self, pipeline: &str, options: &ResolveOptions<'_>) -> Vec<String> {
+    ///
+    /// ```
+    /// use orchestra_config::{Project, ResolveOptions};
+    /// let folders = Project::default().prompt_folders("flows/a.dot", &ResolveOptions::default());
+    /// assert_eq!(folders, ["flows/prompts"]);
+    /// ```
+    pub fn prompt_folders(&self, pipeline: &str, options: &ResolveOptions<'_>) -> Vec<String> {
         let mut folders = vec![join(folder_of(pipeline), "prompts")];
         if let Some(path) = &self.path {
             let folder = folder_of(path);

@@ -1,8 +1,19 @@
 //! The JSON schema of `orchestra.yaml`.
 
+#[cfg(feature = "schema")]
 use serde_json::Value;
 
+#[cfg(feature = "schema")]
 use crate::settings::Configuration;
+
+/// The JSON schema of `orchestra.yaml`, as the text of its file.
+///
+/// ```
+/// let schema: serde_json::Value = serde_json::from_str(orchestra_config::SCHEMA)?;
+/// assert_eq!(schema["title"], "orchestra.yaml");
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+pub const SCHEMA: &str = include_str!("../orchestra.schema.json");
 
 /// Returns the JSON schema of the configuration, generated from the types that decode it. The file
 /// `orchestra.schema.json` of this crate is a copy for editors.
@@ -11,6 +22,7 @@ use crate::settings::Configuration;
 /// let schema = orchestra_config::schema();
 /// assert_eq!(schema["properties"]["agents"]["type"], "object");
 /// ```
+#[cfg(feature = "schema")]
 pub fn schema() -> Value {
     let mut schema = schemars::schema_for!(Configuration);
     schema.insert("title".to_owned(), "orchestra.yaml".into());
@@ -20,6 +32,7 @@ pub fn schema() -> Value {
 }
 
 /// Removes the Rust examples from the descriptions.
+#[cfg(feature = "schema")]
 fn without_examples(schema: &mut Value) {
     match schema {
         Value::Object(map) => {

@@ -5,6 +5,7 @@
 
 mod comparison;
 mod cursor;
+mod describe;
 mod expression;
 mod facts;
 mod keys;
