@@ -49,7 +49,15 @@ pub fn choices(pipeline: &Pipeline, gate: NodeIndex) -> Vec<Choice> {
 }
 
 /// Like [`choices`], for a graph that may have errors.
-pub(crate) fn graph_choices(analysis: &Analysis<'_>, gate: NodeIndex) -> Vec<Choice> {
+///
+/// ```
+/// use orchestra_graph::{Source, graph_choices, load};
+/// let text = r#"digraph { start -> ask; ask [shape=hexagon]; ask -> done [label="Ship"] }"#;
+/// let loaded = load(Source::new("a.dot", text), &Default::default());
+/// let choices = graph_choices(&loaded.analysis(), loaded.graph.find("ask").expect("named"));
+/// assert_eq!(choices[0].label, "Ship");
+/// ```
+pub fn graph_choices(analysis: &Analysis<'_>, gate: NodeIndex) -> Vec<Choice> {
     let choices = graph_choice_edges(analysis, gate).into_iter();
     choices.map(|(choice, _)| choice).collect()
 }

@@ -124,7 +124,7 @@ pub use attribute::{
 pub use attributes::{Attribute, Attributes, Origin};
 pub use check::{ConditionNames, LintRule, MissingValues};
 pub use child_reader::{ChildReader, ReadError, plain_path};
-pub use choice::{Choice, choice_named, choices};
+pub use choice::{Choice, choice_named, choices, graph_choices};
 pub use contract::{Contract, DeclarationCursor, Field, ValueType, declared_keys, declared_outputs};
 pub use diagnostic::{Diagnostic, Fix, Related, Report, did_you_mean};
 pub use environment::{DEFAULT_BRANCH_PREFIX, GIT_VARIABLES};

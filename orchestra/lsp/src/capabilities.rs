@@ -2,19 +2,24 @@
 
 use crate::lens::{LIMITS, PREVIEW};
 use crate::protocol::{
-    CodeActionKind, CodeActionOptions, CodeActionProviderCapability, CodeLensOptions, DidChangeWatchedFiles,
-    DidChangeWatchedFilesRegistrationOptions, ExecuteCommandOptions, FileSystemWatcher,
-    FoldingRangeProviderCapability, GlobPattern, InitializeParams, NotificationType, OneOf, Registration,
-    RegistrationParams, RenameOptions, ResourceOperationKind, SemanticTokensFullOptions,
-    SemanticTokensOptions, ServerCapabilities, TextDocumentSyncCapability, TextDocumentSyncKind,
-    TextDocumentSyncOptions, TextDocumentSyncSaveOptions, WorkDoneProgressOptions,
-    WorkspaceFoldersServerCapabilities, WorkspaceServerCapabilities,
+    CodeActionKind, CodeActionOptions, CodeActionProviderCapability, CodeLensOptions, CompletionOptions,
+    DidChangeWatchedFiles, DidChangeWatchedFilesRegistrationOptions, ExecuteCommandOptions,
+    FileSystemWatcher, FoldingRangeProviderCapability, GlobPattern, HoverProviderCapability,
+    InitializeParams, NotificationType, OneOf, Registration, RegistrationParams, RenameOptions,
+    ResourceOperationKind, SemanticTokensFullOptions, SemanticTokensOptions, ServerCapabilities,
+    TextDocumentSyncCapability, TextDocumentSyncKind, TextDocumentSyncOptions, TextDocumentSyncSaveOptions,
+    WorkDoneProgressOptions, WorkspaceFoldersServerCapabilities, WorkspaceServerCapabilities,
 };
 use crate::text::Encoding;
 use crate::tokens::legend;
 
 /// The files whose changes on disk matter: pipelines, configurations, prompts, and handlers.
 const WATCHED: &str = "**/*.{dot,gv,yaml,yml,md,txt,rs}";
+
+/// The characters after which a client asks for completion, besides letters.
+const TRIGGERS: &[&str] = &[
+    "[", "=", "\"", "'", ".", ">", " ", ",", "(", ":", "<", "|", "&", "!",
+];
 
 /// Returns what the server offers.
 pub(crate) fn capabilities(encoding: Encoding) -> ServerCapabilities {
@@ -44,6 +49,11 @@ pub(crate) fn capabilities(encoding: Encoding) -> ServerCapabilities {
             }
             .into(),
         ),
+        hover_provider: Some(HoverProviderCapability::Simple(true)),
+        completion_provider: Some(CompletionOptions {
+            trigger_characters: Some(TRIGGERS.iter().map(|trigger| (*trigger).to_owned()).collect()),
+            ..CompletionOptions::default()
+        }),
         code_action_provider: Some(CodeActionProviderCapability::Options(CodeActionOptions {
             code_action_kinds: Some(vec![CodeActionKind::QUICKFIX]),
             ..CodeActionOptions::default()

@@ -27,6 +27,14 @@
 //! - `formatting`: formatting.
 //! - `outline`: the outline, and folding.
 //! - `tokens`: semantic tokens.
+//! - `markdown`: texts for people, in Markdown.
+//! - `hover`, `hover_node`: hover over a pipeline.
+//! - `snippets`: snippets.
+//! - `completion`: completion in a pipeline.
+//! - `complete_values`: completion of the values of attributes.
+//! - `complete_conditions`: completion inside conditions and assertions.
+//! - `yaml_cursor`: the keys around a position in a YAML text.
+//! - `yaml_hints`: hover and completion in a configuration.
 //! - `actions`: code actions.
 //! - `lens`: code lenses and commands.
 //! - `workspace`: the state of the server: files, analyses, diagnostics.
@@ -35,19 +43,27 @@
 //! - `names`: the names of a project, over all files.
 //! - `navigation`: definition, references and highlights.
 //! - `rename`: renaming.
+//! - `hints`: hover and completion for each kind of document.
 //! - `capabilities`: what the server offers to a client.
 //! - `server`: the loop, the life cycle and the dispatch of messages.
 
 mod actions;
 mod analysis;
 mod capabilities;
+mod complete_conditions;
+mod complete_values;
+mod completion;
 mod cursor;
 mod diagnostics;
 mod files;
 mod formatting;
 mod handlers;
+mod hints;
 mod host;
+mod hover;
+mod hover_node;
 mod lens;
+mod markdown;
 mod names;
 mod navigation;
 mod outline;
@@ -56,11 +72,14 @@ mod protocol;
 mod rename;
 mod server;
 mod settings;
+mod snippets;
 mod text;
 mod tokens;
 mod transport;
 mod workspace;
 mod yaml;
+mod yaml_cursor;
+mod yaml_hints;
 
 pub use host::{Host, UserFolder};
 pub use server::{Ended, ServeError, serve};

@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::actions::fixes;
 use crate::capabilities::{capabilities, edit_support, watch_registration};
 use crate::formatting::format_edits;
+use crate::hints::{complete_at, hover_at, replaces_placeholders};
 use crate::host::Host;
 use crate::lens::{LIMITS, PREVIEW, lenses, limits, preview};
 use crate::outline::{folds, symbols};
@@ -270,6 +271,16 @@ impl<'h> Server<'h> {
                 self.phase = Phase::ShutDown;
                 Ok(Value::Null)
             }
+            HoverRequest::METHOD => answer::<HoverRequest>(request, |params| {
+                Ok(hover_at(
+                    &mut self.workspace,
+                    &params.text_document_position_params,
+                ))
+            }),
+            Completion::METHOD => answer::<Completion>(request, |params| {
+                let items = complete_at(&mut self.workspace, &params.text_document_position);
+                Ok(items.map(CompletionResponse::Array))
+            }),
             Formatting::METHOD => answer::<Formatting>(request, |params| {
                 let opened = self.workspace.opened(&params.text_document.uri);
                 Ok(opened.map(|opened| format_edits(&opened.text, opened.encoding)))
@@ -346,6 +357,7 @@ impl<'h> Server<'h> {
         self.phase = Phase::Running;
         self.watch = watch_registration(&params);
         (self.workspace.versions_edits, self.workspace.renames_files) = edit_support(&params);
+        self.workspace.placeholders = replaces_placeholders(&params);
         let general = params.capabilities.general.as_ref();
         let offered = general.and_then(|general| general.position_encodings.as_deref());
         self.workspace.encoding = Encoding::negotiate(offered.unwrap_or_default());

@@ -29,6 +29,8 @@ pub(crate) struct Workspace<'h> {
     pub(crate) versions_edits: bool,
     /// Whether the client renames files.
     pub(crate) renames_files: bool,
+    /// `true` if the client replaces the placeholders of snippets.
+    pub(crate) placeholders: bool,
     /// The current analyses. A change of a file removes those that requested it.
     analyses: BTreeMap<String, Arc<Analysis>>,
     /// The analyses whose diagnostics are not in `published` yet, by the paths of their pipelines.
@@ -44,6 +46,7 @@ impl<'h> Workspace<'h> {
             encoding: Encoding::default(),
             versions_edits: false,
             renames_files: false,
+            placeholders: false,
             analyses: BTreeMap::new(),
             unpublished: BTreeSet::new(),
             published: Published::default(),

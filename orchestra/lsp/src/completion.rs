@@ -1,0 +1,411 @@
+//! Completion in a pipeline: which names and values fit at a position.
+
+use orchestra_graph::{
+    ATTRIBUTE_FAMILIES, ATTRIBUTES, AttributeOwner, AttributeSpec, AttributeType, Cursor, Key, Known,
+    NodeIndex, Origin, Span, SyntaxContext, is_identifier, kind,
+};
+
+use crate::complete_values::values;
+use crate::cursor::Opened;
+use crate::files::Files;
+use crate::markdown::{attribute, family, kind_doc, markup, values as described_values};
+use crate::protocol::{
+    CompletionItem, CompletionItemKind, CompletionTextEdit, Documentation, InsertTextFormat, Position, Range,
+    TextEdit,
+};
+use crate::snippets::{SNIPPETS, expanded};
+
+/// The maximum number of names that one placeholder of a snippet offers.
+const CHOICES: usize = 20;
+
+/// A name or a text that fits at the position.
+pub(crate) struct Candidate {
+    pub(crate) label: String,
+    pub(crate) kind: CompletionItemKind,
+    /// A short description beside the label.
+    pub(crate) detail: String,
+    /// The documentation in Markdown; may be empty.
+    pub(crate) doc: String,
+    /// The text that is inserted; the label if it is `None`.
+    pub(crate) insert: Option<String>,
+    /// `true` if the inserted text has placeholders.
+    pub(crate) is_snippet: bool,
+    /// The place in the list: candidates of a lower rank come first.
+    pub(crate) rank: u8,
+}
+
+impl Candidate {
+    pub(crate) fn new(
+        label: impl Into<String>,
+        kind: CompletionItemKind,
+        detail: impl Into<String>,
+    ) -> Candidate {
+        Candidate {
+            label: label.into(),
+            kind,
+            detail: detail.into(),
+            doc: String::new(),
+            insert: None,
+            is_snippet: false,
+            rank: 1,
+        }
+    }
+
+    pub(crate) fn doc(mut self, doc: impl Into<String>) -> Candidate {
+        self.doc = doc.into();
+        self
+    }
+
+    pub(crate) fn rank(mut self, rank: u8) -> Candidate {
+        self.rank = rank;
+        self
+    }
+
+    pub(crate) fn insert(mut self, insert: impl Into<String>) -> Candidate {
+        self.insert = Some(insert.into());
+        self
+    }
+
+    fn snippet(mut self, insert: String) -> Candidate {
+        self.insert = Some(insert);
+        self.is_snippet = true;
+        self
+    }
+}
+
+/// The candidates for a position, and the span that they replace.
+pub(crate) struct Candidates {
+    pub(crate) list: Vec<Candidate>,
+    pub(crate) replaced: Span,
+}
+
+/// The position of a completion, with what it reads.
+pub(crate) struct Completing<'c> {
+    pub(crate) opened: &'c Opened,
+    pub(crate) files: &'c Files<'c>,
+    pub(crate) offset: u32,
+    pub(crate) cursor: &'c Cursor,
+}
+
+/// Returns the items that fit at a position.
+pub(crate) fn complete(
+    opened: &Opened,
+    files: &Files<'_>,
+    position: Position,
+    placeholders: bool,
+) -> Vec<CompletionItem> {
+    let offset = opened.offset(position);
+    let cursor = Cursor::new(&opened.analysis.loaded.source, offset);
+    let completing = Completing {
+        opened,
+        files,
+        offset,
+        cursor: &cursor,
+    };
+    let found = match &cursor.context {
+        SyntaxContext::Statement { nested } => completing.statements(*nested),
+        SyntaxContext::Target { from } => {
+            let from: Vec<&str> = from.iter().map(|node| node.text.as_str()).collect();
+            completing.whole(completing.targets(&from))
+        }
+        SyntaxContext::Key { owner, set } => {
+            let set: Vec<&str> = set.iter().map(|key| key.as_str()).collect();
+            completing.keys(owner, &set)
+        }
+        SyntaxContext::Value {
+            owner,
+            key,
+            before,
+            quoted,
+        } => values(&completing, owner, &key.text, before, *quoted),
+        _ => return Vec::new(),
+    };
+    items(found, |span| opened.range(span), placeholders)
+}
+
+/// Converts candidates to items of the protocol. For a client that does not replace placeholders, their defaults are
+/// inserted.
+pub(crate) fn items(
+    found: Candidates,
+    range: impl Fn(Span) -> Range,
+    placeholders: bool,
+) -> Vec<CompletionItem> {
+    let replaced = range(found.replaced);
+    let candidates = found.list.into_iter().enumerate();
+    candidates
+        .map(|(at, candidate)| {
+            let mut text = candidate.insert.unwrap_or_else(|| candidate.label.clone());
+            if candidate.is_snippet && !placeholders {
+                text = expanded(&text);
+            }
+            let documentation =
+                (!candidate.doc.is_empty()).then(|| Documentation::MarkupContent(markup(candidate.doc)));
+            CompletionItem {
+                sort_text: Some(format!("{}{at:05}", candidate.rank)),
+                filter_text: Some(candidate.label.clone()),
+                label: candidate.label,
+                kind: Some(candidate.kind),
+                detail: (!candidate.detail.is_empty()).then_some(candidate.detail),
+                documentation,
+                insert_text_format: Some(if candidate.is_snippet && placeholders {
+                    InsertTextFormat::SNIPPET
+                } else {
+                    InsertTextFormat::PLAIN_TEXT
+                }),
+                text_edit: Some(CompletionTextEdit::Edit(TextEdit {
+                    range: replaced,
+                    new_text: text,
+                })),
+                ..CompletionItem::default()
+            }
+        })
+        .collect()
+}
+
+impl Completing<'_> {
+    /// Returns candidates that replace the whole word at the position.
+    pub(crate) fn whole(&self, list: Vec<Candidate>) -> Candidates {
+        let word = self.cursor.word;
+        let text = self.opened.analysis.loaded.source.slice(word);
+        // A string that is not closed yet reaches to another line.
+        let replaced = if text.contains(['\n', ']', '[']) {
+            Span::new(word.start, self.offset)
+        } else {
+            word
+        };
+        let before = Span::new(replaced.start, self.offset);
+        let is_one_line = !self.opened.analysis.loaded.source.slice(before).contains('\n');
+        Candidates {
+            list,
+            replaced: if is_one_line {
+                replaced
+            } else {
+                Span::new(self.offset, self.offset)
+            },
+        }
+    }
+
+    /// Returns the nodes of the pipeline as candidates.
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = (NodeIndex, Candidate)> {
+        let loaded = &self.opened.analysis.loaded;
+        let analysis = loaded.analysis();
+        loaded.graph.indexed_nodes().map(move |(at, node)| {
+            let kind = analysis.kind(at);
+            let mut candidate = Candidate::new(&*node.id, CompletionItemKind::CLASS, kind::title(kind));
+            if node.label() != &*node.id {
+                candidate.doc = node.label().to_owned();
+            }
+            (at, candidate)
+        })
+    }
+
+    /// Returns the nodes that an edge may lead to. Nodes that no edge leads to come first.
+    fn targets(&self, from: &[&str]) -> Vec<Candidate> {
+        let loaded = &self.opened.analysis.loaded;
+        let analysis = loaded.analysis();
+        let typed = loaded.source.slice(self.cursor.word);
+        let mut list = Vec::new();
+        for (at, candidate) in self.nodes() {
+            let own = analysis.incoming(at).iter().filter(|edge| {
+                let target = &loaded.graph.edge(**edge);
+                target.to_span != self.cursor.word
+            });
+            let is_free = own.count() == 0;
+            let node = loaded.graph.node(at);
+            // The word at the position is not a node yet.
+            let is_typed = &*node.id == typed && node.span == self.cursor.word && !node.declared;
+            if analysis.is_start(at) || is_typed {
+                continue;
+            }
+            let is_own = from.last().is_some_and(|last| *last == &*node.id);
+            let rank = if is_own {
+                3
+            } else if is_free {
+                0
+            } else {
+                1
+            };
+            list.push(candidate.rank(rank));
+        }
+        list
+    }
+
+    /// Returns what may begin a statement.
+    fn statements(&self, nested: bool) -> Candidates {
+        let typed = self.cursor.word;
+        let nodes = self
+            .nodes()
+            .filter(|(at, _)| self.opened.analysis.loaded.graph.node(*at).span != typed);
+        let mut list: Vec<Candidate> = nodes.map(|(_, candidate)| candidate).collect();
+        for snippet in SNIPPETS {
+            let candidate = Candidate::new(snippet.label, CompletionItemKind::SNIPPET, snippet.detail);
+            let shown = format!("```dot\n{}\n```", snippet.expanded());
+            list.push(candidate.doc(shown).rank(2).snippet(snippet.body.to_owned()));
+        }
+        for (keyword, detail, body) in [
+            ("graph", "attributes of the graph", "graph [$0]"),
+            ("node", "defaults of the nodes that follow", "node [$0]"),
+            ("edge", "defaults of the edges that follow", "edge [$0]"),
+            (
+                "subgraph",
+                "scope of defaults",
+                "subgraph cluster_${1:name} {\n\t$0\n}",
+            ),
+        ] {
+            let candidate = Candidate::new(keyword, CompletionItemKind::KEYWORD, detail);
+            list.push(candidate.rank(3).snippet(body.to_owned()));
+        }
+        if nested {
+            let label = Candidate::new("label", CompletionItemKind::PROPERTY, "the name of the subgraph");
+            list.push(label.rank(4).snippet("label=\"$1\"".to_owned()));
+        } else {
+            list.extend(
+                self.attributes(&AttributeOwner::Graph, &[])
+                    .into_iter()
+                    .map(|candidate| candidate.rank(4)),
+            );
+        }
+        self.whole(list)
+    }
+
+    /// Returns the keys that an owner reads.
+    fn keys(&self, owner: &AttributeOwner, set: &[&str]) -> Candidates {
+        self.whole(self.attributes(owner, set))
+    }
+
+    fn attributes(&self, owner: &AttributeOwner, set: &[&str]) -> Vec<Candidate> {
+        let scope = owner.scope();
+        let loaded = &self.opened.analysis.loaded;
+        let analysis = loaded.analysis();
+        let node = match owner {
+            AttributeOwner::Node(id) => loaded.graph.find(&id.text),
+            _ => None,
+        };
+        let kind = node.map(|node| analysis.kind(node));
+        let is_set = |name: &str| set.iter().any(|key| Key::from_name(key).name() == name);
+        let is_set_elsewhere = |name: &str| {
+            let attribute = node.and_then(|node| loaded.graph.node(node).attributes.find(name));
+            attribute.is_some_and(|attribute| attribute.origin == Origin::Explicit)
+        };
+        let mut list = Vec::new();
+        for spec in ATTRIBUTES.iter().filter(|spec| spec.scopes.contains(scope)) {
+            let reads = match (owner, kind) {
+                (AttributeOwner::Node(_), Some(kind)) => spec.known.is_read_by(kind),
+                (AttributeOwner::Edge(nodes), _) => {
+                    let from = nodes.split_last().map_or(&[][..], |(_, from)| from);
+                    let kinds = from.iter().filter_map(|id| loaded.graph.find(&id.text));
+                    let kinds: Vec<&str> = kinds.map(|node| analysis.kind(node)).collect();
+                    self.is_read_on_edges(spec, &kinds)
+                }
+                (AttributeOwner::EdgeDefaults, _) => self.is_read_on_edges(spec, &[]),
+                (AttributeOwner::Subgraph, _) => spec.known == Known::Label,
+                _ => true,
+            };
+            if reads && !is_set(spec.name) {
+                let rank = if is_set_elsewhere(spec.name) { 3 } else { 1 };
+                list.push(self.key(spec).rank(rank));
+            }
+        }
+        for found in ATTRIBUTE_FAMILIES
+            .iter()
+            .filter(|family| family.scopes.contains(scope))
+        {
+            if kind.is_none_or(|kind| found.is_read_by(kind)) && *owner != AttributeOwner::Subgraph {
+                let label = found.prefix.to_owned();
+                let detail = format!("{}{}", found.prefix, found.member);
+                let candidate =
+                    Candidate::new(label, CompletionItemKind::PROPERTY, detail).doc(family(found));
+                let body = format!(
+                    "{}${{1:{}}}{}",
+                    found.prefix,
+                    found.member,
+                    self.assigned("=\"$2\"")
+                );
+                list.push(candidate.rank(2).snippet(body));
+            }
+        }
+        list
+    }
+
+    /// Returns whether an attribute has an effect on edges of nodes of these kinds.
+    fn is_read_on_edges(&self, spec: &AttributeSpec, kinds: &[&str]) -> bool {
+        let graph = &self.opened.analysis.loaded.graph;
+        let first_match = graph.attributes.text(Known::Routing) == Some("first_match");
+        match spec.known {
+            Known::Freeform => kinds
+                .iter()
+                .any(|of| *of == kind::WAIT_HUMAN || !kind::BUILT_IN.contains(of)),
+            Known::Weight => !first_match,
+            Known::ConditionType | Known::ConditionValue | Known::AllowRevisit | Known::MaxRevisits => {
+                first_match
+            }
+            _ => true,
+        }
+    }
+
+    /// Returns the text after a key: nothing if an `=` follows already.
+    fn assigned<'t>(&self, text: &'t str) -> &'t str {
+        let source = &self.opened.analysis.loaded.source;
+        let rest = source
+            .text()
+            .get(self.cursor.word.end.max(self.offset) as usize..)
+            .unwrap_or_default();
+        let follows = rest.trim_start_matches([' ', '\t']).starts_with('=');
+        if follows { "" } else { text }
+    }
+
+    /// Returns an attribute with a placeholder for its value.
+    fn key(&self, spec: &AttributeSpec) -> Candidate {
+        let candidate = Candidate::new(spec.name, CompletionItemKind::PROPERTY, described_values(spec));
+        let value = self.placeholder(spec);
+        let body = format!("{}{}", spec.name, self.assigned(&format!("={value}")));
+        candidate.doc(attribute(spec)).snippet(body)
+    }
+
+    fn placeholder(&self, spec: &AttributeSpec) -> String {
+        let default = spec.default.map(|default| default.to_string());
+        let or = |text: &str| format!("${{1:{}}}", default.clone().unwrap_or_else(|| text.to_owned()));
+        let fixed = spec.known.fixed_values();
+        if !fixed.is_empty() {
+            // The first choice is the default, unless that is what applies anyway.
+            let is_other = |value: &&str| default.as_deref() != Some(*value);
+            let (others, own): (Vec<&str>, Vec<&str>) = fixed.iter().copied().partition(is_other);
+            let quoted = fixed.iter().any(|value| !is_identifier(value));
+            let choices = choice(others.into_iter().chain(own));
+            return if quoted { format!("\"{choices}\"") } else { choices };
+        }
+        match spec.ty {
+            AttributeType::Integer(min) => or(&min.max(1).to_string()),
+            AttributeType::Float(_, max) => or(if max <= 1.0 { "0.5" } else { "1.0" }),
+            AttributeType::Duration => or("5m"),
+            AttributeType::Node => {
+                let typed = self.cursor.word;
+                let graph = &self.opened.analysis.loaded.graph;
+                let nodes = graph
+                    .nodes
+                    .iter()
+                    .filter(|node| node.span != typed)
+                    .map(|node| &*node.id);
+                choice(nodes.filter(|id| is_identifier(id)).take(CHOICES))
+            }
+            _ => "\"$1\"".to_owned(),
+        }
+    }
+}
+
+/// Returns a placeholder that offers some names.
+fn choice<'t>(names: impl Iterator<Item = &'t str>) -> String {
+    let names: Vec<String> = names
+        .map(|name| name.replace(',', "\\,").replace('|', "\\|"))
+        .collect();
+    if names.is_empty() {
+        "$1".to_owned()
+    } else {
+        format!("${{1|{}|}}", names.join(","))
+    }
+}
+
+/// Returns a kind of handler as a candidate.
+pub(crate) fn kind_candidate(of: &str) -> Candidate {
+    Candidate::new(of, CompletionItemKind::ENUM_MEMBER, kind::title(of)).doc(kind_doc(of))
+}

@@ -1,0 +1,61 @@
+//! Hover and completion for each kind of document.
+
+use crate::analysis::{DocumentKind, analyse_configuration, document_kind};
+use crate::completion::{complete, items};
+use crate::hover::hover;
+use crate::markdown::markup;
+use crate::paths::path_from_uri;
+use crate::protocol::{CompletionItem, Hover, HoverContents, InitializeParams, TextDocumentPositionParams};
+use crate::workspace::Workspace;
+use crate::yaml_hints::{yaml_candidates, yaml_hover};
+
+/// Returns whether a client replaces the placeholders of snippets.
+pub(crate) fn replaces_placeholders(params: &InitializeParams) -> bool {
+    let document = params.capabilities.text_document.as_ref();
+    let completion = document.and_then(|document| document.completion.as_ref());
+    let item = completion.and_then(|completion| completion.completion_item.as_ref());
+    item.and_then(|item| item.snippet_support).unwrap_or_default()
+}
+
+/// Returns the documentation of what is at a position.
+pub(crate) fn hover_at(workspace: &mut Workspace<'_>, at: &TextDocumentPositionParams) -> Option<Hover> {
+    if let Some(opened) = workspace.opened(&at.text_document.uri) {
+        return hover(&opened, at.position);
+    }
+    let path = path_from_uri(&at.text_document.uri);
+    let document = workspace.files.documents.get(&path)?;
+    if document_kind(&path) != DocumentKind::Configuration {
+        return None;
+    }
+    let analysis = analyse_configuration(&workspace.files, &path)?;
+    let offset = document.text.offset(at.position, workspace.encoding);
+    let (text, span) = yaml_hover(document.text.as_str(), offset, &analysis.project)?;
+    Some(Hover {
+        contents: HoverContents::Markup(markup(text)),
+        range: Some(document.text.range(span, workspace.encoding)),
+    })
+}
+
+/// Returns what fits at a position.
+pub(crate) fn complete_at(
+    workspace: &mut Workspace<'_>,
+    at: &TextDocumentPositionParams,
+) -> Option<Vec<CompletionItem>> {
+    let placeholders = workspace.placeholders;
+    if let Some(opened) = workspace.opened(&at.text_document.uri) {
+        return Some(complete(&opened, &workspace.files, at.position, placeholders));
+    }
+    let path = path_from_uri(&at.text_document.uri);
+    let document = workspace.files.documents.get(&path)?;
+    if document_kind(&path) != DocumentKind::Configuration {
+        return None;
+    }
+    let analysis = analyse_configuration(&workspace.files, &path)?;
+    let offset = document.text.offset(at.position, workspace.encoding);
+    let found = yaml_candidates(document.text.as_str(), offset, &analysis, &workspace.files);
+    Some(items(
+        found,
+        |span| document.text.range(span, workspace.encoding),
+        placeholders,
+    ))
+}

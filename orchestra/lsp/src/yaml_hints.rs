@@ -1,0 +1,269 @@
+//! Hover and completion in `orchestra.yaml`, by the schema of the configuration.
+
+use std::sync::LazyLock;
+
+use orchestra_config::{LayerKind, Project, ResolveOptions, SCHEMA};
+use serde_json::Value;
+
+use crate::analysis::ConfigurationAnalysis;
+use crate::complete_values::{layer_names, model_names};
+use crate::completion::{Candidate, Candidates};
+use crate::files::Files;
+use crate::markdown::{agent, code};
+use crate::protocol::CompletionItemKind;
+use crate::yaml_cursor::{YamlCursor, YamlPart};
+
+/// The schema as JSON.
+static PARSED: LazyLock<Value> = LazyLock::new(|| serde_json::from_str(SCHEMA).unwrap_or_default());
+
+/// Follows references, and the first alternative of a union that is not null.
+fn resolved(mut schema: &'static Value) -> &'static Value {
+    // A reference leads to a definition, whose alternatives may be references again.
+    for _ in 0..8 {
+        let reference = schema.get("$ref").and_then(Value::as_str);
+        if let Some(path) = reference.and_then(|reference| reference.strip_prefix('#')) {
+            schema = PARSED.pointer(path).unwrap_or(&Value::Null);
+            continue;
+        }
+        let is_null = |schema: &Value| schema.get("type").and_then(Value::as_str) == Some("null");
+        let alternatives = schema.get("anyOf").and_then(Value::as_array);
+        match alternatives.and_then(|list| list.iter().find(|schema| !is_null(schema))) {
+            Some(found) => schema = found,
+            None => break,
+        }
+    }
+    schema
+}
+
+/// Returns the alternatives of a schema.
+fn alternatives(schema: &'static Value) -> Vec<&'static Value> {
+    let schema = match schema.get("$ref") {
+        Some(_) => {
+            let path = schema
+                .get("$ref")
+                .and_then(Value::as_str)
+                .and_then(|path| path.strip_prefix('#'));
+            path.and_then(|path| PARSED.pointer(path)).unwrap_or(&Value::Null)
+        }
+        None => schema,
+    };
+    match schema.get("anyOf").and_then(Value::as_array) {
+        Some(list) => list.iter().map(resolved).collect(),
+        None => vec![schema],
+    }
+}
+
+/// Returns the schema of a key.
+fn schema_of_key(schema: &'static Value, key: &str) -> Option<&'static Value> {
+    alternatives(schema).into_iter().find_map(|schema| {
+        let named = schema
+            .get("properties")
+            .and_then(|properties| properties.get(key));
+        named.or_else(|| {
+            schema
+                .get("additionalProperties")
+                .filter(|schema| schema.is_object())
+        })
+    })
+}
+
+/// Returns the schema of the value of a path of keys.
+fn schema_at(path: &[String]) -> Option<&'static Value> {
+    let mut schema: &'static Value = &PARSED;
+    for key in path {
+        let list = alternatives(schema).into_iter();
+        // Keys in the items of a list belong to the list.
+        let mut items = list.filter_map(|schema| schema.get("items"));
+        let own = schema_of_key(schema, key);
+        schema = own.or_else(|| items.find_map(|items| schema_of_key(items, key)))?;
+    }
+    Some(schema)
+}
+
+fn description(schema: &'static Value) -> Option<&'static str> {
+    let own = schema.get("description").and_then(Value::as_str);
+    own.or_else(|| resolved(schema).get("description").and_then(Value::as_str))
+}
+
+/// Returns the documentation of what is at a position in a configuration.
+pub(crate) fn yaml_hover(
+    text: &str,
+    offset: u32,
+    project: &Project,
+) -> Option<(String, orchestra_graph::Span)> {
+    let cursor = YamlCursor::new(text, offset);
+    let word = text.get(cursor.word.start as usize..cursor.word.end as usize)?;
+    let mut path = cursor.path.clone();
+    match cursor.part {
+        YamlPart::Key => path.push(word.to_owned()),
+        YamlPart::Value | YamlPart::Item => {}
+        YamlPart::Text => return None,
+    }
+    let own = schema_at(&path).and_then(description);
+    let name = path.last()?;
+    let mut parts = Vec::new();
+    let path: Vec<&str> = path.iter().map(String::as_str).collect();
+    let configuration = &project.configuration;
+    match path.as_slice() {
+        ["agents", name] => {
+            let found = configuration.agents.get(*name)?;
+            parts.push(agent(name, &found.value, configuration));
+        }
+        ["tools", name] => {
+            let found = &configuration.tools.get(*name)?.value;
+            parts.push(format!("**tool** {}", code(name)));
+            parts.extend(
+                found
+                    .description
+                    .as_ref()
+                    .map(|description| description.value.clone()),
+            );
+            parts.extend(found.command.as_ref().map(|command| code(&command.value)));
+        }
+        _ => parts.push(format!("**{name}**")),
+    }
+    parts.extend(own.map(str::to_owned));
+    if cursor.part == YamlPart::Value {
+        parts.extend(word_description(&cursor.path, word).map(|doc| format!("{}: {doc}", code(word))));
+    }
+    (parts.len() > 1).then(|| (parts.join("\n\n"), cursor.word))
+}
+
+/// Returns the description of one of the fixed values of a key.
+fn word_description(path: &[String], word: &str) -> Option<&'static str> {
+    let words = resolved(schema_at(path)?)
+        .get("oneOf")
+        .and_then(Value::as_array)?;
+    let own = words
+        .iter()
+        .find(|value| value.get("const").and_then(Value::as_str) == Some(word))?;
+    own.get("description").and_then(Value::as_str)
+}
+
+/// Returns the candidates for a position in a configuration.
+pub(crate) fn yaml_candidates(
+    text: &str,
+    offset: u32,
+    analysis: &ConfigurationAnalysis,
+    files: &Files<'_>,
+) -> Candidates {
+    let cursor = YamlCursor::new(text, offset);
+    let list = match cursor.part {
+        YamlPart::Key => keys(text, &cursor),
+        YamlPart::Value | YamlPart::Item => values(&cursor, analysis, files),
+        YamlPart::Text => Vec::new(),
+    };
+    Candidates {
+        list,
+        replaced: cursor.word,
+    }
+}
+
+fn keys(text: &str, cursor: &YamlCursor) -> Vec<Candidate> {
+    let Some(schema) = schema_at(&cursor.path) else {
+        return Vec::new();
+    };
+    let rest = text.get(cursor.word.end as usize..).unwrap_or_default();
+    let has_colon = rest.trim_start_matches([' ', '"', '\'']).starts_with(':');
+    let mut list = Vec::new();
+    for schema in alternatives(schema) {
+        let properties = schema.get("properties").and_then(Value::as_object);
+        for (key, value) in properties.into_iter().flatten() {
+            let insert = if has_colon {
+                key.clone()
+            } else {
+                format!("{key}: ")
+            };
+            let candidate = Candidate::new(key, CompletionItemKind::PROPERTY, type_of(value)).insert(insert);
+            list.push(candidate.doc(description(value).unwrap_or_default()));
+        }
+    }
+    list
+}
+
+/// Returns a short name of the type of a value.
+fn type_of(schema: &'static Value) -> String {
+    let schema = resolved(schema);
+    if let Some(words) = schema.get("oneOf").and_then(Value::as_array) {
+        let words: Vec<&str> = words
+            .iter()
+            .filter_map(|word| word.get("const").and_then(Value::as_str))
+            .collect();
+        return words.join(" | ");
+    }
+    match schema.get("type") {
+        Some(Value::String(name)) => name.clone(),
+        Some(Value::Array(names)) => {
+            let mut names = names.iter().filter_map(Value::as_str);
+            names.find(|name| *name != "null").unwrap_or_default().to_owned()
+        }
+        _ => String::new(),
+    }
+}
+
+fn values(cursor: &YamlCursor, analysis: &ConfigurationAnalysis, files: &Files<'_>) -> Vec<Candidate> {
+    let configuration = &analysis.project.configuration;
+    let named = |names: Vec<String>, kind: CompletionItemKind, detail: &str| -> Vec<Candidate> {
+        names
+            .into_iter()
+            .map(|name| Candidate::new(name, kind, detail))
+            .collect()
+    };
+    let owned = |names: Vec<&str>| names.into_iter().map(str::to_owned).collect::<Vec<String>>();
+    let path: Vec<&str> = cursor.path.iter().map(String::as_str).collect();
+    let layer = |kind: LayerKind| {
+        let configuration = analysis.project.path.as_deref().unwrap_or_default();
+        let user = files.host.user().prompts;
+        let options = ResolveOptions {
+            user_folder: user,
+            ..ResolveOptions::default()
+        };
+        let folders = analysis.project.prompt_folders(configuration, &options);
+        layer_names(files, &analysis.root, &folders, kind)
+    };
+    match path.as_slice() {
+        ["agents", _, "tools" | "only_tools"] => {
+            named(configuration.tool_names(), CompletionItemKind::FUNCTION, "tool")
+        }
+        ["agents", _, key @ ("role" | "persona" | "personality" | "task")] => {
+            LayerKind::from_name(key).map_or_else(Vec::new, layer)
+        }
+        ["agents" | "pipelines", _, "model"] | ["providers", _, "default_model"] => {
+            model_names(configuration)
+        }
+        ["agents" | "pipelines", _, "provider"] | ["providers", "default"] => named(
+            owned(configuration.provider_names()),
+            CompletionItemKind::VALUE,
+            "provider",
+        ),
+        ["agents" | "pipelines", _, "backend"] | ["backend"] => named(
+            owned(configuration.backend_names()),
+            CompletionItemKind::VALUE,
+            "backend",
+        ),
+        _ => schema_at(&cursor.path).map_or_else(Vec::new, fixed),
+    }
+}
+
+/// Returns the fixed values of a schema.
+fn fixed(schema: &'static Value) -> Vec<Candidate> {
+    let mut list = Vec::new();
+    for schema in alternatives(schema).into_iter().map(resolved) {
+        let words = schema.get("oneOf").and_then(Value::as_array);
+        for word in words.into_iter().flatten() {
+            if let Some(name) = word.get("const").and_then(Value::as_str) {
+                let doc = word
+                    .get("description")
+                    .and_then(Value::as_str)
+                    .unwrap_or_default();
+                list.push(Candidate::new(name, CompletionItemKind::ENUM_MEMBER, doc));
+            }
+        }
+        if type_of(schema) == "boolean" {
+            list.extend(
+                ["true", "false"].map(|word| Candidate::new(word, CompletionItemKind::ENUM_MEMBER, "")),
+            );
+        }
+    }
+    list
+}
