@@ -10,6 +10,10 @@ use crate::complete_values::{labels, written};
 use crate::completion::{Candidate, Candidates, Completing};
 use crate::protocol::CompletionItemKind;
 
+/// The namespaces of the records of stages.
+const STAGE_NAMESPACES: &[&str] = &["visits.", "stages."];
+/// The number of keys from which those of stages are offered only below their namespace.
+const MANY_KEYS: usize = 200;
 /// The operators of comparisons.
 const OPERATORS: &[(&str, &str)] = &[
     ("=", "is equal"),
@@ -98,7 +102,7 @@ pub(crate) fn condition(
     }
     let names = completing.names(node);
     match ConditionCursor::at_end(before) {
-        ConditionCursor::Key { word } => completing.part(keys(&names), word),
+        ConditionCursor::Key { word } => completing.part(keys(&names, word), word),
         ConditionCursor::Operator { word, .. } => completing.part(operators(), word),
         ConditionCursor::Literal {
             key,
@@ -162,12 +166,29 @@ fn connectives() -> Vec<Candidate> {
         .collect()
 }
 
-fn keys(names: &ConditionNames) -> Vec<Candidate> {
+/// Returns the keys that a condition may read. The records of many stages are offered only below their namespace.
+fn keys(names: &ConditionNames, word: &str) -> Vec<Candidate> {
     let mut list = Vec::new();
+    let namespace = STAGE_NAMESPACES
+        .iter()
+        .find(|namespace| word.starts_with(**namespace));
+    let are_many = names.keys.len() > MANY_KEYS;
+    if are_many && namespace.is_none() {
+        let namespaces = STAGE_NAMESPACES.iter();
+        list.extend(namespaces.map(|namespace| {
+            Candidate::new(*namespace, CompletionItemKind::MODULE, "records of stages").rank(3)
+        }));
+    }
     for (key, doc) in &names.keys {
+        let of_stages = STAGE_NAMESPACES
+            .iter()
+            .find(|namespace| key.starts_with(**namespace));
+        if are_many && of_stages.is_some() && of_stages != namespace {
+            continue;
+        }
         let (detail, rank) = if key.starts_with("context.") {
             ("context value", 0)
-        } else if key.starts_with("visits.") || key.starts_with("stages.") {
+        } else if of_stages.is_some() {
             ("record of a stage", 3)
         } else {
             ("condition variable", 1)

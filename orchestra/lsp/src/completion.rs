@@ -79,6 +79,15 @@ pub(crate) struct Candidates {
     pub(crate) replaced: Span,
 }
 
+/// How a client completes.
+#[derive(Clone, Copy)]
+pub(crate) struct CompletionSettings {
+    /// `true` if the client replaces placeholders.
+    pub(crate) placeholders: bool,
+    /// `true` if the user has typed a blank, and nothing else.
+    pub(crate) after_blank: bool,
+}
+
 /// The position of a completion, with what it reads.
 pub(crate) struct Completing<'c> {
     pub(crate) opened: &'c Opened,
@@ -92,7 +101,7 @@ pub(crate) fn complete(
     opened: &Opened,
     files: &Files<'_>,
     position: Position,
-    placeholders: bool,
+    settings: CompletionSettings,
 ) -> Vec<CompletionItem> {
     let offset = opened.offset(position);
     let cursor = Cursor::new(&opened.analysis.loaded.source, offset);
@@ -103,6 +112,8 @@ pub(crate) fn complete(
         cursor: &cursor,
     };
     let found = match &cursor.context {
+        // A blank at the begin of a statement only indents it.
+        SyntaxContext::Statement { .. } if settings.after_blank => return Vec::new(),
         SyntaxContext::Statement { nested } => completing.statements(*nested),
         SyntaxContext::Target { from } => {
             let from: Vec<&str> = from.iter().map(|node| node.text.as_str()).collect();
@@ -120,7 +131,7 @@ pub(crate) fn complete(
         } => values(&completing, owner, &key.text, before, *quoted),
         _ => return Vec::new(),
     };
-    items(found, |span| opened.range(span), placeholders)
+    items(found, |span| opened.range(span), settings.placeholders)
 }
 
 /// Converts candidates to items of the protocol. For a client that does not replace placeholders, their defaults are

@@ -1,12 +1,15 @@
 //! Hover and completion for each kind of document.
 
 use crate::analysis::{DocumentKind, analyse_configuration, document_kind};
-use crate::completion::{complete, items};
+use crate::completion::{CompletionSettings, complete, items};
 use crate::hover::hover;
 use crate::markdown::markup;
 use crate::paths::path_from_uri;
-use crate::protocol::{CompletionItem, Hover, HoverContents, InitializeParams, TextDocumentPositionParams};
+use crate::protocol::{
+    CompletionItem, CompletionParams, Hover, HoverContents, InitializeParams, TextDocumentPositionParams,
+};
 use crate::workspace::Workspace;
+use crate::yaml_cursor::{YamlCursor, YamlPart};
 use crate::yaml_hints::{yaml_candidates, yaml_hover};
 
 /// Returns whether a client replaces the placeholders of snippets.
@@ -39,11 +42,18 @@ pub(crate) fn hover_at(workspace: &mut Workspace<'_>, at: &TextDocumentPositionP
 /// Returns what fits at a position.
 pub(crate) fn complete_at(
     workspace: &mut Workspace<'_>,
-    at: &TextDocumentPositionParams,
+    params: &CompletionParams,
 ) -> Option<Vec<CompletionItem>> {
-    let placeholders = workspace.placeholders;
+    let at = &params.text_document_position;
+    let options = CompletionSettings {
+        placeholders: workspace.placeholders,
+        after_blank: params
+            .context
+            .as_ref()
+            .is_some_and(|context| context.trigger_character.as_deref() == Some(" ")),
+    };
     if let Some(opened) = workspace.opened(&at.text_document.uri) {
-        return Some(complete(&opened, &workspace.files, at.position, placeholders));
+        return Some(complete(&opened, &workspace.files, at.position, options));
     }
     let path = path_from_uri(&at.text_document.uri);
     let document = workspace.files.documents.get(&path)?;
@@ -53,9 +63,13 @@ pub(crate) fn complete_at(
     let analysis = analyse_configuration(&workspace.files, &path)?;
     let offset = document.text.offset(at.position, workspace.encoding);
     let found = yaml_candidates(document.text.as_str(), offset, &analysis, &workspace.files);
+    let is_indentation = YamlCursor::new(document.text.as_str(), offset).part == YamlPart::Key;
+    if options.after_blank && is_indentation {
+        return None;
+    }
     Some(items(
         found,
         |span| document.text.range(span, workspace.encoding),
-        placeholders,
+        options.placeholders,
     ))
 }

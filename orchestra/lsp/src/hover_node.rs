@@ -47,8 +47,12 @@ pub(crate) fn node_doc(opened: &Opened, node: NodeIndex) -> String {
             parts.push(format!("{title}:\n{}", block(text)));
         }
     }
-    parts.extend(exits(loaded, node, kind));
-    parts.extend(limits(loaded, &own.id));
+    if loaded.report.has_errors() {
+        parts.push("Exits and limits are known once the pipeline has no errors.".to_owned());
+    } else {
+        parts.extend(exits(loaded, node, kind));
+        parts.extend(limits(loaded, &own.id));
+    }
     parts.extend(values(loaded, node));
     parts.join("\n\n")
 }

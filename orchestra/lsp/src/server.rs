@@ -278,7 +278,7 @@ impl<'h> Server<'h> {
                 ))
             }),
             Completion::METHOD => answer::<Completion>(request, |params| {
-                let items = complete_at(&mut self.workspace, &params.text_document_position);
+                let items = complete_at(&mut self.workspace, &params);
                 Ok(items.map(CompletionResponse::Array))
             }),
             Formatting::METHOD => answer::<Formatting>(request, |params| {

@@ -1,0 +1,111 @@
+//! Hover.
+
+use crate::client::Client;
+use crate::hints::{CONFIGURATION, TEXT, opened};
+
+/// Returns the text of the hover at the beginning of a text.
+fn hover(client: &mut Client, name: &str, needle: &str) -> String {
+    let params = client.at(name, needle);
+    let found = client.request("textDocument/hover", params);
+    found["contents"]["value"].as_str().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn hover_explains_nodes() {
+    let mut client = opened(&[], TEXT);
+    let build = hover(&mut client, "a.dot", "build [agent");
+    for expected in [
+        "**model stage** `build`",
+        "- agent: `critic` [node, a.dot:6:18]",
+        "- model: `claude-opus-4-1` [agent, orchestra.yaml",
+        "named `smart`",
+        "- tools: ",
+        "`grep`",
+        "role `adversarial-critic`",
+        "Build it.",
+        "`fail` → `build`",
+        "`success`",
+        "`later`",
+        "→ `approve`",
+        "at most 3 visits and at most 6 attempts: `max_visits=3` of `build`; up to 2 attempts each",
+        "- sets with each success: `score: int`",
+        "- set when it starts: `mode: fast|slow`, `pr: text`",
+        "- perhaps set when it starts: `dry_run: bool`, `score: int`",
+    ] {
+        assert!(build.contains(expected), "{expected} in\n{build}");
+    }
+    let approve = hover(&mut client, "a.dot", "approve [shape");
+    assert!(approve.contains("**human gate** `approve`"), "{approve}");
+    assert!(approve.contains("answer `[S] Ship` → `ship`"), "{approve}");
+    let ship = hover(&mut client, "a.dot", "ship [shape");
+    assert!(
+        ship.contains("**tool stage** `ship`") && ship.contains("make ship"),
+        "{ship}"
+    );
+    assert!(
+        ship.contains("- set when it starts: `mode: fast|slow`, `pr: text`, `score: int`"),
+        "{ship}"
+    );
+}
+
+#[test]
+fn hover_explains_attributes_edges_and_agents() {
+    let mut client = opened(&[], TEXT);
+    let key = hover(&mut client, "a.dot", "max_visits=3");
+    assert!(
+        key.starts_with("**max_visits**: a whole number of at least 1"),
+        "{key}"
+    );
+    let family = hover(&mut client, "a.dot", "tool_env_from.SCORE");
+    assert!(family.starts_with("**tool_env_from.NAME**"), "{family}");
+    let goal = hover(&mut client, "a.dot", "goal=");
+    assert!(goal.starts_with("**goal**: text"), "{goal}");
+    let agent = hover(&mut client, "a.dot", "critic");
+    assert!(agent.contains("- model: `smart = claude-opus-4-1`"), "{agent}");
+    assert!(
+        agent.contains("- role: `adversarial-critic`") && agent.contains("- further tools: `grep`"),
+        "{agent}"
+    );
+    let shape = hover(&mut client, "a.dot", "hexagon");
+    assert!(shape.contains("human gate"), "{shape}");
+    let edge = hover(
+        &mut client,
+        "a.dot",
+        "-> build [condition=\"outcome=fail\", weight",
+    );
+    for expected in [
+        "**edge** `ship` → `build`",
+        "- taken if `outcome` is `fail`",
+        "one of 2 edges with a condition, which come first; weight 2",
+    ] {
+        assert!(edge.contains(expected), "{expected} in\n{edge}");
+    }
+    let condition = hover(&mut client, "a.dot", "outcome=fail && visits");
+    assert!(
+        condition.contains("`outcome` is `fail`, and `visits.build` is less than 3"),
+        "{condition}"
+    );
+    assert_eq!(hover(&mut client, "a.dot", "digraph"), "");
+}
+
+#[test]
+fn hover_explains_the_configuration() {
+    let mut client = opened(&[], TEXT);
+    client.open("orchestra.yaml", CONFIGURATION);
+    let key = hover(&mut client, "orchestra.yaml", "backend: agent");
+    assert!(key.contains("The backend that runs it."), "{key}");
+    let agent = hover(&mut client, "orchestra.yaml", "critic");
+    assert!(agent.contains("- model: `smart = claude-opus-4-1`"), "{agent}");
+    let tool = hover(&mut client, "orchestra.yaml", "run-tests");
+    assert!(
+        tool.contains("Runs all tests.") && tool.contains("`cargo test`"),
+        "{tool}"
+    );
+    let value = hover(&mut client, "orchestra.yaml", "anthropic\n");
+    assert!(
+        value.contains("The provider of stages that name none."),
+        "{value}"
+    );
+    let name = hover(&mut client, "orchestra.yaml", "cheap: claude-haiku");
+    assert_eq!(name, "", "a name that the project chose has no description");
+}
