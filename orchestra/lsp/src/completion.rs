@@ -2,7 +2,7 @@
 
 use orchestra_graph::{
     ATTRIBUTE_FAMILIES, ATTRIBUTES, AttributeOwner, AttributeSpec, AttributeType, Cursor, Key, Known,
-    NodeIndex, Origin, Span, SyntaxContext, is_identifier, kind,
+    NodeIndex, Origin, Scope, Span, SyntaxContext, is_identifier, kind,
 };
 
 use crate::complete_values::values;
@@ -17,6 +17,8 @@ use crate::snippets::{SNIPPETS, expanded};
 
 /// The maximum number of names that one placeholder of a snippet offers.
 const CHOICES: usize = 20;
+/// The number of kinds up to which an attribute is special for them.
+const FEW_READERS: usize = 3;
 
 /// A name or a text that fits at the position.
 pub(crate) struct Candidate {
@@ -313,7 +315,13 @@ impl Completing<'_> {
                 _ => true,
             };
             if reads && !is_set(spec.name) {
-                let rank = if is_set_elsewhere(spec.name) { 3 } else { 1 };
+                let rank = if is_set_elsewhere(spec.name) {
+                    3
+                } else if is_special(spec, scope) {
+                    0
+                } else {
+                    1
+                };
                 list.push(self.key(spec).rank(rank));
             }
         }
@@ -401,6 +409,17 @@ impl Completing<'_> {
             }
             _ => "\"$1\"".to_owned(),
         }
+    }
+}
+
+/// Returns whether an attribute is what its owner is written for: only few kinds of nodes read it, or it is the condition
+/// of an edge.
+fn is_special(spec: &AttributeSpec, scope: Scope) -> bool {
+    let readers = || kind::BUILT_IN.iter().filter(|kind| spec.known.is_read_by(kind));
+    match scope {
+        Scope::Node => readers().count() <= FEW_READERS,
+        Scope::Edge => spec.known == Known::Condition,
+        Scope::Graph => false,
     }
 }
 

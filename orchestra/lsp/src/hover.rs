@@ -143,7 +143,9 @@ fn edge_doc(opened: &Opened, at: EdgeIndex) -> String {
         .filter(|edge| !matches!(analysis.condition(**edge), EdgeCondition::None))
         .count();
     let own = usize::from(!matches!(analysis.condition(at), EdgeCondition::None));
-    if kind != kind::PARALLEL && siblings.len() > 1 {
+    // A person decides between the plain edges of a gate.
+    let is_choice = kind == kind::WAIT_HUMAN && own == 0;
+    if kind != kind::PARALLEL && !is_choice && siblings.len() > 1 {
         lines.push(if first_match {
             let position = siblings.iter().position(|edge| *edge == at).unwrap_or_default();
             format!(

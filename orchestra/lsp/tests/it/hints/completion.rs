@@ -39,6 +39,8 @@ fn keys_are_those_that_the_node_reads() {
         &TEXT.replace("ship [shape=parallelogram, ", "ship [shape=parallelogram, ¦"),
     );
     let tool = labels(&items);
+    let special = ["outputs", "tool_env", "tool_stdin", "tool_env_inherit", "repo"];
+    assert_eq!(tool[..5], special, "what few kinds read comes first");
     assert!(
         tool.contains(&"tool_stdin") && tool.contains(&"tool_env."),
         "{tool:?}"
