@@ -123,6 +123,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "orchestra-graph",
             "orchestra-picture",
             "percent-encoding",
+            "proc-macro2",
             "serde",
             "serde_json",
             "thiserror",

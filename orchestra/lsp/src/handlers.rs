@@ -6,8 +6,8 @@ use orchestra_graph::{OccurrenceRole, Span, Symbol};
 use proc_macro2::{Delimiter, TokenStream, TokenTree, extra};
 
 use crate::files::Files;
-use crate::names::{MAX_BYTES, MAX_SEARCHED, Place};
 use crate::paths::folder;
+use crate::place::{MAX_BYTES, MAX_SEARCHED, Place};
 
 /// Returns the Rust files of the workspace of a file, with their texts.
 fn programs<'f>(files: &'f Files<'_>, path: &str) -> impl Iterator<Item = (String, String)> + 'f {

@@ -38,6 +38,7 @@
 //! - `actions`: code actions.
 //! - `lens`: code lenses and commands.
 //! - `workspace`: the state of the server: files, analyses, diagnostics.
+//! - `place`: places where names are written.
 //! - `yaml`: the names in configurations, prompt layers and scripts.
 //! - `handlers`: handlers and nodes in Rust programs.
 //! - `names`: the names of a project, over all files.
@@ -68,6 +69,7 @@ mod names;
 mod navigation;
 mod outline;
 mod paths;
+mod place;
 mod protocol;
 mod rename;
 mod server;

@@ -2,8 +2,8 @@
 
 use orchestra_graph::{OccurrenceRole, Span, Symbol};
 
-use crate::names::{Name, Place, layer_folder};
 use crate::paths::{absolute, file_name};
+use crate::place::{Name, Place, layer_folder};
 use crate::protocol::{
     DocumentHighlight, DocumentHighlightKind, GotoDefinitionResponse, Location, Position, Uri,
 };

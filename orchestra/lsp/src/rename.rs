@@ -7,8 +7,8 @@ use orchestra_graph::{KeyOwner, OccurrenceRole, RenameError, Renaming, Span, Sym
 
 use crate::analysis::{DocumentKind, document_kind};
 use crate::handlers::uses_in_rust;
-use crate::names::{Name, Place, is_configured, layer_folder};
 use crate::paths::{file_name, folder, name_in};
+use crate::place::{Name, Place, is_configured, layer_folder};
 use crate::protocol::{
     DocumentChangeOperation, DocumentChanges, OneOf, OptionalVersionedTextDocumentIdentifier, Position,
     PrepareRenameResponse, RenameFile, ResourceOp, TextDocumentEdit, TextEdit, Uri, WorkspaceEdit,

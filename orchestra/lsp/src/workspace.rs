@@ -12,8 +12,8 @@ use crate::cursor::Opened;
 use crate::diagnostics::{FileDiagnostics, Published, converted};
 use crate::files::{Document, Files};
 use crate::host::Host;
-use crate::names::Place;
 use crate::paths::{absolute, path_from_uri, uri_from_path};
+use crate::place::Place;
 use crate::protocol::{
     Diagnostic, Location, Position, PublishDiagnosticsParams, TextDocumentContentChangeEvent, Uri,
 };

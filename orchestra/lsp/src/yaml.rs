@@ -3,7 +3,7 @@
 use orchestra_config::{YamlWord, yaml_words};
 use orchestra_graph::{OccurrenceRole, Span, Symbol};
 
-use crate::names::Word;
+use crate::place::Word;
 
 /// Returns the names in a configuration.
 pub(crate) fn configuration_words(bytes: &[u8]) -> Vec<Word> {

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
-use super::{Form, Occurrence, OccurrenceRole, Symbol};
+use super::symbol::{Form, Occurrence, OccurrenceRole, Symbol};
 use crate::analysis::Analysis;
 use crate::ast::{Attribute, DefaultsTarget, Identifier, Statement};
 use crate::attribute::{Known, Scope};

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 
-use super::{Form, Occurrence, Symbol, occurrences};
+use super::occurrences;
+use super::symbol::{Form, Occurrence, Symbol};
 use crate::analysis::{EXIT_IDS, START_IDS};
 use crate::check::{is_lossy, reserved_node_id};
 use crate::contract::key_error;

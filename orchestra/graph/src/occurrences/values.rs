@@ -6,7 +6,7 @@ use std::ops::Range;
 use serde_json::value::RawValue;
 
 use super::collect::{Collector, Text};
-use super::{Form, OccurrenceRole, Symbol};
+use super::symbol::{Form, OccurrenceRole, Symbol};
 use crate::assertion::{Claim, Name, parse_assertions};
 use crate::ast::Attribute;
 use crate::attribute::{AttributeFamily, AttributeType, FOREIGN_CHILD, Known, Scope, key_pairs};
