@@ -10,7 +10,6 @@ pub(crate) enum Encoding {
     Utf8,
     #[default]
     Utf16,
-    Utf32,
 }
 
 impl Encoding {
@@ -27,7 +26,6 @@ impl Encoding {
         match self {
             Encoding::Utf8 => PositionEncodingKind::UTF8,
             Encoding::Utf16 => PositionEncodingKind::UTF16,
-            Encoding::Utf32 => PositionEncodingKind::UTF32,
         }
     }
 
@@ -36,7 +34,6 @@ impl Encoding {
         match self {
             Encoding::Utf8 => character.len_utf8() as u32,
             Encoding::Utf16 => character.len_utf16() as u32,
-            Encoding::Utf32 => 1,
         }
     }
 
@@ -174,7 +171,7 @@ mod tests {
     #[test]
     fn characters_are_counted_in_units_of_the_encoding() {
         let text = Text::new("ä😀b");
-        for (encoding, b) in [(Encoding::Utf8, 6), (Encoding::Utf16, 3), (Encoding::Utf32, 2)] {
+        for (encoding, b) in [(Encoding::Utf8, 6), (Encoding::Utf16, 3)] {
             assert_eq!(text.position(6, encoding), Position::new(0, b));
             assert_eq!(text.offset(Position::new(0, b), encoding), 6);
         }
@@ -190,7 +187,7 @@ mod tests {
         #[test]
         fn offset_and_position_are_inverse(text in "[a-c\r\nä😀]{0,20}") {
             let text = Text::new(text);
-            for encoding in [Encoding::Utf8, Encoding::Utf16, Encoding::Utf32] {
+            for encoding in [Encoding::Utf8, Encoding::Utf16] {
                 for (at, _) in text.as_str().char_indices() {
                     let back = text.offset(text.position(at as u32, encoding), encoding);
                     // The `\n` of `\r\n` is no position of the protocol.
