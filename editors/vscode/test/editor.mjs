@@ -1,10 +1,11 @@
 // VS Code in a browser, with the packaged extension: what a person does in it, and what it shows.
 
 import { execFileSync, spawn } from "node:child_process";
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { tmpdir } from "node:os";
 import path from "node:path";
+import { parseArgs } from "node:util";
 import { Tab } from "./chromium.mjs";
 
 /** Longest wait for something that happens soon, in milliseconds. */
@@ -34,6 +35,12 @@ const SETTINGS = {
 const KEYS = { Enter: 13, Escape: 27, F1: 112, F2: 113, " ": 32, ".": 190, Delete: 46, Backspace: 8 };
 const MODIFIERS = { Alt: 1, Ctrl: 2, Shift: 8 };
 
+/** Returns the options of the command line, each with a value. */
+export function optionsOf(...names) {
+    const options = Object.fromEntries(names.map((name) => [name, { type: "string" }]));
+    return parseArgs({ options }).values;
+}
+
 export class Editor {
     /** The tab that shows the editor. */
     tab;
@@ -48,19 +55,22 @@ export class Editor {
      * Starts the editor.
      * @param code the folder in which `editors/install-vscode` has installed VS Code
      * @param extension the packaged extension
+     * @param program the program `orchestra`
+     * @param project the folder of which a copy is opened
      * @param settings further settings of the machine
-     * @param prepare fills the folder that is then opened
+     * @param screen the size of the window
      */
-    static async start({ code, extension, settings, prepare, screen }) {
+    static async start({ code, extension, program, project, settings, screen }) {
         const editor = new Editor();
         try {
             editor.#scratch = mkdtempSync(path.join(tmpdir(), "orchestra-editor-"));
             editor.folder = path.join(editor.#scratch, "project");
-            mkdirSync(editor.folder);
-            prepare(editor.folder);
+            const isRun = (file) => path.basename(file) === ".orchestra";
+            cpSync(project, editor.folder, { recursive: true, filter: (file) => !isRun(file) });
             const data = path.join(editor.#scratch, "data");
             mkdirSync(path.join(data, "data/Machine"), { recursive: true });
-            writeFileSync(path.join(data, "data/Machine/settings.json"), JSON.stringify({ ...SETTINGS, ...settings }));
+            const machine = { ...SETTINGS, ...settings, "orchestra.path": path.resolve(program) };
+            writeFileSync(path.join(data, "data/Machine/settings.json"), JSON.stringify(machine));
             const folders = ["--server-data-dir", data, "--extensions-dir", path.join(editor.#scratch, "extensions")];
             const server = path.join(code, "out/server-main.js");
             const install = [server, ...folders, "--install-extension", extension, "--accept-server-license-terms"];
@@ -132,8 +142,12 @@ export class Editor {
 
     /** Saves the active file, and waits until its text on disk is as wanted. */
     async saved(name, wanted) {
-        await this.press("Ctrl+s");
-        await this.#wait(`${name} is saved as expected`, () => (wanted(this.read(name)) ? true : undefined));
+        await this.#wait(`${name} is saved as expected`, async () => {
+            if (await this.tab.evaluate("document.querySelector('.tab.active.dirty') !== null")) {
+                await this.press("Ctrl+s");
+            }
+            return wanted(this.read(name)) || undefined;
+        });
         return this.read(name);
     }
 
@@ -143,7 +157,7 @@ export class Editor {
     }
 
     /** Waits until visible elements show a text. */
-    async sees(css, text) {
+    async sees(css, text = "") {
         await this.until(`${VISIBLE}(${JSON.stringify(css)}, ${JSON.stringify(text)}).length > 0`);
     }
 
@@ -189,9 +203,20 @@ export class Editor {
 
     /** Executes a command by its title in the command palette. */
     async command(title) {
-        await this.#quickInput("F1", title);
-        await this.sees(".quick-input-list .monaco-list-row.focused", title);
-        await this.press("Enter");
+        await this.#wait(`the command ${title}`, async () => {
+            // The list does not change when the extension is activated, so it is opened again.
+            await this.press("Escape");
+            await this.#quickInput("F1", title);
+            const row = `${VISIBLE}(".quick-input-list .monaco-list-row.focused", ${JSON.stringify(title)}).length > 0`;
+            for (let looks = 0; looks < 50; looks++) {
+                if (await this.tab.evaluate(row)) {
+                    await this.press("Enter");
+                    return true;
+                }
+                await new Promise((resolve) => setTimeout(resolve, PAUSE));
+            }
+            return undefined;
+        });
         await this.seesNo(".quick-input-widget");
     }
 

@@ -4,11 +4,10 @@ mod chromium;
 mod tab;
 
 use std::cell::RefCell;
-use std::io::Write as _;
-use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
+use orchestra_installed_tests::{find, skip};
 use serde_json::{Value, json};
 
 use chromium::Chromium;
@@ -87,26 +86,6 @@ pub(crate) fn in_browser(test: impl FnOnce(&Browser)) {
         let problems = tab.problems();
         assert!(problems.is_empty(), "{problems:#?}");
     }
-}
-
-/// Says on standard error that a test is skipped, also if the harness captures the output of tests. On a CI machine,
-/// the test fails unless `.ci/run` could not install what it needs and
-/// has said so.
-#[track_caller]
-pub(crate) fn skip(reason: &str) {
-    let is_ci = std::env::var("CI").is_ok_and(|ci| ci == "true");
-    let may_skip = std::env::var_os("ORCHESTRA_MAY_SKIP").is_some();
-    assert!(!is_ci || may_skip, "{reason}, and CI=true");
-    let test = std::thread::current();
-    let name = test.name().unwrap_or("a test");
-    let _ = writeln!(std::io::stderr(), "{name} skipped: {reason}");
-}
-
-/// Returns the path of a program.
-pub(crate) fn find(program: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    let mut files = std::env::split_paths(&path).map(|folder| folder.join(program));
-    files.find(|file| file.is_file())
 }
 
 fn text(value: &Value) -> String {

@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
+use orchestra_installed_tests::{find, skip};
 use serde_json::{Value, json};
 
 use super::enter;
-use crate::browser::{Tab, find, in_browser, skip};
+use crate::browser::{Tab, in_browser};
 use crate::support::{Api, TestServer};
 
 /// Where `.ci/run` puts axe-core. It is no part of the repository, because of its licence.
