@@ -10,7 +10,7 @@ local function root(file)
   for _, marker in ipairs({ configuration, ".git" }) do
     local at = folder
     while true do
-      if vim.loop.fs_stat(at .. "/" .. marker) then
+      if (vim.uv or vim.loop).fs_stat(at .. "/" .. marker) then
         return at
       end
       local parent = vim.fn.fnamemodify(at, ":h")

@@ -18,6 +18,7 @@ const PAUSE = 40;
 const SETTINGS = {
     "workbench.startupEditor": "none",
     "workbench.tips.enabled": false,
+    "files.autoSave": "off",
     "workbench.reduceMotion": "on",
     "editor.minimap.enabled": false,
     "editor.cursorBlinking": "solid",
@@ -138,6 +139,21 @@ export class Editor {
     /** Returns the text of a file of the folder. */
     read(name) {
         return readFileSync(path.join(this.folder, name), "utf8");
+    }
+
+    /** Writes a file of the folder, as another program would. */
+    write(name, text) {
+        const file = path.join(this.folder, name);
+        mkdirSync(path.dirname(file), { recursive: true });
+        writeFileSync(file, text);
+    }
+
+    /** Opens another file of the folder in the same page. */
+    async openFile(name) {
+        await this.#quickInput("Ctrl+p", name);
+        await this.sees(".quick-input-list .monaco-list-row.focused", name);
+        await this.press("Enter");
+        await this.sees(".tab.active", name);
     }
 
     /** Saves the active file, and waits until its text on disk is as wanted. */

@@ -88,13 +88,36 @@ const STEPS = {
         const click = "dispatchEvent(new MouseEvent('click', { bubbles: true }))";
         await editor.tab.evaluate(`document.querySelector('[data-node=synthesizer] text').${click}`, frame);
         await editor.sees(".statusbar-item", "(11 selected)");
+        // Only an edge names this node.
+        await editor.tab.evaluate(`document.querySelector('[data-node=another] text').${click}`, frame);
+        await editor.sees(".statusbar-item", "(7 selected)");
+        await editor.command("File: Revert File");
+        await editor.until("document.querySelector('[data-node=another]') === null", frame);
     },
 
     async "a lens runs the program in a terminal"(editor) {
-        await editor.command("File: Revert File");
         await editor.goToLine(1, 1);
         await editor.click(".codelens-decoration a", "simulate");
         await editor.sees(".xterm-rows", "run folder:");
+    },
+
+    async "the configuration has diagnostics"(editor) {
+        await editor.openFile("orchestra.yaml");
+        await editor.goTo("orchestra.yaml", "role: architecture-reviewer", "role: architect".length);
+        await editor.press("Delete");
+        await editor.sees(".squiggly-error");
+        await editor.command("File: Revert File");
+        await editor.seesNo(".squiggly-error");
+    },
+
+    async "a program that does not exist is reported, and the server starts when the setting is corrected"(editor) {
+        await editor.openFile(FILE);
+        await editor.goToLine(1, 1);
+        editor.write(".vscode/settings.json", '{ "orchestra.path": "missing/orchestra" }');
+        await editor.sees(".notification-toast", "There is no program `missing/orchestra`");
+        await editor.seesNo(".codelens-decoration");
+        editor.write(".vscode/settings.json", "{}");
+        await editor.sees(".codelens-decoration", "simulate");
     },
 };
 

@@ -22,8 +22,8 @@ end
 local function open(name)
   vim.cmd("edit " .. name)
   wait("a client of " .. name, function()
-    local client = vim.lsp.buf_get_clients(0)
-    return next(client) and select(2, next(client)).initialized
+    local clients = vim.lsp.get_clients and vim.lsp.get_clients({ bufnr = 0 }) or vim.lsp.buf_get_clients(0)
+    return next(clients) and select(2, next(clients)).initialized
   end)
 end
 
