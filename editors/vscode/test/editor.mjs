@@ -150,9 +150,7 @@ export class Editor {
 
     /** Opens another file of the folder in the same page. */
     async openFile(name) {
-        await this.#quickInput("Ctrl+p", name);
-        await this.sees(".quick-input-list .monaco-list-row.focused", name);
-        await this.press("Enter");
+        await this.click(".explorer-folders-view .monaco-list-row", name);
         await this.sees(".tab.active", name);
     }
 
