@@ -26,7 +26,7 @@ const STEPS = {
 
     async "hover explains an attribute"(editor) {
         await editor.goTo(FILE, "goal_gate=true", 3);
-        await editor.press("Ctrl+k", "Ctrl+i");
+        await editor.command("Show or Focus Hover");
         await editor.sees(".monaco-hover", "goal_gate");
         await editor.press("Escape");
     },

@@ -112,7 +112,7 @@ fn hover_explains_an_attribute() {
     };
     let shown = answer.as_str().unwrap();
     assert!(
-        shown.contains("goal_gate") && shown.contains("boolean"),
+        shown.contains("goal_gate") && shown.contains("default `false`"),
         "{shown}"
     );
 }
