@@ -24,7 +24,6 @@ const SETTINGS = {
     "editor.cursorBlinking": "solid",
     "editor.accessibilitySupport": "off",
     "editor.stickyScroll.enabled": false,
-    "editor.hover.delay": 100000,
     "extensions.ignoreRecommendations": true,
     "telemetry.telemetryLevel": "off",
     "terminal.integrated.gpuAcceleration": "off",
@@ -221,15 +220,12 @@ export class Editor {
             // The list does not change when the extension is activated, so it is opened again.
             await this.press("Escape");
             await this.#quickInput("F1", title);
-            const row = `${VISIBLE}(".quick-input-list .monaco-list-row.focused", ${JSON.stringify(title)}).length > 0`;
-            for (let looks = 0; looks < 50; looks++) {
-                if (await this.tab.evaluate(row)) {
-                    await this.press("Enter");
-                    return true;
-                }
-                await new Promise((resolve) => setTimeout(resolve, PAUSE));
+            const focused = '".quick-input-list .monaco-list-row.focused"';
+            const isFound = await this.#soon(`${VISIBLE}(${focused}, ${JSON.stringify(title)}).length > 0`);
+            if (isFound) {
+                await this.press("Enter");
             }
-            return undefined;
+            return isFound;
         });
         await this.seesNo(".quick-input-widget");
     }
@@ -241,9 +237,31 @@ export class Editor {
     }
 
     async goToLine(line, column) {
-        await this.#quickInput("Ctrl+g", `:${line}:${column}`);
-        await this.press("Enter");
-        await this.sees(".statusbar-item", `Ln ${line}, Col ${column}`);
+        await this.#wait(`line ${line}, column ${column}`, async () => {
+            // A file that is just being opened may not have the focus yet, so it is tried again.
+            await this.#quickInput("Ctrl+g", `:${line}:${column}`);
+            await this.press("Enter");
+            return this.#soon(`${VISIBLE}(".statusbar-item", "Ln ${line}, Col ${column}").length > 0`);
+        });
+    }
+
+    /** Shows the hover at the cursor, until it shows a text. A change of the layout hides it, so it is tried again. */
+    async hover(text) {
+        await this.#wait(`a hover with ${text}`, async () => {
+            await this.command("Show or Focus Hover");
+            return this.#soon(`${VISIBLE}(".monaco-hover", ${JSON.stringify(text)}).length > 0`);
+        });
+    }
+
+    /** Waits for a short time until an expression is true; `undefined` if it is not. */
+    async #soon(expression) {
+        for (let looks = 0; looks < 50; looks++) {
+            if (await this.tab.evaluate(expression)) {
+                return true;
+            }
+            await new Promise((resolve) => setTimeout(resolve, PAUSE));
+        }
+        return undefined;
     }
 
     async #quickInput(key, text) {

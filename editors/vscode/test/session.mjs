@@ -26,8 +26,7 @@ const STEPS = {
 
     async "hover explains an attribute"(editor) {
         await editor.goTo(FILE, "goal_gate=true", 3);
-        await editor.command("Show or Focus Hover");
-        await editor.sees(".monaco-hover", "goal_gate");
+        await editor.hover("goal_gate");
         await editor.press("Escape");
     },
 
