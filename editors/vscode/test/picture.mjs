@@ -1,4 +1,4 @@
-// Takes the picture of the documentation: an error with its quick fix, and the preview beside the text.
+// Takes the picture of the documentation: a warning, what hover says about a node, and the preview beside the text.
 //
 //     node picture.mjs --code FOLDER --extension FILE --program FILE --project FOLDER --picture FILE
 
@@ -14,20 +14,19 @@ const options = optionsOf("code", "extension", "program", "project", "picture");
 const editor = await Editor.start({
     ...options,
     settings: { "workbench.colorTheme": "Default Light Modern", "breadcrumbs.enabled": false },
-    screen: { width: 1200, height: 720 },
+    screen: { width: 1280, height: 720 },
 });
 try {
     await editor.open(FILE);
     await editor.command("View: Toggle Primary Side Bar Visibility");
     await editor.command("Orchestra: Open Preview to the Side");
     const frame = await editor.frame("document.querySelector('[data-node=critic]') !== null");
-    await editor.goTo(FILE, "collect -> critic", "collect -> crit".length);
+    await editor.goTo(FILE, "max_retries=2", "max_ret".length);
     await editor.press("Delete");
-    await editor.sees(".squiggly-error");
-    // The picture of the preview follows after a pause.
-    await editor.until("document.querySelector('[data-node=critc]') !== null", frame);
-    await editor.press("Ctrl+.");
-    await editor.sees(".action-widget .monaco-list-row", "replace `critc` with `critic`");
+    await editor.sees(".squiggly-warning");
+    await editor.goTo(FILE, "critic [", 2);
+    await editor.until("document.querySelector('[data-node=critic].selected') !== null", frame);
+    await editor.hover("reasoning effort");
     const picture = await editor.tab.screenshot();
     assert.ok(picture.length < MOST, `${picture.length} bytes`);
     writeFileSync(options.picture, picture);
