@@ -7,8 +7,12 @@ use orchestra_installed_tests::{find, skip};
 
 use crate::support::{PROGRAM, repository};
 
-/// The version of `editors/install-vscode`.
-const INSTALLED: &str = "installed-4.100.3";
+/// Returns the name of the file that `editors/install-vscode` creates last.
+fn installed() -> String {
+    let script = std::fs::read_to_string(repository().join("editors/install-vscode")).unwrap();
+    let version = script.lines().find_map(|line| line.strip_prefix("version="));
+    format!("installed-{}", version.expect("a version"))
+}
 
 fn printed(output: &Output) -> String {
     let (out, error) = (&output.stdout, &output.stderr);
@@ -27,7 +31,7 @@ fn a_session_with_the_packaged_extension() {
     let has_programs = ["node", "npm", "chromium"]
         .iter()
         .all(|program| find(program).is_some());
-    if !has_programs || !code.join(INSTALLED).exists() || !extension.join("node_modules").exists() {
+    if !has_programs || !code.join(installed()).exists() || !extension.join("node_modules").exists() {
         return skip("VS Code is not installed by `editors/prepare`");
     }
     let package = Command::new("npm")
