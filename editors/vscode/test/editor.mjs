@@ -32,7 +32,7 @@ const SETTINGS = {
     "chat.commandCenter.enabled": false,
 };
 
-const KEYS = { Enter: 13, Escape: 27, F1: 112, F2: 113, " ": 32, ".": 190, Delete: 46, Backspace: 8 };
+const KEYS = { Enter: 13, Escape: 27, F1: 112, F2: 113, F12: 123, " ": 32, ".": 190, Delete: 46, Backspace: 8 };
 const MODIFIERS = { Alt: 1, Ctrl: 2, Shift: 8 };
 
 /** Returns the options of the command line, each with a value. */

@@ -27,6 +27,7 @@ try {
     await editor.goTo(FILE, "critic [", 2);
     await editor.until("document.querySelector('[data-node=critic].selected') !== null", frame);
     await editor.hover("reasoning effort");
+    await editor.until("document.querySelector('.monaco-hover').getAnimations({ subtree: true }).length === 0");
     const picture = await editor.tab.screenshot();
     assert.ok(picture.length < MOST, `${picture.length} bytes`);
     writeFileSync(options.picture, picture);

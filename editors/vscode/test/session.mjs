@@ -65,6 +65,13 @@ const STEPS = {
         await editor.seesNo(".squiggly-error");
     },
 
+    async "the definition of a type is its handler in Rust"(editor) {
+        await editor.goTo(FILE, 'type="review.rounds"', 'type="rev'.length);
+        await editor.press("F12");
+        await editor.sees(".tab.active", "main.rs");
+        await editor.openFile(FILE);
+    },
+
     async "formatting is that of `orchestra fmt`"(editor) {
         await editor.goTo(FILE, "start -> review", 0);
         await editor.type("      ");
