@@ -28,31 +28,33 @@ fn with_absolute_paths(symbol: Symbol, root: &str) -> Symbol {
 }
 
 impl Workspace<'_> {
-    /// Returns the place at an offset of a file: the innermost, if there are several.
-    pub(crate) fn place_at(&mut self, path: &str, offset: u32) -> Option<Place> {
+    /// Returns the places at an offset of a file, the innermost first.
+    pub(crate) fn places_at(&mut self, path: &str, offset: u32) -> Vec<Place> {
         let touches = |place: &Place| place.span.start <= offset && offset <= place.span.end;
-        let places = self.places_in(path).into_iter();
-        places.filter(touches).min_by_key(|place| place.span.len())
+        let mut places: Vec<Place> = self.places_in(path).into_iter().filter(touches).collect();
+        places.sort_by_key(|place| place.span.len());
+        places
     }
 
     /// Returns the name at an offset of a file, with its place.
     pub(crate) fn name_at(&mut self, path: &str, offset: u32) -> Option<(Name, Place)> {
-        let place = self.place_at(path, offset)?;
-        let name = match &place.symbol {
-            Symbol::ChildKey { file, key } => Name {
-                symbol: Symbol::Key(key.clone()),
-                home: file.clone(),
-            },
-            symbol if is_configured(symbol) => Name {
-                symbol: symbol.clone(),
-                home: configuration_of(&self.files, path).unwrap_or_default(),
-            },
-            symbol => Name {
-                symbol: symbol.clone(),
-                home: self.home(path, symbol)?,
-            },
+        let places = self.places_at(path, offset);
+        places
+            .into_iter()
+            .find_map(|place| Some((self.name_of(&place)?, place)))
+    }
+
+    /// Returns the name that is written at a place; `None` if no pipeline has it.
+    fn name_of(&mut self, place: &Place) -> Option<Name> {
+        let (symbol, home) = match &place.symbol {
+            Symbol::ChildKey { file, key } => (Symbol::Key(key.clone()), file.clone()),
+            symbol if is_configured(symbol) => {
+                let configuration = configuration_of(&self.files, &place.path);
+                (symbol.clone(), configuration.unwrap_or_default())
+            }
+            symbol => (symbol.clone(), self.home(&place.path, symbol)?),
         };
-        Some((name, place))
+        Some(Name { symbol, home })
     }
 
     /// Returns the pipeline to which a name in a file belongs.
@@ -140,8 +142,11 @@ impl Workspace<'_> {
 
     /// Returns the files that name nodes or keys of a pipeline, besides the pipeline itself: the templates of its prompts,
     /// and the scripts of its simulations.
-    fn side_files(&mut self, pipeline: &str, symbol: &Symbol) -> Vec<String> {
+    pub(crate) fn side_files(&mut self, pipeline: &str, symbol: &Symbol) -> Vec<String> {
         let mut files = Vec::new();
+        if matches!(symbol, Symbol::Node(_) | Symbol::Outcome(_)) {
+            files.extend(self.scripts(pipeline));
+        }
         if !matches!(symbol, Symbol::Node(_) | Symbol::Key(_)) {
             return files;
         }
@@ -156,9 +161,6 @@ impl Workspace<'_> {
                 let prompts = analysis.loaded.prompt_files.iter();
                 files.extend(prompts.map(|file| absolute(&analysis.root, file)));
             }
-        }
-        if matches!(symbol, Symbol::Node(_)) {
-            files.extend(self.scripts(pipeline));
         }
         files.sort_unstable();
         files.dedup();
@@ -190,11 +192,12 @@ impl Workspace<'_> {
             .files
             .host
             .list(folder(pipeline), &["yaml", "yml"], MAX_SEARCHED);
+        let inside = format!("{}/", folder(pipeline));
         let open = self
             .files
             .documents
             .keys()
-            .filter(|path| path.starts_with(folder(pipeline)));
+            .filter(|path| path.starts_with(&inside));
         let mut scripts: Vec<String> = yaml.into_iter().chain(open.cloned()).collect();
         scripts.retain(|path| {
             if document_kind(path) != DocumentKind::Yaml || layer_folder(path).is_some() {

@@ -93,7 +93,7 @@ impl Workspace<'_> {
     /// Returns the places in the same file where the name at a position is written.
     pub(crate) fn highlights(&mut self, uri: &Uri, position: Position) -> Option<Vec<DocumentHighlight>> {
         let (path, offset) = self.place_of(uri, position)?;
-        let here = self.place_at(&path, offset)?;
+        let here = self.places_at(&path, offset).into_iter().next()?;
         let text = self.text(&path)?;
         let places = self.places_in(&path).into_iter();
         let shown = places.filter(|place| place.symbol == here.symbol).map(|place| {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use orchestra_config::{BUILT_IN_TOOLS, BUILT_IN_VARIABLES};
-use orchestra_graph::{KeyOwner, OccurrenceRole, RenameError, Renaming, Span, Symbol};
+use orchestra_graph::{KeyOwner, OccurrenceRole, RenameError, Renaming, Span, Symbol, occurrences};
 
 use crate::analysis::{DocumentKind, document_kind};
 use crate::handlers::uses_in_rust;
@@ -112,6 +112,14 @@ impl Workspace<'_> {
         let places = self.places(&name);
         if is_configured(&name.symbol) {
             self.check_configured(&name, new)?;
+        } else if let Some(analysis) = self.analysis(&name.home) {
+            let report = &analysis.configured.project.report;
+            if report.has_errors() {
+                return Err(format!(
+                    "`{}` has errors; fix them first, so that every use is found",
+                    report.source.name()
+                ));
+            }
         }
         let mut edits = Edits::new();
         let mut notes = Vec::new();
@@ -159,6 +167,9 @@ impl Workspace<'_> {
                 });
             }
         }
+        if !is_configured(&name.symbol) {
+            notes.extend(self.other_users(&name, edits.keys()));
+        }
         let mut files = Vec::new();
         if is_layer(&name.symbol)
             && let Some(file) = self.layer_file(&name)
@@ -182,6 +193,35 @@ impl Workspace<'_> {
         }
         let edit = self.workspace_edit(edits, files)?;
         Ok(Some(Renamed { edit, notes }))
+    }
+
+    /// Returns a note for each file with edits that other pipelines use too, because their own names stay as they are.
+    fn other_users<'p>(&mut self, name: &Name, paths: impl Iterator<Item = &'p String>) -> Vec<String> {
+        let sides: Vec<&String> = paths
+            .filter(|path| document_kind(path) != DocumentKind::Pipeline)
+            .collect();
+        if sides.is_empty() {
+            return Vec::new();
+        }
+        let mut notes = Vec::new();
+        for pipeline in self.pipelines(&name.home) {
+            let analysis = self.analysis(&pipeline).filter(|_| pipeline != name.home);
+            let found = analysis
+                .map(|analysis| occurrences(&analysis.loaded))
+                .unwrap_or_default();
+            if !found.iter().any(|found| found.symbol == name.symbol) {
+                continue;
+            }
+            let used = self.side_files(&pipeline, &name.symbol);
+            notes.extend(sides.iter().filter(|side| used.contains(side)).map(|side| {
+                format!(
+                    "`{}` is also used by `{}`, whose names are not changed",
+                    file_name(side),
+                    file_name(&pipeline)
+                )
+            }));
+        }
+        notes
     }
 
     /// Checks a new name of something in the configuration.

@@ -39,22 +39,26 @@ pub(crate) fn layer_words(name: &str, bytes: &[u8], has_persona: &dyn Fn(&str) -
     values.filter_map(|word| located(word, layer(word)?)).collect()
 }
 
-/// Returns the nodes in a script.
+/// Returns the nodes and outcomes in a script. A word of its lists may be an outcome, or an answer at a gate that names a
+/// node.
 pub(crate) fn script_words(bytes: &[u8]) -> Vec<Word> {
-    let words = yaml_words(bytes);
-    let node = |word: &YamlWord| {
-        let is_suggested = !word.is_key && word.path.iter().any(|part| part == "suggested_next_ids");
-        // An answer may name the node to which the choice leads.
-        let is_answer = !word.is_key
-            && (word.path.len() <= 2 || word.path.last().is_some_and(|last| last == "preferred_label"));
-        let is_node = word.is_key && word.path.len() == 1;
-        let symbol = Symbol::Node(word.text.clone());
-        (is_node || is_suggested || is_answer).then_some((symbol, OccurrenceRole::Reference))
-    };
-    words
-        .iter()
-        .filter_map(|word| located(word, node(word)?))
-        .collect()
+    let mut found = Vec::new();
+    for word in yaml_words(bytes) {
+        let last = word.path.last().map_or("", String::as_str);
+        let is_short = !word.is_key && word.path.len() <= 2 && last != "outcome";
+        let is_in = |key: &str| !word.is_key && word.path.iter().any(|part| part == key);
+        let is_node = word.is_key && word.path.len() == 1
+            || is_in("suggested_next_ids")
+            || !word.is_key && last == "preferred_label";
+        let mut add = |symbol| found.extend(located(&word, (symbol, OccurrenceRole::Reference)));
+        if is_node || is_short {
+            add(Symbol::Node(word.text.clone()));
+        }
+        if is_short || !word.is_key && last == "outcome" {
+            add(Symbol::Outcome(word.text.clone()));
+        }
+    }
+    found
 }
 
 /// Returns a name as it is written in YAML in place of another one, which may be quoted.

@@ -8,6 +8,7 @@ use super::symbol::{Form, Occurrence, Symbol};
 use crate::analysis::{EXIT_IDS, START_IDS};
 use crate::check::{is_lossy, reserved_node_id};
 use crate::contract::key_error;
+use crate::diagnostic::Diagnostic;
 use crate::kind;
 use crate::loaded::Loaded;
 use crate::model::{Edge, NodeIndex};
@@ -110,7 +111,7 @@ impl Renaming {
                 notes: Vec::new(),
             });
         }
-        if let Some(lost) = loaded.report.diagnostics.iter().find(|found| is_lossy(found)) {
+        if let Some(lost) = loaded.report.diagnostics.iter().find(|found| hides_names(found)) {
             let position = loaded.source.position(lost.span.start);
             return Err(RenameError::new(
                 format!(
@@ -144,6 +145,12 @@ impl Renaming {
         changed.push_str(text.get(at..).unwrap_or_default());
         changed
     }
+}
+
+/// Returns whether names may be lost because of an error.
+fn hides_names(diagnostic: &Diagnostic) -> bool {
+    let unread = ["assertion_syntax", "stylesheet_syntax"];
+    is_lossy(diagnostic) || diagnostic.is_error() && unread.contains(&diagnostic.code)
 }
 
 /// Returns the edits at the occurrences of a symbol.

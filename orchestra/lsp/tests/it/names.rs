@@ -526,3 +526,63 @@ fn a_node_of_a_random_pipeline_is_renamed_there_and_back() {
     }
     assert!(compared > 100, "{compared}");
 }
+
+#[test]
+fn an_outcome_is_renamed_in_scripts() {
+    let flow = "digraph { start -> a -> exit; a [type=x, outcomes=\"done, later\"]; a -> a [condition=\"outcome=later && visits.a < 3\"] }";
+    let script = "a: [later, {outcome: later}, done]\n";
+    let files = &[("a.dot", flow), ("simulations/a.yaml", script)];
+    let mut client = opened(files, "a.dot");
+    let changed = renamed(&mut client, files, "a.dot", ("later", 0), "again").unwrap();
+    assert_eq!(changed["a.dot"], flow.replace("later", "again"));
+    assert_eq!(changed["simulations/a.yaml"], script.replace("later", "again"));
+    client.open("simulations/a.yaml", script);
+    let found = definition(&mut client, files, "simulations/a.yaml", "done", 0);
+    assert_eq!(found, ["a.dot:0:done"]);
+}
+
+#[test]
+fn a_shared_task_is_noted() {
+    let files = &[
+        ("a.dot", AGENTS),
+        ("b.dot", AGENTS),
+        CONFIGURED[0],
+        CONFIGURED[3],
+        CONFIGURED[4],
+    ];
+    let mut client = opened(files, "a.dot");
+    renamed(&mut client, files, "a.dot", ("draft", 0), "sketch").unwrap();
+    let notes: Vec<&str> = client
+        .received
+        .iter()
+        .filter_map(|message| message["params"]["message"].as_str())
+        .collect();
+    assert_eq!(
+        notes,
+        ["`look.yaml` is also used by `b.dot`, whose names are not changed"]
+    );
+}
+
+#[test]
+fn errors_that_hide_names_come_first() {
+    let files = &[(
+        "a.dot",
+        "digraph { assert=\"requires(work)\"; start -> work -> exit; work [prompt=Go] }",
+    )];
+    let mut client = opened(files, "a.dot");
+    let error = renamed(&mut client, files, "a.dot", ("work ->", 0), "build").unwrap_err();
+    assert!(
+        error.contains("takes two nodes") && error.ends_with("so that every use is found"),
+        "{error}"
+    );
+    let files = &[
+        ("a.dot", AGENTS),
+        ("orchestra.yaml", "agents: {critic: {rol: judge}}\nproviders: [\n"),
+    ];
+    let mut client = opened(files, "a.dot");
+    let error = renamed(&mut client, files, "a.dot", ("draft", 0), "sketch").unwrap_err();
+    assert_eq!(
+        error,
+        "`orchestra.yaml` has errors; fix them first, so that every use is found"
+    );
+}
