@@ -2,12 +2,9 @@
 
 use orchestra_config::ENGINE_KEYS;
 use orchestra_graph::condition::{Comparison, ConditionCursor};
-use orchestra_graph::{
-    ASSERTION_FORMS, AssertionCursor, ConditionNames, NodeIndex, Span, ValueType, kind, value_range,
-};
+use orchestra_graph::{ASSERTION_FORMS, AssertionCursor, ConditionNames, NodeIndex, ValueType, kind};
 
-use crate::complete_values::{labels, written};
-use crate::completion::{Candidate, Candidates, Completing};
+use crate::candidate::{Candidate, Candidates, Completing, labels};
 use crate::protocol::CompletionItemKind;
 
 /// The namespaces of the records of stages.
@@ -28,67 +25,6 @@ const OPERATORS: &[(&str, &str)] = &[
 
 /// The connectives of clauses.
 const CONNECTIVES: &[(&str, &str)] = &[("&&", "and"), ("||", "or")];
-
-impl Completing<'_> {
-    /// Returns the names that the conditions of a node may use.
-    pub(crate) fn names(&self, node: Option<NodeIndex>) -> ConditionNames {
-        let none = NodeIndex(u32::MAX);
-        self.opened.analysis.loaded.condition_names(node.unwrap_or(none))
-    }
-
-    /// Returns candidates that replace the part of a quoted value at the position: the word so far, and what follows it
-    /// without a break.
-    pub(crate) fn part(&self, list: Vec<Candidate>, word: &str) -> Candidates {
-        let source = &self.opened.analysis.loaded.source;
-        let literal = Span::new(self.cursor.word.start.saturating_sub(1), self.offset);
-        let start = if word.is_empty() || word.contains('\n') {
-            self.offset
-        } else {
-            let before = decoded_length(source.slice(Span::new(self.cursor.word.start, self.offset)));
-            value_range(source, literal, before.saturating_sub(word.len())..before).start
-        };
-        let rest = source
-            .text()
-            .get(self.offset as usize..self.cursor.word.end as usize)
-            .unwrap_or_default();
-        let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '-' | ':');
-        let length = rest.find(|c| !is_part(c)).unwrap_or(rest.len());
-        let end = self.offset + u32::try_from(length).unwrap_or_default();
-        let is_one_line = !source.slice(Span::new(start, self.offset)).contains('\n');
-        let list = list.into_iter().map(|mut candidate| {
-            let text = candidate.insert.take().unwrap_or_else(|| candidate.label.clone());
-            candidate.insert = Some(written(&text, true));
-            candidate
-        });
-        Candidates {
-            list: list.collect(),
-            replaced: Span::new(
-                if is_one_line {
-                    start.min(self.offset)
-                } else {
-                    self.offset
-                },
-                end,
-            ),
-        }
-    }
-}
-
-/// Returns the length of a text without its escapes.
-fn decoded_length(text: &str) -> usize {
-    let mut length = 0;
-    let mut characters = text.chars();
-    while let Some(character) = characters.next() {
-        length += character.len_utf8();
-        if character == '\\' {
-            match characters.next() {
-                Some('"' | 'n' | 't' | '\\') | None => {}
-                Some(other) => length += other.len_utf8(),
-            }
-        }
-    }
-    length
-}
 
 /// Returns the candidates inside the condition of an edge or a goal gate.
 pub(crate) fn condition(

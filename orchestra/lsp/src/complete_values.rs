@@ -4,13 +4,12 @@ use std::path::Path;
 
 use orchestra_config::{LayerKind, ResolveOptions};
 use orchestra_graph::{
-    AttributeFamily, AttributeOwner, DeclarationCursor, Known, NodeIndex, ValueType, graph_choices,
-    is_identifier, kind, relative_path,
+    AttributeFamily, AttributeOwner, DeclarationCursor, Known, NodeIndex, ValueType, kind, relative_path,
 };
 
 use crate::analysis::PIPELINES;
+use crate::candidate::{Candidate, Candidates, Completing, kind_candidate, labels, written};
 use crate::complete_conditions::{assertions, condition, manager_condition};
-use crate::completion::{Candidate, Candidates, Completing, kind_candidate};
 use crate::markdown::{agent, kind_doc};
 use crate::paths::{absolute, file_name, folder};
 use crate::protocol::CompletionItemKind;
@@ -89,20 +88,6 @@ fn whole(completing: &Completing<'_>, mut list: Vec<Candidate>, quoted: bool) ->
         candidate.insert = Some(written(&text, quoted));
     }
     completing.whole(list)
-}
-
-/// Returns a text as it is written as a value.
-pub(crate) fn written(text: &str, quoted: bool) -> String {
-    let escaped = text
-        .replace('\\', "\\\\")
-        .replace('"', "\\\"")
-        .replace('\n', "\\n");
-    let is_word = is_identifier(text) && !text.is_empty();
-    if quoted || is_word {
-        escaped
-    } else {
-        format!("\"{escaped}\"")
-    }
 }
 
 /// Returns the candidates for the item of a list that is being typed.
@@ -321,19 +306,6 @@ fn files(completing: &Completing<'_>, endings: &[&str]) -> Vec<Candidate> {
             let rank = if name.starts_with("..") { 2 } else { 1 };
             list.push(Candidate::new(name, CompletionItemKind::FILE, "").rank(rank));
         }
-    }
-    list
-}
-
-/// Returns the labels and keys of the choices of a human gate.
-pub(crate) fn labels(completing: &Completing<'_>, gate: NodeIndex) -> Vec<Candidate> {
-    let loaded = &completing.opened.analysis.loaded;
-    let mut list = Vec::new();
-    for choice in graph_choices(&loaded.analysis(), gate) {
-        let to = &loaded.graph.node(choice.to).id;
-        let detail = format!("leads to {to}");
-        let plain = orchestra_graph::label_text(&choice.label).to_owned();
-        list.push(Candidate::new(plain, CompletionItemKind::ENUM_MEMBER, detail));
     }
     list
 }

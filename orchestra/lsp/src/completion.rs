@@ -1,85 +1,22 @@
 //! Completion in a pipeline: which names and values fit at a position.
 
 use orchestra_graph::{
-    ATTRIBUTE_FAMILIES, ATTRIBUTES, AttributeOwner, AttributeSpec, AttributeType, Cursor, Key, Known,
-    NodeIndex, Origin, Scope, Span, SyntaxContext, is_identifier, kind,
+    ATTRIBUTE_FAMILIES, ATTRIBUTES, AttributeOwner, AttributeSpec, AttributeType, Cursor, Key, Known, Origin,
+    Scope, SyntaxContext, is_identifier, kind,
 };
 
+use crate::candidate::{Candidate, Candidates, Completing, items};
 use crate::complete_values::values;
 use crate::cursor::Opened;
 use crate::files::Files;
-use crate::markdown::{attribute, family, kind_doc, markup, values as described_values};
-use crate::protocol::{
-    CompletionItem, CompletionItemKind, CompletionTextEdit, Documentation, InsertTextFormat, Position, Range,
-    TextEdit,
-};
-use crate::snippets::{SNIPPETS, expanded};
+use crate::markdown::{attribute, family, values as described_values};
+use crate::protocol::{CompletionItem, CompletionItemKind, Position};
+use crate::snippets::SNIPPETS;
 
 /// The maximum number of names that one placeholder of a snippet offers.
 const CHOICES: usize = 20;
 /// The number of kinds up to which an attribute is special for them.
 const FEW_READERS: usize = 3;
-
-/// A name or a text that fits at the position.
-pub(crate) struct Candidate {
-    pub(crate) label: String,
-    pub(crate) kind: CompletionItemKind,
-    /// A short description beside the label.
-    pub(crate) detail: String,
-    /// The documentation in Markdown; may be empty.
-    pub(crate) doc: String,
-    /// The text that is inserted; the label if it is `None`.
-    pub(crate) insert: Option<String>,
-    /// `true` if the inserted text has placeholders.
-    pub(crate) is_snippet: bool,
-    /// The place in the list: candidates of a lower rank come first.
-    pub(crate) rank: u8,
-}
-
-impl Candidate {
-    pub(crate) fn new(
-        label: impl Into<String>,
-        kind: CompletionItemKind,
-        detail: impl Into<String>,
-    ) -> Candidate {
-        Candidate {
-            label: label.into(),
-            kind,
-            detail: detail.into(),
-            doc: String::new(),
-            insert: None,
-            is_snippet: false,
-            rank: 1,
-        }
-    }
-
-    pub(crate) fn doc(mut self, doc: impl Into<String>) -> Candidate {
-        self.doc = doc.into();
-        self
-    }
-
-    pub(crate) fn rank(mut self, rank: u8) -> Candidate {
-        self.rank = rank;
-        self
-    }
-
-    pub(crate) fn insert(mut self, insert: impl Into<String>) -> Candidate {
-        self.insert = Some(insert.into());
-        self
-    }
-
-    fn snippet(mut self, insert: String) -> Candidate {
-        self.insert = Some(insert);
-        self.is_snippet = true;
-        self
-    }
-}
-
-/// The candidates for a position, and the span that they replace.
-pub(crate) struct Candidates {
-    pub(crate) list: Vec<Candidate>,
-    pub(crate) replaced: Span,
-}
 
 /// How a client completes.
 #[derive(Clone, Copy)]
@@ -88,14 +25,6 @@ pub(crate) struct CompletionSettings {
     pub(crate) placeholders: bool,
     /// `true` if the user has typed a blank, and nothing else.
     pub(crate) after_blank: bool,
-}
-
-/// The position of a completion, with what it reads.
-pub(crate) struct Completing<'c> {
-    pub(crate) opened: &'c Opened,
-    pub(crate) files: &'c Files<'c>,
-    pub(crate) offset: u32,
-    pub(crate) cursor: &'c Cursor,
 }
 
 /// Returns the items that fit at a position.
@@ -136,82 +65,7 @@ pub(crate) fn complete(
     items(found, |span| opened.range(span), settings.placeholders)
 }
 
-/// Converts candidates to items of the protocol. For a client that does not replace placeholders, their defaults are
-/// inserted.
-pub(crate) fn items(
-    found: Candidates,
-    range: impl Fn(Span) -> Range,
-    placeholders: bool,
-) -> Vec<CompletionItem> {
-    let replaced = range(found.replaced);
-    let candidates = found.list.into_iter().enumerate();
-    candidates
-        .map(|(at, candidate)| {
-            let mut text = candidate.insert.unwrap_or_else(|| candidate.label.clone());
-            if candidate.is_snippet && !placeholders {
-                text = expanded(&text);
-            }
-            let documentation =
-                (!candidate.doc.is_empty()).then(|| Documentation::MarkupContent(markup(candidate.doc)));
-            CompletionItem {
-                sort_text: Some(format!("{}{at:05}", candidate.rank)),
-                filter_text: Some(candidate.label.clone()),
-                label: candidate.label,
-                kind: Some(candidate.kind),
-                detail: (!candidate.detail.is_empty()).then_some(candidate.detail),
-                documentation,
-                insert_text_format: Some(if candidate.is_snippet && placeholders {
-                    InsertTextFormat::SNIPPET
-                } else {
-                    InsertTextFormat::PLAIN_TEXT
-                }),
-                text_edit: Some(CompletionTextEdit::Edit(TextEdit {
-                    range: replaced,
-                    new_text: text,
-                })),
-                ..CompletionItem::default()
-            }
-        })
-        .collect()
-}
-
 impl Completing<'_> {
-    /// Returns candidates that replace the whole word at the position.
-    pub(crate) fn whole(&self, list: Vec<Candidate>) -> Candidates {
-        let word = self.cursor.word;
-        let text = self.opened.analysis.loaded.source.slice(word);
-        // A string that is not closed yet reaches to another line.
-        let replaced = if text.contains(['\n', ']', '[']) {
-            Span::new(word.start, self.offset)
-        } else {
-            word
-        };
-        let before = Span::new(replaced.start, self.offset);
-        let is_one_line = !self.opened.analysis.loaded.source.slice(before).contains('\n');
-        Candidates {
-            list,
-            replaced: if is_one_line {
-                replaced
-            } else {
-                Span::new(self.offset, self.offset)
-            },
-        }
-    }
-
-    /// Returns the nodes of the pipeline as candidates.
-    pub(crate) fn nodes(&self) -> impl Iterator<Item = (NodeIndex, Candidate)> {
-        let loaded = &self.opened.analysis.loaded;
-        let analysis = loaded.analysis();
-        loaded.graph.indexed_nodes().map(move |(at, node)| {
-            let kind = analysis.kind(at);
-            let mut candidate = Candidate::new(&*node.id, CompletionItemKind::CLASS, kind::title(kind));
-            if node.label() != &*node.id {
-                candidate.doc = node.label().to_owned();
-            }
-            (at, candidate)
-        })
-    }
-
     /// Returns the nodes that an edge may lead to. Nodes that no edge leads to come first.
     fn targets(&self, from: &[&str]) -> Vec<Candidate> {
         let loaded = &self.opened.analysis.loaded;
@@ -433,9 +287,4 @@ fn choice<'t>(names: impl Iterator<Item = &'t str>) -> String {
     } else {
         format!("${{1|{}|}}", names.join(","))
     }
-}
-
-/// Returns a kind of handler as a candidate.
-pub(crate) fn kind_candidate(of: &str) -> Candidate {
-    Candidate::new(of, CompletionItemKind::ENUM_MEMBER, kind::title(of)).doc(kind_doc(of))
 }

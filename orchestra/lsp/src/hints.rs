@@ -1,7 +1,8 @@
 //! Hover and completion for each kind of document.
 
 use crate::analysis::{DocumentKind, analyse_configuration, document_kind};
-use crate::completion::{CompletionSettings, complete, items};
+use crate::candidate::items;
+use crate::completion::{CompletionSettings, complete};
 use crate::hover::hover;
 use crate::markdown::markup;
 use crate::paths::path_from_uri;

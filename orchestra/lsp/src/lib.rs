@@ -30,9 +30,10 @@
 //! - `markdown`: texts for people, in Markdown.
 //! - `hover`, `hover_node`: hover over a pipeline.
 //! - `snippets`: snippets.
-//! - `completion`: completion in a pipeline.
-//! - `complete_values`: completion of the values of attributes.
+//! - `candidate`: the names and texts that fit at a position.
 //! - `complete_conditions`: completion inside conditions and assertions.
+//! - `complete_values`: completion of the values of attributes.
+//! - `completion`: completion in a pipeline.
 //! - `yaml_cursor`: the keys around a position in a YAML text.
 //! - `yaml_hints`: hover and completion in a configuration.
 //! - `actions`: code actions.
@@ -50,6 +51,7 @@
 
 mod actions;
 mod analysis;
+mod candidate;
 mod capabilities;
 mod complete_conditions;
 mod complete_values;

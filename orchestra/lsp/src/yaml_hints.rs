@@ -6,8 +6,8 @@ use orchestra_config::{LayerKind, Project, ResolveOptions, SCHEMA};
 use serde_json::Value;
 
 use crate::analysis::ConfigurationAnalysis;
+use crate::candidate::{Candidate, Candidates};
 use crate::complete_values::{layer_names, model_names};
-use crate::completion::{Candidate, Candidates};
 use crate::files::Files;
 use crate::markdown::{agent, code};
 use crate::protocol::CompletionItemKind;

@@ -98,8 +98,7 @@ impl<'t> AssertionCursor<'t> {
                 AssertionCursor::Other
             };
         };
-        // A parenthesis that is closed outside of quotes ends the arguments.
-        if split(inner, ')', false).len() > 1 {
+        if is_closed(inner) {
             return AssertionCursor::Other;
         }
         let arguments = split(inner, ',', false);
@@ -121,6 +120,20 @@ impl<'t> AssertionCursor<'t> {
             _ => AssertionCursor::Other,
         }
     }
+}
+
+/// Returns whether the parenthesis before a text is closed in it, outside of quotes.
+fn is_closed(inner: &str) -> bool {
+    let mut quote = None;
+    inner.chars().any(|c| {
+        match (quote, c) {
+            (Some(open), c) if c == open => quote = None,
+            (None, '\'' | '"') => quote = Some(c),
+            (None, ')') => return true,
+            _ => {}
+        }
+        false
+    })
 }
 
 fn result(word: &str, stage: std::ops::Range<usize>) -> AssertionCursor<'_> {
