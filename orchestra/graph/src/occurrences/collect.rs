@@ -196,6 +196,15 @@ impl<'l> Collector<'l> {
             .map(|choice| [&*choice.key, &*choice.label, &*graph.node(choice.to).id]);
         let found = choice_named(names, answer);
         let Some(choice) = found.and_then(|at| choices.get(at)) else {
+            // A choice with the label of an earlier edge has the name of that edge's target only. The author meant the node.
+            let mut targets = self
+                .analysis
+                .outgoing(gate)
+                .iter()
+                .map(|edge| graph.edge(*edge).to);
+            if let Some(to) = targets.find(|to| *graph.node(*to).id == *answer) {
+                self.reference(Symbol::Node(graph.node(to).id.to_string()), text, range);
+            }
             return;
         };
         let id = &*graph.node(choice.to).id;
