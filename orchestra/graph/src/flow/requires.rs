@@ -53,7 +53,7 @@ pub(crate) fn violation(steps: &mut Steps, requirement: &Requirement) -> Option<
     let mut seen = Level::default();
     let mut entries = vec![(Point::enter(start, false), Path::new())];
     while let Some((entry, path)) = entries.pop() {
-        if let Err(path) = search.follow(&mut seen, entry, path, Place::MAIN) {
+        if let Err(path) = search.follow(&mut seen, entry, &|| path.clone(), Place::MAIN) {
             return Some(path);
         }
         entries.append(&mut search.restarts);
@@ -161,7 +161,15 @@ struct Search<'s> {
 
 impl Search<'_> {
     /// Follows all runs from an entry. Those in a branch stop at its join. Returns the path to a violation as an error.
-    fn follow(&mut self, seen: &mut Level, entry: Point, prefix: Path, place: Place) -> Result<Branch, Path> {
+    ///
+    /// `prefix` returns the path to the entry, which is as long as the run so far and rarely needed.
+    fn follow(
+        &mut self,
+        seen: &mut Level,
+        entry: Point,
+        prefix: &dyn Fn() -> Path,
+        place: Place,
+    ) -> Result<Branch, Path> {
         let Place { join, disturbed } = place;
         let mut branch = Branch::default();
         if seen.contains_key(&entry) {
@@ -172,14 +180,14 @@ impl Search<'_> {
         while let Some(point) = queue.pop_front() {
             let Point { node, before, met } = point;
             if node == self.requirement.target && !met {
-                return Err(path_to(seen, &prefix, point));
+                return Err(path_to(seen, &prefix(), point));
             }
             branch.runs_stage |= node == self.requirement.stage;
             let from_exit = self.steps.stage(node).row().role == Role::Exit;
             let stale = self.requirement.since.contains(&node);
             branch.runs_since |= stale;
             let met = met && !stale;
-            let path = || path_to(seen, &prefix, point);
+            let path = || path_to(seen, &prefix(), point);
             let ends = self.ends(point, met, disturbed, &path, &mut branch)?;
             if !self.steps.may_work(ends.len()) {
                 break;
@@ -212,7 +220,7 @@ impl Search<'_> {
                                 continue;
                             }
                             if restarts {
-                                let mut path = path_to(seen, &prefix, point);
+                                let mut path = path_to(seen, &prefix(), point);
                                 if let Some(last) = path.last_mut() {
                                     let left = left.as_deref().map(|left| format!("{left}, "));
                                     last.1 = Some(format!("{}restart", left.unwrap_or_default()));
@@ -228,7 +236,7 @@ impl Search<'_> {
                             let ends_run =
                                 join.is_none() && self.requirement.target == self.steps.pipeline().exit;
                             if ends_run && !met {
-                                return Err(path_to(seen, &prefix, point));
+                                return Err(path_to(seen, &prefix(), point));
                             }
                         }
                         Step::Failure => {}
@@ -323,7 +331,6 @@ impl Search<'_> {
             _ => return Ok(Vec::new()),
         };
         self.open.push(fan_out);
-        let path = path();
         let entries: Vec<NodeIndex> = self
             .steps
             .stage(fan_out)
@@ -352,7 +359,7 @@ impl Search<'_> {
                     branch.end(*met);
                 } else {
                     let entry = Point::enter(entry, *met);
-                    branch.add(self.follow(&mut Level::default(), entry, path.clone(), place)?);
+                    branch.add(self.follow(&mut Level::default(), entry, path, place)?);
                 }
             }
             branches.push(branch);
