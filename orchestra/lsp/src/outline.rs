@@ -139,7 +139,7 @@ pub(crate) fn folds(opened: &Opened) -> Vec<FoldingRange> {
     let folds = spans.into_iter().filter_map(|(span, kind)| {
         let range = opened.range(span);
         let (start, end) = (range.start.line, range.end.line);
-        (start < end).then(|| FoldingRange {
+        (start < end).then_some(FoldingRange {
             start_line: start,
             start_character: Some(range.start.character),
             end_line: end,

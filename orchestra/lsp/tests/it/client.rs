@@ -261,11 +261,6 @@ impl Client {
         self.at_nth(name, needle, 0, 0)
     }
 
-    /// Returns the parameters of a request just after the first occurrence of a text.
-    pub(crate) fn after(&self, name: &str, needle: &str) -> Value {
-        self.at_nth(name, needle, 0, needle.len())
-    }
-
     /// Ends the server as the protocol demands, and returns why it ended.
     pub(crate) fn shut_down(mut self) -> Ended {
         self.request("shutdown", Value::Null);

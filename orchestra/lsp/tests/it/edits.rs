@@ -106,11 +106,11 @@ fn any_sequence_of_edits_gives_the_diagnostics_of_a_fresh_load() {
                 }
                 Some(text) => {
                     let first = edit(&mut random, &text);
-                    let text = applied(&text, &[first.clone()]);
+                    let text = applied(&text, std::slice::from_ref(&first));
                     let second = edit(&mut random, &text);
                     client
                         .texts
-                        .insert(name.to_owned(), applied(&text, &[second.clone()]));
+                        .insert(name.to_owned(), applied(&text, std::slice::from_ref(&second)));
                     client.change(name, json!([first, second]));
                 }
             }
