@@ -34,7 +34,8 @@ pub(crate) fn fixes(opened: &Opened, range: Range) -> Vec<CodeAction> {
                 kind: Some(CodeActionKind::QUICKFIX),
                 diagnostics: Some(vec![shown]),
                 edit: Some(edits(opened, vec![edit])),
-                is_preferred: Some(true),
+                // A text that is only inserted is a guess at what is missing.
+                is_preferred: Some(!fix.span.is_empty()),
                 ..CodeAction::default()
             });
         }

@@ -33,10 +33,15 @@ pub(crate) fn condition(
     before: &str,
     quoted: bool,
 ) -> Candidates {
-    if !quoted {
-        return completing.whole(Vec::new());
-    }
     let names = completing.names(node);
+    if !quoted {
+        // A comparison needs quotes.
+        let keys = keys(&names, before).into_iter().map(|candidate| {
+            let comparison = format!("\"{}=$1\"", candidate.label);
+            candidate.snippet(comparison)
+        });
+        return completing.whole(keys.collect());
+    }
     match ConditionCursor::at_end(before) {
         ConditionCursor::Key { word } => completing.part(keys(&names, word), word),
         ConditionCursor::Operator { word, .. } => completing.part(operators(), word),
@@ -86,6 +91,22 @@ pub(crate) fn manager_condition(completing: &Completing<'_>, before: &str, quote
     }
 }
 
+/// Returns the form of an assertion as a snippet: its words in capitals are placeholders.
+fn form_snippet(form: &str) -> String {
+    let mut snippet = String::new();
+    let mut placeholders = 0;
+    let mut rest = form;
+    while let Some(start) = rest.find(|c: char| c.is_ascii_uppercase()) {
+        let (before, tail) = rest.split_at(start);
+        let length = tail.find(|c: char| !c.is_ascii_uppercase()).unwrap_or(tail.len());
+        let (word, after) = tail.split_at(length);
+        placeholders += 1;
+        snippet.push_str(&format!("{before}${{{placeholders}:{word}}}"));
+        rest = after;
+    }
+    snippet + rest
+}
+
 fn operators() -> Vec<Candidate> {
     let operators = OPERATORS.iter();
     operators
@@ -112,7 +133,7 @@ fn keys(names: &ConditionNames, word: &str) -> Vec<Candidate> {
     if are_many && namespace.is_none() {
         let namespaces = STAGE_NAMESPACES.iter();
         list.extend(namespaces.map(|namespace| {
-            Candidate::new(*namespace, CompletionItemKind::MODULE, "records of stages").rank(3)
+            Candidate::new(*namespace, CompletionItemKind::MODULE, "records of stages").rank(2)
         }));
     }
     for (key, doc) in &names.keys {
@@ -123,11 +144,11 @@ fn keys(names: &ConditionNames, word: &str) -> Vec<Candidate> {
             continue;
         }
         let (detail, rank) = if key.starts_with("context.") {
-            ("context value", 0)
+            ("context value", 1)
         } else if of_stages.is_some() {
-            ("record of a stage", 3)
+            ("record of a stage", 2)
         } else {
-            ("condition variable", 1)
+            ("condition variable", 0)
         };
         list.push(
             Candidate::new(key, CompletionItemKind::VARIABLE, detail)
@@ -137,7 +158,7 @@ fn keys(names: &ConditionNames, word: &str) -> Vec<Candidate> {
     }
     // The other namespaces belong to kinds of nodes that not every pipeline has.
     for key in ENGINE_KEYS {
-        list.push(Candidate::new(*key, CompletionItemKind::VARIABLE, "set by the engine").rank(2));
+        list.push(Candidate::new(*key, CompletionItemKind::VARIABLE, "set by the engine").rank(3));
     }
     list
 }
@@ -256,18 +277,10 @@ pub(crate) fn assertions(completing: &Completing<'_>, before: &str, quoted: bool
     match AssertionCursor::at_end(before) {
         AssertionCursor::Name { word } => {
             let forms = ASSERTION_FORMS.iter().enumerate().map(|(at, (form, doc))| {
-                let name = form.split_once('(').map_or(*form, |(name, _)| name);
-                // The first form of each name is inserted up to its parenthesis; the user goes on with names of nodes.
-                let insert = form
-                    .split_once("NUMBER")
-                    .map_or_else(|| format!("{name}("), |(head, _)| head.to_owned());
-                let insert = insert
-                    .split_once("NODE")
-                    .map_or(insert.clone(), |(head, _)| head.to_owned());
                 let rank = u8::try_from(at).unwrap_or(u8::MAX).min(9);
                 Candidate::new(*form, CompletionItemKind::FUNCTION, "assertion")
                     .doc(*doc)
-                    .insert(insert)
+                    .snippet(form_snippet(form))
                     .rank(rank)
             });
             completing.part(forms.collect(), word)

@@ -171,7 +171,7 @@ impl Completing<'_> {
             if reads && !is_set(spec.name) {
                 let rank = if is_set_elsewhere(spec.name) {
                     3
-                } else if is_special(spec, scope) {
+                } else if is_usual(spec, kind) || is_special(spec, scope) {
                     0
                 } else {
                     1
@@ -263,6 +263,15 @@ impl Completing<'_> {
             }
             _ => "\"$1\"".to_owned(),
         }
+    }
+}
+
+/// Returns whether nearly every node of a kind has the attribute.
+fn is_usual(spec: &AttributeSpec, kind: Option<&str>) -> bool {
+    match spec.known {
+        Known::Label | Known::Shape => kind.is_some(),
+        Known::Agent | Known::Prompt | Known::Type => kind == Some(kind::CODERGEN),
+        _ => false,
     }
 }
 

@@ -103,7 +103,16 @@ impl Published {
         for (path, diagnostics) in self.analyses.values().flatten() {
             let known = current.entry(path.clone()).or_default();
             for diagnostic in diagnostics {
-                if !known.contains(diagnostic) {
+                // Two pipelines may explain the same problem of their configuration differently.
+                let is_same = |known: &ProtocolDiagnostic| {
+                    let line = |diagnostic: &ProtocolDiagnostic| {
+                        diagnostic.message.lines().next().map(str::to_owned)
+                    };
+                    known.range == diagnostic.range
+                        && known.code == diagnostic.code
+                        && line(known) == line(diagnostic)
+                };
+                if !known.iter().any(is_same) {
                     known.push(diagnostic.clone());
                 }
             }

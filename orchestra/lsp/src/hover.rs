@@ -131,6 +131,12 @@ fn edge_doc(opened: &Opened, at: EdgeIndex) -> String {
     let first_match = loaded.graph.attributes.text(Known::Routing) == Some("first_match");
     let kind = analysis.kind(edge.from);
     lines.push(match analysis.condition(at) {
+        EdgeCondition::Parsed(condition) if kind == kind::WAIT_HUMAN => {
+            format!(
+                "- taken if a person chooses it; offered if {}",
+                condition.describe()
+            )
+        }
         EdgeCondition::Parsed(condition) => format!("- taken if {}", condition.describe()),
         EdgeCondition::Invalid(..) => "- its condition is invalid".to_owned(),
         EdgeCondition::None if kind == kind::PARALLEL => "- starts a branch".to_owned(),
@@ -143,8 +149,8 @@ fn edge_doc(opened: &Opened, at: EdgeIndex) -> String {
         .filter(|edge| !matches!(analysis.condition(**edge), EdgeCondition::None))
         .count();
     let own = usize::from(!matches!(analysis.condition(at), EdgeCondition::None));
-    // A person decides between the plain edges of a gate.
-    let is_choice = kind == kind::WAIT_HUMAN && own == 0;
+    // A person decides between the edges of a gate.
+    let is_choice = kind == kind::WAIT_HUMAN;
     if kind != kind::PARALLEL && !is_choice && siblings.len() > 1 {
         lines.push(if first_match {
             let position = siblings.iter().position(|edge| *edge == at).unwrap_or_default();

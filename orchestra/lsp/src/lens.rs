@@ -75,16 +75,14 @@ pub(crate) fn limits(opened: &Opened) -> Result<String, String> {
     else {
         return Err("the pipeline has errors; there are no limits before they are fixed".to_owned());
     };
-    let number = |number: u64| match number {
-        u64::MAX => "any number of".to_owned(),
-        number => number.to_string(),
+    let count = |number: u64, noun: &str| match number {
+        u64::MAX => format!("any number of {noun}s"),
+        1 => format!("1 {noun}"),
+        number => format!("{number} {noun}s"),
     };
-    let mut lines = vec![format!(
-        "at most {} visits and {} attempts",
-        number(visits),
-        number(attempts)
-    )];
-    let node = |node: &NodeLimit| format!("{}: at most {} visits", node.node, number(node.visits));
+    let (visits, attempts) = (count(visits, "visit"), count(attempts, "attempt"));
+    let mut lines = vec![format!("at most {visits} and {attempts}")];
+    let node = |node: &NodeLimit| format!("{}: at most {}", node.node, count(node.visits, "visit"));
     lines.extend(nodes.iter().map(node));
     Ok(lines.join("\n"))
 }

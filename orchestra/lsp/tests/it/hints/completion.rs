@@ -39,8 +39,12 @@ fn keys_are_those_that_the_node_reads() {
         &TEXT.replace("ship [shape=parallelogram, ", "ship [shape=parallelogram, ¦"),
     );
     let tool = labels(&items);
-    let special = ["outputs", "tool_env", "tool_stdin", "tool_env_inherit", "repo"];
-    assert_eq!(tool[..5], special, "what few kinds read comes first");
+    let special = ["label", "outputs", "tool_env", "tool_stdin", "tool_env_inherit"];
+    assert_eq!(
+        tool[..5],
+        special,
+        "the label comes first, then what few kinds read"
+    );
     assert!(
         tool.contains(&"tool_stdin") && tool.contains(&"tool_env."),
         "{tool:?}"
@@ -216,7 +220,7 @@ fn an_accepted_item_replaces_exactly_the_word() {
         (
             "graph [assert=\"req¦\"]",
             "requires(NODE, STAGE)",
-            "graph [assert=\"requires(\"]",
+            "graph [assert=\"requires(NODE, STAGE)\"]",
         ),
         (
             "graph [assert=\"requires(ship, approve=¦)\"]",
