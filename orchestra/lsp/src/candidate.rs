@@ -248,3 +248,13 @@ pub(crate) fn labels(completing: &Completing<'_>, gate: NodeIndex) -> Vec<Candid
 pub(crate) fn kind_candidate(of: &str) -> Candidate {
     Candidate::new(of, CompletionItemKind::ENUM_MEMBER, kind::title(of)).doc(kind_doc(of))
 }
+
+/// Returns the declared context values as candidates.
+pub(crate) fn declared_keys(completing: &Completing<'_>, node: Option<NodeIndex>) -> Vec<Candidate> {
+    let names = completing.names(node);
+    let context = names.keys.into_iter().filter_map(|(key, doc)| {
+        let key = key.strip_prefix("context.")?.to_owned();
+        Some(Candidate::new(key, CompletionItemKind::VARIABLE, "context value").doc(doc))
+    });
+    context.collect()
+}

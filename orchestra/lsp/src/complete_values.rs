@@ -8,8 +8,9 @@ use orchestra_graph::{
 };
 
 use crate::analysis::PIPELINES;
-use crate::candidate::{Candidate, Candidates, Completing, kind_candidate, labels, written};
+use crate::candidate::{Candidate, Candidates, Completing, declared_keys, kind_candidate, labels, written};
 use crate::complete_conditions::{assertions, condition, manager_condition};
+use crate::complete_templates::template;
 use crate::markdown::{agent, kind_doc};
 use crate::paths::{absolute, file_name, folder};
 use crate::protocol::CompletionItemKind;
@@ -45,6 +46,7 @@ pub(crate) fn values(
             manager_condition(completing, before, quoted)
         }
         Known::Assert => assertions(completing, before, quoted),
+        Known::Prompt => template(completing, node, before, quoted),
         Known::Inputs | Known::Outputs => declarations(completing, before, quoted),
         Known::AgentTools => {
             let tools = tools(completing)
@@ -308,16 +310,6 @@ fn files(completing: &Completing<'_>, endings: &[&str]) -> Vec<Candidate> {
         }
     }
     list
-}
-
-/// Returns the declared context values as candidates.
-pub(crate) fn declared_keys(completing: &Completing<'_>, node: Option<NodeIndex>) -> Vec<Candidate> {
-    let names = completing.names(node);
-    let context = names.keys.into_iter().filter_map(|(key, doc)| {
-        let key = key.strip_prefix("context.")?.to_owned();
-        Some(Candidate::new(key, CompletionItemKind::VARIABLE, "context value").doc(doc))
-    });
-    context.collect()
 }
 
 /// Returns the values that a tool stage may give to its command.

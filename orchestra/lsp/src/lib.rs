@@ -32,6 +32,7 @@
 //! - `snippets`: snippets.
 //! - `candidate`: the names and texts that fit at a position.
 //! - `complete_conditions`: completion inside conditions and assertions.
+//! - `complete_templates`: completion inside the template tags of prompts.
 //! - `complete_values`: completion of the values of attributes.
 //! - `completion`: completion in a pipeline.
 //! - `yaml_cursor`: the keys around a position in a YAML text.
@@ -54,6 +55,7 @@ mod analysis;
 mod candidate;
 mod capabilities;
 mod complete_conditions;
+mod complete_templates;
 mod complete_values;
 mod completion;
 mod cursor;

@@ -218,6 +218,21 @@ fn an_accepted_item_replaces_exactly_the_word() {
             "build -> ship [condition=\"outcome=\\\"later\\\"\"]",
         ),
         (
+            "x [prompt=\"Grüß {{ ¦ }}\"]",
+            "score",
+            "x [prompt=\"Grüß {{ score }}\"]",
+        ),
+        (
+            "x [prompt=\"{{ goal }} {{ stages.b¦.output }}\"]",
+            "stages.build",
+            "x [prompt=\"{{ goal }} {{ stages.build }}\"]",
+        ),
+        (
+            "x [prompt=\"{{ stages.build.ou¦",
+            "stages.build.output",
+            "x [prompt=\"{{ stages.build.output",
+        ),
+        (
             "graph [assert=\"req¦\"]",
             "requires(NODE, STAGE)",
             "graph [assert=\"requires(NODE, STAGE)\"]",
