@@ -3,7 +3,7 @@
 use orchestra_graph::condition::parse_condition;
 use orchestra_graph::{
     Attribute, AttributeFamily, AttributeOwner, Cursor, EdgeCondition, EdgeIndex, Key, Known, NodeIndex,
-    Source, Span, SyntaxContext, kind,
+    Source, Span, Symbol, SyntaxContext, kind, occurrences,
 };
 
 use crate::cursor::Opened;
@@ -27,7 +27,13 @@ pub(crate) fn hover(opened: &Opened, position: Position) -> Option<Hover> {
         }
         SyntaxContext::Key { .. } => (key_doc(loaded.source.slice(cursor.word))?, cursor.word),
         SyntaxContext::Value { owner, key, .. } => {
-            (value_doc(opened, owner, &key.text, cursor.word)?, cursor.word)
+            let of_value = value_doc(opened, owner, &key.text, cursor.word)?;
+            match name_doc(opened, offset) {
+                // The value may be nothing but the name.
+                Some((of_name, _)) if of_value.contains(&of_name) => (of_value, cursor.word),
+                Some((of_name, span)) => (format!("{of_name}\n\n---\n\n{of_value}"), span),
+                None => (of_value, cursor.word),
+            }
         }
         _ => {
             let edge = edge_at(opened, offset)?;
@@ -39,6 +45,31 @@ pub(crate) fn hover(opened: &Opened, position: Position) -> Option<Hover> {
         contents: HoverContents::Markup(markup(text)),
         range: Some(opened.range(span)),
     })
+}
+
+/// Returns the documentation of a name inside a value, such as a node in a condition or an assertion.
+fn name_doc(opened: &Opened, offset: u32) -> Option<(String, Span)> {
+    let loaded = &opened.analysis.loaded;
+    let mut found = occurrences(loaded).into_iter();
+    let found = found.find(|found| found.span.start <= offset && offset <= found.span.end)?;
+    let doc = match &found.symbol {
+        Symbol::Node(id) => node_doc(opened, loaded.graph.find(id)?),
+        Symbol::Key(key) => {
+            let none = NodeIndex(u32::MAX);
+            let key = format!("context.{key}");
+            let names = loaded.condition_names(none).keys.into_iter();
+            let (_, doc) = names.into_iter().find(|(name, _)| *name == key)?;
+            format!("**context value** {}\n\n{doc}", code(&key))
+        }
+        Symbol::Agent(name) => agent_doc(opened, name)?,
+        Symbol::Tool(name) => {
+            let tools = &opened.analysis.configured.project.configuration.tools;
+            let description = tools.get(name.as_str())?.value.description.as_ref()?;
+            format!("**tool** {}\n\n{}", code(name), description.value)
+        }
+        _ => return None,
+    };
+    Some((doc, found.span))
 }
 
 /// Returns the documentation of an attribute by its name.

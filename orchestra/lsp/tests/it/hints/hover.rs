@@ -89,6 +89,36 @@ fn hover_explains_attributes_edges_and_agents() {
 }
 
 #[test]
+fn hover_explains_the_names_inside_of_values() {
+    let mut client = opened(&[], TEXT);
+    let required = hover(&mut client, "a.dot", "ship, approve");
+    assert!(required.starts_with("**tool stage** `ship`"), "{required}");
+    assert!(
+        required.contains("**assert**"),
+        "the attribute comes after it: {required}"
+    );
+    let visits = hover(&mut client, "a.dot", "build<3");
+    assert!(visits.starts_with("**model stage** `build`"), "{visits}");
+    let score = hover(&mut client, "a.dot", "score]");
+    assert!(score.starts_with("**context value** `context.score`"), "{score}");
+}
+
+#[test]
+fn a_person_decides_between_the_edges_of_a_gate() {
+    let text = TEXT.replace(
+        "approve -> build [label",
+        "approve -> build [condition=\"context.score > 3\", label",
+    );
+    let mut client = opened(&[], &text);
+    let edge = hover(&mut client, "a.dot", "-> build [condition=\"context");
+    assert!(
+        edge.contains("- taken if a person chooses it; offered if"),
+        "{edge}"
+    );
+    assert!(!edge.contains("priority"), "{edge}");
+}
+
+#[test]
 fn hover_explains_the_configuration() {
     let mut client = opened(&[], TEXT);
     client.open("orchestra.yaml", CONFIGURATION);
