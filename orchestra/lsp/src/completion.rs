@@ -2,7 +2,7 @@
 
 use orchestra_graph::{
     ATTRIBUTE_FAMILIES, ATTRIBUTES, AttributeOwner, AttributeSpec, AttributeType, Cursor, Key, Known, Origin,
-    Scope, SyntaxContext, is_identifier, kind,
+    Scope, Span, SyntaxContext, is_identifier, kind,
 };
 
 use crate::candidate::{Candidate, Candidates, Completing, items};
@@ -11,7 +11,7 @@ use crate::cursor::Opened;
 use crate::files::Files;
 use crate::markdown::{attribute, family, values as described_values};
 use crate::protocol::{CompletionItem, CompletionItemKind, Position};
-use crate::snippets::SNIPPETS;
+use crate::snippets::{PIPELINE, SNIPPETS, Snippet};
 
 /// The maximum number of names that one placeholder of a snippet offers.
 const CHOICES: usize = 20;
@@ -60,9 +60,38 @@ pub(crate) fn complete(
             before,
             quoted,
         } => values(&completing, owner, &key.text, before, *quoted),
-        _ => return Vec::new(),
+        _ => match beginning(opened.text.as_str(), offset) {
+            Some(replaced) => Candidates {
+                list: vec![snippet_candidate(&PIPELINE)],
+                replaced,
+            },
+            None => return Vec::new(),
+        },
     };
     items(found, |span| opened.range(span), settings.placeholders)
+}
+
+/// Returns the span of the word that begins a file; `None` if the file contains more.
+fn beginning(text: &str, offset: u32) -> Option<Span> {
+    let word = text.trim();
+    let start = u32::try_from(text.len() - text.trim_start().len()).ok()?;
+    let end = start + u32::try_from(word.len()).ok()?;
+    let is_typed = word.is_empty() || (PIPELINE.label.starts_with(word) && offset == end);
+    is_typed.then(|| {
+        if word.is_empty() {
+            Span::new(offset, offset)
+        } else {
+            Span::new(start, end)
+        }
+    })
+}
+
+/// Returns a snippet as a candidate.
+fn snippet_candidate(snippet: &Snippet) -> Candidate {
+    let shown = format!("```dot\n{}\n```", snippet.expanded());
+    Candidate::new(snippet.label, CompletionItemKind::SNIPPET, snippet.detail)
+        .doc(shown)
+        .snippet(snippet.body.to_owned())
 }
 
 impl Completing<'_> {
@@ -104,11 +133,7 @@ impl Completing<'_> {
             .nodes()
             .filter(|(at, _)| self.opened.analysis.loaded.graph.node(*at).span != typed);
         let mut list: Vec<Candidate> = nodes.map(|(_, candidate)| candidate).collect();
-        for snippet in SNIPPETS {
-            let candidate = Candidate::new(snippet.label, CompletionItemKind::SNIPPET, snippet.detail);
-            let shown = format!("```dot\n{}\n```", snippet.expanded());
-            list.push(candidate.doc(shown).rank(2).snippet(snippet.body.to_owned()));
-        }
+        list.extend(SNIPPETS.iter().map(|snippet| snippet_candidate(snippet).rank(2)));
         for (keyword, detail, body) in [
             ("graph", "attributes of the graph", "graph [$0]"),
             ("node", "defaults of the nodes that follow", "node [$0]"),

@@ -43,6 +43,14 @@ pub(crate) const SNIPPETS: &[Snippet] = &[
     },
 ];
 
+/// The snippet that begins a file.
+pub(crate) const PIPELINE: Snippet = Snippet {
+    label: "digraph",
+    detail: "a new pipeline",
+    body: "digraph ${1:name} {\n    goal=\"${2:What a run achieves}\"\n    start -> ${3:work} -> exit\n    \
+           $3 [prompt=\"${4:Do the work.}\"]\n}\n",
+};
+
 impl Snippet {
     /// Returns the text with the defaults of all placeholders.
     pub(crate) fn expanded(&self) -> String {
@@ -112,5 +120,7 @@ mod tests {
             let report = load(Source::new("a.dot", &*text), &Default::default()).report;
             assert!(report.diagnostics.is_empty(), "{text}\n{}", render::concise(&report));
         }
+        let report = load(Source::new("a.dot", PIPELINE.expanded()), &Default::default()).report;
+        assert!(report.diagnostics.is_empty(), "{}", render::concise(&report));
     }
 }

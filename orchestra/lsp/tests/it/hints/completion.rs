@@ -311,6 +311,21 @@ fn likely_names_come_first() {
 }
 
 #[test]
+fn an_empty_file_begins_with_a_pipeline() {
+    let mut client = opened(&[], "");
+    for marked in ["¦", "\n¦", "d¦", "digraph¦"] {
+        let items = complete(&mut client, "a.dot", marked);
+        assert_eq!(labels(&items), ["digraph"], "{marked}");
+        let text = items[0]["textEdit"]["newText"].as_str().unwrap();
+        assert!(text.starts_with("digraph ${1:name} {\n"), "{text}");
+    }
+    assert_eq!(
+        complete(&mut client, "a.dot", "digraph { }\n¦"),
+        Vec::<Value>::new()
+    );
+}
+
+#[test]
 fn a_client_without_snippets_gets_plain_text() {
     let mut client = Client::new(&[]);
     client.open("a.dot", "");
