@@ -288,7 +288,7 @@ pub(crate) fn assertions(completing: &Completing<'_>, before: &str, quoted: bool
         AssertionCursor::Node { word } => {
             completing.part(completing.nodes().map(|(_, candidate)| candidate).collect(), word)
         }
-        AssertionCursor::Result { stage, word, quote } => {
+        AssertionCursor::StageResult { stage, word, quote } => {
             let list = match loaded.graph.find(stage) {
                 Some(node) if loaded.analysis().kind(node) == kind::WAIT_HUMAN => labels(completing, node),
                 Some(node) => outcomes(&completing.names(Some(node))),

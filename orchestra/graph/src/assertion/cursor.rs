@@ -46,7 +46,7 @@ pub static ASSERTION_FORMS: &[(&str, &str)] = &[
 /// let at_end = AssertionCursor::at_end;
 /// assert_eq!(at_end("handled(build); req"), AssertionCursor::Name { word: "req" });
 /// assert_eq!(at_end("requires(ship, "), AssertionCursor::Node { word: "" });
-/// let result = AssertionCursor::Result { stage: "approve", word: "Sh", quote: None };
+/// let result = AssertionCursor::StageResult { stage: "approve", word: "Sh", quote: None };
 /// assert_eq!(at_end("requires(ship, approve=Sh"), result);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +63,7 @@ pub enum AssertionCursor<'t> {
         word: &'t str,
     },
     /// The outcome or the answer with which a stage must have ended.
-    Result {
+    StageResult {
         /// The stage.
         stage: &'t str,
         /// The text of the result so far, without its quote.
@@ -145,8 +145,8 @@ fn result(word: &str, stage: std::ops::Range<usize>) -> AssertionCursor<'_> {
     match (inner, quote) {
         // After the closing quote, nothing is named.
         (Some(inner), Some(quote)) if inner.contains(quote) => AssertionCursor::Other,
-        (Some(word), quote) => AssertionCursor::Result { stage, word, quote },
-        (None, quote) => AssertionCursor::Result {
+        (Some(word), quote) => AssertionCursor::StageResult { stage, word, quote },
+        (None, quote) => AssertionCursor::StageResult {
             stage,
             word: value,
             quote,
