@@ -160,8 +160,8 @@ mod tests {
 
     #[test]
     fn each_part_of_an_assertion_is_found() {
-        use AssertionCursor::{Counted, Name, Node, Other, Result, Since};
-        let result = |stage, word, quote| Result { stage, word, quote };
+        use AssertionCursor::{Counted, Name, Node, Other, Since, StageResult};
+        let result = |stage, word, quote| StageResult { stage, word, quote };
         for (text, expected) in [
             ("", Name { word: "" }),
             ("handled(a) ; at", Name { word: "at" }),
