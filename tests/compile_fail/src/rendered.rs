@@ -72,12 +72,14 @@ fn normalized(rendered: &str) -> String {
     }
     let mut text = String::new();
     let mut own = true;
+    let mut in_library = false;
     for line in lines {
         if line.contains("the full name for the type has been written to") {
             continue;
         }
         if is_arrow(line) {
             own = is_own(line);
+            in_library = line.contains("/library/");
             let place = line.trim_start();
             let place = if own {
                 place.to_owned()
@@ -85,11 +87,19 @@ fn normalized(rendered: &str) -> String {
                 without_position(place)
             };
             text.push_str(&format!("{:width$}{place}\n", ""));
+        } else if let Some((_, source)) = numbered(line).filter(|(_, rest)| in_library && *rest != "|") {
+            // Whether the compiler shows the standard library depends on whether its sources are installed. Without them,
+            // the label is a note.
+            if let Some(label) = source.trim_start_matches(['|', ' ']).strip_prefix('^') {
+                let label = label.trim_start_matches('^').trim_start();
+                text.push_str(&format!("{:width$} = note: {label}\n", ""));
+            }
         } else if let Some((number, rest)) = numbered(line) {
             let number = if own { number } else { "" };
             text.push_str(&format!("{number:width$} {rest}\n"));
         } else {
             own |= is_suggestion(line);
+            in_library &= !is_suggestion(line);
             let surplus = indent(line).min(found.saturating_sub(width));
             let line = &line[surplus..];
             match line
