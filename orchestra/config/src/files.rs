@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::path::{Component, Path};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use orchestra_graph::{ChildReader, ReadError, plain_path};
@@ -106,27 +106,29 @@ impl<'r> Files<'r> {
 /// The default file name of a configuration.
 pub const CONFIGURATION_FILE: &str = "orchestra.yaml";
 
-/// Returns the paths at which a file of the project may stand for a pipeline, best first: in the folder of the pipeline,
-/// then in its parent folders up to the working directory. A pipeline outside of the working directory has only its own
-/// folder and the working directory.
+/// Returns the paths at which a file of the project may be for a pipeline, best first: in the folder of the pipeline, in
+/// its parent folders up to the working directory, and in a number of parent folders of the working directory. Of the
+/// parent folders of a pipeline outside of the working directory, only those of the working directory count.
 ///
 /// ```
 /// use orchestra_config::{CONFIGURATION_FILE, paths_above};
-/// let paths = paths_above("flows/review/a.dot", CONFIGURATION_FILE);
+/// let paths = paths_above("flows/review/a.dot", CONFIGURATION_FILE, 0);
 /// assert_eq!(paths, ["flows/review/orchestra.yaml", "flows/orchestra.yaml", "orchestra.yaml"]);
-/// assert_eq!(paths_above("../a.dot", CONFIGURATION_FILE), ["../orchestra.yaml", "orchestra.yaml"]);
+/// let paths = paths_above("a.dot", CONFIGURATION_FILE, 2);
+/// assert_eq!(paths, ["orchestra.yaml", "../orchestra.yaml", "../../orchestra.yaml"]);
+/// assert_eq!(paths_above("../a.dot", CONFIGURATION_FILE, 0), ["../orchestra.yaml", "orchestra.yaml"]);
 /// ```
-pub fn paths_above(pipeline: &str, name: &str) -> Vec<String> {
+pub fn paths_above(pipeline: &str, name: &str, parents: usize) -> Vec<String> {
     let path = Path::new(pipeline);
     let inside = path
         .components()
         .all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
-    let mut folders: Vec<&Path> = if inside {
-        path.ancestors().skip(1).collect()
+    let mut folders: Vec<PathBuf> = if inside {
+        path.ancestors().skip(1).map(PathBuf::from).collect()
     } else {
-        path.parent().into_iter().collect()
+        path.parent().map(PathBuf::from).into_iter().collect()
     };
-    folders.push(Path::new(""));
+    folders.extend((0..=parents).map(|number| std::iter::repeat_n("..", number).collect()));
     let paths = folders.into_iter().map(|folder| folder.join(name));
     let mut paths: Vec<String> = paths
         .map(|path| path.to_string_lossy().replace('\\', "/"))

@@ -159,7 +159,7 @@ fn configured(files: &Files<'_>, reader: &RootReader<'_>, name: &str) -> Configu
 
 /// Returns the name of the configuration of a file, relative to the root.
 fn configuration_name(reader: &RootReader<'_>, name: &str) -> Option<String> {
-    let mut paths = paths_above(name, CONFIGURATION_FILE).into_iter();
+    let mut paths = paths_above(name, CONFIGURATION_FILE, reader.parents()).into_iter();
     paths.find(|path| reader.exists(path))
 }
 

@@ -110,6 +110,11 @@ impl<'f> RootReader<'f> {
         !matches!(self.read(name, u64::from(u32::MAX)), Err(ReadError::Missing))
     }
 
+    /// Returns how many parent folders of the root belong to the project.
+    pub(crate) fn parents(&self) -> usize {
+        self.files.host.parents(self.root)
+    }
+
     /// Returns the absolute paths of the files that were requested, whether or not they exist.
     pub(crate) fn into_requested(self) -> BTreeSet<String> {
         self.requested.into_inner()

@@ -43,6 +43,12 @@ pub trait Host {
         Vec::new()
     }
 
+    /// Returns how many parent folders of a workspace folder belong to the same project, and may contain its
+    /// configuration.
+    fn parents(&self, _folder: &str) -> usize {
+        0
+    }
+
     /// Returns the agents, tools and prompts of the user.
     fn user(&self) -> UserFolder {
         UserFolder::default()

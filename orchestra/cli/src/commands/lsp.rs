@@ -1,7 +1,7 @@
 //! `lsp`: serves an editor on standard input and output.
 
 use std::collections::VecDeque;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use orchestra_engine::Disk;
 use orchestra_graph::{ChildReader, Loaded, ReadError, Report};
@@ -9,6 +9,7 @@ use orchestra_lsp::{Ended, Host, UserFolder, serve};
 
 use crate::error::{CliError, Exit};
 use crate::project::agents::{user_folder, with_slashes};
+use crate::project::root::parents_in_repository;
 use crate::project::startable::refusals;
 
 /// The maximum number of folders that are searched for files.
@@ -66,6 +67,10 @@ impl Host for Program {
             }
         }
         found
+    }
+
+    fn parents(&self, folder: &str) -> usize {
+        parents_in_repository(Path::new(folder))
     }
 
     fn user(&self) -> UserFolder {

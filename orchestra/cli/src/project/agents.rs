@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use orchestra_config::{
     Agent, BackendKind, CONFIGURATION_FILE, Mode, Project, Resolution, ResolveOptions, Sources, UserFiles,
-    paths_above,
 };
 use orchestra_engine::{
     CompiledConfiguration, Disk, EngineBuilder, EnvironmentSecrets, StageText, listed_variables,
@@ -15,6 +14,7 @@ use orchestra_graph::{Analysis, ChildReader, Loaded, Pipeline, ReadError, Report
 
 use crate::args::Format;
 use crate::error::{CliError, Exit};
+use crate::project::root::find_above;
 use crate::report::diagnostics::print_report;
 use crate::report::progress::SharedProgress;
 use crate::terminal::Terminal;
@@ -67,7 +67,7 @@ impl ProjectAgents {
                 Some(compiled.path.to_owned()),
                 Reader::Program(Sources::new(compiled.path, compiled.files)),
             ),
-            (None, None) => (find_configuration(pipeline), Reader::Disk),
+            (None, None) => (find_above(pipeline, CONFIGURATION_FILE), Reader::Disk),
         };
         let mut project = match &path {
             Some(path) => Project::load(path, &reader),
@@ -329,17 +329,6 @@ fn invalid(file: &str) -> CliError {
         format!("`{file}` cannot be run as it is configured"),
     )
     .exit(Exit::Invalid)
-}
-
-/// Finds the configuration in the folder of the pipeline, or in a parent folder up to the current directory.
-fn find_configuration(pipeline: &str) -> Option<String> {
-    find_above(pipeline, CONFIGURATION_FILE)
-}
-
-/// Finds a file of the project in the folder of a pipeline, or in a parent folder up to the current directory.
-pub(crate) fn find_above(pipeline: &str, name: &str) -> Option<String> {
-    let mut paths = paths_above(pipeline, name).into_iter();
-    paths.find(|path| Path::new(path).is_file())
 }
 
 /// Reads the agents and tools in the user's home folder. Returns them with the path of the user's prompt layers.

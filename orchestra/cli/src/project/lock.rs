@@ -14,9 +14,10 @@ use orchestra_graph::{
 };
 
 use crate::error::{CliError, Exit};
-use crate::project::agents::{ProjectAgents, find_above};
+use crate::project::agents::ProjectAgents;
 use crate::project::files::{unwritable, write_file};
 use crate::project::pipelines::run_transforms;
+use crate::project::root::find_above;
 use crate::terminal::Terminal;
 
 /// The folder of the pinned texts, beside the lock file.
@@ -39,8 +40,8 @@ pub(crate) struct TodayPipeline {
 }
 
 impl ProjectLock {
-    /// Finds the lock file of a pipeline: in its folder, or in a parent folder up to the current directory. A new one
-    /// belongs beside `orchestra.yaml`, else in the current directory.
+    /// Finds the lock file of a pipeline: in its folder, or in a parent folder. A new one belongs
+    /// beside `orchestra.yaml`, else in the current directory.
     ///
     /// # Errors
     /// The lock file cannot be read.

@@ -7,5 +7,6 @@ pub(crate) mod pages;
 pub(crate) mod parameters;
 pub(crate) mod pipelines;
 pub(crate) mod repositories;
+pub(crate) mod root;
 pub(crate) mod startable;
 pub(crate) mod workflows;

@@ -42,6 +42,7 @@ mod output;
 mod parameters;
 mod paths;
 mod printed;
+mod project_root;
 mod refusals;
 mod replay;
 mod resume;
