@@ -16,7 +16,7 @@ pub use drawing::is_drawing_attribute;
 pub use family::{ATTRIBUTE_FAMILIES, AttributeFamily};
 pub(crate) use foreign::{FOREIGN, FOREIGN_CHILD, foreign_value};
 pub use key::Key;
-pub(crate) use readers::{OF_ONE_KIND, OF_STAGES};
+pub(crate) use readers::{EXCEPT, OF_ONE_KIND, OF_SOME_KINDS, OF_STAGES};
 pub use scope::{Scope, Scopes};
 pub use table::{ATTRIBUTES, AttributeSpec, Known};
 pub use value_type::{AttributeType, key_pairs};

@@ -13,7 +13,7 @@ pub(crate) const OF_STAGES: &[Known] = &[
     Known::AllowPartial,
 ];
 
-/// The attributes that only one kind of node reads, and that are reported elsewhere.
+/// The attributes that only one kind of node reads.
 pub(crate) const OF_ONE_KIND: &[(&str, &[Known])] = &[
     (kind::WAIT_HUMAN, &[Known::DefaultChoice]),
     (
@@ -65,9 +65,8 @@ const ENDS: &[&str] = &[kind::START, kind::EXIT];
 /// The kinds whose stages declare outputs.
 const WITH_OUTPUTS: &[&str] = &[kind::CODERGEN, kind::TOOL, kind::SUBPIPELINE];
 
-/// The further attributes that only some kinds read. Elsewhere they are accepted without a diagnostic, because defaults
-/// of `node [..]` apply to all nodes.
-const OF_SOME_KINDS: &[(&[&str], &[Known])] = &[
+/// The attributes that only some kinds read.
+pub(crate) const OF_SOME_KINDS: &[(&[&str], &[Known])] = &[
     (
         MODELS,
         &[
@@ -103,8 +102,8 @@ const OF_SOME_KINDS: &[(&[&str], &[Known])] = &[
     (WITH_OUTPUTS, &[Known::Outputs]),
 ];
 
-/// The further attributes that some kinds do not read.
-const EXCEPT: &[(&[&str], &[Known])] = &[
+/// The attributes that all kinds but some read.
+pub(crate) const EXCEPT: &[(&[&str], &[Known])] = &[
     (
         PASSIVE,
         &[

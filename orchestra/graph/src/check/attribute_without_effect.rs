@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::attribute::{AttributeFamily, Key, Known, OF_ONE_KIND, OF_STAGES};
+use crate::attribute::{AttributeFamily, EXCEPT, Key, Known, OF_ONE_KIND, OF_SOME_KINDS, OF_STAGES};
 use crate::attributes::{Attribute, Origin};
 use crate::check::Check;
 use crate::check::input::Input;
@@ -29,13 +29,13 @@ pub(crate) static CHECK: Check = Check {
     run,
 };
 
+/// The attributes that are explained in words of their own.
+const ELSEWHERE: &[Known] = &[Known::Repo, Known::HookPre, Known::HookPost];
+
 fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
     for (at, node) in input.nodes_with(OF_STAGES) {
-        let what = match input.kind(at) {
-            kind::CONDITIONAL => "routing node",
-            kind::START => "start",
-            kind::EXIT => "exit",
-            _ => continue,
+        let Some(what) = passive(input.kind(at)) else {
+            continue;
         };
         // A condition on the exit is evaluated before the run ends.
         let gates_end = |attribute: &Attribute| {
@@ -47,19 +47,31 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
             diagnostics.push(of_stages(attribute, node, what));
         }
     }
-    for (of, attributes) in OF_ONE_KIND {
+    for (kinds, attributes) in EXCEPT {
         for (at, node) in input.nodes_with(attributes) {
             let kind = input.kind(at);
-            // Handlers of other kinds may read any attribute.
-            if kind == *of || !kind::BUILT_IN.contains(&kind) || is_misspelt(node) {
-                continue;
-            }
-            for attribute in written(node, attributes) {
-                diagnostics.push(of_one_kind(attribute, node, of));
+            if let Some(what) = passive(kind).filter(|_| kinds.contains(&kind)) {
+                diagnostics
+                    .extend(written(node, attributes).map(|attribute| of_stages(attribute, node, what)));
             }
         }
     }
-    for (at, node) in input.nodes_with(&[Known::Repo, Known::HookPre, Known::HookPost]) {
+    let of_one = OF_ONE_KIND
+        .iter()
+        .map(|(of, attributes)| (std::slice::from_ref(of), *attributes));
+    for (kinds, attributes) in of_one.chain(OF_SOME_KINDS.iter().copied()) {
+        for (at, node) in input.nodes_with(attributes) {
+            let kind = input.kind(at);
+            // Handlers of other kinds may read any attribute.
+            if kinds.contains(&kind) || !kind::BUILT_IN.contains(&kind) || is_misspelt(node) {
+                continue;
+            }
+            let written = written(node, attributes)
+                .filter(|attribute| !ELSEWHERE.iter().any(|known| attribute.key == Key::Known(*known)));
+            diagnostics.extend(written.map(|attribute| of_kinds(attribute, node, kind, kinds)));
+        }
+    }
+    for (at, node) in input.nodes_with(ELSEWHERE) {
         let kind = input.kind(at);
         if !kind::BUILT_IN.contains(&kind) || is_misspelt(node) {
             continue;
@@ -83,9 +95,17 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
         let given = node.attributes.iter().filter(|attribute| {
             attribute.origin == Origin::Explicit && attribute.key.name().starts_with(from)
         });
-        diagnostics.extend(given.map(|attribute| of_one_kind(attribute, node, kind::TOOL)));
+        diagnostics.extend(given.map(|attribute| of_kinds(attribute, node, kind, &[kind::TOOL])));
     }
     freeform(input, diagnostics);
+}
+
+/// Returns the name of a kind without a handler that could fail or take long.
+fn passive(kind: &str) -> Option<&'static str> {
+    match kind {
+        kind::CONDITIONAL | kind::START | kind::EXIT => Some(kind::title(kind)),
+        _ => None,
+    }
 }
 
 /// Returns those of some attributes that are set on the node itself, to a value other than the neutral one.
@@ -154,16 +174,41 @@ fn of_models(attribute: &Attribute, node: &Node) -> Diagnostic {
     .node(&*node.id)
 }
 
-fn of_one_kind(attribute: &Attribute, node: &Node, of: &str) -> Diagnostic {
+fn of_kinds(attribute: &Attribute, node: &Node, kind: &str, readers: &[&str]) -> Diagnostic {
     let name = attribute.key.name();
-    let (what, shape) = described(of);
-    diagnostic(
-        format!("`{name}` has no effect on `{}`, which is not a {what}", node.id),
-        attribute,
-    )
-    .note(format!("only a {what} reads it"))
-    .help(format!("give the node `shape={shape}`, or remove `{name}`"))
-    .node(&*node.id)
+    let diagnostic = match readers {
+        [of] => {
+            let (what, shape) = described(of);
+            diagnostic(
+                format!("`{name}` has no effect on `{}`, which is not a {what}", node.id),
+                attribute,
+            )
+            .help(format!("give the node `shape={shape}`, or remove `{name}`"))
+        }
+        _ => diagnostic(
+            format!(
+                "`{name}` has no effect on `{}`, which is a {}",
+                node.id,
+                kind::title(kind)
+            ),
+            attribute,
+        )
+        .help(format!(
+            "write it on the stage that it is meant for, or remove `{name}`"
+        )),
+    };
+    diagnostic
+        .note(format!("only a {} reads it", titles(readers)))
+        .node(&*node.id)
+}
+
+/// Returns the names of some kinds of node, as in `model stage, a fan-in or a tool stage`.
+fn titles(kinds: &[&str]) -> String {
+    let titles: Vec<&str> = kinds.iter().map(|kind| kind::title(kind)).collect();
+    match titles.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("{} or a {last}", rest.join(", a ")),
+        _ => titles.concat(),
+    }
 }
 
 /// Returns the name of a kind of node, and a shape that selects it.
