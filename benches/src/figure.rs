@@ -23,6 +23,23 @@ pub struct Figure {
 }
 
 impl Figure {
+    /// Returns a figure with a target.
+    pub fn with_target(
+        name: &str,
+        unit: &str,
+        ours: f64,
+        limit: impl Into<Option<f64>>,
+        target: f64,
+    ) -> Figure {
+        Figure {
+            name: name.to_owned(),
+            unit: unit.to_owned(),
+            ours,
+            limit: limit.into(),
+            target: Some(target),
+        }
+    }
+
     /// Returns whether a greater figure is better.
     pub fn more_is_better(&self) -> bool {
         self.unit.ends_with("/s")

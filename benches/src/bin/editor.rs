@@ -148,7 +148,7 @@ fn diagnostics() {
         client.diagnostics();
         times.push(start.elapsed().as_secs_f64() * 1e3);
     }
-    figure(
+    print_figure(
         "E1 diagnostics after an edit of 1,000 nodes",
         "ms",
         middle(&mut times),
@@ -176,7 +176,7 @@ fn completion() {
         client.request("textDocument/completion", params);
         times.push(start.elapsed().as_secs_f64() * 1e3);
     }
-    figure(
+    print_figure(
         "E2 completion after an edit of 1,000 nodes",
         "ms",
         middle(&mut times),
@@ -201,17 +201,11 @@ fn memory() {
     let before = edits(&mut client, EDITS / 10);
     let after = edits(&mut client, EDITS);
     let grown = after.saturating_sub(before) as f64;
-    figure("E3 memory that 10,000 edits leave", "bytes", grown, 0.0, 65_536.0);
+    print_figure("E3 memory that 10,000 edits leave", "bytes", grown, 0.0, 65_536.0);
 }
 
-fn figure(name: &str, unit: &str, ours: f64, limit: impl Into<Option<f64>>, target: f64) {
-    let figure = Figure {
-        name: name.to_owned(),
-        unit: unit.to_owned(),
-        ours,
-        limit: limit.into(),
-        target: Some(target),
-    };
+fn print_figure(name: &str, unit: &str, ours: f64, limit: impl Into<Option<f64>>, target: f64) {
+    let figure = Figure::with_target(name, unit, ours, limit, target);
     println!("{}", serde_json::to_string(&figure).expect("it is JSON"));
 }
 

@@ -44,26 +44,20 @@ fn made(pipeline: &'static Pipeline) -> f64 {
 fn allocations() {
     let [few, many] = [100, 1_100].map(|stages| made(chain(stages, "noop")));
     let name = "W1 allocations of a stage, its handler included";
-    figure(name, "allocations", (many - few) / 1_000.0, None, 4.0);
+    print_figure(name, "allocations", (many - few) / 1_000.0, None, 4.0);
     let [few, many] = [100, 1_100].map(|branches| made(fan(branches, "noop")));
     let name = "W4 allocations of a branch of one stage";
-    figure(name, "allocations", (many - few) / 1_000.0, None, 60.0);
+    print_figure(name, "allocations", (many - few) / 1_000.0, None, 60.0);
     let name = "W5 allocations of a run of 10 stages";
-    figure(name, "allocations", made(chain(10, "noop")), None, 80.0);
+    print_figure(name, "allocations", made(chain(10, "noop")), None, 80.0);
 }
 
 fn print(value: &impl Serialize) {
     println!("{}", serde_json::to_string(value).expect("it is JSON"));
 }
 
-fn figure(name: &str, unit: &str, ours: f64, limit: impl Into<Option<f64>>, target: f64) {
-    print(&Figure {
-        name: name.to_owned(),
-        unit: unit.to_owned(),
-        ours,
-        limit: limit.into(),
-        target: Some(target),
-    });
+fn print_figure(name: &str, unit: &str, ours: f64, limit: impl Into<Option<f64>>, target: f64) {
+    print(&Figure::with_target(name, unit, ours, limit, target));
 }
 
 fn curve(name: &str, counted: &str, points: Vec<(f64, f64)>) {
@@ -145,7 +139,7 @@ fn main() {
     let turns = [1_000, 10_000, 100_000].map(|turns| (turns, looping(turns)));
     // Only the path grows, by four bytes per stage. Its list may double its capacity.
     let path = (turns[1].1 - turns[0].1) / 27_000.0;
-    figure(
+    print_figure(
         "W3 memory that a stage of a loop adds, path included",
         "bytes/stage",
         path,
@@ -156,7 +150,7 @@ fn main() {
     curve("Peak memory of a run, by its stages", "stages", points.into());
 
     let branches = [100, 1_000, 10_000].map(|branches| (branches as f64, branching(branches)));
-    figure(
+    print_figure(
         "W4c held a branch, with 1 MB of context",
         "bytes",
         branches[1].1,
@@ -170,7 +164,7 @@ fn main() {
     );
 
     let runs = [100, 1_000, 10_000].map(|runs| (runs as f64, waiting(runs)));
-    figure(
+    print_figure(
         "W5 memory of a waiting run",
         "bytes",
         runs[1].1,
