@@ -135,7 +135,7 @@ pub use engine::{Engine, EngineBuilder};
 pub use entry::{Begin, BeginFuture, Entry, ResumeSettings, StartSettings};
 pub use error::{AlreadyFinished, BuildError, Changed, Refusal, Refusals, RunError, StartError};
 pub use event::{
-    AttemptEnd, AttemptResult, EventError, EventKind, NodeName, PauseCode, RunEvent, StageRef,
+    AttemptEnd, AttemptResult, EventError, EventKind, NodeName, ObservedStage, PauseCode, RunEvent, StageRef,
     TestedCondition, branch_label, stage_label,
 };
 pub use gates::answer_error::AnswerError;

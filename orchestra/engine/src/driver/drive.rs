@@ -14,7 +14,7 @@ use crate::driver::folder_watch;
 use crate::driver::pending::{Done, Pending};
 use crate::driver::state::Driver;
 use crate::error::RunError;
-use crate::event::EventKind;
+use crate::event::{EventKind, PauseCode};
 use crate::handlers::resolved::Handlers;
 use crate::result::RunResult;
 use crate::run::state::Run;
@@ -306,7 +306,17 @@ impl Driver {
         // Emit the end even if events cannot be written: callbacks and subscribers still receive it.
         let ended = first_failure(ended, &self.run);
         if self.run.sink.wanted() && !self.is_end_emitted() {
-            let mut end = EventKind::of_end(&ended, self.time.executed());
+            let duration = self.time.executed();
+            let mut end = match &ended {
+                Ok(failure) => EventKind::from_end(failure.as_ref(), duration),
+                // The records so far are valid, and the run can be resumed from them.
+                Err(error) => EventKind::PipelinePaused {
+                    code: PauseCode::Store,
+                    reason: error.to_string(),
+                    gate: None,
+                    duration,
+                },
+            };
             if let EventKind::PipelineCompleted { artifact_count, .. } = &mut end {
                 *artifact_count = self.run.artifact_count();
             }

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use orchestra_core::{BranchPath, Effect, EffectId, Observation, Outcome, Usage};
+use orchestra_core::{Effect, EffectId, Observation, Outcome, Usage};
 use orchestra_graph::{NodeIndex, Role};
 
 use crate::builtin::status;
 use crate::driver::action::Action;
 use crate::driver::state::Driver;
-use crate::event::{EventKind, StageRef};
+use crate::event::{EventKind, ObservedStage};
 use crate::gates::deadline::Began;
 use crate::store::{StageFile, StoreError};
 
@@ -108,21 +108,6 @@ impl Driver {
         Some(Box::new(usage))
     }
 
-    fn branch(&self, branch: &BranchPath) -> Option<String> {
-        (!branch.is_empty()).then(|| branch.name(&self.run.pipeline))
-    }
-
-    /// Returns the attempt of an effect for an event.
-    fn stage_ref(&self, id: &EffectId, index: u64) -> StageRef {
-        StageRef {
-            node: self.run.name(id.node),
-            branch: self.branch(&id.branch),
-            index,
-            visit: id.visit,
-            attempt: id.attempt,
-        }
-    }
-
     /// Keeps the start of a stage that nobody executes until the stage has another event, and forgets it if the stage is
     /// only cancelled. Returns whether there is nothing more to emit for an observation.
     fn hold_start(&mut self, observation: &Observation) -> bool {
@@ -131,7 +116,9 @@ impl Driver {
             return false;
         }
         let start = match observation {
-            Observation::StageStarted { id, index } => Some(self.start_of(id, *index)),
+            Observation::StageStarted { id, .. } => {
+                EventKind::from_observation(&self.run.pipeline, observation.clone(), self.starting(id))
+            }
             _ => None,
         };
         let due = self.recovery.as_mut().and_then(|recovery| recovery.due.as_mut());
@@ -161,190 +148,52 @@ impl Driver {
         never_began
     }
 
-    fn start_of(&self, id: &EffectId, index: u64) -> EventKind {
+    /// Returns the facts of an attempt that starts.
+    fn starting(&self, id: &EffectId) -> ObservedStage {
         let again = self.repeats(id);
         let is_replay = self.is_replay();
-        EventKind::StageStarted {
-            stage: self.stage_ref(id, index),
+        ObservedStage {
             repeat: again && !is_replay,
             replay: again && is_replay,
+            ..ObservedStage::default()
         }
     }
 
-    /// Emits an observation as an event. Returns the node if a stage has ended.
+    /// Emits an observation as an event, after writing the files that belong to it. Returns the node if a stage has ended.
     fn emit_event_of(&mut self, observation: Observation) -> Result<Option<NodeIndex>, StoreError> {
         if self.hold_start(&observation) {
             return Ok(None);
         }
-        let run = self.run.clone();
-        let kind = match observation {
-            Observation::StageStarted { id, index } => {
-                self.emission.began.set(&id, self.time.elapsed);
-                self.start_of(&id, index)
+        let mut ended = None;
+        let mut stage = ObservedStage::default();
+        match &observation {
+            Observation::StageStarted { id, .. } => {
+                self.emission.began.set(id, self.time.elapsed);
+                stage = self.starting(id);
             }
-            Observation::StageCompleted { id, index, outcome } => {
-                self.keep_status(&id, &outcome)?;
-                let (duration, usage) = (self.took(&id), self.used_by(&id));
-                self.emit(EventKind::StageCompleted {
-                    stage: self.stage_ref(&id, index),
-                    outcome: outcome.status,
-                    preferred_label: outcome.preferred_label,
-                    notes: outcome.notes,
-                    usage,
-                    duration,
-                });
-                return Ok(Some(id.node));
+            Observation::StageCompleted { id, outcome, .. }
+            | Observation::StageFailed { id, outcome, .. } => {
+                self.keep_status(id, outcome)?;
+                stage.duration = self.took(id);
+                stage.usage = self.used_by(id);
+                ended = Some(id.node);
             }
-            Observation::StageFailed {
-                id,
-                index,
-                outcome,
-                will_retry,
-            } => {
-                self.keep_status(&id, &outcome)?;
-                let (duration, usage) = (self.took(&id), self.used_by(&id));
-                self.emit(EventKind::StageFailed {
-                    stage: self.stage_ref(&id, index),
-                    error: outcome.failure_reason.unwrap_or_default(),
-                    category: outcome.failure_category,
-                    will_retry,
-                    usage,
-                    duration,
-                });
-                return Ok(Some(id.node));
-            }
-            Observation::StageNoted { id } => return Ok(Some(id.node)),
-            Observation::SnapshotSaved { id, snapshot } => EventKind::SnapshotSaved {
-                node: run.name(id.node),
-                branch: self.branch(&id.branch),
-                snapshot: Box::new(snapshot.value),
-                unfinished: snapshot.unfinished,
-            },
-            Observation::StageRetrying {
-                id,
-                index,
-                attempts,
-                delay,
-            } => EventKind::StageRetrying {
-                node: run.name(id.node),
-                branch: self.branch(&id.branch),
-                index,
-                attempt: id.attempt,
-                max_attempts: attempts,
-                delay,
-            },
-            Observation::StageCancelled { id, index } => {
-                let duration = self.took(&id);
-                EventKind::StageCancelled {
-                    stage: self.stage_ref(&id, index),
-                    duration,
-                }
-            }
-            Observation::Routed {
-                branch,
-                from,
-                decision,
-            } => EventKind::of_decision(&run.pipeline, self.branch(&branch), from, decision),
-            Observation::ParallelStarted { id, branches, tested } => EventKind::ParallelStarted {
-                node: run.name(id.node),
-                branch: self.branch(&id.branch),
-                branch_count: branches,
-                tested: EventKind::of_tests(&run.pipeline, tested),
-            },
-            Observation::ParallelBranchStarted { branch, index } => EventKind::ParallelBranchStarted {
-                branch: branch.name(&run.pipeline),
-                index,
-                edge: branch
-                    .steps()
-                    .last()
-                    .map(|step| run.pipeline.edge_number(step.edge)),
-            },
-            Observation::ParallelBranchCompleted {
-                branch,
-                index,
-                status,
-                reason,
-                duration,
-            } => EventKind::ParallelBranchCompleted {
-                branch: branch.name(&run.pipeline),
-                index,
-                status,
-                success: status.is_success(),
-                error: reason,
-                duration,
-            },
-            Observation::ParallelCompleted {
-                id,
-                succeeded,
-                failed,
-                duration,
-            } => EventKind::ParallelCompleted {
-                node: run.name(id.node),
-                branch: self.branch(&id.branch),
-                success_count: succeeded,
-                failure_count: failed,
-                duration,
-            },
+            Observation::StageNoted { id } => ended = Some(id.node),
+            Observation::StageCancelled { id, .. } => stage.duration = self.took(id),
             Observation::InterviewStarted { id, question } => {
-                self.keep_interview(&id, StageFile::Prompt, &question.text)?;
-                EventKind::InterviewStarted {
-                    node: run.name(id.node),
-                    branch: self.branch(&id.branch),
-                    question,
-                }
+                self.keep_interview(id, StageFile::Prompt, &question.text)?;
             }
-            Observation::InterviewCompleted {
-                id,
-                question,
-                answer,
-                by,
-            } => {
-                self.run.remember(&id, StageFile::Response, &answer);
-                self.keep_interview(&id, StageFile::Response, &answer)?;
-                EventKind::InterviewCompleted {
-                    node: run.name(id.node),
-                    branch: self.branch(&id.branch),
-                    question_id: id.name(&run.pipeline),
-                    question,
-                    answer,
-                    answered_by: by,
-                    duration: self.time.elapsed.saturating_sub(self.emission.began.get(&id)),
-                }
+            Observation::InterviewCompleted { id, answer, .. } => {
+                self.run.remember(id, StageFile::Response, answer);
+                self.keep_interview(id, StageFile::Response, answer)?;
+                stage.duration = self.time.elapsed.saturating_sub(self.emission.began.get(id));
             }
-            Observation::InterviewTimeout {
-                id,
-                question,
-                timeout,
-                default,
-            } => EventKind::InterviewTimeout {
-                node: run.name(id.node),
-                branch: self.branch(&id.branch),
-                question_id: id.name(&run.pipeline),
-                question,
-                default,
-                duration: timeout,
-            },
-            Observation::GoalGateUnsatisfied {
-                gate,
-                target,
-                reroute,
-            } => EventKind::GoalGateUnsatisfied {
-                gate: run.name(gate),
-                to: run.name(target),
-                reroute,
-            },
-            Observation::Restarted { edge, restart } => {
-                let edge = run.pipeline.edge(edge);
-                EventKind::PipelineRestarted {
-                    from: run.name(edge.from),
-                    to: run.name(edge.to),
-                    restart,
-                }
-            }
-            _ => return Ok(None),
-        };
-        self.emit(kind);
-        Ok(None)
+            _ => {}
+        }
+        if let Some(kind) = EventKind::from_observation(&self.run.pipeline, observation, stage) {
+            self.emit(kind);
+        }
+        Ok(ended)
     }
 
     /// Writes the outcome that routing uses to the folder of the stage. A stage that succeeds without a folder gets none, nor

@@ -6,7 +6,6 @@ mod commit;
 mod drive;
 mod emission;
 mod emit;
-mod event_kinds;
 mod files;
 mod folder_watch;
 pub(crate) mod limits;

@@ -5,6 +5,7 @@ mod fields;
 mod kind;
 mod label;
 mod name;
+mod observed;
 mod stage_ref;
 #[cfg(test)]
 mod tests;
@@ -19,6 +20,7 @@ pub(crate) use kind::EventOrigin;
 pub use kind::{EventKind, PauseCode, TestedCondition};
 pub use label::{branch_label, stage_label};
 pub use name::NodeName;
+pub use observed::ObservedStage;
 pub use stage_ref::StageRef;
 
 use crate::clock::Timestamp;

@@ -92,7 +92,7 @@ impl RunFolder {
             ..Facts::default()
         };
         let decision = route(&pipeline, node, &facts);
-        Ok(EventKind::of_decision(&pipeline, None, node, decision))
+        Ok(EventKind::from_decision(&pipeline, None, node, decision))
     }
 }
 
