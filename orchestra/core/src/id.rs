@@ -184,4 +184,13 @@ impl EffectId {
         name.push_str(&format!("{id}#{}/{}", self.visit, self.attempt));
         name
     }
+
+    /// Returns the name of the visit, such as `build#2` or `fan#1:left/build#2`, under which its texts are stored.
+    pub fn record(&self, pipeline: &Pipeline) -> String {
+        let id = pipeline.stage(self.node).id();
+        match self.branch.is_empty() {
+            true => format!("{id}#{}", self.visit),
+            false => format!("{}/{id}#{}", self.branch.name(pipeline), self.visit),
+        }
+    }
 }

@@ -83,6 +83,11 @@ impl UsageMeter {
             .collect();
     }
 
+    /// Sets the budget of a run whose usage another process counts.
+    pub(crate) fn limit(&self, budget: Budget) {
+        self.lock().budget = budget;
+    }
+
     pub(crate) fn used(&self, node: NodeIndex, usage: Usage) {
         let mut inner = self.lock();
         inner.used += usage;
@@ -228,7 +233,8 @@ pub struct OverBudget {
 }
 
 impl OverBudget {
-    fn of_node(node: String, budget: Budget, used: Usage, wanted: Usage) -> OverBudget {
+    /// Creates the error for the budget of a node; the stage fails.
+    pub fn of_node(node: String, budget: Budget, used: Usage, wanted: Usage) -> OverBudget {
         OverBudget {
             node: Some(node),
             budget,
@@ -238,7 +244,8 @@ impl OverBudget {
         }
     }
 
-    fn of_run(budget: Budget, used: Usage, wanted: Usage) -> OverBudget {
+    /// Creates the error for the budget of a run; the run is suspended.
+    pub fn of_run(budget: Budget, used: Usage, wanted: Usage) -> OverBudget {
         let mut over = OverBudget {
             node: None,
             budget,

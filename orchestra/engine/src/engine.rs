@@ -19,6 +19,7 @@ use crate::handlers::declared_values::Startable;
 use crate::handlers::handler::Handler;
 use crate::handlers::handler_set::HandlerSet;
 use crate::handlers::registry::Registry;
+use crate::host::AttemptHost;
 use crate::process::{ProcessRunner, SystemProcesses};
 use crate::recovery::replay::ReplayBuilder;
 use crate::recovery::resume::ResumeBuilder;
@@ -221,6 +222,19 @@ impl Engine {
                 ..EngineSettings::clone(&self.settings)
             }),
         }
+    }
+
+    /// Creates a host that executes single attempts of the stages of a pipeline, for runs that another process decides
+    /// about.
+    ///
+    /// # Errors
+    /// Returns a list of what is missing, like [`check`](Engine::check). An engine with a workspace is refused.
+    pub fn host<H: HandlerSet>(
+        &self,
+        pipeline: impl Binding<H>,
+        handlers: H,
+    ) -> Result<AttemptHost, Refusals> {
+        AttemptHost::new(self.settings.clone(), self.bind(pipeline, handlers))
     }
 
     fn bind<H: HandlerSet>(&self, pipeline: impl Binding<H>, handlers: H) -> BoundPipeline {

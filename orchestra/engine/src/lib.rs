@@ -67,6 +67,7 @@
 //! - `setup`: the settings of an engine, the lookup of the handlers of a pipeline, and the pinned sources of a
 //!   pipeline.
 //! - `driver`: the task that executes the effects of the machine.
+//! - `host`: the execution of single attempts for runs that another process decides about.
 //! - `control`: the protocol by which other processes answer, pause and cancel a run.
 //! - `start`: the start of a run.
 //! - `recovery`: resuming, replaying and changing runs that another process began.
@@ -93,6 +94,7 @@ pub mod fuzzing;
 mod gates;
 mod handle;
 mod handlers;
+mod host;
 mod id;
 mod into_outcome;
 mod journal;
@@ -159,6 +161,7 @@ pub use handlers::requirements::{
     UnmetRequirement,
 };
 pub use handlers::verify::{check_registry, verify};
+pub use host::{AttemptHost, HostedAttempt, HostedEnd, HostedResult, HostedSuspension};
 pub use id::{InvalidRunId, RunId};
 pub use into_outcome::{IntoOutcome, Words};
 pub use limit::SystemError;
@@ -181,7 +184,9 @@ pub use result::{FailedAttempt, Outcomes, RunResult, TransitionCount, Transition
 #[doc(hidden)]
 pub use run::engine_folders::EngineFolders;
 pub use run::history::{Fidelity, PastStage, StageHistory, ToolTally, UnknownFidelity};
+pub use run::hosted_text::HostedText;
 pub use run::model_output::TextStream;
+pub use run::port::{AttemptPort, PortFuture};
 #[doc(hidden)]
 pub use run::reservation::Reservation;
 pub use run::sink::EventStream;

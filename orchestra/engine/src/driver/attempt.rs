@@ -221,6 +221,19 @@ impl<'h> Attempt<'h> {
         ended
     }
 
+    /// Ends the attempt: drops the handler call, whose destructor may panic. Returns `None` if the attempt was cancelled.
+    pub(crate) fn close(self, run: &Run, ended: Ended) -> Option<Result<Outcome, Suspension>> {
+        let cut_short = matches!(ended, Ended::TimedOut(_) | Ended::Cancelled);
+        let dropped = self.end(run, cut_short);
+        match (ended, dropped) {
+            (Ended::Outcome(outcome), Ok(())) => Some(Ok(outcome)),
+            (Ended::Suspended(suspension), Ok(())) => Some(Err(suspension)),
+            (Ended::Outcome(_) | Ended::Suspended(_), Err(outcome)) => Some(Ok(*outcome)),
+            (Ended::TimedOut(limit), _) => Some(Ok(timed_out(limit))),
+            (Ended::Cancelled, _) => None,
+        }
+    }
+
     /// Drops the handler call and releases the token of the attempt. Returns the outcome of a panic if a destructor
     /// panics.
     pub(crate) fn end(self, run: &Run, cut_short: bool) -> Result<(), Box<Outcome>> {
@@ -258,7 +271,7 @@ fn call<'h>(
 }
 
 /// Returns the outcome of an attempt that exceeded its `timeout` (rule Y6).
-pub(crate) fn timed_out(limit: Duration) -> Outcome {
+fn timed_out(limit: Duration) -> Outcome {
     Outcome::fail(format!("timed out after {}", format_duration(limit))).with_code("timeout")
 }
 

@@ -1,7 +1,7 @@
 //! The driver: executes the effects of the machine and applies the resulting events to it, in one task per run.
 
 mod action;
-mod attempt;
+pub(crate) mod attempt;
 mod commit;
 mod drive;
 mod emission;

@@ -6,15 +6,14 @@ use std::task::{Context as TaskContext, Poll};
 use orchestra_core::{Answer, Context, EffectId, Event, Outcome};
 use serde_json::Value;
 
-use crate::driver::attempt::{Attempt, Ended, timed_out};
+use crate::driver::attempt::{Attempt, Ended};
 use crate::driver::pending::{Done, Pending};
 use crate::driver::state::Driver;
 use crate::handlers::resolved::Handlers;
-use crate::run::history::StageHistory;
+use crate::run::history::{PastStage, StageHistory};
 use crate::run::requests::Request;
 use crate::run::stage::StageContext;
 use crate::run::state::Run;
-use crate::run::stored_text::latest;
 use crate::stage_end::{Suspension, SuspensionCause};
 use crate::store::{StageFile, StoreError};
 
@@ -111,11 +110,11 @@ impl Driver {
             None => false,
             Some(Request::Look { id, done }) => {
                 // The stage may have been dropped.
-                let _ = done.send(StageHistory::new(&self.machine, &id));
+                let _ = done.send(StageHistory::from_machine(&self.machine, &id));
                 true
             }
             Some(Request::Latest { id, nodes, done }) => {
-                let _ = done.send(latest(&self.machine, &id, nodes.as_deref()));
+                let _ = done.send(PastStage::latest(&self.machine, &id, nodes.as_deref()));
                 true
             }
             Some(Request::Note {
@@ -158,16 +157,10 @@ impl Driver {
     /// Records how an attempt ended.
     pub(super) fn ended(&mut self, attempt: Attempt<'_>, ended: Ended) {
         let id = attempt.id.clone();
-        let cut_short = matches!(ended, Ended::TimedOut(_) | Ended::Cancelled);
-        let dropped = attempt.end(&self.run, cut_short);
-        match (ended, dropped) {
-            (Ended::Outcome(outcome), Ok(())) => self.finished(id, outcome),
-            (Ended::Suspended(suspension), Ok(())) => self.suspended(id, &suspension),
-            (Ended::Outcome(_) | Ended::Suspended(_), Err(outcome)) => self.finished(id, *outcome),
-            (Ended::TimedOut(limit), _) => {
-                self.finished(id, timed_out(limit));
-            }
-            (Ended::Cancelled, _) => {}
+        match attempt.close(&self.run, ended) {
+            Some(Ok(outcome)) => self.finished(id, outcome),
+            Some(Err(suspension)) => self.suspended(id, &suspension),
+            None => {}
         }
     }
 

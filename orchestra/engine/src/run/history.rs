@@ -7,6 +7,7 @@ use std::str::FromStr;
 use orchestra_core::{EffectId, ExecutionPath, Machine, NodeOutcome, Status};
 use orchestra_graph::table::Constant;
 use orchestra_graph::{EdgeIndex, Known, NodeIndex, Pipeline, Stage};
+use serde::{Deserialize, Serialize};
 
 /// Maximum number of past stages in a history. The number of all past stages is included too.
 const MOST_STAGES: usize = 200;
@@ -20,7 +21,8 @@ const MOST_FAILURES: usize = 50;
 /// assert_eq!("summary:high".parse(), Ok(Fidelity::SummaryHigh));
 /// assert_eq!(Fidelity::default().to_string(), "compact");
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(into = "&'static str", try_from = "String")]
 pub enum Fidelity {
     /// The whole conversation of the thread, which continues.
     Full,
@@ -48,6 +50,20 @@ impl Fidelity {
             Fidelity::SummaryMedium => "summary:medium",
             Fidelity::SummaryHigh => "summary:high",
         }
+    }
+}
+
+impl From<Fidelity> for &'static str {
+    fn from(fidelity: Fidelity) -> &'static str {
+        fidelity.word()
+    }
+}
+
+impl TryFrom<String> for Fidelity {
+    type Error = UnknownFidelity;
+
+    fn try_from(word: String) -> Result<Fidelity, UnknownFidelity> {
+        word.parse()
     }
 }
 
@@ -108,7 +124,7 @@ pub struct UnknownFidelity(String);
 /// assert_eq!(result.context.text("last_response"), "start plan ");
 /// # Ok(()) }
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct PastStage {
     /// The id of the node.
@@ -147,7 +163,7 @@ pub struct PastStage {
 /// assert_eq!(result.context.text("last_response"), "grep: 1 of 1 failed");
 /// # Ok(()) }
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ToolTally {
     /// The id of the node.
@@ -183,7 +199,7 @@ pub struct ToolTally {
 /// assert_eq!(result.context.text("last_response"), "full in plan");
 /// # Ok(()) }
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct StageHistory {
     /// The amount of history that the model receives. It is set by the edge that led here, else by the node, else by
@@ -231,7 +247,9 @@ impl StageHistory {
         }
     }
 
-    pub(crate) fn new(machine: &Machine, id: &EffectId) -> StageHistory {
+    /// Returns the history of a stage that a machine has started. The tool calls and the effects of a resume are not in
+    /// it.
+    pub fn from_machine(machine: &Machine, id: &EffectId) -> StageHistory {
         let pipeline: &Pipeline = machine.pipeline();
         let stage = pipeline.stage(id.node);
         let paths = machine.paths_to(id);
@@ -319,6 +337,23 @@ fn past_stage(pipeline: &Pipeline, paths: &[&ExecutionPath], path: &[NodeIndex],
 }
 
 impl PastStage {
+    /// Returns the latest outcomes of nodes as a stage sees them: those of its branch, else those of the outer execution
+    /// paths. Returns those of all nodes if `nodes` is `None`.
+    pub fn latest(machine: &Machine, id: &EffectId, nodes: Option<&[String]>) -> Vec<PastStage> {
+        let pipeline = machine.pipeline();
+        let paths = machine.paths_to(id);
+        let all = || (0..pipeline.nodes.len() as u32).map(NodeIndex).collect();
+        let wanted: Vec<NodeIndex> = match nodes {
+            Some(names) => names.iter().filter_map(|name| pipeline.find(name)).collect(),
+            None => all(),
+        };
+        let found = wanted.into_iter().filter_map(|node| {
+            let outcome = paths.iter().rev().find_map(|path| path.outcomes.get(node))?;
+            Some(PastStage::ended(pipeline, &paths, node, outcome))
+        });
+        found.collect()
+    }
+
     /// Creates the record of the latest visit of a node.
     pub(crate) fn ended(
         pipeline: &Pipeline,

@@ -6,6 +6,7 @@ use orchestra_core::{EffectId, Usage};
 use orchestra_graph::NodeIndex;
 
 use crate::budget::OverBudget;
+use crate::run::port::AttemptPort;
 use crate::run::state::Run;
 
 /// A reservation for a call of a model. It is released when it is dropped.
@@ -38,6 +39,8 @@ pub struct Reservation {
     most: Usage,
     /// The meters that hold the reservation: those of the run and its parent runs.
     held: Vec<(Arc<Run>, NodeIndex)>,
+    /// The connection to the run, if another process has its meter.
+    port: Option<Arc<dyn AttemptPort>>,
 }
 
 impl Reservation {
@@ -47,7 +50,13 @@ impl Reservation {
             id: id.clone(),
             most,
             held: Vec::new(),
+            port: None,
         };
+        if let Some(port) = &run.port {
+            port.reserve(most).await?;
+            reservation.port = Some(port.clone());
+            return Ok(reservation);
+        }
         let (mut run, mut node) = (run, id.node);
         loop {
             run.models().meter.reserve(&run.pipeline, node, most).await?;
@@ -80,6 +89,9 @@ impl Drop for Reservation {
     fn drop(&mut self) {
         for (run, node) in &self.held {
             run.models().meter.release(*node, self.most);
+        }
+        if let Some(port) = &self.port {
+            port.release(self.most);
         }
     }
 }

@@ -357,14 +357,7 @@ impl StageContext {
     /// Returns the name of this visit of the node, such as `fan#1:left/build#2`, for
     /// [`stage_text`](StageContext::stage_text).
     pub fn record(&self) -> String {
-        let name = self.attempt_key();
-        let name = match self.id.restart {
-            0 => name.as_str(),
-            _ => name.split_once('/').map_or(name.as_str(), |(_, name)| name),
-        };
-        name.rsplit_once('/')
-            .map_or(name, |(record, _)| record)
-            .to_owned()
+        self.id.record(&self.run.pipeline)
     }
 
     fn keep(&self, file: StageFile, text: &str) -> Result<(), StoreError> {
@@ -375,7 +368,7 @@ impl StageContext {
         written
     }
 
-    /// Writes a file of the stage if the run stores files.
+    /// Writes a file of the stage if the run stores files, here or elsewhere.
     pub(crate) fn write_file(&self, file: StageFile, text: &str) -> Result<(), StoreError> {
         match &self.run.store {
             Some(store) => {
@@ -385,7 +378,13 @@ impl StageContext {
                 store.stage(folder.as_ref(), self.visit())?;
                 store.write(folder.as_ref(), file, text.as_bytes())
             }
-            None => Ok(()),
+            None => {
+                // The process that has the run stores it.
+                if self.run.port.is_some() {
+                    self.run.remember(&self.id, file, text);
+                }
+                Ok(())
+            }
         }
     }
 

@@ -21,6 +21,7 @@ use crate::id::RunId;
 use crate::lock::lock;
 use crate::ownership::OwnedRun;
 use crate::run::attempts::Attempts;
+use crate::run::port::AttemptPort;
 use crate::run::requests::Requests;
 use crate::run::settings::RunSettings;
 use crate::run::sink::Sink;
@@ -40,6 +41,8 @@ pub(crate) struct Run {
     /// The contract of the pipeline; `None` if it declares nothing.
     pub(crate) contract: Option<Box<Contract>>,
     pub(crate) origin: Origin,
+    /// The connection to the run, if another process decides about it and this one executes an attempt.
+    pub(crate) port: Option<Arc<dyn AttemptPort>>,
     pub(crate) sink: Sink,
     /// The run folder; `None` if nothing is persisted.
     pub(crate) store: Option<Arc<dyn RunStore>>,
@@ -125,6 +128,7 @@ impl Run {
             id,
             settings,
             origin,
+            port: None,
             store,
             artifacts: OnceLock::new(),
             failure: WriteFailure::default(),

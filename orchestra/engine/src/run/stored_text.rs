@@ -2,13 +2,15 @@
 
 use std::path::PathBuf;
 
-use orchestra_core::{EffectId, Machine};
-use orchestra_graph::NodeIndex;
+use orchestra_core::EffectId;
 
-use crate::run::history::PastStage;
+use crate::run::hosted_text::HostedText;
 use crate::run::stage_files::OwnedStageFolder;
 use crate::run::state::Run;
 use crate::store::{FileEnds, StageFile};
+
+/// Maximum length of a text that an attempt passes on to another process, in bytes.
+const MAX_HOSTED_BYTES: usize = 16 << 20;
 
 /// A text that a stage stored. If it is longer than the caller requested, only its two ends; see
 /// [`StageContext::stage_text`](crate::StageContext::stage_text).
@@ -122,22 +124,48 @@ impl Run {
                 let path = std::path::absolute(&ends.path).unwrap_or_else(|_| ends.path.clone());
                 Some(StoredText::from_ends(&ends, Some(path)))
             }
-            None if matches!(file, StageFile::Response | StageFile::Conversation) => {
-                let kept = self.models().texts();
-                let (_, text) = kept
-                    .get(&key(&stage_folder, file))
-                    .filter(|(of, _)| *of == visit)?;
-                let ends = FileEnds::of_bytes(text.as_bytes(), most);
-                Some(StoredText::from_ends(&ends, None))
-            }
-            // The folder of such a run is removed when the run ends, so its path is not returned.
             None => {
+                if let Some((of, text)) = self.models().texts().get(&key(&stage_folder, file))
+                    && *of == visit
+                {
+                    let ends = FileEnds::of_bytes(text.as_bytes(), most);
+                    return Some(StoredText::from_ends(&ends, None));
+                }
+                // The folder of such a run is removed when the run ends, so its path is not returned.
                 let ends = self
                     .present_files()?
                     .recall(stage_folder.as_ref(), visit, file, most)?;
                 Some(StoredText::from_ends(&ends, None))
             }
         }
+    }
+
+    /// Stores a text of an earlier stage, which another process keeps.
+    pub(crate) fn receive(&self, given: HostedText) {
+        let HostedText { record, file, text } = given;
+        if let Some((node, branch, visit)) = parse(&record)
+            && let Some(node) = self.pipeline.find(node)
+        {
+            let key = key(&self.stage_folder_in(node, branch), file);
+            self.models().texts().insert(key, (visit, text));
+        }
+    }
+
+    /// Returns the texts that an attempt has stored.
+    pub(crate) fn texts_of(&self, id: &EffectId) -> Vec<HostedText> {
+        let record = id.record(&self.pipeline);
+        let files = [
+            StageFile::Prompt,
+            StageFile::Response,
+            StageFile::ToolOutput,
+            StageFile::ToolError,
+            StageFile::Conversation,
+        ];
+        let texts = files.into_iter().filter_map(|file| {
+            let text = self.stage_text(&record, file, MAX_HOSTED_BYTES)?;
+            Some(HostedText::new(record.clone(), file, text.to_string()))
+        });
+        texts.collect()
     }
 
     /// Stores a text of a stage in memory, if the run persists no files.
@@ -153,23 +181,6 @@ impl Run {
 fn key(stage_folder: &OwnedStageFolder<'_>, file: StageFile) -> (String, String, StageFile) {
     let stage_folder = stage_folder.as_ref();
     (stage_folder.node.to_owned(), stage_folder.branch.to_owned(), file)
-}
-
-/// Returns the latest outcomes of nodes as a stage sees them: those of its branch, else those of the outer execution
-/// paths.
-pub(crate) fn latest(machine: &Machine, id: &EffectId, nodes: Option<&[String]>) -> Vec<PastStage> {
-    let pipeline = machine.pipeline();
-    let paths = machine.paths_to(id);
-    let all = || (0..pipeline.nodes.len() as u32).map(NodeIndex).collect();
-    let wanted: Vec<NodeIndex> = match nodes {
-        Some(names) => names.iter().filter_map(|name| pipeline.find(name)).collect(),
-        None => all(),
-    };
-    let found = wanted.into_iter().filter_map(|node| {
-        let outcome = paths.iter().rev().find_map(|path| path.outcomes.get(node))?;
-        Some(PastStage::ended(pipeline, &paths, node, outcome))
-    });
-    found.collect()
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ mod flow;
 mod folder;
 mod gates;
 mod handlers;
+mod host;
 mod interview;
 mod journal;
 mod long_stages;
