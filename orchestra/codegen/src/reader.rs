@@ -64,4 +64,8 @@ impl ChildReader for Children<'_> {
     fn read(&self, path: &str, limit: u64) -> Result<Vec<u8>, ReadError> {
         self.0.read(&normal_path(&self.0.manifest().join(path)), limit)
     }
+
+    fn names(&self, folder: &str) -> Vec<String> {
+        self.0.list(&normal_path(&self.0.manifest().join(folder)))
+    }
 }

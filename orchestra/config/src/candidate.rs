@@ -10,7 +10,10 @@ use crate::stage::AttributeValue;
 /// The location of a setting.
 #[derive(Clone, Copy)]
 pub(crate) enum Location {
+    /// The attribute that sets it.
     Pipeline(Span),
+    /// The attribute that names the agent of the program that sets it.
+    Agent(Span),
     Configuration(Span),
     Nowhere,
 }

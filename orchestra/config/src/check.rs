@@ -3,9 +3,10 @@
 use orchestra_graph::{Diagnostic, GIT_VARIABLES, Report, Span};
 
 use crate::command_tool::check_tool;
-use crate::decode::{Decode, Diagnostics, FileRules, suggestion};
+use crate::decode::{Decode, Diagnostics, FileRules};
 use crate::located::Located;
 use crate::rules;
+use crate::suggestion::{Hint, suggestion};
 use crate::settings::{Backend, BackendKind, Configuration, ProviderKind};
 use crate::tree;
 use crate::workspace;
@@ -84,27 +85,28 @@ fn check(configuration: &Configuration, diagnostics: &mut Diagnostics) {
     }
 }
 
-/// Returns the diagnostic for an unknown backend.
-pub(crate) fn unknown_backend(configuration: &Configuration, name: &str, span: Span) -> Diagnostic {
+/// Returns the diagnostic for an unknown backend, with a hint.
+pub(crate) fn unknown_backend(configuration: &Configuration, name: &str, span: Span) -> (Diagnostic, Hint) {
     let diagnostic =
         Diagnostic::from_rule(&rules::UNKNOWN_BACKEND, format!("unknown backend `{name}`"), span);
-    let diagnostic = diagnostic.help(suggestion(name, &configuration.backend_names()));
+    let hint = suggestion(name, &configuration.backend_names());
     match name {
         "cli" => {
-            diagnostic.note("a backend of the kind `cli` needs a `command`, so it must stand in `backends`")
+            let note = "a backend of the kind `cli` needs a `command`, so it must stand in `backends`";
+            (diagnostic.note(note), hint)
         }
-        _ => diagnostic,
+        _ => (diagnostic, hint),
     }
 }
 
-/// Returns the diagnostic for an unknown provider.
-pub(crate) fn unknown_provider(configuration: &Configuration, name: &str, span: Span) -> Diagnostic {
+/// Returns the diagnostic for an unknown provider, with a hint.
+pub(crate) fn unknown_provider(configuration: &Configuration, name: &str, span: Span) -> (Diagnostic, Hint) {
     let diagnostic = Diagnostic::from_rule(
         &rules::UNKNOWN_PROVIDER,
         format!("unknown provider `{name}`"),
         span,
     );
-    diagnostic.help(suggestion(name, &configuration.provider_names()))
+    (diagnostic, suggestion(name, &configuration.provider_names()))
 }
 
 fn backend_exists(
@@ -116,9 +118,8 @@ fn backend_exists(
         // A backend without a kind has already been reported.
         configuration.backend_kind(name).is_none() && !configuration.backends.contains_key(name.as_str())
     }) {
-        diagnostics
-            .list
-            .push(unknown_backend(configuration, name, name.span));
+        let (diagnostic, hint) = unknown_backend(configuration, name, name.span);
+        diagnostics.name(diagnostic, name, hint);
     }
 }
 
@@ -131,9 +132,8 @@ fn provider_exists(
         configuration.provider_kind(name).is_none()
             && !configuration.providers.named.contains_key(name.as_str())
     }) {
-        diagnostics
-            .list
-            .push(unknown_provider(configuration, name, name.span));
+        let (diagnostic, hint) = unknown_provider(configuration, name, name.span);
+        diagnostics.name(diagnostic, name, hint);
     }
 }
 

@@ -7,7 +7,6 @@ use orchestra_graph::{Diagnostic, MissingValues, NodeIndex, Source, Span};
 
 use crate::candidate::{AgentLayer, Candidate, Location, from_attribute, from_configuration, from_word};
 use crate::check::unknown_backend;
-use crate::decode::suggestion;
 use crate::layers::Library;
 use crate::project::Project;
 use crate::reports::Reports;
@@ -15,6 +14,7 @@ use crate::resolved::{Chosen, Reason, ResolvedStage, UnknownTool};
 use crate::rules;
 use crate::settings::{Agent, BackendKind, Mode, PipelineSettings, Provider, ReasoningEffort};
 use crate::stage::Stages;
+use crate::suggestion::{Hint, in_value, in_yaml, name_in_value, suggestion};
 use crate::variables::Variables;
 
 /// The usual aliases for models in configurations.
@@ -164,7 +164,7 @@ impl<'r> Resolver<'r> {
 
     fn chosen<T>(&self, candidate: Candidate<T>) -> Chosen<T> {
         let location = match candidate.location {
-            Location::Pipeline(span) => shown(&self.source, span),
+            Location::Pipeline(span) | Location::Agent(span) => shown(&self.source, span),
             Location::Configuration(span) => shown(&self.project.report.source, span),
             Location::Nowhere => String::new(),
         };
@@ -187,7 +187,7 @@ impl<'r> Resolver<'r> {
                 let source = self.project.report.source.clone();
                 self.reports.add(&source, diagnostic(span));
             }
-            Location::Pipeline(span) => {
+            Location::Pipeline(span) | Location::Agent(span) => {
                 let diagnostic = diagnostic(span).node(self.stages.id(node));
                 self.reports.add(&self.source, diagnostic);
             }
@@ -196,6 +196,29 @@ impl<'r> Resolver<'r> {
                 self.reports.add(&self.source, diagnostic);
             }
         }
+    }
+
+    /// Reports a diagnostic about a name at exactly the name, with a hint on how to correct it.
+    pub(crate) fn report_name(
+        &mut self,
+        node: NodeIndex,
+        location: Location,
+        name: &str,
+        diagnostic: impl FnOnce(Span) -> (Diagnostic, Hint),
+    ) {
+        let (pipeline, configuration) = (self.source.clone(), self.project.report.source.clone());
+        let has_spans = self.stages.has_spans();
+        self.report(node, location, |span| {
+            let (diagnostic, hint) = diagnostic(span);
+            match location {
+                Location::Configuration(_) => in_yaml(&configuration, diagnostic, name, hint),
+                Location::Pipeline(_) if has_spans => {
+                    let range = name_in_value(&pipeline, span, name);
+                    in_value(&pipeline, diagnostic, range, hint)
+                }
+                _ => in_value(&pipeline, diagnostic, None, hint),
+            }
+        });
     }
 
     /// Returns the agent of a stage with its name. Reports an unknown agent.
@@ -213,7 +236,11 @@ impl<'r> Resolver<'r> {
             ));
         }
         if let Some(agent) = defined.get(&name.value) {
-            let location = Some(name.location);
+            let location = match name.location {
+                Location::Pipeline(span) => Location::Agent(span),
+                other => other,
+            };
+            let location = Some(location);
             return Some((name, AgentLayer { agent, location }));
         }
         let known: Vec<&str> = configured
@@ -221,14 +248,14 @@ impl<'r> Resolver<'r> {
             .chain(defined.keys())
             .map(String::as_str)
             .collect();
-        let help = if known.is_empty() {
-            "define it in `agents` of the configuration".to_owned()
+        let hint = if known.is_empty() {
+            "define it in `agents` of the configuration".into()
         } else {
             suggestion(&name.value, &known)
         };
         let message = format!("unknown agent `{}`", name.value);
-        self.report(node, name.location, |span| {
-            Diagnostic::from_rule(&rules::UNKNOWN_AGENT, message, span).help(help)
+        self.report_name(node, name.location, &name.value, |span| {
+            (Diagnostic::from_rule(&rules::UNKNOWN_AGENT, message, span), hint)
         });
         None
     }
@@ -253,7 +280,7 @@ impl<'r> Resolver<'r> {
         // A backend without a kind has been reported with the configuration.
         let defined = configuration.backends.contains_key(&chosen.value);
         if configuration.backend_kind(&chosen.value).is_none() && !defined {
-            self.report(node, chosen.location, |span| {
+            self.report_name(node, chosen.location, &chosen.value, |span| {
                 unknown_backend(configuration, &chosen.value, span)
             });
         }
@@ -334,15 +361,15 @@ impl<'r> Resolver<'r> {
                 .into_iter()
                 .flat_map(|settings| settings.models.keys().map(String::as_str))
                 .collect();
-            let help = if known.is_empty() {
-                format!("add `models: {{{}: ..}}` to the provider", chosen.value)
+            let hint = if known.is_empty() {
+                format!("add `models: {{{}: ..}}` to the provider", chosen.value).into()
             } else {
                 suggestion(&chosen.value, &known)
             };
-            self.report(node, chosen.location, |span| {
-                Diagnostic::from_rule(&rules::UNRESOLVED_MODEL, message, span)
-                    .note("it is a name that a configuration maps to a model, not the name of a model")
-                    .help(help)
+            self.report_name(node, chosen.location, &chosen.value, |span| {
+                let diagnostic = Diagnostic::from_rule(&rules::UNRESOLVED_MODEL, message, span)
+                    .note("it is a name that a configuration maps to a model, not the name of a model");
+                (diagnostic, hint)
             });
         }
         (Some(chosen), None)

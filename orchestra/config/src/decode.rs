@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use orchestra_graph::{Diagnostic, Page, Source, Span, did_you_mean, parse_duration};
+use orchestra_graph::{Diagnostic, Page, Source, Span, parse_duration};
 use serde_json::Number;
 
 use crate::located::Located;
+use crate::suggestion::{Hint, in_yaml, suggestion};
 use crate::tree::{Key, Node, Tree};
 
 /// The rules for one kind of file.
@@ -52,6 +53,11 @@ impl Diagnostics {
         self.list.push(diagnostic.help(help));
     }
 
+    /// Reports a diagnostic at a name, with a hint on how to correct it.
+    pub(crate) fn name(&mut self, diagnostic: Diagnostic, name: &str, hint: impl Into<Hint>) {
+        self.list.push(in_yaml(&self.source, diagnostic, name, hint.into()));
+    }
+
     /// Reports an unknown key, with a suggestion.
     pub(crate) fn unknown_key(&mut self, key: &Key, known: &[&str]) {
         let diagnostic = Diagnostic::from_rule(
@@ -59,7 +65,7 @@ impl Diagnostics {
             format!("unknown key `{}`", key.text),
             key.span,
         );
-        self.list.push(diagnostic.help(suggestion(&key.text, known)));
+        self.name(diagnostic, &key.text, suggestion(&key.text, known));
     }
 
     /// Returns the entries of a map, each key once; reports duplicate keys. Reports that `what` was expected and
@@ -94,28 +100,6 @@ impl Diagnostics {
             }
         }
         Some(unique)
-    }
-}
-
-/// Returns a help text for an unknown name: the most similar known name, else the list of known names.
-pub(crate) fn suggestion(word: &str, known: &[&str]) -> String {
-    match did_you_mean(word, known.iter().copied()) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => one_of(known),
-    }
-}
-
-/// Returns a help text that lists the known names.
-pub(crate) fn one_of(known: &[&str]) -> String {
-    const SHOWN: usize = 24;
-    let mut words: Vec<String> = known.iter().take(SHOWN).map(|word| format!("`{word}`")).collect();
-    if known.len() > SHOWN {
-        words.push(format!("and {} more", known.len() - SHOWN));
-    }
-    match words.as_slice() {
-        [] => "there are none".to_owned(),
-        [one] => format!("write {one}"),
-        _ => format!("write one of {}", words.join(", ")),
     }
 }
 
@@ -337,8 +321,11 @@ macro_rules! words {
                 let word = String::decode(tree, diagnostics)?;
                 let found = $name::from_name(&word);
                 if found.is_none() {
-                    let help = $crate::decode::suggestion(&word, $name::WORDS);
-                    diagnostics.value(format!("`{word}` is not known here"), tree.span, help);
+                    let hint = $crate::suggestion::suggestion(&word, $name::WORDS);
+                    let message = format!("`{word}` is not known here");
+                    let rule = diagnostics.rules.value;
+                    let diagnostic = orchestra_graph::Diagnostic::from_rule(rule, message, tree.span);
+                    diagnostics.name(diagnostic, &word, hint);
                 }
                 found
             }

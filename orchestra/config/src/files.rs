@@ -92,6 +92,11 @@ impl<'r> Files<'r> {
         known.entry(path.to_owned()).or_insert_with(read).clone()
     }
 
+    /// Returns the names of the files in a folder.
+    pub(crate) fn names(&self, folder: &str) -> Vec<String> {
+        self.reader.map_or_else(Vec::new, |reader| reader.names(folder))
+    }
+
     /// Returns the requested files.
     pub(crate) fn used(&self) -> Vec<FileUse> {
         let known = self.known.borrow();

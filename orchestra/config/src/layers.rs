@@ -14,6 +14,7 @@ use crate::located::Located;
 use crate::names::is_name;
 use crate::reports::Reports;
 use crate::rules;
+use crate::suggestion::{Hint, in_yaml};
 use crate::template::TaskTemplate;
 use crate::tree::{self, MAX_BYTES, Node};
 
@@ -302,8 +303,8 @@ impl<'f> Library<'f> {
                 Ok(found) => chain.push(found),
                 Err(LayerError::Invalid) => break,
                 Err(why) => {
-                    let diagnostic = missing(last.kind, base, base.span, &why);
-                    reports.add(&last.source, diagnostic);
+                    let (diagnostic, hint) = self.missing(last.kind, base, base.span, &why);
+                    reports.add(&last.source, in_yaml(&last.source, diagnostic, base, hint));
                     break;
                 }
             }
@@ -334,44 +335,51 @@ impl<'f> Library<'f> {
             found => found,
         }
     }
-}
 
-/// Returns the diagnostic for a layer that does not exist, at the span that names it.
-pub(crate) fn missing(kind: LayerKind, name: &str, span: Span, why: &LayerError) -> Diagnostic {
-    let rule = &rules::PROMPT_LAYER_MISSING;
-    match why {
-        LayerError::Name => {
+    /// Returns the names of the layers of a kind.
+    fn names(&self, kind: LayerKind) -> Vec<String> {
+        let inside = |folder: &String| self.files.names(&join(folder, kind.folder()));
+        let own = self.folders.iter().flat_map(inside);
+        let own = own.filter_map(|name| Some(name.strip_suffix(".yaml")?.to_owned()));
+        let mut names: Vec<String> = own.chain(kind.built_in().map(str::to_owned)).collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
+    /// Returns the diagnostic for a layer that does not exist, at the span that names it, with a hint.
+    pub(crate) fn missing(
+        &self,
+        kind: LayerKind,
+        name: &str,
+        span: Span,
+        why: &LayerError,
+    ) -> (Diagnostic, Hint) {
+        let rule = &rules::PROMPT_LAYER_MISSING;
+        if matches!(why, LayerError::Name) {
             let diagnostic =
                 Diagnostic::from_rule(rule, format!("`{name}` is not a valid {kind} name"), span);
-            diagnostic
-                .help("use letters, digits, `-`, `_` and `.`; a name cannot leave the folders of prompts")
+            let help = "use letters, digits, `-`, `_` and `.`; a name cannot leave the folders of prompts";
+            return (diagnostic, help.into());
         }
-        LayerError::Missing(_) | LayerError::Invalid => {
-            let diagnostic = Diagnostic::from_rule(rule, format!("unknown {kind} `{name}`"), span);
-            let mut known: Vec<&str> = BUILT_IN
-                .iter()
-                .filter_map(|(path, _)| {
-                    path.strip_prefix(kind.folder())?
-                        .strip_prefix('/')?
-                        .strip_suffix(".yaml")
-                })
-                .collect();
-            known.sort_unstable();
-            let near = orchestra_graph::did_you_mean(name, known.iter().copied());
-            let diagnostic = match (near, why) {
-                (Some(near), _) => diagnostic.help(format!("did you mean `{near}`?")),
-                (None, LayerError::Missing(missed)) => match missed.first() {
-                    Some(first) => diagnostic.help(format!("write it into `{first}`")),
-                    None => diagnostic.help(format!("Orchestra comes with {}", known.join(", "))),
-                },
-                (None, _) => diagnostic,
-            };
-            match why {
-                LayerError::Missing(missed) if !missed.is_empty() => {
-                    diagnostic.note(format!("looked for {}", missed.join(", ")))
-                }
-                _ => diagnostic,
-            }
+        let diagnostic = Diagnostic::from_rule(rule, format!("unknown {kind} `{name}`"), span);
+        let names = self.names(kind);
+        let near = orchestra_graph::did_you_mean(name, names.iter().map(String::as_str));
+        let missed = match why {
+            LayerError::Missing(missed) => missed.as_slice(),
+            _ => &[],
+        };
+        let hint = match (near, missed.first()) {
+            (Some(near), _) => Hint::meant(near),
+            (None, Some(first)) => format!("write it into `{first}`").into(),
+            (None, None) => format!("Orchestra comes with {}", names.join(", ")).into(),
+        };
+        match missed.is_empty() {
+            true => (diagnostic, hint),
+            false => (
+                diagnostic.note(format!("looked for {}", missed.join(", "))),
+                hint,
+            ),
         }
     }
 }

@@ -24,6 +24,7 @@
 //! - `located`: values with their spans.
 //! - `rules`: the rules that this crate checks, with their explanation pages.
 //! - `tree`: YAML as a tree with spans.
+//! - `suggestion`: hints on how to correct a name, with the change of exactly that name.
 //! - `decode`: decoding of the tree into types.
 //! - `check`: consistency checks of a configuration.
 //! - `command_tool`: consistency checks of command tools.
@@ -83,6 +84,7 @@ mod scan;
 mod schema;
 mod settings;
 mod stage;
+mod suggestion;
 mod table;
 mod template;
 mod template_check;

@@ -3,14 +3,16 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use orchestra_graph::{Diagnostic, NodeIndex, Span, ValueType, declared_keys};
+use orchestra_graph::{Diagnostic, NodeIndex, Span, ValueType, declared_keys, value_text};
 
 use crate::candidate::{AgentLayer, Candidate, from_attribute};
 use crate::choose::Resolver;
-use crate::layers::{LayerError, LayerKind, LayerUse, missing};
+use crate::layers::{LayerError, LayerKind, LayerUse};
 use crate::reads::reads;
 use crate::rules;
 use crate::settings::InlinePrompts;
+use crate::stage::AttributeValue;
+use crate::suggestion::{Hint, in_value};
 use crate::template::TaskTemplate;
 use crate::template_check::check;
 use crate::variables::Variables;
@@ -57,11 +59,19 @@ impl Resolver<'_> {
                     }
                 }
                 Err(LayerError::Invalid) => {}
-                Err(why) => self.report(node, name.location, |span| missing(kind, &name.value, span, &why)),
+                Err(why) => self.missing_layer(node, kind, &name, &why),
             }
         }
         texts.retain(|text| !text.is_empty());
         (texts.join("\n\n"), layers)
+    }
+
+    /// Reports a layer that does not exist.
+    fn missing_layer(&mut self, node: NodeIndex, kind: LayerKind, name: &Candidate<String>, why: &LayerError) {
+        let library = self.library;
+        self.report_name(node, name.location, &name.value, |span| {
+            library.missing(kind, &name.value, span, why)
+        });
     }
 
     /// Returns the task template of a stage, and adds its layer to the layers.
@@ -77,9 +87,7 @@ impl Resolver<'_> {
             Ok(layer) => layer,
             Err(LayerError::Invalid) => return None,
             Err(why) => {
-                self.report(node, name.location, |span| {
-                    missing(LayerKind::Task, &name.value, span, &why)
-                });
+                self.missing_layer(node, LayerKind::Task, &name, &why);
                 return None;
             }
         };
@@ -87,9 +95,12 @@ impl Resolver<'_> {
         if self.checked.insert(layer.path.clone()) {
             for found in check(&layer.text, variables) {
                 let span = layer.span(found.range);
-                let diagnostic = Diagnostic::from_rule(found.rule, found.message, span)
-                    .help(found.help)
+                let mut diagnostic = Diagnostic::from_rule(found.rule, found.message, span)
+                    .help(found.hint.help)
                     .note(format!("the stage `{}` uses this task", self.stages.id(node)));
+                if let Some(meant) = found.hint.meant.filter(|_| !span.is_empty()) {
+                    diagnostic = diagnostic.fix(span, meant);
+                }
                 self.reports.add(&layer.source, diagnostic);
             }
         }
@@ -158,6 +169,12 @@ impl Resolver<'_> {
         variables
     }
 
+    /// Returns the text of an attribute as it is written; `None` if the pipeline is not at hand as it is written.
+    fn written(&self, attribute: &AttributeValue<'_>) -> Option<String> {
+        let has_spans = self.stages.has_spans();
+        has_spans.then(|| value_text(&self.source, attribute.span))
+    }
+
     /// Returns the prompt as a template if the graph or the project declares prompts as templates (rule F3).
     pub(crate) fn inline(
         &mut self,
@@ -193,20 +210,34 @@ impl Resolver<'_> {
             return None;
         }
         let text = attribute.text.replace("$goal", "{{ goal }}");
+        let written = self.written(&attribute);
+        let goal = match stages.of_graph("goal") {
+            Some(goal) if written.as_deref() != Some(&*attribute.text) => goal.text.into_owned(),
+            _ => "{{ goal }}".to_owned(),
+        };
+        // A prompt in a file of its own has no range in the pipeline.
+        let place = |range: &Range<usize>| {
+            let written = written.as_ref()?;
+            let found = [range.start, range.end].map(|at| before_expansion(written, &goal, at));
+            let range = found[0]..found[1];
+            (written.replace("$goal", &goal) == text).then_some(range)
+        };
+        let mut diagnostics = Vec::new();
         for found in check(&text, variables) {
-            let part = text.get(found.range).unwrap_or_default();
+            let part = text.get(found.range.clone()).unwrap_or_default();
             let diagnostic = Diagnostic::from_rule(found.rule, found.message, attribute.span)
-                .help(found.help)
                 .note(format!("in the prompt, at `{part}`"));
-            self.reports.add(&self.source, diagnostic.node(stages.id(node)));
+            diagnostics.push((found.range, diagnostic, found.hint));
         }
         for (read, mut diagnostic) in self.declared_values(node, &text) {
             diagnostic.span = attribute.span;
-            let part = text.get(read).unwrap_or_default();
-            self.reports.add(
-                &self.source,
-                diagnostic.note(format!("in the prompt, at `{part}`")),
-            );
+            let part = text.get(read.clone()).unwrap_or_default();
+            let diagnostic = diagnostic.note(format!("in the prompt, at `{part}`"));
+            diagnostics.push((read, diagnostic, Hint::default()));
+        }
+        for (range, diagnostic, hint) in diagnostics {
+            let diagnostic = in_value(&self.source, diagnostic, place(&range), hint);
+            self.reports.add(&self.source, diagnostic.node(stages.id(node)));
         }
         let mut template = TaskTemplate::new(stages.id(node), self.source.name(), text);
         let position = self.source.position(attribute.span.start);
@@ -216,6 +247,20 @@ impl Resolver<'_> {
             .for_each(|line| *line = (position.line, position.column));
         Some(template)
     }
+}
+
+/// Returns the offset in a text for an offset in the same text with `$goal` replaced.
+fn before_expansion(text: &str, goal: &str, at: usize) -> usize {
+    let (mut before, mut end) = (0, 0);
+    for (start, name) in text.match_indices("$goal") {
+        let expanded = before + (start - end);
+        if at <= expanded {
+            break;
+        }
+        end = start + name.len();
+        before = expanded + goal.len();
+    }
+    end + at.saturating_sub(before)
 }
 
 fn may_have_members(declared: &ValueType) -> bool {

@@ -159,7 +159,7 @@ impl Resolver<'_> {
                 let known = configuration.provider_kind(&chosen.value).is_some()
                     || configuration.providers.named.contains_key(&chosen.value);
                 if !known {
-                    self.report(node, chosen.location, |span| {
+                    self.report_name(node, chosen.location, &chosen.value, |span| {
                         unknown_provider(configuration, &chosen.value, span)
                     });
                 }

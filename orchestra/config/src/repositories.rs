@@ -6,11 +6,11 @@ use orchestra_graph::{Diagnostic, NodeIndex, kind};
 
 use crate::candidate::Location;
 use crate::choose::Resolver;
-use crate::decode::suggestion;
 use crate::resolved::ResolvedStage;
 use crate::rules;
 use crate::settings::BackendKind;
 use crate::stage::AttributeValue;
+use crate::suggestion::suggestion;
 
 impl Resolver<'_> {
     /// Reports unknown repositories that nodes name.
@@ -29,14 +29,15 @@ impl Resolver<'_> {
             if repositories.contains_key(&*name.text) {
                 continue;
             }
-            let help = if known.is_empty() {
-                "define it in `workspace.repos` of the configuration".to_owned()
+            let hint = if known.is_empty() {
+                "define it in `workspace.repos` of the configuration".into()
             } else {
                 suggestion(&name.text, &known)
             };
             let message = format!("unknown repository `{}`", name.text);
-            self.report(node, Location::Pipeline(name.span), |span| {
-                Diagnostic::from_rule(&rules::UNKNOWN_REPOSITORY, message, span).help(help)
+            self.report_name(node, Location::Pipeline(name.span), &name.text, |span| {
+                let diagnostic = Diagnostic::from_rule(&rules::UNKNOWN_REPOSITORY, message, span);
+                (diagnostic, hint)
             });
         }
     }

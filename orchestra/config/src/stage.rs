@@ -29,6 +29,8 @@ pub(crate) trait Stages {
     /// Returns the name of the graph.
     fn name(&self) -> &str;
     fn source(&self) -> Source;
+    /// Returns whether the spans of attributes are those of their values in the source.
+    fn has_spans(&self) -> bool;
     /// Returns the number of nodes.
     fn count(&self) -> usize;
     fn id(&self, node: NodeIndex) -> &str;
@@ -87,6 +89,10 @@ impl Stages for Analysis<'_> {
 
     fn source(&self) -> Source {
         Analysis::source(self).clone()
+    }
+
+    fn has_spans(&self) -> bool {
+        true
     }
 
     fn count(&self) -> usize {
@@ -199,6 +205,10 @@ impl Stages for Table<'_> {
 
     fn source(&self) -> Source {
         Source::new(&*self.pipeline.file, &*self.pipeline.source)
+    }
+
+    fn has_spans(&self) -> bool {
+        false
     }
 
     fn count(&self) -> usize {

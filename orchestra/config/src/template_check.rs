@@ -5,10 +5,10 @@ use std::ops::Range;
 use minijinja::Environment;
 use orchestra_graph::Page;
 
-use crate::decode::suggestion;
 use crate::limits::exceeded_limit;
 use crate::rules;
 use crate::scan::{Use, names};
+use crate::suggestion::{Hint, suggestion};
 use crate::template::{environment, message_of, range_of};
 use crate::variables::Variables;
 
@@ -22,18 +22,18 @@ pub(crate) struct TemplateDiagnostic {
     pub(crate) message: String,
     /// The byte range in the template.
     pub(crate) range: Range<usize>,
-    pub(crate) help: String,
+    pub(crate) hint: Hint,
 }
 
 /// Checks a template and returns its diagnostics.
 pub(crate) fn check(text: &str, variables: &Variables) -> Vec<TemplateDiagnostic> {
     if let Some((range, message)) = exceeded_limit(text) {
-        let help = "write it in parts; longer texts belong in the values of the run".to_owned();
+        let help = "write it in parts; longer texts belong in the values of the run";
         return vec![TemplateDiagnostic {
             rule: &rules::TEMPLATE_SYNTAX,
             message,
             range,
-            help,
+            hint: help.into(),
         }];
     }
     let environment = environment();
@@ -44,8 +44,7 @@ pub(crate) fn check(text: &str, variables: &Variables) -> Vec<TemplateDiagnostic
                 rule: &rules::TEMPLATE_SYNTAX,
                 message: message_of(&error),
                 range: range_of(&error, text),
-                help: "templates use the syntax of Jinja2: `{{ variable }}`, `{% if .. %}`, `{% for .. %}`"
-                    .to_owned(),
+                hint: "templates use the syntax of Jinja2: `{{ variable }}`, `{% if .. %}`, `{% for .. %}`".into(),
             }];
         }
     };
@@ -86,7 +85,7 @@ pub(crate) fn check(text: &str, variables: &Variables) -> Vec<TemplateDiagnostic
             rule: &rules::TEMPLATE_SYNTAX,
             message: format!("unknown {kind} `{word}`"),
             range: name.range,
-            help: suggestion(word, &known),
+            hint: suggestion(word, &known),
         });
     }
     // Report variables that the engine finds but the scan does not.
@@ -105,7 +104,7 @@ fn unknown_variable(path: &str, range: Range<usize>, variables: &Variables) -> T
         rule: &rules::TEMPLATE_VARIABLE,
         message: format!("nothing sets the variable `{path}`"),
         range,
-        help: variables.help(path),
+        hint: variables.hint(path),
     }
 }
 

@@ -1,15 +1,28 @@
 //! The choice of the tools of a stage.
 
-use orchestra_graph::{Diagnostic, NodeIndex, Source, Span};
+use std::ops::Range;
+
+use orchestra_graph::{Diagnostic, NodeIndex, Source, Span, value_text};
 
 use crate::candidate::{AgentLayer, Candidate, Location};
 use crate::choose::Resolver;
-use crate::decode::suggestion;
 use crate::located::Located;
 use crate::names::{BUILT_IN_TOOLS, tool_name};
 use crate::resolved::UnknownTool;
 use crate::rules;
 use crate::settings::BackendKind;
+use crate::suggestion::{Hint, in_value, in_yaml, suggestion};
+
+/// A tool in a list.
+struct Listed {
+    /// The name, as tools are compared.
+    name: String,
+    location: Location,
+    /// The name as it is written.
+    written: String,
+    /// The range of the name in the text of the attribute; `None` for a list of an agent.
+    range: Option<Range<usize>>,
+}
 
 impl Resolver<'_> {
     /// Returns the tools of a stage. The tools that the node, or else its agent, names are added to those of the
@@ -26,19 +39,28 @@ impl Resolver<'_> {
                 let location = |name: &Located<String>| {
                     agent_layer.location.unwrap_or(Location::Configuration(name.span))
                 };
-                list.iter()
-                    .map(|name| (tool_name(name), location(name)))
-                    .collect::<Vec<_>>()
+                let listed = |name: &Located<String>| Listed {
+                    name: tool_name(name),
+                    location: location(name),
+                    written: name.value.clone(),
+                    range: None,
+                };
+                list.iter().map(listed).collect::<Vec<_>>()
             })
         };
         let of_node = self.stages.of_node(node, "agent.tools").map(|attribute| {
             let location = Location::Pipeline(attribute.span);
-            let names = attribute
-                .text
-                .split(',')
-                .map(tool_name)
-                .filter(|name| !name.is_empty());
-            names.map(|name| (name, location)).collect::<Vec<_>>()
+            let ranges = comma_separated(&attribute.text).into_iter();
+            let listed = ranges.map(|range| {
+                let written = attribute.text.get(range.clone()).unwrap_or_default();
+                Listed {
+                    name: tool_name(written),
+                    location,
+                    written: written.to_owned(),
+                    range: Some(range),
+                }
+            });
+            listed.collect::<Vec<_>>()
         });
         let from_node = of_node.is_some();
         let added = of_node.or_else(|| listed(&agent_layer.agent.tools));
@@ -48,7 +70,7 @@ impl Resolver<'_> {
             .chain(&only)
             .flatten()
             .next()
-            .map(|(_, location)| *location);
+            .map(|listed| listed.location);
         if let (Some(location), false) = (first, kind.has_tools()) {
             let message = format!("the backend `{}` gives its model no tools", backend.value);
             let note = match kind {
@@ -61,11 +83,11 @@ impl Resolver<'_> {
                     .help("choose a backend of the kind `agent`, or name no tools")
             });
         }
-        for (name, location) in added.iter().chain(&only).flatten() {
+        for listed in added.iter().chain(&only).flatten() {
             // The tools in the configuration are checked by `check_agents`.
-            let checked = matches!(location, Location::Configuration(_));
-            if !checked && !self.tools.contains(name) {
-                self.unknown_tool(node, name, *location);
+            let checked = matches!(listed.location, Location::Configuration(_));
+            if !checked && !self.tools.contains(&listed.name) {
+                self.unknown_tool(node, listed);
             }
         }
         if !kind.has_tools() {
@@ -74,23 +96,30 @@ impl Resolver<'_> {
         let none = added.as_ref().is_some_and(Vec::is_empty) && (from_node || only.is_none());
         let mut tools: Vec<String> = match only {
             _ if none => Vec::new(),
-            Some(only) => only.into_iter().map(|(name, _)| name).collect(),
+            Some(only) => only.into_iter().map(|listed| listed.name).collect(),
             None => BUILT_IN_TOOLS.iter().map(|name| (*name).to_owned()).collect(),
         };
-        tools.extend(added.into_iter().flatten().map(|(name, _)| name));
+        tools.extend(added.into_iter().flatten().map(|listed| listed.name));
         tools.sort_unstable();
         tools.dedup();
         tools
     }
 
-    fn unknown_tool(&mut self, node: NodeIndex, name: &str, location: Location) {
-        let span = match location {
-            Location::Pipeline(span) | Location::Configuration(span) => span,
+    fn unknown_tool(&mut self, node: NodeIndex, listed: &Listed) {
+        let source = self.source.clone();
+        let span = match listed.location {
+            Location::Pipeline(span) | Location::Agent(span) | Location::Configuration(span) => span,
             Location::Nowhere => self.stages.node_span(node),
         };
-        let diagnostic = unknown_tool(name, &self.tools, span).node(self.stages.id(node));
-        let source = self.source.clone();
-        self.report_unknown_tool(name, source, diagnostic);
+        let (diagnostic, hint) = unknown_tool(&listed.name, &self.tools, span);
+        let is_written = |range: &Range<usize>| {
+            let text = value_text(&source, span);
+            self.stages.has_spans() && text.get(range.clone()) == Some(&*listed.written)
+        };
+        let range = listed.range.clone().filter(is_written);
+        let diagnostic = in_value(&source, diagnostic, range, hint);
+        let diagnostic = diagnostic.node(self.stages.id(node));
+        self.report_unknown_tool(&listed.name, source, diagnostic);
     }
 
     fn report_unknown_tool(&mut self, name: &str, source: Source, diagnostic: Diagnostic) {
@@ -112,7 +141,8 @@ impl Resolver<'_> {
         for agent in self.project.configuration.agents.values() {
             for name in agent.tools.iter().chain(&agent.only_tools).flatten() {
                 if !self.tools.contains(&tool_name(name)) {
-                    let diagnostic = unknown_tool(name, &self.tools, name.span);
+                    let (diagnostic, hint) = unknown_tool(name, &self.tools, name.span);
+                    let diagnostic = in_yaml(&source, diagnostic, name, hint);
                     self.report_unknown_tool(name, source.clone(), diagnostic);
                 }
             }
@@ -120,18 +150,34 @@ impl Resolver<'_> {
     }
 }
 
-/// Returns the diagnostic for an unknown tool.
-fn unknown_tool(name: &str, known: &[String], span: Span) -> Diagnostic {
+/// Returns the ranges of the names in a list that is separated by commas.
+fn comma_separated(text: &str) -> Vec<Range<usize>> {
+    let mut ranges = Vec::new();
+    let mut start = 0;
+    for part in text.split(',') {
+        let begin = start + (part.len() - part.trim_start().len());
+        start += part.len() + 1;
+        if !part.trim().is_empty() {
+            ranges.push(begin..begin + part.trim().len());
+        }
+    }
+    ranges
+}
+
+/// Returns the diagnostic for an unknown tool, with a hint.
+fn unknown_tool(name: &str, known: &[String], span: Span) -> (Diagnostic, Hint) {
     let known: Vec<&str> = known.iter().map(String::as_str).collect();
     let diagnostic = Diagnostic::from_rule(&rules::UNKNOWN_TOOL, format!("unknown tool `{name}`"), span);
     let repositories: Vec<&str> = known
         .iter()
         .filter_map(|name| Some(name.split_once(':')?.0))
         .collect();
+    let hint = suggestion(name, &known);
     match name.split_once(':') {
-        Some((repository, _)) if !repositories.contains(&repository) => diagnostic
-            .note(format!("the workspace has no repository `{repository}`"))
-            .help(suggestion(name, &known)),
-        _ => diagnostic.help(suggestion(name, &known)),
+        Some((repository, _)) if !repositories.contains(&repository) => {
+            let note = format!("the workspace has no repository `{repository}`");
+            (diagnostic.note(note), hint)
+        }
+        _ => (diagnostic, hint),
     }
 }

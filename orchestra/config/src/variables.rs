@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 
 use orchestra_graph::did_you_mean;
 
+use crate::suggestion::Hint;
+
 /// The variables that every task template may use. Variables that a run has not set yet are empty.
 ///
 /// `prompt` is the `prompt` attribute of the node; it is appended to a template that does not use it.
@@ -120,38 +122,56 @@ impl Variables {
         self.keys.iter().any(|key| within(key, path) || within(path, key))
     }
 
-    pub(crate) fn help(&self, path: &str) -> String {
+    /// Returns a hint for a path that nothing sets.
+    pub(crate) fn hint(&self, path: &str) -> Hint {
+        let hint = self.any_hint(path);
+        // Other names are written in brackets, which no hint does.
+        let is_name = |part: &str| {
+            let is_part = |c: char| c == '_' || c.is_alphanumeric();
+            part.chars().all(is_part) && !part.starts_with(|c: char| c.is_ascii_digit())
+        };
+        Hint {
+            meant: hint.meant.filter(|meant| meant.split('.').all(is_name)),
+            help: hint.help,
+        }
+    }
+
+    fn any_hint(&self, path: &str) -> Hint {
         if let Some(stage) = path.strip_prefix("stages.") {
-            return self.help_of_stage(stage);
+            return self.hint_of_stage(stage);
         }
         if let Some(key) = path.strip_prefix("context.").filter(|key| self.knows(key)) {
-            return format!("write `{key}`: only conditions name it with `context.`");
+            return Hint {
+                help: format!("write `{key}`: only conditions name it with `context.`"),
+                meant: Some(key.to_owned()),
+            };
         }
         match did_you_mean(path, self.keys.iter().map(String::as_str)) {
-            Some(near) => format!("did you mean `{near}`?"),
+            Some(near) => Hint::meant(near),
             None => {
                 let path = path.split('.').next().unwrap_or_default();
                 format!(
                     "declare it: `inputs: [{path}]` for the pipeline in the configuration, `inputs=\"{path}\"` on the graph, \
                  or `output_keys` on the node whose response contains it"
                 )
+                .into()
             }
         }
     }
 
-    fn help_of_stage(&self, stage: &str) -> String {
+    fn hint_of_stage(&self, stage: &str) -> Hint {
         let (id, field) = stage.split_once('.').unwrap_or((stage, ""));
         if self.nodes.contains(id) {
             let near = did_you_mean(field, STAGE_FIELDS.iter().copied());
             return match near {
-                Some(near) => format!("did you mean `stages.{id}.{near}`?"),
-                None => format!("a stage has: {}", STAGE_FIELDS.join(", ")),
+                Some(near) => Hint::meant(format!("stages.{id}.{near}")),
+                None => format!("a stage has: {}", STAGE_FIELDS.join(", ")).into(),
             };
         }
         match did_you_mean(id, self.nodes.iter().map(String::as_str)) {
-            Some(near) if field.is_empty() => format!("did you mean `stages.{near}`?"),
-            Some(near) => format!("did you mean `stages.{near}.{field}`?"),
-            None => format!("the pipeline has no node `{id}`"),
+            Some(near) if field.is_empty() => Hint::meant(format!("stages.{near}")),
+            Some(near) => Hint::meant(format!("stages.{near}.{field}")),
+            None => format!("the pipeline has no node `{id}`").into(),
         }
     }
 }

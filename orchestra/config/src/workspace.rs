@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use orchestra_graph::{DEFAULT_BRANCH_PREFIX, Span};
+use orchestra_graph::{DEFAULT_BRANCH_PREFIX, Diagnostic, Span};
 
 use crate::command_tool::check_tool;
-use crate::decode::{Diagnostics, suggestion};
+use crate::decode::Diagnostics;
 use crate::names::{is_name, tool_name};
 use crate::settings::{Repository, Workspace};
+use crate::suggestion::suggestion;
 
 /// Maximum length of a branch prefix in bytes; the whole name is a path of a file.
 const MAX_PREFIX_BYTES: usize = 100;
@@ -85,7 +86,8 @@ pub(crate) fn check(workspace: &Workspace, diagnostics: &mut Diagnostics) {
 
 fn unknown(repository: &str, span: Span, names: &[&str], diagnostics: &mut Diagnostics) {
     let message = format!("the workspace has no repository `{repository}`");
-    diagnostics.value(message, span, suggestion(repository, names));
+    let diagnostic = Diagnostic::from_rule(diagnostics.rules.value, message, span);
+    diagnostics.name(diagnostic, repository, suggestion(repository, names));
 }
 
 /// Returns a normal form of a path, so that equivalent spellings are equal.

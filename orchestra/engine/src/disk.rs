@@ -83,4 +83,14 @@ impl ChildReader for Disk {
         }
         Disk::read_at_most(path, limit + 1).map_err(error)
     }
+
+    fn names(&self, folder: &str) -> Vec<String> {
+        let folder = if folder.is_empty() { "." } else { folder };
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        names.take(MAX_NAMES).collect()
+    }
 }
+
+/// Maximum number of names of a folder, which are only used for suggestions.
+const MAX_NAMES: usize = 1_000;

@@ -1,6 +1,8 @@
 //! Reading of the files that a pipeline names: child pipelines and prompts. The macro and the command line differ only
 //! in how they read them.
 
+use crate::diagnostic::did_you_mean;
+
 /// The reason why a file could not be read.
 ///
 /// ```
@@ -42,6 +44,11 @@ pub trait ChildReader {
     /// # Errors
     /// Fails if the file is missing, too long or unreadable.
     fn read(&self, path: &str, limit: u64) -> Result<Vec<u8>, ReadError>;
+
+    /// Returns the names of the files in a folder, for suggestions. A reader that cannot list them returns none.
+    fn names(&self, _folder: &str) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 impl<F: Fn(&str, u64) -> Result<Vec<u8>, ReadError>> ChildReader for F {
@@ -57,6 +64,24 @@ pub(crate) fn joined(parent: &str, file: &str) -> String {
         Some((folder, _)) => plain_path(&format!("{folder}/{file}")),
         None => plain_path(file),
     }
+}
+
+/// Returns the file in the same folder that a misspelt name of a file probably means, as the parent would name it.
+/// `path` is the path of the misspelt name.
+pub(crate) fn nearest_file(reader: &dyn ChildReader, parent: &str, file: &str, path: &str) -> Option<String> {
+    let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+    let before = file.strip_suffix(name)?;
+    let names = reader.names(folder);
+    let (_, parent) = parent.rsplit_once('/').unwrap_or(("", parent));
+    let others = names.iter().map(String::as_str).filter(|other| *other != parent);
+    // An ending that they share says nothing about how near two names are.
+    let ending = name.rfind('.').map_or("", |dot| &name[dot..]);
+    let stems = others.clone().filter_map(|other| other.strip_suffix(ending));
+    let near = match did_you_mean(name.strip_suffix(ending)?, stems) {
+        Some(stem) => format!("{stem}{ending}"),
+        None => did_you_mean(name, others.filter(|other| !other.ends_with(ending)))?.to_owned(),
+    };
+    Some(format!("{before}{near}"))
 }
 
 /// Normalizes a path: removes `.` and needless `..`, so that each file has exactly one path. Parts are separated by

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 
 use crate::analysis::{Analysis, EdgeCondition};
 use crate::attribute::Known;
+use crate::diagnostic::did_you_mean;
 use crate::label::{accelerator_key, label_text, normalize_label};
 use crate::model::{EdgeIndex, NodeIndex};
 use crate::table::{Constant, EdgeRow, Pipeline};
@@ -199,6 +200,16 @@ pub fn choice_named<'c>(choices: impl Iterator<Item = [&'c str; 3]> + Clone, ans
     index(&|[key, ..]| key.to_lowercase() == folded)
         .or_else(|| index(&|[_, own, _]| normalize_label(own) == label))
         .or_else(|| index(&|[.., target]| target.to_lowercase() == folded))
+}
+
+/// Returns the label or the target of the choice that a misspelt answer probably means. A label is returned without its
+/// accelerator key if that is nearer.
+pub(crate) fn choice_meant<'c>(
+    choices: impl Iterator<Item = [&'c str; 3]>,
+    answer: &str,
+) -> Option<&'c str> {
+    let names = choices.flat_map(|[_, label, target]| [label, label_text(label), target]);
+    did_you_mean(answer, names)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use crate::ast::{Attribute, Comment, DefaultsTarget, Identifier, Statement, Subgraph};
 use crate::diagnostic::Diagnostic;
-use crate::syntax::lexer::is_key;
+use crate::syntax::words::is_key;
 use crate::syntax::{Parsed, is_identifier};
 use crate::text::Span;
 

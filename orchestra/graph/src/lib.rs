@@ -152,7 +152,8 @@ pub use rule::Rule;
 pub use severity::Severity;
 pub use stylesheet::{Declaration, Selector, StyleRule, StylesheetError, parse_stylesheet};
 pub use syntax::{
-    AttributeOwner, Cursor, Limits, Parsed, SyntaxContext, is_identifier, parse, parse_bytes, value_range,
+    AttributeOwner, Cursor, Limits, Parsed, SyntaxContext, is_identifier, parse, parse_bytes, value_fix,
+    value_range, value_text,
 };
 pub use table::{AttributeChange, Change, ChildDifference, Difference, Mapping, Subject, What};
 pub use table::{Pipeline, Role, SharedPipeline, Stage};

@@ -10,7 +10,7 @@ use crate::check::child_nesting::{MAX_DEPTH, MAX_FILES};
 use crate::check::{
     self, child_cycle, child_invalid, child_nesting, child_not_found, edge_target_exists, input_unmet,
 };
-use crate::child_reader::{ChildReader, ReadError, joined};
+use crate::child_reader::{ChildReader, ReadError, joined, nearest_file};
 use crate::child_reference::{Named, named};
 use crate::diagnostic::{Diagnostic, Report};
 use crate::load_options::LoadOptions;
@@ -18,9 +18,9 @@ use crate::loaded::{Loaded, LoadedChild};
 use crate::lower::lower;
 use crate::model::Edge;
 use crate::prompt_files;
-use crate::syntax::{Parsed, parse, parse_bytes};
+use crate::syntax::{Parsed, parse, parse_bytes, value_fix, value_range};
 use crate::table::SharedPipeline;
-use crate::text::Source;
+use crate::text::{Source, trimmed};
 use crate::transform::{apply_stylesheet, expand_goal};
 
 /// Parses, lowers, transforms and checks a text (Attractor 7.3) and the pipelines that it runs (Attractor 9.4). It
@@ -111,7 +111,7 @@ impl<'o> Loader<'o> {
         let prompt_files = match options.children {
             Some(reader) => prompt_files::read(
                 &mut graph,
-                source.name(),
+                &source,
                 reader,
                 options.limits.bytes,
                 &mut diagnostics,
@@ -177,7 +177,7 @@ impl<'o> Loader<'o> {
                 break;
             }
             let slot = slots.entry(path.clone()).or_insert_with(|| {
-                let found = self.member(&path, file, attribute, reader);
+                let found = self.member(&path, attribute, analysis.source(), reader);
                 let own = node.attributes.iter().any(|own| std::ptr::eq(own, attribute));
                 let mut report = |diagnostic: Diagnostic| {
                     diagnostics.push(if own {
@@ -219,16 +219,19 @@ impl<'o> Loader<'o> {
     fn member(
         &mut self,
         path: &str,
-        file: &str,
         attribute: &Attribute,
+        source: &Source,
         reader: &dyn ChildReader,
     ) -> Result<Member, Box<Diagnostic>> {
-        let span = attribute.value_span;
+        let text = attribute.value.as_str().unwrap_or_default();
+        let file = text.trim();
+        let range = trimmed(text, 0..text.len());
+        let span = value_range(source, attribute.value_span, range.clone());
         if file.starts_with('/') {
             return Err(child_not_found::absolute(file, span).into());
         }
         if let Some(at) = self.open.iter().position(|open| open == path) {
-            return Err(child_cycle::diagnostic(&self.open[at..], span).into());
+            return Err(child_cycle::diagnostic(&self.open[at..], attribute.value_span).into());
         }
         let depth = self.open.len();
         let known = self.members.get(path);
@@ -236,7 +239,7 @@ impl<'o> Loader<'o> {
             .and_then(|known| known.as_ref().ok())
             .map_or(0, |known| known.height);
         if depth + height > MAX_DEPTH {
-            return Err(child_nesting::deep(file, span).into());
+            return Err(child_nesting::deep(file, attribute.value_span).into());
         }
         let found = match known {
             Some(found) => found.clone(),
@@ -244,10 +247,10 @@ impl<'o> Loader<'o> {
                 let limits = self.options.limits;
                 let share = limits.bytes.saturating_mul(MAX_SHARE);
                 if self.asked == MAX_FILES {
-                    return Err(child_nesting::many(file, span).into());
+                    return Err(child_nesting::many(file, attribute.value_span).into());
                 }
                 if self.bytes > share {
-                    return Err(child_nesting::long(file, share, span).into());
+                    return Err(child_nesting::long(file, share, attribute.value_span).into());
                 }
                 self.asked += 1;
                 let found = reader.read(path, limits.bytes as u64);
@@ -267,7 +270,20 @@ impl<'o> Loader<'o> {
             }
         };
         let limit = self.options.limits.bytes;
-        found.map_err(|error| child_not_found::diagnostic(file, path, &error, limit, span).into())
+        found.map_err(|error| {
+            let parent = self.open.last().map_or("", String::as_str);
+            let diagnostic = child_not_found::diagnostic(file, path, &error, limit, span);
+            let near = match error {
+                ReadError::Missing => nearest_file(reader, parent, file, path),
+                _ => None,
+            };
+            let Some(near) = near else {
+                return diagnostic.into();
+            };
+            let fix = value_fix(source, attribute.value_span, range, &near);
+            let diagnostic = diagnostic.help(format!("did you mean `{near}`?"));
+            diagnostic.fix(fix.span, fix.replacement).into()
+        })
     }
 }
 

@@ -3,16 +3,18 @@
 use crate::attribute::{Key, Known};
 use crate::attributes::Attribute;
 use crate::check::prompt_file;
-use crate::child_reader::{ChildReader, joined};
+use crate::child_reader::{ChildReader, ReadError, joined, nearest_file};
 use crate::diagnostic::Diagnostic;
 use crate::model::Graph;
+use crate::syntax::{value_fix, value_range, value_text};
+use crate::text::Source;
 use crate::value::Value;
 
 /// Replaces attributes that name a prompt file with the text of the file. Returns the paths that were read or looked
 /// up.
 pub(crate) fn read(
     graph: &mut Graph,
-    parent: &str,
+    source: &Source,
     reader: &dyn ChildReader,
     limit: usize,
     diagnostics: &mut Vec<Diagnostic>,
@@ -49,12 +51,15 @@ pub(crate) fn read(
             (None, Some((attribute, file))) => (attribute, file),
             (None, None) => continue,
         };
-        let span = attribute.value_span;
+        let written = value_text(source, attribute.value_span);
+        let start = written.find(&file).unwrap_or_default();
+        let range = start..start + file.len();
+        let span = value_range(source, attribute.value_span, range.clone());
         if file.starts_with('/') {
             diagnostics.push(prompt_file::absolute(&file, span).node(&*node.id));
             continue;
         }
-        let path = joined(parent, &file);
+        let path = joined(source.name(), &file);
         let found = reader.read(&path, limit as u64);
         if !paths.contains(&path) {
             paths.push(path.clone());
@@ -62,7 +67,15 @@ pub(crate) fn read(
         let text = match found {
             Ok(bytes) => String::from_utf8(bytes).ok(),
             Err(error) => {
-                diagnostics.push(prompt_file::diagnostic(&file, &path, &error, limit, span).node(&*node.id));
+                let mut diagnostic = prompt_file::diagnostic(&file, &path, &error, limit, span);
+                if error == ReadError::Missing
+                    && let Some(near) = nearest_file(reader, source.name(), &file, &path)
+                {
+                    let fix = value_fix(source, attribute.value_span, range, &near);
+                    let help = format!("did you mean `{near}`?");
+                    diagnostic = diagnostic.help(help).fix(fix.span, fix.replacement);
+                }
+                diagnostics.push(diagnostic.node(&*node.id));
                 continue;
             }
         };

@@ -107,6 +107,8 @@ pub struct StylesheetError {
     pub range: Range<usize>,
     /// A hint on how to fix the problem.
     pub help: String,
+    /// The replacement for the range, if it fixes the error.
+    pub replacement: Option<String>,
 }
 
 impl fmt::Display for StylesheetError {
@@ -186,6 +188,7 @@ impl<'t> Parser<'t> {
             message: message.into(),
             range,
             help: help.into(),
+            replacement: None,
         });
     }
 
@@ -317,6 +320,9 @@ impl<'t> Parser<'t> {
                 range,
                 help,
             );
+            if let Some(error) = self.errors.last_mut() {
+                error.replacement = near.map(str::to_owned);
+            }
         }
         self.blank();
         if !self.eat(':') && !self.eat('=') {

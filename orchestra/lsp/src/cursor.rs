@@ -28,9 +28,4 @@ impl Opened {
     pub(crate) fn range(&self, span: Span) -> Range {
         self.text.range(span, self.encoding)
     }
-
-    /// Returns the span of a range of the document.
-    pub(crate) fn span(&self, range: Range) -> Span {
-        self.text.span(range, self.encoding)
-    }
 }

@@ -128,4 +128,8 @@ impl ChildReader for RootReader<'_> {
         self.requested.borrow_mut().insert(path);
         result
     }
+
+    fn names(&self, folder: &str) -> Vec<String> {
+        self.files.host.names(&absolute(self.root, folder))
+    }
 }

@@ -49,6 +49,11 @@ pub trait Host {
         0
     }
 
+    /// Returns the names of the files in a folder, for suggestions.
+    fn names(&self, _folder: &str) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Returns the agents, tools and prompts of the user.
     fn user(&self) -> UserFolder {
         UserFolder::default()

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::actions::fixes;
+use crate::actions::actions;
 use crate::capabilities::{capabilities, edit_support, watch_registration};
 use crate::formatting::format_edits;
 use crate::hints::{complete_at, hover_at, replaces_placeholders};
@@ -303,9 +303,10 @@ impl<'h> Server<'h> {
                 }))
             }),
             CodeActionRequest::METHOD => answer::<CodeActionRequest>(request, |params| {
-                let opened = self.workspace.opened(&params.text_document.uri);
-                let actions = opened.map(|opened| fixes(&opened, params.range));
-                Ok(actions.map(|list| list.into_iter().map(CodeActionOrCommand::CodeAction).collect()))
+                let wanted = params.context.only.as_deref();
+                let document = self.workspace.reported(&params.text_document.uri);
+                let list = document.map(|document| actions(&document, params.range, wanted));
+                Ok(list.map(|list| list.into_iter().map(CodeActionOrCommand::CodeAction).collect()))
             }),
             CodeLensRequest::METHOD => answer::<CodeLensRequest>(request, |params| {
                 let opened = self.workspace.opened(&params.text_document.uri);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use orchestra_graph::Report;
 
+use crate::actions::Reported;
 use crate::analysis::{
     Analysis, ConfigurationAnalysis, DocumentKind, analyse, analyse_configuration, document_kind,
 };
@@ -117,6 +118,37 @@ impl<'h> Workspace<'h> {
             path,
             text,
             analysis,
+            encoding: self.encoding,
+        })
+    }
+
+    /// Returns an open document with everything that is reported about it; `None` if the document is not open.
+    pub(crate) fn reported(&mut self, uri: &Uri) -> Option<Reported> {
+        let path = path_from_uri(uri);
+        let uri = self.files.documents.get(&path)?.uri.clone();
+        let mut pipelines = vec![path.clone()];
+        let mut reports = Vec::new();
+        match document_kind(&path) {
+            DocumentKind::Pipeline => {}
+            DocumentKind::Configuration | DocumentKind::Yaml => {
+                let configuration = analyse_configuration(&self.files, &path)?;
+                let report = configuration.project.report;
+                if absolute(&configuration.root, report.source.name()) == path {
+                    reports.push(report);
+                }
+                pipelines = configuration.pipelines;
+            }
+            DocumentKind::Other => return None,
+        }
+        for pipeline in pipelines {
+            if let Some(analysis) = self.analysis(&pipeline) {
+                let own = analysis.reports.iter();
+                reports.extend(own.filter(|report| analysis.path(report) == path).cloned());
+            }
+        }
+        Some(Reported {
+            uri,
+            reports,
             encoding: self.encoding,
         })
     }

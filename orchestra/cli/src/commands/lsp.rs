@@ -73,6 +73,10 @@ impl Host for Program {
         parents_in_repository(Path::new(folder))
     }
 
+    fn names(&self, folder: &str) -> Vec<String> {
+        Disk.names(folder)
+    }
+
     fn user(&self) -> UserFolder {
         let Some((files, prompts)) = user_folder() else {
             return UserFolder::default();

@@ -50,6 +50,13 @@ impl ChildReader for Reader {
             Reader::Program(sources) => sources.read(path, limit),
         }
     }
+
+    fn names(&self, folder: &str) -> Vec<String> {
+        match self {
+            Reader::Disk => Disk.names(folder),
+            Reader::Program(sources) => sources.names(folder),
+        }
+    }
 }
 
 impl ProjectAgents {

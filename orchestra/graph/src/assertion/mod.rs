@@ -6,6 +6,7 @@ mod cursor;
 
 pub use cursor::{ASSERTION_FORMS, AssertionCursor};
 
+use crate::diagnostic::did_you_mean;
 use crate::syntax::{is_identifier, shorten};
 use crate::text::trimmed;
 
@@ -56,7 +57,30 @@ pub(crate) struct Name {
 pub(crate) struct AssertionError {
     pub(crate) message: String,
     pub(crate) range: Range<usize>,
+    /// The word that was probably meant, as a replacement for the range.
+    pub(crate) meant: Option<&'static str>,
 }
+
+impl AssertionError {
+    fn new(message: impl Into<String>, range: Range<usize>) -> AssertionError {
+        AssertionError {
+            message: message.into(),
+            range,
+            meant: None,
+        }
+    }
+
+    /// Suggests one of some words for the one that was written.
+    fn meant(self, written: &str, words: &[&'static str]) -> AssertionError {
+        AssertionError {
+            meant: did_you_mean(written, words.iter().copied()),
+            ..self
+        }
+    }
+}
+
+/// The names of the assertions.
+const NAMES: &[&str] = &["requires", "handled", "at_most", "total"];
 
 /// Maximum number of assertions, because each is proved by itself.
 const MOST: usize = 100;
@@ -72,19 +96,14 @@ pub(crate) fn parse_assertions(text: &str) -> Vec<Result<Assertion, AssertionErr
             continue;
         }
         if found.len() == MOST {
-            found.push(Err(AssertionError {
-                message: format!("a pipeline has at most {MOST} assertions"),
-                range,
-            }));
+            let message = format!("a pipeline has at most {MOST} assertions");
+            found.push(Err(AssertionError::new(message, range)));
             break;
         }
         found.push(parse(text, range));
     }
     if found.is_empty() {
-        found.push(Err(AssertionError {
-            message: "`assert` contains no assertion".to_owned(),
-            range: 0..0,
-        }));
+        found.push(Err(AssertionError::new("`assert` contains no assertion", 0..0)));
     }
     found
 }
@@ -121,10 +140,8 @@ fn parse(text: &str, range: Range<usize>) -> Result<Assertion, AssertionError> {
         return Ok(Assertion { range, claim });
     }
     let Some((open, _)) = parentheses.filter(|_| written.ends_with(')')) else {
-        return Err(AssertionError {
-            message: format!("`{}` is not an assertion: {form}", shorten(written)),
-            range,
-        });
+        let message = format!("`{}` is not an assertion: {form}", shorten(written));
+        return Err(AssertionError::new(message, range));
     };
     let name = name(open);
     let mut arguments = Vec::new();
@@ -140,7 +157,10 @@ fn parse(text: &str, range: Range<usize>) -> Result<Assertion, AssertionError> {
             [stage] => Claim::Handled {
                 stage: node(text, stage)?,
             },
-            _ => return Err(count(&range, "`handled` takes one node, as in `handled(build)`")),
+            _ => {
+                let message = "`handled` takes one node, as in `handled(build)`";
+                return Err(AssertionError::new(message, range));
+            }
         },
         "at_most" => match arguments.as_slice() {
             [stage, most] => Claim::AtMost {
@@ -149,14 +169,12 @@ fn parse(text: &str, range: Range<usize>) -> Result<Assertion, AssertionError> {
             },
             _ => {
                 let message = "`at_most` takes a node and a number, as in `at_most(build, 5)`";
-                return Err(count(&range, message));
+                return Err(AssertionError::new(message, range));
             }
         },
         other => {
-            return Err(AssertionError {
-                message: format!("there is no assertion `{}`", shorten(other)),
-                range: name,
-            });
+            let message = format!("there is no assertion `{}`", shorten(other));
+            return Err(AssertionError::new(message, name).meant(other, NAMES));
         }
     };
     Ok(Assertion { range, claim })
@@ -164,10 +182,8 @@ fn parse(text: &str, range: Range<usize>) -> Result<Assertion, AssertionError> {
 
 fn requires(text: &str, range: &Range<usize>, arguments: &[Range<usize>]) -> Result<Claim, AssertionError> {
     let [target, stage, rest @ ..] = arguments else {
-        return Err(count(
-            range,
-            "`requires` takes two nodes, as in `requires(ship, approve=Ship, since=build)`",
-        ));
+        let message = "`requires` takes two nodes, as in `requires(ship, approve=Ship, since=build)`";
+        return Err(AssertionError::new(message, range.clone()));
     };
     let (stage, result) = match equation(text, stage) {
         Some((stage, result)) => (stage, Some(value(text, result)?)),
@@ -179,10 +195,14 @@ fn requires(text: &str, range: &Range<usize>, arguments: &[Range<usize>]) -> Res
             Some((key, node_range)) if text.get(key.clone()) == Some("since") => {
                 since.push(node(text, &node_range)?);
             }
-            _ => {
-                return Err(AssertionError {
-                    message: "after its two nodes, `requires` takes only `since=NODE`".to_owned(),
-                    range: argument.clone(),
+            other => {
+                let message = "after its two nodes, `requires` takes only `since=NODE`";
+                let key = other.map(|(key, _)| key);
+                let word = key.clone().and_then(|key| text.get(key)).unwrap_or_default();
+                let error = AssertionError::new(message, argument.clone()).meant(word, &["since"]);
+                return Err(match (error.meant, key) {
+                    (Some(_), Some(range)) => AssertionError { range, ..error },
+                    _ => error,
                 });
             }
         }
@@ -205,12 +225,15 @@ fn total(
     let counted = match text.get(counted.clone()).unwrap_or_default() {
         "visits" => Counted::Visits,
         "attempts" => Counted::Attempts,
-        _ => return Err(count(&counted, "`total` counts `visits` or `attempts`")),
+        other => {
+            let error = AssertionError::new("`total` counts `visits` or `attempts`", counted);
+            return Err(error.meant(other, &["visits", "attempts"]));
+        }
     };
     let written = text.get(bound.clone()).unwrap_or_default();
     if !written.starts_with("<=") {
         let message = "`total` needs a limit, as in `total(attempts) <= 60`";
-        return Err(count(range, message));
+        return Err(AssertionError::new(message, range.clone()));
     }
     let most = number(text, &trimmed(text, bound.start + 2..bound.end))?;
     Ok(Claim::Total { counted, most })
@@ -220,17 +243,10 @@ fn number(text: &str, range: &Range<usize>) -> Result<u64, AssertionError> {
     let written = text.get(range.clone()).unwrap_or_default();
     let digits = !written.is_empty() && written.bytes().all(|byte| byte.is_ascii_digit());
     let number = written.parse().ok().filter(|_| digits);
-    number.ok_or_else(|| AssertionError {
-        message: format!("`{}` is not a whole number", shorten(written)),
-        range: range.clone(),
+    number.ok_or_else(|| {
+        let message = format!("`{}` is not a whole number", shorten(written));
+        AssertionError::new(message, range.clone())
     })
-}
-
-fn count(range: &Range<usize>, message: &str) -> AssertionError {
-    AssertionError {
-        message: message.to_owned(),
-        range: range.clone(),
-    }
 }
 
 /// Splits `KEY=VALUE`.
@@ -249,10 +265,8 @@ fn node(text: &str, range: &Range<usize>) -> Result<Name, AssertionError> {
             range: range.clone(),
         });
     }
-    Err(AssertionError {
-        message: format!("`{}` is not the id of a node", shorten(written)),
-        range: range.clone(),
-    })
+    let message = format!("`{}` is not the id of a node", shorten(written));
+    Err(AssertionError::new(message, range.clone()))
 }
 
 /// Reads an answer or an outcome, which may be quoted.
@@ -264,10 +278,8 @@ fn value(text: &str, range: Range<usize>) -> Result<Name, AssertionError> {
     });
     let value = unquoted.unwrap_or(written);
     if value.is_empty() {
-        return Err(AssertionError {
-            message: "`=` needs an answer or an outcome after it".to_owned(),
-            range,
-        });
+        let message = "`=` needs an answer or an outcome after it";
+        return Err(AssertionError::new(message, range));
     }
     Ok(Name {
         text: value.to_owned(),

@@ -3,8 +3,8 @@
 use crate::assertion::parse_assertions;
 use crate::attribute::Known;
 use crate::check::Check;
-use crate::check::input::Input;
-use crate::diagnostic::{Diagnostic, did_you_mean};
+use crate::check::input::{Input, meant_in};
+use crate::diagnostic::Diagnostic;
 use crate::page::Page;
 use crate::severity::Severity;
 use crate::text::Span;
@@ -23,12 +23,12 @@ pub(crate) static CHECK: Check = Check {
     run,
 };
 
-/// The assertions, each with an example.
-const FORMS: [(&str, &str); 4] = [
-    ("requires", "`requires(ship, approve=Ship, since=build)`"),
-    ("handled", "`handled(build)`"),
-    ("at_most", "`at_most(build, 5)`"),
-    ("total", "`total(attempts) <= 60`"),
+/// An example of each assertion.
+const FORMS: [&str; 4] = [
+    "`requires(ship, approve=Ship, since=build)`",
+    "`handled(build)`",
+    "`at_most(build, 5)`",
+    "`total(attempts) <= 60`",
 ];
 
 /// Returns the error for an `assert` that would otherwise be ignored: a second one, or one of a subgraph.
@@ -58,16 +58,16 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
         } else {
             input.analysis.inside(attribute.value_span, error.range.clone())
         };
-        let written = text.get(error.range).unwrap_or_default();
-        let name = written.split('(').next().unwrap_or_default().trim();
-        let forms = FORMS.map(|(_, form)| form).join(", ");
+        let forms = FORMS.join(", ");
         let diagnostic = Diagnostic::from_rule(&RULE, error.message, span)
             .label("here in the assertion")
             .note(format!("the assertions are {forms}; `;` separates them"));
-        let near = did_you_mean(name, FORMS.iter().map(|(name, _)| *name)).filter(|near| *near != name);
-        diagnostics.push(match near {
-            Some(near) => diagnostic.help(format!("did you mean `{near}`?")),
-            None => diagnostic.help("write it like the examples, or remove it"),
-        });
+        diagnostics.push(meant_in(
+            input.analysis.source(),
+            diagnostic,
+            (attribute, error.range),
+            error.meant,
+            "write it like the examples, or remove it",
+        ));
     }
 }

@@ -5,7 +5,7 @@ use crate::attribute::Known;
 use crate::attributes::Attribute;
 use crate::check::Check;
 use crate::check::input::Input;
-use crate::choice::{choice_named, graph_choices};
+use crate::choice::{choice_meant, choice_named, graph_choices};
 use crate::condition::OUTCOME_WORDS;
 use crate::diagnostic::{Diagnostic, did_you_mean};
 use crate::flow;
@@ -13,6 +13,7 @@ use crate::kind;
 use crate::model::NodeIndex;
 use crate::page::Page;
 use crate::severity::Severity;
+use crate::syntax::value_fix;
 
 static RULE: Page = Page {
     code: "assertion_unknown_name",
@@ -139,7 +140,7 @@ fn result_of(input: &Input<'_>, stage: NodeIndex, name: &Name) -> Result<flow::R
         let names = choices
             .iter()
             .map(|choice| [&*choice.key, &*choice.label, input.id(choice.to)]);
-        if let Some(choice) = choice_named(names, &name.text) {
+        if let Some(choice) = choice_named(names.clone(), &name.text) {
             if choices.get(choice).is_some_and(|choice| choice.freeform) {
                 return Err(Unknown {
                     message: format!("the choice `{}` of the gate `{id}` is any text", name.text),
@@ -151,11 +152,11 @@ fn result_of(input: &Input<'_>, stage: NodeIndex, name: &Name) -> Result<flow::R
             return Ok(flow::Required::Answer(choice));
         }
         let labels = choices.iter().map(|choice| &*choice.label);
-        let listed: Vec<String> = labels.clone().take(8).map(|label| format!("`{label}`")).collect();
+        let listed: Vec<String> = labels.take(8).map(|label| format!("`{label}`")).collect();
         return Err(Unknown {
             message: format!("the gate `{id}` has no choice `{}`", name.text),
             note: Some(format!("its choices are {}", listed.join(", "))),
-            meant: did_you_mean(&name.text, labels).map(str::to_owned),
+            meant: choice_meant(names, &name.text).map(str::to_owned),
             name: name.clone(),
         });
     }
@@ -181,8 +182,33 @@ fn diagnostic(input: &Input<'_>, attribute: &Attribute, unknown: &Unknown) -> Di
     if let Some(note) = &unknown.note {
         diagnostic = diagnostic.note(note.clone());
     }
-    match &unknown.meant {
-        Some(meant) => diagnostic.help(format!("did you mean `{meant}`?")),
-        None => diagnostic.help("name what the pipeline has, or remove the assertion"),
-    }
+    let Some(meant) = &unknown.meant else {
+        return diagnostic.help("name what the pipeline has, or remove the assertion");
+    };
+    let text = attribute.value.as_str().unwrap_or_default();
+    let written = text.get(unknown.name.range.clone()).unwrap_or_default();
+    let replacement = name_like(written, meant);
+    let range = unknown.name.range.clone();
+    let fix = value_fix(input.analysis.source(), attribute.value_span, range, &replacement);
+    diagnostic
+        .help(format!("did you mean `{meant}`?"))
+        .fix(fix.span, fix.replacement)
+}
+
+/// Returns a name in the quotes of the one that it replaces, or in quotes of its own if it needs them.
+fn name_like(written: &str, name: &str) -> String {
+    let quote = written.chars().next().filter(|first| matches!(first, '\'' | '"'));
+    let is_special = |c: char| matches!(c, ',' | ';' | '=' | '(' | ')' | '\'' | '"') || c.is_whitespace();
+    let quote = match quote {
+        None if !name.contains(is_special) => return name.to_owned(),
+        None => '\'',
+        Some(quote) => quote,
+    };
+    // No escape exists, so the other quote surrounds a name that contains this one.
+    let quote = match (name.contains(quote), quote) {
+        (true, '\'') => '"',
+        (true, _) => '\'',
+        (false, quote) => quote,
+    };
+    format!("{quote}{name}{quote}")
 }

@@ -4,7 +4,7 @@ use crate::attribute::Known;
 use crate::diagnostic::Diagnostic;
 use crate::page::Page;
 use crate::severity::Severity;
-use crate::syntax::lexer::is_key;
+use crate::syntax::words::is_key;
 use crate::text::Span;
 
 pub(crate) static RULE: Page = Page {

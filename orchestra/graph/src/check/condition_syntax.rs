@@ -4,11 +4,14 @@ use crate::analysis::EdgeCondition;
 use crate::attribute::{Key, Known};
 use crate::attributes::Attribute;
 use crate::check::Check;
-use crate::check::input::{Input, Once};
-use crate::condition::{ConditionError, Expression, STAGES, VISITS, parse_condition, stage_outcome};
+use crate::check::input::{Input, Once, meant_in};
+use crate::condition::{
+    ConditionError, Expression, STAGES, VISITS, find_key, parse_condition, stage_outcome,
+};
 use crate::diagnostic::Diagnostic;
 use crate::page::Page;
 use crate::severity::Severity;
+use crate::syntax::value_fix;
 
 static RULE: Page = Page {
     code: "condition_syntax",
@@ -99,10 +102,9 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
 }
 
 fn label_of_gate(text: &str) -> ConditionError {
-    let start = text.find(LABEL).unwrap_or_default();
     ConditionError {
         message: format!("a goal gate cannot read `{LABEL}`"),
-        range: start..start + LABEL.len(),
+        range: find_key(text, LABEL).unwrap_or_default(),
         help: "gates are checked when the run is about to end, and only outcomes are kept until then; read \
                `outcome`, or a key of the context"
             .to_owned(),
@@ -123,24 +125,38 @@ fn of_stages(input: &Input<'_>, attribute: &Attribute, expression: &Expression) 
         let Some(id) = node else {
             let node = key.split('.').nth(1).unwrap_or_default();
             let wanted = format!("{STAGES}{node}.outcome");
-            let diagnostic = key_diagnostic(input, attribute, key, format!("conditions cannot read `{key}`"));
-            diagnostics.push(
-                diagnostic
-                    .note("of another stage a condition reads `stages.ID.outcome` and `visits.ID`")
-                    .help(format!("did you mean `{wanted}`?")),
-            );
+            let diagnostic = key_diagnostic(input, attribute, key, format!("conditions cannot read `{key}`"))
+                .note("of another stage a condition reads `stages.ID.outcome` and `visits.ID`");
+            diagnostics.push(meant_key(input, diagnostic, (attribute, key), Some(&wanted)));
             continue;
         };
         if input.graph().find(id).is_some() {
             continue;
         }
         let diagnostic = key_diagnostic(input, attribute, key, format!("the pipeline has no node `{id}`"));
-        diagnostics.push(match input.near(id) {
-            Some(near) => diagnostic.help(format!("did you mean `{}`?", key.replacen(id, input.id(near), 1))),
-            None => diagnostic.help("name a node of this pipeline, as in `visits.work >= 3`"),
+        let before = if key.starts_with(VISITS) { VISITS } else { STAGES };
+        let near = input.near(id).map(|near| {
+            let behind = key.get(before.len() + id.len()..).unwrap_or_default();
+            format!("{before}{}{behind}", input.id(near))
         });
+        diagnostics.push(meant_key(input, diagnostic, (attribute, key), near.as_deref()));
     }
     diagnostics
+}
+
+/// Adds the hint "did you mean" with the fix of a key, or another hint if there is no suggestion.
+fn meant_key(
+    input: &Input<'_>,
+    diagnostic: Diagnostic,
+    (attribute, key): (&Attribute, &str),
+    wanted: Option<&str>,
+) -> Diagnostic {
+    let text = attribute.value.as_str().unwrap_or_default();
+    let otherwise = "name a node of this pipeline, as in `visits.work >= 3`";
+    match find_key(text, key) {
+        Some(range) => meant_in(input.analysis.source(), diagnostic, (attribute, range), wanted, otherwise),
+        None => diagnostic.help(otherwise),
+    }
 }
 
 /// Returns the diagnostic for a key of a manager's condition that reads the record of a stage.
@@ -157,8 +173,8 @@ fn in_manager(input: &Input<'_>, attribute: &Attribute, key: &str) -> Diagnostic
 
 fn key_diagnostic(input: &Input<'_>, attribute: &Attribute, key: &str, message: String) -> Diagnostic {
     let text = attribute.value.as_str().unwrap_or_default();
-    let span = text.find(key).map_or(attribute.value_span, |at| {
-        input.analysis.inside(attribute.value_span, at..at + key.len())
+    let span = find_key(text, key).map_or(attribute.value_span, |range| {
+        input.analysis.inside(attribute.value_span, range)
     });
     Diagnostic::from_rule(&RULE, message, span).label("here in the condition")
 }
@@ -183,7 +199,11 @@ fn diagnostic(input: &Input<'_>, attribute: &Attribute, error: &ConditionError) 
         diagnostic = diagnostic.help(error.help.clone());
     }
     match &error.replacement {
-        Some(replacement) => diagnostic.fix(span, replacement.clone()),
+        Some(replacement) => {
+            let (source, range) = (input.analysis.source(), error.range.clone());
+            let fix = value_fix(source, attribute.value_span, range, replacement);
+            diagnostic.fix(fix.span, fix.replacement)
+        }
         None => diagnostic,
     }
 }

@@ -3,7 +3,7 @@
 use crate::attribute::{Known, key_pairs};
 use crate::check::Check;
 use crate::check::declared::Written;
-use crate::check::input::{Input, Once};
+use crate::check::input::{Input, Once, meant};
 use crate::condition::OUTCOME_WORDS;
 use crate::contract::{may_have_outputs, parse_declarations, plain_key};
 use crate::diagnostic::{Diagnostic, did_you_mean};
@@ -176,8 +176,10 @@ fn outcome(input: &Input<'_>, declarations: &Written<'_>) -> Option<Diagnostic> 
     }
     let message = format!("`{}` has no outcome `{word}`", input.id(node));
     let near = did_you_mean(word, OUTCOME_WORDS.iter().copied().chain(declared()));
-    Some(Diagnostic::from_rule(&RULE, message, span).help(match near {
-        Some(near) => format!("did you mean `outputs.{near}`?"),
-        None => format!("declare it: `outcomes=\"{word}\"`"),
-    }))
+    Some(meant(
+        Diagnostic::from_rule(&RULE, message, span),
+        span,
+        near.map(|near| format!("outputs.{near}")).as_deref(),
+        format!("declare it: `outcomes=\"{word}\"`"),
+    ))
 }

@@ -5,7 +5,7 @@ use crate::attribute::{Known, key_pairs};
 use crate::attributes::Attribute;
 use crate::check::Check;
 use crate::check::input::{Input, Once};
-use crate::condition::{Comparison, Expression, PLAIN_KEYS, foreign_key, parse_condition};
+use crate::condition::{Comparison, Expression, PLAIN_KEYS, find_key, foreign_key, parse_condition};
 use crate::diagnostic::Diagnostic;
 use crate::page::Page;
 use crate::severity::Severity;
@@ -65,13 +65,11 @@ fn of_condition(
     });
     let (key, meant, note) = found?;
     let text = attribute.value.as_str().unwrap_or_default();
-    let start = text.find(key)?;
+    let range = find_key(text, key)?;
     if !once.first(attribute) {
         return None;
     }
-    let span = input
-        .analysis
-        .inside(attribute.value_span, start..start + key.len());
+    let span = input.analysis.inside(attribute.value_span, range);
     let shown = crate::syntax::shorten(key);
     Some(
         Diagnostic::from_rule(&RULE, format!("the engine never sets `{shown}`"), span)

@@ -2,7 +2,7 @@
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::{HashMap, HashSet};
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 
 use crate::analysis::Analysis;
 use crate::attribute::Known;
@@ -13,7 +13,8 @@ use crate::check::properties::Properties;
 use crate::diagnostic::{Diagnostic, did_you_mean};
 use crate::model::{Graph, NodeIndex};
 use crate::search::Digraph;
-use crate::text::Span;
+use crate::syntax::value_fix;
+use crate::text::{Source, Span};
 
 /// Maximum number of misspelt names that are compared with all nodes. `MAX_COMPARISONS` limits the comparisons in all.
 const MAX_SUGGESTIONS: usize = 32;
@@ -223,6 +224,24 @@ impl Once {
     pub(crate) fn first(&mut self, attribute: &Attribute) -> bool {
         self.0.insert(attribute.value_span)
     }
+}
+
+/// Adds the hint "did you mean" with the fix of a range of the text of an attribute, or another hint if there is no
+/// suggestion.
+pub(crate) fn meant_in(
+    source: &Source,
+    diagnostic: Diagnostic,
+    (attribute, range): (&Attribute, Range<usize>),
+    word: Option<&str>,
+    otherwise: impl Into<String>,
+) -> Diagnostic {
+    let Some(word) = word else {
+        return diagnostic.help(otherwise);
+    };
+    let fix = value_fix(source, attribute.value_span, range, word);
+    diagnostic
+        .help(format!("did you mean `{word}`?"))
+        .fix(fix.span, fix.replacement)
 }
 
 /// Adds the hint "did you mean" with its fix, or another hint if there is no suggestion.

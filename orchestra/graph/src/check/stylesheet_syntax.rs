@@ -37,6 +37,9 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
         let mut shown = Diagnostic::from_rule(&RULE, diagnostic.message.clone(), span)
             .label("here in the stylesheet")
             .help(diagnostic.help.clone());
+        if let Some(replacement) = &diagnostic.replacement {
+            shown = shown.fix(span, replacement.clone());
+        }
         if at + 1 == MAX_REPORTED && wrong.len() > MAX_REPORTED {
             let rest = wrong.len() - MAX_REPORTED;
             shown = shown.note(format!("{rest} more errors in the stylesheet are not shown"));

@@ -3,11 +3,12 @@
 use crate::attribute::Known;
 use crate::check::Check;
 use crate::check::input::{Input, meant};
-use crate::choice::{choice_named, graph_choices};
-use crate::diagnostic::{Diagnostic, did_you_mean};
+use crate::choice::{choice_meant, choice_named, graph_choices};
+use crate::diagnostic::Diagnostic;
 use crate::kind;
 use crate::page::Page;
 use crate::severity::Severity;
+use crate::syntax::literal::quoted;
 
 static RULE: Page = Page {
     code: "unknown_default_choice",
@@ -60,12 +61,10 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
             "{listed}; the default is taken when nobody answers in time"
         ))
         .node(&*node.id);
-        let labels = names.clone().map(|[_, label, _]| label);
-        let near = did_you_mean(wanted, labels.chain(names.map(|[.., target]| target)));
-        diagnostics.push(match near {
+        diagnostics.push(match choice_meant(names, wanted) {
             Some(near) => diagnostic
                 .help(format!("did you mean `{near}`?"))
-                .fix(attribute.value_span, format!("\"{near}\"")),
+                .fix(attribute.value_span, quoted(near)),
             None => meant(
                 diagnostic,
                 attribute.value_span,

@@ -7,6 +7,7 @@ use crate::attribute::{Known, key_pairs};
 use crate::check::Check;
 use crate::check::input::{Input, Once};
 use crate::check::tool_value::command_reads;
+use crate::condition::find_key;
 use crate::contract::plain_key;
 use crate::diagnostic::{Diagnostic, did_you_mean};
 use crate::page::Page;
@@ -69,13 +70,11 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
         });
         let text = attribute.value.as_str().unwrap_or_default();
         if let Some((key, plain, near)) = unset
-            && let Some(start) = text.find(key)
+            && let Some(range) = find_key(text, key)
             && once.first(attribute)
         {
-            let start = start + key.len() - plain.len();
-            let span = input
-                .analysis
-                .inside(attribute.value_span, start..start + plain.len());
+            let plain_range = range.end - plain.len()..range.end;
+            let span = input.analysis.inside(attribute.value_span, plain_range);
             let found = undeclared(plain, near, span);
             diagnostics.push(found.edge(input.id(edge.from), input.id(edge.to)));
         }

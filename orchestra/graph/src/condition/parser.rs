@@ -70,6 +70,12 @@ pub(crate) fn clauses(text: &str) -> Vec<Clause> {
     parse(text).1
 }
 
+/// Returns the byte range of the first clause with a key; `None` if no clause has it.
+pub(crate) fn find_key(text: &str, key: &str) -> Option<Range<usize>> {
+    let mut keys = clauses(text).into_iter().map(|clause| clause.key);
+    keys.find(|range| text.get(range.clone()) == Some(key))
+}
+
 /// Returns the byte range of the first compared literal that passes a test, without its quotes. The test receives the
 /// key, the operator and the literal. Returns `None` if there is none, or if the condition is invalid.
 ///
@@ -467,16 +473,22 @@ impl Parser<'_> {
             ));
         }
         let near = did_you_mean(word, PLAIN_KEYS.iter().copied());
-        let help = match near {
-            Some(near) => format!("did you mean `{near}`?"),
-            None if shaped => format!(
-                "keys are {}, and `context.NAME`; did you mean `context.{shown}`?",
-                PLAIN_KEYS.join(", ")
+        let (help, replacement) = match near {
+            Some(near) => (format!("did you mean `{near}`?"), Some(near.to_owned())),
+            None if shaped => (
+                format!(
+                    "keys are {}, and `context.NAME`; did you mean `context.{shown}`?",
+                    PLAIN_KEYS.join(", ")
+                ),
+                Some(format!("context.{word}")),
             ),
-            None => "a key is made of words joined by dots, such as `context.tests_passed`".to_owned(),
+            None => (
+                "a key is made of words joined by dots, such as `context.tests_passed`".to_owned(),
+                None,
+            ),
         };
         Err(ConditionError {
-            replacement: near.map(str::to_owned),
+            replacement,
             ..condition_error(format!("unknown key `{shown}`"), token.range.clone(), help)
         })
     }

@@ -13,7 +13,8 @@ use crate::kind;
 use crate::loaded::Loaded;
 use crate::model::{Edge, NodeIndex};
 use crate::reserved::KeyOwner;
-use crate::syntax::lexer::{Kind, Lexer, is_keyword};
+use crate::syntax::literal::is_word;
+use crate::syntax::words::is_keyword;
 use crate::syntax::{is_identifier, shorten};
 use crate::text::{Source, Span};
 
@@ -206,12 +207,6 @@ impl Renaming {
             notes: Vec::new(),
         }
     }
-}
-
-/// Returns whether a text is one word for the lexer, so that it needs no quotes as a value.
-fn is_word(text: &str) -> bool {
-    let token = Lexer::new(text).next();
-    token.kind == Kind::Word && token.span == Span::from_offsets(0, text.len())
 }
 
 /// Returns the text that replaces an occurrence; `None` if it is right as it is.

@@ -6,9 +6,10 @@ use smol_str::SmolStr;
 
 use crate::ast::{Attribute, Identifier};
 use crate::diagnostic::Diagnostic;
-use crate::syntax::lexer::{Kind, Token, decode, is_key};
+use crate::syntax::lexer::{Kind, Token, decode};
 use crate::syntax::parser::{Parser, shorten};
 use crate::syntax::rules;
+use crate::syntax::words::is_key;
 use crate::text::Span;
 use crate::value::Value;
 
@@ -207,6 +208,9 @@ impl<'s> Parser<'s> {
         }
         let token = self.token;
         let on_next_line = in_list && token.first && self.peek().kind == Kind::Equals;
+        if !on_next_line && let Some(value) = self.unquoted(&key, in_list) {
+            return value;
+        }
         let value = match token.kind {
             Kind::Word if !on_next_line => {
                 self.bump();

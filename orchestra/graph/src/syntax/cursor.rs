@@ -7,7 +7,8 @@ use smol_str::SmolStr;
 
 use crate::ast::{DefaultsTarget, Identifier};
 use crate::attribute::Scope;
-use crate::syntax::lexer::{Kind, Lexer, Token, decode, inside, is_identifier};
+use crate::syntax::lexer::{Kind, Lexer, Token, decode};
+use crate::syntax::words::is_identifier;
 use crate::text::{Source, Span};
 
 /// The owner of the attribute list around a position.
@@ -497,16 +498,4 @@ impl<'s> Scanner<'s> {
         };
         Cursor { context, word }
     }
-}
-
-/// Returns the span in the file of a range of the text of a value, given the span of the value as it is written.
-///
-/// ```
-/// use orchestra_graph::{Source, Span, value_range};
-/// let source = Source::new("a.dot", r#"digraph { a [label="say \"hi\" twice"] }"#);
-/// let twice = value_range(&source, Span::new(19, 37), 9..14);
-/// assert_eq!(source.slice(twice), "twice");
-/// ```
-pub fn value_range(source: &Source, value: Span, range: std::ops::Range<usize>) -> Span {
-    inside(source.text(), value, range)
 }

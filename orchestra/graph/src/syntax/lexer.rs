@@ -5,6 +5,8 @@ use std::borrow::Cow;
 use crate::ast::Comment;
 use crate::diagnostic::Diagnostic;
 use crate::syntax::rules;
+use crate::syntax::strings::{is_suspect, unterminated};
+use crate::syntax::words::is_word_start;
 use crate::text::Span;
 
 /// The kind of a token.
@@ -43,8 +45,8 @@ pub(crate) struct Lexer<'s> {
     text: &'s str,
     at: usize,
     fresh_line: bool,
-    /// The opening quote of a string that is directly followed by a letter, which usually indicates a missing quote.
-    suspect: Option<Span>,
+    /// The first string whose closing quote was probably forgotten.
+    pub(crate) suspect: Option<Span>,
     /// The number of HTML labels that are not closed.
     unclosed_html: usize,
     pub(crate) comments: Vec<Comment>,
@@ -195,11 +197,8 @@ impl<'s> Lexer<'s> {
                 }
                 Some(b'"') => {
                     self.at += 1;
-                    if self.suspect.is_none()
-                        && (is_word_start(self.byte(0))
-                            || first_line.is_some_and(|end| self.closes_a_list(start, end)))
-                    {
-                        self.suspect = Some(Span::from_offsets(start, start + 1));
+                    if self.suspect.is_none() && is_suspect(self.text, start, self.at, first_line) {
+                        self.suspect = Some(Span::from_offsets(start, self.at));
                     }
                     return Kind::String;
                 }
@@ -208,28 +207,16 @@ impl<'s> Lexer<'s> {
         }
     }
 
-    /// Returns whether the first line of a string of several lines closes a list that it does not open: its closing quote
-    /// was probably forgotten.
-    fn closes_a_list(&self, start: usize, end: usize) -> bool {
-        let line = self.bytes.get(start..end).unwrap_or_default();
-        let count = |wanted: u8| line.iter().filter(|byte| **byte == wanted).count();
-        count(b']') > count(b'[')
-    }
-
     fn unterminated(&mut self, start: usize) {
         self.at = self.bytes.len();
-        let last = Span::from_offsets(start, start + 1);
-        let open = self.suspect.unwrap_or(last);
-        let message = match self.suspect {
-            Some(_) => "this string is not closed where it seems to end",
-            None => "this string is never closed",
+        let last = Span::from_offsets(start, self.at);
+        let diagnostic = match self.suspect {
+            Some(suspect) => unterminated(self.text, suspect, true).related(
+                Span::from_offsets(start, start + 1),
+                "so the last quote of the file closes nothing",
+            ),
+            None => unterminated(self.text, last, false),
         };
-        let mut diagnostic = Diagnostic::from_rule(&rules::UNTERMINATED_STRING, message, open)
-            .label("opened here")
-            .help("close it with `\"`; a quote inside a string is written `\\\"`");
-        if self.suspect.is_some() {
-            diagnostic = diagnostic.related(last, "so the last quote of the file closes nothing");
-        }
         self.diagnostics.push(diagnostic);
     }
 
@@ -278,42 +265,12 @@ impl<'s> Lexer<'s> {
     }
 }
 
-/// Returns whether a byte is a letter, a digit, the underscore or part of a non-ASCII character. An invalid id with
-/// such characters is thus one token.
-pub(crate) fn is_word_start(byte: u8) -> bool {
-    WORD_BYTES[byte as usize]
-}
-
-const WORD_BYTES: [bool; 256] = {
-    let mut table = [false; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        table[byte] = (byte as u8).is_ascii_alphanumeric() || byte == b'_' as usize || byte >= 0x80;
-        byte += 1;
-    }
-    table
-};
-
-/// Returns whether a text is an identifier of the language (Attractor 2.2).
-pub fn is_identifier(text: &str) -> bool {
-    !text.is_empty()
-        && !text.as_bytes()[0].is_ascii_digit()
-        && text
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
-}
-
-/// Returns whether a word needs quotes as the id of a node, because it is a keyword: as the first id of a statement, or
-/// behind an arrow.
-pub(crate) fn is_keyword(word: &str, is_first: bool) -> bool {
-    let keywords = ["subgraph", "graph", "node", "edge"];
-    let keywords = keywords.get(..if is_first { 4 } else { 1 }).unwrap_or_default();
-    keywords.iter().any(|keyword| word.eq_ignore_ascii_case(keyword))
-}
-
-/// Returns whether a text is an attribute key: identifiers joined by dots.
-pub(crate) fn is_key(text: &str) -> bool {
-    text.split('.').all(is_identifier)
+/// Returns the text from the next token behind an offset, without the white space and comments before it.
+pub(crate) fn from_next_token(text: &str, at: u32) -> &str {
+    let mut lexer = Lexer::new(text);
+    (lexer.at, lexer.fresh_line) = (at as usize, false);
+    lexer.skip_blank();
+    text.get(lexer.at..).unwrap_or_default()
 }
 
 /// Decodes a string literal with its quotes. Returns the text and the spans of unknown escapes (rule L5).

@@ -3,11 +3,16 @@
 mod attributes;
 mod cursor;
 pub(crate) mod lexer;
+pub(crate) mod literal;
 mod parser;
 pub(crate) mod rules;
 mod statements;
+mod strings;
+mod unquoted;
+pub(crate) mod words;
 
-pub use cursor::{AttributeOwner, Cursor, SyntaxContext, value_range};
-pub use lexer::is_identifier;
+pub use cursor::{AttributeOwner, Cursor, SyntaxContext};
+pub use literal::{value_fix, value_range, value_text};
 pub(crate) use parser::shorten;
+pub use words::is_identifier;
 pub use parser::{Limits, Parsed, parse, parse_bytes};

@@ -1,9 +1,10 @@
 //! The parser: tokens to a syntax tree. Parsing always returns a tree and a list of diagnostics (rules L1-L5, L10).
 
 use crate::ast::{Attribute, File};
-use crate::diagnostic::Diagnostic;
+use crate::diagnostic::{Diagnostic, did_you_mean};
 use crate::syntax::lexer::{Kind, Lexer, Token};
 use crate::syntax::rules;
+use crate::syntax::strings::unterminated;
 use crate::text::{Source, Span};
 
 /// The limits on the size of a pipeline (rule L10).
@@ -82,6 +83,7 @@ pub fn parse(source: &Source, limits: &Limits) -> Parsed {
     let mut parser = Parser::new(source.text(), limits.nesting.min(MAX_NESTING));
     let mut file = parser.file();
     file.comments = std::mem::take(&mut parser.lexer.comments);
+    parser.forgotten_quote();
     let mut diagnostics = parser.diagnostics;
     // After an unclosed string, or after the position where its quote was probably lost, no other error is reliable.
     if let Some(open) = parser
@@ -219,6 +221,14 @@ impl<'s> Parser<'s> {
         self.at(Kind::Word) && self.slice(self.token.span).eq_ignore_ascii_case(word)
     }
 
+    /// Returns whether the current token is a misspelt keyword that begins a graph.
+    fn at_misspelt(&mut self, keyword: &str) -> bool {
+        let word = self.slice(self.token.span).to_ascii_lowercase();
+        self.at(Kind::Word)
+            && did_you_mean(&word, [keyword]).is_some()
+            && matches!(self.peek().kind, Kind::Word | Kind::String | Kind::LeftBrace)
+    }
+
     pub(super) fn diagnostic(&mut self, diagnostic: Diagnostic) {
         match self.diagnostics.len() {
             0..MAX_REPORTED => self.diagnostics.push(diagnostic),
@@ -320,6 +330,19 @@ impl<'s> Parser<'s> {
             .help("write `digraph`")
             .fix(span, "digraph");
             self.diagnostic(diagnostic);
+        } else if self.at_misspelt("digraph") {
+            let span = self.bump().span;
+            file.keyword = span;
+            let found = shorten(self.slice(span));
+            let diagnostic = Diagnostic::from_rule(
+                &rules::SYNTAX_ERROR,
+                format!("expected `digraph`, found `{found}`"),
+                span,
+            )
+            .label("expected `digraph`")
+            .help("did you mean `digraph`?")
+            .fix(span, "digraph");
+            self.diagnostic(diagnostic);
         } else {
             self.expected("`digraph`", DOT_SUBSET);
             self.skip_to_graph();
@@ -343,6 +366,25 @@ impl<'s> Parser<'s> {
         file.body = self.close(start, "digraph");
         self.trailing();
         file
+    }
+
+    /// Reports a string whose closing quote was forgotten if another one is missing too, so that the last string of the
+    /// text is closed. The parser then fails at the text that was meant as the next string.
+    fn forgotten_quote(&mut self) {
+        let is_reported = |diagnostic: &Diagnostic| diagnostic.code == rules::UNTERMINATED_STRING.code;
+        let Some(string) = self.lexer.suspect.filter(|_| !self.lexer.diagnostics.iter().any(is_reported)) else {
+            return;
+        };
+        let next = self.text.get(string.end as usize..).unwrap_or_default();
+        let next = string.end + (next.len() - next.trim_start().len()) as u32;
+        let fails = |diagnostic: &Diagnostic| diagnostic.span.start >= next && diagnostic.is_error();
+        if !self.diagnostics.iter().any(|found| found.span.start == next) || !self.diagnostics.iter().any(fails) {
+            return;
+        }
+        let diagnostic = unterminated(self.text, string, true);
+        if diagnostic.fix.is_some() {
+            self.lexer.diagnostics.push(diagnostic);
+        }
     }
 
     pub(super) fn skip_to_graph(&mut self) {

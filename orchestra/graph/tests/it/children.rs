@@ -155,8 +155,8 @@ fn a_child_that_cannot_be_read_is_reported_at_its_name() {
     assert_eq!(
         reported(&loaded),
         [
-            "flows/a.dot:4:51: child_not_found",
-            "flows/a.dot:6:51: child_not_found"
+            "flows/a.dot:4:52: child_not_found",
+            "flows/a.dot:6:52: child_not_found"
         ]
     );
     let diagnostic = &loaded.report.diagnostics[0];

@@ -11,6 +11,7 @@ mod corpus;
 mod differences;
 mod editing;
 mod fan_outs;
+mod fixes;
 mod formatting;
 mod hostile;
 mod injections;

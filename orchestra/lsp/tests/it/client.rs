@@ -39,6 +39,12 @@ impl Host for MapHost {
         listed.take(limit).cloned().collect()
     }
 
+    fn names(&self, folder: &str) -> Vec<String> {
+        let files = self.files.lock().unwrap();
+        let inside = files.keys().filter_map(|path| path.strip_prefix(folder)?.strip_prefix('/'));
+        inside.filter(|name| !name.contains('/')).map(str::to_owned).collect()
+    }
+
     fn user(&self) -> UserFolder {
         self.user.clone()
     }
