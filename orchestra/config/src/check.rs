@@ -6,8 +6,8 @@ use crate::command_tool::check_tool;
 use crate::decode::{Decode, Diagnostics, FileRules};
 use crate::located::Located;
 use crate::rules;
-use crate::suggestion::{Hint, suggestion};
 use crate::settings::{Backend, BackendKind, Configuration, ProviderKind};
+use crate::suggestion::{Hint, suggestion};
 use crate::tree;
 use crate::workspace;
 

@@ -55,7 +55,8 @@ impl Diagnostics {
 
     /// Reports a diagnostic at a name, with a hint on how to correct it.
     pub(crate) fn name(&mut self, diagnostic: Diagnostic, name: &str, hint: impl Into<Hint>) {
-        self.list.push(in_yaml(&self.source, diagnostic, name, hint.into()));
+        self.list
+            .push(in_yaml(&self.source, diagnostic, name, hint.into()));
     }
 
     /// Reports an unknown key, with a suggestion.

@@ -376,10 +376,7 @@ impl<'f> Library<'f> {
         };
         match missed.is_empty() {
             true => (diagnostic, hint),
-            false => (
-                diagnostic.note(format!("looked for {}", missed.join(", "))),
-                hint,
-            ),
+            false => (diagnostic.note(format!("looked for {}", missed.join(", "))), hint),
         }
     }
 }

@@ -67,7 +67,13 @@ impl Resolver<'_> {
     }
 
     /// Reports a layer that does not exist.
-    fn missing_layer(&mut self, node: NodeIndex, kind: LayerKind, name: &Candidate<String>, why: &LayerError) {
+    fn missing_layer(
+        &mut self,
+        node: NodeIndex,
+        kind: LayerKind,
+        name: &Candidate<String>,
+        why: &LayerError,
+    ) {
         let library = self.library;
         self.report_name(node, name.location, &name.value, |span| {
             library.missing(kind, &name.value, span, why)

@@ -44,7 +44,8 @@ pub(crate) fn check(text: &str, variables: &Variables) -> Vec<TemplateDiagnostic
                 rule: &rules::TEMPLATE_SYNTAX,
                 message: message_of(&error),
                 range: range_of(&error, text),
-                hint: "templates use the syntax of Jinja2: `{{ variable }}`, `{% if .. %}`, `{% for .. %}`".into(),
+                hint: "templates use the syntax of Jinja2: `{{ variable }}`, `{% if .. %}`, `{% for .. %}`"
+                    .into(),
             }];
         }
     };

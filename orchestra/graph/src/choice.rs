@@ -204,10 +204,7 @@ pub fn choice_named<'c>(choices: impl Iterator<Item = [&'c str; 3]> + Clone, ans
 
 /// Returns the label or the target of the choice that a misspelt answer probably means. A label is returned without its
 /// accelerator key if that is nearer.
-pub(crate) fn choice_meant<'c>(
-    choices: impl Iterator<Item = [&'c str; 3]>,
-    answer: &str,
-) -> Option<&'c str> {
+pub(crate) fn choice_meant<'c>(choices: impl Iterator<Item = [&'c str; 3]>, answer: &str) -> Option<&'c str> {
     let names = choices.flat_map(|[_, label, target]| [label, label_text(label), target]);
     did_you_mean(answer, names)
 }

@@ -38,7 +38,8 @@ impl Found<'_> {
 /// Returns the fixes of the diagnostics that touch a range, and one action with all certain fixes of the document. A hint
 /// in prose is no action. `only` lists the kinds of actions that the client wants; `None` means all kinds.
 pub(crate) fn actions(document: &Reported, range: Range, only: Option<&[CodeActionKind]>) -> Vec<CodeAction> {
-    let is_wanted = |kind: &CodeActionKind| only.is_none_or(|only| only.iter().any(|only| contains(only, kind)));
+    let is_wanted =
+        |kind: &CodeActionKind| only.is_none_or(|only| only.iter().any(|only| contains(only, kind)));
     let texts: Vec<Text> = document
         .reports
         .iter()
@@ -51,7 +52,8 @@ pub(crate) fn actions(document: &Reported, range: Range, only: Option<&[CodeActi
         actions.extend(touched.map(|found| quick_fix(document, found)));
     }
     // If the client requests no kind, an action for the whole file is offered beside those for the range.
-    let is_asked = only.is_some() || actions.len() < found.len() && !actions.is_empty();
+    let certain = found.iter().filter(|found| found.is_certain()).count();
+    let is_asked = only.is_some() || certain > 1 && !actions.is_empty();
     if is_asked && is_wanted(&CodeActionKind::SOURCE_FIX_ALL) {
         actions.extend(fix_all(document, &found));
     }
@@ -74,7 +76,8 @@ fn fixes<'r>(document: &'r Reported, texts: &'r [Text], range: Range) -> Vec<Fou
             let Some(fix) = &diagnostic.fix else {
                 continue;
             };
-            let is_same = |known: &Found<'_>| known.fix == fix && known.diagnostic.message == diagnostic.message;
+            let is_same =
+                |known: &Found<'_>| known.fix == fix && known.diagnostic.message == diagnostic.message;
             if all.iter().any(is_same) {
                 continue;
             }

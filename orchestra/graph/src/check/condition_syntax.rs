@@ -154,7 +154,13 @@ fn meant_key(
     let text = attribute.value.as_str().unwrap_or_default();
     let otherwise = "name a node of this pipeline, as in `visits.work >= 3`";
     match find_key(text, key) {
-        Some(range) => meant_in(input.analysis.source(), diagnostic, (attribute, range), wanted, otherwise),
+        Some(range) => meant_in(
+            input.analysis.source(),
+            diagnostic,
+            (attribute, range),
+            wanted,
+            otherwise,
+        ),
         None => diagnostic.help(otherwise),
     }
 }

@@ -19,5 +19,5 @@ pub use facts::{Facts, Lookup, Pattern, StageRecords};
 pub(crate) use facts::{equal, number};
 pub use keys::{OUTCOME_WORDS, PLAIN_KEYS};
 pub(crate) use keys::{STAGES, VISITS, foreign_key, is_label, stage_outcome};
-pub(crate) use parser::{clauses, find_key};
 pub use parser::{ConditionError, find_literal, parse_condition};
+pub(crate) use parser::{clauses, find_key};

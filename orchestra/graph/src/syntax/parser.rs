@@ -372,13 +372,19 @@ impl<'s> Parser<'s> {
     /// text is closed. The parser then fails at the text that was meant as the next string.
     fn forgotten_quote(&mut self) {
         let is_reported = |diagnostic: &Diagnostic| diagnostic.code == rules::UNTERMINATED_STRING.code;
-        let Some(string) = self.lexer.suspect.filter(|_| !self.lexer.diagnostics.iter().any(is_reported)) else {
+        let Some(string) = self
+            .lexer
+            .suspect
+            .filter(|_| !self.lexer.diagnostics.iter().any(is_reported))
+        else {
             return;
         };
         let next = self.text.get(string.end as usize..).unwrap_or_default();
         let next = string.end + (next.len() - next.trim_start().len()) as u32;
         let fails = |diagnostic: &Diagnostic| diagnostic.span.start >= next && diagnostic.is_error();
-        if !self.diagnostics.iter().any(|found| found.span.start == next) || !self.diagnostics.iter().any(fails) {
+        if !self.diagnostics.iter().any(|found| found.span.start == next)
+            || !self.diagnostics.iter().any(fails)
+        {
             return;
         }
         let diagnostic = unterminated(self.text, string, true);

@@ -3,6 +3,7 @@
 //! Such a string extends to the opening quote of the next string. From there on, strings and the text between them have
 //! swapped roles.
 
+use crate::attribute::{AttributeFamily, Known};
 use crate::diagnostic::Diagnostic;
 use crate::syntax::rules;
 use crate::syntax::words::{is_identifier, is_key, is_word_start};
@@ -30,13 +31,16 @@ fn inner(text: &str, start: usize, end: usize) -> &str {
     text.strip_suffix('"').unwrap_or(text)
 }
 
-/// Returns the offset of the key if a text ends as an attribute before its value, as in `, label=`.
+/// Returns the offset of the key if a text ends as a known attribute before its value, as in `, label=`. Any other name
+/// before an `=` and a quote may belong to the text.
 fn key_at_end(text: &str) -> Option<usize> {
     let before = text.trim_end().strip_suffix('=')?.trim_end();
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.');
     let key = before.trim_end_matches(is_part).len();
     let separates = |c: char| c.is_whitespace() || matches!(c, ',' | ';' | '[' | '{');
-    (is_key(before.get(key..)?) && before.get(..key)?.ends_with(separates)).then_some(key)
+    let name = before.get(key..)?;
+    let is_known = Known::find(name).is_some() || AttributeFamily::find(name).is_some();
+    (is_known && before.get(..key)?.ends_with(separates)).then_some(key)
 }
 
 /// Returns the offset in a string at which its closing quote probably belongs.
@@ -141,7 +145,10 @@ mod tests {
         for (string, expected) in [
             ("Build]\n  b [label=", Some("Build|]\n  b [label=")),
             ("Build [x]];", Some("Build [x]|];")),
-            ("Build,\n  shape=box, prompt=", Some("Build|,\n  shape=box, prompt=")),
+            (
+                "Build,\n  shape=box, prompt=",
+                Some("Build|,\n  shape=box, prompt="),
+            ),
             ("Build\n  ]\n", Some("Build|\n  ]\n")),
             ("two\nlines ;\n a -> b", Some("two\nlines| ;\n a -> b")),
             ("Build, prompt=", Some("Build|, prompt=")),
@@ -149,6 +156,7 @@ mod tests {
             ("a list[0] of items\nif x == y", None),
             ("Read list] of items", None),
             ("X=", None),
+            ("grep name=", None),
         ] {
             assert_eq!(closed(string).as_deref(), expected, "{string}");
         }

@@ -14,6 +14,9 @@ use crate::value::Value;
 /// The quotes of other languages.
 const FOREIGN_QUOTES: &[(char, char)] = &[('\'', '\''), ('\u{201c}', '\u{201d}'), ('\u{201e}', '\u{201c}')];
 
+/// The length in bytes of a value without quotes above which its end is not searched.
+const MAX_VALUE: usize = 1_000;
+
 impl Parser<'_> {
     /// Reports a value that is more than one word, but has no quotes. The current token is the first of the value. Returns
     /// `None` if there is no such value, and the attribute as far as it is clear otherwise.
@@ -40,10 +43,11 @@ impl Parser<'_> {
             format!("the value of `{name}` needs quotes"),
             span,
         )
-        .label("more than one word")
+        .label("written without quotes")
         .note("without quotes, a value is one word of letters, digits, `_`, `.` and `-`");
         let Some(value) = value else {
             self.diagnostic(diagnostic.help("put the whole value in double quotes"));
+            self.bump();
             return Some(None);
         };
         let text = without_quotes(value);
@@ -68,10 +72,12 @@ impl Parser<'_> {
             Kind::Word => {}
             _ => return false,
         }
-        let line = self.text.get(first.span.start as usize..).unwrap_or_default();
-        let line = line.split('\n').next().unwrap_or_default();
-        if foreign_string(line).is_some_and(|length| length > first.span.len() as usize) {
-            return true;
+        // The quotes of other languages are letters for the lexer.
+        if !self.slice(first.span).is_ascii() {
+            let (line, _) = line_from(self.text, first.span.start as usize);
+            if foreign_string(line).is_some_and(|length| length > first.span.len() as usize) {
+                return true;
+            }
         }
         let next = self.peek();
         if next.first {
@@ -103,14 +109,18 @@ impl Parser<'_> {
     /// list, or the next `name=`.
     fn unquoted_end(&self, first: Token, in_list: bool) -> Option<usize> {
         let start = first.span.start as usize;
-        let line = self.text.get(start..)?.split('\n').next()?;
+        let (line, is_whole) = line_from(self.text, start);
         if let Some(length) = foreign_string(line) {
             return Some(start + length);
         }
         // In `condition=outcome=fail`, the value itself contains the first `=`.
         let word = first.span.len() as usize;
         let has_equals = line.get(word..)?.trim_start().starts_with('=');
-        let skipped = if has_equals { word + line.get(word..)?.find('=')? + 1 } else { 0 };
+        let skipped = if has_equals {
+            word + line.get(word..)?.find('=')? + 1
+        } else {
+            0
+        };
         let is_end = |c: char| matches!(c, ',' | ';' | ']' | '=' | '"' | '<' | '>' | '[' | '{' | '}');
         let stop = line.get(skipped..)?.find(is_end).map(|at| skipped + at);
         let end = match stop.and_then(|stop| Some((stop, line.get(stop..)?.chars().next()?))) {
@@ -118,21 +128,36 @@ impl Parser<'_> {
             Some((stop, ',' | ']')) if in_list => stop,
             Some((stop, '}')) if !in_list => stop,
             Some((stop, '=')) if in_list => name_before(line, stop)?,
-            None if !in_list || self.continues(start + line.len()) => line.len(),
+            None if is_whole && (!in_list || self.continues(start + line.len())) => line.len(),
             _ => return None,
         };
         let value = line.get(..end)?.trim_end();
         let is_comment = value.contains("//") || value.contains("/*");
-        let is_clear = !is_comment && !(has_equals && value.contains(char::is_whitespace));
-        (is_clear && !value.is_empty()).then_some(start + value.len())
+        let is_ambiguous = is_comment || has_equals && value.contains(char::is_whitespace);
+        (!is_ambiguous && !value.is_empty()).then_some(start + value.len())
     }
 
     /// Returns whether a list ends or continues with an attribute behind an offset.
     fn continues(&self, at: usize) -> bool {
-        let rest = self.text.get(at..).unwrap_or_default().trim_start();
-        let line = rest.split('\n').next().unwrap_or_default();
+        let rest = from_next_token(self.text, Span::from_offsets(at, at).end);
+        let (line, _) = line_from(rest, 0);
         let name = line.split_once('=').map(|(name, _)| name.trim_end());
         rest.starts_with(']') || name.is_some_and(is_key)
+    }
+}
+
+/// Returns the rest of a line from an offset, and whether that is all of it. Only a part of a long line is searched, so that
+/// the time for a text is proportional to its length.
+fn line_from(text: &str, start: usize) -> (&str, bool) {
+    let rest = text.get(start..).unwrap_or_default();
+    let mut most = rest.len().min(MAX_VALUE);
+    while !rest.is_char_boundary(most) {
+        most -= 1;
+    }
+    let part = rest.get(..most).unwrap_or_default();
+    match part.find('\n') {
+        Some(end) => (part.get(..end).unwrap_or_default(), true),
+        None => (part, most == rest.len()),
     }
 }
 

@@ -92,7 +92,10 @@ fn pipeline(graph: &str, edge: &str) -> String {
 /// Asserts that the only error of a text is of this code, underlines this text, and is fixed by this replacement.
 #[track_caller]
 fn fixes(text: &str, code: &str, underlined: &str, replaced: &str, replacement: &str) {
-    let files = Files(vec![("lint.dot", "digraph { start -> exit }"), ("plan.md", "Plan.")]);
+    let files = Files(vec![
+        ("lint.dot", "digraph { start -> exit }"),
+        ("plan.md", "Plan."),
+    ]);
     let loaded = checked(text, &files);
     let found: Vec<&Diagnostic> = loaded
         .report
@@ -103,14 +106,19 @@ fn fixes(text: &str, code: &str, underlined: &str, replaced: &str, replacement: 
     let [diagnostic] = found.as_slice() else {
         panic!("{text}: {:#?}", loaded.report.diagnostics);
     };
-    let fix = diagnostic.fix.as_ref().unwrap_or_else(|| panic!("{text}: {diagnostic:#?}"));
+    let fix = diagnostic
+        .fix
+        .as_ref()
+        .unwrap_or_else(|| panic!("{text}: {diagnostic:#?}"));
     let slice = |span| loaded.source.slice(span);
     assert_eq!(
         (slice(diagnostic.span), slice(fix.span), fix.replacement.as_str()),
         (underlined, replaced, replacement),
         "{text}"
     );
-    let left = checked(&applied(text, diagnostic).unwrap(), &files).report.diagnostics;
+    let left = checked(&applied(text, diagnostic).unwrap(), &files)
+        .report
+        .diagnostics;
     assert!(left.iter().all(|left| left.code != code), "{text}: {left:#?}");
 }
 
@@ -127,7 +135,12 @@ fn parts_of_assertions_are_fixed() {
     unknown("requires(exit, ok=Stp)", "Stp", "Stp", "Stop");
     unknown("requires(exit, ok=exti)", "exti", "exti", "exit");
     unknown("requires(exit, ok='Stp')", "'Stp'", "'Stp'", "'Stop'");
-    unknown("requires(exit, ok = 'Shp it, now')", "'Shp it, now'", "'Shp it, now'", "'Ship it, now'");
+    unknown(
+        "requires(exit, ok = 'Shp it, now')",
+        "'Shp it, now'",
+        "'Shp it, now'",
+        "'Ship it, now'",
+    );
     unknown(
         r#"requires(exit, ok=\"Shp it, now\")"#,
         r#"\"Shp it, now\""#,
@@ -153,10 +166,30 @@ fn parts_of_conditions_are_fixed() {
         fixes(&text, code, wrong, wrong, replacement);
     };
     condition("\"outcme=fail\"", "condition_syntax", "outcme", "outcome");
-    condition("\"x=\\\"a\\\" && outcome=fail\"", "condition_syntax", "x", "context.x");
-    condition("\"visits.build < 3 && visits.buildd < 3\"", "condition_syntax", "visits.buildd", "visits.build");
-    condition("\"stages.biuld.outcome=fail\"", "condition_syntax", "stages.biuld.outcome", "stages.build.outcome");
-    condition("\"stages.build.outcme=fail\"", "condition_syntax", "stages.build.outcme", "stages.build.outcome");
+    condition(
+        "\"x=\\\"a\\\" && outcome=fail\"",
+        "condition_syntax",
+        "x",
+        "context.x",
+    );
+    condition(
+        "\"visits.build < 3 && visits.buildd < 3\"",
+        "condition_syntax",
+        "visits.buildd",
+        "visits.build",
+    );
+    condition(
+        "\"stages.biuld.outcome=fail\"",
+        "condition_syntax",
+        "stages.biuld.outcome",
+        "stages.build.outcome",
+    );
+    condition(
+        "\"stages.build.outcme=fail\"",
+        "condition_syntax",
+        "stages.build.outcme",
+        "stages.build.outcome",
+    );
     condition("\"outcome=skiped\"", "unknown_outcome", "skiped", "skipped");
     condition("approved", "condition_syntax", "approved", "context.approved");
 }
@@ -164,11 +197,29 @@ fn parts_of_conditions_are_fixed() {
 #[test]
 fn other_parts_of_values_are_fixed() {
     let sheet = "model_stylesheet=\"* { llm_modle: x; }\";";
-    fixes(&pipeline(sheet, ""), "stylesheet_syntax", "llm_modle", "llm_modle", "llm_model");
+    fixes(
+        &pipeline(sheet, ""),
+        "stylesheet_syntax",
+        "llm_modle",
+        "llm_modle",
+        "llm_model",
+    );
     let sheet = "model_stylesheet=\"#biuld { llm_model: x; }\";";
-    fixes(&pipeline(sheet, ""), "stylesheet_syntax", "#biuld", "#biuld", "#build");
+    fixes(
+        &pipeline(sheet, ""),
+        "stylesheet_syntax",
+        "#biuld",
+        "#biuld",
+        "#build",
+    );
     let outputs = "digraph { start -> a -> exit; a [outputs.fial=\"x: int\", prompt=x] }";
-    fixes(outputs, "contract_syntax", "outputs.fial", "outputs.fial", "outputs.fail");
+    fixes(
+        outputs,
+        "contract_syntax",
+        "outputs.fial",
+        "outputs.fial",
+        "outputs.fail",
+    );
     let choice = |written: &str, replacement: &str| {
         let text = pipeline("", "").replace("label=\"Ship?\"", &format!("human.default_choice={written}"));
         fixes(&text, "unknown_default_choice", written, written, replacement);
@@ -176,7 +227,13 @@ fn other_parts_of_values_are_fixed() {
     choice("Stp", "\"Stop\"");
     choice("\"Shp it, now\"", "\"Ship it, now\"");
     let quotes = r#"digraph { start -> ok; ok [shape=hexagon, human.default_choice="say 'hi"]; ok -> exit [label="say \"hi\""]; ok -> ok [label=no] }"#;
-    fixes(quotes, "unknown_default_choice", "\"say 'hi\"", "\"say 'hi\"", r#""say \"hi\"""#);
+    fixes(
+        quotes,
+        "unknown_default_choice",
+        "\"say 'hi\"",
+        "\"say 'hi\"",
+        r#""say \"hi\"""#,
+    );
 }
 
 #[test]
@@ -185,8 +242,18 @@ fn file_names_are_fixed() {
         let text = format!("digraph {{ start -> a -> exit; a [{attributes}] }}");
         fixes(&text, code, wrong, wrong, replacement);
     };
-    named("shape=folder, subpipeline.file=\"lnit.dot\"", "child_not_found", "lnit.dot", "lint.dot");
-    named("shape=folder, subpipeline.file=\"./lnit.dot\"", "child_not_found", "./lnit.dot", "./lint.dot");
+    named(
+        "shape=folder, subpipeline.file=\"lnit.dot\"",
+        "child_not_found",
+        "lnit.dot",
+        "lint.dot",
+    );
+    named(
+        "shape=folder, subpipeline.file=\"./lnit.dot\"",
+        "child_not_found",
+        "./lnit.dot",
+        "./lint.dot",
+    );
     named("prompt=\"@pln.md\"", "prompt_file", "pln.md", "plan.md");
     named("prompt_file=pln.md", "prompt_file", "pln.md", "plan.md");
     let far = "digraph { start -> a -> exit; a [prompt_file=\"other.md\"] }";
@@ -219,23 +286,55 @@ fn values_of_several_words_are_quoted() {
     list("label=Ship it; prompt=x", "Ship it", "\"Ship it\"");
     list("label=Ship it? prompt=x", "Ship it?", "\"Ship it?\"");
     list("label=Ship?, prompt=x", "Ship?", "\"Ship?\"");
-    list("label=Build: all of it", "Build: all of it", "\"Build: all of it\"");
+    list(
+        "label=Build: all of it",
+        "Build: all of it",
+        "\"Build: all of it\"",
+    );
     list("label=Don't ship\n  prompt=x", "Don't ship", "\"Don't ship\"");
     list("label=100% of it\n ", "100% of it", "\"100% of it\"");
     list("label='Ship, now'", "'Ship, now'", "\"Ship, now\"");
-    list("label=\u{201c}Ship, now\u{201d}, prompt=x", "\u{201c}Ship, now\u{201d}", "\"Ship, now\"");
+    list(
+        "label=\u{201c}Ship, now\u{201d}, prompt=x",
+        "\u{201c}Ship, now\u{201d}",
+        "\"Ship, now\"",
+    );
     list("prompt=$goal", "$goal", "\"$goal\"");
     list("label=C:\\now, prompt=x", "C:\\now", "\"C:\\\\now\"");
     let edge = |written: &str, value: &str, replacement: &str| {
         let text = format!("digraph {{ start -> a; a [prompt=x]; a -> exit [{written}]; a -> a }}");
         fixes(&text, "syntax_error", value, value, replacement);
     };
-    edge("condition=outcome=success", "outcome=success", "\"outcome=success\"");
-    edge("condition=outcome=success, weight=2", "outcome=success", "\"outcome=success\"");
-    edge("condition=outcome=success weight=2", "outcome=success", "\"outcome=success\"");
+    edge(
+        "condition=outcome=success",
+        "outcome=success",
+        "\"outcome=success\"",
+    );
+    edge(
+        "condition=outcome=success, weight=2",
+        "outcome=success",
+        "\"outcome=success\"",
+    );
+    edge(
+        "condition=outcome=success weight=2",
+        "outcome=success",
+        "\"outcome=success\"",
+    );
     edge("condition=!outcome", "!outcome", "\"!outcome\"");
-    fixes("digraph {\n goal=Ship it?\n start -> exit }", "syntax_error", "Ship it?", "Ship it?", "\"Ship it?\"");
-    fixes("digraph { goal=Ship it?; start -> exit }", "syntax_error", "Ship it?", "Ship it?", "\"Ship it?\"");
+    fixes(
+        "digraph {\n goal=Ship it?\n start -> exit }",
+        "syntax_error",
+        "Ship it?",
+        "Ship it?",
+        "\"Ship it?\"",
+    );
+    fixes(
+        "digraph { goal=Ship it?; start -> exit }",
+        "syntax_error",
+        "Ship it?",
+        "Ship it?",
+        "\"Ship it?\"",
+    );
 }
 
 #[test]
@@ -250,32 +349,80 @@ fn words_that_may_belong_to_something_else_are_not_quoted() {
         ("a [label=Ship it // now\n]", "syntax_error"),
         ("a [label=Ship it", "syntax_error"),
     ] {
-        let loaded = checked(&format!("digraph {{ start -> a -> exit; {text} }}"), &Files(Vec::new()));
+        let loaded = checked(
+            &format!("digraph {{ start -> a -> exit; {text} }}"),
+            &Files(Vec::new()),
+        );
         let mut errors = loaded.report.errors();
-        let error = errors.find(|error| error.code == code).unwrap_or_else(|| panic!("{text}"));
+        let error = errors
+            .find(|error| error.code == code)
+            .unwrap_or_else(|| panic!("{text}"));
         assert_eq!(error.fix, None, "{text}");
     }
     // These are statements.
-    for text in ["goal=Ship start -> exit", "goal=Ship it; start -> it -> exit", "goal=Ship work [prompt=x]"] {
+    for text in [
+        "goal=Ship start -> exit",
+        "goal=Ship it; start -> it -> exit",
+        "goal=Ship work [prompt=x]",
+    ] {
         let loaded = checked(&format!("digraph {{ {text} }}"), &Files(Vec::new()));
-        assert!(loaded.report.diagnostics.iter().all(|found| found.code != "syntax_error"), "{text}");
+        assert!(
+            loaded
+                .report
+                .diagnostics
+                .iter()
+                .all(|found| found.code != "syntax_error"),
+            "{text}"
+        );
     }
 }
 
 #[test]
 fn a_forgotten_quote_is_reported_where_it_is_missing() {
     for (text, opening, fixed) in [
-        ("a [label=\"Build]\nb [label=\"[X] Test\"]", 0, "a [label=\"Build\"]"),
-        ("a [label=\"Build,\n shape=box,\n prompt=\" x\"]", 0, "a [label=\"Build\","),
-        ("a [\n label=\"Build\n shape=box\n]\nb [prompt=\"x\"]", 0, "label=\"Build\"\n"),
-        ("a [label=\"Build, prompt=\"@x\"]", 0, "a [label=\"Build\", prompt"),
-        ("a [label=\"One\", prompt=\"Do it\n in two lines;\n shape=box]\nb [label=\"Two\"]", 2, "two lines\";"),
+        (
+            "a [label=\"Build]\nb [label=\"[X] Test\"]",
+            0,
+            "a [label=\"Build\"]",
+        ),
+        (
+            "a [label=\"Build,\n shape=box,\n prompt=\" x\"]",
+            0,
+            "a [label=\"Build\",",
+        ),
+        (
+            "a [\n label=\"Build\n shape=box\n]\nb [prompt=\"x\"]",
+            0,
+            "label=\"Build\"\n",
+        ),
+        (
+            "a [label=\"Build, prompt=\"@x\"]",
+            0,
+            "a [label=\"Build\", prompt",
+        ),
+        (
+            "a [label=\"One\", prompt=\"Do it\n in two lines;\n shape=box]\nb [label=\"Two\"]",
+            2,
+            "two lines\";",
+        ),
         ("a [label=\"Build\n]", 0, "a [label=\"Build\"\n]"),
         ("a [label=\"Build]\n", 0, "a [label=\"Build\"]"),
-        ("a [label=\"One\"]\ngoal=\"Ship\nb -> a [label=\" Two\"]", 2, "goal=\"Ship\"\n"),
+        (
+            "a [label=\"One\"]\ngoal=\"Ship\nb -> a [label=\" Two\"]",
+            2,
+            "goal=\"Ship\"\n",
+        ),
         // Two quotes are missing, so the last string of the file is closed.
-        ("a [label=\"Build]\nb [label=\"Test]\nc [prompt=\"x\", label=\"y\"]", 0, "a [label=\"Build\"]"),
-        ("a [label=\"Build,\n prompt=\"@x\n]\nb [label=\"y\"]", 0, "a [label=\"Build\","),
+        (
+            "a [label=\"Build]\nb [label=\"Test]\nc [prompt=\"x\", label=\"y\"]",
+            0,
+            "a [label=\"Build\"]",
+        ),
+        (
+            "a [label=\"Build,\n prompt=\"@x\n]\nb [label=\"y\"]",
+            0,
+            "a [label=\"Build\",",
+        ),
     ] {
         let text = format!("digraph {{\nstart -> a -> b -> exit\n{text}\n}}");
         let loaded = checked(&text, &Files(Vec::new()));
@@ -284,10 +431,21 @@ fn a_forgotten_quote_is_reported_where_it_is_missing() {
             panic!("{text}\n{found:#?}");
         };
         let (quote, _) = text.match_indices('"').nth(opening).unwrap();
-        assert_eq!((diagnostic.code, diagnostic.span.start as usize), ("unterminated_string", quote), "{text}");
+        assert_eq!(
+            (diagnostic.code, diagnostic.span.start as usize),
+            ("unterminated_string", quote),
+            "{text}"
+        );
         let after = applied(&text, diagnostic).unwrap_or_else(|| panic!("{text}"));
         assert!(after.contains(fixed), "{after}");
         let is_same = |left: &Diagnostic| left.code == diagnostic.code && left.span == diagnostic.span;
-        assert!(!checked(&after, &Files(Vec::new())).report.diagnostics.iter().any(is_same), "{after}");
+        assert!(
+            !checked(&after, &Files(Vec::new()))
+                .report
+                .diagnostics
+                .iter()
+                .any(is_same),
+            "{after}"
+        );
     }
 }

@@ -41,8 +41,13 @@ impl Host for MapHost {
 
     fn names(&self, folder: &str) -> Vec<String> {
         let files = self.files.lock().unwrap();
-        let inside = files.keys().filter_map(|path| path.strip_prefix(folder)?.strip_prefix('/'));
-        inside.filter(|name| !name.contains('/')).map(str::to_owned).collect()
+        let inside = files
+            .keys()
+            .filter_map(|path| path.strip_prefix(folder)?.strip_prefix('/'));
+        inside
+            .filter(|name| !name.contains('/'))
+            .map(str::to_owned)
+            .collect()
     }
 
     fn user(&self) -> UserFolder {

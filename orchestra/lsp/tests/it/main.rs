@@ -5,6 +5,7 @@
 mod client;
 mod documents;
 mod edits;
+mod fixes;
 mod hints;
 mod hostile;
 mod life_cycle;
