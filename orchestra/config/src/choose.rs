@@ -41,7 +41,7 @@ impl<'r> Resolver<'r> {
     /// Resolves all model stages.
     pub(crate) fn run(&mut self) -> Vec<ResolvedStage> {
         self.check_agents();
-        let variables = self.variables();
+        let variables = Variables::new(self.project, self.stages);
         let nodes = self.stages.model_stages();
         let stages: Vec<ResolvedStage> = nodes
             .into_iter()

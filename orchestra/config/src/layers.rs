@@ -49,6 +49,51 @@ impl LayerKind {
         }
     }
 
+    /// Returns the keys of a layer of this kind, each with its description.
+    ///
+    /// ```
+    /// use orchestra_config::LayerKind;
+    /// assert!(LayerKind::Task.keys().iter().any(|(key, _)| *key == "template"));
+    /// ```
+    pub const fn keys(self) -> &'static [(&'static str, &'static str)] {
+        const NAME: (&str, &str) = ("name", "The name of the layer, which is that of its file.");
+        const DESCRIPTION: (&str, &str) = ("description", "A description for people; no model reads it.");
+        match self {
+            LayerKind::Role => &[
+                NAME,
+                DESCRIPTION,
+                ("extends", "The role whose text comes before this one."),
+                ("system", "The text, which begins the system prompt."),
+            ],
+            LayerKind::Persona => &[
+                NAME,
+                DESCRIPTION,
+                (
+                    "extends",
+                    "The persona, or else the role, whose text comes before this one.",
+                ),
+                (
+                    "modifiers",
+                    "The text, which follows that of the role in the system prompt.",
+                ),
+            ],
+            LayerKind::Personality => &[
+                NAME,
+                DESCRIPTION,
+                ("extends", "The personality whose text comes before this one."),
+                ("modifiers", "The text, which ends the system prompt."),
+            ],
+            LayerKind::Task => &[
+                NAME,
+                DESCRIPTION,
+                (
+                    "template",
+                    "The message to the model: a template in the syntax of Jinja2, with the values of the run.",
+                ),
+            ],
+        }
+    }
+
     /// Returns the names of the layers of this kind that ship with Orchestra.
     ///
     /// ```
@@ -60,6 +105,19 @@ impl LayerKind {
             let name = path.strip_prefix(self.folder())?.strip_prefix('/')?;
             name.strip_suffix(".yaml")
         })
+    }
+
+    /// Returns the file of a layer of this kind that ships with Orchestra.
+    ///
+    /// ```
+    /// use orchestra_config::LayerKind;
+    /// assert!(LayerKind::Role.built_in_file("planner").is_some_and(|text| text.starts_with("role:")));
+    /// assert_eq!(LayerKind::Role.built_in_file("nobody"), None);
+    /// ```
+    pub fn built_in_file(self, name: &str) -> Option<&'static str> {
+        let path = format!("{}/{name}.yaml", self.folder());
+        let found = BUILT_IN.iter().find(|(own, _)| *own == path);
+        found.map(|(_, text)| *text)
     }
 }
 
@@ -492,4 +550,28 @@ fn decode(
         extends,
         text,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_keys_are_those_that_a_layer_may_have() {
+        for kind in [
+            LayerKind::Role,
+            LayerKind::Persona,
+            LayerKind::Personality,
+            LayerKind::Task,
+        ] {
+            let text = format!("{kind}:\n  name: a\n  unknown: x\n");
+            let mut reports = Reports::default();
+            let _ = read_layer(kind, "a", "a.yaml", text.as_bytes(), &mut reports);
+            let reports = reports.into_reports();
+            let help = reports[0].diagnostics[0].help.as_deref().unwrap_or_default();
+            let known: Vec<&str> = help.split('`').skip(1).step_by(2).collect();
+            let keys: Vec<&str> = kind.keys().iter().map(|(key, _)| *key).collect();
+            assert_eq!(known, keys, "{kind}: {help}");
+        }
+    }
 }

@@ -114,7 +114,8 @@ pub use settings::{
     Providers, ReasoningEffort, Repository, Timespan, Workspace,
 };
 pub use template::{TaskTemplate, TemplateError};
+pub use template_check::{TEMPLATE_FILTERS, TEMPLATE_TESTS};
 pub use user::UserFiles;
 pub use values::{TemplateValue, TemplateValues};
-pub use variables::{BUILT_IN_VARIABLES, ENGINE_KEYS, STAGE_FIELDS};
+pub use variables::{BUILT_IN_VARIABLES, ENGINE_KEYS, STAGE_FIELDS, TemplateNames, variable_description};
 pub use words::{TemplateVariable, YamlWord, task_variables, template_variables, yaml_words};

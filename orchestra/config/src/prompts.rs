@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use orchestra_graph::{Diagnostic, NodeIndex, Span, ValueType, declared_keys, value_text};
+use orchestra_graph::{Diagnostic, NodeIndex, Span, ValueType, value_text};
 
 use crate::candidate::{AgentLayer, Candidate, from_attribute};
 use crate::choose::Resolver;
@@ -144,35 +144,6 @@ impl Resolver<'_> {
             found.extend(diagnostic.map(|diagnostic| (read.range, diagnostic)));
         }
         found
-    }
-
-    /// Returns the variables that the templates of this pipeline may use.
-    pub(crate) fn variables(&self) -> Variables {
-        let mut variables = Variables::built_in();
-        for key in self.stages.graph_keys() {
-            variables.add(&format!("graph.{key}"));
-        }
-        variables.add("graph.goal");
-        let own = self.project.configuration.pipelines.get(self.stages.name());
-        for input in own.iter().flat_map(|own| &own.inputs) {
-            variables.add(input);
-        }
-        let inputs = self.stages.of_graph("inputs");
-        for input in inputs.iter().flat_map(|attribute| declared_keys(&attribute.text)) {
-            variables.add(input);
-        }
-        for at in 0..self.stages.count() {
-            let node = NodeIndex(u32::try_from(at).unwrap_or(u32::MAX));
-            variables.add_node(self.stages.id(node));
-            let keys = self.stages.of_node(node, "output_keys");
-            for key in keys.iter().flat_map(|attribute| attribute.text.split(',')) {
-                variables.add(key);
-            }
-            for text in self.stages.outputs(node) {
-                declared_keys(&text).for_each(|key| variables.add(key));
-            }
-        }
-        variables
     }
 
     /// Returns the text of an attribute as it is written; `None` if the pipeline is not at hand as it is written.

@@ -78,8 +78,8 @@ pub(crate) fn check(text: &str, variables: &Variables) -> Vec<TemplateDiagnostic
                 let known = environment.globals().map(|(name, _)| name).collect();
                 ("function", known)
             }
-            Use::Filter if !exists(&environment, word, "filter") => ("filter", FILTERS.to_vec()),
-            Use::Test if !exists(&environment, word, "test") => ("test", TESTS.to_vec()),
+            Use::Filter if !exists(&environment, word, "filter") => ("filter", TEMPLATE_FILTERS.to_vec()),
+            Use::Test if !exists(&environment, word, "test") => ("test", TEMPLATE_TESTS.to_vec()),
             Use::Filter | Use::Test => continue,
         };
         diagnostics.push(TemplateDiagnostic {
@@ -116,8 +116,12 @@ fn exists(environment: &Environment<'_>, name: &str, kind: &str) -> bool {
     answer.is_ok_and(|answer| answer.is_true())
 }
 
-/// The filters of the engine, for suggestions.
-const FILTERS: &[&str] = &[
+/// The filters that templates may use.
+///
+/// ```
+/// assert!(orchestra_config::TEMPLATE_FILTERS.contains(&"default"));
+/// ```
+pub const TEMPLATE_FILTERS: &[&str] = &[
     "abs",
     "attr",
     "batch",
@@ -165,8 +169,12 @@ const FILTERS: &[&str] = &[
     "zip",
 ];
 
-/// The tests of the engine, for suggestions.
-const TESTS: &[&str] = &[
+/// The tests that templates may use after `is`.
+///
+/// ```
+/// assert!(orchestra_config::TEMPLATE_TESTS.contains(&"defined"));
+/// ```
+pub const TEMPLATE_TESTS: &[&str] = &[
     "boolean",
     "defined",
     "divisibleby",
@@ -258,10 +266,10 @@ mod tests {
     #[test]
     fn the_lists_for_suggestions_hold_what_the_engine_has() {
         let environment = environment();
-        for name in FILTERS {
+        for name in TEMPLATE_FILTERS {
             assert!(exists(&environment, name, "filter"), "{name}");
         }
-        for name in TESTS {
+        for name in TEMPLATE_TESTS {
             assert!(exists(&environment, name, "test"), "{name}");
         }
     }

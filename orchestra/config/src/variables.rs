@@ -2,7 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use orchestra_graph::did_you_mean;
+use orchestra_graph::{Analysis, NodeIndex, declared_keys, did_you_mean};
+
+use crate::project::Project;
+use crate::stage::Stages;
 
 use crate::suggestion::Hint;
 
@@ -79,6 +82,92 @@ pub const STAGE_FIELDS: &[&str] = &[
     "stderr",
 ];
 
+/// Returns the description of a [variable](BUILT_IN_VARIABLES) or a [key](ENGINE_KEYS) that the engine sets, or of a
+/// [field](STAGE_FIELDS) of `stages.ID`.
+///
+/// ```
+/// use orchestra_config::variable_description;
+/// assert_eq!(variable_description("goal"), Some("The goal of the pipeline."));
+/// assert_eq!(variable_description("score"), None);
+/// ```
+pub fn variable_description(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "current_node" => "The node that the run is at.",
+        "goal" => "The goal of the pipeline.",
+        "label" => "The label of the node; its ID if it has none.",
+        "last_response" => "The response of the stage that ran last.",
+        "last_stage" => "The stage that ran last.",
+        "node" => "The ID of the node.",
+        "outcome" => "The outcome of the stage that ran last.",
+        "preferred_label" => "The label that the stage that ran last preferred.",
+        "prompt" => "The `prompt` of the node. It is appended to a template that does not use it.",
+        "run_id" => "The ID of the run.",
+        "human.gate.answered_by" => {
+            "Who answered the latest human gate: `person`, `default` (nobody in time), `automatic` or `prepared`."
+        }
+        "human.gate.label" => "The label of the answer at the latest human gate.",
+        "human.gate.selected" => "The key of the answer at the latest human gate.",
+        "human.gate.text" => "The text that a person wrote at the latest human gate.",
+        "parallel.fail_count" => "The number of branches of the latest parallel block that failed.",
+        "parallel.fan_in.best_id" => "The branch that the latest fan-in chose.",
+        "parallel.fan_in.best_outcome" => "The outcome of the branch that the latest fan-in chose.",
+        "parallel.results" => "The results of the branches of the latest parallel block, as a list.",
+        "parallel.success_count" => "The number of branches of the latest parallel block that succeeded.",
+        "stack.child.active_stage" => "The stage that the supervised pipeline is at.",
+        "stack.child.completed_stages" => "The number of stages that the supervised pipeline has completed.",
+        "stack.child.elapsed_ms" => "The time since the supervised pipeline was started, in milliseconds.",
+        "stack.child.failures" => "The number of failures in the supervised pipeline.",
+        "stack.child.last_failure" => "The reason for the latest failure in the supervised pipeline.",
+        "stack.child.outcome" => "The outcome of the supervised pipeline.",
+        "stack.child.retries" => "The number of retries in the supervised pipeline.",
+        "stack.child.status" => "The state of the supervised pipeline.",
+        "tool.exit_code" => "The exit code of the latest tool.",
+        "tool.last_line" => "The last line of the output of the latest tool, trimmed.",
+        "tool.output" => "The standard output of the latest tool.",
+        "workspace.conflict_count" => {
+            "The number of files with conflicts after the latest merge of branches."
+        }
+        "workspace.conflicts" => "The files with conflicts after the latest merge of branches.",
+        "workspace.merged" => "The branches whose files the latest fan-in merged.",
+        "workspace.unmerged" => "The branches whose files the latest fan-in did not merge.",
+        "failure_reason" => "The reason for the failure; empty if the stage did not fail.",
+        "file" => "The file that holds the text, in a run that keeps its files.",
+        "notes" => "The notes of the stage about what it did.",
+        "output" => "The output of the stage's tool; its response if there is no tool.",
+        "response" => "The response of the stage; the output of its tool if there is none.",
+        "stderr" => "The standard error of the stage's tool.",
+        _ => return None,
+    })
+}
+
+/// The names that the templates of a pipeline may use.
+///
+/// ```
+/// use orchestra_config::Project;
+/// use orchestra_graph::{Source, load};
+/// let text = r#"digraph { inputs="pr: text"; start -> work -> exit; work [prompt="Go."] }"#;
+/// let loaded = load(Source::new("a.dot", text), &Default::default());
+/// let names = Project::default().template_names(&loaded.analysis());
+/// assert!(names.keys.contains("pr") && names.keys.contains("graph.inputs") && names.keys.contains("goal"));
+/// assert!(names.stages.contains("work"));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TemplateNames {
+    /// The context keys, and the variables that every template has.
+    pub keys: BTreeSet<String>,
+    /// The IDs of the nodes, for `stages.ID`.
+    pub stages: BTreeSet<String>,
+}
+
+impl Project {
+    /// Returns the names that the templates of a pipeline may use. The check of templates accepts exactly these.
+    pub fn template_names(&self, analysis: &Analysis<'_>) -> TemplateNames {
+        let Variables { keys, nodes } = Variables::new(self, analysis);
+        TemplateNames { keys, stages: nodes }
+    }
+}
+
 /// The variables that the templates of a pipeline may use.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Variables {
@@ -94,6 +183,35 @@ impl Variables {
             keys: keys.map(|key| (*key).to_owned()).collect(),
             nodes: BTreeSet::new(),
         }
+    }
+
+    /// Returns the variables that the templates of a pipeline may use.
+    pub(crate) fn new(project: &Project, stages: &dyn Stages) -> Variables {
+        let mut variables = Variables::built_in();
+        for key in stages.graph_keys() {
+            variables.add(&format!("graph.{key}"));
+        }
+        variables.add("graph.goal");
+        let own = project.configuration.pipelines.get(stages.name());
+        for input in own.iter().flat_map(|own| &own.inputs) {
+            variables.add(input);
+        }
+        let inputs = stages.of_graph("inputs");
+        for input in inputs.iter().flat_map(|attribute| declared_keys(&attribute.text)) {
+            variables.add(input);
+        }
+        for at in 0..stages.count() {
+            let node = NodeIndex(u32::try_from(at).unwrap_or(u32::MAX));
+            variables.add_node(stages.id(node));
+            let keys = stages.of_node(node, "output_keys");
+            for key in keys.iter().flat_map(|attribute| attribute.text.split(',')) {
+                variables.add(key);
+            }
+            for text in stages.outputs(node) {
+                declared_keys(&text).for_each(|key| variables.add(key));
+            }
+        }
+        variables
     }
 
     pub(crate) fn add(&mut self, key: &str) {
@@ -172,6 +290,19 @@ impl Variables {
             Some(near) if field.is_empty() => Hint::meant(format!("stages.{near}")),
             Some(near) => Hint::meant(format!("stages.{near}.{field}")),
             None => format!("the pipeline has no node `{id}`").into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_is_described() {
+        let names = BUILT_IN_VARIABLES.iter().chain(ENGINE_KEYS).chain(STAGE_FIELDS);
+        for name in names {
+            assert!(variable_description(name).is_some(), "{name}");
         }
     }
 }

@@ -108,6 +108,7 @@ mod severity;
 mod shell;
 mod spelling;
 mod stylesheet;
+mod stylesheet_cursor;
 mod syntax;
 pub mod table;
 mod text;
@@ -151,6 +152,7 @@ pub use route::{Decision, Next, RouteError, Tested, branch_id, branches, route};
 pub use rule::Rule;
 pub use severity::Severity;
 pub use stylesheet::{Declaration, Selector, StyleRule, StylesheetError, parse_stylesheet};
+pub use stylesheet_cursor::StylesheetCursor;
 pub use syntax::{
     AttributeOwner, Cursor, Limits, Parsed, SyntaxContext, is_identifier, parse, parse_bytes, value_fix,
     value_range, value_text,

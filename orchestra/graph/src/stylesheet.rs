@@ -128,6 +128,12 @@ const PROPERTIES: &[(&str, Known)] = &[
     ("provider", Known::LlmProvider),
 ];
 
+/// Returns the attribute that a property sets.
+pub(crate) fn property(name: &str) -> Option<Known> {
+    let found = PROPERTIES.iter().find(|(own, _)| *own == name);
+    found.map(|(_, known)| *known)
+}
+
 /// Parses a stylesheet. Returns the valid rules and all errors.
 ///
 /// ```
@@ -304,10 +310,7 @@ impl<'t> Parser<'t> {
     fn declaration(&mut self) -> Option<Declaration> {
         let name = self.name();
         let property = self.text[name.clone()].to_owned();
-        let known = PROPERTIES
-            .iter()
-            .find(|(own, _)| *own == property)
-            .map(|(_, known)| *known);
+        let known = self::property(&property);
         if known.is_none() {
             let range = if name.is_empty() { self.here() } else { name };
             let near = did_you_mean(&property, PROPERTIES.iter().map(|(own, _)| *own));

@@ -127,6 +127,13 @@ impl Completing<'_> {
         self.opened.analysis.loaded.condition_names(node.unwrap_or(none))
     }
 
+    /// Returns the text of the value after the position, to the end of the word or string.
+    pub(crate) fn after(&self) -> &str {
+        let text = self.opened.analysis.loaded.source.text();
+        text.get(self.offset as usize..self.cursor.word.end as usize)
+            .unwrap_or_default()
+    }
+
     /// Returns candidates that replace the part of a quoted value at the position: the word so far, and what follows it
     /// without a break.
     pub(crate) fn part(&self, list: Vec<Candidate>, word: &str) -> Candidates {
@@ -138,10 +145,7 @@ impl Completing<'_> {
             let before = decoded_length(source.slice(Span::new(self.cursor.word.start, self.offset)));
             value_range(source, literal, before.saturating_sub(word.len())..before).start
         };
-        let rest = source
-            .text()
-            .get(self.offset as usize..self.cursor.word.end as usize)
-            .unwrap_or_default();
+        let rest = self.after();
         let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '-' | ':');
         let length = rest.find(|c| !is_part(c)).unwrap_or(rest.len());
         let end = self.offset + u32::try_from(length).unwrap_or_default();

@@ -1,8 +1,8 @@
-//! Completion inside conditions and assertions.
+//! Completion inside conditions.
 
-use orchestra_config::ENGINE_KEYS;
+use orchestra_config::{ENGINE_KEYS, variable_description};
 use orchestra_graph::condition::{Comparison, ConditionCursor};
-use orchestra_graph::{ASSERTION_FORMS, AssertionCursor, ConditionNames, NodeIndex, ValueType, kind};
+use orchestra_graph::{ConditionNames, NodeIndex, ValueType, graph_choices, kind};
 
 use crate::candidate::{Candidate, Candidates, Completing, labels};
 use crate::protocol::CompletionItemKind;
@@ -26,24 +26,27 @@ const OPERATORS: &[(&str, &str)] = &[
 /// The connectives of clauses.
 const CONNECTIVES: &[(&str, &str)] = &[("&&", "and"), ("||", "or")];
 
-/// Returns the candidates inside the condition of an edge or a goal gate.
+/// Returns the candidates inside the condition of an edge, or of a goal gate.
 pub(crate) fn condition(
     completing: &Completing<'_>,
     node: Option<NodeIndex>,
     before: &str,
     quoted: bool,
+    of_gate: bool,
 ) -> Candidates {
-    let names = completing.names(node);
+    let mut names = completing.names(node);
+    // Only outcomes and the context are kept until a goal gate is checked.
+    names.keys.retain(|(key, _)| !of_gate || key != "preferred_label");
     if !quoted {
         // A comparison needs quotes.
-        let keys = keys(&names, before).into_iter().map(|candidate| {
+        let keys = keys(completing, &names, before).into_iter().map(|candidate| {
             let comparison = format!("\"{}=$1\"", candidate.label);
             candidate.snippet(comparison)
         });
         return completing.whole(keys.collect());
     }
     match ConditionCursor::at_end(before) {
-        ConditionCursor::Key { word } => completing.part(keys(&names, word), word),
+        ConditionCursor::Key { word } => completing.part(keys(completing, &names, word), word),
         ConditionCursor::Operator { word, .. } => completing.part(operators(), word),
         ConditionCursor::Literal {
             key,
@@ -72,10 +75,7 @@ pub(crate) fn manager_condition(completing: &Completing<'_>, before: &str, quote
     match ConditionCursor::at_end(before) {
         ConditionCursor::Key { word } => {
             let names = completing.names(None);
-            let of_child = ENGINE_KEYS.iter().filter(|key| key.starts_with("stack.child."));
-            let mut list: Vec<Candidate> = of_child
-                .map(|key| Candidate::new(*key, CompletionItemKind::VARIABLE, "of the child"))
-                .collect();
+            let mut list = engine_keys(completing, "stack.child.");
             let context = names
                 .keys
                 .into_iter()
@@ -86,25 +86,19 @@ pub(crate) fn manager_condition(completing: &Completing<'_>, before: &str, quote
             completing.part(list, word)
         }
         ConditionCursor::Operator { word, .. } => completing.part(operators(), word),
+        ConditionCursor::Literal {
+            key,
+            comparison,
+            word,
+            quote,
+        } => {
+            let names = completing.names(None);
+            let list = literals(completing, &names, None, key, comparison).into_iter();
+            completing.part(list.map(|candidate| in_quotes(candidate, quote)).collect(), word)
+        }
         ConditionCursor::Connective => completing.part(connectives(), ""),
         _ => completing.whole(Vec::new()),
     }
-}
-
-/// Returns the form of an assertion as a snippet: its words in capitals are placeholders.
-fn form_snippet(form: &str) -> String {
-    let mut snippet = String::new();
-    let mut placeholders = 0;
-    let mut rest = form;
-    while let Some(start) = rest.find(|c: char| c.is_ascii_uppercase()) {
-        let (before, tail) = rest.split_at(start);
-        let length = tail.find(|c: char| !c.is_ascii_uppercase()).unwrap_or(tail.len());
-        let (word, after) = tail.split_at(length);
-        placeholders += 1;
-        snippet.push_str(&format!("{before}${{{placeholders}:{word}}}"));
-        rest = after;
-    }
-    snippet + rest
 }
 
 fn operators() -> Vec<Candidate> {
@@ -124,7 +118,7 @@ fn connectives() -> Vec<Candidate> {
 }
 
 /// Returns the keys that a condition may read. The records of many stages are offered only below their namespace.
-fn keys(names: &ConditionNames, word: &str) -> Vec<Candidate> {
+fn keys(completing: &Completing<'_>, names: &ConditionNames, word: &str) -> Vec<Candidate> {
     let mut list = Vec::new();
     let namespace = STAGE_NAMESPACES
         .iter()
@@ -156,15 +150,87 @@ fn keys(names: &ConditionNames, word: &str) -> Vec<Candidate> {
                 .rank(rank),
         );
     }
-    // The other namespaces belong to kinds of nodes that not every pipeline has.
+    list.extend(engine_keys(completing, ""));
+    list
+}
+
+/// Returns the keys that the engine sets, and the attributes of the graph. Those of kinds of nodes that the pipeline does
+/// not have come last.
+fn engine_keys(completing: &Completing<'_>, prefix: &str) -> Vec<Candidate> {
+    let loaded = &completing.opened.analysis.loaded;
+    let analysis = loaded.analysis();
+    let mut list = Vec::new();
+    let has = |of: &str| {
+        loaded
+            .graph
+            .indexed_nodes()
+            .any(|(at, _)| analysis.kind(at) == of)
+    };
+    let mut add = |key: String, detail: &str, doc: &str, rank: u8| {
+        if key.starts_with(prefix) {
+            list.push(
+                Candidate::new(key, CompletionItemKind::VARIABLE, detail)
+                    .doc(doc)
+                    .rank(rank),
+            );
+        }
+    };
     for key in ENGINE_KEYS {
-        list.push(Candidate::new(*key, CompletionItemKind::VARIABLE, "set by the engine").rank(3));
+        let of = match key.split('.').next().unwrap_or_default() {
+            "human" => kind::WAIT_HUMAN,
+            "parallel" => kind::PARALLEL,
+            "stack" => kind::MANAGER_LOOP,
+            "workspace" => kind::FAN_IN,
+            _ => kind::TOOL,
+        };
+        let (detail, rank) = match has(of) {
+            true => (format!("set by a {}", kind::title(of)), 3),
+            false => (
+                format!("set by a {}, which this pipeline has not", kind::title(of)),
+                8,
+            ),
+        };
+        add(
+            (*key).to_owned(),
+            &detail,
+            variable_description(key).unwrap_or_default(),
+            rank,
+        );
+    }
+    for id in branches(completing) {
+        let key = format!("parallel.branch.{id}.status");
+        let doc = format!("The status of the branch `{id}` of the parallel block that ended last.");
+        add(key, "status of a branch", &doc, 3);
+    }
+    for attribute in loaded.graph.attributes.iter() {
+        let name = attribute.key.name();
+        let doc = format!("The attribute `{name}` of the graph.");
+        add(format!("graph.{name}"), "attribute of the graph", &doc, 4);
     }
     list
 }
 
+/// Returns the ids of the branches of all fan-outs.
+fn branches(completing: &Completing<'_>) -> Vec<String> {
+    let loaded = &completing.opened.analysis.loaded;
+    let analysis = loaded.analysis();
+    let mut ids: Vec<String> = Vec::new();
+    for (at, _) in loaded.graph.indexed_nodes() {
+        if analysis.kind(at) != kind::PARALLEL {
+            continue;
+        }
+        for edge in analysis.outgoing(at) {
+            let id = &loaded.graph.node(loaded.graph.edge(*edge).to).id;
+            if !ids.iter().any(|known| **known == **id) {
+                ids.push(id.to_string());
+            }
+        }
+    }
+    ids
+}
+
 /// Returns a candidate as a literal of a condition: in quotes unless it is a single word.
-fn in_quotes(candidate: Candidate, quote: Option<char>) -> Candidate {
+pub(crate) fn in_quotes(candidate: Candidate, quote: Option<char>) -> Candidate {
     let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
     let text = &candidate.label;
     if quote.is_some() || text.chars().all(is_word) && !text.is_empty() {
@@ -205,7 +271,14 @@ fn literals(
             .find(id)
             .map_or_else(Vec::new, |stage| outcomes(&completing.names(Some(stage))));
     }
-    match key.strip_prefix("context.").unwrap_or(key) {
+    let plain = key.strip_prefix("context.").unwrap_or(key);
+    if plain.starts_with("parallel.branch.") && plain.ends_with(".status") {
+        return values(
+            &["success", "partial_success", "fail", "cancelled"],
+            "status of a branch",
+        );
+    }
+    match plain {
         "current_node" | "last_stage" => completing.nodes().map(|(_, candidate)| candidate).collect(),
         "preferred_label" => match node {
             Some(node) if loaded.analysis().kind(node) == kind::WAIT_HUMAN => labels(completing, node),
@@ -216,6 +289,21 @@ fn literals(
             .into_iter()
             .flat_map(|gate| labels(completing, gate))
             .collect(),
+        "human.gate.selected" => gates(completing)
+            .into_iter()
+            .flat_map(|gate| choice_keys(completing, gate))
+            .collect(),
+        "human.gate.answered_by" => values(&["person", "default", "automatic", "prepared"], "who answered"),
+        "parallel.fan_in.best_id" => branches(completing)
+            .into_iter()
+            .map(|id| Candidate::new(id, CompletionItemKind::CLASS, "branch"))
+            .collect(),
+        "parallel.fan_in.best_outcome" => outcomes(names),
+        "stack.child.status" => values(
+            &["running", "completed", "failed", "cancelled"],
+            "state of the child",
+        ),
+        "stack.child.outcome" => values(&["success", "fail"], "outcome of the child"),
         "tool.exit_code" => values(&["0", "1"], "exit code"),
         plain => match names.types.get(plain) {
             Some(ValueType::Words(words)) => {
@@ -228,7 +316,7 @@ fn literals(
     }
 }
 
-fn outcomes(names: &ConditionNames) -> Vec<Candidate> {
+pub(crate) fn outcomes(names: &ConditionNames) -> Vec<Candidate> {
     let words = names.outcomes.iter().enumerate();
     words
         .map(|(at, word)| {
@@ -240,6 +328,17 @@ fn outcomes(names: &ConditionNames) -> Vec<Candidate> {
             Candidate::new(word, CompletionItemKind::ENUM_MEMBER, detail).rank(rank)
         })
         .collect()
+}
+
+/// Returns the keys of the choices of a human gate.
+fn choice_keys(completing: &Completing<'_>, gate: NodeIndex) -> Vec<Candidate> {
+    let loaded = &completing.opened.analysis.loaded;
+    let choices = graph_choices(&loaded.analysis(), gate).into_iter();
+    let keys = choices.map(|choice| {
+        let detail = format!("{} at {}", choice.label, loaded.graph.node(gate).id);
+        Candidate::new(choice.key, CompletionItemKind::ENUM_MEMBER, detail)
+    });
+    keys.collect()
 }
 
 fn gates(completing: &Completing<'_>) -> Vec<NodeIndex> {
@@ -266,56 +365,4 @@ fn edge_labels(completing: &Completing<'_>, node: NodeIndex) -> Vec<Candidate> {
             Candidate::new(plain, CompletionItemKind::ENUM_MEMBER, "label")
         })
         .collect()
-}
-
-/// Returns the candidates inside an assertion.
-pub(crate) fn assertions(completing: &Completing<'_>, before: &str, quoted: bool) -> Candidates {
-    if !quoted {
-        return completing.whole(Vec::new());
-    }
-    let loaded = &completing.opened.analysis.loaded;
-    match AssertionCursor::at_end(before) {
-        AssertionCursor::Name { word } => {
-            let forms = ASSERTION_FORMS.iter().enumerate().map(|(at, (form, doc))| {
-                let rank = u8::try_from(at).unwrap_or(u8::MAX).min(9);
-                Candidate::new(*form, CompletionItemKind::FUNCTION, "assertion")
-                    .doc(*doc)
-                    .snippet(form_snippet(form))
-                    .rank(rank)
-            });
-            completing.part(forms.collect(), word)
-        }
-        AssertionCursor::Node { word } => {
-            completing.part(completing.nodes().map(|(_, candidate)| candidate).collect(), word)
-        }
-        AssertionCursor::StageResult { stage, word, quote } => {
-            let list = match loaded.graph.find(stage) {
-                Some(node) if loaded.analysis().kind(node) == kind::WAIT_HUMAN => labels(completing, node),
-                Some(node) => outcomes(&completing.names(Some(node))),
-                None => Vec::new(),
-            };
-            completing.part(
-                list.into_iter()
-                    .map(|candidate| in_quotes(candidate, quote))
-                    .collect(),
-                word,
-            )
-        }
-        AssertionCursor::Since { word } => {
-            let since = Candidate::new(
-                "since=",
-                CompletionItemKind::KEYWORD,
-                "the node whose start makes the end stale",
-            );
-            completing.part(vec![since], word)
-        }
-        AssertionCursor::Counted { word } => {
-            let counted = ["attempts", "visits"].map(|counted| {
-                let insert = format!("{counted}) <= ");
-                Candidate::new(counted, CompletionItemKind::KEYWORD, "of all nodes together").insert(insert)
-            });
-            completing.part(counted.into(), word)
-        }
-        _ => completing.whole(Vec::new()),
-    }
 }

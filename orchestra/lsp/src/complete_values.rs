@@ -1,22 +1,15 @@
 //! Completion of the values of attributes.
 
-use std::path::Path;
+use orchestra_graph::{AttributeFamily, AttributeOwner, DeclarationCursor, Known, NodeIndex, ValueType};
 
-use orchestra_config::{LayerKind, ResolveOptions};
-use orchestra_graph::{
-    AttributeFamily, AttributeOwner, DeclarationCursor, Known, NodeIndex, ValueType, kind, relative_path,
-};
-
-use crate::analysis::PIPELINES;
-use crate::candidate::{Candidate, Candidates, Completing, declared_keys, kind_candidate, labels, written};
-use crate::complete_conditions::{assertions, condition, manager_condition};
+use crate::candidate::{Candidate, Candidates, Completing, declared_keys, written};
+use crate::complete_assertions::assertions;
+use crate::complete_conditions::{condition, manager_condition};
+use crate::complete_stylesheet::stylesheet;
 use crate::complete_templates::template;
-use crate::markdown::{agent, kind_doc};
-use crate::paths::{absolute, file_name, folder};
 use crate::protocol::CompletionItemKind;
+use crate::value_lists::{folders, keys_at, plain_values, prompt_files, sources, tools};
 
-/// The maximum number of files that are offered.
-const MAX_FILES: usize = 500;
 /// The actions of a manager loop.
 const MANAGER_ACTIONS: &[(&str, &str)] = &[
     ("observe", "reads the state of the child"),
@@ -40,13 +33,24 @@ pub(crate) fn values(
         return family_values(completing, node, key, before, quoted);
     };
     match known {
-        Known::Condition => condition(completing, node, before, quoted),
-        Known::GoalGate if quoted => condition(completing, node, before, quoted),
+        Known::Condition => condition(completing, node, before, quoted, false),
+        Known::GoalGate if quoted => {
+            let is_exit = node.is_some_and(|node| completing.opened.analysis.loaded.analysis().is_exit(node));
+            condition(completing, node, before, quoted, !is_exit)
+        }
         Known::StopCondition | Known::GuardIntervene | Known::GuardEscalate => {
             manager_condition(completing, before, quoted)
         }
         Known::Assert => assertions(completing, before, quoted),
+        // `@FILE` names a file with the prompt.
+        Known::Prompt if before.starts_with('@') => {
+            let mut list = prompt_files(completing);
+            list.iter_mut().for_each(|file| file.label.insert(0, '@'));
+            whole(completing, list, quoted)
+        }
         Known::Prompt => template(completing, node, before, quoted),
+        Known::ModelStylesheet => stylesheet(completing, before, quoted),
+        Known::ChildWorkdir => whole(completing, folders(completing), quoted),
         Known::Inputs | Known::Outputs => declarations(completing, before, quoted),
         Known::AgentTools => {
             let tools = tools(completing)
@@ -104,242 +108,6 @@ fn list(completing: &Completing<'_>, list: Vec<Candidate>, before: &str, quoted:
     completing.part(list.into_iter().filter(is_new).collect(), item)
 }
 
-fn plain_values(completing: &Completing<'_>, known: Known, node: Option<NodeIndex>) -> Vec<Candidate> {
-    let configured = &completing.opened.analysis.configured;
-    let configuration = &configured.project.configuration;
-    let named = |names: Vec<&str>, detail: &str| -> Vec<Candidate> {
-        let names = names.into_iter();
-        names
-            .map(|name| Candidate::new(name, CompletionItemKind::VALUE, detail))
-            .collect()
-    };
-    match known {
-        Known::RetryTarget | Known::FallbackRetryTarget => {
-            let own = completing.nodes().filter(|(at, _)| Some(*at) != node);
-            own.map(|(_, candidate)| candidate).collect()
-        }
-        Known::Shape => kind::shapes()
-            .map(|(shape, of)| {
-                Candidate::new(shape, CompletionItemKind::ENUM_MEMBER, kind::title(of)).doc(kind_doc(of))
-            })
-            .collect(),
-        Known::Type => types(completing),
-        Known::Agent => agents(completing),
-        Known::LlmModel => models(completing),
-        Known::LlmProvider => named(configuration.provider_names(), "provider"),
-        Known::Backend => named(configuration.backend_names(), "backend"),
-        Known::AgentRole => layers(completing, LayerKind::Role),
-        Known::AgentPersona => layers(completing, LayerKind::Persona),
-        Known::AgentPersonality => layers(completing, LayerKind::Personality),
-        Known::AgentTask => layers(completing, LayerKind::Task),
-        Known::Repo => {
-            let repositories = configuration.workspace.repos.keys();
-            named(repositories.map(String::as_str).collect(), "repository")
-        }
-        Known::ChildDotfile | Known::SubpipelineFile => files(completing, PIPELINES),
-        Known::PromptFile => files(completing, &["md", "txt"]),
-        Known::DefaultChoice => node.map_or_else(Vec::new, |node| labels(completing, node)),
-        Known::ThreadId | Known::DefaultThreadId | Known::Class => used(completing, known),
-        _ => {
-            let default = known.spec().default.map(|default| default.to_string());
-            let values = known.fixed_values().into_iter();
-            values
-                .map(|value| {
-                    let detail = if default.as_deref() == Some(value) {
-                        "the default"
-                    } else {
-                        ""
-                    };
-                    Candidate::new(value, CompletionItemKind::ENUM_MEMBER, detail)
-                })
-                .collect()
-        }
-    }
-}
-
-/// Returns the kinds of handlers: the built-in ones, and those of the nodes of the pipeline.
-fn types(completing: &Completing<'_>) -> Vec<Candidate> {
-    let mut list: Vec<Candidate> = kind::BUILT_IN.iter().map(|of| kind_candidate(of)).collect();
-    list.extend(
-        used(completing, Known::Type)
-            .into_iter()
-            .filter(|candidate| !kind::BUILT_IN.contains(&candidate.label.as_str())),
-    );
-    list
-}
-
-/// Returns the values that an attribute has elsewhere in the pipeline.
-fn used(completing: &Completing<'_>, known: Known) -> Vec<Candidate> {
-    let graph = &completing.opened.analysis.loaded.graph;
-    let typed = completing.cursor.word;
-    let mut list: Vec<Candidate> = Vec::new();
-    for node in &graph.nodes {
-        let Some(attribute) = node.attributes.get(known) else {
-            continue;
-        };
-        let is_typed = attribute.value_span.start <= typed.start && typed.end <= attribute.value_span.end;
-        for value in attribute.value.to_string().split(',').map(str::trim) {
-            let is_new = !list.iter().any(|candidate| candidate.label == value);
-            if !is_typed && !value.is_empty() && is_new {
-                let detail = format!("also on {}", node.id);
-                list.push(Candidate::new(value, CompletionItemKind::VALUE, detail));
-            }
-        }
-    }
-    list
-}
-
-pub(crate) fn agents(completing: &Completing<'_>) -> Vec<Candidate> {
-    let configured = &completing.opened.analysis.configured;
-    let configuration = &configured.project.configuration;
-    let of_project = configuration
-        .agents
-        .iter()
-        .map(|(name, found)| (name, &found.value, "agent"));
-    let of_user = configured
-        .user
-        .files
-        .agents
-        .iter()
-        .map(|(name, found)| (name, found, "agent of the user"));
-    let mut list: Vec<Candidate> = Vec::new();
-    for (name, found, detail) in of_project.chain(of_user) {
-        if !list.iter().any(|candidate| candidate.label == *name) {
-            let candidate = Candidate::new(name, CompletionItemKind::MODULE, detail);
-            list.push(candidate.doc(agent(name, found, configuration)));
-        }
-    }
-    list
-}
-
-/// Returns the models that the configuration names, by their aliases and by their own names.
-fn models(completing: &Completing<'_>) -> Vec<Candidate> {
-    model_names(&completing.opened.analysis.configured.project.configuration)
-}
-
-/// Returns the models that a configuration names, by their aliases and by their own names.
-pub(crate) fn model_names(configuration: &orchestra_config::Configuration) -> Vec<Candidate> {
-    let mut list: Vec<Candidate> = Vec::new();
-    let mut add =
-        |name: &str, detail: String, rank: u8| match list.iter_mut().find(|known| known.label == name) {
-            Some(known) => known.detail = format!("{}; {detail}", known.detail),
-            None => list.push(Candidate::new(name, CompletionItemKind::VALUE, detail).rank(rank)),
-        };
-    for (name, provider) in &configuration.providers.named {
-        for (alias, model) in &provider.value.models {
-            add(alias, format!("{} of {name}", model.value), 1);
-        }
-        for model in provider.value.models.values() {
-            add(&model.value, format!("model of {name}"), 2);
-        }
-        for model in provider.value.prices.keys() {
-            add(model, format!("priced at {name}"), 2);
-        }
-    }
-    list
-}
-
-/// Returns the names of all tools.
-fn tools(completing: &Completing<'_>) -> Vec<String> {
-    completing
-        .opened
-        .analysis
-        .configured
-        .project
-        .configuration
-        .tool_names()
-}
-
-/// Returns the prompt layers of a kind: those of the folders of the project, and the built-in ones.
-fn layers(completing: &Completing<'_>, of: LayerKind) -> Vec<Candidate> {
-    let analysis = &completing.opened.analysis;
-    let options = ResolveOptions {
-        user_folder: analysis.configured.user.prompts.clone(),
-        ..ResolveOptions::default()
-    };
-    let folders = analysis
-        .configured
-        .project
-        .prompt_folders(analysis.loaded.source.name(), &options);
-    layer_names(completing.files, &analysis.root, &folders, of)
-}
-
-/// Returns the prompt layers of a kind in some folders, and the built-in ones.
-pub(crate) fn layer_names(
-    files: &crate::files::Files<'_>,
-    root: &str,
-    folders: &[String],
-    of: LayerKind,
-) -> Vec<Candidate> {
-    let mut list: Vec<Candidate> = Vec::new();
-    for prompts in folders {
-        let own = format!("{}/{}", absolute(root, prompts), of.folder());
-        for path in files.host.list(&own, &["yaml"], MAX_FILES) {
-            let name = file_name(&path).trim_end_matches(".yaml").to_owned();
-            if folder(&path) == own && !list.iter().any(|known| known.label == name) {
-                list.push(Candidate::new(
-                    name,
-                    CompletionItemKind::FILE,
-                    format!("{prompts}/{}", of.folder()),
-                ));
-            }
-        }
-    }
-    for name in of.built_in() {
-        if !list.iter().any(|known| known.label == name) {
-            list.push(Candidate::new(name, CompletionItemKind::FILE, "ships with Orchestra").rank(2));
-        }
-    }
-    list
-}
-
-/// Returns the files of the workspace with some endings, relative to the folder of the pipeline.
-fn files(completing: &Completing<'_>, endings: &[&str]) -> Vec<Candidate> {
-    let opened = completing.opened;
-    let own = folder(&opened.path);
-    let mut list = Vec::new();
-    for path in completing
-        .files
-        .host
-        .list(&opened.analysis.root, endings, MAX_FILES)
-    {
-        if path != opened.path {
-            let name = relative_path(Path::new(&path), Path::new(own));
-            let rank = if name.starts_with("..") { 2 } else { 1 };
-            list.push(Candidate::new(name, CompletionItemKind::FILE, "").rank(rank));
-        }
-    }
-    list
-}
-
-/// Returns the values that a tool stage may give to its command.
-fn sources(completing: &Completing<'_>, node: Option<NodeIndex>) -> Vec<Candidate> {
-    let mut list = declared_keys(completing, node);
-    for (at, of_node) in completing.nodes() {
-        if Some(at) == node {
-            continue;
-        }
-        for (field, doc) in [
-            (
-                "output",
-                "The output of the stage's tool; its response if there is no tool.",
-            ),
-            (
-                "response",
-                "The response of the stage; the output of its tool if there is none.",
-            ),
-        ] {
-            let label = format!("stages.{}.{field}", of_node.label);
-            list.push(
-                Candidate::new(label, CompletionItemKind::VARIABLE, &*of_node.detail)
-                    .doc(doc)
-                    .rank(2),
-            );
-        }
-    }
-    list
-}
-
 /// Returns the keys of the pairs that a sub-pipeline receives and returns.
 fn pair_keys(
     completing: &Completing<'_>,
@@ -364,7 +132,7 @@ fn pair_keys(
     }
     let after_equals = before.rsplit(',').next().is_some_and(|pair| pair.contains('='));
     let is_of_child = (known == Known::SubpipelineInputs) != after_equals;
-    let own = declared_keys(completing, None);
+    let own = keys_at(completing, node);
     let (mut first, second) = if is_of_child {
         (of_child, own)
     } else {
@@ -374,7 +142,8 @@ fn pair_keys(
     if !after_equals {
         for candidate in second {
             if !first.iter().any(|known| known.label == candidate.label) {
-                first.push(candidate.rank(2));
+                let rank = candidate.rank.max(2);
+                first.push(candidate.rank(rank));
             }
         }
     }

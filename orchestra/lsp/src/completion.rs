@@ -1,20 +1,24 @@
 //! Completion in a pipeline: which names and values fit at a position.
 
 use orchestra_graph::{
-    ATTRIBUTE_FAMILIES, ATTRIBUTES, AttributeOwner, AttributeSpec, AttributeType, Cursor, Key, Known, Origin,
-    Scope, Span, SyntaxContext, is_identifier, kind,
+    ATTRIBUTE_FAMILIES, ATTRIBUTES, AttributeFamily, AttributeOwner, AttributeSpec, AttributeType, Cursor,
+    Key, Known, NodeIndex, Origin, Scope, Span, SyntaxContext, is_identifier, kind,
 };
 
 use crate::candidate::{Candidate, Candidates, Completing, items};
+use crate::complete_fit::{Fit, fit};
 use crate::complete_values::values;
 use crate::cursor::Opened;
 use crate::files::Files;
 use crate::markdown::{attribute, family, values as described_values};
 use crate::protocol::{CompletionItem, CompletionItemKind, Position};
 use crate::snippets::{PIPELINE, SNIPPETS, Snippet};
+use crate::value_lists::{likely_values, set_values};
 
 /// The maximum number of names that one placeholder of a snippet offers.
 const CHOICES: usize = 20;
+/// The rank of what has no effect as the text is.
+const LAST: u8 = 8;
 /// The number of kinds up to which an attribute is special for them.
 const FEW_READERS: usize = 3;
 
@@ -101,6 +105,22 @@ impl Completing<'_> {
         let analysis = loaded.analysis();
         let typed = loaded.source.slice(self.cursor.word);
         let mut list = Vec::new();
+        let last = from.last().and_then(|last| loaded.graph.find(last));
+        let follows_group = self.rest().trim_start().starts_with('{');
+        if follows_group || last.is_some_and(|last| analysis.is_exit(last)) {
+            return list;
+        }
+        let is_linked = |to| {
+            last.is_some_and(|last| {
+                let edges = analysis
+                    .outgoing(last)
+                    .iter()
+                    .map(|edge| loaded.graph.edge(*edge));
+                edges
+                    .filter(|edge| edge.to_span != self.cursor.word)
+                    .any(|edge| edge.to == to)
+            })
+        };
         for (at, candidate) in self.nodes() {
             let own = analysis.incoming(at).iter().filter(|edge| {
                 let target = &loaded.graph.edge(**edge);
@@ -116,6 +136,8 @@ impl Completing<'_> {
             let is_own = from.last().is_some_and(|last| *last == &*node.id);
             let rank = if is_own {
                 3
+            } else if is_linked(at) {
+                2
             } else if is_free {
                 0
             } else {
@@ -201,7 +223,17 @@ impl Completing<'_> {
                 } else {
                     1
                 };
-                list.push(self.key(spec).rank(rank));
+                let placeholder = self.placeholder(spec, node);
+                match fit(self, owner, spec.known) {
+                    Fit::Fits => list.push(self.key(spec, "", &placeholder).rank(rank)),
+                    Fit::With(other) => list.push(self.key(spec, other, &placeholder).rank(rank.max(1))),
+                    Fit::If(reason) => {
+                        let mut candidate = self.key(spec, "", &placeholder).rank(LAST);
+                        candidate.detail = reason.to_owned();
+                        list.push(candidate);
+                    }
+                    Fit::Never => {}
+                }
             }
         }
         for found in ATTRIBUTE_FAMILIES
@@ -209,20 +241,43 @@ impl Completing<'_> {
             .filter(|family| family.scopes.contains(scope))
         {
             if kind.is_none_or(|kind| found.is_read_by(kind)) && *owner != AttributeOwner::Subgraph {
-                let label = found.prefix.to_owned();
-                let detail = format!("{}{}", found.prefix, found.member);
-                let candidate =
-                    Candidate::new(label, CompletionItemKind::PROPERTY, detail).doc(family(found));
-                let body = format!(
-                    "{}${{1:{}}}{}",
-                    found.prefix,
-                    found.member,
-                    self.assigned("=\"$2\"")
+                list.extend(
+                    self.family(found, node)
+                        .into_iter()
+                        .filter(|candidate| !is_set(&candidate.label)),
                 );
-                list.push(candidate.rank(2).snippet(body));
             }
         }
         list
+    }
+
+    /// Returns the members of a family: the outcomes of a stage, or one with a placeholder for its name.
+    fn family(&self, found: &AttributeFamily, node: Option<NodeIndex>) -> Vec<Candidate> {
+        let detail = format!("{}{}", found.prefix, found.member);
+        let candidate = |label: String, body: String| {
+            let candidate = Candidate::new(label, CompletionItemKind::PROPERTY, detail.clone());
+            candidate.doc(family(found)).rank(2).snippet(body)
+        };
+        if let Some(node) = node.filter(|_| *found == *AttributeFamily::OUTPUTS) {
+            let names = self.names(Some(node));
+            let words = names.outcomes.iter().take(names.likely).map(String::as_str);
+            // An attempt that ends with `retry` sets nothing, and `outputs` are those of a success.
+            let words = words.filter(|word| !["retry", "success"].contains(word));
+            return words
+                .map(|word| {
+                    let label = format!("{}{word}", found.prefix);
+                    let body = format!("{label}{}", self.assigned("=\"$1\""));
+                    candidate(label, body)
+                })
+                .collect();
+        }
+        let value = match *found == *AttributeFamily::TOOL_ENV_FROM {
+            true => choice_at(2, set_values(self, node).iter().map(String::as_str).take(CHOICES)),
+            false => "$2".to_owned(),
+        };
+        let value = self.assigned(&format!("=\"{value}\"")).to_owned();
+        let body = format!("{}${{1:{}}}{value}", found.prefix, found.member);
+        vec![candidate(found.prefix.to_owned(), body)]
     }
 
     /// Returns whether an attribute has an effect on edges of nodes of these kinds.
@@ -241,33 +296,36 @@ impl Completing<'_> {
         }
     }
 
+    /// Returns the text after the word at the position.
+    fn rest(&self) -> &str {
+        let source = &self.opened.analysis.loaded.source;
+        let end = self.cursor.word.end.max(self.offset);
+        source.text().get(end as usize..).unwrap_or_default()
+    }
+
     /// Returns the text after a key: nothing if an `=` follows already.
     fn assigned<'t>(&self, text: &'t str) -> &'t str {
-        let source = &self.opened.analysis.loaded.source;
-        let rest = source
-            .text()
-            .get(self.cursor.word.end.max(self.offset) as usize..)
-            .unwrap_or_default();
-        let follows = rest.trim_start_matches([' ', '\t']).starts_with('=');
+        let follows = self.rest().trim_start_matches([' ', '\t']).starts_with('=');
         if follows { "" } else { text }
     }
 
-    /// Returns an attribute with a placeholder for its value.
-    fn key(&self, spec: &AttributeSpec) -> Candidate {
+    /// Returns an attribute with a placeholder for its value, after the text of another attribute that it needs.
+    fn key(&self, spec: &AttributeSpec, other: &str, placeholder: &str) -> Candidate {
         let candidate = Candidate::new(spec.name, CompletionItemKind::PROPERTY, described_values(spec));
-        let value = self.placeholder(spec);
-        let body = format!("{}{}", spec.name, self.assigned(&format!("={value}")));
+        let value = self.assigned(&format!("={placeholder}")).to_owned();
+        let body = format!("{other}{}{value}", spec.name);
         candidate.doc(attribute(spec)).snippet(body)
     }
 
-    fn placeholder(&self, spec: &AttributeSpec) -> String {
+    fn placeholder(&self, spec: &AttributeSpec, node: Option<NodeIndex>) -> String {
         let default = spec.default.map(|default| default.to_string());
         let or = |text: &str| format!("${{1:{}}}", default.clone().unwrap_or_else(|| text.to_owned()));
-        let fixed = spec.known.fixed_values();
+        let fixed = likely_values(self, spec.known, node);
         if !fixed.is_empty() {
             // The first choice is the default, unless that is what applies anyway.
             let is_other = |value: &&str| default.as_deref() != Some(*value);
-            let (others, own): (Vec<&str>, Vec<&str>) = fixed.iter().copied().partition(is_other);
+            let values = fixed.iter().map(String::as_str).take(CHOICES);
+            let (others, own): (Vec<&str>, Vec<&str>) = values.partition(is_other);
             let quoted = fixed.iter().any(|value| !is_identifier(value));
             let choices = choice(others.into_iter().chain(own));
             return if quoted { format!("\"{choices}\"") } else { choices };
@@ -313,12 +371,16 @@ fn is_special(spec: &AttributeSpec, scope: Scope) -> bool {
 
 /// Returns a placeholder that offers some names.
 fn choice<'t>(names: impl Iterator<Item = &'t str>) -> String {
+    choice_at(1, names)
+}
+
+fn choice_at<'t>(number: u8, names: impl Iterator<Item = &'t str>) -> String {
     let names: Vec<String> = names
         .map(|name| name.replace(',', "\\,").replace('|', "\\|"))
         .collect();
     if names.is_empty() {
-        "$1".to_owned()
+        format!("${number}")
     } else {
-        format!("${{1|{}|}}", names.join(","))
+        format!("${{{number}|{}|}}", names.join(","))
     }
 }

@@ -4,6 +4,7 @@ use crate::analysis::{DocumentKind, analyse_configuration, document_kind};
 use crate::candidate::items;
 use crate::completion::{CompletionSettings, complete};
 use crate::hover::hover;
+use crate::layer_hints::{LayerPosition, layer_candidates, layer_hover, layer_kind};
 use crate::markdown::markup;
 use crate::paths::path_from_uri;
 use crate::protocol::{
@@ -24,19 +25,27 @@ pub(crate) fn replaces_placeholders(params: &InitializeParams) -> bool {
 /// Returns the documentation of what is at a position.
 pub(crate) fn hover_at(workspace: &mut Workspace<'_>, at: &TextDocumentPositionParams) -> Option<Hover> {
     if let Some(opened) = workspace.opened(&at.text_document.uri) {
-        return hover(&opened, at.position);
+        return hover(&opened, &workspace.files, at.position);
     }
     let path = path_from_uri(&at.text_document.uri);
     let document = workspace.files.documents.get(&path)?;
-    if document_kind(&path) != DocumentKind::Configuration {
-        return None;
-    }
-    let analysis = analyse_configuration(&workspace.files, &path)?;
-    let offset = document.text.offset(at.position, workspace.encoding);
-    let (text, span) = yaml_hover(document.text.as_str(), offset, &analysis.project)?;
+    let document = document.text.clone();
+    let offset = document.offset(at.position, workspace.encoding);
+    let (text, span) = if document_kind(&path) == DocumentKind::Configuration {
+        let analysis = analyse_configuration(&workspace.files, &path)?;
+        yaml_hover(document.as_str(), offset, &analysis.project)?
+    } else {
+        let position = LayerPosition {
+            path: &path,
+            kind: layer_kind(&path)?,
+            text: document.as_str(),
+            offset,
+        };
+        layer_hover(workspace, &position)?
+    };
     Some(Hover {
         contents: HoverContents::Markup(markup(text)),
-        range: Some(document.text.range(span, workspace.encoding)),
+        range: Some(document.range(span, workspace.encoding)),
     })
 }
 
@@ -58,19 +67,28 @@ pub(crate) fn complete_at(
     }
     let path = path_from_uri(&at.text_document.uri);
     let document = workspace.files.documents.get(&path)?;
-    if document_kind(&path) != DocumentKind::Configuration {
-        return None;
-    }
-    let analysis = analyse_configuration(&workspace.files, &path)?;
-    let offset = document.text.offset(at.position, workspace.encoding);
-    let found = yaml_candidates(document.text.as_str(), offset, &analysis, &workspace.files);
-    let is_indentation = YamlCursor::new(document.text.as_str(), offset).part == YamlPart::Key;
+    let document = document.text.clone();
+    let offset = document.offset(at.position, workspace.encoding);
+    let is_indentation = YamlCursor::new(document.as_str(), offset).part == YamlPart::Key;
     if options.after_blank && is_indentation {
         return None;
     }
+    let found = if document_kind(&path) == DocumentKind::Configuration {
+        let analysis = analyse_configuration(&workspace.files, &path)?;
+        yaml_candidates(document.as_str(), offset, &analysis, &workspace.files)
+    } else {
+        let position = LayerPosition {
+            path: &path,
+            kind: layer_kind(&path)?,
+            text: document.as_str(),
+            offset,
+        };
+        layer_candidates(workspace, &position)
+    };
+    let encoding = workspace.encoding;
     Some(items(
         found,
-        |span| document.text.range(span, workspace.encoding),
+        |span| document.range(span, encoding),
         options.placeholders,
     ))
 }

@@ -7,12 +7,13 @@ use orchestra_graph::{
 };
 
 use crate::cursor::Opened;
+use crate::files::Files;
 use crate::hover_node::node_doc;
 use crate::markdown::{agent, attribute, code, codes, family, kind_doc, markup};
 use crate::protocol::{Hover, HoverContents, Position};
 
 /// Returns the documentation of what is at a position; `None` if nothing there has any.
-pub(crate) fn hover(opened: &Opened, position: Position) -> Option<Hover> {
+pub(crate) fn hover(opened: &Opened, files: &Files<'_>, position: Position) -> Option<Hover> {
     let loaded = &opened.analysis.loaded;
     let offset = opened.offset(position);
     let cursor = Cursor::new(&loaded.source, offset);

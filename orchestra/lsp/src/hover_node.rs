@@ -8,12 +8,8 @@ use orchestra_graph::{
 };
 
 use crate::cursor::Opened;
-use crate::markdown::{code, codes};
+use crate::markdown::{block, code, codes};
 
-/// The maximum number of lines of a prompt or command that are shown.
-const LINES: usize = 6;
-/// The maximum number of characters of such a line.
-const COLUMNS: usize = 100;
 /// The maximum number of names in a list.
 const NAMES: usize = 24;
 
@@ -107,22 +103,6 @@ fn chosen<T: Display>(chosen: &Chosen<T>) -> String {
     } else {
         format!("{value} [{}, {}]", chosen.reason, chosen.location)
     }
-}
-
-/// Returns the first lines of a text, as a block of code.
-fn block(text: &str) -> String {
-    let mut lines = Vec::new();
-    for line in text.lines().take(LINES) {
-        let shown: String = line.chars().take(COLUMNS).collect();
-        let rest = if shown.len() < line.len() { "…" } else { "" };
-        lines.push(format!("{shown}{rest}"));
-    }
-    if text.lines().nth(LINES).is_some() {
-        lines.push("…".to_owned());
-    }
-    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or_default();
-    let fence = "`".repeat(longest.max(2) + 1);
-    format!("{fence}text\n{}\n{fence}", lines.join("\n"))
 }
 
 /// Returns where each outcome of a node leads. Outcomes with the same steps share a line.

@@ -31,8 +31,13 @@
 //! - `hover`, `hover_node`: hover over a pipeline.
 //! - `snippets`: snippets.
 //! - `candidate`: the names and texts that fit at a position.
-//! - `complete_conditions`: completion inside conditions and assertions.
-//! - `complete_templates`: completion inside the template tags of prompts.
+//! - `complete_fit`: which attributes and values fit at a place.
+//! - `value_lists`: the values of attributes.
+//! - `complete_conditions`: completion inside conditions.
+//! - `complete_assertions`: completion inside assertions.
+//! - `template_scope`: the names that a template may use.
+//! - `complete_templates`: completion inside the template tags of prompts and tasks.
+//! - `complete_stylesheet`: completion inside the model stylesheet.
 //! - `complete_values`: completion of the values of attributes.
 //! - `completion`: completion in a pipeline.
 //! - `yaml_cursor`: the keys around a position in a YAML text.
@@ -46,6 +51,7 @@
 //! - `names`: the names of a project, over all files.
 //! - `navigation`: definition, references and highlights.
 //! - `rename`: renaming.
+//! - `layer_hints`: hover and completion in prompt layers.
 //! - `hints`: hover and completion for each kind of document.
 //! - `capabilities`: what the server offers to a client.
 //! - `server`: the loop, the life cycle and the dispatch of messages.
@@ -54,7 +60,10 @@ mod actions;
 mod analysis;
 mod candidate;
 mod capabilities;
+mod complete_assertions;
 mod complete_conditions;
+mod complete_fit;
+mod complete_stylesheet;
 mod complete_templates;
 mod complete_values;
 mod completion;
@@ -67,6 +76,7 @@ mod hints;
 mod host;
 mod hover;
 mod hover_node;
+mod layer_hints;
 mod lens;
 mod markdown;
 mod names;
@@ -79,9 +89,11 @@ mod rename;
 mod server;
 mod settings;
 mod snippets;
+mod template_scope;
 mod text;
 mod tokens;
 mod transport;
+mod value_lists;
 mod workspace;
 mod yaml;
 mod yaml_cursor;

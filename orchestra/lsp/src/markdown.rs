@@ -5,6 +5,11 @@ use orchestra_graph::{AttributeFamily, AttributeSpec, kind};
 
 use crate::protocol::{MarkupContent, MarkupKind};
 
+/// The maximum number of lines of a prompt or command that are shown.
+const LINES: usize = 6;
+/// The maximum number of characters of such a line.
+const COLUMNS: usize = 100;
+
 /// Wraps a text in Markdown.
 pub(crate) fn markup(value: impl Into<String>) -> MarkupContent {
     MarkupContent {
@@ -25,6 +30,22 @@ pub(crate) fn code(text: &str) -> String {
 pub(crate) fn codes<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> String {
     let texts: Vec<String> = texts.into_iter().map(|text| code(text.as_ref())).collect();
     texts.join(", ")
+}
+
+/// Returns the first lines of a text, as a block of code.
+pub(crate) fn block(text: &str) -> String {
+    let mut lines = Vec::new();
+    for line in text.lines().take(LINES) {
+        let shown: String = line.chars().take(COLUMNS).collect();
+        let rest = if shown.len() < line.len() { "…" } else { "" };
+        lines.push(format!("{shown}{rest}"));
+    }
+    if text.lines().nth(LINES).is_some() {
+        lines.push("…".to_owned());
+    }
+    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or_default();
+    let fence = "`".repeat(longest.max(2) + 1);
+    format!("{fence}text\n{}\n{fence}", lines.join("\n"))
 }
 
 /// Returns a short description of the values and the default of an attribute.

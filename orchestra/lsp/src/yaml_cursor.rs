@@ -12,6 +12,8 @@ pub(crate) struct YamlCursor {
     pub(crate) part: YamlPart,
     /// The scalar at the position, without quotes; empty if nothing is written there.
     pub(crate) word: Span,
+    /// `true` inside of braces or brackets.
+    pub(crate) is_flow: bool,
 }
 
 /// The part of a map that a position is in.
@@ -39,6 +41,8 @@ struct Scanner<'t> {
     flow: Vec<Flow>,
     /// The column of the key whose value is a text of several lines.
     scalar: Option<usize>,
+    /// The keys that were passed, each with the keys around it.
+    passed: Vec<Vec<String>>,
 }
 
 impl YamlCursor {
@@ -50,12 +54,7 @@ impl YamlCursor {
         }
         let before = text.get(..offset).unwrap_or_default();
         let line_start = before.rfind('\n').map_or(0, |at| at + 1);
-        let mut scanner = Scanner {
-            text,
-            block: Vec::new(),
-            flow: Vec::new(),
-            scalar: None,
-        };
+        let mut scanner = Scanner::new(text);
         let mut start = 0;
         for line in before.get(..line_start).unwrap_or_default().split_inclusive('\n') {
             scanner.line(line.trim_end_matches(['\n', '\r']));
@@ -63,9 +62,43 @@ impl YamlCursor {
         }
         scanner.last(start, offset)
     }
+
+    /// Returns the other keys of the map around a position at which a key is written.
+    pub(crate) fn other_keys(&self, text: &str) -> Vec<String> {
+        let mut scanner = Scanner::new(text);
+        text.lines().for_each(|line| scanner.line(line));
+        let inside = |path: Vec<String>| {
+            let (key, around) = path.split_last()?;
+            (around == self.path.as_slice()).then(|| key.clone())
+        };
+        let mut keys: Vec<String> = scanner.passed.into_iter().filter_map(inside).collect();
+        let typed = text.get(self.word.start as usize..self.word.end as usize);
+        if self.is_before_colon(text)
+            && let Some(own) = keys.iter().position(|key| Some(key.as_str()) == typed)
+        {
+            keys.remove(own);
+        }
+        keys
+    }
+
+    /// Returns whether a colon follows the word at the position.
+    pub(crate) fn is_before_colon(&self, text: &str) -> bool {
+        let rest = text.get(self.word.end as usize..).unwrap_or_default();
+        rest.trim_start_matches([' ', '"', '\'']).starts_with(':')
+    }
 }
 
 impl<'t> Scanner<'t> {
+    fn new(text: &'t str) -> Scanner<'t> {
+        Scanner {
+            text,
+            block: Vec::new(),
+            flow: Vec::new(),
+            scalar: None,
+            passed: Vec::new(),
+        }
+    }
+
     /// Leaves the maps that do not contain a column.
     fn leave(&mut self, column: usize) {
         while self.block.last().is_some_and(|(own, _)| *own >= column) {
@@ -97,6 +130,7 @@ impl<'t> Scanner<'t> {
             match key_of(content) {
                 Some((key, value)) => {
                     self.block.push((column, key.to_owned()));
+                    self.passed.push(self.path());
                     let value = value.trim_start();
                     if value.starts_with(['|', '>']) {
                         self.scalar = Some(column);
@@ -163,6 +197,7 @@ impl<'t> Scanner<'t> {
                     if let Some(Flow::Map(key @ None)) = self.flow.last_mut() {
                         *key = Some(plain(text.get(scalar..at).unwrap_or_default()).to_owned());
                         scalar = at + 1;
+                        self.passed.push(self.path());
                     }
                 }
                 _ => {}
@@ -178,6 +213,7 @@ impl<'t> Scanner<'t> {
             path,
             part: YamlPart::Text,
             word: Span::new(offset as u32, offset as u32),
+            is_flow: false,
         };
         let indent = line.len() - line.trim_start_matches(' ').len();
         if self.flow.is_empty() {
@@ -258,6 +294,7 @@ impl<'t> Scanner<'t> {
             path,
             part,
             word: Span::new(begin as u32, (offset + length) as u32),
+            is_flow: !self.flow.is_empty(),
         }
     }
 }
@@ -354,6 +391,23 @@ mod tests {
             ("a: https://x¦", "Value a https://x"),
         ] {
             assert_eq!(shown(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_other_keys_of_a_map_are_found() {
+        for (text, expected) in [
+            ("a: 1\nb¦\nc: {d: 2}\n", "a c"),
+            ("x:\n  a: {z: 1}\n  ¦\n  b: |\n    c: 1\ny: 2", "a b"),
+            ("x: {a: 1, b¦, c: {d: 1}}", "a c"),
+            ("x: {a: 1, b¦: 3, c: {d: 1}}", "a c"),
+            ("a¦: 1\na: 2\n", "a"),
+            ("x:\n  a: 1\ny:\n  ¦", ""),
+        ] {
+            let offset = text.find('¦').unwrap();
+            let text = text.replacen('¦', "", 1);
+            let keys = YamlCursor::new(&text, offset as u32).other_keys(&text);
+            assert_eq!(keys.join(" "), expected, "{text}");
         }
     }
 

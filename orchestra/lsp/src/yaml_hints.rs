@@ -3,14 +3,16 @@
 use std::sync::LazyLock;
 
 use orchestra_config::{LayerKind, Project, ResolveOptions, SCHEMA};
+use orchestra_graph::{Limits, parse_bytes};
 use serde_json::Value;
 
 use crate::analysis::ConfigurationAnalysis;
 use crate::candidate::{Candidate, Candidates};
-use crate::complete_values::{layer_names, model_names};
 use crate::files::Files;
 use crate::markdown::{agent, code};
+use crate::place::MAX_BYTES;
 use crate::protocol::CompletionItemKind;
+use crate::value_lists::{layer_names, model_names};
 use crate::yaml_cursor::{YamlCursor, YamlPart};
 
 /// The schema as JSON.
@@ -149,7 +151,7 @@ pub(crate) fn yaml_candidates(
 ) -> Candidates {
     let cursor = YamlCursor::new(text, offset);
     let list = match cursor.part {
-        YamlPart::Key => keys(text, &cursor),
+        YamlPart::Key => keys(text, &cursor, analysis, files),
         YamlPart::Value | YamlPart::Item => values(&cursor, analysis, files),
         YamlPart::Text => Vec::new(),
     };
@@ -159,26 +161,88 @@ pub(crate) fn yaml_candidates(
     }
 }
 
-fn keys(text: &str, cursor: &YamlCursor) -> Vec<Candidate> {
+fn keys(
+    text: &str,
+    cursor: &YamlCursor,
+    analysis: &ConfigurationAnalysis,
+    files: &Files<'_>,
+) -> Vec<Candidate> {
     let Some(schema) = schema_at(&cursor.path) else {
         return Vec::new();
     };
-    let rest = text.get(cursor.word.end as usize..).unwrap_or_default();
-    let has_colon = rest.trim_start_matches([' ', '"', '\'']).starts_with(':');
     let mut list = Vec::new();
     for schema in alternatives(schema) {
         let properties = schema.get("properties").and_then(Value::as_object);
         for (key, value) in properties.into_iter().flatten() {
-            let insert = if has_colon {
-                key.clone()
-            } else {
-                format!("{key}: ")
-            };
-            let candidate = Candidate::new(key, CompletionItemKind::PROPERTY, type_of(value)).insert(insert);
+            let candidate = Candidate::new(key, CompletionItemKind::PROPERTY, type_of(value))
+                .insert(key_text(key, type_of(value) == "object", text, cursor));
             list.push(candidate.doc(description(value).unwrap_or_default()));
         }
     }
+    let is_map = cursor.path.len() < 3;
+    for (name, detail) in names(cursor, analysis, files) {
+        let insert = key_text(&name, is_map, text, cursor);
+        list.push(Candidate::new(name, CompletionItemKind::VALUE, detail).insert(insert));
+    }
+    let set = cursor.other_keys(text);
+    list.retain(|candidate| !set.contains(&candidate.label));
     list
+}
+
+/// Returns the text of a key with its colon, unless that is written already. A map begins in the next line, any other
+/// value after a space.
+pub(crate) fn key_text(key: &str, is_map: bool, text: &str, cursor: &YamlCursor) -> String {
+    match (cursor.is_before_colon(text), is_map && !cursor.is_flow) {
+        (true, _) => key.to_owned(),
+        (false, true) => format!("{key}:"),
+        (false, false) => format!("{key}: "),
+    }
+}
+
+/// Returns the names that a map has as keys, each with its description: providers, pipelines, repositories and models.
+fn names(
+    cursor: &YamlCursor,
+    analysis: &ConfigurationAnalysis,
+    files: &Files<'_>,
+) -> Vec<(String, &'static str)> {
+    let configuration = &analysis.project.configuration;
+    let path: Vec<&str> = cursor.path.iter().map(String::as_str).collect();
+    let owned = |names: Vec<&str>, detail: &'static str| -> Vec<(String, &'static str)> {
+        names.into_iter().map(|name| (name.to_owned(), detail)).collect()
+    };
+    match path.as_slice() {
+        ["providers"] => owned(configuration.provider_names(), "provider"),
+        ["backends"] => owned(configuration.backend_names(), "backend"),
+        ["pipelines"] => pipeline_names(analysis, files),
+        ["workspace", "tools"] => {
+            let repositories = configuration.workspace.repos.keys();
+            owned(repositories.map(String::as_str).collect(), "repository")
+        }
+        ["providers", provider, "prices"] => {
+            let named = configuration.providers.named.get(*provider);
+            let models = named.into_iter().flat_map(|named| named.value.models.values());
+            owned(models.map(|model| model.value.as_str()).collect(), "model")
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Returns the names of the graphs that use a configuration.
+fn pipeline_names(analysis: &ConfigurationAnalysis, files: &Files<'_>) -> Vec<(String, &'static str)> {
+    let mut names = Vec::new();
+    for path in &analysis.pipelines {
+        let bytes = files.read(path, MAX_BYTES).unwrap_or_default();
+        let parsed = parse_bytes(path.as_str(), &bytes, &Limits::default());
+        let name = parsed
+            .file
+            .name
+            .map(|name| name.text.to_string())
+            .unwrap_or_default();
+        if !name.is_empty() && !names.iter().any(|(known, _)| *known == name) {
+            names.push((name, "pipeline"));
+        }
+    }
+    names
 }
 
 /// Returns a short name of the type of a value.

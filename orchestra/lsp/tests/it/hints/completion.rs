@@ -103,7 +103,7 @@ fn an_accepted_item_replaces_exactly_the_word() {
         (
             "x [shape=parallelogram, tool_env_from.¦]",
             "tool_env_from.",
-            "x [shape=parallelogram, tool_env_from.NAME=\"\"]",
+            "x [shape=parallelogram, tool_env_from.NAME=\"dry_run\"]",
         ),
         ("x [agent.ro¦]", "agent.role", "x [agent.role=\"\"]"),
         ("x [agent.role=¦]", "own", "x [agent.role=own]"),
@@ -235,7 +235,7 @@ fn an_accepted_item_replaces_exactly_the_word() {
         (
             "graph [assert=\"req¦\"]",
             "requires(NODE, STAGE)",
-            "graph [assert=\"requires(NODE, STAGE)\"]",
+            "graph [assert=\"requires(exit, build)\"]",
         ),
         (
             "graph [assert=\"requires(ship, approve=¦)\"]",
@@ -250,7 +250,7 @@ fn an_accepted_item_replaces_exactly_the_word() {
         (
             "graph [assert=\"total(¦\"]",
             "attempts",
-            "graph [assert=\"total(attempts) <= \"]",
+            "graph [assert=\"total(attempts) <= 100\"]",
         ),
         (
             "approve [human.default_choice=¦]",

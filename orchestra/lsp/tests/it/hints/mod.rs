@@ -3,6 +3,8 @@
 mod completion;
 mod examples;
 mod hover;
+mod layers;
+mod places;
 
 use orchestra_lsp::UserFolder;
 use serde_json::{Value, json};
@@ -96,7 +98,7 @@ fn expanded(text: &str) -> String {
         rest = after;
     }
     result.push_str(rest);
-    for number in ["$0", "$1", "$2"] {
+    for number in ["$0", "$1", "$2", "$3"] {
         result = result.replace(number, "");
     }
     result

@@ -1,0 +1,114 @@
+//! Completion inside assertions.
+
+use orchestra_graph::{ASSERTION_FORMS, AssertionCursor, NodeIndex, is_identifier, kind};
+
+use crate::candidate::{Candidate, Candidates, Completing, labels};
+use crate::complete_conditions::{in_quotes, outcomes};
+use crate::protocol::CompletionItemKind;
+
+/// The maximum number of names that one placeholder offers.
+const CHOICES: usize = 20;
+
+/// Returns the candidates inside an assertion.
+pub(crate) fn assertions(completing: &Completing<'_>, before: &str, quoted: bool) -> Candidates {
+    if !quoted {
+        return completing.whole(Vec::new());
+    }
+    let loaded = &completing.opened.analysis.loaded;
+    match AssertionCursor::at_end(before) {
+        AssertionCursor::Name { word } => {
+            let forms = ASSERTION_FORMS.iter().enumerate().map(|(at, (form, doc))| {
+                let rank = u8::try_from(at).unwrap_or(u8::MAX).min(9);
+                Candidate::new(*form, CompletionItemKind::FUNCTION, "assertion")
+                    .doc(*doc)
+                    .snippet(form_snippet(completing, form))
+                    .rank(rank)
+            });
+            completing.part(forms.collect(), word)
+        }
+        AssertionCursor::Node { word } => {
+            completing.part(completing.nodes().map(|(_, candidate)| candidate).collect(), word)
+        }
+        AssertionCursor::StageResult { stage, word, quote } => {
+            let list = match loaded.graph.find(stage) {
+                Some(node) if loaded.analysis().kind(node) == kind::WAIT_HUMAN => labels(completing, node),
+                Some(node) => outcomes(&completing.names(Some(node))),
+                None => Vec::new(),
+            };
+            completing.part(
+                list.into_iter()
+                    .map(|candidate| in_quotes(candidate, quote))
+                    .collect(),
+                word,
+            )
+        }
+        AssertionCursor::Since { word } => {
+            let since = Candidate::new(
+                "since=",
+                CompletionItemKind::KEYWORD,
+                "the node whose start makes the end stale",
+            );
+            let since = since.snippet(format!("since={}", placeholder(completing, 1, "OTHER")));
+            completing.part(vec![since], word)
+        }
+        AssertionCursor::Counted { word } => {
+            let counted = ["attempts", "visits"].map(|counted| {
+                let insert = format!("{counted}) <= ${{1:100}}");
+                Candidate::new(counted, CompletionItemKind::KEYWORD, "of all nodes together").snippet(insert)
+            });
+            completing.part(counted.into(), word)
+        }
+        _ => completing.whole(Vec::new()),
+    }
+}
+
+/// Returns the form of an assertion as a snippet: its words in capitals are placeholders.
+fn form_snippet(completing: &Completing<'_>, form: &str) -> String {
+    let mut snippet = String::new();
+    let mut placeholders = 0;
+    let mut rest = form;
+    while let Some(start) = rest.find(|c: char| c.is_ascii_uppercase()) {
+        let (before, tail) = rest.split_at(start);
+        let length = tail.find(|c: char| !c.is_ascii_uppercase()).unwrap_or(tail.len());
+        let (word, after) = tail.split_at(length);
+        placeholders += 1;
+        snippet.push_str(before);
+        snippet.push_str(&placeholder(completing, placeholders, word));
+        rest = after;
+    }
+    snippet + rest
+}
+
+/// Returns the placeholder for a word of a form, with names of the pipeline: first those with which the assertion is most
+/// likely to hold.
+fn placeholder(completing: &Completing<'_>, number: usize, word: &str) -> String {
+    let loaded = &completing.opened.analysis.loaded;
+    let analysis = loaded.analysis();
+    let is_end = |at: NodeIndex| analysis.is_start(at) || analysis.is_exit(at);
+    let names: Vec<&str> = match word {
+        "NUMBER" => return format!("${{{number}:100}}"),
+        "RESULT" => return format!("${{{number}:success}}"),
+        "NODE" => {
+            let exits = analysis.exits().iter().copied();
+            let others = loaded
+                .graph
+                .indexed_nodes()
+                .map(|(at, _)| at)
+                .filter(|at| !is_end(*at));
+            exits.chain(others).map(|at| &*loaded.graph.node(at).id).collect()
+        }
+        _ => {
+            let stages = loaded.graph.indexed_nodes().filter(|(at, _)| !is_end(*at));
+            stages.map(|(_, node)| &*node.id).collect()
+        }
+    };
+    let names: Vec<&str> = names
+        .into_iter()
+        .filter(|id| is_identifier(id))
+        .take(CHOICES)
+        .collect();
+    match names.is_empty() {
+        true => format!("${{{number}:{word}}}"),
+        false => format!("${{{number}|{}|}}", names.join(",")),
+    }
+}
