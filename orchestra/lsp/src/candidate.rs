@@ -137,7 +137,23 @@ impl Completing<'_> {
     /// Returns candidates that replace the part of a quoted value at the position: the word so far, and what follows it
     /// without a break.
     pub(crate) fn part(&self, list: Vec<Candidate>, word: &str) -> Candidates {
+        let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '-' | ':');
+        self.part_of(list, word, is_part)
+    }
+
+    /// Like [`part`](Completing::part), for words of these characters.
+    pub(crate) fn part_of(
+        &self,
+        mut list: Vec<Candidate>,
+        word: &str,
+        is_part: impl Fn(char) -> bool,
+    ) -> Candidates {
         let source = &self.opened.analysis.loaded.source;
+        let blank = self.after().len() - self.after().trim_start_matches([' ', '\t']).len();
+        if word.is_empty() && blank > 0 && precedes_operand(self.after()) {
+            // The operand that belongs here is written already.
+            list.clear();
+        }
         let literal = Span::new(self.cursor.word.start.saturating_sub(1), self.offset);
         let start = if word.is_empty() || word.contains('\n') {
             self.offset
@@ -146,9 +162,9 @@ impl Completing<'_> {
             value_range(source, literal, before.saturating_sub(word.len())..before).start
         };
         let rest = self.after();
-        let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '-' | ':');
         let length = rest.find(|c| !is_part(c)).unwrap_or(rest.len());
         let end = self.offset + u32::try_from(length).unwrap_or_default();
+        first(&mut list, source.slice(Span::new(start.min(self.offset), end)));
         let is_one_line = !source.slice(Span::new(start, self.offset)).contains('\n');
         let list = list.into_iter().map(|mut candidate| {
             let text = candidate.insert.take().unwrap_or_else(|| candidate.label.clone());
@@ -169,9 +185,10 @@ impl Completing<'_> {
     }
 
     /// Returns candidates that replace the whole word at the position.
-    pub(crate) fn whole(&self, list: Vec<Candidate>) -> Candidates {
+    pub(crate) fn whole(&self, mut list: Vec<Candidate>) -> Candidates {
         let word = self.cursor.word;
         let text = self.opened.analysis.loaded.source.slice(word);
+        first(&mut list, text);
         // A string that is not closed yet reaches to another line.
         let replaced = if text.contains(['\n', ']', '[']) {
             Span::new(word.start, self.offset)
@@ -203,6 +220,20 @@ impl Completing<'_> {
             (at, candidate)
         })
     }
+}
+
+/// Moves the candidate that is written already to the first place.
+fn first(list: &mut Vec<Candidate>, word: &str) {
+    if let Some(at) = list.iter().position(|candidate| candidate.label == word) {
+        let own = list.remove(at).rank(0);
+        list.insert(0, own);
+    }
+}
+
+/// Returns whether a text begins with a word or a string, after white space of the same line at most.
+pub(crate) fn precedes_operand(text: &str) -> bool {
+    let rest = text.trim_start_matches([' ', '\t']);
+    rest.starts_with(|c: char| c.is_alphanumeric() || matches!(c, '_' | '"' | '\'' | '\\' | '#' | '*' | '.'))
 }
 
 /// Returns the length of a text without its escapes.

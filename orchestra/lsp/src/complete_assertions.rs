@@ -17,14 +17,34 @@ pub(crate) fn assertions(completing: &Completing<'_>, before: &str, quoted: bool
     let loaded = &completing.opened.analysis.loaded;
     match AssertionCursor::at_end(before) {
         AssertionCursor::Name { word } => {
+            let is_name = |c: char| c.is_alphanumeric() || c == '_';
+            let is_called = completing
+                .after()
+                .trim_start_matches(is_name)
+                .trim_start()
+                .starts_with('(');
             let forms = ASSERTION_FORMS.iter().enumerate().map(|(at, (form, doc))| {
                 let rank = u8::try_from(at).unwrap_or(u8::MAX).min(9);
-                Candidate::new(*form, CompletionItemKind::FUNCTION, "assertion")
-                    .doc(*doc)
-                    .snippet(form_snippet(completing, form))
-                    .rank(rank)
+                let candidate = Candidate::new(*form, CompletionItemKind::FUNCTION, "assertion");
+                let candidate = candidate.doc(*doc).rank(rank);
+                match (is_called, form.split_once('(')) {
+                    // The arguments are written already.
+                    (true, Some((name, _))) => candidate.insert(name),
+                    _ => candidate.snippet(form_snippet(completing, form)),
+                }
             });
-            completing.part(forms.collect(), word)
+            let mut forms: Vec<Candidate> = forms.collect();
+            if is_called {
+                forms.dedup_by(|a, b| a.insert == b.insert);
+                let rest = completing.after();
+                let rest = rest.get(..rest.find(|c| !is_name(c)).unwrap_or(rest.len()));
+                let name = format!("{word}{}", rest.unwrap_or_default());
+                // Another assertion has other arguments.
+                if forms.iter().any(|form| form.insert.as_ref() == Some(&name)) {
+                    forms.retain(|form| form.insert.as_ref() == Some(&name));
+                }
+            }
+            completing.part(forms, word)
         }
         AssertionCursor::Node { word } => {
             completing.part(completing.nodes().map(|(_, candidate)| candidate).collect(), word)
@@ -43,6 +63,13 @@ pub(crate) fn assertions(completing: &Completing<'_>, before: &str, quoted: bool
             )
         }
         AssertionCursor::Since { word } => {
+            if completing
+                .after()
+                .trim_start_matches(|c: char| c.is_alphanumeric())
+                .starts_with('=')
+            {
+                return completing.whole(Vec::new());
+            }
             let since = Candidate::new(
                 "since=",
                 CompletionItemKind::KEYWORD,
@@ -60,6 +87,12 @@ pub(crate) fn assertions(completing: &Completing<'_>, before: &str, quoted: bool
         }
         _ => completing.whole(Vec::new()),
     }
+}
+
+/// Returns the first form of an assertion as a snippet.
+pub(crate) fn likely_assertion(completing: &Completing<'_>) -> String {
+    let first = ASSERTION_FORMS.first();
+    first.map_or_else(String::new, |(form, _)| form_snippet(completing, form))
 }
 
 /// Returns the form of an assertion as a snippet: its words in capitals are placeholders.
@@ -87,7 +120,17 @@ fn placeholder(completing: &Completing<'_>, number: usize, word: &str) -> String
     let is_end = |at: NodeIndex| analysis.is_start(at) || analysis.is_exit(at);
     let names: Vec<&str> = match word {
         "NUMBER" => return format!("${{{number}:100}}"),
-        "RESULT" => return format!("${{{number}:success}}"),
+        "RESULT" => {
+            let mut stages = loaded.graph.indexed_nodes().filter(|(at, _)| !is_end(*at));
+            let first = stages.find(|(_, node)| is_identifier(&node.id)).map(|(at, _)| at);
+            let gate = first.filter(|at| analysis.kind(*at) == kind::WAIT_HUMAN);
+            let answers = gate
+                .map_or_else(Vec::new, |gate| labels(completing, gate))
+                .into_iter();
+            let answer = answers.map(|answer| in_quotes(answer, None)).next();
+            let text = answer.map(|answer| answer.insert.unwrap_or(answer.label));
+            return format!("${{{number}:{}}}", text.as_deref().unwrap_or("success"));
+        }
         "NODE" => {
             let exits = analysis.exits().iter().copied();
             let others = loaded

@@ -46,6 +46,10 @@ pub(crate) fn condition(
         return completing.whole(keys.collect());
     }
     match ConditionCursor::at_end(before) {
+        // The position is inside of an operator.
+        ConditionCursor::Key { word: "" } if completing.after().starts_with('=') => {
+            completing.whole(Vec::new())
+        }
         ConditionCursor::Key { word } => completing.part(keys(completing, &names, word), word),
         ConditionCursor::Operator { word, .. } => completing.part(operators(), word),
         ConditionCursor::Literal {

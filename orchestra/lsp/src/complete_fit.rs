@@ -1,6 +1,6 @@
 //! Which attributes and values fit at a place, so that completion does not offer what the checks then report.
 
-use orchestra_graph::{AttributeOwner, Attributes, Edge, Known, NodeIndex, kind};
+use orchestra_graph::{AttributeOwner, Attributes, Edge, Key, Known, NodeIndex, Origin, kind};
 
 use crate::candidate::Completing;
 
@@ -24,13 +24,8 @@ pub(crate) fn fit(completing: &Completing<'_>, owner: &AttributeOwner, known: Kn
             Some(node) => on_node(completing, node, known),
             None => Fit::Fits,
         },
-        AttributeOwner::Edge(nodes) => {
-            let spans = nodes.first().zip(nodes.get(1));
-            let edge = spans.and_then(|(from, to)| {
-                let is_own = |edge: &&Edge| edge.from_span == from.span && edge.to_span == to.span;
-                graph.edges.iter().find(is_own)
-            });
-            edge.map_or(Fit::Fits, |edge| on_edge(completing, edge, known))
+        AttributeOwner::Edge(_) => {
+            edge_of(completing, owner).map_or(Fit::Fits, |edge| on_edge(completing, edge, known))
         }
         AttributeOwner::Graph
             if known == Known::DefaultThreadId && !is_full(&graph.attributes, Known::DefaultFidelity) =>
@@ -46,6 +41,31 @@ pub(crate) fn fit(completing: &Completing<'_>, owner: &AttributeOwner, known: Kn
             _ => Fit::Fits,
         },
         _ => Fit::Fits,
+    }
+}
+
+/// Returns the first edge of a chain whose attribute list contains the position.
+fn edge_of<'c>(completing: &'c Completing<'_>, owner: &AttributeOwner) -> Option<&'c Edge> {
+    let AttributeOwner::Edge(nodes) = owner else {
+        return None;
+    };
+    let (from, to) = nodes.first().zip(nodes.get(1))?;
+    let mut edges = completing.opened.analysis.loaded.graph.edges.iter();
+    edges.find(|edge| edge.from_span == from.span && edge.to_span == to.span)
+}
+
+/// Returns why a value of `condition_type` does not fit to the `condition_value` of an edge.
+pub(crate) fn condition_type_misfit(
+    completing: &Completing<'_>,
+    owner: &AttributeOwner,
+    value: &str,
+) -> Option<&'static str> {
+    let edge = edge_of(completing, owner);
+    let has_value = edge.is_some_and(|edge| edge.attributes.filled(Known::ConditionValue).is_some());
+    match (value == "conditional", has_value) {
+        (true, false) => Some("needs `condition_value`"),
+        (false, true) => Some("leaves `condition_value` without effect"),
+        _ => None,
     }
 }
 
@@ -85,6 +105,13 @@ fn on_node(completing: &Completing<'_>, at: NodeIndex, known: Known) -> Fit {
         Known::PromptFile => without(attributes, &[Known::Prompt]),
         Known::SubpipelineName => without(attributes, &[Known::SubpipelineFile]),
         Known::SubpipelineFile => without(attributes, &[Known::SubpipelineName]),
+        Known::Type
+            if attributes
+                .get(Known::Shape)
+                .is_some_and(|shape| shape.origin == Origin::Explicit) =>
+        {
+            Fit::If("`shape` selects the kind already")
+        }
         Known::End if !analysis.outgoing(at).is_empty() => Fit::If("read only without outgoing edges"),
         _ if kind == kind::FAN_IN
             && known.is_read_by(kind::CODERGEN)
@@ -135,18 +162,51 @@ pub(crate) fn value_fits(
     node: Option<NodeIndex>,
     value: &str,
 ) -> bool {
-    let loaded = &completing.opened.analysis.loaded;
-    let analysis = loaded.analysis();
-    let kind = match known {
-        Known::Shape => kind::of_shape(value),
-        Known::Type => Some(value),
-        _ => None,
-    };
-    let others = match kind {
+    let analysis = completing.opened.analysis.loaded.analysis();
+    let others = match kind_of(known, value) {
         Some(kind::START) => analysis.starts(),
         Some(kind::EXIT) => analysis.exits(),
         _ => return true,
     };
     // The defaults of `node [..]` apply to many nodes.
     node.is_some() && others.iter().all(|other| Some(*other) == node)
+}
+
+/// Returns the kind that a value of `shape` or `type` selects.
+fn kind_of(known: Known, value: &str) -> Option<&str> {
+    match known {
+        Known::Shape => kind::of_shape(value),
+        Known::Type => Some(value),
+        _ => None,
+    }
+}
+
+/// Returns the attribute of a node that would have no effect with a value of another attribute.
+pub(crate) fn left_without_effect(
+    completing: &Completing<'_>,
+    known: Known,
+    node: Option<NodeIndex>,
+    value: &str,
+) -> Option<&'static str> {
+    let loaded = &completing.opened.analysis.loaded;
+    let attributes = &loaded.graph.node(node?).attributes;
+    let own = loaded.analysis().kind(node?);
+    let has = |known: Known| attributes.get(known).is_some();
+    match known {
+        Known::Shape if has(Known::Type) => None,
+        Known::Shape | Known::Type => {
+            let kind = kind_of(known, value)?;
+            let mut set = attributes
+                .iter()
+                .filter(|attribute| attribute.origin == Origin::Explicit);
+            set.find_map(|attribute| match &attribute.key {
+                Key::Known(set) if set.is_read_by(own) && !set.is_read_by(kind) => Some(set.name()),
+                _ => None,
+            })
+        }
+        Known::JoinPolicy if has(Known::JoinK) && value != "k_of_n" => Some(Known::JoinK.name()),
+        Known::JoinPolicy if has(Known::JoinQuorum) && value != "quorum" => Some(Known::JoinQuorum.name()),
+        Known::Fidelity if has(Known::ThreadId) && value != "full" => Some(Known::ThreadId.name()),
+        _ => None,
+    }
 }

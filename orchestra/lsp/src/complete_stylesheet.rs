@@ -16,17 +16,19 @@ pub(crate) fn stylesheet(completing: &Completing<'_>, before: &str, quoted: bool
         return completing.whole(Vec::new());
     }
     match StylesheetCursor::at_end(before) {
-        StylesheetCursor::Selector { word } => completing.part(selectors(completing), word),
+        StylesheetCursor::Selector { word } => completing.part_of(selectors(completing), word, is_selector),
         StylesheetCursor::Property { set, word } => {
-            let list = PROPERTIES.iter().filter(|known| !set.contains(known));
+            let list = PROPERTIES.iter().copied().filter(|known| !set.contains(known));
             let list = list.map(|known| {
                 let spec = known.spec();
-                Candidate::new(spec.name, CompletionItemKind::PROPERTY, values(spec))
-                    .doc(attribute(spec))
-                    .insert(match is_assigned(completing) {
-                        true => spec.name.to_owned(),
-                        false => format!("{}: ", spec.name),
-                    })
+                let candidate = Candidate::new(spec.name, CompletionItemKind::PROPERTY, values(spec));
+                let candidate = candidate.doc(attribute(spec));
+                let values = plain_values(completing, known, None);
+                let value = values.first().map_or("VALUE", |value| &*value.label);
+                match is_assigned(completing) {
+                    true => candidate,
+                    false => candidate.snippet(format!("{}: ${{1:{value}}};", spec.name)),
+                }
             });
             completing.part(list.collect(), word)
         }
@@ -35,6 +37,11 @@ pub(crate) fn stylesheet(completing: &Completing<'_>, before: &str, quoted: bool
         }
         _ => completing.whole(Vec::new()),
     }
+}
+
+/// Returns whether a character is part of a selector.
+fn is_selector(c: char) -> bool {
+    c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '#' | '*')
 }
 
 /// Returns whether a value follows the word at the position.
@@ -69,8 +76,7 @@ fn selectors(completing: &Completing<'_>) -> Vec<Candidate> {
     for (shape, of) in kind::shapes().filter(|(_, of)| asks(of)) {
         list.push(Candidate::new(shape, CompletionItemKind::CLASS, kind::title(of)).rank(2));
     }
-    let name = completing.after();
-    let name = name.trim_start_matches(|c: char| c.is_alphanumeric() || matches!(c, '_' | '-'));
+    let name = completing.after().trim_start_matches(is_selector);
     if name.trim_start().starts_with('{') {
         return list;
     }

@@ -1,24 +1,18 @@
 //! Completion of the values of attributes.
 
-use orchestra_graph::{AttributeFamily, AttributeOwner, DeclarationCursor, Known, NodeIndex, ValueType};
+use orchestra_graph::{
+    AttributeFamily, AttributeOwner, DeclarationCursor, Known, NodeIndex, OccurrenceRole, Symbol, ValueType,
+    occurrences,
+};
 
 use crate::candidate::{Candidate, Candidates, Completing, declared_keys, written};
 use crate::complete_assertions::assertions;
 use crate::complete_conditions::{condition, manager_condition};
+use crate::complete_fit::condition_type_misfit;
 use crate::complete_stylesheet::stylesheet;
 use crate::complete_templates::template;
 use crate::protocol::CompletionItemKind;
-use crate::value_lists::{folders, keys_at, plain_values, prompt_files, sources, tools};
-
-/// The actions of a manager loop.
-const MANAGER_ACTIONS: &[(&str, &str)] = &[
-    ("observe", "reads the state of the child"),
-    (
-        "steer",
-        "sends an instruction to the child if `manager.guard.intervene` holds",
-    ),
-    ("wait", "waits for `manager.poll_interval`"),
-];
+use crate::value_lists::{MAYBE, folders, keys_at, plain_values, prompt_files, sources, tools};
 
 /// Returns the candidates for the value of an attribute.
 pub(crate) fn values(
@@ -59,7 +53,7 @@ pub(crate) fn values(
             list(completing, tools.collect(), before, quoted)
         }
         Known::ManagerActions => {
-            let actions = MANAGER_ACTIONS.iter();
+            let actions = known.described_words().iter();
             let actions =
                 actions.map(|(name, doc)| Candidate::new(*name, CompletionItemKind::ENUM_MEMBER, *doc));
             list(completing, actions.collect(), before, quoted)
@@ -71,6 +65,16 @@ pub(crate) fn values(
             before,
             quoted,
         ),
+        Known::ConditionType => {
+            let mut list = plain_values(completing, known, node);
+            for candidate in &mut list {
+                if let Some(reason) = condition_type_misfit(completing, owner, &candidate.label) {
+                    candidate.detail = reason.to_owned();
+                    candidate.rank = MAYBE;
+                }
+            }
+            whole(completing, list, quoted)
+        }
         Known::ToolStdin => whole(completing, sources(completing, node), quoted),
         _ => whole(completing, plain_values(completing, known, node), quoted),
     }
@@ -167,6 +171,14 @@ fn family_values(
     }
 }
 
+/// Returns whether several attributes declare a key, so that its type is that of the others.
+fn is_declared_elsewhere(completing: &Completing<'_>, key: &str) -> bool {
+    let found = occurrences(&completing.opened.analysis.loaded).into_iter();
+    let wanted = Symbol::Key(key.to_owned());
+    let declared = found.filter(|found| found.symbol == wanted && found.role == OccurrenceRole::Declaration);
+    declared.count() > 1
+}
+
 /// Returns the types of a declaration, or the keys that other declarations name.
 fn declarations(completing: &Completing<'_>, before: &str, quoted: bool) -> Candidates {
     if !quoted {
@@ -174,7 +186,16 @@ fn declarations(completing: &Completing<'_>, before: &str, quoted: bool) -> Cand
     }
     match DeclarationCursor::at_end(before) {
         DeclarationCursor::Type { key, word } => {
+            if before.ends_with('>') {
+                return completing.whole(Vec::new());
+            }
             let known = completing.names(None).types.get(key).map(ToString::to_string);
+            let is_shared = is_declared_elsewhere(completing, key);
+            let is_known = |name: &str| {
+                known
+                    .as_deref()
+                    .is_some_and(|known| known.split(['<', '>']).any(|part| part == name))
+            };
             let mut list: Vec<Candidate> = ValueType::NAMES
                 .iter()
                 .map(|name| {
@@ -187,25 +208,50 @@ fn declarations(completing: &Completing<'_>, before: &str, quoted: bool) -> Cand
                         "list" => "a list; `list<T>` gives the type of its items",
                         _ => "a JSON object",
                     };
-                    Candidate::new(*name, CompletionItemKind::TYPE_PARAMETER, detail)
+                    match (is_shared, &known) {
+                        (true, Some(known)) if !is_known(name) => {
+                            let detail = format!("`{key}` is `{known}` elsewhere");
+                            Candidate::new(*name, CompletionItemKind::TYPE_PARAMETER, detail).rank(7)
+                        }
+                        _ => Candidate::new(*name, CompletionItemKind::TYPE_PARAMETER, detail),
+                    }
                 })
                 .collect();
-            if let Some(known) = known.filter(|known| !ValueType::NAMES.contains(&known.as_str())) {
+            if let Some(known) = known
+                .clone()
+                .filter(|known| !ValueType::NAMES.contains(&known.as_str()))
+            {
                 list.push(Candidate::new(known, CompletionItemKind::TYPE_PARAMETER, "as elsewhere").rank(0));
             }
-            completing.part(list, word)
+            let typed = before.rsplit([',', ':']).next().unwrap_or_default();
+            let is_item = typed.contains('<');
+            if is_item {
+                list.retain(|candidate| !candidate.label.contains('<'));
+            }
+            let is_part = |c: char| c.is_alphanumeric() || c == '_' || !is_item && matches!(c, '<' | '>');
+            completing.part_of(list, word, is_part)
         }
         DeclarationCursor::Key { word } => {
             let given: Vec<&str> = before.split([',', ':']).map(str::trim).collect();
+            let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '-');
+            let rest = completing.after().trim_start_matches(is_part).trim_start();
+            let own = rest.strip_prefix(':').and_then(|rest| rest.split(',').next());
+            let own = own.map(str::trim);
+            let is_typed = own.is_some();
             let types = completing.names(None).types;
             let keys = types
                 .into_iter()
-                .filter(|(key, _)| !given.contains(&key.as_str()));
+                .filter(|(key, _)| !given.contains(&key.as_str()))
+                // The type that follows stays.
+                .filter(|(_, value_type)| own.is_none_or(|own| own == value_type.to_string()));
             let keys = keys.map(|(key, value_type)| {
-                let insert = format!("{key}: {value_type}");
+                let insert = match is_typed {
+                    true => key.clone(),
+                    false => format!("{key}: {value_type}"),
+                };
                 Candidate::new(key, CompletionItemKind::VARIABLE, value_type.to_string()).insert(insert)
             });
-            completing.part(keys.collect(), word)
+            completing.part_of(keys.collect(), word, is_part)
         }
         _ => completing.whole(Vec::new()),
     }

@@ -1,11 +1,12 @@
 //! Completion in a pipeline: which names and values fit at a position.
 
 use orchestra_graph::{
-    ATTRIBUTE_FAMILIES, ATTRIBUTES, AttributeFamily, AttributeOwner, AttributeSpec, AttributeType, Cursor,
-    Key, Known, NodeIndex, Origin, Scope, Span, SyntaxContext, is_identifier, kind,
+    ATTRIBUTE_FAMILIES, ATTRIBUTES, AttributeFamily, AttributeOwner, AttributeSpec, AttributeType,
+    Attributes, Cursor, Key, Known, NodeIndex, Origin, Scope, Span, SyntaxContext, is_identifier, kind,
 };
 
-use crate::candidate::{Candidate, Candidates, Completing, items};
+use crate::candidate::{Candidate, Candidates, Completing, items, precedes_operand};
+use crate::complete_assertions::likely_assertion;
 use crate::complete_fit::{Fit, fit};
 use crate::complete_values::values;
 use crate::cursor::Opened;
@@ -17,6 +18,17 @@ use crate::value_lists::{likely_values, set_values};
 
 /// The maximum number of names that one placeholder of a snippet offers.
 const CHOICES: usize = 20;
+/// The attributes whose value may be any text.
+const FREE: &[Known] = &[
+    Known::Class,
+    Known::Goal,
+    Known::HookPost,
+    Known::HookPre,
+    Known::Label,
+    Known::Prompt,
+    Known::SteerMessage,
+    Known::ToolCommand,
+];
 /// The rank of what has no effect as the text is.
 const LAST: u8 = 8;
 /// The number of kinds up to which an attribute is special for them.
@@ -49,6 +61,15 @@ pub(crate) fn complete(
     let found = match &cursor.context {
         // A blank at the begin of a statement only indents it.
         SyntaxContext::Statement { .. } if settings.after_blank => return Vec::new(),
+        // Another statement, target or value follows, before which nothing can be written.
+        SyntaxContext::Statement { .. } if completing.is_at_begin() || completing.precedes_word() => {
+            return Vec::new();
+        }
+        SyntaxContext::Target { .. } | SyntaxContext::Value { quoted: false, .. }
+            if completing.precedes_word() =>
+        {
+            return Vec::new();
+        }
         SyntaxContext::Statement { nested } => completing.statements(*nested),
         SyntaxContext::Target { from } => {
             let from: Vec<&str> = from.iter().map(|node| node.text.as_str()).collect();
@@ -107,6 +128,7 @@ impl Completing<'_> {
         let mut list = Vec::new();
         let last = from.last().and_then(|last| loaded.graph.find(last));
         let follows_group = self.rest().trim_start().starts_with('{');
+        let is_followed = self.rest().trim_start().starts_with("->");
         if follows_group || last.is_some_and(|last| analysis.is_exit(last)) {
             return list;
         }
@@ -130,7 +152,7 @@ impl Completing<'_> {
             let node = loaded.graph.node(at);
             // The word at the position is not a node yet.
             let is_typed = &*node.id == typed && node.span == self.cursor.word && !node.declared;
-            if analysis.is_start(at) || is_typed {
+            if analysis.is_start(at) || is_typed || is_followed && analysis.is_exit(at) {
                 continue;
             }
             let is_own = from.last().is_some_and(|last| *last == &*node.id);
@@ -151,10 +173,27 @@ impl Completing<'_> {
     /// Returns what may begin a statement.
     fn statements(&self, nested: bool) -> Candidates {
         let typed = self.cursor.word;
+        let loaded = &self.opened.analysis.loaded;
+        let analysis = loaded.analysis();
+        // Another name would give the attributes of the node to that one.
+        let is_own = |at: NodeIndex| loaded.graph.node(at).span == typed;
+        if let Some((_, own)) = self
+            .nodes()
+            .find(|(at, _)| is_own(*at) && loaded.graph.node(*at).declared)
+        {
+            return self.whole(vec![own]);
+        }
+        if self.is_assigned() {
+            return self.keys(&AttributeOwner::Graph, &[]);
+        }
+        let is_followed = self.rest().trim_start().starts_with("->");
         let nodes = self
             .nodes()
-            .filter(|(at, _)| self.opened.analysis.loaded.graph.node(*at).span != typed);
+            .filter(|(at, _)| !is_own(*at) && !(is_followed && analysis.is_exit(*at)));
         let mut list: Vec<Candidate> = nodes.map(|(_, candidate)| candidate).collect();
+        if is_followed {
+            return self.whole(list);
+        }
         list.extend(SNIPPETS.iter().map(|snippet| snippet_candidate(snippet).rank(2)));
         for (keyword, detail, body) in [
             ("graph", "attributes of the graph", "graph [$0]"),
@@ -184,7 +223,61 @@ impl Completing<'_> {
 
     /// Returns the keys that an owner reads.
     fn keys(&self, owner: &AttributeOwner, set: &[&str]) -> Candidates {
-        self.whole(self.attributes(owner, set))
+        let mut list = self.attributes(owner, set);
+        if self.is_assigned() && !self.is_at_begin() {
+            // The value stays.
+            list.retain(|candidate| self.accepts(&candidate.label));
+        }
+        // A key is written before the next one, or directly after a value.
+        let before = self
+            .opened
+            .text
+            .as_str()
+            .get(..self.cursor.word.start.min(self.offset) as usize);
+        if before
+            .is_some_and(|before| before.ends_with(|c: char| c.is_alphanumeric() || matches!(c, '"' | '>')))
+        {
+            for candidate in &mut list {
+                candidate.insert = candidate.insert.take().map(|insert| format!(", {insert}"));
+            }
+        }
+        if self.is_at_begin() || self.precedes_word() {
+            for candidate in &mut list {
+                candidate.insert = candidate.insert.take().map(|insert| insert + ", ");
+            }
+            return Candidates {
+                list,
+                replaced: Span::new(self.offset, self.offset),
+            };
+        }
+        self.whole(list)
+    }
+
+    /// Returns whether an attribute accepts the value after the key at the position.
+    fn accepts(&self, name: &str) -> bool {
+        let graph = &self.opened.analysis.loaded.graph;
+        let edges = graph.edges.iter().map(|edge| &edge.attributes);
+        let owners = graph.nodes.iter().map(|node| &node.attributes).chain(edges);
+        let mut all = owners.chain([&graph.attributes]).flat_map(Attributes::iter);
+        let Some(own) = all.find(|attribute| attribute.key_span == self.cursor.word) else {
+            return true;
+        };
+        if own.key.name() == name {
+            return true;
+        }
+        // The kind of the node depends on these two.
+        let selects_kind = matches!(own.key, Key::Known(Known::Shape | Known::Type));
+        let Some(known) = Known::find(name).filter(|_| !selects_kind) else {
+            return false;
+        };
+        let fixed = known.fixed_values();
+        let text = own.value.to_string();
+        match known.spec().ty {
+            AttributeType::Node => graph.find(&text).is_some(),
+            _ if !fixed.is_empty() => fixed.contains(&text.as_str()),
+            AttributeType::String => FREE.contains(&known),
+            ty => ty.coerce(&own.value).is_some(),
+        }
     }
 
     fn attributes(&self, owner: &AttributeOwner, set: &[&str]) -> Vec<Candidate> {
@@ -303,9 +396,24 @@ impl Completing<'_> {
         source.text().get(end as usize..).unwrap_or_default()
     }
 
+    /// Returns whether the position is at the begin of a word, of which nothing is typed yet.
+    fn is_at_begin(&self) -> bool {
+        !self.cursor.word.is_empty() && self.offset == self.cursor.word.start
+    }
+
+    /// Returns whether a word or a string follows in the same line, after white space at most.
+    fn precedes_word(&self) -> bool {
+        self.cursor.word.is_empty() && precedes_operand(self.rest())
+    }
+
+    /// Returns whether an `=` follows the word at the position.
+    fn is_assigned(&self) -> bool {
+        self.rest().trim_start_matches([' ', '\t']).starts_with('=')
+    }
+
     /// Returns the text after a key: nothing if an `=` follows already.
     fn assigned<'t>(&self, text: &'t str) -> &'t str {
-        let follows = self.rest().trim_start_matches([' ', '\t']).starts_with('=');
+        let follows = self.is_assigned() && !self.is_at_begin();
         if follows { "" } else { text }
     }
 
@@ -331,6 +439,7 @@ impl Completing<'_> {
             return if quoted { format!("\"{choices}\"") } else { choices };
         }
         match spec.ty {
+            _ if spec.known == Known::Assert => format!("\"{}\"", likely_assertion(self)),
             AttributeType::Integer(min) => or(&min.max(1).to_string()),
             AttributeType::Float(_, max) => or(if max <= 1.0 { "0.5" } else { "1.0" }),
             AttributeType::Duration => or("5m"),

@@ -3,13 +3,14 @@
 use orchestra_graph::condition::parse_condition;
 use orchestra_graph::{
     Attribute, AttributeFamily, AttributeOwner, Cursor, EdgeCondition, EdgeIndex, Key, Known, NodeIndex,
-    Source, Span, Symbol, SyntaxContext, kind, occurrences,
+    Source, Span, SyntaxContext, kind, label_text,
 };
 
 use crate::cursor::Opened;
 use crate::files::Files;
+use crate::hover_names::{NamePlace, agent_doc, answer_doc, choice_of};
 use crate::hover_node::node_doc;
-use crate::markdown::{agent, attribute, code, codes, family, kind_doc, markup};
+use crate::markdown::{attribute, code, codes, family, kind_doc, markup};
 use crate::protocol::{Hover, HoverContents, Position};
 
 /// Returns the documentation of what is at a position; `None` if nothing there has any.
@@ -28,8 +29,17 @@ pub(crate) fn hover(opened: &Opened, files: &Files<'_>, position: Position) -> O
         }
         SyntaxContext::Key { .. } => (key_doc(loaded.source.slice(cursor.word))?, cursor.word),
         SyntaxContext::Value { owner, key, .. } => {
-            let of_value = value_doc(opened, owner, &key.text, cursor.word)?;
-            match name_doc(opened, offset) {
+            let place = NamePlace {
+                opened,
+                files,
+                node: match owner {
+                    AttributeOwner::Node(id) => loaded.graph.find(&id.text),
+                    _ => None,
+                },
+                offset,
+            };
+            let of_value = value_doc(&place, owner, &key.text, cursor.word)?;
+            match place.doc() {
                 // The value may be nothing but the name.
                 Some((of_name, _)) if of_value.contains(&of_name) => (of_value, cursor.word),
                 Some((of_name, span)) => (format!("{of_name}\n\n---\n\n{of_value}"), span),
@@ -48,31 +58,6 @@ pub(crate) fn hover(opened: &Opened, files: &Files<'_>, position: Position) -> O
     })
 }
 
-/// Returns the documentation of a name inside a value, such as a node in a condition or an assertion.
-fn name_doc(opened: &Opened, offset: u32) -> Option<(String, Span)> {
-    let loaded = &opened.analysis.loaded;
-    let mut found = occurrences(loaded).into_iter();
-    let found = found.find(|found| found.span.start <= offset && offset <= found.span.end)?;
-    let doc = match &found.symbol {
-        Symbol::Node(id) => node_doc(opened, loaded.graph.find(id)?),
-        Symbol::Key(key) => {
-            let none = NodeIndex(u32::MAX);
-            let key = format!("context.{key}");
-            let names = loaded.condition_names(none).keys.into_iter();
-            let (_, doc) = names.into_iter().find(|(name, _)| *name == key)?;
-            format!("**context value** {}\n\n{doc}", code(&key))
-        }
-        Symbol::Agent(name) => agent_doc(opened, name)?,
-        Symbol::Tool(name) => {
-            let tools = &opened.analysis.configured.project.configuration.tools;
-            let description = tools.get(name.as_str())?.value.description.as_ref()?;
-            format!("**tool** {}\n\n{}", code(name), description.value)
-        }
-        _ => return None,
-    };
-    Some((doc, found.span))
-}
-
 /// Returns the documentation of an attribute by its name.
 pub(crate) fn key_doc(name: &str) -> Option<String> {
     match Known::find(name) {
@@ -81,12 +66,14 @@ pub(crate) fn key_doc(name: &str) -> Option<String> {
     }
 }
 
-fn value_doc(opened: &Opened, owner: &AttributeOwner, key: &str, word: Span) -> Option<String> {
+fn value_doc(place: &NamePlace<'_>, owner: &AttributeOwner, key: &str, word: Span) -> Option<String> {
+    let opened = place.opened;
     let loaded = &opened.analysis.loaded;
     let text = loaded.source.slice(word);
     let key_doc = key_doc(key)?;
     let of_value = match Known::find(key) {
         Some(Known::Agent) => agent_doc(opened, text),
+        Some(Known::DefaultChoice) => place.node.and_then(|gate| answer_doc(opened, gate, text)),
         Some(Known::RetryTarget | Known::FallbackRetryTarget) => {
             loaded.graph.find(text).map(|node| node_doc(opened, node))
         }
@@ -99,10 +86,11 @@ fn value_doc(opened: &Opened, owner: &AttributeOwner, key: &str, word: Span) -> 
             | Known::GuardEscalate
             | Known::GuardIntervene,
         ) => condition_words(&loaded.source, word),
+        Some(known) => meaning(known, text, place.offset.saturating_sub(word.start)),
         _ => None,
     };
     let of_edge = match owner {
-        AttributeOwner::Edge(_) if Known::find(key) == Some(Known::Condition) => {
+        AttributeOwner::Edge(_) if matches!(Known::find(key), Some(Known::Condition | Known::Label)) => {
             edge_with(opened, word).map(|edge| edge_doc(opened, edge))
         }
         _ => None,
@@ -117,17 +105,18 @@ fn value_doc(opened: &Opened, owner: &AttributeOwner, key: &str, word: Span) -> 
     )
 }
 
+/// Returns the meaning of the word at an offset of a value, which may be a list.
+fn meaning(known: Known, text: &str, offset: u32) -> Option<String> {
+    let before = text.get(..offset as usize)?;
+    let start = before.rfind(',').map_or(0, |at| at + 1);
+    let word = text.get(start..)?.split(',').next()?.trim();
+    let meaning = known.word_description(word)?;
+    Some(format!("{}: {meaning}", code(word)))
+}
+
 fn condition_words(source: &Source, word: Span) -> Option<String> {
     let condition = parse_condition(source.slice(word)).ok()?;
     Some(format!("If {}.", condition.describe()))
-}
-
-fn agent_doc(opened: &Opened, name: &str) -> Option<String> {
-    let configured = &opened.analysis.configured;
-    let configuration = &configured.project.configuration;
-    let of_project = configuration.agents.get(name).map(|agent| &agent.value);
-    let found = of_project.or_else(|| configured.user.files.agents.get(name))?;
-    Some(agent(name, found, configuration))
 }
 
 /// Returns the edge whose arrow is at an offset.
@@ -203,8 +192,17 @@ fn edge_doc(opened: &Opened, at: EdgeIndex) -> String {
             format!("- priority: {before}; weight {weight}")
         });
     }
-    if let Some(label) = edge.attributes.filled(Known::Label) {
-        lines.push(format!("- label: {}", code(label)));
+    match choice_of(loaded, at).filter(|_| is_choice) {
+        Some(choice) => lines.push(format!(
+            "- answer {} with the key {}",
+            code(label_text(&choice.label)),
+            code(&choice.key)
+        )),
+        None => lines.extend(
+            edge.attributes
+                .filled(Known::Label)
+                .map(|label| format!("- label: {}", code(label))),
+        ),
     }
     for (known, text) in [
         (Known::LoopRestart, "restarts the run"),

@@ -96,7 +96,8 @@ fn settings(stage: &ResolvedStage) -> String {
     lines.join("\n")
 }
 
-fn chosen<T: Display>(chosen: &Chosen<T>) -> String {
+/// Returns a setting with who decided it.
+pub(crate) fn chosen<T: Display>(chosen: &Chosen<T>) -> String {
     let value = code(&chosen.value.to_string());
     if chosen.location.is_empty() {
         format!("{value} [{}]", chosen.reason)

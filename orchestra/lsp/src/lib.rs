@@ -28,7 +28,6 @@
 //! - `outline`: the outline, and folding.
 //! - `tokens`: semantic tokens.
 //! - `markdown`: texts for people, in Markdown.
-//! - `hover`, `hover_node`: hover over a pipeline.
 //! - `snippets`: snippets.
 //! - `candidate`: the names and texts that fit at a position.
 //! - `complete_fit`: which attributes and values fit at a place.
@@ -52,6 +51,7 @@
 //! - `navigation`: definition, references and highlights.
 //! - `rename`: renaming.
 //! - `layer_hints`: hover and completion in prompt layers.
+//! - `hover`, `hover_node`, `hover_names`: hover over a pipeline.
 //! - `hints`: hover and completion for each kind of document.
 //! - `capabilities`: what the server offers to a client.
 //! - `server`: the loop, the life cycle and the dispatch of messages.
@@ -75,6 +75,7 @@ mod handlers;
 mod hints;
 mod host;
 mod hover;
+mod hover_names;
 mod hover_node;
 mod layer_hints;
 mod lens;

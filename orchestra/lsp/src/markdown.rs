@@ -146,6 +146,17 @@ pub(crate) fn agent(name: &str, agent: &Agent, configuration: &Configuration) ->
     lines.join("\n")
 }
 
+/// Returns the documentation of a model: what the providers understand by its name.
+pub(crate) fn model(name: &str, configuration: &Configuration) -> String {
+    let mut text = format!("**model** {}\n", code(name));
+    for (provider, found) in &configuration.providers.named {
+        if let Some(model) = found.value.models.get(name) {
+            text.push_str(&format!("\n- of {}: {}", code(provider), code(&model.value)));
+        }
+    }
+    text
+}
+
 /// Returns a model with the model that it is an alias for.
 fn meaning(model: &str, agent: &Agent, configuration: &Configuration) -> String {
     let providers = &configuration.providers;

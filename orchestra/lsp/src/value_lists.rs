@@ -7,7 +7,7 @@ use orchestra_graph::{Known, MissingValues, NodeIndex, kind, relative_path};
 
 use crate::analysis::PIPELINES;
 use crate::candidate::{Candidate, Completing, declared_keys, kind_candidate, labels};
-use crate::complete_fit::value_fits;
+use crate::complete_fit::{left_without_effect, value_fits};
 use crate::markdown::{agent, kind_doc};
 use crate::paths::{absolute, file_name, folder};
 use crate::protocol::CompletionItemKind;
@@ -15,8 +15,8 @@ use crate::template_scope::not_set;
 
 /// The maximum number of files that are offered.
 const MAX_FILES: usize = 500;
-/// The rank of values that may be missing.
-const MAYBE: u8 = 7;
+/// The rank of values that may be missing, or that leave something without effect.
+pub(crate) const MAYBE: u8 = 7;
 /// The endings of prompt files.
 const PROMPTS: &[&str] = &["md", "txt", "markdown", "prompt", "j2", "jinja"];
 
@@ -31,8 +31,13 @@ pub(crate) fn likely_values(
         return labels.into_iter().map(|candidate| candidate.label).collect();
     }
     let values = known.fixed_values().into_iter();
-    let values = values.filter(|value| value_fits(completing, known, node, value));
-    values.map(str::to_owned).collect()
+    let values: Vec<&str> = values
+        .filter(|value| value_fits(completing, known, node, value))
+        .collect();
+    let keeps = |value: &&&str| left_without_effect(completing, known, node, value).is_none();
+    let kept: Vec<&str> = values.iter().filter(keeps).copied().collect();
+    let values = if kept.is_empty() { values } else { kept };
+    values.into_iter().map(str::to_owned).collect()
 }
 
 /// Returns the context values that are set whenever a node starts.
@@ -62,11 +67,23 @@ pub(crate) fn keys_at(completing: &Completing<'_>, node: Option<NodeIndex>) -> V
     list
 }
 
+/// Returns the values of an attribute. Those that would leave another attribute of the node without effect come last.
 pub(crate) fn plain_values(
     completing: &Completing<'_>,
     known: Known,
     node: Option<NodeIndex>,
 ) -> Vec<Candidate> {
+    let mut list = all_values(completing, known, node);
+    for candidate in &mut list {
+        if let Some(lost) = left_without_effect(completing, known, node, &candidate.label) {
+            candidate.detail = format!("leaves `{lost}` without effect");
+            candidate.rank = MAYBE;
+        }
+    }
+    list
+}
+
+fn all_values(completing: &Completing<'_>, known: Known, node: Option<NodeIndex>) -> Vec<Candidate> {
     let configured = &completing.opened.analysis.configured;
     let configuration = &configured.project.configuration;
     let named = |names: Vec<&str>, detail: &str| -> Vec<Candidate> {
@@ -117,7 +134,8 @@ pub(crate) fn plain_values(
                     } else {
                         ""
                     };
-                    Candidate::new(value, CompletionItemKind::ENUM_MEMBER, detail)
+                    let doc = known.word_description(value).unwrap_or_default();
+                    Candidate::new(value, CompletionItemKind::ENUM_MEMBER, detail).doc(doc)
                 })
                 .collect()
         }

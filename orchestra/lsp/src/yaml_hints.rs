@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::analysis::ConfigurationAnalysis;
 use crate::candidate::{Candidate, Candidates};
 use crate::files::Files;
-use crate::markdown::{agent, code};
+use crate::markdown::{agent, code, model};
 use crate::place::MAX_BYTES;
 use crate::protocol::CompletionItemKind;
 use crate::value_lists::{layer_names, model_names};
@@ -126,6 +126,9 @@ pub(crate) fn yaml_hover(
     }
     parts.extend(own.map(str::to_owned));
     if cursor.part == YamlPart::Value {
+        if matches!(path.as_slice(), [.., "model" | "default_model"]) && !word.is_empty() {
+            parts.push(model(word, configuration));
+        }
         parts.extend(word_description(&cursor.path, word).map(|doc| format!("{}: {doc}", code(word))));
     }
     (parts.len() > 1).then(|| (parts.join("\n\n"), cursor.word))

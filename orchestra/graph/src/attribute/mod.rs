@@ -9,6 +9,7 @@ mod readers;
 mod scope;
 mod table;
 mod value_type;
+mod word_docs;
 mod words;
 
 pub use default_value::AttributeDefault;

@@ -139,3 +139,56 @@ fn hover_explains_the_configuration() {
     let name = hover(&mut client, "orchestra.yaml", "cheap: claude-haiku");
     assert_eq!(name, "", "a name that the project chose has no description");
 }
+
+#[test]
+fn hover_explains_words_models_layers_and_answers() {
+    let text = r#"digraph { start -> f; f [shape=component, join_policy=wait_all]; f -> a -> j; f -> b -> j
+        j [shape=tripleoctagon] j -> ask; ask [shape=hexagon, human.default_choice=s]
+        ask -> exit [label="[S] Ship it"]; ask -> m [label="Redo"]; m -> ask
+        m [shape=house, stack.child_dotfile="child.dot", manager.actions="observe, wait"]
+        a [llm_model=smart, agent.role=own, fidelity="summary:low", prompt="{{ stages.b.notes }}"]
+        b [llm_provider=anthropic, prompt_file="go.md"] }"#;
+    let child = r#"digraph child { goal="Twelve digits"; inputs="level: int"; start -> x -> exit; x -> give_up [condition="outcome=fail"]
+        x [prompt="Go."]; give_up [end=fail, prompt="Say so."] }"#;
+    let files = [
+        ("child.dot", child),
+        ("go.md", "Go on.\n"),
+        (
+            "prompts/roles/own.yaml",
+            "role:\n  description: Mine.\n  extends: planner\n  system: You are mine.\n",
+        ),
+    ];
+    let mut client = opened(&files, text);
+    for (needle, expected) in [
+        ("wait_all", "`wait_all`: The block waits for all branches."),
+        ("summary:low", "`summary:low`: As `compact`"),
+        ("observe,", "`observe`: Reads the state of the child."),
+        ("wait\"]", "`wait`: Waits for"),
+        (
+            "smart",
+            "- of `anthropic`: `claude-opus-4-1`\n- `a` runs on `claude-opus-4-1` [node, a.dot:",
+        ),
+        ("anthropic", "**provider** `anthropic` (kind `anthropic`)"),
+        (
+            "own,",
+            "**role** `own` (prompts/roles/own.yaml)\n\nMine.\n\nExtends `planner`.",
+        ),
+        (
+            "child.dot",
+            "**pipeline** `child` (child.dot)\n\nTwelve digits\n\nInputs: `level: int`",
+        ),
+        ("child.dot", "Succeeds at `exit`.\n\nFails at `give_up`."),
+        ("go.md", "Go on."),
+        ("notes }}", "Of the latest visit of `b` (model stage)."),
+        ("s]", "**answer** `Ship it` with the key `S`, leads to `exit`"),
+        ("-> exit [label", "- answer `Ship it` with the key `S`"),
+        ("[S] Ship", "- answer `Ship it` with the key `S`"),
+        ("-> m [label", "- answer `Redo` with the key `R`"),
+    ] {
+        let found = hover(&mut client, "a.dot", needle);
+        assert!(found.contains(expected), "{needle}: {expected} in\n{found}");
+    }
+    client.open("orchestra.yaml", CONFIGURATION);
+    let model = hover(&mut client, "orchestra.yaml", "cheap\n");
+    assert!(model.contains("- of `anthropic`: `claude-haiku`"), "{model}");
+}

@@ -53,8 +53,13 @@ fn opened(files: &[(&str, &str)], text: &str) -> Client {
 /// Completes at the mark `¦` of a text.
 fn complete(client: &mut Client, name: &str, marked: &str) -> Vec<Value> {
     let offset = marked.find('¦').expect("a mark");
-    let before = &marked[..offset];
     client.replace(name, &marked.replacen('¦', "", 1));
+    complete_at(client, name, offset)
+}
+
+/// Completes at a byte offset of a document.
+fn complete_at(client: &mut Client, name: &str, offset: usize) -> Vec<Value> {
+    let before = &client.texts[name][..offset];
     let line = before.matches('\n').count();
     let character = before
         .rsplit('\n')

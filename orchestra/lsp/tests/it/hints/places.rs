@@ -211,7 +211,7 @@ fn the_stylesheet_is_completed() {
         ("#w¦", "#work", "#work { llm_model: cheap; }"),
         ("¦ { model: smart; }", ".hard", ".hard { model: smart; }"),
         ("bo¦", "box", "box { llm_model: cheap; }"),
-        ("* { reas¦ }", "reasoning_effort", "* { reasoning_effort:  }"),
+        ("* { reas¦ }", "reasoning_effort", "* { reasoning_effort: low; }"),
         ("* { llm_model: sm¦; }", "smart", "* { llm_model: smart; }"),
         (
             "* { reasoning_effort: ¦; }",
