@@ -263,20 +263,30 @@ impl Report {
 
 /// Returns the candidate nearest to a mistyped word, within two edits (insert, delete, replace, swap of neighbours).
 ///
-/// Words of up to three characters allow one edit only. Returns `None` if no candidate is near enough.
+/// Words of up to three characters allow one edit only. Among equally near candidates, one with the same letters wins.
+/// Returns `None` if no candidate is near enough.
 ///
 /// ```
+/// assert_eq!(orchestra_graph::did_you_mean("modle", ["mode", "model"]), Some("model"));
 /// assert_eq!(orchestra_graph::did_you_mean("Buidl", ["Build", "Test"]), Some("Build"));
 /// assert_eq!(orchestra_graph::did_you_mean("x", ["Build", "Test"]), None);
 /// ```
 pub fn did_you_mean<'c>(word: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
     let word: Vec<char> = word.chars().take(MAX_WORD).collect();
     let limit = if word.len() <= 3 { 1 } else { 2 };
-    candidates
-        .into_iter()
-        .filter_map(|candidate| distance(&word, candidate, limit).map(|distance| (distance, candidate)))
-        .min()
-        .map(|(_, candidate)| candidate)
+    let letters = |word: &[char]| {
+        let mut letters: Vec<char> = word.iter().map(char::to_ascii_lowercase).collect();
+        letters.sort_unstable();
+        letters
+    };
+    let own = letters(&word);
+    let near = candidates.into_iter().filter_map(|candidate| {
+        let distance = distance(&word, candidate, limit)?;
+        let other: Vec<char> = candidate.chars().take(MAX_WORD).collect();
+        // Swapped letters are a more likely mistake than missing ones.
+        Some((distance, letters(&other) != own, candidate))
+    });
+    near.min().map(|(.., candidate)| candidate)
 }
 
 const MAX_WORD: usize = 64;

@@ -82,13 +82,13 @@ fn handler_argument(attribute: TokenStream, literal: &str) -> Option<Span> {
 }
 
 /// Returns how often the Rust programs beside and below a pipeline name a node, as `Node::X` or `nodes::X`, or a context
-/// key or an outcome, as a string.
+/// key, an outcome or a label, as a string.
 pub(crate) fn uses_in_rust(files: &Files<'_>, pipeline: &str, symbol: &Symbol) -> usize {
     let inside = format!("{}/", folder(pipeline));
     let near = programs(files, pipeline).filter(|(path, _)| path.starts_with(&inside));
     match symbol {
         Symbol::Node(id) => near.map(|(_, text)| uses_of_node(&text, id)).sum(),
-        Symbol::Key(key) | Symbol::Outcome(key) => {
+        Symbol::Key(key) | Symbol::Outcome(key) | Symbol::Label { label: key, .. } => {
             let literal = format!("\"{key}\"");
             near.map(|(_, text)| text.matches(&literal).count()).sum()
         }

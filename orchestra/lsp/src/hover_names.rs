@@ -73,6 +73,10 @@ impl NamePlace<'_> {
                 let kind = configuration.backend_kind(name)?;
                 format!("**backend** {} (kind {})", code(name), code(kind.word()))
             }
+            Symbol::Label {
+                node: Some(id),
+                label,
+            } => answer_doc(opened, loaded.graph.find(id)?, label)?,
             Symbol::ChildFile(file) => {
                 let mut children = loaded.children.iter();
                 child_doc(children.find(|child| child.loaded.source.name() == file)?)

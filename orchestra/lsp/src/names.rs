@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use orchestra_config::{InlinePrompts, TemplateVariable, task_variables, template_variables, yaml_words};
 use orchestra_graph::ast::{Attribute, Defaults, DefaultsTarget, Statement};
-use orchestra_graph::{Known, OccurrenceRole, Span, Symbol, occurrences};
+use orchestra_graph::{Known, OccurrenceRole, Span, Symbol, graph_choices, kind, occurrences};
 
 use crate::analysis::{Analysis, DocumentKind, PIPELINES, configuration_of, document_kind};
 use crate::handlers::handlers;
 use crate::paths::{absolute, file_name, folder};
 use crate::place::{MAX_BYTES, MAX_SEARCHED, Name, Place, Word, is_configured, layer_folder};
 use crate::workspace::Workspace;
-use crate::yaml::{configuration_words, layer_words, script_words};
+use crate::yaml::{configuration_words, layer_words, script_labels, script_words};
 
 /// Returns a symbol with absolute paths.
 fn with_absolute_paths(symbol: Symbol, root: &str) -> Symbol {
@@ -94,6 +94,9 @@ impl Workspace<'_> {
             symbol => {
                 files.insert(name.home.clone());
                 files.extend(self.side_files(&name.home, symbol));
+                if matches!(symbol, Symbol::Label { .. }) {
+                    found.extend(self.answers(name));
+                }
                 if let Symbol::Key(key) = symbol {
                     let wanted = Symbol::ChildKey {
                         file: name.home.clone(),
@@ -112,6 +115,32 @@ impl Workspace<'_> {
         }
         found.sort_by(|a, b| (&a.path, a.span).cmp(&(&b.path, b.span)));
         found.dedup();
+        found
+    }
+
+    /// Returns the places of a label in the scripts of simulations of its pipeline.
+    fn answers(&mut self, name: &Name) -> Vec<Place> {
+        let Some(analysis) = self.analysis(&name.home) else {
+            return Vec::new();
+        };
+        let graph = analysis.loaded.analysis();
+        let keys_of = |id: &str| {
+            let node = analysis.loaded.graph.find(id)?;
+            let choices = graph_choices(&graph, node).into_iter();
+            (graph.kind(node) == kind::WAIT_HUMAN).then(|| choices.map(|choice| choice.key).collect())
+        };
+        let mut found = Vec::new();
+        for path in self.side_files(&name.home, &name.symbol) {
+            let bytes = self.files.read(&path, MAX_BYTES).unwrap_or_default();
+            for (symbol, span, role) in script_labels(&bytes, &name.symbol, &keys_of) {
+                found.push(Place {
+                    path: path.clone(),
+                    span,
+                    role,
+                    symbol,
+                });
+            }
+        }
         found
     }
 
@@ -144,7 +173,10 @@ impl Workspace<'_> {
     /// and the scripts of its simulations.
     pub(crate) fn side_files(&mut self, pipeline: &str, symbol: &Symbol) -> Vec<String> {
         let mut files = Vec::new();
-        if matches!(symbol, Symbol::Node(_) | Symbol::Outcome(_)) {
+        if matches!(
+            symbol,
+            Symbol::Node(_) | Symbol::Outcome(_) | Symbol::Label { .. }
+        ) {
             files.extend(self.scripts(pipeline));
         }
         if !matches!(symbol, Symbol::Node(_) | Symbol::Key(_)) {

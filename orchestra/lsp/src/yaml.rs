@@ -1,7 +1,7 @@
 //! The names in YAML files: configurations, prompt layers, and the scripts of simulations.
 
 use orchestra_config::{YamlWord, yaml_words};
-use orchestra_graph::{OccurrenceRole, Span, Symbol};
+use orchestra_graph::{OccurrenceRole, Span, Symbol, label_text, normalize_label};
 
 use crate::place::Word;
 
@@ -61,12 +61,55 @@ pub(crate) fn script_words(bytes: &[u8]) -> Vec<Word> {
     found
 }
 
+/// Returns the answers in a script that are a label, without its accelerator key: at some gates, or at all nodes as the
+/// label that a stage prefers. A word that is a key of the gate is no label.
+pub(crate) fn script_labels(
+    bytes: &[u8],
+    label: &Symbol,
+    keys_of: &dyn Fn(&str) -> Option<Vec<String>>,
+) -> Vec<Word> {
+    let Symbol::Label { node, label: wanted } = label else {
+        return Vec::new();
+    };
+    let mut found = Vec::new();
+    for word in yaml_words(bytes) {
+        let Some(own) = word.path.first().filter(|_| !word.is_key) else {
+            continue;
+        };
+        let last = word.path.last().map_or("", String::as_str);
+        let keys = keys_of(own);
+        let is_key = keys
+            .iter()
+            .flatten()
+            .any(|key| key.to_lowercase() == word.text.trim().to_lowercase());
+        let is_answer = keys.is_some() && word.path.len() <= 2 && !is_key && last != "outcome";
+        let is_of_node = node.as_ref().is_none_or(|node| node == own);
+        let is_same = normalize_label(&word.text) == normalize_label(wanted);
+        if !is_of_node || !is_same || !(is_answer || last == "preferred_label") {
+            continue;
+        }
+        let text = label_text(&word.text);
+        if let Some(at) = word.text.find(text)
+            && word.span.len() as usize == word.text.len()
+        {
+            let start = word.span.start + at as u32;
+            let span = Span::new(start, start + text.len() as u32);
+            found.push((label.clone(), span, OccurrenceRole::Reference));
+        }
+    }
+    found
+}
+
 /// Returns a name as it is written in YAML in place of another one, which may be quoted.
 pub(crate) fn yaml_name(text: &str, place: Span, name: &str) -> String {
     let before = text.get(..place.start as usize).unwrap_or_default();
     let is_other = |word: &str| {
         let words = ["true", "false", "null", "yes", "no", "on", "off", "y", "n"];
-        words.contains(&word.to_lowercase().as_str()) || word.parse::<f64>().is_ok()
+        let is_special = |c: char| ":#,[]{}&*!|>%@`".contains(c);
+        words.contains(&word.to_lowercase().as_str())
+            || word.parse::<f64>().is_ok()
+            || word.contains(is_special)
+            || word.starts_with(['-', '?', '='])
     };
     if is_other(name) && !before.ends_with(['"', '\'']) {
         return format!("\"{name}\"");

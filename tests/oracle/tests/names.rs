@@ -6,7 +6,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use orchestra_graph::{LoadOptions, Loaded, Renaming, Source, Symbol, load, render};
+use orchestra_graph::{
+    LoadOptions, Loaded, Renaming, Source, Symbol, label_text, load, normalize_label, occurrences, render,
+};
 use orchestra_oracle_tests::random::Random;
 use orchestra_oracle_tests::{Reaction, Script, Trace, case_count, cases, description, seed, trace_of};
 
@@ -240,6 +242,157 @@ fn a_renamed_node_changes_nothing_else() {
         assert!(
             compared > 700 && run > 400 && errors > 20,
             "{compared} {run} {errors}"
+        );
+    }
+}
+
+/// Renames a label in a script: of one node, or of all of them.
+fn script_with_label(script: &Script, node: Option<&str>, old: &str, new: &str) -> Script {
+    let renamed = |id: &str, written: &mut String| {
+        let is_old = normalize_label(written) == normalize_label(old);
+        if is_old && node.is_none_or(|node| node == id) && !written.is_empty() {
+            let text = label_text(written).to_owned();
+            *written = written.replace(&text, new);
+        }
+    };
+    let mut changed = script.clone();
+    for (id, list) in &mut changed.outcomes {
+        list.iter_mut()
+            .for_each(|outcome| renamed(id, &mut outcome.preferred_label));
+    }
+    for (id, list) in &mut changed.reactions {
+        for reaction in list {
+            if let Reaction::Answer(answer) = reaction {
+                renamed(id, answer);
+            }
+        }
+    }
+    changed
+}
+
+/// Adds defaults of gates and assertions that name answers by their labels.
+fn with_answers(random: &mut Random, graph: &mut description::Graph) {
+    let edges: Vec<(String, String)> = graph
+        .edges
+        .iter()
+        .filter_map(|edge| Some((edge.from.clone(), edge.attributes.get("label")?.clone())))
+        .collect();
+    let mut assertions = Vec::new();
+    for node in &mut graph.nodes {
+        let is_gate = node
+            .attributes
+            .get("shape")
+            .is_some_and(|shape| shape == "hexagon");
+        let mut own = edges.iter().filter(|(from, _)| *from == node.id);
+        if let Some((_, label)) = own.next().filter(|_| is_gate) {
+            if random.chance(50) {
+                node.attributes
+                    .insert("human.default_choice".to_owned(), label.clone());
+            }
+            if random.chance(50) {
+                assertions.push(format!("requires(exit, {}='{}')", node.id, label_text(label)));
+            }
+        }
+    }
+    if !assertions.is_empty() {
+        graph
+            .attributes
+            .insert("assert".to_owned(), assertions.join("; "));
+    }
+}
+
+#[test]
+fn a_renamed_label_changes_nothing_else() {
+    let (mut compared, mut run, mut refused, mut of_one_node) = (0, 0, 0, 0);
+    for case in cases(seed(42), case_count(1_000)) {
+        let mut random = Random::new(case.seed ^ 0x6e63);
+        let mut graph = case.graph.clone();
+        with_answers(&mut random, &mut graph);
+        let text = graph.dot_in_style(&mut random);
+        let before = loaded(&text);
+        let found = occurrences(&before);
+        let labels: Vec<&Symbol> = found
+            .iter()
+            .map(|found| &found.symbol)
+            .filter(|symbol| matches!(symbol, Symbol::Label { .. }))
+            .collect();
+        if labels.is_empty() {
+            continue;
+        }
+        let symbol = (*random.pick(&labels)).clone();
+        let Symbol::Label { node, label: old } = &symbol else {
+            continue;
+        };
+        let first: String = old.chars().take(1).collect();
+        let new = if random.chance(50) {
+            format!("{first}zq_x")
+        } else {
+            format!("{first}zq x")
+        };
+        let renaming = match Renaming::new(&before, &symbol, &new) {
+            Ok(renaming) => renaming,
+            Err(_) => {
+                refused += 1;
+                continue;
+            }
+        };
+        let changed = renaming.apply(&text);
+        let after = loaded(&changed);
+        let about = format!(
+            "{symbol} of {node:?} -> {new}, seed {}\n{text}\n{changed}",
+            case.seed
+        );
+        let codes = |loaded: &Loaded| -> Vec<&'static str> {
+            let mut codes: Vec<_> = loaded.report.diagnostics.iter().map(|found| found.code).collect();
+            codes.sort_unstable();
+            codes
+        };
+        assert_eq!(
+            codes(&after),
+            codes(&before),
+            "{about}\n{}",
+            render::concise(&after.report)
+        );
+        let renamed = Symbol::Label {
+            node: node.clone(),
+            label: new.clone(),
+        };
+        let count = |loaded: &Loaded, symbol: &Symbol| {
+            let found = occurrences(loaded).into_iter();
+            found.filter(|found| found.symbol == *symbol).count()
+        };
+        assert_eq!(count(&after, &renamed), count(&before, &symbol), "{about}");
+        // A literal that gets quotes keeps them, and a label in another case is written as the first one.
+        let spellings = found.iter().filter(|found| found.symbol == symbol);
+        let mut spellings = spellings.map(|found| before.source.slice(found.span));
+        if !new.contains(' ') && spellings.all(|written| written == old) {
+            let back = Renaming::new(&after, &renamed, old);
+            let back = back.unwrap_or_else(|error| panic!("{error}\n{about}"));
+            assert_eq!(back.apply(&changed), text, "{about}");
+        }
+        compared += 1;
+        of_one_node += usize::from(node.is_some());
+        let (Some(first), Some(second)) = (before.pipeline(), after.pipeline()) else {
+            continue;
+        };
+        for script in case.scripts.iter().take(3) {
+            let trace = trace_of(first.clone(), script);
+            let changed = script_with_label(script, node.as_deref(), old, &new);
+            let again = trace_of(second.clone(), &changed);
+            let story = |trace: &Trace| format!("{:#?}", (&trace.path, &trace.visits, &trace.taken));
+            assert_same(
+                &story(&again),
+                &story(&trace),
+                &format!("{about}\n{script:#?}\n{changed:#?}"),
+            );
+            run += 1;
+        }
+    }
+    println!("{compared} labels, {of_one_node} of one node, {refused} refused, {run} runs");
+    if case_count(1_000) >= 1_000 {
+        assert!(
+            compared > 200 && of_one_node > 50 && run > 200,
+            "{compared} {of_one_node} {refused} {run}"
         );
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
+use super::labels::{Labels, is_plain, label_range};
 use super::symbol::{Form, Occurrence, OccurrenceRole, Symbol};
 use crate::analysis::Analysis;
 use crate::ast::{Attribute, DefaultsTarget, Identifier, Statement};
@@ -21,6 +22,8 @@ pub(super) fn collect(loaded: &Loaded) -> Vec<Occurrence> {
     let mut collector = Collector {
         loaded,
         unlabelled: unlabelled_choices(&analysis),
+        labels: Labels::new(&analysis),
+        from: None,
         analysis,
         has_statement: HashSet::new(),
         declared: HashSet::new(),
@@ -57,6 +60,9 @@ pub(super) struct Collector<'l> {
     pub(super) analysis: Analysis<'l>,
     /// The nodes to which choices without a label lead.
     unlabelled: Vec<NodeIndex>,
+    labels: Labels,
+    /// The node that the edge of the statement leaves; `None` for a chain of several edges.
+    from: Option<NodeIndex>,
     /// The ids of the nodes that have a statement of their own.
     has_statement: HashSet<&'l str>,
     /// The ids whose declaration has been found.
@@ -101,9 +107,14 @@ impl<'l> Collector<'l> {
                     for (at, id) in edge.nodes.iter().enumerate() {
                         self.id(id, at == 0, false);
                     }
+                    self.from = match edge.nodes.as_slice() {
+                        [from, _] => self.loaded.graph.find(&from.text),
+                        _ => None,
+                    };
                     for attribute in &edge.attributes {
                         self.attribute(attribute, Scope::Edge, None);
                     }
+                    self.from = None;
                 }
                 Statement::Subgraph(subgraph) => self.statements(&subgraph.statements, true),
             }
@@ -186,8 +197,9 @@ impl<'l> Collector<'l> {
         self.add(symbol, text, range, (OccurrenceRole::Declaration, Form::Plain));
     }
 
-    /// Adds a node that an answer at a gate names: by its id, or by the label or key that a choice derives from its id.
-    pub(super) fn answer(&mut self, gate: NodeIndex, text: Text<'_>, range: Range<usize>) {
+    /// Adds what an answer at a gate names: the label of an edge, or a node by its id or by the label or key that a choice
+    /// derives from its id. The answer is a whole value, or a literal in an expression.
+    pub(super) fn answer(&mut self, gate: NodeIndex, text: Text<'_>, range: Range<usize>, is_whole: bool) {
         let answer = text.text.get(range.clone()).unwrap_or_default();
         let choices = graph_choices(&self.analysis, gate);
         let graph = self.analysis.graph();
@@ -216,10 +228,47 @@ impl<'l> Collector<'l> {
             () if is_unlabelled && (is_id || is_by_label) => Form::Plain,
             () if is_unlabelled && is_by_key => Form::ChoiceKey,
             () if is_id && !is_by_label && !is_by_key => Form::Plain,
+            () if is_by_label => {
+                let role = OccurrenceRole::Reference;
+                return self.label(text, range, Some(gate), (role, is_whole));
+            }
             () => return,
         };
         let symbol = Symbol::Node(id.to_owned());
         self.add(symbol, text, range, (OccurrenceRole::Reference, form));
+    }
+
+    /// Adds a label of the edges of a node: a whole value, or a literal in an expression.
+    pub(super) fn label(
+        &mut self,
+        text: Text<'_>,
+        range: Range<usize>,
+        node: Option<NodeIndex>,
+        (role, is_whole): (OccurrenceRole, bool),
+    ) {
+        let written = text.text.get(range.clone()).unwrap_or_default();
+        // In an expression, the character before a literal is its quote.
+        let before = text
+            .text
+            .get(..range.start)
+            .and_then(|before| before.chars().next_back());
+        // A literal of several words that is not in quotes is written as it is.
+        let quoted = matches!(before, Some('"' | '\'')) || !written.chars().all(is_plain);
+        let form = if is_whole {
+            Form::Plain
+        } else {
+            Form::Literal { quoted }
+        };
+        if let Some(symbol) = self.labels.symbol(node, written)
+            && let Some(range) = label_range(text.text, range)
+        {
+            self.add(symbol, text, range, (role, form));
+        }
+    }
+
+    /// Returns the node that the edge of the statement leaves.
+    pub(super) fn from(&self) -> Option<NodeIndex> {
+        self.from
     }
 
     /// Returns the node that a label of a gate's answer names, if it is not the label of an edge.

@@ -1,6 +1,7 @@
 //! The occurrences of names: where a pipeline declares and uses its nodes, context keys, agents and other names.
 
 mod collect;
+mod labels;
 mod rename;
 mod symbol;
 mod values;

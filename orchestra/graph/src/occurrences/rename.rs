@@ -3,19 +3,24 @@
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 
+use super::labels;
 use super::occurrences;
 use super::symbol::{Form, Occurrence, Symbol};
-use crate::analysis::{EXIT_IDS, START_IDS};
+use crate::analysis::{Analysis, EXIT_IDS, EdgeCondition, START_IDS};
+use crate::attribute::Known;
 use crate::check::{is_lossy, reserved_node_id};
+use crate::choice::{Choice, choice_named};
 use crate::contract::key_error;
 use crate::diagnostic::Diagnostic;
 use crate::kind;
+use crate::label::{label_text, normalize_label};
 use crate::loaded::Loaded;
+use crate::lower::lower;
 use crate::model::{Edge, NodeIndex};
 use crate::reserved::KeyOwner;
 use crate::syntax::literal::is_word;
 use crate::syntax::words::is_keyword;
-use crate::syntax::{is_identifier, shorten};
+use crate::syntax::{Limits, is_identifier, parse, shorten};
 use crate::text::{Source, Span};
 
 /// A replacement of a part of a text.
@@ -128,10 +133,14 @@ impl Renaming {
             Symbol::Node(old) => new_orders(loaded, old, name),
             _ => Vec::new(),
         };
-        Ok(Renaming {
+        let mut renaming = Renaming {
             edits: edits(&loaded.source, &found, symbol, name),
             notes,
-        })
+        };
+        if matches!(symbol, Symbol::Label { .. }) {
+            renaming.notes = new_keys(loaded, &renaming)?;
+        }
+        Ok(renaming)
     }
 
     /// Returns a text with the edits.
@@ -218,10 +227,119 @@ fn replacement(source: &Source, occurrence: &Occurrence, name: &str) -> Option<S
         Form::ChoiceKey => (first_letter(old) != first_letter(name)).then(|| name.to_owned()),
         Form::New => Some(format!("{name}={}", source.slice(occurrence.span))),
         Form::Old => Some(format!("{}={name}", source.slice(occurrence.span))),
+        Form::Literal { quoted: true } => Some(name.to_owned()),
+        Form::Literal { quoted: false } if name.chars().all(labels::is_plain) => Some(name.to_owned()),
+        Form::Literal { quoted: false } => Some(format!("'{name}'")),
         // A condition can read a key without `context.` only if the key has a dot.
         Form::BareKey if !name.contains('.') => Some(format!("context.{name}")),
         Form::BareKey => Some(name.to_owned()),
     }
+}
+
+/// Checks a new label.
+fn check_label(loaded: &Loaded, node: Option<&str>, old: &str, label: &str) -> Result<(), RenameError> {
+    let shown = shorten(label);
+    let is_text = |c: char| !c.is_control() && !matches!(c, '"' | '\'' | '\\');
+    if label.trim().is_empty() || label.trim() != label || !label.chars().all(is_text) {
+        return Err(RenameError::new(
+            format!("`{shown}` is not a label"),
+            "write a text without quotes, backslashes and line breaks",
+        ));
+    }
+    if label_text(label) != label {
+        return Err(RenameError::new(
+            format!("`{shown}` begins with the key of an answer"),
+            "name the text alone; the key stays as it is",
+        ));
+    }
+    let analysis = loaded.analysis();
+    if labels::is_tested_in_part(&analysis) {
+        return Err(RenameError::new(
+            "a condition of the pipeline tests labels in a way that no renaming can follow",
+            "compare whole labels with `=` or `!=`",
+        ));
+    }
+    let is_other = normalize_label(label) != normalize_label(old);
+    if is_other && labels::Labels::new(&analysis).is_taken(node, label) {
+        return Err(RenameError::new(
+            format!("the label `{shown}` is used already"),
+            "choose another label",
+        ));
+    }
+    Ok(())
+}
+
+/// Compares the choices of all gates before and after a renaming. Returns a note for each key that differs.
+fn new_keys(loaded: &Loaded, renaming: &Renaming) -> Result<Vec<String>, RenameError> {
+    let lowered = |text: &str| {
+        let source = Source::new(loaded.source.name(), text);
+        let (graph, _) = lower(&source, &parse(&source, &Limits::default()).file);
+        (source, graph)
+    };
+    let (old, new) = (
+        lowered(loaded.source.text()),
+        lowered(&renaming.apply(loaded.source.text())),
+    );
+    let (before, after) = (Analysis::new(&old.1, &old.0), Analysis::new(&new.1, &new.0));
+    let changed = || {
+        RenameError::new(
+            "with this label, an answer would lead elsewhere",
+            "choose another label, or give the answers keys, as in `[K] label`",
+        )
+    };
+    let (old, new) = (labels::all_choices(&before), labels::all_choices(&after));
+    let invalid = |analysis: &Analysis<'_>| {
+        let edges = analysis.graph().indexed_edges();
+        edges
+            .filter(|(at, _)| matches!(analysis.condition(*at), EdgeCondition::Invalid(..)))
+            .count()
+    };
+    if old.len() != new.len() || invalid(&before) != invalid(&after) {
+        return Err(changed());
+    }
+    let named = labels::named_keys(&before);
+    let mut notes = Vec::new();
+    for ((gate, old), (_, new)) in old.iter().zip(&new) {
+        let leads = |choices: &[Choice]| {
+            choices
+                .iter()
+                .map(|choice| (choice.edge, choice.to))
+                .collect::<Vec<_>>()
+        };
+        let default = |analysis: &Analysis<'_>, choices: &[Choice]| {
+            let graph = analysis.graph();
+            let names = choices
+                .iter()
+                .map(|choice| [&*choice.key, &*choice.label, &*graph.node(choice.to).id]);
+            let wanted = graph.node(*gate).attributes.filled(Known::DefaultChoice);
+            wanted.and_then(|wanted| choice_named(names, wanted))
+        };
+        if leads(old) != leads(new) || default(&before, old) != default(&after, new) {
+            return Err(changed());
+        }
+        for (old, new) in old.iter().zip(new).filter(|(old, new)| old.key != new.key) {
+            if [&old.key, &new.key]
+                .iter()
+                .any(|key| named.contains(&key.to_lowercase()))
+            {
+                return Err(RenameError::new(
+                    format!(
+                        "the key of the answer `{}` would become `{}`, and the pipeline names keys",
+                        new.label, new.key
+                    ),
+                    format!(
+                        "write the key into the label first: `[{}] {}`",
+                        old.key, old.label
+                    ),
+                ));
+            }
+            notes.push(format!(
+                "the key of the answer `{}` is now `{}`",
+                new.label, new.key
+            ));
+        }
+    }
+    Ok(notes)
 }
 
 fn check_name(loaded: &Loaded, found: &[Occurrence], symbol: &Symbol, name: &str) -> Result<(), RenameError> {
@@ -239,6 +357,7 @@ fn check_name(loaded: &Loaded, found: &[Occurrence], symbol: &Symbol, name: &str
                 return Err(RenameError::new(error.message, error.help));
             }
         }
+        Symbol::Label { node, label } => return check_label(loaded, node.as_deref(), label, name),
         Symbol::Outcome(old) if crate::condition::OUTCOME_WORDS.contains(&&**old) => {
             return Err(RenameError::new(
                 format!("the outcome `{old}` is built in"),
@@ -341,7 +460,7 @@ fn new_orders(loaded: &Loaded, old: &str, new: &str) -> Vec<String> {
     let Some(renamed) = graph.find(old) else {
         return Vec::new();
     };
-    let is_first_match = graph.attributes.text(crate::attribute::Known::Routing) == Some("first_match");
+    let is_first_match = graph.attributes.text(Known::Routing) == Some("first_match");
     let mut seen: HashSet<NodeIndex> = HashSet::new();
     let mut notes = Vec::new();
     for into in analysis.incoming(renamed) {

@@ -27,6 +27,13 @@ pub enum Symbol {
     },
     /// An outcome.
     Outcome(String),
+    /// A label of edges, such as an answer of a human gate, without its accelerator key.
+    Label {
+        /// The node whose edges have the label; `None` for a label that is one name for the whole pipeline.
+        node: Option<String>,
+        /// The label as its first edge has it.
+        label: String,
+    },
     /// A class of the model stylesheet.
     Class(String),
     /// The kind of a handler: the value of `type`.
@@ -69,6 +76,7 @@ impl Symbol {
             Symbol::Key(name) => ("context key", name),
             Symbol::ChildKey { key, .. } => ("context key of the child", key),
             Symbol::Outcome(name) => ("outcome", name),
+            Symbol::Label { label, .. } => ("label", label),
             Symbol::Class(name) => ("class", name),
             Symbol::Kind(name) => ("handler kind", name),
             Symbol::ChildFile(name) => ("child pipeline", name),
@@ -120,6 +128,11 @@ pub(crate) enum Form {
     Id {
         /// `true` for the first id of a statement.
         first: bool,
+    },
+    /// A literal of a condition or an assertion, which needs quotes unless it is a word.
+    Literal {
+        /// `true` inside of quotes.
+        quoted: bool,
     },
     /// The key of a human gate's choice, derived from the id of a node.
     ChoiceKey,

@@ -38,6 +38,10 @@ impl<'l> Collector<'l> {
         };
         let key = &*attribute.key.text;
         let known = Known::find(key).filter(|known| known.spec().scopes.contains(scope));
+        if known == Some(Known::Label) && scope == Scope::Edge {
+            let range = trimmed(text.text, 0..text.text.len());
+            return self.label(text, range, self.from(), (OccurrenceRole::Declaration, true));
+        }
         if let Some(known) = known {
             return self.known(known, text, owner);
         }
@@ -78,7 +82,7 @@ impl<'l> Collector<'l> {
             Known::ToolStdin => self.value_source(text),
             Known::DefaultChoice => {
                 if let Some(gate) = owner {
-                    self.answer(gate, text, trimmed(text.text, 0..text.text.len()));
+                    self.answer(gate, text, trimmed(text.text, 0..text.text.len()), true);
                 }
             }
             Known::Outcomes => self.words(Symbol::Outcome, text, OccurrenceRole::Declaration),
@@ -231,10 +235,11 @@ impl<'l> Collector<'l> {
                 self.reference(Symbol::Node(id.to_owned()), text, range);
             } else if plain == "outcome" || stage_outcome(key).is_some() {
                 self.reference(Symbol::Outcome(literal.to_owned()), text, range);
-            } else if is_label(plain)
-                && let Some(id) = self.unlabelled(literal)
-            {
-                self.reference(Symbol::Node(id.to_owned()), text, range);
+            } else if is_label(plain) {
+                match self.unlabelled(literal) {
+                    Some(id) => self.reference(Symbol::Node(id.to_owned()), text, range),
+                    None => self.label(text, range, self.from(), (OccurrenceRole::Reference, false)),
+                }
             }
         }
     }
@@ -296,7 +301,7 @@ impl<'l> Collector<'l> {
         let start = result.range.start + at;
         let range = start..start + result.text.len();
         if self.analysis.kind(stage) == crate::kind::WAIT_HUMAN {
-            self.answer(stage, text, range);
+            self.answer(stage, text, range, false);
         } else {
             self.reference(Symbol::Outcome(result.text.clone()), text, range);
         }

@@ -8,6 +8,7 @@ mod edits;
 mod fixes;
 mod hints;
 mod hostile;
+mod labels;
 mod life_cycle;
 mod names;
 mod structure;

@@ -27,7 +27,7 @@ fn shown(client: &Client, files: &[(&str, &str)], locations: &Value) -> Vec<Stri
 }
 
 /// Opens a file of a project, and requests something at a text of it.
-fn opened<'f>(files: &'f [(&'f str, &'f str)], name: &str) -> Client {
+pub(crate) fn opened<'f>(files: &'f [(&'f str, &'f str)], name: &str) -> Client {
     let mut client = Client::with(
         files,
         Default::default(),
@@ -47,7 +47,7 @@ fn at(client: &Client, name: &str, needle: &str, nth: usize, more: Value) -> Val
     params
 }
 
-fn references(
+pub(crate) fn references(
     client: &mut Client,
     files: &[(&str, &str)],
     name: &str,
@@ -65,7 +65,7 @@ fn references(
     shown(client, files, &found)
 }
 
-fn definition(
+pub(crate) fn definition(
     client: &mut Client,
     files: &[(&str, &str)],
     name: &str,
@@ -78,7 +78,7 @@ fn definition(
 }
 
 /// Renames, and returns the changed files.
-fn renamed(
+pub(crate) fn renamed(
     client: &mut Client,
     files: &[(&str, &str)],
     name: &str,
