@@ -38,6 +38,7 @@
 //! - `prompt_files`: prompts in separate files.
 //! - `transform`: changes of the graph between lowering and the checks.
 //! - `stylesheet`: the model stylesheet.
+//! - `stylesheet_cursor`: the part of a stylesheet that is being typed.
 //! - `load_options`: options for loading.
 //! - `loaded`: loaded pipelines with their child pipelines.
 //! - `load`: loads a pipeline: runs all of these steps and the checks.

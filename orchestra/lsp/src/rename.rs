@@ -277,6 +277,19 @@ impl Workspace<'_> {
                 file_name(&place.path)
             ));
         }
+        if matches!(place.symbol, Symbol::Label { .. }) {
+            let text = self.text(&place.path).unwrap_or_default();
+            let before = text.as_str().get(..place.span.start as usize).unwrap_or_default();
+            let dashed = before.strip_suffix(" - ").unwrap_or_default();
+            let is_part = before.ends_with(") ") || dashed.ends_with(char::is_alphanumeric);
+            // Quotes around a part of a scalar would belong to its text.
+            if is_part && yaml_name(text.as_str(), place.span, new) != new {
+                return Err(format!(
+                    "put the answers with a key in `{}` in quotes first",
+                    file_name(&place.path)
+                ));
+            }
+        }
         Ok(())
     }
 

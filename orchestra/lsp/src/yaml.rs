@@ -103,6 +103,10 @@ pub(crate) fn script_labels(
 /// Returns a name as it is written in YAML in place of another one, which may be quoted.
 pub(crate) fn yaml_name(text: &str, place: Span, name: &str) -> String {
     let before = text.get(..place.start as usize).unwrap_or_default();
+    let line = before.rsplit('\n').next().unwrap_or_default();
+    let is_quoted = ['"', '\'']
+        .iter()
+        .any(|quote| line.matches(*quote).count() % 2 == 1);
     let is_other = |word: &str| {
         let words = ["true", "false", "null", "yes", "no", "on", "off", "y", "n"];
         let is_special = |c: char| ":#,[]{}&*!|>%@`".contains(c);
@@ -111,7 +115,7 @@ pub(crate) fn yaml_name(text: &str, place: Span, name: &str) -> String {
             || word.contains(is_special)
             || word.starts_with(['-', '?', '='])
     };
-    if is_other(name) && !before.ends_with(['"', '\'']) {
+    if is_other(name) && !is_quoted {
         return format!("\"{name}\"");
     }
     name.to_owned()

@@ -314,7 +314,7 @@ fn new_keys(loaded: &Loaded, renaming: &Renaming) -> Result<Vec<String>, RenameE
             let wanted = graph.node(*gate).attributes.filled(Known::DefaultChoice);
             wanted.and_then(|wanted| choice_named(names, wanted))
         };
-        if leads(old) != leads(new) || default(&before, old) != default(&after, new) {
+        if leads(old) != leads(new) {
             return Err(changed());
         }
         for (old, new) in old.iter().zip(new).filter(|(old, new)| old.key != new.key) {
@@ -337,6 +337,9 @@ fn new_keys(loaded: &Loaded, renaming: &Renaming) -> Result<Vec<String>, RenameE
                 "the key of the answer `{}` is now `{}`",
                 new.label, new.key
             ));
+        }
+        if default(&before, old) != default(&after, new) {
+            return Err(changed());
         }
     }
     Ok(notes)
