@@ -7,9 +7,9 @@ use smol_str::SmolStr;
 use crate::ast::{Attribute, Identifier};
 use crate::diagnostic::Diagnostic;
 use crate::syntax::lexer::{Kind, Token, decode};
-use crate::syntax::parser::{Parser, shorten};
+use crate::syntax::parser::Parser;
 use crate::syntax::rules;
-use crate::syntax::words::is_key;
+use crate::syntax::words::{is_key, shorten};
 use crate::text::Span;
 use crate::value::Value;
 

@@ -13,6 +13,6 @@ pub(crate) mod words;
 
 pub use cursor::{AttributeOwner, Cursor, SyntaxContext};
 pub use literal::{value_fix, value_range, value_text};
-pub(crate) use parser::shorten;
 pub use parser::{Limits, Parsed, parse, parse_bytes};
 pub use words::is_identifier;
+pub(crate) use words::shorten;

@@ -5,6 +5,7 @@ use crate::diagnostic::{Diagnostic, did_you_mean};
 use crate::syntax::lexer::{Kind, Lexer, Token};
 use crate::syntax::rules;
 use crate::syntax::strings::unterminated;
+use crate::syntax::words::shorten;
 use crate::text::{Source, Span};
 
 /// The limits on the size of a pipeline (rule L10).
@@ -450,20 +451,6 @@ impl<'s> Parser<'s> {
         }
         opening.to(Span::new(opening.start, self.behind))
     }
-}
-
-/// Returns a text shortened to fit into one line of a message.
-pub(crate) fn shorten(text: &str) -> String {
-    const MAX: usize = 60;
-    let mut shown: String = text
-        .chars()
-        .take(MAX)
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect();
-    if text.chars().nth(MAX).is_some() {
-        shown.push_str("..");
-    }
-    shown
 }
 
 /// Derives an identifier from any text. The result is empty if no character can be used.

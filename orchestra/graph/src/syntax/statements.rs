@@ -3,9 +3,9 @@
 use crate::ast::{Defaults, DefaultsTarget, EdgeStatement, Identifier, NodeStatement, Statement, Subgraph};
 use crate::diagnostic::Diagnostic;
 use crate::syntax::lexer::Kind;
-use crate::syntax::parser::{DOT_SUBSET, Parser, shorten, suggest_identifier};
+use crate::syntax::parser::{DOT_SUBSET, Parser, suggest_identifier};
 use crate::syntax::rules;
-use crate::syntax::words::is_identifier;
+use crate::syntax::words::{is_identifier, shorten};
 use crate::text::Span;
 
 const TARGETS: [(&str, DefaultsTarget); 3] = [

@@ -5,9 +5,9 @@ use crate::attribute::{AttributeType, Known};
 use crate::diagnostic::Diagnostic;
 use crate::syntax::lexer::{Kind, Token, from_next_token};
 use crate::syntax::literal::{is_word, quoted};
-use crate::syntax::parser::{Parser, shorten};
+use crate::syntax::parser::Parser;
 use crate::syntax::rules;
-use crate::syntax::words::is_key;
+use crate::syntax::words::{is_key, shorten};
 use crate::text::Span;
 use crate::value::Value;
 

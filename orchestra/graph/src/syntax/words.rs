@@ -1,4 +1,4 @@
-//! The words of the language: identifiers, keys and keywords.
+//! The words of the language: identifiers, keys and keywords. Also, texts shortened for messages.
 
 /// Returns whether a byte is a letter, a digit, the underscore or part of a non-ASCII character. An invalid id with
 /// such characters is thus one token.
@@ -36,4 +36,18 @@ pub(crate) fn is_keyword(word: &str, is_first: bool) -> bool {
 /// Returns whether a text is an attribute key: identifiers joined by dots.
 pub(crate) fn is_key(text: &str) -> bool {
     text.split('.').all(is_identifier)
+}
+
+/// Returns a text shortened to fit into one line of a message.
+pub(crate) fn shorten(text: &str) -> String {
+    const MAX: usize = 60;
+    let mut shown: String = text
+        .chars()
+        .take(MAX)
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
+    if text.chars().nth(MAX).is_some() {
+        shown.push_str("..");
+    }
+    shown
 }
