@@ -15,6 +15,7 @@ use crate::rules;
 use crate::settings::{Agent, BackendKind, Mode, PipelineSettings, Provider, ReasoningEffort};
 use crate::stage::Stages;
 use crate::suggestion::{Hint, in_value, in_yaml, name_in_value, suggestion};
+use crate::template_names::variables;
 use crate::variables::Variables;
 
 /// The usual aliases for models in configurations.
@@ -41,7 +42,7 @@ impl<'r> Resolver<'r> {
     /// Resolves all model stages.
     pub(crate) fn run(&mut self) -> Vec<ResolvedStage> {
         self.check_agents();
-        let variables = Variables::new(self.project, self.stages);
+        let variables = variables(self.project, self.stages);
         let nodes = self.stages.model_stages();
         let stages: Vec<ResolvedStage> = nodes
             .into_iter()

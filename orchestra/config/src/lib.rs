@@ -45,6 +45,7 @@
 //! - `project`: a configuration with its path.
 //! - `resolve`: the entry points of resolution.
 //! - `stage`: the resolver's view of a pipeline.
+//! - `template_names`: the names that the templates of a pipeline may use.
 //! - `candidate`: candidate values of a setting, each with its source.
 //! - `choose`: the choice of each value of a stage.
 //! - `provider`: the choice of the provider of a stage.
@@ -88,6 +89,7 @@ mod suggestion;
 mod table;
 mod template;
 mod template_check;
+mod template_names;
 mod tools;
 mod tree;
 mod user;
@@ -115,7 +117,8 @@ pub use settings::{
 };
 pub use template::{TaskTemplate, TemplateError};
 pub use template_check::{TEMPLATE_FILTERS, TEMPLATE_TESTS};
+pub use template_names::TemplateNames;
 pub use user::UserFiles;
 pub use values::{TemplateValue, TemplateValues};
-pub use variables::{BUILT_IN_VARIABLES, ENGINE_KEYS, STAGE_FIELDS, TemplateNames, variable_description};
+pub use variables::{BUILT_IN_VARIABLES, ENGINE_KEYS, STAGE_FIELDS, variable_description};
 pub use words::{TemplateVariable, YamlWord, task_variables, template_variables, yaml_words};
