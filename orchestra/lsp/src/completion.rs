@@ -189,7 +189,7 @@ impl Completing<'_> {
         let is_followed = self.rest().trim_start().starts_with("->");
         let nodes = self
             .nodes()
-            .filter(|(at, _)| !is_own(*at) && !(is_followed && analysis.is_exit(*at)));
+            .filter(|(at, _)| !(is_own(*at) || is_followed && analysis.is_exit(*at)));
         let mut list: Vec<Candidate> = nodes.map(|(_, candidate)| candidate).collect();
         if is_followed {
             return self.whole(list);

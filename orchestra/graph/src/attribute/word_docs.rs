@@ -2,8 +2,11 @@
 
 use super::table::Known;
 
+/// Words, each with its meaning.
+type Words = &'static [(&'static str, &'static str)];
+
 /// The attributes whose values are words, with the meaning of each.
-const MEANINGS: &[(&[Known], &[(&str, &str)])] = &[
+const MEANINGS: &[(&[Known], Words)] = &[
     (
         &[Known::OnFailure],
         &[
