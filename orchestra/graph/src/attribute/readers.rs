@@ -116,16 +116,9 @@ pub(crate) const EXCEPT: &[(&[&str], &[Known])] = &[
             Known::MaxTokens,
         ],
     ),
-    (
-        ENDS,
-        &[
-            Known::RetryTarget,
-            Known::FallbackRetryTarget,
-            Known::OnFailure,
-            Known::MaxVisits,
-            Known::End,
-        ],
-    ),
+    // A goal gate of the exit jumps there.
+    (&[kind::START], &[Known::RetryTarget, Known::FallbackRetryTarget]),
+    (ENDS, &[Known::OnFailure, Known::MaxVisits, Known::End]),
 ];
 
 impl Known {

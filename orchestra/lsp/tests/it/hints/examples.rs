@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use orchestra_graph::{Source, load};
+use orchestra_oracle_tests::case_count;
 use serde_json::{Value, json};
 
 use crate::client::{Client, applied};
@@ -127,12 +128,17 @@ fn refusals(text: &str, part: Range<usize>) -> BTreeMap<&'static str, usize> {
     found
 }
 
-/// Accepts the first items at each offset of a pipeline. Returns how many, and those that the checks refuse.
+/// Accepts the first items at offsets of a pipeline. Returns how many, and those that the checks refuse.
 fn accept_all(text: &str) -> (usize, BTreeSet<String>) {
     let mut client = opened(&[], text);
     let mut seen: HashSet<String> = HashSet::new();
     let mut refused = BTreeSet::new();
-    for offset in (0..=text.len()).filter(|offset| text.is_char_boundary(*offset)) {
+    // All offsets take minutes: `ORACLE_CASES=10000` tries them.
+    let step = if case_count(1) > 1 { 1 } else { 5 };
+    for offset in (0..=text.len())
+        .step_by(step)
+        .filter(|offset| text.is_char_boundary(*offset))
+    {
         let mut items = complete_at(&mut client, "a.dot", offset);
         items.sort_by_key(|item| item["sortText"].as_str().unwrap().to_owned());
         for item in items.iter().take(10) {
