@@ -529,7 +529,7 @@ fn prompts_are_labels_templates_or_files() {
     let done = project.call(&["compile", "flows/b.dot"]).exits(3);
     let reported = done.stderr + &done.stdout;
     assert!(
-        reported.contains("flows/b.dot:3:18") && reported.contains("error[prompt_file]"),
+        reported.contains("flows/b.dot:3:20") && reported.contains("error[prompt_file]"),
         "{reported}"
     );
 }

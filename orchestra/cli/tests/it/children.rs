@@ -170,8 +170,10 @@ fn a_child_that_cannot_be_read_or_leads_back_is_reported() {
         ),
     ] {
         let stderr = run(file);
+        // A file that is not found is underlined without its quotes.
+        let column = if said.contains("child_cycle") { 76 } else { 77 };
         assert!(
-            stderr.contains(&format!("a.dot:1:76: {said}")),
+            stderr.contains(&format!("a.dot:1:{column}: {said}")),
             "{file}: {stderr}"
         );
     }
