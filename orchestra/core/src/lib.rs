@@ -114,4 +114,4 @@ pub use question::{Accepted, AnswerRefused, Question, QuestionKind};
 pub use retry_run::{RetryPoint, retry_point};
 pub use saved::{SavedState, SavedStateError};
 pub use state::{State, Totals};
-pub use usage::{Budget, Usage};
+pub use usage::{Budget, Room, Usage};

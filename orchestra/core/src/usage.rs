@@ -117,7 +117,43 @@ pub struct Budget {
     pub max_cost_micros: Option<u64>,
 }
 
+/// Whether a reservation fits into a [`Budget`].
+///
+/// ```
+/// use orchestra_core::{Budget, Room, Usage};
+/// let budget = Budget { max_tokens: Some(100), ..Budget::default() };
+/// let tokens = |input_tokens| Usage { input_tokens, ..Usage::default() };
+/// assert_eq!(budget.room_for(tokens(20), tokens(50), tokens(30)), Room::Enough);
+/// assert_eq!(budget.room_for(tokens(20), tokens(50), tokens(40)), Room::Later);
+/// assert_eq!(budget.room_for(tokens(70), tokens(0), tokens(40)), Room::Never);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    /// The reservation fits now.
+    Enough,
+    /// The reservation fits once others are released.
+    Later,
+    /// The reservation does not fit beside what was used.
+    Never,
+}
+
 impl Budget {
+    /// Returns whether a call that uses at most `most` fits beside what was used and reserved.
+    pub fn room_for(&self, used: Usage, reserved: Usage, most: Usage) -> Room {
+        if self.allows(used + reserved + most) {
+            Room::Enough
+        } else if self.allows(used + most) {
+            Room::Later
+        } else {
+            Room::Never
+        }
+    }
+
+    fn allows(&self, usage: Usage) -> bool {
+        self.max_tokens.is_none_or(|most| usage.tokens() <= most)
+            && self.max_cost_micros.is_none_or(|most| usage.cost_micros <= most)
+    }
+
     /// Parses an amount of US dollars, such as `2.50`, as millionths. Returns `None` if it is not digits with at most six
     /// behind a point.
     ///

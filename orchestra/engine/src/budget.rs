@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use orchestra_core::{Budget, Totals, Usage};
+use orchestra_core::{Budget, Room, Totals, Usage};
 use orchestra_graph::table::Constant;
-use orchestra_graph::{NodeIndex, Pipeline};
+use orchestra_graph::{NodeIndex, Pipeline, Stage};
 use tokio::sync::Notify;
 
 use crate::stage_end::{Suspension, SuspensionCause};
@@ -40,30 +40,9 @@ impl Account {
         }
     }
 
-    /// Returns whether a reservation fits now, fits once other reservations are released, or never fits.
     fn room_for(&self, most: Usage, budget: Budget) -> Room {
-        if fits(budget, self.used + self.reserved + most) {
-            Room::Enough
-        } else if fits(budget, self.used + most) {
-            Room::Later
-        } else {
-            Room::Never
-        }
+        budget.room_for(self.used, self.reserved, most)
     }
-}
-
-#[derive(Clone, Copy, PartialEq)]
-enum Room {
-    Enough,
-    Later,
-    Never,
-}
-
-fn fits(budget: Budget, usage: Usage) -> bool {
-    budget.max_tokens.is_none_or(|most| usage.tokens() <= most)
-        && budget
-            .max_cost_micros
-            .is_none_or(|most| usage.cost_micros <= most)
 }
 
 impl UsageMeter {
@@ -109,7 +88,7 @@ impl UsageMeter {
         node: NodeIndex,
         most: Usage,
     ) -> Result<(), OverBudget> {
-        let own = budget_of(|name| pipeline.stage(node).attribute(name));
+        let own = node_budget(pipeline.stage(node));
         loop {
             // Register for releases before the check, so that none is missed.
             let released = self.released.notified();
@@ -156,6 +135,19 @@ impl UsageMeter {
 /// Returns the budget that the attributes of the graph set for the whole run.
 pub(crate) fn of_graph(pipeline: &Pipeline) -> Budget {
     budget_of(|name| pipeline.attribute(name))
+}
+
+/// Returns the budget that the attributes of a node set for its stages (`max_tokens` and `max_cost`).
+///
+/// ```
+/// # use orchestra_graph::{Source, load};
+/// let text = "digraph { start -> write -> exit; write [prompt=a, max_tokens=500] }";
+/// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// let write = pipeline.stage(pipeline.find("write").expect("it is there"));
+/// assert_eq!(orchestra_engine::node_budget(write).max_tokens, Some(500));
+/// ```
+pub fn node_budget(stage: Stage<'_>) -> Budget {
+    budget_of(|name| stage.attribute(name))
 }
 
 /// Reads a budget from attributes.

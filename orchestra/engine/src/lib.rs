@@ -124,7 +124,7 @@ pub use artifacts::{ArtifactError, ArtifactInfo, ArtifactStore};
 #[doc(hidden)]
 pub use blocking::{beside, blocking};
 #[doc(hidden)]
-pub use budget::OverBudget;
+pub use budget::{OverBudget, node_budget};
 pub use builtin::backend::{
     BackendError, ChatVerdict, CodergenAnswer, CodergenBackend, CodergenReply, CodergenRequest,
     SimulationBackend,

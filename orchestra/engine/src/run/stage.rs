@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::artifacts::{ArtifactError, ArtifactStore};
-use crate::budget::{OverBudget, budget_of, stricter};
+use crate::budget::{OverBudget, node_budget, stricter};
 use crate::clock::{Sleep, Timestamp};
 use crate::event::EventKind;
 use crate::id::RunId;
@@ -413,7 +413,7 @@ impl StageContext {
     /// Returns the budget for the calls of this stage: the strictest limits of the run, of the node, and of the parent
     /// runs with their nodes.
     pub fn budget(&self) -> Budget {
-        let own = budget_of(|name| self.node().attribute(name));
+        let own = node_budget(self.node());
         stricter(own, self.run.bounds())
     }
 

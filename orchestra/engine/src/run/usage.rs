@@ -6,7 +6,7 @@ use std::sync::Arc;
 use orchestra_core::{Budget, EffectId, Usage};
 use orchestra_graph::NodeIndex;
 
-use crate::budget::{budget_of, less, stricter};
+use crate::budget::{less, node_budget, stricter};
 use crate::lock::lock;
 use crate::run::history::ToolTally;
 use crate::run::requests::Request;
@@ -62,7 +62,7 @@ impl Run {
             None => own,
             Some(parent) => {
                 let stage = parent.run.pipeline.stage(parent.stage.node);
-                let of_stage = budget_of(|name| stage.attribute(name));
+                let of_stage = node_budget(stage);
                 stricter(own, stricter(of_stage, parent.run.bounds()))
             }
         }
