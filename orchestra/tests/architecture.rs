@@ -187,6 +187,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "orchestra-restate",
+        &["orchestra-core", "orchestra-engine", "serde", "thiserror"],
+    ),
+    (
         "orchestra-stations",
         &[
             "getrandom",

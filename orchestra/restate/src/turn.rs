@@ -1,0 +1,492 @@
+//! One turn of a run: a message is applied to its machine, and decides what is sent next. A turn has no effects of its own
+//! and reads no clock, so that the durable engine can repeat it.
+
+use std::time::Duration;
+
+use orchestra_core::{
+    Answer, Budget, Context, Effect, EffectId, Event, Machine, Observation, Room, RunFailure, SharedPipeline,
+    Usage,
+};
+use orchestra_engine::{EventKind, ObservedStage, RunEvent, RunId, Timestamp, node_budget};
+
+use crate::message::{AttemptEnd, Message, Outgoing, Refused, Reply, Sent, Turn};
+use crate::state::{LiveStage, LiveTimer, PROTOCOL, Phase, RunState, Withheld};
+
+/// The beginning of a run.
+///
+/// ```
+/// use orchestra_core::{Context, Outcome, SharedPipeline, Usage};
+/// use orchestra_engine::{RunId, Timestamp};
+/// use orchestra_restate::{AttemptEnd, Message, Outgoing, Phase, Sent, Start, start, turn};
+/// # use orchestra_graph::{Source, load};
+/// # let text = "digraph { start -> build -> exit }";
+/// # let loaded = load(Source::new("a.dot", text), &Default::default());
+/// # let pipeline = SharedPipeline::from(loaded.pipeline().expect("sound"));
+/// let begin = Start {
+///     run: RunId::new("first")?,
+///     pipeline: "flow".to_owned(),
+///     hash: "sha256:0".to_owned(),
+///     context: Context::new(),
+///     seed: 7,
+///     budget: Default::default(),
+///     at: Timestamp::from_millis(0),
+/// };
+/// let (mut state, first) = start(&pipeline, begin);
+/// let [Outgoing::Stage { effect, .. }] = &first.outgoing[..] else { panic!("a stage is to run") };
+/// let message = Message::Finished {
+///     effect: effect.clone(),
+///     end: AttemptEnd::Outcome(Outcome::success()),
+///     used: Usage::default(),
+/// };
+/// let last = turn(&pipeline, &mut state, Sent { at: Timestamp::from_millis(40), message });
+/// assert_eq!(state.phase, Phase::Ended(None));
+/// assert_eq!(last.events.last().expect("the end").kind.name(), "PipelineCompleted");
+/// # Ok::<(), orchestra_engine::InvalidRunId>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Start {
+    /// The id of the run.
+    pub run: RunId,
+    /// The name under which workers have the pipeline.
+    pub pipeline: String,
+    /// The hash of the pipeline.
+    pub hash: String,
+    /// The initial context.
+    pub context: Context,
+    /// The seed of all randomness in the run.
+    pub seed: u64,
+    /// The limits on the usage of the run.
+    pub budget: Budget,
+    /// The time.
+    pub at: Timestamp,
+}
+
+/// Begins a run: returns its state, and what is sent first.
+pub fn start(pipeline: &SharedPipeline, start: Start) -> (RunState, Turn) {
+    let machine = Machine::prepare(pipeline.clone(), start.context, start.seed);
+    let mut state = RunState {
+        protocol: PROTOCOL,
+        run: start.run.to_string(),
+        pipeline: start.pipeline,
+        hash: start.hash,
+        budget: start.budget,
+        machine: machine.saved(),
+        stages: Vec::new(),
+        timers: Vec::new(),
+        timers_sent: 0,
+        reserved: Vec::new(),
+        withheld: Vec::new(),
+        phase: Phase::Running,
+        began: start.at,
+        now: start.at,
+        executed: Duration::ZERO,
+        events: 0,
+        asked: Vec::new(),
+    };
+    let mut taking = Taking {
+        state: &mut state,
+        run: start.run,
+        machine,
+        effects: Vec::new(),
+        ended: None,
+        turn: Turn::default(),
+    };
+    let (name, goal) = (pipeline.name.to_string(), pipeline.goal().to_owned());
+    taking.emit(EventKind::PipelineStarted { name, goal });
+    taking.machine.begin(&mut taking.effects);
+    taking.handle_effects();
+    let turn = taking.finish();
+    (state, turn)
+}
+
+/// Applies a message to a run. The reply says whether it was refused; the state is unchanged then.
+pub fn turn(pipeline: &SharedPipeline, state: &mut RunState, sent: Sent) -> Turn {
+    let refused = |refused| Turn {
+        reply: Reply::Refused(refused),
+        ..Turn::default()
+    };
+    let restored = state
+        .machine
+        .clone()
+        .restore(pipeline)
+        .map_err(|error| error.to_string());
+    let machine = match restored {
+        Ok(restored) => Machine::resume(pipeline.clone(), restored),
+        Err(error) => return refused(Refused::Unreadable(error)),
+    };
+    let run = match RunId::new(&*state.run) {
+        Ok(run) => run,
+        Err(error) => return refused(Refused::Unreadable(error.to_string())),
+    };
+    let before = state.clone();
+    let mut taking = Taking {
+        state,
+        run,
+        machine,
+        effects: Vec::new(),
+        ended: None,
+        turn: Turn::default(),
+    };
+    taking.pass_time(sent.at);
+    match taking.receive(sent.message) {
+        Ok(()) => {
+            taking.handle_effects();
+            taking.release_withheld();
+            taking.finish()
+        }
+        Err(reply) => {
+            *state = before;
+            Turn {
+                reply,
+                ..Turn::default()
+            }
+        }
+    }
+}
+
+/// A turn that is being taken.
+struct Taking<'s> {
+    state: &'s mut RunState,
+    run: RunId,
+    machine: Machine,
+    effects: Vec<Effect>,
+    /// The attempt whose end is applied.
+    ended: Option<LiveStage>,
+    turn: Turn,
+}
+
+impl Taking<'_> {
+    /// Counts the time since the last turn.
+    fn pass_time(&mut self, at: Timestamp) {
+        let before = self.state.now;
+        let now = at.max(before);
+        if self.state.phase == Phase::Running {
+            let passed = now.as_millis() - before.as_millis();
+            self.state.executed += Duration::from_millis(passed);
+        }
+        self.state.now = now;
+        let elapsed = self.state.executed;
+        self.machine.on(Event::Tick { elapsed }, &mut self.effects);
+    }
+
+    fn receive(&mut self, message: Message) -> Result<(), Reply> {
+        match message {
+            Message::Finished { effect, end, used } => self.attempt_ended(effect, end, used),
+            Message::Used { effect, used } => {
+                if let Some(live) = self.state.stages.iter_mut().find(|stage| stage.effect == effect) {
+                    live.used += used;
+                }
+                self.on(Event::Used {
+                    id: effect,
+                    usage: used,
+                });
+            }
+            Message::Timer { number } => {
+                let timers = &mut self.state.timers;
+                if let Some(at) = timers.iter().position(|timer| timer.number == number) {
+                    let id = timers.swap_remove(at).effect;
+                    self.on(Event::TimerFired { id });
+                }
+            }
+            Message::Answer { question, answer } => return self.answer(question, answer),
+            Message::Reserve { effect, most } => return self.reserve(effect, most),
+            Message::Release { effect, most } => {
+                let held = (effect, most);
+                if let Some(at) = self.state.reserved.iter().position(|other| *other == held) {
+                    self.state.reserved.remove(at);
+                }
+            }
+            Message::Cancel { reason } => match &self.state.phase {
+                Phase::Ended(_) => return Err(ended()),
+                Phase::Running => self.on(Event::CancelRequested { reason }),
+                Phase::Paused(_) => {
+                    self.state.phase = Phase::Running;
+                    self.on(Event::CancelRequested { reason });
+                }
+            },
+            Message::Pause { reason } => match &self.state.phase {
+                Phase::Ended(_) => return Err(ended()),
+                Phase::Running => self.pause(RunFailure::Paused { reason }),
+                Phase::Paused(_) => {}
+            },
+            Message::Resume => match &self.state.phase {
+                Phase::Ended(_) => return Err(ended()),
+                Phase::Running => {}
+                Phase::Paused(_) => {
+                    self.state.phase = Phase::Running;
+                    self.state.withheld.clear();
+                    self.machine.reissue(&mut self.effects);
+                }
+            },
+        }
+        Ok(())
+    }
+
+    fn on(&mut self, event: Event) {
+        self.machine.on(event, &mut self.effects);
+    }
+
+    /// Applies the end of an attempt. One that the run does not wait for was reported before, and changes nothing.
+    fn attempt_ended(&mut self, effect: EffectId, end: AttemptEnd, used: Usage) {
+        let live = self.state.stages.iter().position(|stage| stage.effect == effect);
+        let Some(mut live) = live.map(|at| self.state.stages.remove(at)) else {
+            return;
+        };
+        let cancelled = live.cancelled;
+        live.used += used;
+        self.ended = Some(live);
+        self.state.reserved.retain(|(held, _)| *held != effect);
+        if !used.is_zero() {
+            let id = effect.clone();
+            self.on(Event::Used { id, usage: used });
+        }
+        let is_paused = self.state.phase != Phase::Running;
+        match end {
+            // The run has gone on without it.
+            _ if cancelled && !is_paused => {}
+            AttemptEnd::Outcome(outcome) => self.on(Event::NodeFinished { id: effect, outcome }),
+            // The attempt is sent again when the run is resumed.
+            _ if is_paused => {}
+            AttemptEnd::WaitsForHuman(reason) => {
+                let node = self.machine.pipeline().stage(effect.node).id().to_owned();
+                self.pause(RunFailure::WaitsForHuman { node, reason });
+            }
+            AttemptEnd::OverBudget(_) => {
+                let (budget, used) = (self.state.budget, self.machine.state().totals.usage);
+                self.pause(RunFailure::Budget { budget, used });
+            }
+            AttemptEnd::Stuck(reason) => self.pause(RunFailure::Paused { reason }),
+            // Nobody of the run cancelled it, so it is sent again.
+            AttemptEnd::Cancelled => {
+                let paths = self.machine.paths_to(&effect);
+                if let Some(path) = paths.last() {
+                    let context = path.context.clone();
+                    self.send_stage(effect, context);
+                }
+            }
+        }
+    }
+
+    fn answer(&mut self, name: String, answer: Answer) -> Result<(), Reply> {
+        if let Phase::Ended(_) = self.state.phase {
+            return Err(ended());
+        }
+        let open = self.machine.questions();
+        let Some((id, question)) = open.iter().find(|(_, question)| question.id == name) else {
+            let open = open.into_iter().map(|(_, question)| question).collect();
+            return Err(Reply::Refused(Refused::NoQuestion { question: name, open }));
+        };
+        if let Err(refused) = question.accept(&answer) {
+            return Err(Reply::Refused(Refused::WrongAnswer {
+                message: refused.to_string(),
+                question: Box::new(question.clone()),
+            }));
+        }
+        let id = id.clone();
+        self.on(Event::Answered { id, answer });
+        Ok(())
+    }
+
+    /// Reserves the usage of a call of a model, in the budgets of the run and of the node.
+    fn reserve(&mut self, effect: EffectId, most: Usage) -> Result<(), Reply> {
+        if !self
+            .state
+            .stages
+            .iter()
+            .any(|stage| stage.effect == effect && !stage.cancelled)
+        {
+            return Err(Reply::Refused(Refused::Phase(
+                "does not execute the attempt".to_owned(),
+            )));
+        }
+        let totals = &self.machine.state().totals;
+        let reserved = |of_node: bool| {
+            let held = self.state.reserved.iter();
+            let held = held.filter(|(held, _)| !of_node || held.node == effect.node);
+            held.map(|(_, most)| *most).sum::<Usage>()
+        };
+        let node = self.machine.pipeline().stage(effect.node);
+        let used = totals.spent.get(&effect.node.0).copied().unwrap_or_default();
+        let budgets = [
+            (
+                Some(node.id().to_owned()),
+                node_budget(node),
+                used,
+                reserved(true),
+            ),
+            (None, self.state.budget, totals.usage, reserved(false)),
+        ];
+        for (node, budget, used, reserved) in budgets {
+            match budget.room_for(used, reserved, most) {
+                Room::Enough => {}
+                // The error pauses the run, so wait for calls in progress first: their answers are paid for.
+                Room::Never if node.is_some() || reserved.is_zero() => {
+                    return Err(Reply::Refused(Refused::OverBudget { node, budget, used }));
+                }
+                Room::Later | Room::Never => return Err(Reply::Later),
+            }
+        }
+        self.state.reserved.push((effect, most));
+        Ok(())
+    }
+
+    /// Pauses the run: cancels its attempts, which are sent again when it is resumed.
+    fn pause(&mut self, failure: RunFailure) {
+        for stage in &mut self.state.stages {
+            if !stage.cancelled {
+                stage.cancelled = true;
+                let effect = stage.effect.clone();
+                self.turn.outgoing.push(Outgoing::Cancel { effect });
+            }
+        }
+        self.emit(EventKind::from_end(Some(&failure), self.state.executed));
+        self.state.phase = Phase::Paused(failure);
+    }
+
+    fn handle_effects(&mut self) {
+        for effect in std::mem::take(&mut self.effects) {
+            let goes_on = self.state.phase == Phase::Running;
+            match effect {
+                Effect::Observe(observation) => self.observe(observation),
+                Effect::Finish { failure } => self.end(failure),
+                // A paused run requests its effects again when it is resumed.
+                _ if !goes_on => {}
+                Effect::RunNode { id, context } => self.send_stage(id, context),
+                Effect::StartTimer { id, delay } => self.start_timer(id, delay),
+                Effect::CancelEffect { id } => {
+                    self.state.timers.retain(|timer| timer.effect != id);
+                    self.cancel(&id);
+                }
+                // The question is a part of the machine's state.
+                _ => {}
+            }
+        }
+    }
+
+    /// Sends an attempt, unless a cancelled one may still be writing where it reads.
+    fn send_stage(&mut self, effect: EffectId, context: Context) {
+        if self.state.stages.iter().any(|stage| stage.cancelled) {
+            self.state.withheld.push(Withheld::Stage(effect, context));
+            return;
+        }
+        self.state.stages.push(LiveStage {
+            effect: effect.clone(),
+            began: self.state.executed,
+            used: Usage::default(),
+            invocation: None,
+            cancelled: false,
+        });
+        let budget = self.state.budget;
+        self.turn.outgoing.push(Outgoing::Stage {
+            effect,
+            context,
+            budget,
+        });
+    }
+
+    /// Starts a delay. One that began before a pause goes on.
+    fn start_timer(&mut self, effect: EffectId, delay: Duration) {
+        if self.state.timers.iter().any(|timer| timer.effect == effect) {
+            return;
+        }
+        self.state.timers_sent += 1;
+        let number = self.state.timers_sent;
+        self.state.timers.push(LiveTimer { effect, number });
+        self.turn.outgoing.push(Outgoing::Timer { number, delay });
+    }
+
+    fn cancel(&mut self, id: &EffectId) {
+        self.state
+            .withheld
+            .retain(|withheld| !matches!(withheld, Withheld::Stage(effect, _) if effect == id));
+        let live = self.state.stages.iter_mut().find(|stage| stage.effect == *id);
+        if let Some(live) = live.filter(|live| !live.cancelled) {
+            live.cancelled = true;
+            let effect = id.clone();
+            self.turn.outgoing.push(Outgoing::Cancel { effect });
+        }
+    }
+
+    /// Ends the run once nothing of it is executed any more.
+    fn end(&mut self, failure: Option<RunFailure>) {
+        self.state.withheld.clear();
+        if !self.state.stages.is_empty() {
+            let live: Vec<EffectId> = self
+                .state
+                .stages
+                .iter()
+                .map(|stage| stage.effect.clone())
+                .collect();
+            live.iter().for_each(|effect| self.cancel(effect));
+            self.state.withheld.push(Withheld::End(failure));
+            return;
+        }
+        self.emit(EventKind::from_end(failure.as_ref(), self.state.executed));
+        self.state.phase = Phase::Ended(failure);
+    }
+
+    /// Sends what had to wait for cancelled attempts.
+    fn release_withheld(&mut self) {
+        if self.state.stages.iter().any(|stage| stage.cancelled) {
+            return;
+        }
+        for withheld in std::mem::take(&mut self.state.withheld) {
+            match withheld {
+                Withheld::Stage(effect, context) => self.send_stage(effect, context),
+                Withheld::End(failure) => self.end(failure),
+            }
+        }
+    }
+
+    fn observe(&mut self, observation: Observation) {
+        let executed = self.state.executed;
+        let since = |began: Option<Duration>| executed.saturating_sub(began.unwrap_or(executed));
+        let mut stage = ObservedStage::default();
+        match &observation {
+            Observation::StageCompleted { id, .. } | Observation::StageFailed { id, .. } => {
+                let ended = self.ended.as_ref().filter(|stage| stage.effect == *id);
+                stage.duration = since(ended.map(|stage| stage.began));
+                let used = ended.map(|stage| stage.used).filter(|used| !used.is_zero());
+                stage.usage = used.map(Box::new);
+            }
+            Observation::StageCancelled { id, .. } => {
+                let live = self.state.stages.iter().find(|stage| stage.effect == *id);
+                stage.duration = since(live.map(|stage| stage.began));
+            }
+            Observation::InterviewStarted { id, .. } => self.state.asked.push((id.clone(), executed)),
+            Observation::InterviewCompleted { id, .. } | Observation::InterviewTimeout { id, .. } => {
+                let asked = self.state.asked.iter().position(|(of, _)| of == id);
+                stage.duration = since(asked.map(|at| self.state.asked.swap_remove(at).1));
+            }
+            _ => {}
+        }
+        let pipeline = self.machine.pipeline().clone();
+        if let Some(kind) = EventKind::from_observation(&pipeline, observation, stage) {
+            self.emit(kind);
+        }
+    }
+
+    fn emit(&mut self, kind: EventKind) {
+        self.state.events += 1;
+        self.turn.events.push(RunEvent {
+            seq: self.state.events,
+            time: self.state.now,
+            run: self.run.clone(),
+            kind,
+        });
+    }
+
+    /// Stores the state of the machine, and returns what the turn has decided.
+    fn finish(self) -> Turn {
+        if !self.state.timers.is_empty() {
+            let pending = self.machine.pending();
+            self.state.timers.retain(|timer| pending.contains(&timer.effect));
+        }
+        self.state.machine = self.machine.saved();
+        self.turn
+    }
+}
+
+fn ended() -> Reply {
+    Reply::Refused(Refused::Phase("has ended".to_owned()))
+}
