@@ -1,5 +1,7 @@
 //! Completion of the values of attributes.
 
+use std::collections::BTreeSet;
+
 use orchestra_graph::{
     AttributeFamily, AttributeOwner, DeclarationCursor, Known, NodeIndex, OccurrenceRole, Symbol, ValueType,
     occurrences,
@@ -136,7 +138,18 @@ fn pair_keys(
     }
     let after_equals = before.rsplit(',').next().is_some_and(|pair| pair.contains('='));
     let is_of_child = (known == Known::SubpipelineInputs) != after_equals;
-    let own = keys_at(completing, node);
+    let mut own = keys_at(completing, node);
+    if known == Known::SubpipelineOutputs {
+        // What the pipeline declares elsewhere is refused as an output of this node.
+        let outputs = own_outputs(completing, node);
+        let is_free = |candidate: &Candidate| {
+            outputs.contains(&candidate.label) || !own.iter().any(|key| key.label == candidate.label)
+        };
+        if !after_equals {
+            of_child.retain(is_free);
+        }
+        own.retain(|candidate| outputs.contains(&candidate.label));
+    }
     let (mut first, second) = if is_of_child {
         (of_child, own)
     } else {
@@ -152,6 +165,21 @@ fn pair_keys(
         }
     }
     first
+}
+
+/// Returns the keys that a node declares as its outputs.
+fn own_outputs(completing: &Completing<'_>, node: Option<NodeIndex>) -> BTreeSet<String> {
+    let loaded = &completing.opened.analysis.loaded;
+    let attributes = node.map(|node| loaded.graph.node(node).attributes.iter());
+    let declared = attributes.into_iter().flatten().filter(|attribute| {
+        let name = attribute.key.name();
+        name == "outputs" || name.starts_with(AttributeFamily::OUTPUTS.prefix)
+    });
+    let texts = declared.filter_map(|attribute| attribute.value.as_str());
+    texts
+        .flat_map(orchestra_graph::declared_keys)
+        .map(str::to_owned)
+        .collect()
 }
 
 /// Returns the candidates for the value of a member of an attribute family.

@@ -155,13 +155,26 @@ pub(crate) fn yaml_candidates(
     let cursor = YamlCursor::new(text, offset);
     let list = match cursor.part {
         YamlPart::Key => keys(text, &cursor, analysis, files),
-        YamlPart::Value | YamlPart::Item => values(&cursor, analysis, files),
+        YamlPart::Value | YamlPart::Item => values(&cursor, analysis, files)
+            .into_iter()
+            .map(|candidate| behind_colon(candidate, &cursor, text))
+            .collect(),
         YamlPart::Text => Vec::new(),
     };
     Candidates {
         list,
         replaced: cursor.word,
     }
+}
+
+/// Returns a candidate for a value with the space before it, if that is missing.
+pub(crate) fn behind_colon(candidate: Candidate, cursor: &YamlCursor, text: &str) -> Candidate {
+    let before = text.get(..cursor.word.start as usize).unwrap_or_default();
+    if cursor.part != YamlPart::Value || !before.ends_with(':') {
+        return candidate;
+    }
+    let insert = format!(" {}", candidate.insert.as_deref().unwrap_or(&candidate.label));
+    candidate.insert(insert)
 }
 
 fn keys(

@@ -105,7 +105,9 @@ impl<'s> Parser<'s> {
             }
             match self.attribute(true) {
                 Some(attribute) => self.attributes.push(attribute),
-                None => self.skip_in_list(),
+                // The separator belongs to what was skipped.
+                None if self.skip_in_list() => continue,
+                None => {}
             }
             self.separator(&mut warned);
         }
@@ -135,16 +137,21 @@ impl<'s> Parser<'s> {
         };
         if !std::mem::replace(warned, true) {
             let shown = if span.is_empty() { token.span } else { span };
-            self.diagnostic(
-                Diagnostic::from_rule(
-                    &rules::ATTR_SEPARATOR,
-                    format!("attributes are separated by {found} instead of `,`"),
-                    shown,
-                )
-                .label("expected `,` before this")
-                .help("put a `,` between attributes; `orchestra fmt` does it for the whole file")
-                .fix(span, replacement),
-            );
+            // What follows a string at once was probably meant as a part of it.
+            let is_adjacent = span.is_empty() && span.start == token.span.start;
+            let found = if is_adjacent { "nothing" } else { found };
+            let diagnostic = Diagnostic::from_rule(
+                &rules::ATTR_SEPARATOR,
+                format!("attributes are separated by {found} instead of `,`"),
+                shown,
+            )
+            .label("expected `,` before this");
+            self.diagnostic(match is_adjacent {
+                true => diagnostic.help("put a `,` between attributes; a quote inside a string is written `\\\"`, and names in conditions and assertions may have single quotes"),
+                false => diagnostic
+                    .help("put a `,` between attributes; `orchestra fmt` does it for the whole file")
+                    .fix(span, replacement),
+            });
         }
     }
 
@@ -168,16 +175,16 @@ impl<'s> Parser<'s> {
         );
     }
 
-    /// Skips to the next position in a list where an attribute may begin.
-    pub(super) fn skip_in_list(&mut self) {
+    /// Skips to the next position in a list where an attribute may begin. Returns whether it is behind a separator.
+    pub(super) fn skip_in_list(&mut self) -> bool {
         loop {
             match self.token.kind {
-                Kind::RightBracket | Kind::RightBrace | Kind::End => return,
+                Kind::RightBracket | Kind::RightBrace | Kind::End => return false,
                 Kind::Comma | Kind::Semicolon => {
                     self.bump();
-                    return;
+                    return true;
                 }
-                Kind::Word if self.token.first => return,
+                Kind::Word if self.token.first => return false,
                 _ => {}
             }
             self.bump();

@@ -290,9 +290,16 @@ impl<'s> Parser<'s> {
             format!("`{character}`")
         };
         if character == '>' {
-            return Diagnostic::from_rule(&rules::INVALID_CHARACTER, "`>` alone is not an edge", token.span)
+            let before = self.text.get(..token.span.start as usize).unwrap_or_default();
+            let arrow = if before.ends_with('=') { "=>" } else { ">" };
+            let span = Span::new(token.span.end - arrow.len() as u32, token.span.end);
+            let message = match arrow {
+                ">" => "`>` alone is not an edge",
+                _ => "`=>` is not an edge",
+            };
+            return Diagnostic::from_rule(&rules::INVALID_CHARACTER, message, span)
                 .help("write `->`")
-                .fix(token.span, "->");
+                .fix(span, "->");
         }
         Diagnostic::from_rule(
             &rules::INVALID_CHARACTER,

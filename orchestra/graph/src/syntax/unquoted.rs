@@ -122,14 +122,22 @@ impl Parser<'_> {
             0
         };
         let is_end = |c: char| matches!(c, ',' | ';' | ']' | '=' | '"' | '<' | '>' | '[' | '{' | '}');
-        let stop = line.get(skipped..)?.find(is_end).map(|at| skipped + at);
-        let end = match stop.and_then(|stop| Some((stop, line.get(stop..)?.chars().next()?))) {
-            Some((stop, ';')) => stop,
-            Some((stop, ',' | ']')) if in_list => stop,
-            Some((stop, '}')) if !in_list => stop,
-            Some((stop, '=')) if in_list => name_before(line, stop)?,
-            None if is_whole && (!in_list || self.continues(start + line.len())) => line.len(),
-            _ => return None,
+        let mut from = skipped;
+        let end = loop {
+            let stop = line.get(from..)?.find(is_end).map(|at| from + at);
+            break match stop.and_then(|stop| Some((stop, line.get(stop..)?.chars().next()?))) {
+                // A comma may belong to the text.
+                Some((stop, ',')) if in_list && !self.continues(start + stop + 1) => {
+                    from = stop + 1;
+                    continue;
+                }
+                Some((stop, ';')) => stop,
+                Some((stop, ',' | ']')) if in_list => stop,
+                Some((stop, '}')) if !in_list => stop,
+                Some((stop, '=')) if in_list => name_before(line, stop)?,
+                None if is_whole && (!in_list || self.continues(start + line.len())) => line.len(),
+                _ => return None,
+            };
         };
         let value = line.get(..end)?.trim_end();
         let is_comment = value.contains("//") || value.contains("/*");

@@ -293,6 +293,12 @@ fn values_of_several_words_are_quoted() {
     );
     list("label=Don't ship\n  prompt=x", "Don't ship", "\"Don't ship\"");
     list("label=100% of it\n ", "100% of it", "\"100% of it\"");
+    list(
+        "prompt=Do this, then that",
+        "Do this, then that",
+        "\"Do this, then that\"",
+    );
+    list("prompt=Do this, label=x", "Do this", "\"Do this\"");
     list("label='Ship, now'", "'Ship, now'", "\"Ship, now\"");
     list(
         "label=\u{201c}Ship, now\u{201d}, prompt=x",
@@ -448,4 +454,29 @@ fn a_forgotten_quote_is_reported_where_it_is_missing() {
             "{after}"
         );
     }
+}
+
+#[test]
+fn an_arrow_of_another_language_is_replaced_as_a_whole() {
+    for (text, arrow) in [("=>", "=>"), (">", ">")] {
+        let text = format!("digraph {{ start {text} a -> exit; a [prompt=x] }}");
+        fixes(&text, "invalid_character", arrow, arrow, "->");
+    }
+}
+
+#[test]
+fn a_comma_behind_a_mistake_is_no_missing_one() {
+    for attribute in ["agent==critic", "agent:critic", "agent="] {
+        let text = format!("digraph {{ start -> a -> exit; a [prompt=x, {attribute}, llm_model=y] }}");
+        let found = checked(&text, &Files(Vec::new())).report.diagnostics;
+        assert!(
+            found.iter().all(|found| found.code != "attr_separator"),
+            "{text}: {found:#?}"
+        );
+    }
+    // Quotes inside of a string end it: a comma would not help.
+    let text = "digraph { graph [assert=\"requires(a, a=\"Ship\")\"]; start -> a -> exit; a [prompt=x] }";
+    let found = checked(text, &Files(Vec::new())).report.diagnostics;
+    let separator = found.iter().find(|found| found.code == "attr_separator");
+    assert_eq!(separator.expect("it is reported").fix, None);
 }

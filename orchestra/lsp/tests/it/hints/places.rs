@@ -265,3 +265,21 @@ fn files_are_those_of_the_workspace() {
         assert_eq!(accepted(&mut client, &whole(text), label), whole(expected));
     }
 }
+
+#[test]
+fn a_sub_pipeline_returns_only_what_its_node_declares() {
+    let mut client = opened(&[], "");
+    let text = "digraph { inputs=\"pr: text\"; start -> sub -> exit\n\
+                sub [shape=folder, outputs=\"verdict: text\", subpipeline.outputs=\"¦\"] }";
+    assert_eq!(offered(&mut client, text), ["verdict"]);
+}
+
+#[test]
+fn a_value_directly_behind_a_colon_gets_its_space() {
+    let mut client = opened(&[], "");
+    client.open("orchestra.yaml", "");
+    let items = complete(&mut client, "orchestra.yaml", "providers:\n  default:¦\n");
+    let edit = &find(&items, "openai")["textEdit"];
+    let text = applied(&client.texts["orchestra.yaml"], std::slice::from_ref(edit));
+    assert_eq!(text, "providers:\n  default: openai\n");
+}
