@@ -214,7 +214,6 @@ impl Taking<'_> {
                 Phase::Running => {}
                 Phase::Paused(_) => {
                     self.state.phase = Phase::Running;
-                    self.state.withheld.clear();
                     self.machine.reissue(&mut self.effects);
                 }
             },
@@ -242,9 +241,13 @@ impl Taking<'_> {
         }
         let is_paused = self.state.phase != Phase::Running;
         match end {
-            // The run has gone on without it.
+            // Where the run has gone on without the attempt, the machine does not wait for it any more.
+            AttemptEnd::Outcome(outcome) => {
+                self.drop_withheld(|withheld| *withheld == effect);
+                self.on(Event::NodeFinished { id: effect, outcome });
+            }
+            // The run goes on without it, or its repeat is withheld.
             _ if cancelled && !is_paused => {}
-            AttemptEnd::Outcome(outcome) => self.on(Event::NodeFinished { id: effect, outcome }),
             // The attempt is sent again when the run is resumed.
             _ if is_paused => {}
             AttemptEnd::WaitsForHuman(reason) => {
@@ -339,8 +342,18 @@ impl Taking<'_> {
                 self.turn.outgoing.push(Outgoing::Cancel { effect });
             }
         }
+        // What is withheld is requested again when the run is resumed.
+        self.drop_withheld(|_| true);
         self.emit(EventKind::from_end(Some(&failure), self.state.executed));
         self.state.phase = Phase::Paused(failure);
+    }
+
+    /// Drops withheld attempts.
+    fn drop_withheld(&mut self, is_dropped: impl Fn(&EffectId) -> bool) {
+        self.state.withheld.retain(|withheld| match withheld {
+            Withheld::Stage(effect, _) => !is_dropped(effect),
+            Withheld::End(_) => true,
+        });
     }
 
     fn handle_effects(&mut self) {
@@ -396,9 +409,7 @@ impl Taking<'_> {
     }
 
     fn cancel(&mut self, id: &EffectId) {
-        self.state
-            .withheld
-            .retain(|withheld| !matches!(withheld, Withheld::Stage(effect, _) if effect == id));
+        self.drop_withheld(|effect| effect == id);
         let live = self.state.stages.iter_mut().find(|stage| stage.effect == *id);
         if let Some(live) = live.filter(|live| !live.cancelled) {
             live.cancelled = true;

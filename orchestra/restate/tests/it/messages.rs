@@ -287,3 +287,62 @@ fn a_clock_that_goes_back_stands_still() {
     assert_eq!(run.state.now, Timestamp::from_millis(1_000));
     assert!(next.events.iter().all(|event| event.time == run.state.now));
 }
+
+/// Two stages at once; the first success ends the other, and a stage follows.
+const RACE: &str = r#"digraph { start -> fan; fan [shape=component, join_policy=first_success]
+    fan -> left -> join; fan -> right -> join; join [shape=tripleoctagon]; join -> after -> exit }"#;
+
+#[test]
+fn nothing_is_sent_while_the_run_is_paused() {
+    let (mut run, first) = Run::start(RACE, Budget::default());
+    let [left, right] = &stages(&first)[..] else {
+        panic!("{first:?}")
+    };
+    let joined = run.succeed(left);
+    assert!(joined.outgoing.contains(&Outgoing::Cancel {
+        effect: right.clone()
+    }));
+    assert!(stages(&joined).is_empty(), "the loser may still be writing");
+    run.pause();
+    let over = run.end(right, AttemptEnd::Cancelled);
+    assert!(over.outgoing.is_empty());
+    let resumed = run.send(Message::Resume);
+    assert_eq!(stages(&resumed).len(), 1, "the stage behind the fan-out");
+}
+
+#[test]
+fn an_outcome_that_crosses_a_cancellation_counts() {
+    let (mut run, first) = Run::start(LINE, Budget::default());
+    let [a] = &stages(&first)[..] else {
+        panic!("{first:?}")
+    };
+    run.pause();
+    run.send(Message::Resume);
+    // The attempt had ended before the cancellation reached it.
+    let next = run.succeed(a);
+    let [b] = &stages(&next)[..] else {
+        panic!("{next:?}")
+    };
+    assert_ne!(a, b, "it is not executed again");
+}
+
+#[test]
+fn a_run_that_ends_while_it_is_paused_stays_ended() {
+    let text = RACE.replace("first_success", "wait_all, error_policy=fail_fast");
+    let (mut run, first) = Run::start(&text, Budget::default());
+    let [left, right] = &stages(&first)[..] else {
+        panic!("{first:?}")
+    };
+    run.pause();
+    run.end(left, AttemptEnd::Outcome(Outcome::fail_terminal("broken")));
+    run.send(Message::Resume);
+    run.end(right, AttemptEnd::Cancelled);
+    while let Some(stage) = run.state.stages.first().map(|stage| stage.effect.clone()) {
+        run.end(&stage, AttemptEnd::Outcome(Outcome::fail_terminal("broken")));
+    }
+    assert!(
+        matches!(run.state.phase, Phase::Ended(Some(_))),
+        "{:?}",
+        run.state.phase
+    );
+}
