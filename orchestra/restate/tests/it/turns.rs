@@ -25,8 +25,9 @@ struct Stored {
     sent: Vec<(EffectId, Context)>,
     events: Vec<EventKind>,
     disturbed: bool,
-    /// An attempt that ends before its cancellation reaches it.
-    ends: Option<EffectId>,
+    /// The cancelled attempts that are not over yet.
+    ending: Vec<EffectId>,
+    random: Random,
 }
 
 impl Stored {
@@ -49,7 +50,8 @@ impl Stored {
             sent: Vec::new(),
             events: Vec::new(),
             disturbed: false,
-            ends: None,
+            ending: Vec::new(),
+            random: Random::new(seed ^ 0x656e),
         };
         run.carry_out(first);
         run
@@ -85,22 +87,35 @@ impl Stored {
                         self.sent.push((effect, context));
                     }
                 }
-                // What was cancelled is over at once.
-                Outgoing::Cancel { effect } if self.ends.as_ref() == Some(&effect) => {}
-                Outgoing::Cancel { effect } => {
-                    self.take(finished(effect, AttemptEnd::Cancelled), false);
-                }
+                Outgoing::Cancel { effect } => self.ending.push(effect),
                 Outgoing::Timer { .. } => {}
             }
+        }
+    }
+
+    /// Reports that some of the cancelled attempts are over.
+    fn report_ends(&mut self, percent: usize) {
+        for effect in std::mem::take(&mut self.ending) {
+            if self.random.chance(percent) {
+                self.take(finished(effect, AttemptEnd::Cancelled), false);
+            } else {
+                self.ending.push(effect);
+            }
+        }
+    }
+
+    /// Lets cancelled attempts end if the one that ends next waits for them.
+    fn make_ready(&mut self, next: &Message) {
+        if let Message::Finished { effect, .. } = next
+            && !self.state().stages.iter().any(|stage| stage.effect == *effect)
+        {
+            self.report_ends(100);
         }
     }
 
     /// Pauses the run and resumes it, perhaps with the end of an attempt in between.
     fn pause(&mut self, between: Option<Message>) {
         let reason = "lunch".to_owned();
-        if let Some(Message::Finished { effect, .. }) = &between {
-            self.ends = Some(effect.clone());
-        }
         assert_eq!(
             self.take(
                 Message::Pause {
@@ -111,8 +126,10 @@ impl Stored {
             Reply::Accepted
         );
         assert_eq!(self.state().phase, Phase::Paused(RunFailure::Paused { reason }));
+        self.report_ends(if between.is_some() { 0 } else { 50 });
         if let Some(message) = between {
             self.take(message, true);
+            self.report_ends(50);
         }
         if !matches!(self.state().phase, Phase::Ended(_)) {
             assert_eq!(self.take(Message::Resume, true), Reply::Accepted);
@@ -172,6 +189,7 @@ fn a_run_by_turns_is_that_of_its_machine() {
                 };
                 machine.on(event.clone(), &mut effects);
                 let is_end = matches!(message, Message::Finished { .. });
+                run.make_ready(&message);
                 if random.chance(10) {
                     pauses += 1;
                     let between = (is_end && random.chance(50)).then(|| message.clone());
@@ -181,6 +199,7 @@ fn a_run_by_turns_is_that_of_its_machine() {
                         continue;
                     }
                 }
+                run.make_ready(&message);
                 let reply = run.take(message.clone(), random.chance(30));
                 if let Reply::Refused(refused) = &reply {
                     // The script goes on with a skip where the machine does not take the answer.
@@ -198,7 +217,9 @@ fn a_run_by_turns_is_that_of_its_machine() {
                     assert_eq!(run.events.len(), events, "{message:?} counts once\n{}", case.dot);
                     assert_eq!(run.text, before);
                 }
+                run.report_ends(40);
             }
+            run.report_ends(100);
             let (mut stages, mut ended_early) = (Vec::new(), Vec::new());
             let (mut observed, mut end) = (Vec::new(), None);
             for effect in effects {
@@ -216,6 +237,7 @@ fn a_run_by_turns_is_that_of_its_machine() {
                     _ => {}
                 }
             }
+            run.report_ends(100);
             let state = run.state();
             assert_eq!(
                 state.phase,
