@@ -33,7 +33,7 @@ pub(crate) fn hover_at(workspace: &mut Workspace<'_>, at: &TextDocumentPositionP
     let offset = document.offset(at.position, workspace.encoding);
     let (text, span) = if document_kind(&path) == DocumentKind::Configuration {
         let analysis = analyse_configuration(&workspace.files, &path)?;
-        yaml_hover(document.as_str(), offset, &analysis.project)?
+        yaml_hover(document.as_str(), offset, &analysis, &workspace.files)?
     } else {
         let position = LayerPosition {
             path: &path,

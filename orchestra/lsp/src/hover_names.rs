@@ -11,7 +11,7 @@ use orchestra_graph::{
 use crate::cursor::Opened;
 use crate::files::Files;
 use crate::hover_node::{chosen, node_doc};
-use crate::layer_hints::layer_doc;
+use crate::layer_doc::layer_doc;
 use crate::markdown::{agent, block, code, codes, model};
 use crate::paths::absolute;
 use crate::place::MAX_BYTES;

@@ -1,16 +1,16 @@
 //! Hover and completion in the files of prompt layers: their keys, the layers that they extend, and the variables of
 //! templates.
 
-use orchestra_config::{LayerKind, ResolveOptions, task_variables, yaml_words};
+use orchestra_config::{LayerKind, ResolveOptions, task_variables};
 use orchestra_graph::Span;
 
 use crate::analysis::analyse_configuration;
 use crate::candidate::{Candidate, Candidates};
 use crate::complete_templates::template_in_file;
 use crate::files::Files;
-use crate::markdown::code;
-use crate::paths::{absolute, file_name, folder, name_in};
-use crate::place::{MAX_BYTES, layer_folder};
+use crate::layer_doc::layer_doc;
+use crate::paths::{file_name, folder, name_in};
+use crate::place::layer_folder;
 use crate::protocol::CompletionItemKind;
 use crate::template_scope::TemplateScope;
 use crate::value_lists::layer_names;
@@ -197,36 +197,4 @@ fn folders_of(files: &Files<'_>, path: &str) -> Vec<String> {
         folders.extend(analysis.project.prompt_folders(configuration, &options));
     }
     folders
-}
-
-/// Returns the documentation of a layer in some folders, or of a built-in one: its file, its description and the
-/// beginning of its text.
-pub(crate) fn layer_doc(
-    files: &Files<'_>,
-    (root, folders): (&str, &[String]),
-    kind: LayerKind,
-    name: &str,
-) -> Option<String> {
-    let inside = format!("{}/{name}.yaml", kind.folder());
-    let of_project = folders.iter().find_map(|folder| {
-        let file = format!("{folder}/{inside}");
-        let bytes = files.read(&absolute(root, &file), MAX_BYTES).ok()?;
-        Some((file, bytes))
-    });
-    let built_in = || {
-        let text = kind.built_in_file(name)?;
-        Some(("ships with Orchestra".to_owned(), text.as_bytes().to_vec()))
-    };
-    let (file, bytes) = of_project.or_else(built_in)?;
-    let words = yaml_words(&bytes);
-    let value = |key: &str| {
-        let mut values = words.iter().filter(|word| !word.is_key);
-        values.find(|word| word.path.len() == 2 && word.path.last().is_some_and(|last| last == key))
-    };
-    let mut parts = vec![format!("**{kind}** {} ({file})", code(name))];
-    parts.extend(value("description").map(|word| word.text.trim().to_owned()));
-    parts.extend(value("extends").map(|word| format!("Extends {}.", code(&word.text))));
-    let text = ["system", "modifiers", "template"].into_iter().find_map(value);
-    parts.extend(text.map(|word| crate::markdown::block(&word.text)));
-    Some(parts.join("\n\n"))
 }

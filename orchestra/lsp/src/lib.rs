@@ -50,6 +50,7 @@
 //! - `names`: the names of a project, over all files.
 //! - `navigation`: definition, references and highlights.
 //! - `rename`: renaming.
+//! - `layer_doc`: the documentation of a prompt layer.
 //! - `layer_hints`: hover and completion in prompt layers.
 //! - `hover`, `hover_node`, `hover_names`: hover over a pipeline.
 //! - `hints`: hover and completion for each kind of document.
@@ -77,6 +78,7 @@ mod host;
 mod hover;
 mod hover_names;
 mod hover_node;
+mod layer_doc;
 mod layer_hints;
 mod lens;
 mod markdown;

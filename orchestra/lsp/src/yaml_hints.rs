@@ -2,13 +2,14 @@
 
 use std::sync::LazyLock;
 
-use orchestra_config::{LayerKind, Project, ResolveOptions, SCHEMA};
+use orchestra_config::{Configuration, LayerKind, ResolveOptions, SCHEMA};
 use orchestra_graph::{Limits, parse_bytes};
 use serde_json::Value;
 
 use crate::analysis::ConfigurationAnalysis;
 use crate::candidate::{Candidate, Candidates};
 use crate::files::Files;
+use crate::layer_doc::layer_doc;
 use crate::markdown::{agent, code, model};
 use crate::place::MAX_BYTES;
 use crate::protocol::CompletionItemKind;
@@ -91,7 +92,8 @@ fn description(schema: &'static Value) -> Option<&'static str> {
 pub(crate) fn yaml_hover(
     text: &str,
     offset: u32,
-    project: &Project,
+    analysis: &ConfigurationAnalysis,
+    files: &Files<'_>,
 ) -> Option<(String, orchestra_graph::Span)> {
     let cursor = YamlCursor::new(text, offset);
     let word = text.get(cursor.word.start as usize..cursor.word.end as usize)?;
@@ -105,26 +107,27 @@ pub(crate) fn yaml_hover(
     let name = path.last()?;
     let mut parts = Vec::new();
     let path: Vec<&str> = path.iter().map(String::as_str).collect();
-    let configuration = &project.configuration;
+    let configuration = &analysis.project.configuration;
     match path.as_slice() {
         ["agents", name] => {
             let found = configuration.agents.get(*name)?;
             parts.push(agent(name, &found.value, configuration));
         }
-        ["tools", name] => {
-            let found = &configuration.tools.get(*name)?.value;
-            parts.push(format!("**tool** {}", code(name)));
-            parts.extend(
-                found
-                    .description
-                    .as_ref()
-                    .map(|description| description.value.clone()),
-            );
-            parts.extend(found.command.as_ref().map(|command| code(&command.value)));
-        }
+        ["tools", name] => parts.push(tool(name, configuration)?),
         _ => parts.push(format!("**{name}**")),
     }
     parts.extend(own.map(str::to_owned));
+    match path.as_slice() {
+        ["agents", _, "tools" | "only_tools"] if cursor.part == YamlPart::Item => {
+            parts.extend(tool(word, configuration));
+        }
+        ["agents", _, kind] if cursor.part == YamlPart::Value => {
+            let folders = folders(analysis, files);
+            let kind = LayerKind::from_name(kind);
+            parts.extend(kind.and_then(|kind| layer_doc(files, (&analysis.root, &folders), kind, word)));
+        }
+        _ => {}
+    }
     if cursor.part == YamlPart::Value {
         if matches!(path.as_slice(), [.., "model" | "default_model"]) && !word.is_empty() {
             parts.push(model(word, configuration));
@@ -132,6 +135,30 @@ pub(crate) fn yaml_hover(
         parts.extend(word_description(&cursor.path, word).map(|doc| format!("{}: {doc}", code(word))));
     }
     (parts.len() > 1).then(|| (parts.join("\n\n"), cursor.word))
+}
+
+/// Returns the documentation of a tool of the project; `None` for other tools.
+fn tool(name: &str, configuration: &Configuration) -> Option<String> {
+    let found = &configuration.tools.get(name)?.value;
+    let mut parts = vec![format!("**tool** {}", code(name))];
+    parts.extend(
+        found
+            .description
+            .as_ref()
+            .map(|description| description.value.clone()),
+    );
+    parts.extend(found.command.as_ref().map(|command| code(&command.value)));
+    Some(parts.join("\n\n"))
+}
+
+/// Returns the folders of the prompt layers of a configuration.
+fn folders(analysis: &ConfigurationAnalysis, files: &Files<'_>) -> Vec<String> {
+    let configuration = analysis.project.path.as_deref().unwrap_or_default();
+    let options = ResolveOptions {
+        user_folder: files.host.user().prompts,
+        ..ResolveOptions::default()
+    };
+    analysis.project.prompt_folders(configuration, &options)
 }
 
 /// Returns the description of one of the fixed values of a key.
@@ -291,16 +318,7 @@ fn values(cursor: &YamlCursor, analysis: &ConfigurationAnalysis, files: &Files<'
     };
     let owned = |names: Vec<&str>| names.into_iter().map(str::to_owned).collect::<Vec<String>>();
     let path: Vec<&str> = cursor.path.iter().map(String::as_str).collect();
-    let layer = |kind: LayerKind| {
-        let configuration = analysis.project.path.as_deref().unwrap_or_default();
-        let user = files.host.user().prompts;
-        let options = ResolveOptions {
-            user_folder: user,
-            ..ResolveOptions::default()
-        };
-        let folders = analysis.project.prompt_folders(configuration, &options);
-        layer_names(files, &analysis.root, &folders, kind)
-    };
+    let layer = |kind: LayerKind| layer_names(files, &analysis.root, &folders(analysis, files), kind);
     match path.as_slice() {
         ["agents", _, "tools" | "only_tools"] => {
             named(configuration.tool_names(), CompletionItemKind::FUNCTION, "tool")

@@ -136,6 +136,18 @@ fn hover_explains_the_configuration() {
         value.contains("The provider of stages that name none."),
         "{value}"
     );
+    let layer = hover(&mut client, "orchestra.yaml", "adversarial-critic");
+    assert!(
+        layer.contains("**role** `adversarial-critic` (ships with Orchestra)"),
+        "{layer}"
+    );
+    let named = CONFIGURATION.replace("tools: [grep]", "tools: [grep, run-tests]");
+    client.replace("orchestra.yaml", &named);
+    let tool = hover(&mut client, "orchestra.yaml", "run-tests]");
+    assert!(
+        tool.contains("**tool** `run-tests`") && tool.contains("`cargo test`"),
+        "{tool}"
+    );
     let name = hover(&mut client, "orchestra.yaml", "cheap: claude-haiku");
     assert_eq!(name, "", "a name that the project chose has no description");
 }
