@@ -158,7 +158,7 @@ fn a_child_that_is_missing_or_leads_back_is_refused() {
         .about("in a cycle: `src/parts/lint.dot` -> `src/build.dot` -> `src/parts/lint.dot` [child_cycle]");
     assert!(circle.text.contains("--> src/build.dot:3:56"), "{}", circle.text);
     let missing = said.about("no child pipeline `parts/lnit.dot` [child_not_found]");
-    assert!(missing.text.contains("--> src/lost.dot:4:57"), "{}", missing.text);
+    assert!(missing.text.contains("--> src/lost.dot:4:58"), "{}", missing.text);
     assert_eq!(circle.start, (1, 39), "{}", said.listed());
 }
 
