@@ -25,7 +25,7 @@ fn faults_point_at_the_place_that_must_change() {
             "tests_passed=true",
             "tests_passed",
             "unknown key `tests_passed`",
-            None,
+            Some("context.tests_passed"),
         ),
         ("context.=x", "context.", "unknown key", None),
         (".x=1", ".x", "unknown key", None),
@@ -102,7 +102,7 @@ fn faults_point_at_the_place_that_must_change() {
             "regular expression is invalid",
             None,
         ),
-        ("größe=1", "größe", "unknown key `größe`", None),
+        ("größe=1", "größe", "unknown key `größe`", Some("context.größe")),
         (
             "outcome=大 und && oucome",
             "oucome",
