@@ -118,7 +118,7 @@ pub fn turn(pipeline: &SharedPipeline, state: &mut RunState, sent: Sent) -> Turn
         Ok(run) => run,
         Err(error) => return refused(Refused::Unreadable(error.to_string())),
     };
-    let before = state.clone();
+    let before = (state.now, state.executed);
     let mut taking = Taking {
         state,
         run,
@@ -135,7 +135,8 @@ pub fn turn(pipeline: &SharedPipeline, state: &mut RunState, sent: Sent) -> Turn
             taking.finish()
         }
         Err(reply) => {
-            *state = before;
+            // A message is refused before it changes anything else; the machine is stored only at the end.
+            (state.now, state.executed) = before;
             Turn {
                 reply,
                 ..Turn::default()
