@@ -193,9 +193,9 @@ fn a_run_by_turns_is_that_of_its_machine() {
                 if random.chance(10) {
                     pauses += 1;
                     let between = (is_end && random.chance(50)).then(|| message.clone());
-                    let told = between.is_some();
+                    let was_applied = between.is_some();
                     run.pause(between);
-                    if told {
+                    if was_applied {
                         continue;
                     }
                 }
