@@ -12,12 +12,14 @@ use serde_json::Value;
 
 use crate::driver::limits::Limits;
 use crate::engine::Engine;
-use crate::error::{Refusals, StartError};
+use crate::error::{Refusal, Refusals, StartError};
 use crate::handle::RunHandle;
 use crate::handlers::binding::{Binding, CompiledConfiguration};
 use crate::handlers::handler_set::HandlerSet;
+use crate::host::AttemptHost;
 use crate::recovery::replay::ReplayBuilder;
 use crate::recovery::resume::ResumeBuilder;
+use crate::setup::pinned_source::PinnedPipeline;
 use crate::start::StartBuilder;
 
 /// The way in which a run begins, as data: a command line or a server decides it before the type of the handlers is
@@ -117,6 +119,8 @@ trait BoundPipeline: Send + Sync {
     fn check(&self, engine: &Engine) -> Result<(), Refusals>;
 
     fn begin(&self, engine: &Engine, begin: Begin) -> BeginFuture;
+
+    fn host(&self, engine: &Engine, pinned: Option<&PinnedPipeline>) -> Result<AttemptHost, Refusals>;
 }
 
 struct WithHandlers<B, F> {
@@ -139,6 +143,30 @@ where
     fn begin(&self, engine: &Engine, begin: Begin) -> BeginFuture {
         let handlers = (self.handlers)();
         begin_run(engine, self.binding.clone(), handlers, begin, &self.transforms)
+    }
+
+    fn host(&self, engine: &Engine, pinned: Option<&PinnedPipeline>) -> Result<AttemptHost, Refusals> {
+        let handlers = (self.handlers)();
+        let compiled = self.binding.clone().into_pipeline();
+        let Some(pinned) = pinned.filter(|pinned| !pinned.is_of(&compiled)) else {
+            return engine.host(self.binding.clone(), handlers);
+        };
+        let versions = self.binding.versions().iter();
+        let mut versions = versions.map(|version| SharedPipeline::Static(version.pipeline));
+        let version = versions.find(|version| pinned.is_of(version));
+        match version.or_else(|| pinned.load(&self.transforms)) {
+            Some(pipeline) => engine.host(pipeline, handlers),
+            None => Err(Refusals {
+                pipeline: compiled.name.to_string(),
+                list: vec![Refusal {
+                    code: "pinned_source",
+                    file: pinned.pipeline.file.clone().into(),
+                    position: Default::default(),
+                    message: "this version does not accept the source that the run began with; run a version that does"
+                        .to_owned(),
+                }],
+            }),
+        }
     }
 }
 
@@ -245,6 +273,16 @@ impl Entry {
     /// The engine or the handlers lack something that the pipeline needs; everything missing is listed.
     pub fn check(&self, engine: &Engine) -> Result<(), Refusals> {
         self.bound.check(engine)
+    }
+
+    /// Creates a host that executes single attempts of the pipeline, for runs that another process decides about; see
+    /// [`Engine::host`]. `pinned` is the pipeline that the run began with, if it may be another version than this
+    /// program's: it is looked up in the locked versions of the program, and otherwise loaded from its source.
+    ///
+    /// # Errors
+    /// The engine or the handlers lack something that the pipeline needs, or its source is no longer valid.
+    pub fn host(&self, engine: &Engine, pinned: Option<&PinnedPipeline>) -> Result<AttemptHost, Refusals> {
+        self.bound.host(engine, pinned)
     }
 
     /// Starts, resumes or replays a run of the pipeline.

@@ -92,7 +92,13 @@ impl RunId {
     }
 
     /// Generates a new id. Ids of one process are unique, ids of different processes hardly ever collide.
-    pub(crate) fn generate(now: Timestamp) -> RunId {
+    ///
+    /// ```
+    /// use orchestra_engine::{RunId, Timestamp};
+    /// let id = RunId::generate(Timestamp::from_millis(0));
+    /// assert!(id.starts_with("19700101-000000-"));
+    /// ```
+    pub fn generate(now: Timestamp) -> RunId {
         static NEXT: LazyLock<AtomicU64> = LazyLock::new(|| AtomicU64::new(random() % SPACE));
         let mut number = NEXT.fetch_add(1, Ordering::Relaxed) % SPACE;
         let mut suffix = [0; 6];

@@ -14,6 +14,6 @@ mod message;
 mod state;
 mod turn;
 
-pub use message::{AttemptEnd, Message, Outgoing, Refused, Reply, Sent, Turn};
-pub use state::{LiveStage, LiveTimer, PROTOCOL, Phase, RunState, Withheld};
+pub use message::{Message, Outgoing, Refused, Reply, Report, Sent, Turn};
+pub use state::{AttemptQuestion, LiveStage, LiveTimer, PROTOCOL, Phase, Reserved, RunState, Withheld};
 pub use turn::{Start, start, turn};

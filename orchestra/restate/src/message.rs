@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use orchestra_core::{Answer, Budget, Context, EffectId, Outcome, Question, Usage};
-use orchestra_engine::{RunEvent, Timestamp};
+use orchestra_core::{Answer, Budget, Context, EffectId, Question, Usage};
+use orchestra_engine::{EventKind, HostedEnd, RunEvent, Timestamp};
 use serde::{Deserialize, Serialize};
 
 /// A message with the time at which it was sent.
@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 /// ```
 /// use orchestra_engine::Timestamp;
 /// use orchestra_restate::{Message, Sent};
-/// let sent = Sent { at: Timestamp::from_millis(1_000), message: Message::Resume };
-/// assert_eq!(serde_json::to_string(&sent)?, r#"{"at":"1970-01-01T00:00:01.000Z","message":"resume"}"#);
+/// let sent = Sent { at: Timestamp::from_millis(1_000), message: Message::Pause { reason: "lunch".to_owned() } };
+/// assert_eq!(serde_json::to_string(&sent)?, r#"{"at":"1970-01-01T00:00:01.000Z","message":{"pause":{"reason":"lunch"}}}"#);
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -35,21 +35,15 @@ pub struct Sent {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Message {
-    /// An attempt has ended.
-    Finished {
+    /// A worker reports about an attempt.
+    Attempt {
         /// The effect.
         effect: EffectId,
-        /// The end of the attempt.
-        end: AttemptEnd,
-        /// The usage since its last note.
-        used: Usage,
-    },
-    /// An attempt has used models, as its notes say.
-    Used {
-        /// The effect.
-        effect: EffectId,
-        /// The usage.
-        used: Usage,
+        /// The fencing token of the execution: 1 for the first one, and what a [claim](Report::Claimed) returned for
+        /// later ones. An execution with an older token is refused.
+        token: u64,
+        /// The report.
+        report: Report,
     },
     /// A delay is over.
     Timer {
@@ -63,20 +57,6 @@ pub enum Message {
         /// The answer.
         answer: Answer,
     },
-    /// An attempt reserves the maximum usage of a call of a model.
-    Reserve {
-        /// The effect.
-        effect: EffectId,
-        /// The maximum usage.
-        most: Usage,
-    },
-    /// An attempt releases a reservation.
-    Release {
-        /// The effect.
-        effect: EffectId,
-        /// The usage that was reserved.
-        most: Usage,
-    },
     /// Somebody ends the run.
     Cancel {
         /// The reason.
@@ -88,31 +68,64 @@ pub enum Message {
         reason: String,
     },
     /// Somebody resumes the run.
-    Resume,
+    Resume {
+        /// The attempts whose executions no longer exist, because an operator ended them. They are sent again.
+        lost: Vec<EffectId>,
+    },
 }
 
-/// The end of an attempt, as a worker reports it.
+/// A report about an attempt.
 ///
 /// ```
-/// use orchestra_engine::Outcome;
-/// use orchestra_restate::AttemptEnd;
-/// let end = AttemptEnd::Outcome(Outcome::success());
-/// assert!(serde_json::to_string(&end)?.starts_with(r#"{"outcome":"#));
+/// use orchestra_core::{Outcome, Usage};
+/// use orchestra_engine::HostedEnd;
+/// use orchestra_restate::Report;
+/// let end = HostedEnd::Outcome(Outcome::success());
+/// let finished = Report::Finished { end, used: Usage::default(), events: Vec::new() };
+/// assert!(serde_json::to_string(&finished)?.starts_with(r#"{"finished":{"end":{"outcome":"#));
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum AttemptEnd {
-    /// The attempt has an outcome.
-    Outcome(Outcome),
-    /// A person has to answer, and nobody can be asked.
-    WaitsForHuman(String),
-    /// The budget of the run is used up.
-    OverBudget(String),
-    /// The attempt cannot go on here for another reason.
-    Stuck(String),
-    /// The attempt was cancelled, and nothing of it runs any more.
-    Cancelled,
+#[non_exhaustive]
+pub enum Report {
+    /// Another execution of the attempt begins, because the last one was interrupted.
+    Claimed {
+        /// A name of the execution. A claim that arrives twice gets the same token.
+        execution: String,
+    },
+    /// The attempt has ended.
+    Finished {
+        /// The end.
+        end: HostedEnd,
+        /// The usage since its last note.
+        used: Usage,
+        /// The events of the attempt that were not reported yet.
+        events: Vec<EventKind>,
+    },
+    /// The attempt has used models, as one of its notes says.
+    Used(Usage),
+    /// The attempt reserves the maximum usage of a call of a model.
+    Reserved {
+        /// The number of the reservation in the execution.
+        number: u64,
+        /// The maximum usage.
+        most: Usage,
+    },
+    /// The attempt releases a reservation.
+    Released {
+        /// The number of the reservation.
+        number: u64,
+    },
+    /// The attempt asks a person a question.
+    Asked(Box<Question>),
+    /// The attempt emits events.
+    Emitted {
+        /// The number of the message in the execution, from 1.
+        number: u64,
+        /// The events.
+        events: Vec<EventKind>,
+    },
 }
 
 /// What a turn sends.
@@ -140,6 +153,8 @@ pub enum Outgoing {
     Stage {
         /// The effect.
         effect: EffectId,
+        /// The fencing token. Above 1, the attempt was executed before, and may have stored notes.
+        token: u64,
         /// The context that the stage sees.
         context: Context,
         /// The budget of the run.
@@ -156,6 +171,19 @@ pub enum Outgoing {
     Cancel {
         /// The effect.
         effect: EffectId,
+        /// The invocation that executes it, if it is known.
+        invocation: Option<String>,
+    },
+    /// The answer to a question of an attempt.
+    Answer {
+        /// The invocation that executes the attempt.
+        invocation: String,
+        /// The number of the answer in the invocation, from 1.
+        number: u64,
+        /// The name of the question.
+        question: String,
+        /// The answer.
+        answer: Answer,
     },
 }
 
@@ -194,12 +222,17 @@ pub struct Turn {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Reply {
     /// The message was accepted, or had been before.
     #[default]
     Accepted,
     /// A reservation does not fit now. It will once others are released.
     Later,
+    /// The execution may begin, with this fencing token.
+    Claimed(u64),
+    /// The question of the attempt was answered before.
+    Answered(Answer),
     /// The message was refused.
     Refused(Refused),
 }
@@ -234,6 +267,9 @@ pub enum Refused {
     /// The run is not in a phase for the message.
     #[error("the run {0}")]
     Phase(String),
+    /// The attempt is not executed any more, or by another worker.
+    #[error("the run does not wait for this execution of the attempt")]
+    NotAwaited,
     /// A call would exceed the budget of the run, or that of the node.
     #[error("over the budget")]
     OverBudget {

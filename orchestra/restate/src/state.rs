@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use orchestra_core::{Budget, Context, EffectId, RunFailure, SavedState, Usage};
+use orchestra_core::{Answer, Budget, Context, EffectId, Machine, Question, RunFailure, SavedState, Usage};
 use orchestra_engine::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -49,7 +49,11 @@ pub struct RunState {
     /// The number of delays so far.
     pub timers_sent: u64,
     /// The reservations for calls of models, in the order in which they were made.
-    pub reserved: Vec<(EffectId, Usage)>,
+    pub reserved: Vec<Reserved>,
+    /// The questions of attempts.
+    pub questions: Vec<AttemptQuestion>,
+    /// The attempts that were interrupted, with the fencing tokens of their last executions.
+    pub interrupted: Vec<(EffectId, u64)>,
     /// What must wait until cancelled attempts are over.
     pub withheld: Vec<Withheld>,
     /// Whether the run goes on.
@@ -64,6 +68,15 @@ pub struct RunState {
     pub events: u64,
     /// The execution times at which open questions were asked.
     pub asked: Vec<(EffectId, Duration)>,
+}
+
+impl RunState {
+    /// Returns the open questions: those of gates, and those of attempts.
+    pub(crate) fn open_questions(&self, machine: &Machine) -> Vec<Question> {
+        let gates = machine.questions().into_iter().map(|(_, question)| question);
+        let asked = self.questions.iter().filter(|asked| asked.answer.is_none());
+        gates.chain(asked.map(|asked| asked.question.clone())).collect()
+    }
 }
 
 /// An attempt that a worker may be executing.
@@ -96,6 +109,54 @@ pub struct LiveStage {
     pub invocation: Option<String>,
     /// `true` if the attempt was cancelled, and its end was not reported yet.
     pub cancelled: bool,
+    /// The fencing token of the execution that the run waits for. It increases with each execution of the attempt.
+    pub token: u64,
+    /// The number of times that the attempt was claimed since it was sent.
+    pub claims: u32,
+    /// The name of the execution that claimed it last; empty if none did.
+    pub execution: String,
+    /// The number of its messages with events so far.
+    pub emitted: u64,
+    /// The number of answers that the invocation was sent.
+    pub answers: u64,
+}
+
+/// A reservation for a call of a model.
+///
+/// ```
+/// use orchestra_restate::Reserved;
+/// fn line(reserved: &Reserved) -> String {
+///     format!("{} tokens at most", reserved.most.tokens())
+/// }
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Reserved {
+    /// The effect.
+    pub effect: EffectId,
+    /// The fencing token of the execution that made it.
+    pub token: u64,
+    /// Its number in the execution.
+    pub number: u64,
+    /// The maximum usage.
+    pub most: Usage,
+}
+
+/// A question of an attempt, with its answer once there is one.
+///
+/// ```
+/// use orchestra_restate::AttemptQuestion;
+/// fn is_open(question: &AttemptQuestion) -> bool {
+///     question.answer.is_none()
+/// }
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AttemptQuestion {
+    /// The effect.
+    pub effect: EffectId,
+    /// The question.
+    pub question: Question,
+    /// The answer. It is kept until the attempt ends, which may ask again after an interruption.
+    pub answer: Option<Answer>,
 }
 
 /// A delay that has not passed. An effect may have several after each other: that before an attempt of a gate, and the

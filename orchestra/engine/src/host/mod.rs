@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use orchestra_core::{Answer, Budget, Context, EffectId, Outcome, SharedPipeline, Usage};
 use orchestra_graph::kind;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -111,7 +112,8 @@ impl HostedAttempt {
 ///     }
 /// }
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum HostedEnd {
     /// The attempt has an outcome, which the contract of the pipeline allows; without secrets.
@@ -137,7 +139,8 @@ pub enum HostedEnd {
 ///     }
 /// }
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum HostedSuspension {
     /// A person has to answer, and nobody can be asked.

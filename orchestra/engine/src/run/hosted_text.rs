@@ -1,5 +1,7 @@
 //! The texts of stages of a run that another process keeps.
 
+use serde::{Deserialize, Serialize};
+
 use crate::store::StageFile;
 
 /// A text that a visit of a node stored, such as its response.
@@ -9,7 +11,7 @@ use crate::store::StageFile;
 /// let text = HostedText::new("build#1", StageFile::Response, "It compiles.");
 /// assert_eq!(text.record, "build#1");
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct HostedText {
     /// The record of the visit, such as `fan#1:left/build#2`.

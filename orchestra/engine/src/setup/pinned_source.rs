@@ -6,7 +6,53 @@ use orchestra_graph::{
     LoadOptions, Loaded, NodeIndex, Pipeline, ReadError, SharedPipeline, Source, Transform, load, plain_path,
 };
 
+use serde::{Deserialize, Serialize};
+
 use crate::store::{PinnedSource, RunFolder};
+
+/// The sources of a pipeline as a run began with them: those of the pipeline itself, of its child pipelines and of its
+/// prompt files (rule D6). A process with another version of the pipeline can go on with the run from them.
+///
+/// ```
+/// use orchestra_engine::PinnedPipeline;
+/// # use orchestra_graph::{Source, load};
+/// # let text = "digraph { start -> build -> exit }";
+/// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// let pinned = PinnedPipeline::from_pipeline(&pipeline);
+/// assert!(pinned.is_of(&pipeline));
+/// assert_eq!(pinned.load(&[]).expect("the source is valid").nodes.len(), 3);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct PinnedPipeline {
+    /// The source of the pipeline.
+    pub pipeline: PinnedSource,
+    /// The sources of its child pipelines, without duplicates, and of the files that contain prompts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub children: Vec<PinnedSource>,
+}
+
+impl PinnedPipeline {
+    /// Pins a pipeline.
+    pub fn from_pipeline(pipeline: &Pipeline) -> PinnedPipeline {
+        let (pipeline, children) = pin(pipeline);
+        PinnedPipeline { pipeline, children }
+    }
+
+    /// Returns whether the relevant content is that of a pipeline.
+    pub fn is_of(&self, pipeline: &Pipeline) -> bool {
+        let other = PinnedPipeline::from_pipeline(pipeline);
+        let same = |one: &PinnedSource, other: &PinnedSource| one.file == other.file && one.hash == other.hash;
+        self.pipeline.hash == other.pipeline.hash
+            && self.children.len() == other.children.len()
+            && std::iter::zip(&self.children, &other.children).all(|(one, other)| same(one, other))
+    }
+
+    /// Loads the pipeline. Returns `None` if its source is no longer valid.
+    pub fn load(&self, transforms: &[Arc<dyn Transform>]) -> Option<SharedPipeline> {
+        load_pinned(&self.pipeline, &self.children, transforms)
+    }
+}
 
 /// Returns the source of a pipeline, and the sources of its child pipelines and prompts, to be stored with a run.
 pub(crate) fn pin(pipeline: &Pipeline) -> (PinnedSource, Vec<PinnedSource>) {

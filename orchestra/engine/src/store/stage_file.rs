@@ -2,12 +2,15 @@
 
 use std::path::PathBuf;
 
+use serde::{Deserialize, Serialize};
+
 /// A file that the engine stores for a stage (rule D2).
 ///
 /// ```
 /// assert_eq!(orchestra_engine::StageFile::Status.name(), "status.json");
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum StageFile {
     /// The outcome.

@@ -1,10 +1,13 @@
 //! What becomes of each message to a run.
 
-use orchestra_core::{Answer, Budget, Context, EffectId, Outcome, RunFailure, SharedPipeline, Usage};
-use orchestra_engine::{EventKind, RunId, Timestamp};
+use orchestra_core::{
+    Answer, Budget, Context, EffectId, Machine, Outcome, Question, QuestionOption, RunFailure,
+    SharedPipeline, Usage,
+};
+use orchestra_engine::{EventKind, HostedEnd, HostedSuspension, RunId, Timestamp};
 use orchestra_oracle_tests::load_pipeline;
 use orchestra_restate::{
-    AttemptEnd, Message, Outgoing, Phase, Refused, Reply, RunState, Sent, Start, Turn, start, turn,
+    Message, Outgoing, Phase, Refused, Reply, Report, RunState, Sent, Start, Turn, start, turn,
 };
 
 struct Run {
@@ -41,22 +44,56 @@ impl Run {
         turn(&self.pipeline, &mut self.state, Sent { at, message })
     }
 
-    fn end(&mut self, effect: &EffectId, end: AttemptEnd) -> Turn {
-        self.send(Message::Finished {
-            effect: effect.clone(),
-            end,
-            used: Usage::default(),
-        })
+    /// Reports about the execution of an attempt that the run waits for.
+    fn report(&mut self, effect: &EffectId, report: Report) -> Turn {
+        let live = self.state.stages.iter().find(|stage| stage.effect == *effect);
+        let token = live.map_or(1, |live| live.token);
+        self.send(attempt(effect, token, report))
+    }
+
+    fn end(&mut self, effect: &EffectId, end: HostedEnd) -> Turn {
+        self.report(effect, finished(end, Usage::default()))
     }
 
     fn succeed(&mut self, effect: &EffectId) -> Turn {
-        self.end(effect, AttemptEnd::Outcome(Outcome::success()))
+        self.end(effect, success())
     }
 
     fn pause(&mut self) -> Turn {
         self.send(Message::Pause {
             reason: "lunch".to_owned(),
         })
+    }
+}
+
+fn attempt(effect: &EffectId, token: u64, report: Report) -> Message {
+    Message::Attempt {
+        effect: effect.clone(),
+        token,
+        report,
+    }
+}
+
+fn finished(end: HostedEnd, used: Usage) -> Report {
+    Report::Finished {
+        end,
+        used,
+        events: Vec::new(),
+    }
+}
+
+fn success() -> HostedEnd {
+    HostedEnd::Outcome(Outcome::success())
+}
+
+fn resume() -> Message {
+    Message::Resume { lost: Vec::new() }
+}
+
+fn cancel(effect: &EffectId) -> Outgoing {
+    Outgoing::Cancel {
+        effect: effect.clone(),
+        invocation: None,
     }
 }
 
@@ -123,30 +160,26 @@ fn reservations_never_exceed_the_budgets_of_the_run_and_of_the_node() {
     let [a] = &stages(&first)[..] else {
         panic!("{first:?}")
     };
-    let reserve = |effect: &EffectId, most| Message::Reserve {
-        effect: effect.clone(),
-        most: tokens(most),
+    let mut number = 0;
+    let mut reserve = |effect: &EffectId, most| {
+        number += 1;
+        let most = tokens(most);
+        attempt(effect, 1, Report::Reserved { number, most })
     };
-    assert_eq!(run.send(reserve(a, 60)).reply, Reply::Accepted);
+    let first = reserve(a, 60);
+    assert_eq!(run.send(first.clone()).reply, Reply::Accepted);
+    assert_eq!(run.send(first).reply, Reply::Accepted, "it arrived twice");
     assert_eq!(run.send(reserve(a, 60)).reply, Reply::Later);
-    let release = Message::Release {
-        effect: a.clone(),
-        most: tokens(60),
-    };
-    run.send(release);
+    run.report(a, Report::Released { number: 1 });
     assert_eq!(run.send(reserve(a, 60)).reply, Reply::Accepted);
     // The attempt is over, and with it its reservations; what it used counts.
-    let ended = run.send(Message::Finished {
-        effect: a.clone(),
-        end: AttemptEnd::Outcome(Outcome::success()),
-        used: tokens(90),
-    });
+    let ended = run.report(a, finished(success(), tokens(90)));
     let completed = ended.events.iter().find_map(|event| match &event.kind {
         EventKind::StageCompleted { usage, duration, .. } => Some((usage.clone(), *duration)),
         _ => None,
     });
     let (usage, duration) = completed.unwrap();
-    assert_eq!((usage.unwrap().tokens(), duration.as_millis()), (90, 50));
+    assert_eq!((usage.unwrap().tokens(), duration.as_millis()), (90, 60));
     let [b] = &stages(&ended)[..] else {
         panic!("{ended:?}")
     };
@@ -162,7 +195,7 @@ fn reservations_never_exceed_the_budgets_of_the_run_and_of_the_node() {
     );
     assert_eq!(run.send(reserve(b, 10)).reply, Reply::Accepted);
     let stranger = run.send(reserve(a, 1));
-    assert!(matches!(stranger.reply, Reply::Refused(Refused::Phase(_))));
+    assert_eq!(stranger.reply, Reply::Refused(Refused::NotAwaited));
 }
 
 #[test]
@@ -172,13 +205,13 @@ fn a_paused_run_sends_its_attempt_again_when_it_is_resumed() {
         panic!("{first:?}")
     };
     let paused = run.pause();
-    assert_eq!(paused.outgoing, [Outgoing::Cancel { effect: a.clone() }]);
+    assert_eq!(paused.outgoing, [cancel(a)]);
     assert_eq!(events(&paused), ["PipelinePaused"]);
     assert!(run.pause().outgoing.is_empty(), "it is paused already");
     // The cancelled attempt may still be writing, so its repeat waits until it is over.
-    let resumed = run.send(Message::Resume);
+    let resumed = run.send(resume());
     assert!(stages(&resumed).is_empty());
-    let over = run.end(a, AttemptEnd::Cancelled);
+    let over = run.end(a, HostedEnd::Cancelled);
     assert_eq!(stages(&over), std::slice::from_ref(a));
     let next = run.succeed(a);
     let [b] = &stages(&next)[..] else {
@@ -197,9 +230,9 @@ fn a_pause_does_not_count_as_time_of_the_run() {
         panic!("{first:?}")
     };
     run.pause();
-    run.end(a, AttemptEnd::Cancelled);
+    run.end(a, HostedEnd::Cancelled);
     run.millis += 3_600_000;
-    run.send(Message::Resume);
+    run.send(resume());
     run.succeed(a);
     assert_eq!(run.state.executed.as_millis(), 20);
 }
@@ -216,7 +249,7 @@ fn an_end_while_the_run_is_paused_counts() {
         ended.outgoing.is_empty(),
         "what follows waits for the end of the pause"
     );
-    let resumed = run.send(Message::Resume);
+    let resumed = run.send(resume());
     let [b] = &stages(&resumed)[..] else {
         panic!("{resumed:?}")
     };
@@ -230,14 +263,20 @@ fn a_suspended_attempt_pauses_the_run() {
         panic!("{first:?}")
     };
     let reason = "nobody is there".to_owned();
-    run.end(a, AttemptEnd::WaitsForHuman(reason.clone()));
+    run.end(
+        a,
+        HostedEnd::Suspended(HostedSuspension::WaitsForHuman(reason.clone())),
+    );
     let node = "a".to_owned();
     assert_eq!(
         run.state.phase,
         Phase::Paused(RunFailure::WaitsForHuman { node, reason })
     );
-    assert_eq!(stages(&run.send(Message::Resume)), std::slice::from_ref(a));
-    run.end(a, AttemptEnd::OverBudget(String::new()));
+    assert_eq!(stages(&run.send(resume())), std::slice::from_ref(a));
+    run.end(
+        a,
+        HostedEnd::Suspended(HostedSuspension::OverBudget(String::new())),
+    );
     assert!(matches!(
         run.state.phase,
         Phase::Paused(RunFailure::Budget { .. })
@@ -254,7 +293,7 @@ fn a_cancelled_run_ends_when_nothing_of_it_is_executed_any_more() {
     let cancelled = run.send(Message::Cancel {
         reason: reason.clone(),
     });
-    assert_eq!(cancelled.outgoing, [Outgoing::Cancel { effect: a.clone() }]);
+    assert_eq!(cancelled.outgoing, [cancel(a)]);
     assert_eq!(run.state.phase, Phase::Running);
     // Its outcome comes too late.
     let over = run.succeed(a);
@@ -272,7 +311,7 @@ fn an_attempt_that_was_cancelled_from_outside_is_sent_again() {
     let [a] = &stages(&first)[..] else {
         panic!("{first:?}")
     };
-    let again = run.end(a, AttemptEnd::Cancelled);
+    let again = run.end(a, HostedEnd::Cancelled);
     assert_eq!(stages(&again), std::slice::from_ref(a));
 }
 
@@ -299,14 +338,12 @@ fn nothing_is_sent_while_the_run_is_paused() {
         panic!("{first:?}")
     };
     let joined = run.succeed(left);
-    assert!(joined.outgoing.contains(&Outgoing::Cancel {
-        effect: right.clone()
-    }));
+    assert!(joined.outgoing.contains(&cancel(right)));
     assert!(stages(&joined).is_empty(), "the loser may still be writing");
     run.pause();
-    let over = run.end(right, AttemptEnd::Cancelled);
+    let over = run.end(right, HostedEnd::Cancelled);
     assert!(over.outgoing.is_empty());
-    let resumed = run.send(Message::Resume);
+    let resumed = run.send(resume());
     assert_eq!(stages(&resumed).len(), 1, "the stage behind the fan-out");
 }
 
@@ -317,7 +354,7 @@ fn an_outcome_that_crosses_a_cancellation_counts() {
         panic!("{first:?}")
     };
     run.pause();
-    run.send(Message::Resume);
+    run.send(resume());
     // The attempt had ended before the cancellation reached it.
     let next = run.succeed(a);
     let [b] = &stages(&next)[..] else {
@@ -334,15 +371,153 @@ fn a_run_that_ends_while_it_is_paused_stays_ended() {
         panic!("{first:?}")
     };
     run.pause();
-    run.end(left, AttemptEnd::Outcome(Outcome::fail_terminal("broken")));
-    run.send(Message::Resume);
-    run.end(right, AttemptEnd::Cancelled);
+    run.end(left, HostedEnd::Outcome(Outcome::fail_terminal("broken")));
+    run.send(resume());
+    run.end(right, HostedEnd::Cancelled);
     while let Some(stage) = run.state.stages.first().map(|stage| stage.effect.clone()) {
-        run.end(&stage, AttemptEnd::Outcome(Outcome::fail_terminal("broken")));
+        run.end(&stage, HostedEnd::Outcome(Outcome::fail_terminal("broken")));
     }
     assert!(
         matches!(run.state.phase, Phase::Ended(Some(_))),
         "{:?}",
         run.state.phase
     );
+}
+
+#[test]
+fn an_execution_with_an_old_token_is_refused() {
+    let (mut run, first) = Run::start(LINE, Budget::default());
+    let [a] = &stages(&first)[..] else {
+        panic!("{first:?}")
+    };
+    let claim = |execution: &str| Report::Claimed {
+        execution: execution.to_owned(),
+    };
+    assert_eq!(run.report(a, claim("second")).reply, Reply::Claimed(2));
+    assert_eq!(
+        run.report(a, claim("second")).reply,
+        Reply::Claimed(2),
+        "it arrived twice"
+    );
+    let late = run.send(attempt(a, 1, finished(success(), Usage::default())));
+    assert_eq!(late.reply, Reply::Refused(Refused::NotAwaited));
+    let most = tokens(1);
+    let late = run.send(attempt(a, 1, Report::Reserved { number: 1, most }));
+    assert_eq!(late.reply, Reply::Refused(Refused::NotAwaited));
+    // Money that was spent counts nevertheless.
+    run.send(attempt(a, 1, Report::Used(tokens(5))));
+    let ended = run.send(attempt(a, 2, finished(success(), Usage::default())));
+    assert_eq!(ended.reply, Reply::Accepted);
+    assert_eq!(stages(&ended).len(), 1);
+    let saved = run.state.machine.clone().restore(&run.pipeline).unwrap();
+    let machine = Machine::resume(run.pipeline.clone(), saved);
+    assert_eq!(machine.state().totals.usage.tokens(), 5);
+}
+
+#[test]
+fn an_attempt_that_stops_its_workers_fails_at_the_sixth_claim() {
+    let (mut run, first) = Run::start(LINE, Budget::default());
+    let [a] = &stages(&first)[..] else {
+        panic!("{first:?}")
+    };
+    for number in 2..=6 {
+        let execution = number.to_string();
+        assert_eq!(
+            run.report(a, Report::Claimed { execution }).reply,
+            Reply::Claimed(number)
+        );
+    }
+    let execution = "7".to_owned();
+    let last = run.report(a, Report::Claimed { execution });
+    assert_eq!(last.reply, Reply::Refused(Refused::NotAwaited));
+    assert_eq!(events(&last), ["StageFailed", "EdgeSelected", "PipelineFailed"]);
+}
+
+#[test]
+fn an_attempt_that_is_sent_again_has_a_newer_token() {
+    let (mut run, first) = Run::start(LINE, Budget::default());
+    let [a] = &stages(&first)[..] else {
+        panic!("{first:?}")
+    };
+    let execution = "second".to_owned();
+    run.report(a, Report::Claimed { execution });
+    // An operator ended the invocation.
+    let again = run.send(Message::Resume {
+        lost: vec![a.clone()],
+    });
+    let [Outgoing::Stage { token: 3, .. }] = again.outgoing[..] else {
+        panic!("{again:?}")
+    };
+    run.pause();
+    run.end(a, HostedEnd::Cancelled);
+    let resumed = run.send(resume());
+    let [Outgoing::Stage { token: 4, .. }] = resumed.outgoing[..] else {
+        panic!("{resumed:?}")
+    };
+    let next = run.succeed(a);
+    let [Outgoing::Stage { token: 1, .. }] = next.outgoing[..] else {
+        panic!("{next:?}")
+    };
+    assert!(run.state.interrupted.is_empty());
+}
+
+#[test]
+fn the_question_of_an_attempt_is_answered_once_however_often_it_is_asked() {
+    let (mut run, first) = Run::start(LINE, Budget::default());
+    let [a] = &stages(&first)[..] else {
+        panic!("{first:?}")
+    };
+    run.state.stages[0].invocation = Some("inv_1".to_owned());
+    let mut question = Question::select("Which one?", [QuestionOption::new("L", "Left")]);
+    question.id = "a#1/1?1".to_owned();
+    let asked = Report::Asked(Box::new(question.clone()));
+    assert_eq!(run.report(a, asked.clone()).reply, Reply::Accepted);
+    let answer = |choice: &str| Message::Answer {
+        question: "a#1/1?1".to_owned(),
+        answer: Answer::choice(choice),
+    };
+    let wrong = run.send(answer("Right"));
+    assert!(
+        matches!(wrong.reply, Reply::Refused(Refused::WrongAnswer { .. })),
+        "{wrong:?}"
+    );
+    let answered = run.send(answer("L"));
+    assert_eq!(
+        answered.outgoing,
+        [Outgoing::Answer {
+            invocation: "inv_1".to_owned(),
+            number: 1,
+            question: "a#1/1?1".to_owned(),
+            answer: Answer::choice("L"),
+        }]
+    );
+    let late = run.send(answer("L"));
+    assert!(
+        matches!(late.reply, Reply::Refused(Refused::NoQuestion { .. })),
+        "{late:?}"
+    );
+    // The worker stops before it notes the answer, and the attempt asks again.
+    let execution = "second".to_owned();
+    run.report(a, Report::Claimed { execution });
+    assert_eq!(run.report(a, asked).reply, Reply::Answered(Answer::choice("L")));
+    run.succeed(a);
+    assert!(run.state.questions.is_empty());
+}
+
+#[test]
+fn events_of_an_attempt_count_once() {
+    let (mut run, first) = Run::start(LINE, Budget::default());
+    let [a] = &stages(&first)[..] else {
+        panic!("{first:?}")
+    };
+    let log = |number| Report::Emitted {
+        number,
+        events: vec![EventKind::PipelineStarted {
+            name: "n".to_owned(),
+            goal: String::new(),
+        }],
+    };
+    assert_eq!(run.report(a, log(1)).events.len(), 1);
+    assert_eq!(run.report(a, log(1)).events.len(), 0, "it arrived twice");
+    assert_eq!(run.report(a, log(2)).events.len(), 1);
 }

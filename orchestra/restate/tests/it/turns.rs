@@ -6,12 +6,12 @@ use std::time::Duration;
 use orchestra_core::{
     Context, Effect, EffectId, Event, Machine, Reply as AnswerReply, RunFailure, SharedPipeline,
 };
-use orchestra_engine::{EventKind, ObservedStage, RunId, Timestamp};
+use orchestra_engine::{EventKind, HostedEnd, ObservedStage, RunId, Timestamp};
 use orchestra_oracle_tests::driver::record;
 use orchestra_oracle_tests::random::Random;
 use orchestra_oracle_tests::{case_count, cases, load_pipeline, seed};
 use orchestra_restate::{
-    AttemptEnd, Message, Outgoing, Phase, Refused, Reply, RunState, Sent, Start, Turn, start, turn,
+    Message, Outgoing, Phase, Refused, Reply, Report, RunState, Sent, Start, Turn, start, turn,
 };
 
 const BEGAN: u64 = 1_800_000_000_000;
@@ -87,9 +87,36 @@ impl Stored {
                         self.sent.push((effect, context));
                     }
                 }
-                Outgoing::Cancel { effect } => self.ending.push(effect),
-                Outgoing::Timer { .. } => {}
+                Outgoing::Cancel { effect, .. } => self.ending.push(effect),
+                Outgoing::Timer { .. } | Outgoing::Answer { .. } => {}
             }
+        }
+    }
+
+    /// Returns the report of the end of an attempt, by the execution that the run waits for.
+    fn finished(&self, effect: EffectId, end: HostedEnd) -> Message {
+        let stages = self.state().stages;
+        let live = stages.iter().find(|stage| stage.effect == effect);
+        Message::Attempt {
+            token: live.map_or(1, |live| live.token),
+            effect,
+            report: Report::Finished {
+                end,
+                used: Default::default(),
+                events: Vec::new(),
+            },
+        }
+    }
+
+    /// Returns a report with the token of the execution that the run waits for now.
+    fn renewed(&self, message: Message) -> Message {
+        match message {
+            Message::Attempt {
+                effect,
+                report: Report::Finished { end, .. },
+                ..
+            } => self.finished(effect, end),
+            other => other,
         }
     }
 
@@ -97,7 +124,7 @@ impl Stored {
     fn report_ends(&mut self, percent: usize) {
         for effect in std::mem::take(&mut self.ending) {
             if self.random.chance(percent) {
-                self.take(finished(effect, AttemptEnd::Cancelled), false);
+                self.take(self.finished(effect, HostedEnd::Cancelled), false);
             } else {
                 self.ending.push(effect);
             }
@@ -106,7 +133,7 @@ impl Stored {
 
     /// Lets cancelled attempts end if the one that ends next waits for them.
     fn make_ready(&mut self, next: &Message) {
-        if let Message::Finished { effect, .. } = next
+        if let Message::Attempt { effect, .. } = next
             && !self.state().stages.iter().any(|stage| stage.effect == *effect)
         {
             self.report_ends(100);
@@ -132,21 +159,19 @@ impl Stored {
             self.report_ends(50);
         }
         if !matches!(self.state().phase, Phase::Ended(_)) {
-            assert_eq!(self.take(Message::Resume, true), Reply::Accepted);
+            assert_eq!(
+                self.take(Message::Resume { lost: Vec::new() }, true),
+                Reply::Accepted
+            );
         }
         self.disturbed = true;
     }
 }
 
-fn finished(effect: EffectId, end: AttemptEnd) -> Message {
-    let used = Default::default();
-    Message::Finished { effect, end, used }
-}
-
 /// Returns the message of an event. Returns `None` for an event that no message causes.
 fn message(run: &Stored, machine: &Machine, event: &Event) -> Option<Message> {
     Some(match event.clone() {
-        Event::NodeFinished { id, outcome } => finished(id, AttemptEnd::Outcome(outcome)),
+        Event::NodeFinished { id, outcome } => run.finished(id, HostedEnd::Outcome(outcome)),
         Event::TimerFired { id } => {
             let timers = run.state().timers;
             let timer = timers.into_iter().find(|timer| timer.effect == id);
@@ -188,11 +213,11 @@ fn a_run_by_turns_is_that_of_its_machine() {
                     continue 'scripts;
                 };
                 machine.on(event.clone(), &mut effects);
-                let is_end = matches!(message, Message::Finished { .. });
+                let is_end = matches!(message, Message::Attempt { .. });
                 run.make_ready(&message);
                 if random.chance(10) {
                     pauses += 1;
-                    let between = (is_end && random.chance(50)).then(|| message.clone());
+                    let between = (is_end && random.chance(50)).then(|| run.renewed(message.clone()));
                     let was_applied = between.is_some();
                     run.pause(between);
                     if was_applied {
@@ -200,6 +225,7 @@ fn a_run_by_turns_is_that_of_its_machine() {
                     }
                 }
                 run.make_ready(&message);
+                let message = run.renewed(message);
                 let reply = run.take(message.clone(), random.chance(30));
                 if let Reply::Refused(refused) = &reply {
                     // The script goes on with a skip where the machine does not take the answer.

@@ -1,23 +1,25 @@
 //! One turn of a run: a message is applied to its machine, and decides what is sent next. A turn has no effects of its own
 //! and reads no clock, so that the durable engine can repeat it.
 
+mod attempts;
+
 use std::time::Duration;
 
 use orchestra_core::{
-    Answer, Budget, Context, Effect, EffectId, Event, Machine, Observation, Room, RunFailure, SharedPipeline,
-    Usage,
+    Answer, Budget, Context, Effect, EffectId, Event, Machine, Observation, Question, RunFailure,
+    SharedPipeline, Usage,
 };
-use orchestra_engine::{EventKind, ObservedStage, RunEvent, RunId, Timestamp, node_budget};
+use orchestra_engine::{EventKind, ObservedStage, RunEvent, RunId, Timestamp};
 
-use crate::message::{AttemptEnd, Message, Outgoing, Refused, Reply, Sent, Turn};
+use crate::message::{Message, Outgoing, Refused, Reply, Sent, Turn};
 use crate::state::{LiveStage, LiveTimer, PROTOCOL, Phase, RunState, Withheld};
 
 /// The beginning of a run.
 ///
 /// ```
 /// use orchestra_core::{Context, Outcome, SharedPipeline, Usage};
-/// use orchestra_engine::{RunId, Timestamp};
-/// use orchestra_restate::{AttemptEnd, Message, Outgoing, Phase, Sent, Start, start, turn};
+/// use orchestra_engine::{HostedEnd, RunId, Timestamp};
+/// use orchestra_restate::{Message, Outgoing, Phase, Report, Sent, Start, start, turn};
 /// # use orchestra_graph::{Source, load};
 /// # let text = "digraph { start -> build -> exit }";
 /// # let loaded = load(Source::new("a.dot", text), &Default::default());
@@ -33,10 +35,11 @@ use crate::state::{LiveStage, LiveTimer, PROTOCOL, Phase, RunState, Withheld};
 /// };
 /// let (mut state, first) = start(&pipeline, begin);
 /// let [Outgoing::Stage { effect, .. }] = &first.outgoing[..] else { panic!("a stage is to run") };
-/// let message = Message::Finished {
+/// let end = HostedEnd::Outcome(Outcome::success());
+/// let message = Message::Attempt {
 ///     effect: effect.clone(),
-///     end: AttemptEnd::Outcome(Outcome::success()),
-///     used: Usage::default(),
+///     token: 1,
+///     report: Report::Finished { end, used: Usage::default(), events: Vec::new() },
 /// };
 /// let last = turn(&pipeline, &mut state, Sent { at: Timestamp::from_millis(40), message });
 /// assert_eq!(state.phase, Phase::Ended(None));
@@ -75,6 +78,8 @@ pub fn start(pipeline: &SharedPipeline, start: Start) -> (RunState, Turn) {
         timers: Vec::new(),
         timers_sent: 0,
         reserved: Vec::new(),
+        questions: Vec::new(),
+        interrupted: Vec::new(),
         withheld: Vec::new(),
         phase: Phase::Running,
         began: start.at,
@@ -172,16 +177,11 @@ impl Taking<'_> {
 
     fn receive(&mut self, message: Message) -> Result<(), Reply> {
         match message {
-            Message::Finished { effect, end, used } => self.attempt_ended(effect, end, used),
-            Message::Used { effect, used } => {
-                if let Some(live) = self.state.stages.iter_mut().find(|stage| stage.effect == effect) {
-                    live.used += used;
-                }
-                self.on(Event::Used {
-                    id: effect,
-                    usage: used,
-                });
-            }
+            Message::Attempt {
+                effect,
+                token,
+                report,
+            } => return self.report(effect, token, report),
             Message::Timer { number } => {
                 let timers = &mut self.state.timers;
                 if let Some(at) = timers.iter().position(|timer| timer.number == number) {
@@ -190,13 +190,6 @@ impl Taking<'_> {
                 }
             }
             Message::Answer { question, answer } => return self.answer(question, answer),
-            Message::Reserve { effect, most } => return self.reserve(effect, most),
-            Message::Release { effect, most } => {
-                let held = (effect, most);
-                if let Some(at) = self.state.reserved.iter().position(|other| *other == held) {
-                    self.state.reserved.remove(at);
-                }
-            }
             Message::Cancel { reason } => match &self.state.phase {
                 Phase::Ended(_) => return Err(ended()),
                 Phase::Running => self.on(Event::CancelRequested { reason }),
@@ -210,10 +203,11 @@ impl Taking<'_> {
                 Phase::Running => self.pause(RunFailure::Paused { reason }),
                 Phase::Paused(_) => {}
             },
-            Message::Resume => match &self.state.phase {
+            Message::Resume { lost } => match &self.state.phase {
                 Phase::Ended(_) => return Err(ended()),
-                Phase::Running => {}
+                Phase::Running => lost.into_iter().for_each(|effect| self.lose(effect)),
                 Phase::Paused(_) => {
+                    lost.into_iter().for_each(|effect| self.lose(effect));
                     self.state.phase = Phase::Running;
                     self.machine.reissue(&mut self.effects);
                 }
@@ -226,111 +220,17 @@ impl Taking<'_> {
         self.machine.on(event, &mut self.effects);
     }
 
-    /// Applies the end of an attempt. One that the run does not wait for was reported before, and changes nothing.
-    fn attempt_ended(&mut self, effect: EffectId, end: AttemptEnd, used: Usage) {
-        let live = self.state.stages.iter().position(|stage| stage.effect == effect);
-        let Some(mut live) = live.map(|at| self.state.stages.remove(at)) else {
-            return;
-        };
-        let cancelled = live.cancelled;
-        live.used += used;
-        self.ended = Some(live);
-        self.state.reserved.retain(|(held, _)| *held != effect);
-        if !used.is_zero() {
-            let id = effect.clone();
-            self.on(Event::Used { id, usage: used });
-        }
-        let is_paused = self.state.phase != Phase::Running;
-        match end {
-            // Where the run has gone on without the attempt, the machine does not wait for it any more.
-            AttemptEnd::Outcome(outcome) => {
-                self.drop_withheld(|withheld| *withheld == effect);
-                self.on(Event::NodeFinished { id: effect, outcome });
-            }
-            // The run goes on without it, or its repeat is withheld.
-            _ if cancelled && !is_paused => {}
-            // The attempt is sent again when the run is resumed.
-            _ if is_paused => {}
-            AttemptEnd::WaitsForHuman(reason) => {
-                let node = self.machine.pipeline().stage(effect.node).id().to_owned();
-                self.pause(RunFailure::WaitsForHuman { node, reason });
-            }
-            AttemptEnd::OverBudget(_) => {
-                let (budget, used) = (self.state.budget, self.machine.state().totals.usage);
-                self.pause(RunFailure::Budget { budget, used });
-            }
-            AttemptEnd::Stuck(reason) => self.pause(RunFailure::Paused { reason }),
-            // Nobody of the run cancelled it, so it is sent again.
-            AttemptEnd::Cancelled => {
-                let paths = self.machine.paths_to(&effect);
-                if let Some(path) = paths.last() {
-                    let context = path.context.clone();
-                    self.send_stage(effect, context);
-                }
-            }
-        }
-    }
-
     fn answer(&mut self, name: String, answer: Answer) -> Result<(), Reply> {
         if let Phase::Ended(_) = self.state.phase {
             return Err(ended());
         }
-        let open = self.machine.questions();
-        let Some((id, question)) = open.iter().find(|(_, question)| question.id == name) else {
-            let open = open.into_iter().map(|(_, question)| question).collect();
-            return Err(Reply::Refused(Refused::NoQuestion { question: name, open }));
+        let gates = self.machine.questions();
+        let Some((id, question)) = gates.iter().find(|(_, question)| question.id == name) else {
+            return self.answer_attempt(name, answer);
         };
-        if let Err(refused) = question.accept(&answer) {
-            return Err(Reply::Refused(Refused::WrongAnswer {
-                message: refused.to_string(),
-                question: Box::new(question.clone()),
-            }));
-        }
+        accept(question, &answer)?;
         let id = id.clone();
         self.on(Event::Answered { id, answer });
-        Ok(())
-    }
-
-    /// Reserves the usage of a call of a model, in the budgets of the run and of the node.
-    fn reserve(&mut self, effect: EffectId, most: Usage) -> Result<(), Reply> {
-        if !self
-            .state
-            .stages
-            .iter()
-            .any(|stage| stage.effect == effect && !stage.cancelled)
-        {
-            return Err(Reply::Refused(Refused::Phase(
-                "does not execute the attempt".to_owned(),
-            )));
-        }
-        let totals = &self.machine.state().totals;
-        let reserved = |of_node: bool| {
-            let held = self.state.reserved.iter();
-            let held = held.filter(|(held, _)| !of_node || held.node == effect.node);
-            held.map(|(_, most)| *most).sum::<Usage>()
-        };
-        let node = self.machine.pipeline().stage(effect.node);
-        let used = totals.spent.get(&effect.node.0).copied().unwrap_or_default();
-        let budgets = [
-            (
-                Some(node.id().to_owned()),
-                node_budget(node),
-                used,
-                reserved(true),
-            ),
-            (None, self.state.budget, totals.usage, reserved(false)),
-        ];
-        for (node, budget, used, reserved) in budgets {
-            match budget.room_for(used, reserved, most) {
-                Room::Enough => {}
-                // The error pauses the run, so wait for calls in progress first: their answers are paid for.
-                Room::Never if node.is_some() || reserved.is_zero() => {
-                    return Err(Reply::Refused(Refused::OverBudget { node, budget, used }));
-                }
-                Room::Later | Room::Never => return Err(Reply::Later),
-            }
-        }
-        self.state.reserved.push((effect, most));
         Ok(())
     }
 
@@ -339,8 +239,10 @@ impl Taking<'_> {
         for stage in &mut self.state.stages {
             if !stage.cancelled {
                 stage.cancelled = true;
-                let effect = stage.effect.clone();
-                self.turn.outgoing.push(Outgoing::Cancel { effect });
+                self.turn.outgoing.push(Outgoing::Cancel {
+                    effect: stage.effect.clone(),
+                    invocation: stage.invocation.clone(),
+                });
             }
         }
         // What is withheld is requested again when the run is resumed.
@@ -383,16 +285,24 @@ impl Taking<'_> {
             self.state.withheld.push(Withheld::Stage(effect, context));
             return;
         }
+        let interrupted = self.state.interrupted.iter().position(|(of, _)| *of == effect);
+        let token = interrupted.map_or(1, |at| self.state.interrupted.swap_remove(at).1 + 1);
         self.state.stages.push(LiveStage {
             effect: effect.clone(),
             began: self.state.executed,
             used: Usage::default(),
             invocation: None,
             cancelled: false,
+            token,
+            claims: 0,
+            execution: String::new(),
+            emitted: 0,
+            answers: 0,
         });
         let budget = self.state.budget;
         self.turn.outgoing.push(Outgoing::Stage {
             effect,
+            token,
             context,
             budget,
         });
@@ -414,8 +324,10 @@ impl Taking<'_> {
         let live = self.state.stages.iter_mut().find(|stage| stage.effect == *id);
         if let Some(live) = live.filter(|live| !live.cancelled) {
             live.cancelled = true;
-            let effect = id.clone();
-            self.turn.outgoing.push(Outgoing::Cancel { effect });
+            self.turn.outgoing.push(Outgoing::Cancel {
+                effect: id.clone(),
+                invocation: live.invocation.clone(),
+            });
         }
     }
 
@@ -490,13 +402,31 @@ impl Taking<'_> {
 
     /// Stores the state of the machine, and returns what the turn has decided.
     fn finish(self) -> Turn {
-        if !self.state.timers.is_empty() {
+        let RunState {
+            timers,
+            interrupted,
+            questions,
+            ..
+        } = &mut *self.state;
+        if !(timers.is_empty() && interrupted.is_empty() && questions.is_empty()) {
             let pending = self.machine.pending();
-            self.state.timers.retain(|timer| pending.contains(&timer.effect));
+            timers.retain(|timer| pending.contains(&timer.effect));
+            interrupted.retain(|(effect, _)| pending.contains(effect));
+            questions.retain(|question| pending.contains(&question.effect));
         }
         self.state.machine = self.machine.saved();
         self.turn
     }
+}
+
+/// Refuses an answer that is not one to the question.
+fn accept(question: &Question, answer: &Answer) -> Result<(), Reply> {
+    question.accept(answer).map(drop).map_err(|refused| {
+        Reply::Refused(Refused::WrongAnswer {
+            message: refused.to_string(),
+            question: Box::new(question.clone()),
+        })
+    })
 }
 
 fn ended() -> Reply {
