@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::driver::limits::Limits;
 use crate::engine::Engine;
-use crate::error::{Refusal, Refusals, StartError};
+use crate::error::{Refusals, StartError};
 use crate::handle::RunHandle;
 use crate::handlers::binding::{Binding, CompiledConfiguration};
 use crate::handlers::handler_set::HandlerSet;
@@ -120,7 +120,9 @@ trait BoundPipeline: Send + Sync {
 
     fn begin(&self, engine: &Engine, begin: Begin) -> BeginFuture;
 
-    fn host(&self, engine: &Engine, pinned: Option<&PinnedPipeline>) -> Result<AttemptHost, Refusals>;
+    fn version(&self, pinned: &PinnedPipeline) -> Option<SharedPipeline>;
+
+    fn host(&self, engine: &Engine, pipeline: SharedPipeline) -> Result<AttemptHost, Refusals>;
 }
 
 struct WithHandlers<B, F> {
@@ -145,28 +147,19 @@ where
         begin_run(engine, self.binding.clone(), handlers, begin, &self.transforms)
     }
 
-    fn host(&self, engine: &Engine, pinned: Option<&PinnedPipeline>) -> Result<AttemptHost, Refusals> {
-        let handlers = (self.handlers)();
+    fn version(&self, pinned: &PinnedPipeline) -> Option<SharedPipeline> {
         let compiled = self.binding.clone().into_pipeline();
-        let Some(pinned) = pinned.filter(|pinned| !pinned.is_of(&compiled)) else {
-            return engine.host(self.binding.clone(), handlers);
-        };
+        if pinned.is_of(&compiled) {
+            return Some(compiled);
+        }
         let versions = self.binding.versions().iter();
         let mut versions = versions.map(|version| SharedPipeline::Static(version.pipeline));
         let version = versions.find(|version| pinned.is_of(version));
-        match version.or_else(|| pinned.load(&self.transforms)) {
-            Some(pipeline) => engine.host(pipeline, handlers),
-            None => Err(Refusals {
-                pipeline: compiled.name.to_string(),
-                list: vec![Refusal {
-                    code: "pinned_source",
-                    file: pinned.pipeline.file.clone().into(),
-                    position: Default::default(),
-                    message: "this version does not accept the source that the run began with; run a version that does"
-                        .to_owned(),
-                }],
-            }),
-        }
+        version.or_else(|| pinned.load(&self.transforms))
+    }
+
+    fn host(&self, engine: &Engine, pipeline: SharedPipeline) -> Result<AttemptHost, Refusals> {
+        engine.host(pipeline, (self.handlers)())
     }
 }
 
@@ -275,14 +268,19 @@ impl Entry {
         self.bound.check(engine)
     }
 
-    /// Creates a host that executes single attempts of the pipeline, for runs that another process decides about; see
-    /// [`Engine::host`]. `pinned` is the pipeline that the run began with, if it may be another version than this
-    /// program's: it is looked up in the locked versions of the program, and otherwise loaded from its source.
+    /// Returns the version of the pipeline that a run began with: this one, a locked version that the program contains, or
+    /// otherwise one that is loaded from its source. Returns `None` if the source is no longer valid.
+    pub fn version(&self, pinned: &PinnedPipeline) -> Option<SharedPipeline> {
+        self.bound.version(pinned)
+    }
+
+    /// Creates a host that executes single attempts of a [version](Entry::version) of the pipeline, for runs that another
+    /// process decides about; see [`Engine::host`].
     ///
     /// # Errors
-    /// The engine or the handlers lack something that the pipeline needs, or its source is no longer valid.
-    pub fn host(&self, engine: &Engine, pinned: Option<&PinnedPipeline>) -> Result<AttemptHost, Refusals> {
-        self.bound.host(engine, pinned)
+    /// The engine or the handlers lack something that the version needs.
+    pub fn host(&self, engine: &Engine, version: SharedPipeline) -> Result<AttemptHost, Refusals> {
+        self.bound.host(engine, version)
     }
 
     /// Starts, resumes or replays a run of the pipeline.

@@ -208,9 +208,9 @@ pub use run_view::{
 pub use script::answer_of;
 pub use script::{Script, ScriptedOutcome};
 pub use secrets::{EnvironmentSecrets, is_placeholder_key, listed_variables};
+pub use setup::pinned_source::PinnedPipeline;
 pub use stage_end::{StageEnd, Suspension};
 pub use start::StartBuilder;
-pub use setup::pinned_source::PinnedPipeline;
 pub use store::{
     Access, Checkpoint, Durability, EventCursor, EventLine, EventReader, FileSystem, Manifest, OpenFile,
     Owner, PinnedSource, RecordedOutcome, ReplayedFrom, RunFile, RunFolder, StageFile, StoreError,

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use orchestra_core::{Budget, Context, Machine};
-use orchestra_graph::{Contract, KeyOwner};
 use serde_json::Value;
 use tracing::Instrument;
 
@@ -24,6 +23,7 @@ use crate::process;
 use crate::run::settings::RunSettings;
 use crate::run::state::{Origin, Parent, Run};
 use crate::run::workspace::{WorkspaceRun, WorkspaceSession};
+use crate::setup::initial_context::initial_context;
 use crate::setup::pinned_source::pin;
 use crate::setup::resolve::{BoundPipeline, resolve};
 use crate::setup::settings::EngineSettings;
@@ -140,46 +140,7 @@ impl StartBuilder {
             mut origin,
             ..
         } = self;
-        let reserved = self.context.iter().map(|(key, _)| key);
-        let reserved: Vec<String> = reserved
-            .filter(|key| KeyOwner::of_key(key).is_some())
-            .map(str::to_owned)
-            .collect();
-        if !reserved.is_empty() {
-            return Err(StartError::ReservedKeys { keys: reserved });
-        }
-        let contract = Contract::from_pipeline(&bound.pipeline);
-        if !contract.is_empty() {
-            let mut values = self
-                .context
-                .iter()
-                .map(|(key, value)| (key.to_owned(), value.clone()))
-                .collect();
-            contract.rename_keys(&mut values);
-            if origin.depth > 0 {
-                // A child of a manager loop receives all values of its parent.
-                values.retain(|key, _| !contract.is_only_output(key));
-            }
-            if engine
-                .run
-                .script
-                .as_ref()
-                .is_some_and(|script| !script.simulates_models_only())
-            {
-                let required = contract.inputs().iter().filter(|input| !input.optional);
-                for input in required {
-                    let example = || input.value_type.example(&input.key);
-                    values.entry(input.key.clone()).or_insert_with(example);
-                }
-            }
-            contract
-                .check_inputs(|key| values.get(key))
-                .map_err(|violations| StartError::Inputs {
-                    pipeline: bound.pipeline.title().to_owned(),
-                    violations,
-                })?;
-            self.context = values.into_iter().collect();
-        }
+        self.context = initial_context(&engine, &bound.pipeline, self.context, origin.depth > 0)?;
         let handlers = resolve(&engine, &bound, origin.depth > 0)?;
         // Only the handlers that start child runs hold the registry, because many runs may be waiting.
         let BoundPipeline {
@@ -196,9 +157,6 @@ impl StartBuilder {
         } else {
             NAME_TRIES
         };
-        if let Some(redactor) = &settings.redactor {
-            redactor.context(&mut self.context);
-        }
         let seed = self.seed.unwrap_or_else(random_seed);
         origin.seed = seed;
         let manifest = |id: &RunId, workspace: Option<Value>| {

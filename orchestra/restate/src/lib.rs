@@ -6,14 +6,60 @@
 //!
 //! # Modules, in reading order
 //!
+//! Pure:
+//!
 //! - `state`: the state of a run between two turns.
 //! - `message`: the messages of a run, and what a turn sends.
 //! - `turn`: one turn, without effects of its own.
+//!
+//! Storage and requests:
+//!
+//! - `blobs`: the store of large values, texts and events.
+//! - `packing`: the replacement of large values by references to blobs.
+//! - `wire`: the requests between clients, workers and objects.
+//! - `secret`: unpredictable names.
+//! - `refusal`: the refusals of requests, with their HTTP statuses and codes.
+//! - `ingress`: the HTTP client of handlers.
+//!
+//! Workers:
+//!
+//! - `hosts`: the pipelines of a worker, and the versions that runs began with.
+//! - `inline`: the attempts that a turn executes itself.
+//! - `run_object`: the object of a run, which takes turns.
+//! - `attempt_object`: the object of an attempt, which keeps its notes.
+//! - `port`: the connection of an attempt to its run.
+//! - `stage_service`: the service that executes attempts.
+//! - `worker`: the server of these objects and services.
+//!
+//! Clients:
+//!
+//! - `admin`: the administration of a server.
+//! - `client`: the client of runs.
 
+mod admin;
+mod attempt_object;
+mod blobs;
+mod client;
+mod hosts;
+mod ingress;
+mod inline;
 mod message;
+mod packing;
+mod port;
+mod refusal;
+mod run_object;
+mod secret;
+mod stage_service;
 mod state;
 mod turn;
+mod wire;
+mod worker;
 
-pub use message::{Message, Outgoing, Refused, Reply, Report, Sent, Turn};
+pub use admin::Admin;
+pub use blobs::{BlobError, Blobs};
+pub use client::{Client, ClientError, RemoteStart};
+pub use message::{Finished, Message, Outgoing, Refused, Reply, Report, Sent, Turn};
 pub use state::{AttemptQuestion, LiveStage, LiveTimer, PROTOCOL, Phase, Reserved, RunState, Withheld};
 pub use turn::{Start, start, turn};
+pub use wire::{RemoteResult, RemoteStatus};
+pub use worker::{Worker, WorkerBuilder, WorkerError};

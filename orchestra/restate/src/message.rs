@@ -77,11 +77,10 @@ pub enum Message {
 /// A report about an attempt.
 ///
 /// ```
-/// use orchestra_core::{Outcome, Usage};
+/// use orchestra_core::Outcome;
 /// use orchestra_engine::HostedEnd;
-/// use orchestra_restate::Report;
-/// let end = HostedEnd::Outcome(Outcome::success());
-/// let finished = Report::Finished { end, used: Usage::default(), events: Vec::new() };
+/// use orchestra_restate::{Finished, Report};
+/// let finished = Report::from(Finished::new(HostedEnd::Outcome(Outcome::success())));
 /// assert!(serde_json::to_string(&finished)?.starts_with(r#"{"finished":{"end":{"outcome":"#));
 /// # Ok::<(), serde_json::Error>(())
 /// ```
@@ -95,14 +94,7 @@ pub enum Report {
         execution: String,
     },
     /// The attempt has ended.
-    Finished {
-        /// The end.
-        end: HostedEnd,
-        /// The usage since its last note.
-        used: Usage,
-        /// The events of the attempt that were not reported yet.
-        events: Vec<EventKind>,
-    },
+    Finished(Box<Finished>),
     /// The attempt has used models, as one of its notes says.
     Used(Usage),
     /// The attempt reserves the maximum usage of a call of a model.
@@ -126,6 +118,45 @@ pub enum Report {
         /// The events.
         events: Vec<EventKind>,
     },
+}
+
+/// The end of an attempt.
+///
+/// ```
+/// use orchestra_core::Outcome;
+/// use orchestra_engine::HostedEnd;
+/// use orchestra_restate::Finished;
+/// let finished = Finished::new(HostedEnd::Outcome(Outcome::success()));
+/// assert!(finished.events.is_empty() && finished.used.is_zero());
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Finished {
+    /// The end.
+    pub end: HostedEnd,
+    /// The usage since the last note of the attempt.
+    pub used: Usage,
+    /// The events of the attempt that were not reported yet.
+    pub events: Vec<EventKind>,
+    /// `true` if the attempt has stored notes.
+    pub noted: bool,
+}
+
+impl Finished {
+    /// Creates the end of an attempt without usage, events and notes.
+    pub fn new(end: HostedEnd) -> Finished {
+        Finished {
+            end,
+            used: Usage::default(),
+            events: Vec::new(),
+            noted: false,
+        }
+    }
+}
+
+impl From<Finished> for Report {
+    fn from(finished: Finished) -> Report {
+        Report::Finished(Box::new(finished))
+    }
 }
 
 /// What a turn sends.
@@ -173,6 +204,11 @@ pub enum Outgoing {
         effect: EffectId,
         /// The invocation that executes it, if it is known.
         invocation: Option<String>,
+    },
+    /// The removal of the notes of an attempt that has ended.
+    Forget {
+        /// The effect.
+        effect: EffectId,
     },
     /// The answer to a question of an attempt.
     Answer {

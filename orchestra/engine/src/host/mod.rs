@@ -7,13 +7,13 @@ use std::fmt;
 use std::sync::Arc;
 
 use orchestra_core::{Answer, Budget, Context, EffectId, Outcome, SharedPipeline, Usage};
-use orchestra_graph::kind;
+use orchestra_graph::{Stage, kind};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::driver::attempt::Attempt;
-use crate::error::{Refusal, Refusals};
+use crate::error::{Refusal, Refusals, StartError};
 use crate::event::RunEvent;
 use crate::gates::interview::SharedInterviewer;
 use crate::handlers::resolved::Handlers;
@@ -25,6 +25,7 @@ use crate::run::port::AttemptPort;
 use crate::run::settings::RunSettings;
 use crate::run::stage::StageContext;
 use crate::run::state::{Origin, Run};
+use crate::setup::initial_context::initial_context;
 use crate::setup::resolve::{BoundPipeline, resolve};
 use crate::setup::settings::EngineSettings;
 use crate::stage_end::{Suspension, SuspensionCause};
@@ -209,6 +210,22 @@ impl AttemptHost {
     /// Returns the pipeline.
     pub fn pipeline(&self) -> &SharedPipeline {
         &self.pipeline
+    }
+
+    /// Checks the values with which a run of the pipeline starts, and returns its initial context without secrets.
+    ///
+    /// # Errors
+    /// A key is reserved for the engine, or the values are not those that the pipeline declares.
+    pub fn initial_context(&self, params: Context) -> Result<Context, StartError> {
+        initial_context(&self.settings, &self.pipeline, params, false)
+    }
+
+    /// Returns the stages that run other pipelines by a built-in handler, which no attempt by itself can do.
+    pub fn child_stages(&self) -> impl Iterator<Item = Stage<'_>> {
+        self.pipeline.stages().filter(|stage| {
+            let resolved = self.handlers.handler(*stage);
+            resolved.is_some_and(|resolved| resolved.runs_children)
+        })
     }
 
     /// Executes an attempt to its end. After a cancellation it returns as soon as nothing of the attempt runs any more;

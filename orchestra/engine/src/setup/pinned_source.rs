@@ -42,7 +42,8 @@ impl PinnedPipeline {
     /// Returns whether the relevant content is that of a pipeline.
     pub fn is_of(&self, pipeline: &Pipeline) -> bool {
         let other = PinnedPipeline::from_pipeline(pipeline);
-        let same = |one: &PinnedSource, other: &PinnedSource| one.file == other.file && one.hash == other.hash;
+        let same =
+            |one: &PinnedSource, other: &PinnedSource| one.file == other.file && one.hash == other.hash;
         self.pipeline.hash == other.pipeline.hash
             && self.children.len() == other.children.len()
             && std::iter::zip(&self.children, &other.children).all(|(one, other)| same(one, other))

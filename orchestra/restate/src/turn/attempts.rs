@@ -3,7 +3,7 @@
 use orchestra_core::{Answer, EffectId, Event, Outcome, Question, Room, RunFailure, Usage};
 use orchestra_engine::{EventKind, HostedEnd, HostedSuspension, node_budget};
 
-use crate::message::{Outgoing, Refused, Reply, Report};
+use crate::message::{Finished, Outgoing, Refused, Reply, Report};
 use crate::state::{AttemptQuestion, Phase, Reserved};
 use crate::turn::{Taking, accept};
 
@@ -48,10 +48,20 @@ impl Taking<'_> {
                 Ok(())
             }
             // It was reported before.
-            (None, Report::Finished { .. } | Report::Released { .. } | Report::Emitted { .. }) => Ok(()),
+            (None, Report::Finished(_) | Report::Released { .. } | Report::Emitted { .. }) => Ok(()),
             (Some(live), _) if token != live.token => Err(Reply::Refused(Refused::NotAwaited)),
-            (Some(_), Report::Finished { end, used, events }) => {
+            (Some(_), Report::Finished(finished)) => {
+                let Finished {
+                    end,
+                    used,
+                    events,
+                    noted,
+                } = *finished;
                 self.emit_all(events);
+                if matches!(end, HostedEnd::Outcome(_)) && (noted || token > 1) {
+                    let effect = effect.clone();
+                    self.turn.outgoing.push(Outgoing::Forget { effect });
+                }
                 self.attempt_ended(effect, end, used);
                 Ok(())
             }

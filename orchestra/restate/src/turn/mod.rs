@@ -17,9 +17,9 @@ use crate::state::{LiveStage, LiveTimer, PROTOCOL, Phase, RunState, Withheld};
 /// The beginning of a run.
 ///
 /// ```
-/// use orchestra_core::{Context, Outcome, SharedPipeline, Usage};
+/// use orchestra_core::{Context, Outcome, SharedPipeline};
 /// use orchestra_engine::{HostedEnd, RunId, Timestamp};
-/// use orchestra_restate::{Message, Outgoing, Phase, Report, Sent, Start, start, turn};
+/// use orchestra_restate::{Finished, Message, Outgoing, Phase, Sent, Start, start, turn};
 /// # use orchestra_graph::{Source, load};
 /// # let text = "digraph { start -> build -> exit }";
 /// # let loaded = load(Source::new("a.dot", text), &Default::default());
@@ -35,11 +35,10 @@ use crate::state::{LiveStage, LiveTimer, PROTOCOL, Phase, RunState, Withheld};
 /// };
 /// let (mut state, first) = start(&pipeline, begin);
 /// let [Outgoing::Stage { effect, .. }] = &first.outgoing[..] else { panic!("a stage is to run") };
-/// let end = HostedEnd::Outcome(Outcome::success());
 /// let message = Message::Attempt {
 ///     effect: effect.clone(),
 ///     token: 1,
-///     report: Report::Finished { end, used: Usage::default(), events: Vec::new() },
+///     report: Finished::new(HostedEnd::Outcome(Outcome::success())).into(),
 /// };
 /// let last = turn(&pipeline, &mut state, Sent { at: Timestamp::from_millis(40), message });
 /// assert_eq!(state.phase, Phase::Ended(None));
@@ -401,7 +400,7 @@ impl Taking<'_> {
     }
 
     /// Stores the state of the machine, and returns what the turn has decided.
-    fn finish(self) -> Turn {
+    fn finish(mut self) -> Turn {
         let RunState {
             timers,
             interrupted,
@@ -411,7 +410,10 @@ impl Taking<'_> {
         if !(timers.is_empty() && interrupted.is_empty() && questions.is_empty()) {
             let pending = self.machine.pending();
             timers.retain(|timer| pending.contains(&timer.effect));
-            interrupted.retain(|(effect, _)| pending.contains(effect));
+            let over = interrupted.extract_if(.., |(effect, _)| !pending.contains(effect));
+            self.turn
+                .outgoing
+                .extend(over.map(|(effect, _)| Outgoing::Forget { effect }));
             questions.retain(|question| pending.contains(&question.effect));
         }
         self.state.machine = self.machine.saved();

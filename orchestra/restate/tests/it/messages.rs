@@ -7,7 +7,7 @@ use orchestra_core::{
 use orchestra_engine::{EventKind, HostedEnd, HostedSuspension, RunId, Timestamp};
 use orchestra_oracle_tests::load_pipeline;
 use orchestra_restate::{
-    Message, Outgoing, Phase, Refused, Reply, Report, RunState, Sent, Start, Turn, start, turn,
+    Finished, Message, Outgoing, Phase, Refused, Reply, Report, RunState, Sent, Start, Turn, start, turn,
 };
 
 struct Run {
@@ -75,11 +75,11 @@ fn attempt(effect: &EffectId, token: u64, report: Report) -> Message {
 }
 
 fn finished(end: HostedEnd, used: Usage) -> Report {
-    Report::Finished {
-        end,
+    let finished = Finished {
         used,
-        events: Vec::new(),
-    }
+        ..Finished::new(end)
+    };
+    finished.into()
 }
 
 fn success() -> HostedEnd {
@@ -342,7 +342,7 @@ fn nothing_is_sent_while_the_run_is_paused() {
     assert!(stages(&joined).is_empty(), "the loser may still be writing");
     run.pause();
     let over = run.end(right, HostedEnd::Cancelled);
-    assert!(over.outgoing.is_empty());
+    assert!(stages(&over).is_empty());
     let resumed = run.send(resume());
     assert_eq!(stages(&resumed).len(), 1, "the stage behind the fan-out");
 }
@@ -455,9 +455,10 @@ fn an_attempt_that_is_sent_again_has_a_newer_token() {
         panic!("{resumed:?}")
     };
     let next = run.succeed(a);
-    let [Outgoing::Stage { token: 1, .. }] = next.outgoing[..] else {
+    let [Outgoing::Forget { effect }, Outgoing::Stage { token: 1, .. }] = &next.outgoing[..] else {
         panic!("{next:?}")
     };
+    assert_eq!(effect, a, "its notes are removed");
     assert!(run.state.interrupted.is_empty());
 }
 

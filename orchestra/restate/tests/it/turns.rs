@@ -11,7 +11,7 @@ use orchestra_oracle_tests::driver::record;
 use orchestra_oracle_tests::random::Random;
 use orchestra_oracle_tests::{case_count, cases, load_pipeline, seed};
 use orchestra_restate::{
-    Message, Outgoing, Phase, Refused, Reply, Report, RunState, Sent, Start, Turn, start, turn,
+    Finished, Message, Outgoing, Phase, Refused, Reply, Report, RunState, Sent, Start, Turn, start, turn,
 };
 
 const BEGAN: u64 = 1_800_000_000_000;
@@ -82,13 +82,13 @@ impl Stored {
             .extend(taken.events.into_iter().map(|event| event.kind));
         for outgoing in taken.outgoing {
             match outgoing {
-                Outgoing::Stage { effect, context, .. } => {
-                    if !self.sent.iter().any(|(known, _)| *known == effect) {
-                        self.sent.push((effect, context));
-                    }
+                Outgoing::Stage { effect, context, .. }
+                    if !self.sent.iter().any(|(known, _)| *known == effect) =>
+                {
+                    self.sent.push((effect, context));
                 }
                 Outgoing::Cancel { effect, .. } => self.ending.push(effect),
-                Outgoing::Timer { .. } | Outgoing::Answer { .. } => {}
+                _ => {}
             }
         }
     }
@@ -100,11 +100,7 @@ impl Stored {
         Message::Attempt {
             token: live.map_or(1, |live| live.token),
             effect,
-            report: Report::Finished {
-                end,
-                used: Default::default(),
-                events: Vec::new(),
-            },
+            report: Finished::new(end).into(),
         }
     }
 
@@ -113,9 +109,9 @@ impl Stored {
         match message {
             Message::Attempt {
                 effect,
-                report: Report::Finished { end, .. },
+                report: Report::Finished(finished),
                 ..
-            } => self.finished(effect, end),
+            } => self.finished(effect, finished.end),
             other => other,
         }
     }

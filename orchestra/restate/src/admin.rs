@@ -1,0 +1,93 @@
+//! The administration of a Restate server, as far as workers and commands need it.
+
+use serde_json::{Value, json};
+
+use crate::client::ClientError;
+use crate::ingress::{RequestError, answer, http_client};
+
+/// A client of the administration of a server.
+///
+/// ```no_run
+/// # async fn register() -> Result<(), orchestra_restate::ClientError> {
+/// let admin = orchestra_restate::Admin::new("http://127.0.0.1:9070")?;
+/// println!("version {}", admin.version().await?);
+/// admin.register("http://127.0.0.1:9080").await?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Admin {
+    url: String,
+    http: reqwest::Client,
+}
+
+impl Admin {
+    /// Creates a client of the administration at an address, such as `http://127.0.0.1:9070`.
+    ///
+    /// # Errors
+    /// No connections can be made.
+    pub fn new(url: &str) -> Result<Admin, ClientError> {
+        Ok(Admin {
+            url: url.trim_end_matches('/').to_owned(),
+            http: http_client().map_err(ClientError::http)?,
+        })
+    }
+
+    /// Returns the version of the server.
+    ///
+    /// # Errors
+    /// The server cannot be reached.
+    pub async fn version(&self) -> Result<String, ClientError> {
+        let url = format!("{}/version", self.url);
+        let answered = answer(&url, self.http.get(&url)).await?;
+        let answered: Value = serde_json::from_slice(&answered).map_err(|_| ClientError::unreadable(&url))?;
+        let version = answered["version"].as_str();
+        version
+            .map(str::to_owned)
+            .ok_or_else(|| ClientError::unreadable(&url))
+    }
+
+    /// Registers the worker at an address. New turns and attempts go to the worker that was registered last; those in
+    /// progress stay where they are.
+    ///
+    /// # Errors
+    /// The server cannot be reached, or cannot reach the worker.
+    pub async fn register(&self, worker: &str) -> Result<(), ClientError> {
+        let url = format!("{}/deployments", self.url);
+        self.post(&url, &json!({ "uri": worker, "force": true })).await?;
+        Ok(())
+    }
+
+    /// Returns those of some invocations that still exist.
+    ///
+    /// # Errors
+    /// The server cannot be reached.
+    pub(crate) async fn living(&self, invocations: &[String]) -> Result<Vec<String>, ClientError> {
+        let url = format!("{}/query", self.url);
+        let is_plain = |id: &&String| {
+            id.bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+        };
+        let quoted: Vec<String> = invocations
+            .iter()
+            .filter(is_plain)
+            .map(|id| format!("'{id}'"))
+            .collect();
+        let query = format!(
+            "SELECT id FROM sys_invocation WHERE status <> 'completed' AND id IN ({})",
+            quoted.join(", ")
+        );
+        let answered = self.post(&url, &json!({ "query": query })).await?;
+        let answered: Value = serde_json::from_slice(&answered).map_err(|_| ClientError::unreadable(&url))?;
+        let rows = answered["rows"]
+            .as_array()
+            .ok_or_else(|| ClientError::unreadable(&url))?;
+        let ids = rows.iter().filter_map(|row| row["id"].as_str());
+        Ok(ids.map(str::to_owned).collect())
+    }
+
+    async fn post(&self, url: &str, body: &Value) -> Result<Vec<u8>, RequestError> {
+        let request = self.http.post(url).header("content-type", "application/json");
+        let request = request.header("accept", "application/json");
+        answer(url, request.body(body.to_string())).await
+    }
+}

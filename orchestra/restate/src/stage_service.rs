@@ -1,0 +1,330 @@
+//! The service that executes attempts.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use orchestra_core::{Context as Values, FailureCategory, Outcome};
+use orchestra_engine::{AttemptHost, HostedAttempt, HostedEnd, HostedSuspension, RunId};
+use restate_sdk::discovery::ServiceName;
+use restate_sdk::endpoint::{ContextInternal, Error};
+use restate_sdk::prelude::*;
+use restate_sdk::service::macro_support::{ServiceBoxFuture, service_definition};
+use restate_sdk::service::{Discoverable, Service};
+use tokio_util::sync::CancellationToken;
+
+use crate::blobs::{Blobs, TextPlace};
+use crate::ingress::Backoff;
+use crate::message::{Finished, Reply, Report};
+use crate::packing::{size_of, unpack};
+use crate::port::{Answers, NotAwaited, Outbox, Place, Port};
+use crate::run_object::{answer_signal, attempt_key};
+use crate::secret::random_name;
+use crate::wire::{ATTEMPT, AnswerSignal, NoteReply, OpenRequest, STAGE, StageRequest};
+use crate::worker::Shared;
+
+/// The size in bytes above which no value of an outcome is stored.
+const MAX_VALUE: usize = 16 * 1024 * 1024;
+
+#[derive(Clone)]
+pub(crate) struct StageService(pub(crate) Arc<Shared>);
+
+#[restate_sdk::service(name = "OrchestraStage", client_visibility = "pub(crate)")]
+impl StageService {
+    /// Executes an attempt, and reports its end to the run.
+    #[handler]
+    async fn execute(&self, ctx: Context<'_>, request: Json<StageRequest>) -> HandlerResult<()> {
+        let Json(request) = request;
+        // If the closure does not run, an earlier execution has begun.
+        let is_first = Arc::new(AtomicBool::new(false));
+        let begun = is_first.clone();
+        let claim = ctx.run(move || async move {
+            begun.store(true, Ordering::Relaxed);
+            Ok(())
+        });
+        claim.name("claim").await?;
+        let is_first = is_first.load(Ordering::Relaxed);
+        let stop = CancellationToken::new();
+        let answers = Answers::default();
+        let mut execution = std::pin::pin!(execute(
+            self.0.clone(),
+            request,
+            is_first,
+            answers.clone(),
+            stop.clone()
+        ));
+        let mut number = 1;
+        loop {
+            // The signals arrive in their order also when they are replayed, whatever the attempt does.
+            let answer = ctx.signal::<Json<AnswerSignal>>(&answer_signal(number));
+            tokio::select! {
+                biased;
+                answer = answer => match answer {
+                    Ok(Json(AnswerSignal { question, answer })) => {
+                        answers.give(question, answer);
+                        number += 1;
+                    }
+                    Err(_cancelled) => {
+                        stop.cancel();
+                        execution.await;
+                        return Ok(());
+                    }
+                },
+                () = &mut execution => return Ok(()),
+            }
+        }
+    }
+}
+
+impl StageService {
+    /// Returns the same service under the name of a pool. The SDK takes names from constants only, so this does what its
+    /// macro does.
+    pub(crate) fn in_pool(self, pool: &ServicePool) -> ServiceDefinition {
+        let mut discovery = <StageService as Discoverable>::discover();
+        discovery.name = pool.0.clone();
+        service_definition(PoolDispatcher(Arc::new(self)), discovery)
+    }
+}
+
+/// The name of the service of a pool.
+#[derive(Clone, Debug)]
+pub(crate) struct ServicePool(ServiceName);
+
+impl ServicePool {
+    /// Creates the name. Returns `None` if no service can have it.
+    pub(crate) fn new(pool: &str) -> Option<ServicePool> {
+        let name = format!("{STAGE}_{pool}");
+        ServiceName::try_from(name).ok().map(ServicePool)
+    }
+}
+
+struct PoolDispatcher(Arc<StageService>);
+
+impl Service for PoolDispatcher {
+    type Future = ServiceBoxFuture;
+
+    fn handle(&self, ctx: ContextInternal) -> ServiceBoxFuture {
+        let service = self.0.clone();
+        Box::pin(async move {
+            if ctx.handler_name() != "execute" {
+                return Err(Error::unknown_handler(ctx.service_name(), ctx.handler_name()));
+            }
+            let (input, metadata) = ctx.input().await;
+            let executed = service.execute((&ctx, metadata).into(), input).await;
+            ctx.handle_handler_result(executed);
+            ctx.end();
+            Ok(())
+        })
+    }
+}
+
+/// Executes an attempt until its run has accepted its end, or does not wait for it any more.
+async fn execute(
+    shared: Arc<Shared>,
+    request: StageRequest,
+    is_first: bool,
+    answers: Answers,
+    stop: CancellationToken,
+) {
+    let lost = stop.child_token();
+    let version = async {
+        let (blobs, run) = (&shared.blobs, &request.run);
+        let version = shared
+            .hosts
+            .version(&request.pipeline, &request.sources, run, blobs)
+            .await;
+        let version = version.map_err(|error| error.to_string())?;
+        let host = version.host.clone()?;
+        let context = unpack(blobs, run, request.context.clone())
+            .await
+            .map_err(|error| error.to_string())?;
+        let context: Values = serde_json::from_value(context).map_err(|error| error.to_string())?;
+        Ok::<_, String>((host, context))
+    };
+    let version = version.await;
+    let name = match &version {
+        Ok((host, _)) => request.effect.name(host.pipeline()),
+        Err(_) => String::new(),
+    };
+    let mut place = Place {
+        run: request.run.clone(),
+        secret: request.secret.clone(),
+        effect: request.effect.clone(),
+        name,
+        token: request.token,
+        notes: 0,
+    };
+    if !is_first {
+        let claimant = new_port(&shared, place.again(), &answers, &lost).0;
+        let execution = random_name();
+        match claimant.report(Report::Claimed { execution }).await {
+            Ok(Reply::Claimed(token)) => place.token = token,
+            _ => return,
+        }
+    }
+    let (host, context) = match version {
+        Ok(found) => found,
+        // The run pauses, so that it can be resumed where the reason does not hold.
+        Err(reason) => {
+            let port = new_port(&shared, place, &answers, &lost).0;
+            let end = HostedEnd::Suspended(HostedSuspension::ChildStuck(reason));
+            drop(port.report(Finished::new(end).into()).await);
+            return;
+        }
+    };
+    let mut notes = Vec::new();
+    if place.token > 1 {
+        match earlier_notes(&shared, &place).await {
+            Some(found) => notes = found,
+            None => return,
+        }
+    }
+    place.notes = notes.len() as u64;
+    let Ok(run) = RunId::new(&*request.run) else {
+        return;
+    };
+    let token = place.token;
+    let (port, outbox) = new_port(&shared, place, &answers, &lost);
+    let port = Arc::new(port);
+    let mut attempt = HostedAttempt::new(run, request.effect.clone(), context);
+    attempt.budget = request.budget;
+    attempt.is_repeat = token > 1;
+    attempt.notes = notes;
+    let report = perform(&shared, &host, attempt, &port, outbox, &lost).await;
+    if lost.is_cancelled() && !stop.is_cancelled() {
+        // Another execution has begun.
+        return;
+    }
+    if let Err(NotAwaited) = port.report(report).await {
+        tracing::info!(run = %port.run, attempt = %port.name, "the run did not wait for this execution any more");
+    }
+}
+
+impl Place {
+    fn again(&self) -> Place {
+        Place {
+            run: self.run.clone(),
+            secret: self.secret.clone(),
+            effect: self.effect.clone(),
+            name: self.name.clone(),
+            token: self.token,
+            notes: 0,
+        }
+    }
+}
+
+fn new_port(shared: &Shared, place: Place, answers: &Answers, lost: &CancellationToken) -> (Port, Outbox) {
+    Port::new(
+        shared.ingress.clone(),
+        shared.blobs.clone(),
+        place,
+        answers.clone(),
+        lost.clone(),
+    )
+}
+
+/// Returns the notes of earlier executions, which are refused from now on. Returns `None` if a later one has begun.
+async fn earlier_notes(shared: &Shared, place: &Place) -> Option<Vec<serde_json::Value>> {
+    let key = attempt_key(&place.run, &place.name);
+    let request = OpenRequest { token: place.token };
+    let mut backoff = Backoff::new();
+    let packed = loop {
+        match shared.ingress.call(ATTEMPT, &key, "open", &request).await {
+            Ok(NoteReply::Notes(notes)) => break notes,
+            Ok(_) => return None,
+            Err(error) => {
+                tracing::warn!(run = %place.run, attempt = %place.name, "notes are read again: {error}");
+                backoff.wait().await;
+            }
+        }
+    };
+    let mut notes = Vec::new();
+    for note in packed {
+        // The first notes that can be read are as good as an earlier interruption.
+        match unpack(&shared.blobs, &place.run, note).await {
+            Ok(note) => notes.push(note),
+            Err(error) => {
+                tracing::warn!(run = %place.run, attempt = %place.name, "a note is lost: {error}");
+                break;
+            }
+        }
+    }
+    Some(notes)
+}
+
+/// Executes the attempt on this worker, once it has a free slot. Returns the report about its end.
+async fn perform(
+    shared: &Shared,
+    host: &AttemptHost,
+    attempt: HostedAttempt,
+    port: &Arc<Port>,
+    outbox: Outbox,
+    lost: &CancellationToken,
+) -> Report {
+    let slot = tokio::select! {
+        biased;
+        () = lost.cancelled() => None,
+        slot = shared.slots.acquire() => slot.ok(),
+    };
+    if slot.is_none() {
+        return Finished::new(HostedEnd::Cancelled).into();
+    }
+    let effect = attempt.id.clone();
+    let ended = CancellationToken::new();
+    let run = async {
+        let result = host.run(attempt, port.clone(), lost).await;
+        ended.cancel();
+        result
+    };
+    let (result, ()) = tokio::join!(run, port.send_rest(outbox, ended.clone()));
+    let end = match result.end {
+        HostedEnd::Outcome(outcome) => HostedEnd::Outcome(without_giants(outcome)),
+        end => end,
+    };
+    if !result.texts.is_empty() || port.token > 1 {
+        let place = TextPlace {
+            run: &port.run,
+            record: &effect.record(host.pipeline()),
+            restart: effect.restart,
+            attempt: effect.attempt,
+            token: port.token,
+        };
+        put_texts(&shared.blobs, place, &result.texts).await;
+    }
+    let finished = Finished {
+        end,
+        used: result.used,
+        events: port.take_events(),
+        noted: port.has_noted(),
+    };
+    finished.into()
+}
+
+async fn put_texts(blobs: &Blobs, place: TextPlace<'_>, texts: &[orchestra_engine::HostedText]) {
+    let mut backoff = Backoff::new();
+    while let Err(error) = blobs.put_texts(place, texts).await {
+        tracing::warn!(
+            run = place.run,
+            record = place.record,
+            "texts are stored again: {error}"
+        );
+        backoff.wait().await;
+    }
+}
+
+/// Replaces an outcome with a value that is too large to be stored by a failure that names it.
+fn without_giants(outcome: Outcome) -> Outcome {
+    let mut values = outcome.context_updates.iter();
+    match values.find(|(_, value)| size_of(value) > MAX_VALUE) {
+        None => outcome,
+        Some((key, value)) => {
+            let reason = format!(
+                "the value of `{key}` has {} MiB, and at most {} MiB are stored; keep it as an artifact",
+                size_of(value) / 1024 / 1024,
+                MAX_VALUE / 1024 / 1024
+            );
+            let mut failed = Outcome::fail_terminal(reason).with_code("value_too_large");
+            failed.failure_category = FailureCategory::Terminal;
+            failed
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! The requests between clients, workers and the objects of runs.
+
+use orchestra_core::{Answer, Budget, Context, EffectId, Question, RunFailure, Usage};
+use orchestra_engine::{PastStage, RunEvent, StageHistory, Timestamp};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::message::Sent;
+use crate::state::{LiveStage, Phase};
+
+/// The object of a run; its key is the id.
+pub(crate) const RUN: &str = "OrchestraRun";
+/// The object of an attempt; its key is the run and the effect.
+pub(crate) const ATTEMPT: &str = "OrchestraAttempt";
+/// The service that executes attempts. Those of a pool have its name behind it.
+pub(crate) const STAGE: &str = "OrchestraStage";
+
+/// The request to start a run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct StartRequest {
+    pub(crate) pipeline: String,
+    /// The initial context. Large values are references to blobs.
+    pub(crate) params: Value,
+    /// The seed that the user chose.
+    pub(crate) seed: Option<u64>,
+    /// The seed otherwise.
+    pub(crate) random_seed: u64,
+    pub(crate) budget: Budget,
+    /// The secret that reports of workers must name.
+    pub(crate) secret: String,
+    pub(crate) at: Timestamp,
+}
+
+/// A message of a worker or a timer to a run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Envelope {
+    /// The secret of the run.
+    pub(crate) secret: String,
+    /// A [`Sent`]. Large values are references to blobs.
+    pub(crate) sent: Value,
+}
+
+/// The request to answer a question.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct AnswerRequest {
+    pub(crate) question: String,
+    pub(crate) answer: Answer,
+    pub(crate) at: Timestamp,
+}
+
+/// The request to cancel or pause a run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct StopRequest {
+    pub(crate) reason: String,
+    pub(crate) at: Timestamp,
+}
+
+/// The request to resume a run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct ResumeRequest {
+    /// The invocations that no longer exist.
+    pub(crate) lost: Vec<String>,
+    pub(crate) at: Timestamp,
+}
+
+/// The request to execute an attempt.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct StageRequest {
+    pub(crate) run: String,
+    pub(crate) secret: String,
+    pub(crate) pipeline: String,
+    /// The blob with the sources of the pipeline.
+    pub(crate) sources: String,
+    pub(crate) hash: String,
+    pub(crate) effect: EffectId,
+    pub(crate) token: u64,
+    /// The context that the stage sees. Large values are references to blobs.
+    pub(crate) context: Value,
+    pub(crate) budget: Budget,
+}
+
+/// The answer to a question of an attempt.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct AnswerSignal {
+    pub(crate) question: String,
+    pub(crate) answer: Answer,
+}
+
+/// The begin of an execution of an attempt that was executed before.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct OpenRequest {
+    pub(crate) token: u64,
+}
+
+/// A note of an attempt.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct NoteRequest {
+    pub(crate) token: u64,
+    /// The number of the note in the attempt, from 0.
+    pub(crate) number: u64,
+    /// The note. Large values are references to blobs.
+    pub(crate) note: Value,
+    /// The message to the run about the usage since the last note, if there is any.
+    pub(crate) used: Option<Envelope>,
+    pub(crate) run: String,
+}
+
+/// The reply to a [`NoteRequest`] or an [`OpenRequest`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum NoteReply {
+    /// The notes so far, for an execution that begins.
+    Notes(Vec<Value>),
+    Accepted,
+    /// Another execution of the attempt has begun.
+    OldToken,
+}
+
+/// A question about a run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Look {
+    Status,
+    /// What is left of the run: its context and the path that it took.
+    Result,
+    /// The history that an attempt sees.
+    History(EffectId),
+    /// The latest outcomes of nodes that an attempt sees.
+    Latest(EffectId, Option<Vec<String>>),
+    /// The sources of the pipeline.
+    Sources,
+    /// The events that are not in a segment yet, and the blob of the last segment.
+    Events,
+}
+
+/// The answer to a [`Look`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Seen {
+    Status(Box<RemoteStatus>),
+    Result(Box<RemoteResult>),
+    History(Box<StageHistory>),
+    Latest(Vec<PastStage>),
+    /// The blob with the sources.
+    Sources(String),
+    Events(EventTail),
+}
+
+/// The latest events of a run.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct EventTail {
+    /// The blob of the last segment.
+    pub(crate) segment: Option<String>,
+    pub(crate) events: Vec<RunEvent>,
+}
+
+/// A part of the events of a run, which is a blob.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Segment {
+    /// The blob of the part before this one.
+    pub(crate) before: Option<String>,
+    pub(crate) events: Vec<RunEvent>,
+}
+
+/// The status of a run on the durable engine.
+///
+/// ```no_run
+/// # async fn show(client: orchestra_restate::Client) -> Result<(), orchestra_restate::ClientError> {
+/// let run = orchestra_engine::RunId::new("nightly-7").expect("valid");
+/// for question in client.status(&run).await?.questions {
+///     println!("{} waits for an answer: {}", question.id, question.text);
+/// }
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct RemoteStatus {
+    /// The name of the pipeline.
+    pub pipeline: String,
+    /// The hash of the pipeline that the run began with.
+    pub hash: String,
+    /// Whether the run goes on.
+    pub phase: Phase,
+    /// The reason for which no worker can take a turn, such as a missing blob. What arrives is kept until the run is
+    /// resumed.
+    pub parked: Option<String>,
+    /// The attempts that workers execute, with their names.
+    pub stages: Vec<(String, LiveStage)>,
+    /// The open questions.
+    pub questions: Vec<Question>,
+    /// The number of events.
+    pub events: u64,
+    /// The limits on the usage.
+    pub budget: Budget,
+    /// The usage so far.
+    pub used: Usage,
+    /// The time of the start.
+    pub began: Timestamp,
+    /// The time of the last turn.
+    pub now: Timestamp,
+    /// The execution time; pauses do not count.
+    #[serde(with = "millis")]
+    pub executed: std::time::Duration,
+}
+
+/// The result of a run on the durable engine so far.
+///
+/// ```no_run
+/// # async fn show(client: orchestra_restate::Client) -> Result<(), orchestra_restate::ClientError> {
+/// let run = orchestra_engine::RunId::new("nightly-7").expect("valid");
+/// let result = client.wait(&run).await?;
+/// assert_eq!(result.failure, None);
+/// println!("{}: {:?}", result.path.join(" -> "), result.context.get("version"));
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct RemoteResult {
+    /// `true` if the run has ended.
+    pub has_ended: bool,
+    /// The failure with which the run ended or was paused.
+    pub failure: Option<RunFailure>,
+    /// The ids of the nodes that the main path completed, in order.
+    pub path: Vec<String>,
+    /// The context of the main path.
+    pub context: Context,
+    /// The usage.
+    pub usage: Usage,
+}
+
+/// Durations in whole milliseconds.
+mod millis {
+    use std::time::Duration;
+
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+        (duration.as_millis() as u64).serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+        u64::deserialize(deserializer).map(Duration::from_millis)
+    }
+}
+
+/// Converts to JSON. The types of this crate have no maps with keys that are not text.
+pub(crate) fn to_value<T: Serialize>(value: &T) -> Value {
+    serde_json::to_value(value).unwrap_or_default()
+}
+
+/// Returns a message as JSON.
+pub(crate) fn sent(sent: &Sent) -> Value {
+    to_value(sent)
+}

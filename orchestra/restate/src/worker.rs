@@ -1,0 +1,258 @@
+//! The worker: a program that takes turns of runs and executes their attempts.
+
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::server::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use orchestra_engine::{Engine, Entry, Refusals};
+use restate_sdk::endpoint::{Endpoint, ServiceOptions};
+use restate_sdk::hyper::HyperEndpoint;
+use restate_sdk::service::{IntoServiceDefinition as _, ServiceDefinition};
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+
+use crate::attempt_object::AttemptObject;
+use crate::blobs::Blobs;
+use crate::hosts::Hosts;
+use crate::ingress::Ingress;
+use crate::run_object::RunObject;
+use crate::stage_service::{ServicePool, StageService};
+
+/// The time after which the server gives an attempt up that shows no sign of progress. Time-outs of stages are those of
+/// their pipelines.
+const INACTIVITY: Duration = Duration::from_secs(25 * 3600);
+/// The window of a connection. Small frames would make replays of a journal slow.
+const WINDOW: u32 = 64 * 1024 * 1024;
+/// The number of attempts that a worker executes at the same time, unless it is set.
+const STAGES: usize = 256;
+/// The time for which a worker that stops waits for attempts.
+const DRAINED: Duration = Duration::from_secs(10);
+/// The interval of keep-alive messages, and the time for their answers. A worker that is cut off must have stopped its
+/// attempts before the server starts them elsewhere, which takes longer.
+const KEEP_ALIVE: Duration = Duration::from_secs(10);
+
+/// What all services of a worker share.
+pub(crate) struct Shared {
+    pub(crate) hosts: Hosts,
+    pub(crate) blobs: Blobs,
+    pub(crate) ingress: Ingress,
+    /// The kinds whose attempts are executed within turns.
+    pub(crate) inline: BTreeSet<String>,
+    pub(crate) slots: Semaphore,
+}
+
+/// A worker: it takes turns of runs and executes their attempts, for a Restate server that calls it.
+///
+/// ```no_run
+/// use orchestra_engine::{Engine, Entry};
+/// use orchestra_restate::{Admin, Blobs, Worker};
+/// # async fn work(entry: Entry) -> Result<(), Box<dyn std::error::Error>> {
+/// let blobs = Blobs::in_folder("/var/lib/orchestra/blobs".as_ref())?;
+/// let worker = Worker::builder("http://127.0.0.1:8080", blobs)
+///     .pipeline(entry, Engine::builder().build()?)
+///     .build()?;
+/// let listener = tokio::net::TcpListener::bind("127.0.0.1:9080").await?;
+/// let serving = worker.serve(listener, std::future::pending());
+/// Admin::new("http://127.0.0.1:9070")?.register("http://127.0.0.1:9080").await?;
+/// serving.await;
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct Worker {
+    shared: Arc<Shared>,
+    pools: Vec<ServicePool>,
+}
+
+/// A builder of a [`Worker`], with an example there.
+pub struct WorkerBuilder {
+    ingress: String,
+    blobs: Blobs,
+    entries: Vec<(Entry, Engine)>,
+    inline: BTreeSet<String>,
+    pools: BTreeSet<String>,
+    stages: usize,
+}
+
+/// An error that prevents a worker from working.
+///
+/// ```
+/// # fn print(error: orchestra_restate::WorkerError) {
+/// use orchestra_restate::WorkerError;
+/// if let WorkerError::Pipeline(refusals) = &error {
+///     println!("{} things are missing", refusals.list.len());
+/// }
+/// # }
+/// ```
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WorkerError {
+    /// The engine or the handlers lack something that a pipeline needs.
+    #[error(transparent)]
+    Pipeline(#[from] Refusals),
+    /// A name cannot be that of a pool.
+    #[error("`{0}` cannot be the name of a pool: ASCII letters, digits and `_` are allowed")]
+    Pool(String),
+    /// No connections can be made.
+    #[error("no HTTP client can be created: {0}")]
+    Client(#[from] reqwest::Error),
+}
+
+impl Worker {
+    /// Creates a builder of a worker that reports to the ingress of a server, and shares a store with all others.
+    pub fn builder(ingress: &str, blobs: Blobs) -> WorkerBuilder {
+        WorkerBuilder {
+            ingress: ingress.to_owned(),
+            blobs,
+            entries: Vec::new(),
+            inline: BTreeSet::new(),
+            pools: BTreeSet::new(),
+            stages: STAGES,
+        }
+    }
+
+    /// Serves the calls of a server until `shutdown` is ready. Then it accepts no more calls, and waits ten seconds for
+    /// those in progress; what is not over by then is executed again elsewhere.
+    pub fn serve(
+        &self,
+        listener: TcpListener,
+        shutdown: impl Future<Output = ()> + Send + 'static,
+    ) -> impl Future<Output = ()> + Send + 'static {
+        let endpoint = HyperEndpoint::new(self.endpoint());
+        async move {
+            let mut http = http2::Builder::new(TokioExecutor::new());
+            http.timer(TokioTimer::new())
+                .initial_stream_window_size(WINDOW)
+                .initial_connection_window_size(WINDOW)
+                .max_concurrent_streams(u32::MAX)
+                .keep_alive_interval(KEEP_ALIVE)
+                .keep_alive_timeout(KEEP_ALIVE);
+            let graceful = GracefulShutdown::new();
+            let mut shutdown = std::pin::pin!(shutdown);
+            loop {
+                let accepted = tokio::select! {
+                    biased;
+                    () = &mut shutdown => break,
+                    accepted = listener.accept() => accepted,
+                };
+                let Ok((stream, _)) = accepted else {
+                    // No more files may be opened now; a connection that ends allows the next.
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    continue;
+                };
+                // Turns are small messages, which must not wait for each other.
+                drop(stream.set_nodelay(true));
+                let connection = http.serve_connection(TokioIo::new(stream), endpoint.clone());
+                let connection = graceful.watch(connection);
+                tokio::spawn(async move {
+                    if let Err(error) = connection.await {
+                        tracing::debug!("a connection of the server ended: {error}");
+                    }
+                });
+            }
+            drop(listener);
+            drop(tokio::time::timeout(DRAINED, graceful.shutdown()).await);
+        }
+    }
+
+    fn endpoint(&self) -> Endpoint {
+        let options = || {
+            ServiceOptions::new()
+                .journal_retention(Duration::ZERO)
+                .idempotency_retention(Duration::ZERO)
+                .retry_policy_initial_interval(Duration::from_millis(50))
+                .retry_policy_max_interval(Duration::from_secs(5))
+        };
+        let stage = |definition: ServiceDefinition| {
+            definition.options(options().inactivity_timeout(INACTIVITY).abort_timeout(INACTIVITY))
+        };
+        let service = StageService(self.shared.clone());
+        let mut builder = Endpoint::builder()
+            .bind(
+                RunObject(self.shared.clone())
+                    .into_service_definition()
+                    .options(options()),
+            )
+            .bind(AttemptObject.into_service_definition().options(options()))
+            .bind(stage(service.clone().into_service_definition()));
+        for pool in &self.pools {
+            builder = builder.bind(stage(service.clone().in_pool(pool)));
+        }
+        builder.build()
+    }
+}
+
+impl WorkerBuilder {
+    /// Adds a pipeline, with the engine that executes its attempts.
+    #[must_use]
+    pub fn pipeline(mut self, entry: Entry, engine: Engine) -> WorkerBuilder {
+        self.entries.push((entry, engine));
+        self
+    }
+
+    /// Executes the stages of a kind within turns, which is quicker than a call of a worker. For handlers that take
+    /// milliseconds, can be repeated without harm, call no models and ask nobody.
+    #[must_use]
+    pub fn inline(mut self, kind: &str) -> WorkerBuilder {
+        self.inline.insert(kind.to_owned());
+        self
+    }
+
+    /// Executes the stages with this `pool` besides those without one.
+    #[must_use]
+    pub fn pool(mut self, pool: &str) -> WorkerBuilder {
+        self.pools.insert(pool.to_owned());
+        self
+    }
+
+    /// Sets the number of attempts that are executed at the same time. The default is 256.
+    #[must_use]
+    pub fn stages(mut self, stages: usize) -> WorkerBuilder {
+        self.stages = stages;
+        self
+    }
+
+    /// Creates the worker.
+    ///
+    /// # Errors
+    /// An engine or its handlers lack something that a pipeline needs, a pool has no valid name, or no connections can
+    /// be made.
+    pub fn build(self) -> Result<Worker, WorkerError> {
+        let mut hosts = Hosts::default();
+        for (entry, engine) in self.entries {
+            hosts.add(entry, engine)?;
+        }
+        let pool = |name: String| ServicePool::new(&name).ok_or(WorkerError::Pool(name));
+        let pools = self.pools.into_iter().map(pool).collect::<Result<_, _>>()?;
+        Ok(Worker {
+            shared: Arc::new(Shared {
+                hosts,
+                blobs: self.blobs,
+                ingress: Ingress::new(&self.ingress)?,
+                inline: self.inline,
+                slots: Semaphore::new(self.stages.clamp(1, Semaphore::MAX_PERMITS)),
+            }),
+            pools,
+        })
+    }
+}
+
+impl std::fmt::Debug for Worker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let pipelines: Vec<&str> = self.shared.hosts.names().collect();
+        f.debug_struct("Worker")
+            .field("pipelines", &pipelines)
+            .finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for WorkerBuilder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("WorkerBuilder")
+            .field("ingress", &self.ingress)
+            .finish_non_exhaustive()
+    }
+}
