@@ -201,6 +201,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "percent-encoding",
             "reqwest",
             "restate-sdk",
+            "rustix",
             "rustls",
             "serde",
             "serde_json",

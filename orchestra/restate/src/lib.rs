@@ -31,10 +31,11 @@
 //! - `stage_service`: the service that executes attempts.
 //! - `worker`: the server of these objects and services.
 //!
-//! Clients:
+//! Clients and servers:
 //!
 //! - `admin`: the administration of a server.
 //! - `client`: the client of runs.
+//! - `local_server`: a Restate server on this machine, as a child process.
 
 mod admin;
 mod attempt_object;
@@ -43,6 +44,7 @@ mod client;
 mod hosts;
 mod ingress;
 mod inline;
+mod local_server;
 mod message;
 mod packing;
 mod port;
@@ -58,6 +60,7 @@ mod worker;
 pub use admin::Admin;
 pub use blobs::{BlobError, Blobs};
 pub use client::{Client, ClientError, RemoteStart};
+pub use local_server::{LocalServer, LocalServerBuilder, LocalServerError};
 pub use message::{Finished, Message, Outgoing, Refused, Reply, Report, Sent, Turn};
 pub use state::{AttemptQuestion, LiveStage, LiveTimer, PROTOCOL, Phase, Reserved, RunState, Withheld};
 pub use turn::{Start, start, turn};
