@@ -278,7 +278,8 @@ impl LocalServerBuilder {
         self
     }
 
-    /// Starts the server, and waits until all of its partitions accept calls.
+    /// Starts the server, and waits until it answers and has opened all of its partitions. The partitions
+    /// may choose their leaders some milliseconds later.
     ///
     /// # Errors
     /// Fails if the program is older than version 1.7, if a port is in use, or if the server does not become ready.
@@ -400,7 +401,7 @@ impl LocalServerBuilder {
         command
     }
 
-    /// Waits until the server answers and all of its partitions accept calls.
+    /// Waits until the server answers and has opened all of its partitions.
     async fn ready(&self) {
         let Ports { ingress, admin, .. } = self.ports;
         wait_for_reply(ingress, &get("/restate/health"), "").await;

@@ -62,13 +62,12 @@ impl ServerProcess {
     }
 
     pub(super) fn kill(&self) {
-        if let Some((_, Some(handle))) = self.started.get()
-            && self.end().is_none()
-        {
-            handle::kill(handle);
+        let handle = self.started.get().and_then(|(_, handle)| handle.as_ref());
+        let is_killed = handle.is_some_and(|handle| self.end().is_none() && handle::kill(handle));
+        if !is_killed {
+            // It has not begun, or the system provides no handles.
+            self.stop.cancel();
         }
-        // Also ends a process without a handle.
-        self.stop.cancel();
     }
 
     pub(super) fn end(&self) -> Option<Arc<End>> {
@@ -112,19 +111,21 @@ mod handle {
         Some(id)
     }
 
-    /// Sends KILL. Does nothing if the process has ended.
-    pub(super) fn kill(handle: &Handle) {
+    /// Sends KILL. Returns whether it was sent.
+    pub(super) fn kill(handle: &Handle) -> bool {
         #[cfg(target_os = "linux")]
-        let _ = rustix::process::pidfd_send_signal(handle, rustix::process::Signal::KILL);
+        return rustix::process::pidfd_send_signal(handle, rustix::process::Signal::KILL).is_ok();
         #[cfg(all(unix, not(target_os = "linux")))]
-        if let Some(id) = i32::try_from(*handle)
-            .ok()
-            .and_then(rustix::process::Pid::from_raw)
         {
-            let _ = rustix::process::kill_process(id, rustix::process::Signal::KILL);
+            use rustix::process::{Pid, Signal, kill_process};
+            let id = i32::try_from(*handle).ok().and_then(Pid::from_raw);
+            id.is_some_and(|id| kill_process(id, Signal::KILL).is_ok())
         }
         #[cfg(not(unix))]
-        let _ = handle;
+        {
+            let _ = handle;
+            false
+        }
     }
 }
 
