@@ -10,16 +10,24 @@ pub fn find(program: &str) -> Option<PathBuf> {
     files.find(|file| file.is_file())
 }
 
-/// Says on standard error that a test is skipped, also if the harness captures the output of tests.
+/// Says on standard error that the test of this thread is skipped, also if the harness captures the output of tests.
+///
+/// # Panics
+/// Panics like [`skip_test`].
+#[track_caller]
+pub fn skip(reason: &str) {
+    let test = std::thread::current();
+    skip_test(test.name().unwrap_or("a test"), reason);
+}
+
+/// Says on standard error that a test is skipped.
 ///
 /// # Panics
 /// Panics on a CI machine, unless `.ci/run` could not install what the test needs and has said so.
 #[track_caller]
-pub fn skip(reason: &str) {
+pub fn skip_test(name: &str, reason: &str) {
     let is_ci = std::env::var("CI").is_ok_and(|ci| ci == "true");
     let may_skip = std::env::var_os("ORCHESTRA_MAY_SKIP").is_some();
     assert!(!is_ci || may_skip, "{reason}, and CI=true");
-    let test = std::thread::current();
-    let name = test.name().unwrap_or("a test");
     let _ = writeln!(std::io::stderr(), "{name} skipped: {reason}");
 }
