@@ -1,4 +1,4 @@
-//! Support for tests on a Restate server.
+//! Support for tests on a Restate server: the installed server, and a proxy that breaks connections.
 //!
 //! ```
 //! use orchestra_restate_server_tests::server_or_skip;
@@ -10,5 +10,7 @@
 //! ```
 
 mod install;
+mod proxy;
 
 pub use install::server_or_skip;
+pub use proxy::{Counts, FaultProxy, Faults};
