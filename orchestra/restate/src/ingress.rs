@@ -95,6 +95,8 @@ pub(crate) fn http_client() -> Result<reqwest::Client, reqwest::Error> {
     // The first caller of a process decides about the cryptography, and all of this project decide alike.
     drop(rustls::crypto::ring::default_provider().install_default());
     reqwest::Client::builder()
+        // The servers are in the same network; variables for the way to the internet do not concern them.
+        .no_proxy()
         .timeout(TIME_OUT)
         .connect_timeout(Duration::from_secs(10))
         .tcp_nodelay(true)
