@@ -40,7 +40,7 @@ pub(crate) fn refused(refusal: Refusal) -> HandlerError {
         ),
         Refusal::Message(refused) => {
             let (status, code) = match &refused {
-                Refused::WrongAnswer { .. } => (422, "wrong_answer"),
+                Refused::WrongAnswer { .. } => (422, "answer_refused"),
                 Refused::NoQuestion { .. } => (409, "no_question"),
                 Refused::Phase(_) => (409, "wrong_phase"),
                 _ => (409, "not_awaited"),

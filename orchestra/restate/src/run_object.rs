@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use orchestra_core::{Context, EffectId, Machine, SharedPipeline};
-use orchestra_engine::{PastStage, RunEvent, RunId, StageHistory, Timestamp};
+use orchestra_engine::{HostedEnd, PastStage, RunEvent, RunId, StageHistory, Timestamp};
 use restate_sdk::context::RequestTarget;
 use restate_sdk::prelude::*;
 use serde::de::DeserializeOwned;
@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::blobs::BlobError;
 use crate::hosts::{NoVersion, Version};
 use crate::inline::InlineAttempt;
-use crate::message::{Message, Outgoing, Refused, Reply, Sent, Turn};
+use crate::message::{Finished, Message, Outgoing, Refused, Reply, Sent, Turn};
 use crate::packing::{pack, root_blob, size_of, unpack};
 use crate::refusal::{Refusal, refused};
 use crate::state::{PROTOCOL, Phase, RunState};
@@ -433,6 +433,7 @@ struct Taking<'t, 'c> {
 impl Taking<'_, '_> {
     /// Executes the attempts of quick handlers, and applies their ends.
     async fn execute_inline(&mut self) -> Result<(), Obstacle> {
+        self.drop_cancelled();
         let inline: &BTreeSet<String> = &self.object.0.inline;
         if inline.is_empty() {
             return Ok(());
@@ -441,35 +442,17 @@ impl Taking<'_, '_> {
             return Ok(());
         };
         let pipeline = self.version.pipeline.clone();
-        let is_inline = |outgoing: &Outgoing| match outgoing {
-            Outgoing::Stage { effect, .. } => inline.contains(pipeline.stage(effect.node).kind()),
-            _ => false,
-        };
         while self.executed < MAX_INLINE {
-            let mut found = None;
-            for turn in &mut self.turns {
-                if let Some(at) = turn.outgoing.iter().position(is_inline) {
-                    found = Some(turn.outgoing.remove(at));
-                    break;
-                }
-            }
+            let is_inline = |effect: &EffectId| inline.contains(pipeline.stage(effect.node).kind());
             let Some(Outgoing::Stage {
                 effect,
                 token,
                 context,
                 budget,
-            }) = found
+            }) = self.take_stage(is_inline)
             else {
                 return Ok(());
             };
-            // A stage behind it in the same turn may have cancelled it.
-            let stages = &self.stored.state.stages;
-            if !stages
-                .iter()
-                .any(|stage| stage.effect == effect && !stage.cancelled)
-            {
-                continue;
-            }
             self.executed += 1;
             let attempt = InlineAttempt {
                 host: host.clone(),
@@ -484,8 +467,47 @@ impl Taking<'_, '_> {
             let ran = self.ctx.run(move || attempt.run()).name(name).await?;
             let sent = self.object.sent(self.ctx.key(), ran.into_inner()).await?;
             self.turns.push(turn(&pipeline, &mut self.stored.state, sent));
+            self.drop_cancelled();
         }
         Ok(())
+    }
+
+    /// Ends the attempts that were cancelled before they were sent.
+    fn drop_cancelled(&mut self) {
+        loop {
+            let stages = &self.stored.state.stages;
+            let cancelled = stages
+                .iter()
+                .filter(|stage| stage.cancelled && stage.invocation.is_none());
+            let cancelled: Vec<EffectId> = cancelled.map(|stage| stage.effect.clone()).collect();
+            let Some(Outgoing::Stage { effect, token, .. }) =
+                self.take_stage(|effect| cancelled.contains(effect))
+            else {
+                return;
+            };
+            let sent = Sent {
+                at: self.stored.state.now,
+                message: Message::Attempt {
+                    effect,
+                    token,
+                    report: Finished::new(HostedEnd::Cancelled).into(),
+                },
+            };
+            self.turns
+                .push(turn(&self.version.pipeline, &mut self.stored.state, sent));
+        }
+    }
+
+    /// Takes the first attempt of some that is to be sent.
+    fn take_stage(&mut self, is_taken: impl Fn(&EffectId) -> bool) -> Option<Outgoing> {
+        let is_taken = |outgoing: &Outgoing| match outgoing {
+            Outgoing::Stage { effect, .. } => is_taken(effect),
+            _ => false,
+        };
+        self.turns.iter_mut().find_map(|turn| {
+            let at = turn.outgoing.iter().position(is_taken)?;
+            Some(turn.outgoing.remove(at))
+        })
     }
 
     /// Sends what the turns decided, and stores the state.

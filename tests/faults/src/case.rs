@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use orchestra_engine::SharedPipeline;
 use orchestra_engine::process::{Exit, ShellCommand};
-use orchestra_graph::{EdgeIndex, KeyOwner, branch_id};
-use orchestra_oracle_tests::description::{Attributes, Call};
+use orchestra_graph::KeyOwner;
+use orchestra_oracle_tests::description::{Call, Node};
+use orchestra_oracle_tests::positions::Positions;
 use orchestra_oracle_tests::random::Random;
 use orchestra_oracle_tests::{
     End, Graph, Reaction, Script, ScriptedOutcome, Step, Trace, generate, load_drawn, reference,
@@ -14,7 +15,6 @@ use orchestra_oracle_tests::{
 use serde_json::json;
 
 use crate::model::ModelRun;
-use crate::stages::call_of;
 
 /// The most steps that a run may have by the rules: longer ones find no more, and take long.
 const STEPS: usize = 400;
@@ -44,8 +44,7 @@ pub struct Case {
     pub is_certain: bool,
     /// How many stages may be in flight at once.
     pub at_once: usize,
-    /// The places of branches among the edges of their fan-outs.
-    positions: BTreeMap<(String, String), usize>,
+    positions: Positions,
 }
 
 /// What becomes of a command.
@@ -101,13 +100,7 @@ impl Case {
             return None;
         }
         let is_certain = graph.joins.is_empty() || is_certain(&graph, &script, &expected);
-        let edges = (0..pipeline.edges.len()).map(|at| EdgeIndex(at as u32));
-        let mut positions = BTreeMap::new();
-        for edge in edges {
-            let from = pipeline.stage(pipeline.edge(edge).from);
-            let position = from.edges().position(|(at, _)| at == edge).unwrap_or_default();
-            positions.insert((from.id().to_owned(), branch_id(&pipeline, edge)), position);
-        }
+        let positions = Positions::of(&pipeline);
         Some(Case {
             at_once: if graph.joins.is_empty() { 1 } else { usize::MAX },
             pipeline: SharedPipeline::from(Arc::new(pipeline)),
@@ -125,15 +118,12 @@ impl Case {
     /// Returns whether a node is a fan-in.
     pub fn is_fan_in(&self, id: &str) -> bool {
         let found = self.graph.nodes.iter().find(|node| node.id == id);
-        found.is_some_and(|node| is_fan_in(&node.attributes))
+        found.is_some_and(Node::is_fan_in)
     }
 
     /// Returns which call of its stage an attempt is.
     pub fn call(&self, key: &str) -> Call {
-        call_of(key, |block, branch| {
-            let name = (block.to_owned(), branch.to_owned());
-            self.positions.get(&name).copied().unwrap_or_default()
-        })
+        self.positions.call(key)
     }
 }
 
@@ -177,11 +167,8 @@ fn prepare(
 ) -> (BTreeMap<String, Vec<ToolRun>>, BTreeMap<String, Vec<ModelRun>>) {
     let (mut tools, mut models) = (BTreeMap::new(), BTreeMap::new());
     let is_flat = graph.joins.is_empty();
-    for node in &mut graph.nodes {
+    for node in graph.nodes.iter_mut().filter(|node| node.is_work()) {
         let own = &mut node.attributes;
-        if !is_work(&node.id, own) {
-            continue;
-        }
         own.remove("tool_command");
         own.remove("shape");
         own.remove("type");
@@ -229,7 +216,7 @@ fn prepare(
     }
     // What a fan-in chooses is the engine's.
     for node in &graph.nodes {
-        if is_fan_in(&node.attributes) {
+        if node.is_fan_in() {
             script.outcomes.remove(&node.id);
         }
     }
@@ -242,33 +229,6 @@ fn prepare(
         }
     }
     (tools, models)
-}
-
-fn is_fan_in(own: &Attributes) -> bool {
-    let of = |key: &str| own.get(key).map_or("", String::as_str);
-    of("type") == "parallel.fan_in" || of("type").is_empty() && of("shape") == "tripleoctagon"
-}
-
-/// Whether a node does work that the simulation is to do.
-fn is_work(id: &str, own: &Attributes) -> bool {
-    let of = |key: &str| own.get(key).map_or("", String::as_str);
-    let by_shape = [
-        "Mdiamond",
-        "circle",
-        "Msquare",
-        "doublecircle",
-        "component",
-        "tripleoctagon",
-        "hexagon",
-    ];
-    match of("type") {
-        "" => {
-            let named = matches!(id, "start" | "Start" | "exit" | "end") && of("shape").is_empty();
-            !named && !by_shape.contains(&of("shape")) && of("shape") != "diamond"
-        }
-        "conditional" | "parallel" | "parallel.fan_in" | "wait.human" => false,
-        _ => true,
-    }
 }
 
 fn tool(chance: &mut Random, fails: bool, has_timeout: bool) -> ToolRun {

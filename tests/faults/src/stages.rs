@@ -11,7 +11,6 @@ use orchestra_engine::{
     Question, Registry, RunEvent, StageContext, Usage, Words,
 };
 use orchestra_oracle_tests::Reaction;
-use orchestra_oracle_tests::description::Call;
 use orchestra_oracle_tests::driver::outcome;
 
 use crate::case::{Case, ToolRun};
@@ -192,26 +191,5 @@ impl Interviewer for Actor {
             Reaction::Silence | Reaction::Skip => Ok(Answer::skipped()),
             Reaction::Nobody => Err(InterviewError::unavailable("nobody is there")),
         }
-    }
-}
-
-/// A call of a stage by its attempt key, such as `restart-1/fan#1:left/build#2/1`; `places` says which edge of its
-/// fan-out a branch is.
-pub(crate) fn call_of(key: &str, positions: impl Fn(&str, &str) -> usize) -> Call {
-    let number = |text: &str| text.parse().unwrap_or(1);
-    let (key, restart) = match key.strip_prefix("restart-").and_then(|rest| rest.split_once('/')) {
-        Some((restart, key)) => (key, number(restart)),
-        None => (key, 0),
-    };
-    let (key, attempt) = key.rsplit_once('/').unwrap_or((key, "1"));
-    let (branches, last) = key.rsplit_once('/').unwrap_or(("", key));
-    let visit = last.rsplit_once('#').map_or(1, |(_, visit)| number(visit));
-    let steps = branches.split('/').filter_map(|step| step.split_once(':'));
-    let positions = steps.map(|(block, branch)| positions(block.split('#').next().unwrap_or(block), branch));
-    Call {
-        visit,
-        attempt: number(attempt),
-        restart,
-        positions: positions.sum(),
     }
 }

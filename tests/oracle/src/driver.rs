@@ -38,6 +38,12 @@ pub fn record(pipeline: impl Into<SharedPipeline>, script: &Script) -> Recording
     record_with(pipeline, script, Context::new(), &mut |_, _| {})
 }
 
+/// Runs a pipeline by a script, with another seed than that of the script's times.
+pub fn record_seeded(pipeline: impl Into<SharedPipeline>, script: &Script, seed: u64) -> Recording {
+    let before = Machine::prepare(pipeline, Context::new(), seed);
+    record_from(before, script, &mut |_, _| {})
+}
+
 /// Runs a pipeline with initial values by a script, each of whose outcomes may be changed before the machine takes it.
 pub fn record_with(
     pipeline: impl Into<SharedPipeline>,
@@ -46,6 +52,14 @@ pub fn record_with(
     change: &mut dyn FnMut(&EffectId, &mut Outcome),
 ) -> Recording {
     let before = Machine::prepare(pipeline, context, script.schedule);
+    record_from(before, script, change)
+}
+
+fn record_from(
+    before: Machine,
+    script: &Script,
+    change: &mut dyn FnMut(&EffectId, &mut Outcome),
+) -> Recording {
     let mut machine = before.clone();
     let mut first = Vec::new();
     machine.begin(&mut first);

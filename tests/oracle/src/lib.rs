@@ -16,6 +16,7 @@ pub mod coverage;
 pub mod description;
 pub mod driver;
 pub mod generate;
+pub mod positions;
 pub mod random;
 pub mod reference;
 pub mod shrink;

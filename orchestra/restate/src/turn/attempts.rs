@@ -5,7 +5,7 @@ use orchestra_engine::{EventKind, HostedEnd, HostedSuspension, node_budget};
 
 use crate::message::{Finished, Outgoing, Refused, Reply, Report};
 use crate::state::{AttemptQuestion, Phase, Reserved};
-use crate::turn::{Taking, accept};
+use crate::turn::{Taking, accept, is_named};
 
 /// The number of claims of an attempt at which it fails, so that one that kills its workers stops costing money.
 const MAX_CLAIMS: u32 = 5;
@@ -215,13 +215,15 @@ impl Taking<'_> {
 
     /// Answers a question of an attempt. One that nobody executes now gets the answer when it asks again.
     pub(super) fn answer_attempt(&mut self, name: String, answer: Answer) -> Result<(), Reply> {
-        let is_open = |asked: &&mut AttemptQuestion| asked.question.id == name && asked.answer.is_none();
+        let is_open =
+            |asked: &&mut AttemptQuestion| is_named(&asked.question, &name) && asked.answer.is_none();
         let Some(asked) = self.state.questions.iter_mut().find(is_open) else {
             let open = self.state.open_questions(&self.machine);
             return Err(Reply::Refused(Refused::NoQuestion { question: name, open }));
         };
         accept(&asked.question, &answer)?;
         asked.answer = Some(answer.clone());
+        let question = asked.question.id.clone();
         let effect = &asked.effect;
         let live = self.state.stages.iter_mut().find(|stage| stage.effect == *effect);
         if let Some(live) = live
@@ -231,7 +233,7 @@ impl Taking<'_> {
             self.turn.outgoing.push(Outgoing::Answer {
                 invocation,
                 number: live.answers,
-                question: name,
+                question,
                 answer,
             });
         }

@@ -9,7 +9,7 @@ use orchestra_core::{
     Answer, Budget, Context, Effect, EffectId, Event, Machine, Observation, Question, RunFailure,
     SharedPipeline, Usage,
 };
-use orchestra_engine::{EventKind, ObservedStage, RunEvent, RunId, Timestamp};
+use orchestra_engine::{EventKind, ObservedStage, Reply as GivenReply, RunEvent, RunId, Timestamp};
 
 use crate::message::{Message, Outgoing, Refused, Reply, Sent, Turn};
 use crate::state::{LiveStage, LiveTimer, PROTOCOL, Phase, RunState, Withheld};
@@ -224,10 +224,13 @@ impl Taking<'_> {
             return Err(ended());
         }
         let gates = self.machine.questions();
-        let Some((id, question)) = gates.iter().find(|(_, question)| question.id == name) else {
+        let Some((id, question)) = gates.iter().find(|(_, question)| is_named(question, &name)) else {
             return self.answer_attempt(name, answer);
         };
-        accept(question, &answer)?;
+        // A gate may be skipped; a stage only receives an answer that its question accepts.
+        if answer.reply != GivenReply::Skipped {
+            accept(question, &answer)?;
+        }
         let id = id.clone();
         self.on(Event::Answered { id, answer });
         Ok(())
@@ -419,6 +422,11 @@ impl Taking<'_> {
         self.state.machine = self.machine.saved();
         self.turn
     }
+}
+
+/// Returns whether a name is that of a question, or of its node (rule H2).
+fn is_named(question: &Question, name: &str) -> bool {
+    question.id == name || question.node == name
 }
 
 /// Refuses an answer that is not one to the question.

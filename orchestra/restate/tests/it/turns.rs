@@ -3,9 +3,7 @@
 
 use std::time::Duration;
 
-use orchestra_core::{
-    Context, Effect, EffectId, Event, Machine, Reply as AnswerReply, RunFailure, SharedPipeline,
-};
+use orchestra_core::{Context, Effect, EffectId, Event, Machine, RunFailure, SharedPipeline};
 use orchestra_engine::{EventKind, HostedEnd, ObservedStage, RunId, Timestamp};
 use orchestra_oracle_tests::driver::record;
 use orchestra_oracle_tests::random::Random;
@@ -174,7 +172,7 @@ fn message(run: &Stored, machine: &Machine, event: &Event) -> Option<Message> {
             let number = timer.expect("the run waits for the delay").number;
             Message::Timer { number }
         }
-        Event::Answered { id, answer } if answer.reply != AnswerReply::Skipped => {
+        Event::Answered { id, answer } => {
             let question = machine.questions().into_iter().find(|(of, _)| *of == id)?.1;
             let question = question.id;
             Message::Answer { question, answer }

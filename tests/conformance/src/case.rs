@@ -1,0 +1,216 @@
+//! What is run: a random graph, and a script of its stages and people.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use orchestra_engine::{
+    Engine, Entry, Handler, HandlerFuture, HandlerSet, KindSpec, Kinds, Outcome, Registry, SharedPipeline,
+    StageContext, Words,
+};
+use orchestra_graph::{KeyOwner, kind};
+use orchestra_oracle_tests::description::Call;
+use orchestra_oracle_tests::driver::{outcome, record};
+use orchestra_oracle_tests::positions::Positions;
+use orchestra_oracle_tests::random::Random;
+use orchestra_oracle_tests::{Graph, Reaction, Script, generate, load_drawn, load_pipeline};
+
+use crate::ended::{Ended, USED, is_quick};
+use crate::log::Log;
+
+/// The kind of the stages that the suite executes.
+pub const ACT: &str = "act";
+
+/// The kinds that the suite executes: its own, and fan-ins.
+pub const KINDS: &[&str] = &[ACT, kind::FAN_IN];
+
+const fn spec(kind: &'static str) -> KindSpec {
+    KindSpec {
+        kind,
+        fields: &[],
+        words: Words::Open,
+    }
+}
+
+/// The most stages that a run may have: longer ones find no more, and take long.
+const STAGES: usize = 40;
+/// By how many orders of events a run is looked at.
+const SCHEDULES: u64 = 24;
+
+/// A pipeline, and what its stages and people say.
+#[derive(Debug)]
+pub struct Case {
+    /// Its name, also as an entry of a worker.
+    pub name: String,
+    /// The pipeline as DOT text.
+    pub dot: String,
+    /// The pipeline.
+    pub pipeline: SharedPipeline,
+    /// What stages and people say.
+    pub script: Script,
+    /// How the run ends, in whatever order its events come.
+    pub expected: Ended,
+    positions: Positions,
+}
+
+impl Case {
+    /// Returns the case of a seed.
+    pub fn new(seed: u64) -> Case {
+        let mut chance = Random::new(seed ^ 0x636f_6e66);
+        loop {
+            if let Some(case) = Case::draw(format!("case-{seed}"), &mut chance) {
+                return case;
+            }
+        }
+    }
+
+    /// Returns a case of a text whose stages all succeed.
+    pub fn of(name: &str, dot: &str) -> Case {
+        let pipeline = SharedPipeline::from(load_pipeline(dot).unwrap());
+        let script = Script::default();
+        Case {
+            name: name.to_owned(),
+            dot: dot.to_owned(),
+            expected: Ended::of_machine(&pipeline, &script),
+            positions: Positions::of(&pipeline),
+            pipeline,
+            script,
+        }
+    }
+
+    fn draw(name: String, chance: &mut Random) -> Option<Case> {
+        let generate::Case { mut graph, .. } = generate::cases(chance.number(), 1).next()?;
+        let mut script = generate::script(chance, &graph);
+        prepare(&mut graph, &mut script);
+        let dot = graph.dot();
+        let (pipeline, others) = load_drawn(&graph, &dot).ok()?;
+        if !others.is_empty() || load_pipeline(&dot).ok()?.nodes != pipeline.nodes {
+            return None;
+        }
+        let pipeline = SharedPipeline::from(Arc::new(pipeline));
+        // Only what does not depend on the order of events can be compared.
+        let expected = Ended::of_machine(&pipeline, &script);
+        let recording = record(pipeline.clone(), &script);
+        if expected.stages() > STAGES || !is_quick(&recording) {
+            return None;
+        }
+        let is_certain = graph.joins.is_empty() || is_certain(&pipeline, &script, &expected);
+        is_certain.then(|| Case {
+            name,
+            dot,
+            positions: Positions::of(&pipeline),
+            pipeline,
+            script,
+            expected,
+        })
+    }
+
+    /// Returns which call of its stage an attempt is.
+    pub fn call(&self, key: &str) -> Call {
+        self.positions.call(key)
+    }
+
+    /// Returns what a person does about the question of a gate.
+    pub fn reaction(&self, question: &str) -> Reaction {
+        let gate = question.rsplit('/').nth(1).unwrap_or(question);
+        let gate = gate.split('#').next().unwrap_or(gate);
+        self.script.reaction(gate, self.call(question))
+    }
+
+    /// Returns the pipeline with its stages, as the entry of a worker.
+    pub fn entry(self: &Arc<Case>, actor: &Actor) -> Entry {
+        let actor = Actor {
+            case: Some(self.clone()),
+            ..actor.clone()
+        };
+        Entry::new(&self.name, self.pipeline.clone(), move || actor.clone())
+    }
+
+    /// Returns the engine of the stages.
+    pub fn engine() -> Engine {
+        Engine::builder().build().unwrap()
+    }
+}
+
+/// Whether other orders of events lead to the same end. What ends a run from within a block cuts off the other branches
+/// wherever they are.
+fn is_certain(pipeline: &SharedPipeline, script: &Script, expected: &Ended) -> bool {
+    expected.failure.is_none()
+        && (1..=SCHEDULES).all(|schedule| {
+            let other = Script {
+                schedule: script.schedule ^ schedule.wrapping_mul(0x9e37_79b9_7f4a_7c15),
+                ..script.clone()
+            };
+            Ended::of_schedule(pipeline, &other, script.schedule) == *expected
+        })
+}
+
+/// Makes the stages of a graph those of the suite, and the waits short.
+fn prepare(graph: &mut Graph, script: &mut Script) {
+    for node in &mut graph.nodes {
+        if node.is_work() {
+            for key in ["tool_command", "shape", "prompt"] {
+                node.attributes.remove(key);
+            }
+            node.attributes.insert("type".to_owned(), ACT.to_owned());
+        }
+        for key in ["retry_policy", "timeout"] {
+            node.attributes.remove(key);
+        }
+        node.attributes
+            .insert("retry_initial_delay".to_owned(), "1ms".to_owned());
+    }
+    for said in script.outcomes.values_mut().flatten() {
+        said.updates.retain(|key, _| KeyOwner::of_key(key).is_none());
+        said.retry_after = None;
+    }
+    // There is always somebody who answers.
+    for reaction in script.reactions.values_mut().flatten() {
+        if matches!(reaction, Reaction::Nobody | Reaction::Silence) {
+            *reaction = Reaction::Skip;
+        }
+    }
+}
+
+/// The handler of the stages: they do what the script of their case says.
+#[derive(Clone, Debug, Default)]
+pub struct Actor {
+    /// The case; chosen by [`Case::entry`].
+    pub case: Option<Arc<Case>>,
+    /// Where attempts are logged.
+    pub log: Option<Arc<Log>>,
+    /// How long an attempt takes.
+    pub takes: Duration,
+}
+
+impl Handler for Actor {
+    fn run<'a>(&'a self, stage: StageContext) -> HandlerFuture<'a> {
+        Box::pin(async move {
+            let key = stage.attempt_key();
+            let log = |what: &str| {
+                if let Some(log) = &self.log {
+                    log.write(&format!("{} {what} {key}", stage.run_id()));
+                }
+            };
+            log(if stage.is_repeat() { "again" } else { "begins" });
+            if !self.takes.is_zero() {
+                tokio::time::sleep(self.takes).await;
+            }
+            stage.record_usage(USED);
+            let Some(case) = &self.case else {
+                return Outcome::success().into();
+            };
+            let said = outcome(case.script.outcome(stage.node().id(), case.call(&key)));
+            log("ends");
+            said.into()
+        })
+    }
+}
+
+impl HandlerSet for Actor {
+    const KINDS: Kinds = Kinds::List(&[spec(ACT), spec(kind::FAN_IN)]);
+
+    fn register(self, registry: &mut Registry) {
+        registry.add(spec(ACT), Arc::new(self.clone()));
+        registry.add(spec(kind::FAN_IN), Arc::new(self));
+    }
+}

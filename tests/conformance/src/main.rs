@@ -1,0 +1,3 @@
+//! A worker that is killed.
+
+fn main() {}
