@@ -206,6 +206,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "serde",
             "serde_json",
             "sha2",
+            "socket2",
             "thiserror",
             "tokio",
             "tokio-util",

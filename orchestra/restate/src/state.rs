@@ -111,7 +111,7 @@ pub struct LiveStage {
     pub cancelled: bool,
     /// The fencing token of the execution that the run waits for. It increases with each execution of the attempt.
     pub token: u64,
-    /// The number of times that the attempt was claimed since it was sent.
+    /// The number of times that the attempt was claimed since it was sent, or used a model.
     pub claims: u32,
     /// The name of the execution that claimed it last; empty if none did.
     pub execution: String,

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +14,7 @@ use orchestra_engine::{Engine, Entry, Refusals};
 use restate_sdk::endpoint::{Endpoint, ServiceOptions};
 use restate_sdk::hyper::HyperEndpoint;
 use restate_sdk::service::{IntoServiceDefinition as _, ServiceDefinition};
+use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
@@ -114,6 +117,24 @@ impl Worker {
         }
     }
 
+    /// Binds an address on which several workers of one machine may listen at the same time: the system distributes the
+    /// connections of the server among them, and to those that are left if one stops. On Windows, only one can.
+    ///
+    /// # Errors
+    /// The address cannot be bound.
+    pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+        #[cfg(unix)]
+        {
+            socket.set_reuse_address(true)?;
+            socket.set_reuse_port(true)?;
+        }
+        socket.set_nonblocking(true)?;
+        socket.bind(&address.into())?;
+        socket.listen(1024)?;
+        TcpListener::from_std(socket.into())
+    }
+
     /// Serves the calls of a server until `shutdown` is ready. Then it accepts no more calls, and waits ten seconds for
     /// those in progress; what is not over by then is executed again elsewhere.
     pub fn serve(
@@ -164,7 +185,7 @@ impl Worker {
                 .journal_retention(Duration::ZERO)
                 .idempotency_retention(Duration::ZERO)
                 .retry_policy_initial_interval(Duration::from_millis(50))
-                .retry_policy_max_interval(Duration::from_secs(5))
+                .retry_policy_max_interval(Duration::from_secs(1))
         };
         let stage = |definition: ServiceDefinition| {
             definition.options(options().inactivity_timeout(INACTIVITY).abort_timeout(INACTIVITY))

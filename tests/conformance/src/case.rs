@@ -14,8 +14,18 @@ use orchestra_oracle_tests::positions::Positions;
 use orchestra_oracle_tests::random::Random;
 use orchestra_oracle_tests::{Graph, Reaction, Script, generate, load_drawn, load_pipeline};
 
+use serde::{Deserialize, Serialize};
+
 use crate::ended::{Ended, USED, is_quick};
 use crate::log::Log;
+
+/// What another process needs to run a case.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Plan {
+    name: String,
+    dot: String,
+    script: Script,
+}
 
 /// The kind of the stages that the suite executes.
 pub const ACT: &str = "act";
@@ -57,9 +67,36 @@ impl Case {
     pub fn new(seed: u64) -> Case {
         let mut chance = Random::new(seed ^ 0x636f_6e66);
         loop {
-            if let Some(case) = Case::draw(format!("case-{seed}"), &mut chance) {
-                return case;
+            let case = Drawn::draw(&mut chance).and_then(Drawn::into_case);
+            if let Some(case) = case {
+                return Case {
+                    name: format!("case-{seed}"),
+                    ..case
+                };
             }
+        }
+    }
+
+    /// Returns what another process needs to run the case.
+    pub fn plan(&self) -> Plan {
+        Plan {
+            name: self.name.clone(),
+            dot: self.dot.clone(),
+            script: self.script.clone(),
+        }
+    }
+
+    /// Returns the case of a plan. The process that made it knows how the case ends.
+    pub fn planned(plan: Plan) -> Case {
+        let Plan { name, dot, script } = plan;
+        let pipeline = SharedPipeline::from(load_pipeline(&dot).unwrap());
+        Case {
+            expected: Ended::unknown(),
+            positions: Positions::of(&pipeline),
+            name,
+            dot,
+            pipeline,
+            script,
         }
     }
 
@@ -75,33 +112,6 @@ impl Case {
             pipeline,
             script,
         }
-    }
-
-    fn draw(name: String, chance: &mut Random) -> Option<Case> {
-        let generate::Case { mut graph, .. } = generate::cases(chance.number(), 1).next()?;
-        let mut script = generate::script(chance, &graph);
-        prepare(&mut graph, &mut script);
-        let dot = graph.dot();
-        let (pipeline, others) = load_drawn(&graph, &dot).ok()?;
-        if !others.is_empty() || load_pipeline(&dot).ok()?.nodes != pipeline.nodes {
-            return None;
-        }
-        let pipeline = SharedPipeline::from(Arc::new(pipeline));
-        // Only what does not depend on the order of events can be compared.
-        let expected = Ended::of_machine(&pipeline, &script);
-        let recording = record(pipeline.clone(), &script);
-        if expected.stages() > STAGES || !is_quick(&recording) {
-            return None;
-        }
-        let is_certain = graph.joins.is_empty() || is_certain(&pipeline, &script, &expected);
-        is_certain.then(|| Case {
-            name,
-            dot,
-            positions: Positions::of(&pipeline),
-            pipeline,
-            script,
-            expected,
-        })
     }
 
     /// Returns which call of its stage an attempt is.
@@ -128,6 +138,51 @@ impl Case {
     /// Returns the engine of the stages.
     pub fn engine() -> Engine {
         Engine::builder().build().unwrap()
+    }
+}
+
+/// A graph with its script, which may be a case.
+struct Drawn {
+    graph: Graph,
+    script: Script,
+    dot: String,
+}
+
+impl Drawn {
+    fn draw(chance: &mut Random) -> Option<Drawn> {
+        let generate::Case { mut graph, .. } = generate::cases(chance.number(), 1).next()?;
+        let mut script = generate::script(chance, &graph);
+        prepare(&mut graph, &mut script);
+        let dot = graph.dot();
+        Some(Drawn { graph, script, dot })
+    }
+
+    /// Returns the pipeline, if it is the one that was drawn.
+    fn pipeline(&self) -> Option<SharedPipeline> {
+        let (pipeline, others) = load_drawn(&self.graph, &self.dot).ok()?;
+        if !others.is_empty() || load_pipeline(&self.dot).ok()?.nodes != pipeline.nodes {
+            return None;
+        }
+        Some(SharedPipeline::from(Arc::new(pipeline)))
+    }
+
+    /// Returns the case, if it can be compared: its end does not depend on the order of events.
+    fn into_case(self) -> Option<Case> {
+        let pipeline = self.pipeline()?;
+        let expected = Ended::of_machine(&pipeline, &self.script);
+        let recording = record(pipeline.clone(), &self.script);
+        if expected.stages() > STAGES || !is_quick(&recording) {
+            return None;
+        }
+        let is_certain = self.graph.joins.is_empty() || is_certain(&pipeline, &self.script, &expected);
+        is_certain.then(|| Case {
+            name: String::new(),
+            dot: self.dot,
+            positions: Positions::of(&pipeline),
+            pipeline,
+            script: self.script,
+            expected,
+        })
     }
 }
 
@@ -188,7 +243,11 @@ impl Handler for Actor {
             let key = stage.attempt_key();
             let log = |what: &str| {
                 if let Some(log) = &self.log {
-                    log.write(&format!("{} {what} {key}", stage.run_id()));
+                    log.write(&format!(
+                        "{} {} {what} {key}",
+                        stage.now().as_millis(),
+                        stage.run_id()
+                    ));
                 }
             };
             log(if stage.is_repeat() { "again" } else { "begins" });

@@ -56,6 +56,11 @@ impl Ended {
         }
     }
 
+    /// Returns an end of which nothing is known.
+    pub fn unknown() -> Ended {
+        Ended::new(None, Vec::new(), &Context::new(), Usage::default(), [])
+    }
+
     /// Returns how another end differs from this one; empty if it does not.
     pub fn difference(&self, other: &Ended) -> String {
         let mut text = String::new();

@@ -13,3 +13,4 @@ pub mod fleet;
 pub mod log;
 pub mod memory;
 pub mod remote;
+pub mod workers;

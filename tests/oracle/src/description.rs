@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::random::Random;
@@ -44,7 +45,7 @@ pub struct Edge {
 }
 
 /// What the stages and people of a run will say, and when.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Script {
     /// The outcomes of each stage, call by call; the last one repeats, and a stage without any succeeds.
     pub outcomes: BTreeMap<String, Vec<ScriptedOutcome>>,
@@ -55,7 +56,7 @@ pub struct Script {
 }
 
 /// What a stage says once.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ScriptedOutcome {
     /// The outcome word.
     pub word: String,
@@ -76,7 +77,7 @@ pub struct ScriptedOutcome {
 }
 
 /// The kinds of failures (Attractor appendix D).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Category {
     /// Another attempt may help.
     #[default]
@@ -86,7 +87,7 @@ pub enum Category {
 }
 
 /// What becomes of a question.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reaction {
     /// Somebody answers; who answers what the question does not offer is taken to skip it then.
     Answer(String),

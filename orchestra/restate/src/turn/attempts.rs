@@ -19,6 +19,8 @@ impl Taking<'_> {
             (live, Report::Used(used)) => {
                 if let Some(live) = live {
                     live.used += used;
+                    // It gets on, so it is not what stops its workers.
+                    live.claims = 0;
                 }
                 self.on(Event::Used {
                     id: effect,
