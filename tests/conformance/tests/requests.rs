@@ -1,0 +1,513 @@
+//! Requests that are refused, and runs that need a person.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use orchestra_conformance::fleet::Fleet;
+use orchestra_core::{Context, RunFailure};
+use orchestra_engine::{
+    Answer, Engine, Entry, Handler, HandlerFuture, HandlerSet, KindSpec, Kinds, Outcome, Registry, RunId,
+    SharedPipeline, StageContext, Words,
+};
+use orchestra_oracle_tests::load_pipeline;
+use orchestra_restate::{Client, ClientError, Phase, RemoteStart, RemoteStatus};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+/// The handler of all stages: `does` names what it does.
+#[derive(Clone, Default)]
+struct Stages {
+    /// Whether waiting stages may end.
+    open: Arc<AtomicBool>,
+    begun: Arc<AtomicUsize>,
+    /// The number of waiting stages that have stopped.
+    stopped: Arc<AtomicUsize>,
+    noted: Arc<AtomicUsize>,
+    seen: Arc<Mutex<Vec<String>>>,
+}
+
+const SPEC: KindSpec = KindSpec {
+    kind: "test",
+    fields: &[],
+    words: Words::Open,
+};
+
+/// Counts a stage that has stopped, also if it is cancelled.
+struct Stopped(Arc<AtomicUsize>);
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Handler for Stages {
+    fn run<'a>(&'a self, stage: StageContext) -> HandlerFuture<'a> {
+        Box::pin(async move {
+            self.begun.fetch_add(1, Ordering::Relaxed);
+            self.seen
+                .lock()
+                .unwrap()
+                .push(format!("{} {}", stage.attempt_key(), stage.is_repeat()));
+            let does = stage.node().text("does").unwrap_or_default().to_owned();
+            let outcome = Outcome::success();
+            match &*does {
+                "large" => outcome.set("report", "x".repeat(100_000)).into(),
+                "giant" => outcome.set("report", "x".repeat(17 << 20)).into(),
+                "length" => {
+                    let length = stage.context().text("report").len();
+                    outcome.set("length", length as u64).into()
+                }
+                "note" => {
+                    let mut number = stage.notes().len();
+                    while !self.open.load(Ordering::Relaxed) {
+                        stage.note(json!({ "number": number })).await;
+                        number += 1;
+                        self.noted.fetch_max(number, Ordering::Relaxed);
+                        tokio::time::sleep(Duration::from_millis(20)).await;
+                    }
+                    outcome.set("notes", number as u64).into()
+                }
+                "wait" => {
+                    let stopped = Stopped(self.stopped.clone());
+                    while !self.open.load(Ordering::Relaxed) {
+                        tokio::time::sleep(Duration::from_millis(5)).await;
+                    }
+                    drop(stopped);
+                    outcome.into()
+                }
+                _ => outcome.into(),
+            }
+        })
+    }
+}
+
+impl HandlerSet for Stages {
+    const KINDS: Kinds = Kinds::List(&[SPEC]);
+
+    fn register(self, registry: &mut Registry) {
+        registry.add(SPEC, Arc::new(self));
+    }
+}
+
+const PIPELINES: &[(&str, &str)] = &[
+    (
+        "gate",
+        r#"digraph gate { start -> ask; ask [shape=hexagon, label="Ship it?"]
+            ask -> exit [label="[Y] Yes"]; ask -> stop [label="[N] No"]; stop [type=test, end=fail] }"#,
+    ),
+    (
+        "large",
+        r#"digraph large { start -> write -> wait -> measure -> exit
+            write [type=test, does=large]; wait [type=test, does=wait]; measure [type=test, does=length] }"#,
+    ),
+    (
+        "giant",
+        "digraph giant { start -> write -> exit; write [type=test, does=giant] }",
+    ),
+    (
+        "waits",
+        "digraph waits { start -> wait -> exit; wait [type=test, does=wait] }",
+    ),
+    (
+        "notes",
+        "digraph notes { start -> note -> exit; note [type=test, does=note] }",
+    ),
+];
+
+/// A server with a worker in this process.
+struct World {
+    fleet: Fleet,
+    client: Client,
+    stages: Stages,
+}
+
+impl World {
+    async fn start(test: &str) -> Option<World> {
+        let fleet = Fleet::start(test).await?;
+        let stages = Stages::default();
+        let engine = Engine::builder().build().unwrap();
+        let mut worker = fleet.worker();
+        for (name, dot) in PIPELINES {
+            worker = worker.pipeline(entry(name, dot, &stages), engine.clone());
+        }
+        fleet.serve(&worker.build().unwrap()).await;
+        Some(World {
+            client: fleet.client(),
+            fleet,
+            stages,
+        })
+    }
+
+    async fn begin(&self, pipeline: &str) -> RunId {
+        let run = RunId::new(format!("{pipeline}-run")).unwrap();
+        self.client.start(&run, RemoteStart::of(pipeline)).await.unwrap();
+        run
+    }
+
+    /// Waits for a status of a run.
+    async fn until(&self, run: &RunId, holds: impl Fn(&RemoteStatus) -> bool) -> RemoteStatus {
+        for _ in 0..1000 {
+            let status = self.client.status(run).await.unwrap();
+            if holds(&status) {
+                return status;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        panic!("{:?}", self.client.status(run).await);
+    }
+
+    async fn until_begun(&self, count: usize) {
+        while self.stages.begun.load(Ordering::Relaxed) < count {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    fn open(&self) {
+        self.stages.open.store(true, Ordering::Relaxed);
+    }
+
+    /// Queries the administration of the server.
+    async fn query(&self, query: &str) -> Value {
+        let body = json!({ "query": query }).to_string();
+        post(self.fleet.server.admin_url(), "/query", &body).await.1
+    }
+
+    /// Returns the secret of a run.
+    async fn secret(&self, run: &RunId) -> String {
+        let query = format!(
+            "SELECT value_utf8 FROM state WHERE service_name = 'OrchestraRun' AND service_key = '{run}' AND key = 'facts'"
+        );
+        let found = self.query(&query).await;
+        let facts: Value = serde_json::from_str(found["rows"][0]["value_utf8"].as_str().unwrap()).unwrap();
+        facts["secret"].as_str().unwrap().to_owned()
+    }
+}
+
+fn entry(name: &str, dot: &str, stages: &Stages) -> Entry {
+    let pipeline = SharedPipeline::from(load_pipeline(dot).unwrap());
+    let stages = stages.clone();
+    Entry::new(name, pipeline, move || stages.clone())
+}
+
+/// Sends a request as any HTTP client does. Returns the status and the body.
+async fn post(url: &str, path: &str, body: &str) -> (u16, Value) {
+    let address = url.strip_prefix("http://").unwrap();
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let request = format!(
+        "POST {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Type: application/json\r\n\
+         Accept: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut reply = Vec::new();
+    stream.read_to_end(&mut reply).await.unwrap();
+    let reply = String::from_utf8(reply).unwrap();
+    let status = reply.split(' ').nth(1).unwrap().parse().unwrap();
+    let (head, body) = reply.split_once("\r\n\r\n").unwrap();
+    let body = match head.to_lowercase().contains("transfer-encoding: chunked") {
+        true => body.split("\r\n").skip(1).step_by(2).collect(),
+        false => body.to_owned(),
+    };
+    (status, serde_json::from_str(&body).unwrap_or(Value::String(body)))
+}
+
+fn refused(result: Result<(), ClientError>) -> (u16, String, String) {
+    match result {
+        Err(ClientError::Refused {
+            status,
+            code,
+            message,
+        }) => (status, code, message),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_start_is_refused_with_a_reason() {
+    let Some(world) = World::start("a_start_is_refused_with_a_reason").await else {
+        return;
+    };
+    let run = RunId::new("one").unwrap();
+    let unknown = refused(world.client.start(&run, RemoteStart::of("gaet")).await);
+    assert_eq!((unknown.0, &*unknown.1), (404, "unknown_pipeline"));
+    assert_eq!(unknown.2, "no pipeline `gaet` is known; did you mean `gate`?");
+    world.client.start(&run, RemoteStart::of("gate")).await.unwrap();
+    world.client.start(&run, RemoteStart::of("gate")).await.unwrap();
+    let mut params = Context::new();
+    params.set("version", 2);
+    let other = RemoteStart {
+        params: params.clone(),
+        ..RemoteStart::of("gate")
+    };
+    let exists = refused(world.client.start(&run, other).await);
+    assert_eq!((exists.0, &*exists.1), (409, "run_exists"));
+    params.set("human.gate.label", "Yes");
+    let reserved = RemoteStart {
+        params,
+        ..RemoteStart::of("gate")
+    };
+    let run = RunId::new("two").unwrap();
+    let reserved = refused(world.client.start(&run, reserved).await);
+    assert_eq!((reserved.0, &*reserved.1), (422, "cannot_start"));
+    assert!(reserved.2.contains("human.gate.label"), "{}", reserved.2);
+    let unknown = world.client.status(&run).await.unwrap_err();
+    assert!(
+        matches!(unknown, ClientError::Refused { status: 404, .. }),
+        "{unknown:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_counts_once_and_must_be_one_of_the_choices() {
+    let Some(world) = World::start("an_answer_counts_once_and_must_be_one_of_the_choices").await else {
+        return;
+    };
+    let run = world.begin("gate").await;
+    let question = world
+        .until(&run, |status| !status.questions.is_empty())
+        .await
+        .questions
+        .remove(0);
+    let wrong = refused(
+        world
+            .client
+            .answer(&run, &question.id, Answer::choice("Perhaps"))
+            .await,
+    );
+    assert_eq!((wrong.0, &*wrong.1), (422, "answer_refused"));
+    assert_eq!(wrong.2, "`Perhaps` is not one of the answers: [Y] Yes, [N] No");
+    world
+        .client
+        .answer(&run, "ask", Answer::choice("Y"))
+        .await
+        .unwrap();
+    let second = refused(world.client.answer(&run, &question.id, Answer::choice("N")).await);
+    assert!(
+        matches!(&*second.1, "no_question" | "wrong_phase") && second.0 == 409,
+        "{second:?}"
+    );
+    let result = world.client.wait(&run).await.unwrap();
+    assert_eq!(
+        (result.failure, result.path),
+        (None, vec!["start".to_owned(), "ask".into(), "exit".into()])
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_report_needs_the_secret_and_the_newest_token() {
+    let Some(world) = World::start("a_report_needs_the_secret_and_the_newest_token").await else {
+        return;
+    };
+    let run = world.begin("notes").await;
+    while world.stages.noted.load(Ordering::Relaxed) < 3 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let status = world.client.status(&run).await.unwrap();
+    let effect = serde_json::to_value(&status.stages[0].1.effect).unwrap();
+    let claim = |secret: &str| {
+        let report = json!({ "claimed": { "execution": "another" } });
+        let message = json!({ "attempt": { "effect": effect, "token": 1, "report": report } });
+        let sent = json!({ "at": "2026-11-28T12:00:00.000Z", "message": message });
+        json!({ "secret": secret, "sent": sent }).to_string()
+    };
+    let path = format!("/OrchestraRun/{run}/report");
+    let url = world.fleet.server.ingress_url();
+    let foreign = post(url, &path, &claim("0123")).await;
+    assert_eq!(foreign.0, 403, "{foreign:?}");
+    assert!(
+        foreign.1["message"]
+            .as_str()
+            .unwrap()
+            .starts_with("foreign_secret: "),
+        "{foreign:?}"
+    );
+    // Another worker takes over, as after a network that was cut.
+    let secret = world.secret(&run).await;
+    let claimed = post(url, &path, &claim(&secret)).await;
+    assert_eq!(claimed, (200, json!({ "claimed": 2 })));
+    let path = format!("/OrchestraAttempt/{run}%2Fnote%231%2F1/open");
+    let opened = post(url, &path, &json!({ "token": 2 }).to_string()).await;
+    let noted = opened.1["notes"].as_array().unwrap().len();
+    assert!(opened.0 == 200 && noted >= 3, "{opened:?}");
+    // The first execution can neither note nor finish any more.
+    let before = world.stages.noted.load(Ordering::Relaxed);
+    world.open();
+    let ended = world.until(&run, |status| {
+        world.stages.noted.load(Ordering::Relaxed) <= before + 1 && status.stages[0].1.token == 2
+    });
+    assert_eq!(ended.await.phase, Phase::Running, "its outcome is not accepted");
+    // An operator sees that nobody executes it.
+    let invocation = status.stages[0].1.invocation.clone().unwrap();
+    loop {
+        let query =
+            format!("SELECT id FROM sys_invocation WHERE id = '{invocation}' AND status <> 'completed'");
+        if world.query(&query).await["rows"]
+            .as_array()
+            .is_some_and(Vec::is_empty)
+        {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    world
+        .client
+        .resume(&run, Some(&world.fleet.admin()))
+        .await
+        .unwrap();
+    let result = world.client.wait(&run).await.unwrap();
+    let notes = result.context.get("notes").and_then(Value::as_u64).unwrap();
+    assert!(result.failure.is_none() && notes >= noted as u64, "{result:?}");
+    let seen = world.stages.seen.lock().unwrap().clone();
+    assert_eq!(seen, ["note#1/1 false", "note#1/1 true"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_value_that_is_too_large_fails_its_stage() {
+    let Some(world) = World::start("a_value_that_is_too_large_fails_its_stage").await else {
+        return;
+    };
+    let run = world.begin("giant").await;
+    let failure = world
+        .client
+        .wait(&run)
+        .await
+        .unwrap()
+        .failure
+        .unwrap()
+        .to_string();
+    assert!(
+        failure.contains("the value of `report` has 17 MiB, and at most 16 MiB are stored"),
+        "{failure}"
+    );
+    assert_eq!(
+        world.stages.begun.load(Ordering::Relaxed),
+        1,
+        "another attempt would not help"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_whose_blob_is_lost_waits_until_it_is_restored() {
+    let Some(world) = World::start("a_run_whose_blob_is_lost_waits_until_it_is_restored").await else {
+        return;
+    };
+    let run = world.begin("large").await;
+    world.until_begun(2).await;
+    let values = world.fleet.blobs_folder().join(&*run).join("values");
+    let blob = largest(&values);
+    let content = std::fs::read(&blob).unwrap();
+    for damage in [true, false] {
+        match damage {
+            true => std::fs::write(&blob, "something else").unwrap(),
+            false => std::fs::remove_file(&blob).unwrap(),
+        }
+        let name = format!("sha256:{}", blob.file_name().unwrap().to_str().unwrap());
+        let parked = world.client.pause(&run, "lunch").await.unwrap_err().to_string();
+        assert!(parked.contains(&name), "{parked}");
+        std::fs::write(&blob, &content).unwrap();
+    }
+    // What arrives while it is lost is kept.
+    std::fs::remove_file(&blob).unwrap();
+    world.open();
+    let parked = loop {
+        match world.client.pause(&run, "lunch").await {
+            Err(ClientError::Refused { code, .. }) if code == "run_parked" => {
+                if world.query("SELECT key FROM state WHERE key = 'held'").await["rows"][0].is_object() {
+                    break code;
+                }
+            }
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(parked, "run_parked");
+    let still = refused(world.client.resume(&run, None).await);
+    assert_eq!(still.1, "run_parked");
+    std::fs::write(&blob, &content).unwrap();
+    world.client.resume(&run, None).await.unwrap();
+    let result = world.client.wait(&run).await.unwrap();
+    assert_eq!(result.failure, None);
+    assert_eq!(result.context.get("length"), Some(&json!(100_000)));
+    assert_eq!(world.stages.begun.load(Ordering::Relaxed), 3, "nothing ran twice");
+}
+
+fn largest(folder: &Path) -> std::path::PathBuf {
+    let files = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|file| file.unwrap().path());
+    files
+        .max_by_key(|file| std::fs::metadata(file).unwrap().len())
+        .unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stage_that_an_operator_killed_is_sent_again() {
+    let Some(world) = World::start("a_stage_that_an_operator_killed_is_sent_again").await else {
+        return;
+    };
+    let run = world.begin("waits").await;
+    world.until_begun(1).await;
+    let status = world.client.status(&run).await.unwrap();
+    let invocation = status.stages[0].1.invocation.clone().unwrap();
+    // A resume of a run that goes on changes nothing.
+    world
+        .client
+        .resume(&run, Some(&world.fleet.admin()))
+        .await
+        .unwrap();
+    let kill = format!("/invocations/{invocation}/kill");
+    let address = world.fleet.server.admin_url().strip_prefix("http://").unwrap();
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let request =
+        format!("PATCH {kill} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply).await.unwrap();
+    assert!(reply.starts_with("HTTP/1.1 2"), "{reply}");
+    world
+        .until(&run, |_| world.stages.begun.load(Ordering::Relaxed) == 1)
+        .await;
+    loop {
+        world
+            .client
+            .resume(&run, Some(&world.fleet.admin()))
+            .await
+            .unwrap();
+        if world.stages.begun.load(Ordering::Relaxed) == 2 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    world.open();
+    assert_eq!(world.client.wait(&run).await.unwrap().failure, None);
+    let seen = world.stages.seen.lock().unwrap().clone();
+    assert_eq!(seen, ["wait#1/1 false", "wait#1/1 true"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_is_paused_resumed_and_cancelled() {
+    let Some(world) = World::start("a_run_is_paused_resumed_and_cancelled").await else {
+        return;
+    };
+    let run = world.begin("waits").await;
+    world.until_begun(1).await;
+    world.client.pause(&run, "lunch").await.unwrap();
+    let reason = "lunch".to_owned();
+    let paused = world.until(&run, |status| status.stages.is_empty()).await;
+    assert_eq!(paused.phase, Phase::Paused(RunFailure::Paused { reason }));
+    assert_eq!(world.stages.stopped.load(Ordering::Relaxed), 1);
+    world.client.resume(&run, None).await.unwrap();
+    world.until_begun(2).await;
+    world.client.cancel(&run, "a new version").await.unwrap();
+    let result = world.client.wait(&run).await.unwrap();
+    let reason = "a new version".to_owned();
+    assert_eq!(result.failure, Some(RunFailure::Cancelled { reason }));
+    assert_eq!(world.stages.stopped.load(Ordering::Relaxed), 2);
+    let late = refused(world.client.resume(&run, None).await);
+    assert_eq!((late.0, &*late.1), (409, "wrong_phase"));
+}
