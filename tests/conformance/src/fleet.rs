@@ -1,5 +1,6 @@
 //! A server, and workers in this process.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -7,6 +8,7 @@ use orchestra_restate::{Admin, Blobs, Client, LocalServer, Worker, WorkerBuilder
 use orchestra_restate_server_tests::server_or_skip;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
+use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinHandle;
 
 use crate::case::{Actor, Case};
@@ -65,12 +67,56 @@ impl Fleet {
         cases.iter().fold(self.worker(), add)
     }
 
-    /// Serves a worker in this process, and registers it. Aborting the task is like cutting its network.
+    /// Serves a worker in this process, and registers it. Aborting the task ends its listener only.
     pub async fn serve(&self, worker: &Worker) -> JoinHandle<()> {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let serving = tokio::spawn(worker.serve(listener, std::future::pending()));
         self.admin().register(&url).await.unwrap();
         serving
+    }
+}
+
+/// A worker with threads of its own, which stops in the middle of whatever it does.
+pub struct Doomed(Option<Runtime>);
+
+impl Doomed {
+    /// Stops the worker: nothing of it is executed any more, and its connections are cut.
+    pub fn kill(mut self) {
+        self.stop();
+    }
+
+    fn stop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl Drop for Doomed {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Fleet {
+    /// Serves a worker in threads of its own at an address, and registers it. Attempts in progress belong to an address, so
+    /// another worker must take the place of one that was killed there.
+    pub async fn serve_doomed(&self, worker: &Worker, address: SocketAddr) -> Doomed {
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
+        let worker = worker.clone();
+        let (bound, is_bound) = tokio::sync::oneshot::channel();
+        runtime.spawn(async move {
+            let listener = Worker::listen(address).unwrap();
+            bound.send(()).unwrap();
+            worker.serve(listener, std::future::pending()).await;
+        });
+        is_bound.await.unwrap();
+        self.admin().register(&format!("http://{address}")).await.unwrap();
+        Doomed(Some(runtime))
     }
 }

@@ -30,6 +30,9 @@ struct Inner {
     answers: Vec<(EffectId, Answer)>,
     /// The number of questions that stages have asked, for the ids of these questions.
     asked_by_stages: u64,
+    /// The number of notes of the attempt before its questions, if the run consists of one hosted attempt. Its questions
+    /// are counted from the last note, so that an attempt that is interrupted asks again under the same name.
+    notes: Option<usize>,
 }
 
 struct PendingQuestion {
@@ -77,7 +80,11 @@ impl PendingQuestions {
         let mut inner = self.lock();
         inner.asked_by_stages += 1;
         if question.id.is_empty() {
-            question.id = format!("{attempt_key}?{}", inner.asked_by_stages);
+            let number = inner.asked_by_stages;
+            question.id = match inner.notes {
+                Some(notes) => format!("{attempt_key}?{notes}.{number}"),
+                None => format!("{attempt_key}?{number}"),
+            };
         }
         inner.open.push(PendingQuestion {
             question: question.clone(),
@@ -89,6 +96,13 @@ impl PendingQuestions {
             id: question.id.clone(),
         };
         (guard, receiver)
+    }
+
+    /// Counts questions from a note of a hosted attempt, which has this number of notes.
+    pub(crate) fn count_from_note(&self, notes: usize) {
+        let mut inner = self.lock();
+        inner.notes = Some(notes);
+        inner.asked_by_stages = 0;
     }
 
     /// Removes the question of a gate, so that nobody else can answer it. Returns whether it was open.

@@ -238,7 +238,7 @@ impl AttemptHost {
     ) -> HostedResult {
         let run = self.run_of(&attempt, &port);
         let id = attempt.id.clone();
-        let mut requests = Requests::new(&run, &*port);
+        let mut requests = Requests::new(&run, &*port, attempt.notes.len());
         let mut records = records_of_branches(&attempt.context);
         if id.attempt > 1 {
             // The previous attempt of the visit may have left a conversation to continue.

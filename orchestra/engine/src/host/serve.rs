@@ -19,14 +19,18 @@ pub(super) struct Requests<'r> {
     run: &'r Run,
     port: &'r dyn AttemptPort,
     fetched: BTreeSet<String>,
+    /// The number of notes of the attempt.
+    notes: usize,
 }
 
 impl<'r> Requests<'r> {
-    pub(super) fn new(run: &'r Run, port: &'r dyn AttemptPort) -> Requests<'r> {
+    pub(super) fn new(run: &'r Run, port: &'r dyn AttemptPort, notes: usize) -> Requests<'r> {
+        run.questions.count_from_note(notes);
         Requests {
             run,
             port,
             fetched: BTreeSet::new(),
+            notes,
         }
     }
 
@@ -54,6 +58,8 @@ impl<'r> Requests<'r> {
                 }
                 let used = self.run.attempts.usage.take(&id).unwrap_or_default();
                 self.port.note(note, checkpoint, used).await;
+                self.notes += 1;
+                self.run.questions.count_from_note(self.notes);
                 let _ = done.send(());
             }
             Request::Look { done, .. } => {

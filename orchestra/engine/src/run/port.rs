@@ -91,7 +91,8 @@ pub trait AttemptPort: Send + Sync + 'static {
     /// Releases a reservation.
     fn release(&self, most: Usage);
 
-    /// Asks a person a question of the stage.
+    /// Asks a person a question of the stage. Its id, such as `talk#1/1?2.1`, contains the number of notes before it and
+    /// the number of the question since then, so an attempt that was interrupted asks again under the same id.
     fn ask(&self, question: Question) -> PortFuture<'_, Result<Answer, InterviewError>>;
 
     /// Passes on an event of the stage, without secrets.

@@ -205,6 +205,11 @@ impl Taking<'_> {
                 None => Ok(()),
             },
             None => {
+                // An answer to an earlier question is part of a note by now.
+                let since = since_note(&question.id);
+                self.state.questions.retain(|asked| {
+                    asked.effect != effect || since.is_none() || since_note(&asked.question.id) == since
+                });
                 self.state.questions.push(AttemptQuestion {
                     effect,
                     question,
@@ -241,4 +246,11 @@ impl Taking<'_> {
         }
         Ok(())
     }
+}
+
+/// Returns the part of the id of a question that names the note before it, such as `talk#1/1?2`. Returns `None` for an id
+/// that a handler chose.
+fn since_note(id: &str) -> Option<&str> {
+    let (since, _) = id.rsplit_once('.')?;
+    since.contains('?').then_some(since)
 }

@@ -470,11 +470,11 @@ fn the_question_of_an_attempt_is_answered_once_however_often_it_is_asked() {
     };
     run.state.stages[0].invocation = Some("inv_1".to_owned());
     let mut question = Question::select("Which one?", [QuestionOption::new("L", "Left")]);
-    question.id = "a#1/1?1".to_owned();
+    question.id = "a#1/1?1.1".to_owned();
     let asked = Report::Asked(Box::new(question.clone()));
     assert_eq!(run.report(a, asked.clone()).reply, Reply::Accepted);
     let answer = |choice: &str| Message::Answer {
-        question: "a#1/1?1".to_owned(),
+        question: "a#1/1?1.1".to_owned(),
         answer: Answer::choice(choice),
     };
     let wrong = run.send(answer("Right"));
@@ -488,7 +488,7 @@ fn the_question_of_an_attempt_is_answered_once_however_often_it_is_asked() {
         [Outgoing::Answer {
             invocation: "inv_1".to_owned(),
             number: 1,
-            question: "a#1/1?1".to_owned(),
+            question: "a#1/1?1.1".to_owned(),
             answer: Answer::choice("L"),
         }]
     );
@@ -501,6 +501,16 @@ fn the_question_of_an_attempt_is_answered_once_however_often_it_is_asked() {
     let execution = "second".to_owned();
     run.report(a, Report::Claimed { execution });
     assert_eq!(run.report(a, asked).reply, Reply::Answered(Answer::choice("L")));
+    // A question after another note; the answer before it is part of that note.
+    question.id = "a#1/1?2.1".to_owned();
+    run.report(a, Report::Asked(Box::new(question.clone())));
+    let ids: Vec<&str> = run
+        .state
+        .questions
+        .iter()
+        .map(|asked| &*asked.question.id)
+        .collect();
+    assert_eq!(ids, ["a#1/1?2.1"]);
     run.succeed(a);
     assert!(run.state.questions.is_empty());
 }
