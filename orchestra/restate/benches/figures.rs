@@ -1,0 +1,441 @@
+//! The figures of runs on a Restate server, beside those of the bare SDK in the same process and on the same server.
+//!
+//! `cargo bench -p orchestra-restate` prints one table. Without a server it prints that it was skipped.
+
+#![allow(missing_docs, clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use hyper::server::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use orchestra_conformance::fleet::Fleet;
+use orchestra_conformance::workers::free_address;
+use orchestra_engine::{
+    Engine, Entry, Handler, HandlerFuture, HandlerSet, KindSpec, Kinds, Outcome, Registry, RunId,
+    SharedPipeline, StageContext, Words,
+};
+use orchestra_oracle_tests::load_pipeline;
+use orchestra_restate::{Client, RemoteStart, WorkerBuilder};
+use restate_sdk::context::RequestTarget;
+use restate_sdk::hyper::HyperEndpoint;
+use restate_sdk::prelude::*;
+use serde_json::{Value, json};
+
+/// What the bare SDK does.
+struct Bare;
+
+#[restate_sdk::service(name = "BareService")]
+impl Bare {
+    #[handler]
+    async fn work(&self, _ctx: Context<'_>, _: Json<u64>) -> HandlerResult<Json<u64>> {
+        Ok(Json(1))
+    }
+
+    /// Calls a service some times, one after the other.
+    #[handler]
+    async fn calls(&self, ctx: Context<'_>, count: Json<u64>) -> HandlerResult<()> {
+        for number in 0..count.into_inner() {
+            let target = RequestTarget::service("BareService", "work");
+            ctx.request::<_, Json<u64>>(target, Json(number)).call().await?;
+        }
+        Ok(())
+    }
+
+    /// Journals some results, one after the other.
+    #[handler]
+    async fn runs(&self, ctx: Context<'_>, count: Json<u64>) -> HandlerResult<()> {
+        for _ in 0..count.into_inner() {
+            ctx.run(|| async { Ok(1_u64) }).await?;
+        }
+        Ok(())
+    }
+}
+
+struct BareObject;
+
+#[restate_sdk::object(name = "BareObject", lazy_state)]
+impl BareObject {
+    /// Adds a value to the state.
+    #[handler]
+    async fn add(&self, ctx: ObjectContext<'_>, value: Json<Value>) -> HandlerResult<Json<u64>> {
+        let count = ctx.get::<u64>("count").await?.unwrap_or_default();
+        ctx.set(&format!("value-{count}"), value);
+        ctx.set("count", count + 1);
+        Ok(Json(count))
+    }
+}
+
+/// Counts its visits in the context; stores notes if the node says so.
+#[derive(Clone)]
+struct Work;
+
+const SPEC: KindSpec = KindSpec {
+    kind: "work",
+    fields: &[],
+    words: Words::Open,
+};
+
+impl Handler for Work {
+    fn run<'a>(&'a self, stage: StageContext) -> HandlerFuture<'a> {
+        Box::pin(async move {
+            let notes = stage
+                .node()
+                .text("notes")
+                .and_then(|notes| notes.parse().ok())
+                .unwrap_or(0);
+            let began = Instant::now();
+            for number in 0..notes {
+                stage
+                    .note(json!({ "number": number, "text": "x".repeat(1_000) }))
+                    .await;
+            }
+            let micros = began.elapsed().as_micros() as u64 / u64::from(u32::max(notes, 1));
+            let count = stage
+                .context()
+                .get("count")
+                .and_then(Value::as_u64)
+                .unwrap_or_default();
+            Outcome::success()
+                .set("count", count + 1)
+                .set("note_micros", micros)
+                .into()
+        })
+    }
+}
+
+impl HandlerSet for Work {
+    const KINDS: Kinds = Kinds::List(&[SPEC]);
+
+    fn register(self, registry: &mut Registry) {
+        registry.add(SPEC, Arc::new(self));
+    }
+}
+
+fn line(name: &str, stages: usize) -> String {
+    let names: Vec<String> = (0..stages).map(|at| format!("s{at}")).collect();
+    let nodes: String = names.iter().map(|name| format!("{name} [type=work]; ")).collect();
+    format!(
+        "digraph {name} {{ start -> {} -> exit; {nodes} }}",
+        names.join(" -> ")
+    )
+}
+
+fn wide(branches: usize) -> String {
+    let each = |at: usize| format!("fan -> b{at} -> join; b{at} [type=work]; ");
+    let all: String = (0..branches).map(each).collect();
+    format!(
+        "digraph wide {{ start -> fan; fan [shape=component, max_parallel={branches}]; {all} \
+         join [shape=tripleoctagon]; join -> exit }}"
+    )
+}
+
+fn again(name: &str, times: usize) -> String {
+    format!(
+        "digraph {name} {{ max_node_visits={times}; start -> work; work [type=work]; \
+         work -> work [condition=\"context.count<{times}\"]; work -> exit [condition=\"context.count>={times}\"] }}"
+    )
+}
+
+const GATE: &str = r#"digraph gate { start -> s; s [type=work]; s -> ask; ask [shape=hexagon, label="Ship it?"]
+    ask -> exit [label="[Y] Yes"]; ask -> t [label="[N] No"]; t [type=work]; t -> exit }"#;
+
+fn add(worker: WorkerBuilder, name: &str, dot: &str) -> WorkerBuilder {
+    let pipeline = SharedPipeline::from(load_pipeline(dot).unwrap_or_else(|error| panic!("{name}: {error}")));
+    worker.pipeline(
+        Entry::new(name, pipeline, || Work),
+        Engine::builder().build().unwrap(),
+    )
+}
+
+/// Serves the bare SDK with the same connection settings as a worker.
+async fn serve_bare(fleet: &Fleet) {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let endpoint = HyperEndpoint::new(Endpoint::builder().bind(Bare).bind(BareObject).build());
+    tokio::spawn(async move {
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            stream.set_nodelay(true).unwrap();
+            let connection = http2::Builder::new(TokioExecutor::new())
+                .max_concurrent_streams(u32::MAX)
+                .serve_connection(TokioIo::new(stream), endpoint.clone());
+            tokio::spawn(connection);
+        }
+    });
+    fleet.admin().register(&url).await.unwrap();
+}
+
+struct Http {
+    url: String,
+    client: reqwest::Client,
+}
+
+impl Http {
+    async fn post(&self, path: &str, body: &Value) {
+        let url = format!("{}/{path}", self.url);
+        let request = self.client.post(url).header("content-type", "application/json");
+        let answered = request.body(body.to_string()).send().await.unwrap();
+        assert!(answered.status().is_success(), "{answered:?}");
+        answered.bytes().await.unwrap();
+    }
+}
+
+/// Executes a run to its end. Returns the execution time that the run itself counted.
+async fn run(client: &Client, pipeline: &str) -> (RunId, Duration) {
+    let run = RunId::generate(orchestra_engine::Clock::now(&orchestra_engine::SystemClock::new()));
+    client.start(&run, RemoteStart::of(pipeline)).await.unwrap();
+    let result = client.wait(&run).await.unwrap();
+    assert_eq!(result.failure, None, "{pipeline}");
+    let executed = client.status(&run).await.unwrap().executed;
+    (run, executed)
+}
+
+/// Returns the median of some measurements.
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort();
+    times[times.len() / 2]
+}
+
+fn millis(time: Duration) -> f64 {
+    time.as_secs_f64() * 1_000.0
+}
+
+fn row(figure: &str, ours: String, bare: String, ratio: String, limit: &str) {
+    println!("| {figure} | {ours} | {bare} | {ratio} | {limit} |");
+}
+
+fn main() {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(measure());
+}
+
+async fn measure() {
+    let Some(mut fleet) = Fleet::start("the figures").await else {
+        return;
+    };
+    serve_bare(&fleet).await;
+    let inline = ["line-inline", "again-1000", "again-10000"];
+    let lines = [
+        ("line", line("line", 100)),
+        ("wide", wide(300)),
+        ("gate", GATE.to_owned()),
+        (
+            "notes",
+            "digraph notes { start -> s -> exit; s [type=work, notes=200] }".to_owned(),
+        ),
+        ("again1000", again("again1000", 1_000)),
+        ("again10000", again("again10000", 10_000)),
+        ("short", line("short", 20)),
+    ];
+    let mut worker = fleet.worker();
+    for (name, dot) in &lines {
+        worker = add(worker, name, dot);
+    }
+    let worker = worker.stages(1_000).build().unwrap();
+    fleet.serve(&worker).await;
+    let client = fleet.client();
+    let http = Arc::new(Http {
+        url: fleet.server.ingress_url().to_owned(),
+        client: reqwest::Client::builder().no_proxy().build().unwrap(),
+    });
+    println!("| Figure | Orchestra | bare SDK | ratio | limit |\n|---|---|---|---|---|");
+
+    // Warm connections and code.
+    run(&client, "line").await;
+    http.post("BareService/calls", &json!(100)).await;
+
+    // A stage on a worker.
+    let mut ours = Vec::new();
+    let mut bare = Vec::new();
+    for _ in 0..5 {
+        ours.push(run(&client, "line").await.1 / 100);
+        let began = Instant::now();
+        http.post("BareService/calls", &json!(100)).await;
+        bare.push(began.elapsed() / 100);
+    }
+    let (ours, bare) = (median(ours), median(bare));
+    let ratio = millis(ours) / millis(bare);
+    row(
+        "remote stage, 1 run, ms",
+        format!("{:.2}", millis(ours)),
+        format!("{:.2}", millis(bare)),
+        format!("{ratio:.2}x"),
+        "<= 2.0x a call",
+    );
+
+    // 200 runs at once.
+    let began = Instant::now();
+    let runs = (0..200).map(|_| {
+        let client = client.clone();
+        tokio::spawn(async move { run(&client, "short").await })
+    });
+    for run in runs.collect::<Vec<_>>() {
+        run.await.unwrap();
+    }
+    let ours = 4_000.0 / began.elapsed().as_secs_f64();
+    let began = Instant::now();
+    let calls = (0..200).map(|_| {
+        let http = http.clone();
+        tokio::spawn(async move { http.post("BareService/calls", &json!(20)).await })
+    });
+    for call in calls.collect::<Vec<_>>() {
+        call.await.unwrap();
+    }
+    let bare = 4_000.0 / began.elapsed().as_secs_f64();
+    row(
+        "remote stages/s, 200 runs",
+        format!("{ours:.0}"),
+        format!("{bare:.0}"),
+        format!("{:.2}x", ours / bare),
+        ">= 0.6x",
+    );
+
+    // Notes.
+    let (noted, _) = run(&client, "notes").await;
+    let micros = client
+        .result(&noted)
+        .await
+        .unwrap()
+        .context
+        .get("note_micros")
+        .and_then(Value::as_u64)
+        .unwrap();
+    let value = json!({ "number": 1, "text": "x".repeat(1_000) });
+    let began = Instant::now();
+    for _ in 0..200 {
+        http.post("BareObject/one/add", &value).await;
+    }
+    let bare = millis(began.elapsed() / 200);
+    let ours = micros as f64 / 1_000.0;
+    row(
+        "note of 1 KB, ms",
+        format!("{ours:.2}"),
+        format!("{bare:.2}"),
+        format!("{:.2}x", ours / bare),
+        "<= 1.2x an object call",
+    );
+
+    // Many stages in one run.
+    let thousand = millis(run(&client, "again1000").await.1) / 1_000.0;
+    let ten_thousand = millis(run(&client, "again10000").await.1) / 10_000.0;
+    row(
+        "stage of 10,000 beside 1,000, ms",
+        format!("{ten_thousand:.2}"),
+        format!("{thousand:.2}"),
+        format!("{:.2}x", ten_thousand / thousand),
+        "<= 1.1x",
+    );
+
+    // One run with many stages at once.
+    let mut rates = Vec::new();
+    for _ in 0..3 {
+        rates.push(300.0 / run(&client, "wide").await.1.as_secs_f64());
+    }
+    rates.sort_by(f64::total_cmp);
+    row(
+        "finishes/s of one run, 300 at once",
+        format!("{:.0}", rates[1]),
+        String::new(),
+        String::new(),
+        ">= 150/s",
+    );
+
+    // Runs that wait for a person.
+    let mut waiting = Vec::new();
+    for number in 0..200 {
+        let run = RunId::new(format!("waiting-{number}")).unwrap();
+        client.start(&run, RemoteStart::of("gate")).await.unwrap();
+        waiting.push(run);
+    }
+    for run in &waiting {
+        while client.status(run).await.unwrap().questions.is_empty() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+    let query = |text: &str| query(&http.client, fleet.server.admin_url(), text.to_owned());
+    let open = query("SELECT count(*) AS n FROM sys_invocation WHERE target_service_name LIKE 'Orchestra%' AND status <> 'completed'").await;
+    let bytes = query("SELECT sum(length(value)) AS n FROM state WHERE service_name = 'OrchestraRun' AND service_key LIKE 'waiting-%'").await;
+    row(
+        "waiting run: invocations; KiB of state",
+        format!("{}; {:.1}", open, bytes / 200.0 / 1024.0),
+        String::new(),
+        String::new(),
+        "0; <= 48 KiB",
+    );
+
+    // Stages within turns.
+    let mut inline_worker = fleet.worker().inline("work");
+    for name in inline {
+        inline_worker = add(inline_worker, name, &line("line", 60));
+    }
+    fleet.serve(&inline_worker.build().unwrap()).await;
+    let mut ours = Vec::new();
+    let mut bare = Vec::new();
+    run(&client, inline[0]).await;
+    for _ in 0..9 {
+        let run = RunId::generate(orchestra_engine::Clock::now(&orchestra_engine::SystemClock::new()));
+        let began = Instant::now();
+        client.start(&run, RemoteStart::of(inline[0])).await.unwrap();
+        ours.push(began.elapsed() / 60);
+        let began = Instant::now();
+        http.post("BareService/runs", &json!(60)).await;
+        bare.push(began.elapsed() / 60);
+    }
+    let (ours, bare) = (median(ours), median(bare));
+    let ratio = millis(ours) / millis(bare);
+    row(
+        "stage within a turn, ms",
+        format!("{:.2}", millis(ours)),
+        format!("{:.2}", millis(bare)),
+        format!("{ratio:.2}x"),
+        "<= 1.2x ctx.run",
+    );
+
+    // A worker that is killed.
+    let address = free_address();
+    let worker = add(fleet.worker(), "line", &line("line", 100)).build().unwrap();
+    let mut gaps = Vec::new();
+    for _ in 0..3 {
+        let first = fleet.serve_doomed(&worker, address).await;
+        let second = fleet.serve_doomed(&worker, address).await;
+        let id = RunId::generate(orchestra_engine::Clock::now(&orchestra_engine::SystemClock::new()));
+        client.start(&id, RemoteStart::of("line")).await.unwrap();
+        while client.status(&id).await.unwrap().events < 100 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        first.kill();
+        client.wait(&id).await.unwrap();
+        second.kill();
+        let events = client.events(&id, 0).await.unwrap();
+        let times: Vec<u64> = events.iter().map(|event| event.time.as_millis()).collect();
+        gaps.push(times.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap());
+    }
+    let longest = gaps.into_iter().max().unwrap();
+    row(
+        "longest gap, one of two workers killed, ms",
+        longest.to_string(),
+        String::new(),
+        String::new(),
+        "<= 2,000",
+    );
+    fleet.server.stop().await;
+}
+
+async fn query(client: &reqwest::Client, admin: &str, text: String) -> f64 {
+    let request = client
+        .post(format!("{admin}/query"))
+        .header("content-type", "application/json");
+    let request = request
+        .header("accept", "application/json")
+        .body(json!({ "query": text }).to_string());
+    let answered = request.send().await.unwrap().bytes().await.unwrap();
+    let answered: Value = serde_json::from_slice(&answered).unwrap();
+    answered["rows"][0]["n"]
+        .as_f64()
+        .unwrap_or_else(|| panic!("{answered}"))
+}
