@@ -149,6 +149,24 @@ impl Budget {
         }
     }
 
+    /// Returns what is left of the budget after a usage.
+    ///
+    /// ```
+    /// use orchestra_core::{Budget, Usage};
+    /// let budget = Budget { max_tokens: Some(100), ..Budget::default() };
+    /// let used = Usage { input_tokens: 90, ..Usage::default() };
+    /// assert_eq!(budget.without(used).max_tokens, Some(10));
+    /// assert_eq!(budget.without(used).max_cost_micros, None);
+    /// ```
+    pub fn without(&self, used: Usage) -> Budget {
+        Budget {
+            max_tokens: self.max_tokens.map(|most| most.saturating_sub(used.tokens())),
+            max_cost_micros: self
+                .max_cost_micros
+                .map(|most| most.saturating_sub(used.cost_micros)),
+        }
+    }
+
     fn allows(&self, usage: Usage) -> bool {
         self.max_tokens.is_none_or(|most| usage.tokens() <= most)
             && self.max_cost_micros.is_none_or(|most| usage.cost_micros <= most)

@@ -234,7 +234,7 @@ impl Engine {
         pipeline: impl Binding<H>,
         handlers: H,
     ) -> Result<AttemptHost, Refusals> {
-        AttemptHost::new(self.settings.clone(), self.bind(pipeline, handlers))
+        AttemptHost::new(self.settings.clone(), self.bind(pipeline, handlers), false)
     }
 
     fn bind<H: HandlerSet>(&self, pipeline: impl Binding<H>, handlers: H) -> BoundPipeline {

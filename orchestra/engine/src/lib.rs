@@ -67,11 +67,11 @@
 //! - `setup`: the settings of an engine, the lookup of the handlers of a pipeline, and the pinned sources of a
 //!   pipeline.
 //! - `driver`: the task that executes the effects of the machine.
-//! - `host`: the execution of single attempts for runs that another process decides about.
 //! - `control`: the protocol by which other processes answer, pause and cancel a run.
 //! - `start`: the start of a run.
 //! - `recovery`: resuming, replaying and changing runs that another process began.
 //! - `child_starter`: the starter of child runs.
+//! - `host`: the execution of single attempts for runs that another process decides about.
 //! - `engine`: the engine and its builder.
 //! - `entry`: pipelines by name, with the functions that begin their runs.
 //! - `fuzzing`: the entry points of the fuzz targets.
@@ -161,6 +161,7 @@ pub use handlers::requirements::{
     UnmetRequirement,
 };
 pub use handlers::verify::{check_registry, verify};
+pub use host::child::{HostedChild, HostedChildEnd};
 pub use host::{AttemptHost, HostedAttempt, HostedEnd, HostedResult, HostedSuspension};
 pub use id::{InvalidRunId, RunId};
 pub use into_outcome::{IntoOutcome, Words};

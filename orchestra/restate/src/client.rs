@@ -197,17 +197,29 @@ impl Client {
         self.call(run, "start", &request).await
     }
 
-    /// Answers an open question of a run, such as `approve#1/1`.
+    /// Answers an open question of a run or of one of its children, such as `approve#1/1`. The question may also be named
+    /// by its node.
     ///
     /// # Errors
     /// The server cannot be reached, no such question is open, or it does not accept the answer.
     pub async fn answer(&self, run: &RunId, question: &str, answer: Answer) -> Result<(), ClientError> {
         let request = AnswerRequest {
             question: question.to_owned(),
-            answer,
+            answer: answer.clone(),
             at: SystemClock::new().now(),
         };
-        self.call(run, "answer", &request).await
+        let answered = self.call(run, "answer", &request).await;
+        if !matches!(&answered, Err(ClientError::Refused { code, .. }) if code == "no_question") {
+            return answered;
+        }
+        for child in self.own_status(run).await?.children() {
+            match Box::pin(self.answer(&child, question, answer.clone())).await {
+                Err(ClientError::Refused { code, .. }) if matches!(&*code, "no_question" | "wrong_phase") => {
+                }
+                other => return other,
+            }
+        }
+        answered
     }
 
     /// Ends a run.
@@ -242,7 +254,7 @@ impl Client {
     pub async fn resume(&self, run: &RunId, admin: Option<&Admin>) -> Result<(), ClientError> {
         let mut lost = Vec::new();
         if let Some(admin) = admin
-            && let Ok(status) = self.status(run).await
+            && let Ok(status) = self.own_status(run).await
         {
             let stages = status.stages.into_iter();
             let sent: Vec<String> = stages.filter_map(|(_, stage)| stage.invocation).collect();
@@ -255,11 +267,24 @@ impl Client {
         self.call(run, "resume", &ResumeRequest { lost, at }).await
     }
 
-    /// Returns the status of a run.
+    /// Returns the status of a run, with the open questions of its children.
     ///
     /// # Errors
     /// The server cannot be reached, or does not know the run.
     pub async fn status(&self, run: &RunId) -> Result<RemoteStatus, ClientError> {
+        let mut status = self.own_status(run).await?;
+        for child in status.children() {
+            match Box::pin(self.status(&child)).await {
+                Ok(child) => status.questions.extend(child.questions),
+                // It has not begun yet.
+                Err(ClientError::Refused { status: 404, .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(status)
+    }
+
+    async fn own_status(&self, run: &RunId) -> Result<RemoteStatus, ClientError> {
         match self.look(run, Look::Status).await? {
             Seen::Status(status) => Ok(*status),
             _ => Err(ClientError::unreadable(self.url())),
@@ -297,7 +322,7 @@ impl Client {
         let mut backoff = Backoff::new();
         let began = SystemClock::new();
         loop {
-            match self.status(run).await {
+            match self.own_status(run).await {
                 Err(ClientError::Server(_)) if began.elapsed() < Duration::from_secs(60) => {
                     backoff.wait().await
                 }

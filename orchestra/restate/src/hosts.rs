@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use orchestra_engine::{AttemptHost, Engine, Entry, PinnedPipeline, Refusals, SharedPipeline};
-use orchestra_graph::did_you_mean;
+use orchestra_graph::{NodeIndex, did_you_mean};
 
 use crate::blobs::{BlobError, Blobs, name_of};
 
@@ -31,8 +31,19 @@ pub(crate) struct Version {
 #[derive(Default)]
 pub(crate) struct Hosts {
     known: BTreeMap<String, Known>,
-    /// Versions that the program does not contain, by the names of pipelines and blobs.
-    others: Mutex<HashMap<(String, String), Arc<Version>>>,
+    /// Versions that the program does not contain, and child pipelines.
+    others: Mutex<HashMap<Place, Arc<Version>>>,
+}
+
+/// The place of a pipeline among those of a worker.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Place {
+    /// The name of the pipeline.
+    pub(crate) name: String,
+    /// The blob with the sources with which the run began.
+    pub(crate) sources: String,
+    /// The sub-pipeline stages that lead to a child pipeline.
+    pub(crate) stages: Vec<u32>,
 }
 
 /// The reason for which a worker does not have a version.
@@ -44,6 +55,8 @@ pub(crate) enum NoVersion {
         "the source with which the run began is not valid for this version of pipeline `{name}`; run a worker for which it is"
     )]
     Invalid { name: String },
+    #[error("{0}")]
+    Lacks(String),
     #[error(transparent)]
     Blob(#[from] BlobError),
 }
@@ -83,43 +96,73 @@ impl Hosts {
         })
     }
 
-    /// Returns the version with which a run began, whose sources are in a blob of the run.
+    /// Returns the version with which a run began, whose sources are in a blob of the root run.
     pub(crate) async fn version(
         &self,
-        name: &str,
-        sources: &str,
-        run: &str,
+        place: &Place,
+        root: &str,
         blobs: &Blobs,
     ) -> Result<Arc<Version>, NoVersion> {
-        let known = self.known(name)?;
-        if known.current.name == sources {
+        let known = self.known(&place.name)?;
+        if known.current.name == place.sources && place.stages.is_empty() {
             return Ok(known.current.clone());
         }
-        let key = (name.to_owned(), sources.to_owned());
         let found = self
             .others
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .get(&key)
+            .get(place)
             .cloned();
         if let Some(found) = found {
             return Ok(found);
         }
-        let invalid = || NoVersion::Invalid {
-            name: name.to_owned(),
+        let version = if place.stages.is_empty() {
+            self.pinned(known, place, root, blobs).await?
+        } else {
+            self.child(place, root, blobs).await?
         };
-        let stored = blobs.get(run, sources).await?;
+        let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(others.entry(place.clone()).or_insert(version).clone())
+    }
+
+    /// Loads a version that the program does not contain as its current one.
+    async fn pinned(
+        &self,
+        known: &Known,
+        place: &Place,
+        root: &str,
+        blobs: &Blobs,
+    ) -> Result<Arc<Version>, NoVersion> {
+        let invalid = || NoVersion::Invalid {
+            name: place.name.clone(),
+        };
+        let stored = blobs.get(root, &place.sources).await?;
         let pinned: PinnedPipeline = serde_json::from_slice(&stored).map_err(|_| invalid())?;
         let pipeline = known.entry.version(&pinned).ok_or_else(invalid)?;
         let host = known.entry.host(&known.engine, pipeline.clone());
         let host = host.map(Arc::new).map_err(|refusals| refusals.to_string());
-        let version = Arc::new(Version {
-            name: sources.to_owned(),
+        Ok(Arc::new(Version {
+            name: place.sources.clone(),
             sources: stored.to_vec(),
             ..Version::new(pipeline, host)
-        });
-        let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(others.entry(key).or_insert(version).clone())
+        }))
+    }
+
+    /// Finds the pipeline of a child run.
+    async fn child(&self, place: &Place, root: &str, blobs: &Blobs) -> Result<Arc<Version>, NoVersion> {
+        let mut above = place.clone();
+        let stage = above.stages.pop().unwrap_or_default();
+        let above = Box::pin(self.version(&above, root, blobs)).await?;
+        let host = above
+            .host
+            .as_ref()
+            .map_err(|reason| NoVersion::Lacks(reason.clone()))?;
+        let child = host.child_host(NodeIndex(stage));
+        let child = child.map_err(|outcome| NoVersion::Lacks(outcome.failure_reason.unwrap_or_default()))?;
+        Ok(Arc::new(Version::new(
+            child.pipeline().clone(),
+            Ok(Arc::new(child)),
+        )))
     }
 }
 

@@ -14,7 +14,6 @@ use tokio_util::sync::CancellationToken;
 use crate::blobs::{Blobs, TextPlace};
 use crate::message::{Finished, Message, Sent};
 use crate::packing::{LARGE_VALUE, pack};
-use crate::run_object::machine;
 use crate::state::RunState;
 use crate::wire;
 
@@ -33,7 +32,7 @@ pub(crate) struct InlineAttempt {
 impl InlineAttempt {
     /// Executes the attempt. Returns the message about its end, for the journal.
     pub(crate) async fn run(self) -> HandlerResult<Json<Value>> {
-        let machine = machine(self.host.pipeline(), &self.state)?;
+        let machine = self.state.machine_of(self.host.pipeline())?;
         let run = RunId::new(&*self.state.run)?;
         let port = Arc::new(InlinePort {
             machine: Mutex::new(machine),

@@ -24,6 +24,7 @@
 //! Workers:
 //!
 //! - `hosts`: the pipelines of a worker, and the versions that runs began with.
+//! - `shared`: what all services of a worker share.
 //! - `inline`: the attempts that a turn executes itself.
 //! - `run_object`: the object of a run, which takes turns.
 //! - `attempt_object`: the object of an attempt, which keeps its notes.
@@ -51,6 +52,7 @@ mod port;
 mod refusal;
 mod run_object;
 mod secret;
+mod shared;
 mod stage_service;
 mod state;
 mod turn;

@@ -20,8 +20,7 @@ use crate::blobs::Blobs;
 use crate::ingress::{Backoff, Ingress, RequestError};
 use crate::message::{Message, Refused, Reply, Report, Sent};
 use crate::packing::{LARGE_VALUE, pack};
-use crate::run_object::attempt_key;
-use crate::wire::{self, ATTEMPT, Envelope, Look, NoteReply, NoteRequest, RUN, Seen};
+use crate::wire::{self, ATTEMPT, Envelope, Look, NoteReply, NoteRequest, RUN, Seen, attempt_key};
 
 /// The time for which events are collected before they are sent.
 const COLLECTED: Duration = Duration::from_secs(1);

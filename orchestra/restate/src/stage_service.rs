@@ -13,14 +13,16 @@ use restate_sdk::service::{Discoverable, Service};
 use tokio_util::sync::CancellationToken;
 
 use crate::blobs::{Blobs, TextPlace};
+use crate::hosts;
 use crate::ingress::Backoff;
 use crate::message::{Finished, Reply, Report};
 use crate::packing::{size_of, unpack};
 use crate::port::{Answers, NotAwaited, Outbox, Place, Port};
-use crate::run_object::{answer_signal, attempt_key};
 use crate::secret::random_name;
-use crate::wire::{ATTEMPT, AnswerSignal, NoteReply, OpenRequest, STAGE, StageRequest};
-use crate::worker::Shared;
+use crate::shared::Shared;
+use crate::wire::{
+    ATTEMPT, AnswerSignal, NoteReply, OpenRequest, STAGE, StageRequest, answer_signal, attempt_key,
+};
 
 /// The size in bytes above which no value of an outcome is stored.
 const MAX_VALUE: usize = 16 * 1024 * 1024;
@@ -128,10 +130,12 @@ async fn execute(
     let lost = stop.child_token();
     let version = async {
         let (blobs, run) = (&shared.blobs, &request.run);
-        let version = shared
-            .hosts
-            .version(&request.pipeline, &request.sources, run, blobs)
-            .await;
+        let place = hosts::Place {
+            name: request.pipeline.clone(),
+            sources: request.sources.clone(),
+            stages: request.stages.clone(),
+        };
+        let version = shared.hosts.version(&place, &request.root, blobs).await;
         let version = version.map_err(|error| error.to_string())?;
         let host = version.host.clone()?;
         let context = unpack(blobs, run, request.context.clone())

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use orchestra_core::{Answer, Budget, Context, EffectId, Machine, Question, RunFailure, SavedState, Usage};
+use orchestra_core::{
+    Answer, Budget, Context, EffectId, Machine, Question, RunFailure, SavedState, SharedPipeline, Usage,
+};
 use orchestra_engine::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -71,6 +73,16 @@ pub struct RunState {
 }
 
 impl RunState {
+    /// Restores the machine.
+    ///
+    /// # Errors
+    /// The state does not fit the pipeline.
+    pub(crate) fn machine_of(&self, pipeline: &SharedPipeline) -> Result<Machine, String> {
+        let restored = self.machine.clone().restore(pipeline);
+        let restored = restored.map_err(|error| error.to_string())?;
+        Ok(Machine::resume(pipeline.clone(), restored))
+    }
+
     /// Returns the open questions: those of gates, and those of attempts.
     pub(crate) fn open_questions(&self, machine: &Machine) -> Vec<Question> {
         let gates = machine.questions().into_iter().map(|(_, question)| question);
@@ -107,6 +119,8 @@ pub struct LiveStage {
     pub used: Usage,
     /// The invocation that executes it, once it is known.
     pub invocation: Option<String>,
+    /// The id of the child run, if the stage runs another pipeline.
+    pub child: Option<String>,
     /// `true` if the attempt was cancelled, and its end was not reported yet.
     pub cancelled: bool,
     /// The fencing token of the execution that the run waits for. It increases with each execution of the attempt.

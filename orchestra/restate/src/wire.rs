@@ -1,7 +1,9 @@
 //! The requests between clients, workers and the objects of runs.
 
+use std::time::Duration;
+
 use orchestra_core::{Answer, Budget, Context, EffectId, Question, RunFailure, Usage};
-use orchestra_engine::{PastStage, RunEvent, StageHistory, Timestamp};
+use orchestra_engine::{PastStage, RunEvent, RunId, StageHistory, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -28,6 +30,71 @@ pub(crate) struct StartRequest {
     pub(crate) budget: Budget,
     /// The secret that reports of workers must name.
     pub(crate) secret: String,
+    pub(crate) at: Timestamp,
+}
+
+/// The request of a run to start a child, or to go on with the one that an earlier execution of the attempt started.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct StartChild {
+    pub(crate) pipeline: String,
+    pub(crate) sources: String,
+    /// The run whose blobs contain the sources.
+    pub(crate) root: String,
+    /// The sub-pipeline stages that lead to the pipeline of the child, from that of the root.
+    pub(crate) stages: Vec<u32>,
+    pub(crate) parent: Parent,
+    /// The initial context. Large values are references to blobs of the child.
+    pub(crate) context: Value,
+    pub(crate) seed: u64,
+    pub(crate) budget: Budget,
+    pub(crate) secret: String,
+    #[serde(with = "optional_millis")]
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) at: Timestamp,
+}
+
+/// The attempt that started a run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Parent {
+    pub(crate) run: String,
+    /// The secret of the parent run.
+    pub(crate) secret: String,
+    pub(crate) effect: EffectId,
+    pub(crate) token: u64,
+    /// The number of runs above the child.
+    pub(crate) depth: u32,
+}
+
+/// The request of a run to stop a child.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct StopChild {
+    /// The secret of the child.
+    pub(crate) secret: String,
+    pub(crate) how: StopHow,
+    pub(crate) at: Timestamp,
+}
+
+/// The way in which a child is stopped.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum StopHow {
+    /// It can be resumed.
+    Pause(String),
+    Cancel(String),
+    /// The stage took too long.
+    TimeOut,
+}
+
+/// The message of a child that has ended or was paused.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct ChildEnded {
+    /// The secret of the parent run.
+    pub(crate) secret: String,
+    pub(crate) effect: EffectId,
+    pub(crate) token: u64,
+    /// A [`HostedChildEnd`](orchestra_engine::HostedChildEnd). Large values are references to blobs of the parent.
+    pub(crate) end: Value,
+    pub(crate) used: Usage,
     pub(crate) at: Timestamp,
 }
 
@@ -71,7 +138,10 @@ pub(crate) struct StageRequest {
     pub(crate) pipeline: String,
     /// The blob with the sources of the pipeline.
     pub(crate) sources: String,
-    pub(crate) hash: String,
+    /// The run whose blobs contain the sources.
+    pub(crate) root: String,
+    /// The sub-pipeline stages that lead to the pipeline of the run.
+    pub(crate) stages: Vec<u32>,
     pub(crate) effect: EffectId,
     pub(crate) token: u64,
     /// The context that the stage sees. Large values are references to blobs.
@@ -200,7 +270,15 @@ pub struct RemoteStatus {
     pub now: Timestamp,
     /// The execution time; pauses do not count.
     #[serde(with = "millis")]
-    pub executed: std::time::Duration,
+    pub executed: Duration,
+}
+
+impl RemoteStatus {
+    /// Returns the ids of the child runs that go on.
+    pub fn children(&self) -> Vec<RunId> {
+        let ids = self.stages.iter().filter_map(|(_, stage)| stage.child.clone());
+        ids.filter_map(|id| RunId::new(id).ok()).collect()
+    }
 }
 
 /// The result of a run on the durable engine so far.
@@ -228,6 +306,28 @@ pub struct RemoteResult {
     pub usage: Usage,
 }
 
+/// Optional durations in whole milliseconds.
+mod optional_millis {
+    use std::time::Duration;
+
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(
+        duration: &Option<Duration>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        duration
+            .map(|duration| duration.as_millis() as u64)
+            .serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Duration>, D::Error> {
+        Ok(Option::<u64>::deserialize(deserializer)?.map(Duration::from_millis))
+    }
+}
+
 /// Durations in whole milliseconds.
 mod millis {
     use std::time::Duration;
@@ -251,4 +351,14 @@ pub(crate) fn to_value<T: Serialize>(value: &T) -> Value {
 /// Returns a message as JSON.
 pub(crate) fn sent(sent: &Sent) -> Value {
     to_value(sent)
+}
+
+/// Returns the name of the signal with an answer.
+pub(crate) fn answer_signal(number: u64) -> String {
+    format!("answer-{number}")
+}
+
+/// Returns the key of the object of an attempt.
+pub(crate) fn attempt_key(run: &str, effect: &str) -> String {
+    format!("{run}/{effect}")
 }

@@ -23,6 +23,7 @@ use crate::blobs::Blobs;
 use crate::hosts::Hosts;
 use crate::ingress::Ingress;
 use crate::run_object::RunObject;
+use crate::shared::Shared;
 use crate::stage_service::{ServicePool, StageService};
 
 /// The time after which the server gives an attempt up that shows no sign of progress. Time-outs of stages are those of
@@ -37,16 +38,6 @@ const DRAINED: Duration = Duration::from_secs(10);
 /// The interval of keep-alive messages, and the time for their answers. A worker that is cut off must have stopped its
 /// attempts before the server starts them elsewhere, which takes longer.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
-
-/// What all services of a worker share.
-pub(crate) struct Shared {
-    pub(crate) hosts: Hosts,
-    pub(crate) blobs: Blobs,
-    pub(crate) ingress: Ingress,
-    /// The kinds whose attempts are executed within turns.
-    pub(crate) inline: BTreeSet<String>,
-    pub(crate) slots: Semaphore,
-}
 
 /// A worker: it takes turns of runs and executes their attempts, for a Restate server that calls it.
 ///

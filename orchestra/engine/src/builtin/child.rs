@@ -97,12 +97,8 @@ impl Child {
         let ChildPipeline { pipeline, starter } = self.child;
         let parent = stage.run();
         let depth = parent.origin.depth + 1;
-        if depth > MAX_DEPTH {
-            let reason = format!(
-                "pipeline `{}` would run within {MAX_DEPTH} others, and no more are allowed; does it run itself?",
-                pipeline.title()
-            );
-            return Err(Outcome::fail_terminal(reason).with_code("child_depth").into());
+        if let Some(outcome) = too_deep(depth, &pipeline) {
+            return Err(outcome.into());
         }
         if stage.workplace().is_some()
             && let Some(folder) = self.working_dir.as_deref().filter(|folder| leads_out(folder))
@@ -166,8 +162,7 @@ impl Child {
                 let reason = format!("the child pipeline cannot go on: {error}");
                 return Suspension::new(SuspensionCause::ChildStuck, reason).into();
             }
-            let reason = format!("the child pipeline cannot be started: {error}");
-            Outcome::fail_terminal(reason).with_code("child_start").into()
+            not_started(&error).into()
         })
     }
 }
@@ -261,7 +256,7 @@ impl Cut {
             }
             Cut::TimedOut(limit) => {
                 child.end("the stage that started the run took too long").await;
-                Outcome::fail(format!("timed out after {}", format_duration(limit))).with_code("timeout")
+                timed_out(limit)
             }
         }
     }
@@ -277,20 +272,43 @@ pub(crate) fn failure(ended: &Ended) -> Option<String> {
 
 /// Returns the suspension of a stage whose child is suspended.
 pub(crate) fn suspension(ended: &Ended) -> Option<Suspension> {
-    match ended {
-        Ok(result) if result.status == RunStatus::Paused => {
-            let reason = failure(ended).unwrap_or_default();
-            let cause = match result.failure {
-                Some(RunFailure::Budget { .. }) => SuspensionCause::OverBudget,
-                _ => SuspensionCause::WaitsForHuman,
-            };
-            Some(Suspension::new(
-                cause,
-                format!("in run {}, {reason}", result.run_id),
-            ))
-        }
-        _ => None,
+    let result = ended.as_ref().ok()?;
+    suspension_by(&result.run_id, result.failure.as_ref())
+}
+
+/// Returns the suspension of a stage whose child ended with a failure, if that is a pause.
+pub(crate) fn suspension_by(run: &RunId, failure: Option<&RunFailure>) -> Option<Suspension> {
+    if RunStatus::from_failure(failure) != RunStatus::Paused {
+        return None;
     }
+    let cause = match failure {
+        Some(RunFailure::Budget { .. }) => SuspensionCause::OverBudget,
+        _ => SuspensionCause::WaitsForHuman,
+    };
+    let reason = failure.map(RunFailure::to_string).unwrap_or_default();
+    Some(Suspension::new(cause, format!("in run {run}, {reason}")))
+}
+
+/// Returns the failure of a stage whose child would be nested too deeply, if it would.
+pub(crate) fn too_deep(depth: u32, pipeline: &Pipeline) -> Option<Outcome> {
+    (depth > MAX_DEPTH).then(|| {
+        let reason = format!(
+            "pipeline `{}` would run within {MAX_DEPTH} others, and no more are allowed; does it run itself?",
+            pipeline.title()
+        );
+        Outcome::fail_terminal(reason).with_code("child_depth")
+    })
+}
+
+/// Returns the failure of a stage whose child cannot be started.
+pub(crate) fn not_started(error: &dyn std::fmt::Display) -> Outcome {
+    let reason = format!("the child pipeline cannot be started: {error}");
+    Outcome::fail_terminal(reason).with_code("child_start")
+}
+
+/// Returns the outcome of a stage that exceeded its time.
+pub(crate) fn timed_out(limit: Duration) -> Outcome {
+    Outcome::fail(format!("timed out after {}", format_duration(limit))).with_code("timeout")
 }
 
 /// Returns the default working folder of a child's stages. In a run with a workspace it is relative to the folder of

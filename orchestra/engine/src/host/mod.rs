@@ -1,9 +1,9 @@
 //! The execution of single attempts for runs that another process decides about.
 
+pub(crate) mod child;
 mod interviewer;
 mod serve;
 
-use std::fmt;
 use std::sync::Arc;
 
 use orchestra_core::{Answer, Budget, Context, EffectId, Outcome, SharedPipeline, Usage};
@@ -16,6 +16,7 @@ use crate::driver::attempt::Attempt;
 use crate::error::{Refusal, Refusals, StartError};
 use crate::event::RunEvent;
 use crate::gates::interview::SharedInterviewer;
+use crate::handlers::registry::Registry;
 use crate::handlers::resolved::Handlers;
 use crate::host::interviewer::PortInterviewer;
 use crate::host::serve::{Requests, records_of_branches};
@@ -37,8 +38,8 @@ use crate::stage_end::{Suspension, SuspensionCause};
 /// [`Effect::RunNode`](orchestra_core::Effect) to a host as a [`HostedAttempt`], and passes the result to the machine. The
 /// handler sees the same [`StageContext`] as in a run of this process; its requests go through an [`AttemptPort`].
 ///
-/// Not available: the files of a workspace, child runs, and the artifacts of other attempts. [`AttemptPort`] has an
-/// example.
+/// Not available: the files of a workspace, manager loops, and the artifacts of other attempts. The driver starts the
+/// [child runs](AttemptHost::child) of sub-pipelines itself. [`AttemptPort`] has an example.
 ///
 /// ```
 /// use orchestra_engine::Engine;
@@ -52,6 +53,8 @@ use crate::stage_end::{Suspension, SuspensionCause};
 pub struct AttemptHost {
     settings: Arc<EngineSettings>,
     pipeline: SharedPipeline,
+    /// The handlers of the program, also for child pipelines.
+    registry: Arc<Registry>,
     handlers: Handlers,
 }
 
@@ -184,9 +187,15 @@ pub struct HostedResult {
 
 impl AttemptHost {
     /// Creates a host of a pipeline, with the checks of a start.
-    pub(crate) fn new(settings: Arc<EngineSettings>, bound: BoundPipeline) -> Result<AttemptHost, Refusals> {
-        let handlers = resolve(&settings, &bound, false)?;
-        let BoundPipeline { pipeline, .. } = bound;
+    pub(crate) fn new(
+        settings: Arc<EngineSettings>,
+        bound: BoundPipeline,
+        is_child: bool,
+    ) -> Result<AttemptHost, Refusals> {
+        let handlers = resolve(&settings, &bound, is_child)?;
+        let BoundPipeline {
+            pipeline, registry, ..
+        } = bound;
         if settings.workspace.is_some() {
             return Err(Refusals {
                 pipeline: pipeline.name.to_string(),
@@ -203,6 +212,7 @@ impl AttemptHost {
         Ok(AttemptHost {
             settings,
             pipeline,
+            registry,
             handlers,
         })
     }
@@ -220,11 +230,11 @@ impl AttemptHost {
         initial_context(&self.settings, &self.pipeline, params, false)
     }
 
-    /// Returns the stages that run other pipelines by a built-in handler, which no attempt by itself can do.
-    pub fn child_stages(&self) -> impl Iterator<Item = Stage<'_>> {
+    /// Returns the stages that supervise other pipelines by the built-in handler, which no attempt by itself can do.
+    pub fn manager_stages(&self) -> impl Iterator<Item = Stage<'_>> {
         self.pipeline.stages().filter(|stage| {
             let resolved = self.handlers.handler(*stage);
-            resolved.is_some_and(|resolved| resolved.runs_children)
+            stage.kind() == kind::MANAGER_LOOP && resolved.is_some_and(|resolved| resolved.runs_children)
         })
     }
 
@@ -260,12 +270,9 @@ impl AttemptHost {
             }
             Err(outcome) => HostedEnd::Outcome(*outcome),
         };
-        let end = match (end, &run.settings.redactor) {
-            (HostedEnd::Outcome(mut outcome), Some(redactor)) => {
-                redactor.outcome(&mut outcome);
-                HostedEnd::Outcome(outcome)
-            }
-            (end, _) => end,
+        let end = match end {
+            HostedEnd::Outcome(outcome) => HostedEnd::Outcome(self.without_secrets(outcome)),
+            end => end,
         };
         let result = HostedResult {
             end,
@@ -274,6 +281,13 @@ impl AttemptHost {
         };
         run.close();
         result
+    }
+
+    fn without_secrets(&self, mut outcome: Outcome) -> Outcome {
+        if let Some(redactor) = &self.settings.run.redactor {
+            redactor.outcome(&mut outcome);
+        }
+        outcome
     }
 
     /// Creates the part of the run that this process has: that of one attempt.
@@ -316,13 +330,5 @@ impl AttemptHost {
         let (id, is_repeat) = (attempt.id, attempt.is_repeat);
         let context = StageContext::new(run.clone(), id.clone(), attempt.context, is_repeat, notes);
         Attempt::begin(run, resolved, stage, id, context.answered(attempt.answer), None)
-    }
-}
-
-impl fmt::Debug for AttemptHost {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AttemptHost")
-            .field("pipeline", &self.pipeline.name)
-            .finish_non_exhaustive()
     }
 }

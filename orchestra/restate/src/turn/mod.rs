@@ -109,13 +109,8 @@ pub fn turn(pipeline: &SharedPipeline, state: &mut RunState, sent: Sent) -> Turn
         reply: Reply::Refused(refused),
         ..Turn::default()
     };
-    let restored = state
-        .machine
-        .clone()
-        .restore(pipeline)
-        .map_err(|error| error.to_string());
-    let machine = match restored {
-        Ok(restored) => Machine::resume(pipeline.clone(), restored),
+    let machine = match state.machine_of(pipeline) {
+        Ok(machine) => machine,
         Err(error) => return refused(Refused::Unreadable(error)),
     };
     let run = match RunId::new(&*state.run) {
@@ -294,6 +289,7 @@ impl Taking<'_> {
             began: self.state.executed,
             used: Usage::default(),
             invocation: None,
+            child: None,
             cancelled: false,
             token,
             claims: 0,

@@ -1,0 +1,19 @@
+//! What all services of a worker share.
+
+use std::collections::BTreeSet;
+
+use tokio::sync::Semaphore;
+
+use crate::blobs::Blobs;
+use crate::hosts::Hosts;
+use crate::ingress::Ingress;
+
+/// What all services of a worker share.
+pub(crate) struct Shared {
+    pub(crate) hosts: Hosts,
+    pub(crate) blobs: Blobs,
+    pub(crate) ingress: Ingress,
+    /// The kinds whose attempts are executed within turns.
+    pub(crate) inline: BTreeSet<String>,
+    pub(crate) slots: Semaphore,
+}
