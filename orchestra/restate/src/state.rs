@@ -125,8 +125,10 @@ pub struct LiveStage {
     pub cancelled: bool,
     /// The fencing token of the execution that the run waits for. It increases with each execution of the attempt.
     pub token: u64,
-    /// The number of times that the attempt was claimed since it was sent, or used a model.
+    /// The number of times that the attempt was interrupted since it was sent, or used a model.
     pub claims: u32,
+    /// The time of the last interruption that counts, at first that of the start. Interruptions soon after another do not.
+    pub claimed: Timestamp,
     /// The name of the execution that claimed it last; empty if none did.
     pub execution: String,
     /// The number of its messages with events so far.

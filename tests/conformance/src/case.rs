@@ -41,6 +41,8 @@ const fn spec(kind: &'static str) -> KindSpec {
     }
 }
 
+/// The number of calls that an attempt notes, where attempts are logged.
+pub const CALLS: usize = 2;
 /// The most stages that a run may have: longer ones find no more, and take long.
 const STAGES: usize = 40;
 /// By how many orders of events a run is looked at.
@@ -77,11 +79,18 @@ impl Case {
         }
     }
 
-    /// Returns what another process needs to run the case.
-    pub fn plan(&self) -> Plan {
+    /// Returns what another process needs to run the case, in a version of the program.
+    pub fn plan(&self, version: u64) -> Plan {
+        // The graph has another hash in each version, and the same end.
+        let dot = match version {
+            0 => self.dot.clone(),
+            version => self
+                .dot
+                .replacen('{', &format!("{{ label=\"version {version}\";"), 1),
+        };
         Plan {
             name: self.name.clone(),
-            dot: self.dot.clone(),
+            dot,
             script: self.script.clone(),
         }
     }
@@ -251,8 +260,14 @@ impl Handler for Actor {
                 }
             };
             log(if stage.is_repeat() { "again" } else { "begins" });
-            if !self.takes.is_zero() {
-                tokio::time::sleep(self.takes).await;
+            // As an agent notes the answers of its model.
+            if self.log.is_some() {
+                for number in stage.notes().len()..CALLS {
+                    log(&format!("call-{number}"));
+                    tokio::time::sleep(self.takes).await;
+                    stage.note(number as u64).await;
+                    log(&format!("noted-{number}"));
+                }
             }
             stage.record_usage(USED);
             let Some(case) = &self.case else {

@@ -44,7 +44,9 @@ impl Ended {
     ) -> Ended {
         let mut events: Vec<String> = events.into_iter().filter_map(line).collect();
         events.sort_unstable();
-        let values = context.iter().filter(|(key, _)| !key.starts_with("internal."));
+        let values = context
+            .iter()
+            .filter(|(key, _)| !key.starts_with("internal.") && *key != "graph.label");
         Ended {
             failure: failure.map(RunFailure::to_string),
             path,

@@ -6,8 +6,10 @@ use std::sync::Arc;
 
 use orchestra_restate::{Admin, Blobs, Client, LocalServer, Worker, WorkerBuilder};
 use orchestra_restate_server_tests::server_or_skip;
+use serde_json::{Value, json};
 use tempfile::TempDir;
-use tokio::net::TcpListener;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinHandle;
 
@@ -52,6 +54,12 @@ impl Fleet {
     /// Returns the administration.
     pub fn admin(&self) -> Admin {
         Admin::new(self.server.admin_url()).unwrap()
+    }
+
+    /// Queries the administration of the server.
+    pub async fn query(&self, query: &str) -> Value {
+        let body = json!({ "query": query }).to_string();
+        post(self.server.admin_url(), "/query", &body).await.1
     }
 
     /// Returns a builder of a worker.
@@ -119,4 +127,26 @@ impl Fleet {
         self.admin().register(&format!("http://{address}")).await.unwrap();
         Doomed(Some(runtime))
     }
+}
+
+/// Sends a request as any HTTP client does. Returns the status and the body.
+pub async fn post(url: &str, path: &str, body: &str) -> (u16, Value) {
+    let address = url.strip_prefix("http://").unwrap();
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let request = format!(
+        "POST {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Type: application/json\r\n\
+         Accept: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut reply = Vec::new();
+    stream.read_to_end(&mut reply).await.unwrap();
+    let reply = String::from_utf8(reply).unwrap();
+    let status = reply.split(' ').nth(1).unwrap().parse().unwrap();
+    let (head, body) = reply.split_once("\r\n\r\n").unwrap();
+    let body = match head.to_lowercase().contains("transfer-encoding: chunked") {
+        true => body.split("\r\n").skip(1).step_by(2).collect(),
+        false => body.to_owned(),
+    };
+    (status, serde_json::from_str(&body).unwrap_or(Value::String(body)))
 }

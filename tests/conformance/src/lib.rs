@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 pub mod case;
+pub mod chaos;
 pub mod driver;
 pub mod embedded;
 pub mod ended;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use orchestra_conformance::fleet::Fleet;
+use orchestra_conformance::fleet::{Fleet, post};
 use orchestra_core::{Context, RunFailure};
 use orchestra_engine::{
     Answer, Engine, Entry, Handler, HandlerFuture, HandlerSet, KindSpec, Kinds, Outcome, Registry, RunId,
@@ -172,18 +172,12 @@ impl World {
         self.stages.open.store(true, Ordering::Relaxed);
     }
 
-    /// Queries the administration of the server.
-    async fn query(&self, query: &str) -> Value {
-        let body = json!({ "query": query }).to_string();
-        post(self.fleet.server.admin_url(), "/query", &body).await.1
-    }
-
     /// Returns the secret of a run.
     async fn secret(&self, run: &RunId) -> String {
         let query = format!(
             "SELECT value_utf8 FROM state WHERE service_name = 'OrchestraRun' AND service_key = '{run}' AND key = 'facts'"
         );
-        let found = self.query(&query).await;
+        let found = self.fleet.query(&query).await;
         let facts: Value = serde_json::from_str(found["rows"][0]["value_utf8"].as_str().unwrap()).unwrap();
         facts["secret"].as_str().unwrap().to_owned()
     }
@@ -193,28 +187,6 @@ fn entry(name: &str, dot: &str, stages: &Stages) -> Entry {
     let pipeline = SharedPipeline::from(load_pipeline(dot).unwrap());
     let stages = stages.clone();
     Entry::new(name, pipeline, move || stages.clone())
-}
-
-/// Sends a request as any HTTP client does. Returns the status and the body.
-async fn post(url: &str, path: &str, body: &str) -> (u16, Value) {
-    let address = url.strip_prefix("http://").unwrap();
-    let mut stream = TcpStream::connect(address).await.unwrap();
-    let request = format!(
-        "POST {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Type: application/json\r\n\
-         Accept: application/json\r\nContent-Length: {}\r\n\r\n{body}",
-        body.len()
-    );
-    stream.write_all(request.as_bytes()).await.unwrap();
-    let mut reply = Vec::new();
-    stream.read_to_end(&mut reply).await.unwrap();
-    let reply = String::from_utf8(reply).unwrap();
-    let status = reply.split(' ').nth(1).unwrap().parse().unwrap();
-    let (head, body) = reply.split_once("\r\n\r\n").unwrap();
-    let body = match head.to_lowercase().contains("transfer-encoding: chunked") {
-        true => body.split("\r\n").skip(1).step_by(2).collect(),
-        false => body.to_owned(),
-    };
-    (status, serde_json::from_str(&body).unwrap_or(Value::String(body)))
 }
 
 fn refused(result: Result<(), ClientError>) -> (u16, String, String) {
@@ -347,7 +319,7 @@ async fn a_report_needs_the_secret_and_the_newest_token() {
     loop {
         let query =
             format!("SELECT id FROM sys_invocation WHERE id = '{invocation}' AND status <> 'completed'");
-        if world.query(&query).await["rows"]
+        if world.fleet.query(&query).await["rows"]
             .as_array()
             .is_some_and(Vec::is_empty)
         {
@@ -418,7 +390,12 @@ async fn a_run_whose_blob_is_lost_waits_until_it_is_restored() {
     let parked = loop {
         match world.client.pause(&run, "lunch").await {
             Err(ClientError::Refused { code, .. }) if code == "run_parked" => {
-                if world.query("SELECT key FROM state WHERE key = 'held'").await["rows"][0].is_object() {
+                if world
+                    .fleet
+                    .query("SELECT key FROM state WHERE key = 'held'")
+                    .await["rows"][0]
+                    .is_object()
+                {
                     break code;
                 }
             }

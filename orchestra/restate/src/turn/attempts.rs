@@ -1,5 +1,7 @@
 //! The reports of attempts: their ends, reservations, questions and events.
 
+use std::time::Duration;
+
 use orchestra_core::{Answer, EffectId, Event, Outcome, Question, Room, RunFailure, Usage};
 use orchestra_engine::{EventKind, HostedEnd, HostedSuspension, node_budget};
 
@@ -7,8 +9,10 @@ use crate::message::{Finished, Outgoing, Refused, Reply, Report};
 use crate::state::{AttemptQuestion, Phase, Reserved};
 use crate::turn::{Taking, accept, is_named};
 
-/// The number of claims of an attempt at which it fails, so that one that kills its workers stops costing money.
+/// The number of interruptions that an attempt survives without progress. One that stops its workers stops costing money.
 const MAX_CLAIMS: u32 = 5;
+/// The time within which interruptions count as one.
+const DISTURBANCE: Duration = Duration::from_secs(5);
 
 impl Taking<'_> {
     /// Applies a report about an attempt, unless it is from an execution that the run does not wait for.
@@ -32,17 +36,22 @@ impl Taking<'_> {
                 if live.execution == execution {
                     return Err(Reply::Claimed(live.token));
                 }
-                if live.claims == MAX_CLAIMS {
+                let now = self.state.now;
+                // A network that breaks again and again is one disturbance, not many.
+                if now.as_millis() - live.claimed.as_millis() >= DISTURBANCE.as_millis() as u64 {
+                    live.claims += 1;
+                    live.claimed = now;
+                }
+                if live.claims > MAX_CLAIMS {
                     let reason = format!(
                         "the attempt was interrupted {} times, so it may be what stops its workers",
-                        MAX_CLAIMS + 1
+                        live.claims
                     );
                     let outcome = Outcome::fail_terminal(reason).with_code("interrupted");
                     self.attempt_ended(effect, HostedEnd::Outcome(outcome), Usage::default());
                     self.turn.reply = Reply::Refused(Refused::NotAwaited);
                     return Ok(());
                 }
-                live.claims += 1;
                 live.token += 1;
                 live.execution = execution;
                 live.emitted = 0;

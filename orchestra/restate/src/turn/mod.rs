@@ -293,6 +293,7 @@ impl Taking<'_> {
             cancelled: false,
             token,
             claims: 0,
+            claimed: self.state.now,
             execution: String::new(),
             emitted: 0,
             answers: 0,

@@ -420,15 +420,19 @@ fn an_attempt_that_stops_its_workers_fails_at_the_sixth_claim() {
     let [a] = &stages(&first)[..] else {
         panic!("{first:?}")
     };
+    let claim = |number: u64| Report::Claimed {
+        execution: number.to_string(),
+    };
     for number in 2..=6 {
-        let execution = number.to_string();
-        assert_eq!(
-            run.report(a, Report::Claimed { execution }).reply,
-            Reply::Claimed(number)
-        );
+        run.millis += 5_000;
+        assert_eq!(run.report(a, claim(number)).reply, Reply::Claimed(number));
     }
-    let execution = "7".to_owned();
-    let last = run.report(a, Report::Claimed { execution });
+    // Interruptions soon after another are one disturbance.
+    for number in 7..=20 {
+        assert_eq!(run.report(a, claim(number)).reply, Reply::Claimed(number));
+    }
+    run.millis += 5_000;
+    let last = run.report(a, claim(21));
     assert_eq!(last.reply, Reply::Refused(Refused::NotAwaited));
     assert_eq!(events(&last), ["StageFailed", "EdgeSelected", "PipelineFailed"]);
 }
