@@ -191,8 +191,8 @@ impl World<'_> {
             let server = ingress.strip_prefix("http://").unwrap().parse().unwrap();
             let to_workers = FaultProxy::start(listen, self.seed ^ number).unwrap();
             let to_server = FaultProxy::start(server, self.seed ^ number ^ 0xff).unwrap();
-            to_workers.faults(faults.clone());
-            to_server.faults(faults.clone());
+            to_workers.faults(*faults);
+            to_server.faults(*faults);
             ingress = to_server.url();
             url = to_workers.url();
             (to_workers, to_server)

@@ -30,7 +30,7 @@ impl Handler for Subpipeline {
 
 async fn run(stage: &StageContext, children: Arc<dyn ChildStarter>) -> Result<StageEnd, StageEnd> {
     let node = stage.node();
-    let keys = Keys::from_stage(node)?;
+    let keys = Keys::from_stage(node).map_err(Outcome::fail_terminal)?;
     let child = children.child_of(stage.pipeline(), node);
     let child = child.ok_or_else(no_child)?;
     let name = child.pipeline.title().to_owned();
@@ -107,9 +107,9 @@ impl<'s> Keys<'s> {
     /// Reads the attributes of a stage.
     ///
     /// # Errors
-    /// Returns the outcome of the stage if they are no lists of keys.
-    pub(crate) fn from_stage(node: Stage<'s>) -> Result<Keys<'s>, Outcome> {
-        let pairs = |name| pairs(node, name).map_err(Outcome::fail_terminal);
+    /// Returns the reason if they are no lists of keys; another attempt would not help.
+    pub(crate) fn from_stage(node: Stage<'s>) -> Result<Keys<'s>, String> {
+        let pairs = |name| pairs(node, name);
         Ok(Keys {
             inputs: pairs("subpipeline.inputs")?,
             outputs: pairs("subpipeline.outputs")?,

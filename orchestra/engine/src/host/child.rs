@@ -129,7 +129,7 @@ impl AttemptHost {
         context: &Context,
     ) -> Result<HostedChild, Box<Outcome>> {
         let stage = self.pipeline.stage(id.node);
-        let keys = Keys::from_stage(stage).map_err(Box::new)?;
+        let keys = Keys::from_stage(stage).map_err(|reason| Box::new(Outcome::fail_terminal(reason)))?;
         let host = self.child_host(id.node)?;
         if let Some(outcome) = too_deep(depth, &host.pipeline) {
             return Err(Box::new(outcome));
@@ -155,7 +155,7 @@ impl AttemptHost {
         }
         let keys = match Keys::from_stage(stage) {
             Ok(keys) => keys,
-            Err(outcome) => return HostedEnd::Outcome(outcome),
+            Err(reason) => return HostedEnd::Outcome(Outcome::fail_terminal(reason)),
         };
         let child = child_of(&self.settings, &self.pipeline, &self.registry, stage);
         let name = child
