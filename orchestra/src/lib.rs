@@ -81,7 +81,7 @@
 //!
 //! The modules: [`engine`] runs pipelines, [`compiled`] holds the types of generated modules, [`graph`] is the
 //! language, `agents` and `config` run model stages, `workspace` provides git worktrees, `sessions` lists runs, `server`
-//! shows them in a browser, and `testkit` tests pipelines.
+//! shows them in a browser, `restate` executes them on many machines, and `testkit` tests pipelines.
 //!
 //! # Features
 //!
@@ -92,6 +92,8 @@
 //!   `#[agent]`.
 //! - `workspace`: runs that work in git repositories: the module `workspace`.
 //! - `sessions`: the index of runs in SQLite: the module `sessions`.
+//! - `restate`: runs on a distributed engine, a Restate server: the module `restate`; with `cli`, also the command
+//!   `serve-restate` and the option `--on` of commands about runs.
 //! - `server`: the HTTP server and its web page: the module `server`; with `cli`, also the command `serve`.
 //! - `doc-picture`: a picture of the pipeline in the documentation of each generated module, as SVG with links to its
 //!   nodes. Without it, the picture is text for Mermaid.
@@ -140,6 +142,9 @@ pub use orchestra_engine::{
     Answer, Context, Engine, HandlerSet, Outcome, Question, RunError, RunResult, RunStatus, StageContext,
     StartError, Status,
 };
+#[cfg(feature = "restate")]
+#[doc(inline)]
+pub use orchestra_restate as restate;
 #[cfg(feature = "server")]
 #[doc(inline)]
 pub use orchestra_server as server;

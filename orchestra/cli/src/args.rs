@@ -1,5 +1,9 @@
 //! The command line, as a contract: commands, options, their help.
 
+#[cfg(feature = "restate")]
+mod restate;
+mod stations;
+
 use std::path::PathBuf;
 
 use clap::builder::Styles;
@@ -7,7 +11,9 @@ use clap::builder::styling::AnsiColor;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
-use crate::project::workflows::DATABASE;
+#[cfg(feature = "restate")]
+pub(crate) use restate::{ServeRestateArgs, ServerOptions};
+pub(crate) use stations::{StationsArgs, StationsCommand};
 
 const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
@@ -97,6 +103,9 @@ pub(crate) enum Command {
     /// Show runs in a browser, start them, and answer their questions
     #[cfg(feature = "server")]
     Serve(ServeArgs),
+    /// Work for a Restate server: execute the runs that `run --on` starts there
+    #[cfg(feature = "restate")]
+    ServeRestate(ServeRestateArgs),
     /// Keep workflows with their versions in a database; `stations:NAME` runs one
     Stations(StationsArgs),
     /// Serve an editor: the language server, on standard input and output
@@ -212,6 +221,9 @@ pub(crate) struct RunArgs {
     /// Use this folder as the run folder
     #[arg(long, value_name = "DIR")]
     pub(crate) run_dir: Option<PathBuf>,
+    /// The id of the run [default: a new one that begins with the time]
+    #[arg(long, value_name = "ID")]
+    pub(crate) run_id: Option<String>,
     /// The random seed of the run
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
@@ -222,6 +234,9 @@ pub(crate) struct RunArgs {
     pub(crate) durability: DurabilityLevel,
     #[command(flatten)]
     pub(crate) lints: Lints,
+    #[cfg(feature = "restate")]
+    #[command(flatten)]
+    pub(crate) server: ServerOptions,
 }
 
 /// Where runs are.
@@ -287,6 +302,13 @@ pub(crate) struct ResumeArgs {
     pub(crate) retry: bool,
     #[command(flatten)]
     pub(crate) runs: RunsDir,
+    #[cfg(feature = "restate")]
+    #[command(flatten)]
+    pub(crate) server: ServerOptions,
+    /// The administration of the Restate server, to send stages again whose invocations an operator ended
+    #[cfg(feature = "restate")]
+    #[arg(long, value_name = "URL", requires = "on")]
+    pub(crate) admin: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -332,6 +354,9 @@ pub(crate) struct StatusArgs {
     pub(crate) all: bool,
     #[command(flatten)]
     pub(crate) runs: RunsDir,
+    #[cfg(feature = "restate")]
+    #[command(flatten)]
+    pub(crate) server: ServerOptions,
 }
 
 #[derive(Debug, Args)]
@@ -365,6 +390,9 @@ pub(crate) struct AttachArgs {
     pub(crate) tail: bool,
     #[command(flatten)]
     pub(crate) runs: RunsDir,
+    #[cfg(feature = "restate")]
+    #[command(flatten)]
+    pub(crate) server: ServerOptions,
 }
 
 #[derive(Debug, Args)]
@@ -379,6 +407,9 @@ pub(crate) struct AnswerArgs {
     pub(crate) choice: String,
     #[command(flatten)]
     pub(crate) runs: RunsDir,
+    #[cfg(feature = "restate")]
+    #[command(flatten)]
+    pub(crate) server: ServerOptions,
 }
 
 #[derive(Debug, Args)]
@@ -390,6 +421,9 @@ pub(crate) struct PauseArgs {
     pub(crate) reason: String,
     #[command(flatten)]
     pub(crate) runs: RunsDir,
+    #[cfg(feature = "restate")]
+    #[command(flatten)]
+    pub(crate) server: ServerOptions,
 }
 
 #[derive(Debug, Args)]
@@ -401,6 +435,9 @@ pub(crate) struct CancelArgs {
     pub(crate) reason: String,
     #[command(flatten)]
     pub(crate) runs: RunsDir,
+    #[cfg(feature = "restate")]
+    #[command(flatten)]
+    pub(crate) server: ServerOptions,
 }
 
 #[derive(Debug, Args)]
@@ -511,64 +548,6 @@ pub(crate) struct FmtArgs {
     /// Change nothing; exit with 1 if a file is not in canonical form
     #[arg(long)]
     pub(crate) check: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct StationsArgs {
-    /// The database
-    #[arg(long, value_name = "FILE", default_value = DATABASE, global = true)]
-    pub(crate) database: PathBuf,
-    #[command(subcommand)]
-    pub(crate) command: StationsCommand,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum StationsCommand {
-    /// List the workflows with their active and their latest versions
-    List {
-        /// Include archived workflows
-        #[arg(long)]
-        all: bool,
-    },
-    /// Store a pipeline as a new workflow, or as a new version of the workflow with its name
-    Import {
-        /// The pipeline
-        #[arg(value_name = "FILE", required_unless_present = "sqlite")]
-        file: Option<PathBuf>,
-        /// Import all workflows of a database of the earlier form, without versions
-        #[arg(long, value_name = "DATABASE", conflicts_with_all = ["file", "name", "note", "activate"])]
-        sqlite: Option<PathBuf>,
-        /// The name of the workflow [default: the name of the file without its extension]
-        #[arg(long, value_name = "NAME")]
-        name: Option<String>,
-        /// A note on what the version changes
-        #[arg(long, value_name = "TEXT", default_value = "")]
-        note: String,
-        /// Activate the version
-        #[arg(long)]
-        activate: bool,
-    },
-    /// Print a version as DOT
-    Export {
-        /// The workflow, with a version behind `@` [default: the active version, else the latest]
-        #[arg(value_name = "NAME[@VERSION]")]
-        workflow: String,
-    },
-    /// Show what changes from one version to another for a run
-    Diff {
-        /// The first version
-        #[arg(value_name = "NAME[@VERSION]")]
-        old: String,
-        /// The second version
-        #[arg(value_name = "NAME[@VERSION]")]
-        new: String,
-    },
-    /// Activate a version; runs in progress keep theirs
-    Activate {
-        /// The workflow, with a version behind `@` [default: the latest version]
-        #[arg(value_name = "NAME[@VERSION]")]
-        workflow: String,
-    },
 }
 
 #[derive(Debug, Args)]

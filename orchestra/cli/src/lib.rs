@@ -13,12 +13,16 @@
 //! - **Retry**: to resume a failed run at the stage that failed.
 //! - **Replay**: to start a new run from a checkpoint of another one.
 //! - **Attach**: to follow a run that another process executes.
+//! - **Worker**: a process that executes runs for a Restate server, which stores and distributes them.
 //! - **Exit code**: the documented code of a command, such as 1 for a failed run.
 //!
 //! # Modules, in reading order
 //!
 //! - `args`: the commands and options.
 //! - `commands`: the commands, one module each.
+//!   - `served`: the pipelines of a project as a server offers them.
+//!   - `follow`, `forward`: showing a run that another process executes, and forwarding its questions.
+//!   - `on_restate`: the commands about runs on a Restate server.
 //! - `error`: the errors that end a command, and the exit codes.
 //! - `usage`: usage errors, help and the version.
 //! - `project`: pipelines and their project.

@@ -11,16 +11,24 @@ mod control;
 mod explain;
 mod explore;
 mod fmt;
+mod follow;
+mod forward;
 mod graph;
 mod init;
 mod lock;
 #[cfg(feature = "lsp")]
 mod lsp;
+#[cfg(feature = "restate")]
+mod on_restate;
 mod paths;
 mod resume;
 mod run;
 #[cfg(feature = "server")]
 mod serve;
+#[cfg(feature = "restate")]
+mod serve_restate;
+#[cfg(any(feature = "restate", feature = "server"))]
+mod served;
 mod stations;
 mod status;
 mod sweep;
@@ -37,6 +45,10 @@ pub(crate) fn dispatch(
     pipelines: &Pipelines,
     terminal: &Terminal,
 ) -> Result<Exit, CliError> {
+    #[cfg(feature = "restate")]
+    if let Some(done) = on_restate::dispatch(&cli.command, program, pipelines, terminal) {
+        return done;
+    }
     match cli.command {
         Command::Check(args) => check::check(&args, program, pipelines, terminal),
         Command::Compile(args) => compile::compile(&args, pipelines, terminal),
@@ -58,6 +70,8 @@ pub(crate) fn dispatch(
         Command::Fmt(args) => fmt::fmt(&args, pipelines, terminal),
         #[cfg(feature = "server")]
         Command::Serve(args) => serve::serve(args, program, pipelines, terminal),
+        #[cfg(feature = "restate")]
+        Command::ServeRestate(args) => serve_restate::serve_restate(&args, program, pipelines, terminal),
         Command::Stations(args) => stations::stations(&args, program, terminal),
         #[cfg(feature = "lsp")]
         Command::Lsp { .. } => lsp::lsp(),

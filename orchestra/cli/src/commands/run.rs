@@ -54,9 +54,9 @@ pub(crate) fn run(
     let settings = StartSettings {
         params: parameters(&args.set, &Contract::from_pipeline(&pipeline))?,
         seed: args.seed,
+        run_id: args.run_id.clone(),
         run_dir: args.run_dir.clone(),
         limits: parse_limits(&args.limits)?,
-        ..StartSettings::default()
     };
     let entry = match pipelines.entry(file) {
         Some(entry) => entry.clone(),

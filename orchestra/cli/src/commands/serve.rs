@@ -1,12 +1,11 @@
 //! `serve`: shows runs in a browser, starts them, and answers their questions.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use orchestra_engine::{Disk, Engine, Entry, PausedRun, RunFolder, Script};
-use orchestra_graph::{LoadOptions, Loaded, SharedPipeline, Source, Transform, load};
+use orchestra_graph::{LoadOptions, Loaded, Source, Transform, load};
 use orchestra_server::{
     Definition, DefinitionKind, ListeningServer, LoadedDefinition, Project, ProjectError, Server, ServerError,
 };
@@ -16,26 +15,16 @@ use tokio::net::TcpListener;
 
 use super::control::paused_run;
 use super::resume::entry_of_run;
-use super::run::find_agents;
+use super::served::ServedPipelines;
 use crate::args::{Lints, ServeArgs};
 use crate::error::{CliError, Exit};
 use crate::project::pipelines::{Pipelines, run_transforms};
 use crate::project::workflows::DATABASE;
 use crate::report::finish::resume_line;
 use crate::runs::Runs;
-use crate::runs::session::engine_builder;
 use crate::runs::signals::Signals;
 use crate::runs::stopped::StoppedRun;
 use crate::terminal::{Paint, Terminal};
-
-/// Maximum depth of folders that are searched for pipelines.
-const MAX_DEPTH: usize = 4;
-
-/// Maximum number of files that are offered.
-const MAX_FILES: usize = 500;
-
-/// Folders that contain no pipelines of the project itself.
-const SKIPPED: [&str; 3] = ["target", "node_modules", "vendor"];
 
 pub(crate) fn serve(
     args: ServeArgs,
@@ -44,7 +33,7 @@ pub(crate) fn serve(
     terminal: &Terminal,
 ) -> Result<Exit, CliError> {
     let runs = Runs::new(&args.runs, program);
-    let project = ServedProject {
+    let project = ServedProject(ServedPipelines {
         pipelines: pipelines.clone(),
         runs: runs.clone(),
         config: args.config.clone(),
@@ -53,7 +42,7 @@ pub(crate) fn serve(
             quiet: true,
             ..*terminal
         },
-    };
+    });
     let mut server = Server::with_project(project)
         .submit(args.submit)
         .max_runs(args.max_runs);
@@ -126,23 +115,8 @@ impl From<ServerError> for CliError {
     }
 }
 
-/// The pipelines, agents and repositories of the current folder.
-struct ServedProject {
-    pipelines: Pipelines,
-    runs: Runs,
-    config: Option<PathBuf>,
-    terminal: Terminal,
-}
-
-impl ServedProject {
-    fn entry(&self, name: &str, loaded: &Loaded) -> Option<Entry> {
-        if let Some(entry) = self.pipelines.entry(name) {
-            return Some(entry.clone());
-        }
-        let pipeline = loaded.pipeline().map(SharedPipeline::from)?;
-        Some(Entry::loaded(name, pipeline, run_transforms()))
-    }
-}
+/// The pipelines of the current folder, as the server sees them.
+struct ServedProject(ServedPipelines);
 
 impl From<CliError> for ProjectError {
     fn from(error: CliError) -> ProjectError {
@@ -156,20 +130,17 @@ impl From<CliError> for ProjectError {
 
 impl Project for ServedProject {
     fn runs_dir(&self) -> PathBuf {
-        self.runs.dir().to_owned()
+        self.0.runs.dir().to_owned()
     }
 
     fn definitions(&self) -> Vec<Definition> {
-        let compiled = self.pipelines.entries.iter().map(|entry| {
+        let compiled = self.0.pipelines.entries.iter().map(|entry| {
             let file = entry.pipeline().file.to_string();
             Definition::new(entry.name(), DefinitionKind::Compiled, file)
         });
         let mut definitions: Vec<Definition> = compiled.collect();
-        let mut files = Vec::new();
-        find_files(Path::new("."), "", 0, &mut files);
-        files.sort();
         definitions.extend(
-            files
+            ServedPipelines::files()
                 .iter()
                 .map(|file| Definition::new(file, DefinitionKind::File, file)),
         );
@@ -185,13 +156,13 @@ impl Project for ServedProject {
         let definition = definition.ok_or_else(|| {
             ProjectError::unknown(format!("there is no pipeline `{}`", name.escape_debug()))
         })?;
-        let loaded = self.pipelines.load_to_run(name, &Lints::default())?;
-        let entry = self.entry(name, &loaded);
+        let loaded = self.0.pipelines.load_to_run(name, &Lints::default())?;
+        let entry = self.0.entry(name, &loaded);
         Ok(LoadedDefinition::new(definition, loaded, entry))
     }
 
     fn entry_of_run(&self, run: &RunFolder, accept_changes: bool) -> Result<Entry, ProjectError> {
-        let entry = entry_of_run(run, &self.pipelines, accept_changes, &self.terminal)?;
+        let entry = entry_of_run(run, &self.0.pipelines, accept_changes, &self.0.terminal)?;
         entry.ok_or_else(|| {
             let message = format!("the pipeline `{}` is invalid now", run.manifest().file);
             ProjectError::new("invalid_pipeline", message)
@@ -199,24 +170,7 @@ impl Project for ServedProject {
     }
 
     fn engine(&self, entry: &Entry, script: Option<Script>) -> Result<Engine, ProjectError> {
-        let agents = find_agents(
-            self.config.as_deref(),
-            entry.pipeline(),
-            None,
-            entry.configuration(),
-            script.as_ref(),
-            &self.terminal,
-        )?;
-        let builder = engine_builder(
-            entry.pipeline(),
-            agents.as_ref(),
-            script,
-            &self.runs,
-            &self.terminal,
-        )?;
-        builder
-            .build()
-            .map_err(|error| ProjectError::new(error.code(), error))
+        Ok(self.0.engine(entry, script)?)
     }
 
     fn paused_run(&self, run: &RunFolder) -> Result<PausedRun, ProjectError> {
@@ -242,12 +196,12 @@ impl Project for ServedProject {
 
     fn commands(&self, session: &Session) -> BTreeMap<&'static str, String> {
         let folder = &*session.folder;
-        let command = |verb| self.runs.command(verb, folder, &[]);
+        let command = |verb| self.0.runs.command(verb, folder, &[]);
         let mut commands = BTreeMap::from([
             ("status", command("status")),
             ("checkpoints", command("checkpoints")),
         ]);
-        let stopped = StoppedRun::in_folder(&self.runs, Some(folder));
+        let stopped = StoppedRun::in_folder(&self.0.runs, Some(folder));
         let summary = &session.summary;
         let (code, node) = (summary.code.as_deref(), summary.node.as_deref());
         match session.status {
@@ -270,26 +224,5 @@ impl Project for ServedProject {
             _ => {}
         }
         commands
-    }
-}
-
-/// Adds the DOT files below a folder. Links and hidden folders are skipped.
-fn find_files(folder: &Path, prefix: &str, depth: usize, found: &mut Vec<String>) {
-    let Ok(entries) = fs::read_dir(folder) else {
-        return;
-    };
-    for entry in entries.flatten() {
-        let (Ok(name), Ok(kind)) = (entry.file_name().into_string(), entry.file_type()) else {
-            continue;
-        };
-        if name.starts_with('.') || SKIPPED.contains(&name.as_str()) {
-            continue;
-        }
-        let path = format!("{prefix}{name}");
-        if kind.is_dir() && depth < MAX_DEPTH {
-            find_files(&entry.path(), &format!("{path}/"), depth + 1, found);
-        } else if kind.is_file() && path.ends_with(".dot") && found.len() < MAX_FILES {
-            found.push(path);
-        }
     }
 }

@@ -25,8 +25,18 @@ pub(crate) fn status(args: &StatusArgs, program: &str, terminal: &Terminal) -> R
 fn show_details(runs: &Runs, name: &str, all: bool, terminal: &Terminal) -> Result<(), CliError> {
     let folder = runs.find(name)?;
     let details = RunDetails::new(runs, &folder)?;
+    print_details(&details, runs, all, terminal)
+}
+
+/// Prints the report of a run.
+pub(super) fn print_details(
+    details: &RunDetails,
+    runs: &Runs,
+    all: bool,
+    terminal: &Terminal,
+) -> Result<(), CliError> {
     if terminal.json {
-        let content = &details;
+        let content = details;
         let schema = SESSION;
         let result = terminal.json_stream(&WithSchema { schema, content });
         result.map_err(|error| CliError::usage("session", error.to_string()).exit(Exit::RunFailed))

@@ -237,16 +237,21 @@ impl ProjectAgents {
         builder
     }
 
-    /// Passes the API keys of the providers to the engine, which redacts them in all output.
+    /// Returns the API keys of the providers.
     #[cfg(feature = "agents")]
-    pub(crate) fn set_secrets(&self, builder: EngineBuilder) -> EngineBuilder {
-        builder.secrets(self.agents.secrets())
+    pub(crate) fn secrets(&self) -> Vec<String> {
+        self.agents.secrets()
     }
 
-    /// Passes the API keys of the providers to the engine; there are none in this build.
+    /// Returns the API keys of the providers; there are none in this build.
     #[cfg(not(feature = "agents"))]
+    pub(crate) fn secrets(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Passes the API keys of the providers to the engine, which redacts them in all output.
     pub(crate) fn set_secrets(&self, builder: EngineBuilder) -> EngineBuilder {
-        builder
+        builder.secrets(self.secrets())
     }
 
     /// Shows the text of models to a person who talks with them.

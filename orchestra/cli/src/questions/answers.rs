@@ -1,7 +1,7 @@
 //! The interviewers of a run, in this order: answers of the command line, automatic approval (`--auto-approve`), and a
 //! person.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::OnceLock;
 
 use orchestra_engine::{
@@ -44,12 +44,7 @@ pub(crate) fn parse_answers(
 ) -> Result<QueueInterviewer, CliError> {
     let mut queue = QueueInterviewer::new();
     for pair in pairs {
-        let (node, choice) = pair
-            .split_once('=')
-            .filter(|(node, choice)| !node.is_empty() && !choice.trim().is_empty())
-            .ok_or_else(|| {
-                CliError::usage("answer_form", format!("`{pair}` is not of the form NODE=CHOICE"))
-            })?;
+        let (node, choice) = split_answer(pair)?;
         let answer = Answer::choice(choice);
         // Text for a model may be anything.
         if may_merge(pipeline, node) {
@@ -68,37 +63,46 @@ pub(crate) fn parse_answers(
     Ok(queue)
 }
 
-/// The command with which another process answers a question of a run.
-pub(crate) struct AnswerCommand {
-    runs: Runs,
-    folder: OnceLock<PathBuf>,
+/// Splits `NODE=CHOICE`.
+pub(crate) fn split_answer(pair: &str) -> Result<(&str, &str), CliError> {
+    pair.split_once('=')
+        .filter(|(node, choice)| !node.is_empty() && !choice.trim().is_empty())
+        .ok_or_else(|| CliError::usage("answer_form", format!("`{pair}` is not of the form NODE=CHOICE")))
 }
 
+/// The command with which another process answers a question of a run.
+pub(crate) struct AnswerCommand(OnceLock<Command>);
+
+/// Returns the command for a gate and a choice.
+type Command = Box<dyn Fn(&str, &str) -> String + Send + Sync>;
+
 impl AnswerCommand {
-    pub(crate) fn new(runs: Runs) -> AnswerCommand {
-        AnswerCommand {
-            runs,
-            folder: OnceLock::new(),
-        }
+    /// Creates the command for a run that has not started.
+    pub(crate) fn new() -> AnswerCommand {
+        AnswerCommand(OnceLock::new())
+    }
+
+    /// Creates the command from a function of the gate and the choice.
+    #[cfg(feature = "restate")]
+    pub(crate) fn with(command: impl Fn(&str, &str) -> String + Send + Sync + 'static) -> AnswerCommand {
+        AnswerCommand(OnceLock::from(Box::new(command) as Command))
     }
 
     /// Sets the folder of the run after it has started.
-    pub(crate) fn set_folder(&self, folder: &Path) {
-        self.folder.get_or_init(|| folder.to_owned());
+    pub(crate) fn set_folder(&self, runs: &Runs, folder: &Path) {
+        let (runs, folder) = (runs.clone(), folder.to_owned());
+        self.0
+            .get_or_init(|| Box::new(move |gate, choice| runs.command("answer", &folder, &[gate, choice])));
     }
 
     /// Returns the command that answers a question, with its first choice as the example.
     pub(crate) fn for_question(&self, question: &Question) -> Option<String> {
-        let folder = self.folder.get()?;
-        Some(
-            self.runs
-                .command("answer", folder, &[&question.node, example(question)]),
-        )
+        Some((self.0.get()?)(&question.node, example(question)))
     }
 }
 
 /// Returns an example answer: the first choice that is not free text.
-fn example(question: &Question) -> &str {
+pub(crate) fn example(question: &Question) -> &str {
     let fixed = question.options.iter().find(|option| !option.freeform);
     match question.kind {
         QuestionKind::YesNo | QuestionKind::Confirm => "Y",

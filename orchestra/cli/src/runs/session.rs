@@ -55,7 +55,7 @@ impl RunSession<'_> {
         terminal.detach();
         let shown = Arc::new(SharedProgress::new(terminal));
         let forwarder = EventForwarder::default();
-        let answer_command = Arc::new(AnswerCommand::new(self.runs.clone()));
+        let answer_command = Arc::new(AnswerCommand::new());
         let engine = self.engine(&shown, forwarder.clone(), answer_command.clone())?;
         let runtime = crate::runs::runtime::runtime()?;
         let ended = runtime.block_on(self.follow(&engine, &shown, forwarder, &answer_command));
@@ -149,7 +149,7 @@ impl RunSession<'_> {
             }
         })?;
         if let Some(folder) = handle.run_dir() {
-            answer_command.set_folder(folder);
+            answer_command.set_folder(self.runs, folder);
         }
         show_branches(&handle, shown);
         let report = FinalReport {

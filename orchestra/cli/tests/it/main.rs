@@ -37,6 +37,7 @@ mod large_status;
 mod limits;
 mod lock;
 mod long_ids;
+mod on_restate;
 mod orphans;
 mod output;
 mod parameters;

@@ -9,8 +9,8 @@ use std::rc::Rc;
 
 use orchestra_engine::{Owner, RunFolder};
 use orchestra_sessions::{
-    NodeTotals, QuestionRow, Session, SessionIndex, SessionStatus, StageRow, ToolCallRow, TransitionRow,
-    WarningRow,
+    NodeTotals, QuestionRow, Session, SessionError, SessionIndex, SessionStatus, StageRow, ToolCallRow,
+    TransitionRow, WarningRow,
 };
 use serde::Serialize;
 
@@ -29,6 +29,9 @@ pub(crate) struct RunDetails {
     #[serde(flatten)]
     session: Session,
     owner: Option<Owner>,
+    /// The server that has the run, if no folder does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    server: Option<String>,
     path: Rows<StageRow>,
     transitions: Rows<TransitionRow>,
     tool_calls: Rows<ToolCallRow>,
@@ -83,23 +86,86 @@ impl RunDetails {
         };
         Ok(RunDetails {
             owner: run.owner()?,
-            nodes: index.node_totals(&name)?,
-            open: index.open_stages(&name)?,
-            failed: index.failed_stages(&name, MAX_ENTRIES)?,
-            path: Rows::new(&index, &name, SessionIndex::stages_in, |row| row.seq),
-            transitions: Rows::new(&index, &name, SessionIndex::transitions_in, |row| row.seq),
-            tool_calls: Rows::new(&index, &name, SessionIndex::tool_calls_in, |row| row.seq),
-            questions: session.questions(),
-            warnings: Rows::new(&index, &name, SessionIndex::warnings_in, |row| row.seq),
             workspace,
             resume,
-            failed_at: session.failed_at().map(str::to_owned),
             retry: match session.status {
                 SessionStatus::Fail => stopped.retry(session.summary.code.as_deref()),
                 _ => None,
             },
             replay,
+            ..RunDetails::from_index(&index, &name, session)?
+        })
+    }
+
+    /// Reads the rows of a run, without what depends on its folder.
+    fn from_index(
+        index: &Rc<SessionIndex>,
+        name: &str,
+        session: Session,
+    ) -> Result<RunDetails, SessionError> {
+        Ok(RunDetails {
+            owner: None,
+            server: None,
+            nodes: index.node_totals(name)?,
+            open: index.open_stages(name)?,
+            failed: index.failed_stages(name, MAX_ENTRIES)?,
+            path: Rows::new(index, name, SessionIndex::stages_in, |row| row.seq),
+            transitions: Rows::new(index, name, SessionIndex::transitions_in, |row| row.seq),
+            tool_calls: Rows::new(index, name, SessionIndex::tool_calls_in, |row| row.seq),
+            questions: session.questions(),
+            warnings: Rows::new(index, name, SessionIndex::warnings_in, |row| row.seq),
+            workspace: BranchStates::new(),
+            resume: None,
+            failed_at: session.failed_at().map(str::to_owned),
+            retry: None,
+            replay: None,
             session,
+        })
+    }
+}
+
+/// The state of a run on a server, as far as its events do not tell it.
+#[cfg(feature = "restate")]
+pub(crate) struct ServerState {
+    pub(crate) url: String,
+    /// The status of a run that has not ended.
+    pub(crate) status: Option<SessionStatus>,
+    /// The reason for which no worker can go on with the run.
+    pub(crate) parked: Option<String>,
+    /// The command that resumes the run.
+    pub(crate) resume: String,
+}
+
+#[cfg(feature = "restate")]
+impl RunDetails {
+    /// Reads the report of a run on a server from an index of its events.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the index cannot be read.
+    pub(crate) fn on_server(
+        index: SessionIndex,
+        run: &str,
+        state: ServerState,
+    ) -> Result<RunDetails, CliError> {
+        let index = Rc::new(index);
+        let mut session = index.run(run)?;
+        // The folder is that of the index alone.
+        session.folder = std::path::PathBuf::new();
+        if let Some(status) = state.status
+            && status != session.status
+        {
+            (session.status, session.summary.reason) = (status, None);
+        }
+        if let Some(reason) = state.parked {
+            session.status = SessionStatus::Interrupted;
+            session.summary.reason = Some(reason);
+        }
+        let can_resume = matches!(session.status, SessionStatus::Paused | SessionStatus::Interrupted);
+        Ok(RunDetails {
+            server: Some(state.url),
+            resume: can_resume.then_some(state.resume),
+            ..RunDetails::from_index(&index, run, session)?
         })
     }
 }

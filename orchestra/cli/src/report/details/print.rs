@@ -62,7 +62,10 @@ impl RunDetails {
         report.property("status", &format!("{status}{}", reason.unwrap_or_default()));
         report.property("goal", &one_line(&session.goal));
         report.property("file", &session.file);
-        report.property("folder", &runs.display_path(&session.folder));
+        match &self.server {
+            Some(server) => report.property("server", server),
+            None => report.property("folder", &runs.display_path(&session.folder)),
+        }
         if let Some(started) = summary.started {
             let duration = run_duration(session);
             let ended = summary.ended.map(|ended| format!(", ended {}", date_time(ended)));
@@ -85,10 +88,12 @@ impl RunDetails {
             .checkpoint
             .as_deref()
             .map(|last| format!(", the last is {last}"));
-        report.property(
-            "checkpoints",
-            &format!("{}{}", summary.checkpoints, last.unwrap_or_default()),
-        );
+        if self.server.is_none() {
+            report.property(
+                "checkpoints",
+                &format!("{}{}", summary.checkpoints, last.unwrap_or_default()),
+            );
+        }
         report.property("used", &usage_text(summary.usage));
         let width = self.workspace.keys().map(String::len).max().unwrap_or(0);
         for (at, (name, state)) in self.workspace.iter().enumerate() {

@@ -1,0 +1,99 @@
+//! The options of workers of a Restate server, and of commands about runs on one.
+
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use super::RunsDir;
+
+/// Where calls of services are accepted, unless it is said.
+const INGRESS: &str = "http://127.0.0.1:8080";
+
+/// Where workers are registered, unless it is said.
+const ADMIN: &str = "http://127.0.0.1:9070";
+
+/// The run is one on a Restate server.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ServerOptions {
+    /// The ingress of the Restate server that has the run, such as `http://127.0.0.1:8080`; the run is named by its
+    /// complete id
+    #[arg(long, value_name = "URL")]
+    pub(crate) on: Option<String>,
+    /// The folder of large values, which all workers and clients of the server share [default: `blobs` beside the folder
+    /// of runs]
+    #[arg(long, value_name = "DIR", requires = "on")]
+    pub(crate) blobs: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ServeRestateArgs {
+    /// The pipelines [default: those of the program, else all files below the current folder]
+    #[arg(value_name = "FILE")]
+    pub(crate) files: Vec<String>,
+    /// The address at which the worker listens for the server
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9080")]
+    pub(crate) listen: String,
+    /// The address under which the server reaches the worker [default: that of `--listen`]
+    #[arg(long, value_name = "URL")]
+    pub(crate) url: Option<String>,
+    /// The ingress of the Restate server
+    #[arg(long, value_name = "URL", default_value = INGRESS)]
+    pub(crate) on: String,
+    /// The administration of the Restate server
+    #[arg(long, value_name = "URL", default_value = ADMIN)]
+    pub(crate) admin: String,
+    /// Start a Restate server on this machine at these addresses; it stores its data beside the folder of runs
+    #[arg(long)]
+    pub(crate) with_server: bool,
+    /// The folder of large values, which all workers and clients of the server share [default: `blobs` beside the folder
+    /// of runs]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) blobs: Option<PathBuf>,
+    /// Also execute the stages whose attribute `pool` is this
+    #[arg(long, value_name = "NAME")]
+    pub(crate) pool: Vec<String>,
+    /// The number of stages that the worker executes at once
+    #[arg(long, value_name = "N")]
+    pub(crate) stages: Option<NonZeroUsize>,
+    /// Do not tell the server about the worker; it is registered in another way
+    #[arg(long, conflicts_with = "with_server")]
+    pub(crate) no_register: bool,
+    /// The project configuration [default: the `orchestra.yaml` beside the pipeline or above it]
+    #[arg(long, value_name = "orchestra.yaml")]
+    pub(crate) config: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) runs: RunsDir,
+}
+
+impl RunsDir {
+    /// Returns the folder of large values: the requested one, else one beside the folder of runs.
+    pub(crate) fn blobs(&self, requested: Option<&Path>) -> PathBuf {
+        requested.map_or_else(|| self.beside("blobs"), Path::to_owned)
+    }
+
+    /// Returns the folder of the data of a local Restate server.
+    pub(crate) fn server_data(&self) -> PathBuf {
+        self.beside("restate")
+    }
+
+    fn beside(&self, name: &str) -> PathBuf {
+        self.dir.parent().unwrap_or(Path::new("")).join(name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blobs_are_beside_the_runs() {
+        let runs = |dir: &str| RunsDir { dir: dir.into() };
+        assert_eq!(
+            runs(super::super::RUNS).blobs(None),
+            Path::new(".orchestra/blobs")
+        );
+        assert_eq!(runs("elsewhere").blobs(None), Path::new("blobs"));
+        assert_eq!(runs("elsewhere").blobs(Some(Path::new("b"))), Path::new("b"));
+    }
+}

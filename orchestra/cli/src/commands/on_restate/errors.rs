@@ -1,0 +1,78 @@
+//! The errors of requests to a Restate server.
+
+use orchestra_restate::{BlobError, ClientError, LocalServer, LocalServerError, WorkerError};
+
+use crate::error::{CliError, Exit};
+
+/// Converts the error of a request.
+pub(in crate::commands) fn client_error(error: &ClientError, program: &str) -> CliError {
+    let converted = |code: &str| CliError::usage(code.to_owned(), error.to_string());
+    match error {
+        ClientError::Refused { code, status, .. } => match code.as_str() {
+            "" => converted("refused").exit(Exit::RunFailed).help(format!(
+                "the server answered {status}; is it a Restate server with workers of this version?"
+            )),
+            "no_worker" => converted(code)
+                .exit(Exit::RunFailed)
+                .help(format!("`{program} serve-restate` does both")),
+            "unknown_pipeline" => converted(code).help(format!(
+                "start a worker that has it with `{program} serve-restate`"
+            )),
+            "unknown_run" => converted(code).help("name the run by its complete id, as `run --on` printed it"),
+            "run_parked" => converted(code).exit(Exit::RunFailed),
+            _ => converted(code),
+        },
+        ClientError::Blob(error) => blob_error(error),
+        // A request that was sent is kept until a worker runs.
+        _ if error.to_string().contains("timed out") => {
+            converted("no_answer").exit(Exit::RunFailed).help(format!(
+                "perhaps no worker runs: start one with `{program} serve-restate`; the request may still take effect"
+            ))
+        }
+        _ => converted("no_server").exit(Exit::RunFailed).help(format!(
+            "start a server and a worker with `{program} serve-restate --with-server`; if no server is installed, \
+             `{}`",
+            LocalServer::INSTALL
+        )),
+    }
+}
+
+/// Converts an error of the store of blobs.
+pub(in crate::commands) fn blob_error(error: &BlobError) -> CliError {
+    CliError::usage("blobs", error.to_string())
+        .exit(Exit::RunFailed)
+        .help("`--blobs` names the folder that all workers and clients of the server share")
+}
+
+/// Converts the error of a server on this machine.
+pub(in crate::commands) fn local_server_error(error: &LocalServerError) -> CliError {
+    let source = std::error::Error::source(error).map(|source| format!(": {source}"));
+    let message = format!("{error}{}", source.unwrap_or_default());
+    let converted = |code: &'static str| CliError::usage(code, message.clone()).exit(Exit::RunFailed);
+    match error {
+        LocalServerError::Port { .. } => converted("listen")
+            .help("`--on http://127.0.0.1:PORT` and `--admin http://127.0.0.1:PORT` choose the ports"),
+        LocalServerError::NotInstalled | LocalServerError::NotAFile { .. } => {
+            converted("no_server").help("`ORCHESTRA_RESTATE_SERVER` names its program, if it is elsewhere")
+        }
+        LocalServerError::TooOld { .. } => converted("server_too_old"),
+        _ => converted("server"),
+    }
+}
+
+/// Converts the error of a worker that cannot work.
+pub(in crate::commands) fn worker_error(error: &WorkerError) -> CliError {
+    let converted = |code: &'static str| CliError::usage(code, error.to_string());
+    match error {
+        WorkerError::Pipeline(refusals) => {
+            let no_model = refusals.list.iter().all(|refusal| refusal.code == "no_backend");
+            converted("refused").exit(if no_model {
+                Exit::Credentials
+            } else {
+                Exit::Invalid
+            })
+        }
+        WorkerError::Pool(_) => converted("pool"),
+        _ => converted("server").exit(Exit::RunFailed),
+    }
+}
