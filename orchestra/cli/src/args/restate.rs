@@ -31,13 +31,14 @@ pub(crate) struct ServeRestateArgs {
     /// The pipelines [default: those of the program, else all files below the current folder]
     #[arg(value_name = "FILE")]
     pub(crate) files: Vec<String>,
-    /// The address at which the worker listens for the server
+    /// The address at which the worker listens for the server; a worker that is started again needs the same one, because
+    /// stages in progress return to it
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9080")]
     pub(crate) listen: String,
     /// The address under which the server reaches the worker [default: that of `--listen`]
     #[arg(long, value_name = "URL")]
     pub(crate) url: Option<String>,
-    /// The ingress of the Restate server
+    /// The ingress of the Restate server; the worker that is registered last gets all new work of the server
     #[arg(long, value_name = "URL", default_value = INGRESS)]
     pub(crate) on: String,
     /// The administration of the Restate server

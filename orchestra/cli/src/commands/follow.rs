@@ -103,6 +103,10 @@ pub(super) enum IfUnanswered {
     /// The run is followed further.
     Follow,
     /// The command ends; the run goes on.
+    #[cfg_attr(
+        not(feature = "restate"),
+        expect(dead_code, reason = "only runs on a server go on so")
+    )]
     Stop,
 }
 
