@@ -163,7 +163,7 @@ async fn serve_bare(fleet: &Fleet) {
             tokio::spawn(connection);
         }
     });
-    fleet.admin().register(&url).await.unwrap();
+    fleet.admin().register_by_force(&url).await.unwrap();
 }
 
 struct Http {

@@ -4,6 +4,10 @@ use serde_json::{Value, json};
 
 use crate::client::ClientError;
 use crate::ingress::{RequestError, answer, http_client};
+use crate::wire::RUN;
+
+/// The name under which a worker publishes its pipelines, one in each line.
+pub(crate) const PIPELINES: &str = "orchestra.pipelines";
 
 /// A client of the administration of a server.
 ///
@@ -50,11 +54,58 @@ impl Admin {
     /// progress stay where they are.
     ///
     /// # Errors
-    /// The server cannot be reached, or cannot reach the worker.
+    /// The server cannot be reached, cannot reach the worker, or the worker lacks pipelines of the one that was registered
+    /// before it, whose runs could not go on.
     pub async fn register(&self, worker: &str) -> Result<(), ClientError> {
+        let before = self.pipelines().await?;
+        let found = self.deploy(worker, true).await?;
+        let services = found["services"].as_array().into_iter().flatten();
+        let pipelines: Vec<String> = services.flat_map(pipelines_of).collect();
+        let lacking: Vec<String> = before
+            .into_iter()
+            .filter(|name| !pipelines.contains(name))
+            .collect();
+        if !lacking.is_empty() {
+            return Err(ClientError::Refused {
+                status: 409,
+                code: "pipelines_missing".to_owned(),
+                message: format!(
+                    "the worker lacks pipelines of the one that the server uses now: {}; their runs could not go on",
+                    lacking.join(", ")
+                ),
+            });
+        }
+        self.deploy(worker, false).await.map(drop)
+    }
+
+    /// Registers the worker at an address, whatever the worker before it has. Runs of pipelines that the new one lacks wait
+    /// until a worker has them.
+    ///
+    /// # Errors
+    /// The server cannot be reached, or cannot reach the worker.
+    pub async fn register_by_force(&self, worker: &str) -> Result<(), ClientError> {
+        self.deploy(worker, false).await.map(drop)
+    }
+
+    async fn deploy(&self, worker: &str, only_tries: bool) -> Result<Value, ClientError> {
         let url = format!("{}/deployments", self.url);
-        self.post(&url, &json!({ "uri": worker, "force": true })).await?;
-        Ok(())
+        let request = json!({ "uri": worker, "force": true, "dry_run": only_tries });
+        let answered = self.post(&url, &request).await?;
+        serde_json::from_slice(&answered).map_err(|_| ClientError::unreadable(&url))
+    }
+
+    /// Returns the pipelines of the worker that the server uses now.
+    async fn pipelines(&self) -> Result<Vec<String>, ClientError> {
+        let url = format!("{}/services/{RUN}", self.url);
+        match answer(&url, self.http.get(&url)).await {
+            Ok(found) => {
+                let found: Value =
+                    serde_json::from_slice(&found).map_err(|_| ClientError::unreadable(&url))?;
+                Ok(pipelines_of(&found))
+            }
+            Err(RequestError::Refused { status: 404, .. }) => Ok(Vec::new()),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Returns those of some invocations that still exist.
@@ -90,4 +141,10 @@ impl Admin {
         let request = request.header("accept", "application/json");
         answer(url, request.body(body.to_string())).await
     }
+}
+
+/// Returns the pipelines that the description of a service names.
+fn pipelines_of(service: &Value) -> Vec<String> {
+    let names = service["metadata"][PIPELINES].as_str().unwrap_or_default();
+    names.lines().map(str::to_owned).collect()
 }

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 
 use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use crate::blobs::Blobs;
 use crate::hosts::Hosts;
@@ -16,4 +18,8 @@ pub(crate) struct Shared {
     /// The kinds whose attempts are executed within turns.
     pub(crate) inline: BTreeSet<String>,
     pub(crate) slots: Semaphore,
+    /// Cancelled when the worker stops: it begins no more attempts.
+    pub(crate) draining: CancellationToken,
+    /// The attempts that the worker executes.
+    pub(crate) executing: TaskTracker,
 }

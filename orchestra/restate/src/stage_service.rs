@@ -36,6 +36,10 @@ impl StageService {
     #[handler]
     async fn execute(&self, ctx: Context<'_>, request: Json<StageRequest>) -> HandlerResult<()> {
         let Json(request) = request;
+        if self.0.draining.is_cancelled() {
+            return Err("this worker stops, and another one is to execute the attempt".into());
+        }
+        let _executing = self.0.executing.token();
         // If the closure does not run, an earlier execution has begun.
         let is_first = Arc::new(AtomicBool::new(false));
         let begun = is_first.clone();

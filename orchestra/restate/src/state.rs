@@ -68,6 +68,10 @@ pub struct RunState {
     pub executed: Duration,
     /// The number of events so far.
     pub events: u64,
+    /// `true` if the run is paused, and the event of its pause waits for attempts that have to stop.
+    pub unannounced: bool,
+    /// The number of times that the run was resumed.
+    pub resumes: u64,
     /// The execution times at which open questions were asked.
     pub asked: Vec<(EffectId, Duration)>,
 }

@@ -17,7 +17,10 @@ use restate_sdk::service::{IntoServiceDefinition as _, ServiceDefinition};
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
+use crate::admin::PIPELINES;
 use crate::attempt_object::AttemptObject;
 use crate::blobs::Blobs;
 use crate::hosts::Hosts;
@@ -34,7 +37,9 @@ const WINDOW: u32 = 64 * 1024 * 1024;
 /// The number of attempts that a worker executes at the same time, unless it is set.
 const STAGES: usize = 256;
 /// The time for which a worker that stops waits for attempts.
-const DRAINED: Duration = Duration::from_secs(10);
+const DRAINED: Duration = Duration::from_secs(20);
+/// The time that connections have to close after that.
+const CLOSED: Duration = Duration::from_secs(2);
 /// The interval of keep-alive messages, and the time for their answers. A worker that is cut off must have stopped its
 /// attempts before the server starts them elsewhere, which takes longer.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
@@ -126,7 +131,7 @@ impl Worker {
         TcpListener::from_std(socket.into())
     }
 
-    /// Serves the calls of a server until `shutdown` is ready. Then it accepts no more calls, and waits ten seconds for
+    /// Serves the calls of a server until `shutdown` is ready. Then it begins no more attempts, and waits twenty seconds for
     /// those in progress; what is not over by then is executed again elsewhere.
     pub fn serve(
         &self,
@@ -134,6 +139,7 @@ impl Worker {
         shutdown: impl Future<Output = ()> + Send + 'static,
     ) -> impl Future<Output = ()> + Send + 'static {
         let endpoint = HyperEndpoint::new(self.endpoint());
+        let shared = self.shared.clone();
         async move {
             let mut http = http2::Builder::new(TokioExecutor::new());
             http.timer(TokioTimer::new())
@@ -166,7 +172,10 @@ impl Worker {
                 });
             }
             drop(listener);
-            drop(tokio::time::timeout(DRAINED, graceful.shutdown()).await);
+            shared.draining.cancel();
+            shared.executing.close();
+            drop(tokio::time::timeout(DRAINED, shared.executing.wait()).await);
+            drop(tokio::time::timeout(CLOSED, graceful.shutdown()).await);
         }
     }
 
@@ -181,12 +190,14 @@ impl Worker {
         let stage = |definition: ServiceDefinition| {
             definition.options(options().inactivity_timeout(INACTIVITY).abort_timeout(INACTIVITY))
         };
+        let pipelines: Vec<&str> = self.shared.hosts.names().collect();
+        let pipelines = pipelines.join("\n");
         let service = StageService(self.shared.clone());
         let mut builder = Endpoint::builder()
             .bind(
                 RunObject(self.shared.clone())
                     .into_service_definition()
-                    .options(options()),
+                    .options(options().metadata(PIPELINES, pipelines)),
             )
             .bind(AttemptObject.into_service_definition().options(options()))
             .bind(stage(service.clone().into_service_definition()));
@@ -246,6 +257,8 @@ impl WorkerBuilder {
                 ingress: Ingress::new(&self.ingress)?,
                 inline: self.inline,
                 slots: Semaphore::new(self.stages.clamp(1, Semaphore::MAX_PERMITS)),
+                draining: CancellationToken::new(),
+                executing: TaskTracker::new(),
             }),
             pools,
         })

@@ -80,7 +80,7 @@ impl Fleet {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let serving = tokio::spawn(worker.serve(listener, std::future::pending()));
-        self.admin().register(&url).await.unwrap();
+        self.admin().register_by_force(&url).await.unwrap();
         serving
     }
 }
@@ -124,7 +124,10 @@ impl Fleet {
             worker.serve(listener, std::future::pending()).await;
         });
         is_bound.await.unwrap();
-        self.admin().register(&format!("http://{address}")).await.unwrap();
+        self.admin()
+            .register_by_force(&format!("http://{address}"))
+            .await
+            .unwrap();
         Doomed(Some(runtime))
     }
 }

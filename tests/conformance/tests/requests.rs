@@ -8,13 +8,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use orchestra_conformance::fleet::{Fleet, post};
+use orchestra_conformance::workers::free_address;
 use orchestra_core::{Context, RunFailure};
 use orchestra_engine::{
     Answer, Engine, Entry, Handler, HandlerFuture, HandlerSet, KindSpec, Kinds, Outcome, Registry, RunId,
     SharedPipeline, StageContext, Words,
 };
 use orchestra_oracle_tests::load_pipeline;
-use orchestra_restate::{Client, ClientError, Phase, RemoteStart, RemoteStatus};
+use orchestra_restate::{Client, ClientError, Phase, RemoteStart, RemoteStatus, Worker};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -487,4 +488,44 @@ async fn a_run_is_paused_resumed_and_cancelled() {
     assert_eq!(world.stages.stopped.load(Ordering::Relaxed), 2);
     let late = refused(world.client.resume(&run, None).await);
     assert_eq!((late.0, &*late.1), (409, "wrong_phase"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_that_stops_finishes_what_it_executes() {
+    let Some(fleet) = Fleet::start("a_worker_that_stops_finishes_what_it_executes").await else {
+        return;
+    };
+    let stages = Stages::default();
+    let build = || {
+        let engine = Engine::builder().build().unwrap();
+        let (name, dot) = PIPELINES[3];
+        fleet
+            .worker()
+            .pipeline(entry(name, dot, &stages), engine)
+            .build()
+            .unwrap()
+    };
+    let address = free_address();
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let shutdown = async { drop(stopped.await) };
+    let first = tokio::spawn(build().serve(Worker::listen(address).unwrap(), shutdown));
+    fleet
+        .admin()
+        .register(&format!("http://{address}"))
+        .await
+        .unwrap();
+    let client = fleet.client();
+    let run = RunId::new("run").unwrap();
+    client.start(&run, RemoteStart::of("waits")).await.unwrap();
+    while stages.begun.load(Ordering::Relaxed) < 1 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    stop.send(()).unwrap();
+    let _second = tokio::spawn(build().serve(Worker::listen(address).unwrap(), std::future::pending()));
+    tokio::task::yield_now().await;
+    stages.open.store(true, Ordering::Relaxed);
+    first.await.unwrap();
+    assert_eq!(client.wait(&run).await.unwrap().failure, None);
+    let seen = stages.seen.lock().unwrap().clone();
+    assert_eq!(seen, ["wait#1/1 false"], "nothing ran again");
 }

@@ -161,6 +161,20 @@ async fn a_run_whose_pipeline_is_missing_keeps_what_arrives() {
     );
     let _first = deploy(&fleet, "flow", &timed, Handlers("one", &["ship"])).await;
     let run = begin(&client, "run").await;
+    // A worker that lacks the pipelines of the one before it is refused, unless it is registered by force.
+    let engine = Engine::builder().build().unwrap();
+    let pipeline = SharedPipeline::from(load_pipeline(FIRST).unwrap());
+    let lacks = Entry::new("flown", pipeline, || Handlers("two", &["ship"]));
+    let worker = fleet.worker().pipeline(lacks, engine).build().unwrap();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(worker.serve(listener, std::future::pending()));
+    let refused = fleet.admin().register(&url).await.unwrap_err().to_string();
+    assert!(
+        refused.contains("lacks pipelines of the one that the server uses now: flow;"),
+        "{refused}"
+    );
+    assert!(client.status(&run).await.is_ok(), "nothing was deployed");
     let _second = deploy(&fleet, "flown", FIRST, Handlers("two", &["ship"])).await;
     // The time of the gate passes while no worker knows the pipeline.
     let reason = loop {
@@ -174,7 +188,9 @@ async fn a_run_whose_pipeline_is_missing_keeps_what_arrives() {
         reason.contains("no pipeline `flow` is known; did you mean `flown`?"),
         "{reason}"
     );
-    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    while !fleet.query("SELECT key FROM state WHERE key = 'held'").await["rows"][0].is_object() {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
     let _third = deploy(&fleet, "flow", FIRST, Handlers("three", &["ship"])).await;
     client.resume(&run, None).await.unwrap();
     let result = client.wait(&run).await.unwrap();

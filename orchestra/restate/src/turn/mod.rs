@@ -85,6 +85,8 @@ pub fn start(pipeline: &SharedPipeline, start: Start) -> (RunState, Turn) {
         now: start.at,
         executed: Duration::ZERO,
         events: 0,
+        unannounced: false,
+        resumes: 0,
         asked: Vec::new(),
     };
     let mut taking = Taking {
@@ -188,6 +190,7 @@ impl Taking<'_> {
                 Phase::Ended(_) => return Err(ended()),
                 Phase::Running => self.on(Event::CancelRequested { reason }),
                 Phase::Paused(_) => {
+                    self.announce_pause();
                     self.state.phase = Phase::Running;
                     self.on(Event::CancelRequested { reason });
                 }
@@ -202,7 +205,7 @@ impl Taking<'_> {
                 Phase::Running => lost.into_iter().for_each(|effect| self.lose(effect)),
                 Phase::Paused(_) => {
                     lost.into_iter().for_each(|effect| self.lose(effect));
-                    self.state.phase = Phase::Running;
+                    self.resume();
                     self.machine.reissue(&mut self.effects);
                 }
             },
@@ -244,8 +247,32 @@ impl Taking<'_> {
         }
         // What is withheld is requested again when the run is resumed.
         self.drop_withheld(|_| true);
-        self.emit(EventKind::from_end(Some(&failure), self.state.executed));
         self.state.phase = Phase::Paused(failure);
+        self.state.unannounced = true;
+    }
+
+    /// Emits the event of a pause. It comes after those of the attempts that had to stop.
+    fn announce_pause(&mut self) {
+        if let Phase::Paused(failure) = &self.state.phase
+            && std::mem::take(&mut self.state.unannounced)
+        {
+            let paused = EventKind::from_end(Some(failure), self.state.executed);
+            self.emit(paused);
+        }
+    }
+
+    /// Continues a paused run.
+    fn resume(&mut self) {
+        self.announce_pause();
+        self.state.phase = Phase::Running;
+        self.state.resumes += 1;
+        self.emit(EventKind::PipelineResumed {
+            checkpoint: format!("event {}", self.state.events),
+            fencing_token: self.state.resumes + 1,
+            repaired: Vec::new(),
+            replayed_from: None,
+            retry: None,
+        });
     }
 
     /// Drops withheld attempts.
@@ -401,6 +428,9 @@ impl Taking<'_> {
 
     /// Stores the state of the machine, and returns what the turn has decided.
     fn finish(mut self) -> Turn {
+        if self.state.stages.is_empty() {
+            self.announce_pause();
+        }
         let RunState {
             timers,
             interrupted,
