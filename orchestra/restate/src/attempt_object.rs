@@ -1,13 +1,12 @@
 //! The object of an attempt: its notes, and the fencing token of the execution that may add to them.
 
-use std::sync::{Mutex, PoisonError};
-
 use restate_sdk::context::RequestTarget;
 use restate_sdk::prelude::*;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::message::Reply;
+use crate::names::Names;
 use crate::wire::{NoteReply, NoteRequest, OpenRequest, RUN};
 
 /// The head of the notes.
@@ -19,15 +18,10 @@ struct Head {
 
 const HEAD: &str = "head";
 
-/// Returns the key of a note. The SDK borrows keys for the whole invocation, so each name is made once per process.
+/// Returns the key of a note.
 fn note_key(number: u64) -> &'static str {
-    static NAMES: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
-    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
-    while names.len() as u64 <= number {
-        let name = format!("note-{}", names.len());
-        names.push(name.leak());
-    }
-    names[number as usize]
+    static NAMES: Names = Names::new("note-");
+    NAMES.get(number)
 }
 
 #[derive(Clone)]

@@ -17,6 +17,7 @@
 //! - `blobs`: the store of large values, texts and events.
 //! - `packing`: the replacement of large values by references to blobs.
 //! - `wire`: the requests between clients, workers and objects.
+//! - `names`: numbered keys of the state of an object.
 //! - `secret`: unpredictable names.
 //! - `refusal`: the refusals of requests, with their HTTP statuses and codes.
 //! - `ingress`: the HTTP client of handlers.
@@ -47,6 +48,7 @@ mod ingress;
 mod inline;
 mod local_server;
 mod message;
+mod names;
 mod packing;
 mod port;
 mod refusal;

@@ -224,6 +224,17 @@ pub(crate) struct EventTail {
     pub(crate) events: Vec<RunEvent>,
 }
 
+/// The place of the latest events of a run among the keys of its state: each turn adds one, so that it rewrites none.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct EventHead {
+    /// The blob of the last segment.
+    pub(crate) segment: Option<String>,
+    /// The number of keys with events that are not in a segment.
+    pub(crate) keys: u64,
+    /// The size of these events in bytes.
+    pub(crate) size: usize,
+}
+
 /// A part of the events of a run, which is a blob.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Segment {

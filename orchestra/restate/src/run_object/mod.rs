@@ -8,7 +8,7 @@ mod views;
 use std::sync::Arc;
 
 use orchestra_core::Context;
-use orchestra_engine::{HostedChildEnd, HostedEnd, PastStage, RunId, StageHistory, Timestamp};
+use orchestra_engine::{HostedChildEnd, HostedEnd, PastStage, RunEvent, RunId, StageHistory, Timestamp};
 use restate_sdk::context::RequestTarget;
 use restate_sdk::prelude::*;
 use serde_json::Value;
@@ -26,8 +26,8 @@ use crate::shared::Shared;
 use crate::state::{PROTOCOL, Phase, RunState};
 use crate::turn::{Start, start, turn};
 use crate::wire::{
-    self, AnswerRequest, ChildEnded, Envelope, EventTail, Look, RUN, ResumeRequest, Seen, StartChild,
-    StartRequest, StopChild, StopHow, StopRequest, to_value,
+    self, AnswerRequest, ChildEnded, Envelope, EventHead, EventTail, Look, RUN, ResumeRequest, Seen,
+    StartChild, StartRequest, StopChild, StopHow, StopRequest, to_value,
 };
 
 #[derive(Clone)]
@@ -307,10 +307,18 @@ impl RunObject {
         match look {
             Look::Sources => return Ok(Json(Seen::Sources(facts.sources))),
             Look::Events => {
-                let tail = ctx.get::<Json<EventTail>>(keys::EVENTS).await?;
-                return Ok(Json(Seen::Events(
-                    tail.map(|Json(tail)| tail).unwrap_or_default(),
-                )));
+                let head = ctx.get::<Json<EventHead>>(keys::EVENTS).await?;
+                let head = head.map(|Json(head)| head).unwrap_or_default();
+                let mut tail = EventTail {
+                    segment: head.segment,
+                    events: Vec::new(),
+                };
+                for number in 0..head.keys {
+                    let stored = ctx.get::<Json<Vec<RunEvent>>>(keys::events(number)).await?;
+                    tail.events
+                        .extend(stored.into_iter().flat_map(|Json(stored)| stored));
+                }
+                return Ok(Json(Seen::Events(tail)));
             }
             _ => {}
         }

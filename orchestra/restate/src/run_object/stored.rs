@@ -84,6 +84,8 @@ impl From<TerminalError> for Obstacle {
 
 /// The keys of the state of the object.
 pub(super) mod keys {
+    use crate::names::Names;
+
     pub(in crate::run_object) const FACTS: &str = "facts";
     pub(in crate::run_object) const RUN: &str = "run";
     pub(in crate::run_object) const EVENTS: &str = "events";
@@ -93,6 +95,12 @@ pub(super) mod keys {
     pub(in crate::run_object) const HELD: &str = "held";
     /// The blob of the state before the last turn, which nobody reads any more.
     pub(in crate::run_object) const STALE: &str = "stale";
+
+    /// Returns a key of events.
+    pub(in crate::run_object) fn events(number: u64) -> &'static str {
+        static NAMES: Names = Names::new("events-");
+        NAMES.get(number)
+    }
 }
 
 impl Obstacle {

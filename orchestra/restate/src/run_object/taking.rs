@@ -16,7 +16,7 @@ use crate::run_object::stored::{Facts, Obstacle, Stored, keys, read};
 use crate::shared::Shared;
 use crate::turn::turn;
 use crate::wire::{
-    self, ATTEMPT, AnswerSignal, Envelope, EventTail, RUN, STAGE, Segment, StageRequest, StartChild,
+    self, ATTEMPT, AnswerSignal, Envelope, EventHead, RUN, STAGE, Segment, StageRequest, StartChild,
     answer_signal, attempt_key, to_value,
 };
 
@@ -253,18 +253,31 @@ impl<'t, 'c> Taking<'t, 'c> {
         if new.is_empty() {
             return Ok(());
         }
-        let tail = self.ctx.get::<Json<EventTail>>(keys::EVENTS).await?;
-        let mut tail = tail.map(|Json(tail)| tail).unwrap_or_default();
-        tail.events.extend(new);
-        if size_of(&to_value(&tail.events)) > LARGE_TAIL {
+        let head = self.ctx.get::<Json<EventHead>>(keys::EVENTS).await?;
+        let mut head = head.map(|Json(head)| head).unwrap_or_default();
+        head.size += size_of(&to_value(&new));
+        if head.size <= LARGE_TAIL {
+            self.ctx.set(keys::events(head.keys), Json(new));
+            head.keys += 1;
+        } else {
+            let mut events = Vec::new();
+            for number in 0..head.keys {
+                let stored = self.ctx.get::<Json<Vec<RunEvent>>>(keys::events(number)).await?;
+                events.extend(stored.into_iter().flat_map(|Json(stored)| stored));
+                self.ctx.clear(keys::events(number));
+            }
+            events.extend(new);
             let segment = Segment {
-                before: tail.segment.take(),
-                events: std::mem::take(&mut tail.events),
+                before: head.segment.take(),
+                events,
             };
             let stored = to_value(&segment).to_string().into();
-            tail.segment = Some(self.shared.blobs.put(self.ctx.key(), stored).await?);
+            head = EventHead {
+                segment: Some(self.shared.blobs.put(self.ctx.key(), stored).await?),
+                ..EventHead::default()
+            };
         }
-        self.ctx.set(keys::EVENTS, Json(tail));
+        self.ctx.set(keys::EVENTS, Json(head));
         Ok(())
     }
 
