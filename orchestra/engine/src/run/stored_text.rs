@@ -104,7 +104,7 @@ fn whole_characters(bytes: &[u8], is_cut: bool) -> String {
 }
 
 /// Parses a record such as `fan#1:left/build#2` into the node, its branches and the visit.
-fn parse(record: &str) -> Option<(&str, String, u32)> {
+pub(crate) fn parse_record(record: &str) -> Option<(&str, String, u32)> {
     let mut steps: Vec<&str> = record.split('/').collect();
     let (node, visit) = steps.pop()?.split_once('#')?;
     let branches = steps.into_iter().map(|step| Some(step.split_once(':')?.1));
@@ -115,7 +115,7 @@ fn parse(record: &str) -> Option<(&str, String, u32)> {
 impl Run {
     /// Reads a text that a visit stored. Returns `None` if it stored no such text.
     pub(crate) fn stage_text(&self, record: &str, file: StageFile, most: usize) -> Option<StoredText> {
-        let (node, branch, visit) = parse(record)?;
+        let (node, branch, visit) = parse_record(record)?;
         let index = self.pipeline.find(node)?;
         let stage_folder = self.stage_folder_in(index, branch);
         match &self.store {
@@ -131,19 +131,26 @@ impl Run {
                     let ends = FileEnds::of_bytes(text.as_bytes(), most);
                     return Some(StoredText::from_ends(&ends, None));
                 }
-                // The folder of such a run is removed when the run ends, so its path is not returned.
-                let ends = self
-                    .present_files()?
-                    .recall(stage_folder.as_ref(), visit, file, most)?;
-                Some(StoredText::from_ends(&ends, None))
+                self.temporary_text(record, file, most)
             }
         }
+    }
+
+    /// Reads a text that a visit stored in the temporary folder of a run without a run folder. Returns `None` if it stored no
+    /// such text there.
+    fn temporary_text(&self, record: &str, file: StageFile, most: usize) -> Option<StoredText> {
+        let (node, branch, visit) = parse_record(record)?;
+        let stage_folder = self.stage_folder_in(self.pipeline.find(node)?, branch);
+        let folder = self.stage_files.present_temporary()?;
+        let ends = folder.recall(stage_folder.as_ref(), visit, file, most)?;
+        // The folder is removed when the run ends, so its path is not returned.
+        Some(StoredText::from_ends(&ends, None))
     }
 
     /// Stores a text of an earlier stage, which another process keeps.
     pub(crate) fn receive(&self, given: HostedText) {
         let HostedText { record, file, text } = given;
-        if let Some((node, branch, visit)) = parse(&record)
+        if let Some((node, branch, visit)) = parse_record(&record)
             && let Some(node) = self.pipeline.find(node)
         {
             let key = key(&self.stage_folder_in(node, branch), file);
@@ -162,7 +169,10 @@ impl Run {
             StageFile::Conversation,
         ];
         let texts = files.into_iter().filter_map(|file| {
-            let text = self.stage_text(&record, file, MAX_HOSTED_BYTES)?;
+            // A text in memory may be one that an earlier attempt stored, and this attempt replaced by a file.
+            let text = self
+                .temporary_text(&record, file, MAX_HOSTED_BYTES)
+                .or_else(|| self.stage_text(&record, file, MAX_HOSTED_BYTES))?;
             Some(HostedText::new(record.clone(), file, text.to_string()))
         });
         texts.collect()
@@ -189,11 +199,11 @@ mod tests {
 
     #[test]
     fn records_are_read_as_they_are_written() {
-        assert_eq!(parse("build#2"), Some(("build", String::new(), 2)));
+        assert_eq!(parse_record("build#2"), Some(("build", String::new(), 2)));
         let nested = "fan#1:left/inner#1.2:a~2/review#3";
-        assert_eq!(parse(nested), Some(("review", "left.a~2".to_owned(), 3)));
+        assert_eq!(parse_record(nested), Some(("review", "left.a~2".to_owned(), 3)));
         for odd in ["", "build", "build#", "build#x", "fan/build#1", "/build#1"] {
-            assert_eq!(parse(odd), None, "{odd}");
+            assert_eq!(parse_record(odd), None, "{odd}");
         }
     }
 

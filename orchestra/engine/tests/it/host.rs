@@ -244,7 +244,7 @@ fn release() -> Pipeline {
             approve -> plan [label="[N] No"]
             ship -> exit
             plan [prompt=p]
-            build [shape=parallelogram, tool_command="cat; test $ORCHESTRA_ATTEMPT -gt 1", max_retries=2, tool_stdin="stages.plan.response"]
+            build [shape=parallelogram, tool_command="cat; echo $ORCHESTRA_ATTEMPT >&2; test $ORCHESTRA_ATTEMPT -gt 1", max_retries=2, tool_stdin="stages.plan.response"]
             left [prompt=p]
             right [shape=parallelogram, tool_command="echo $SEEN", "tool_env_from.SEEN"="stages.build.output"]
             ship [prompt=p]
@@ -285,6 +285,8 @@ async fn a_run_by_hosted_attempts_equals_a_run_of_the_engine() {
     assert!(last.contains("plan=plan saw [start=]"), "{last}");
     let seen = &said[&("fan#1:right/right#1".to_owned(), StageFile::ToolOutput)];
     assert_eq!(seen.trim(), "plan saw [start=]");
+    let warned = &said[&("build#1".to_owned(), StageFile::ToolError)];
+    assert_eq!(warned.trim(), "2", "the text of the last attempt counts");
     let events = run.events.lock().unwrap();
     let logs = events
         .iter()
