@@ -67,6 +67,7 @@
 //! - `setup`: the settings of an engine, the lookup of the handlers of a pipeline, and the pinned sources of a
 //!   pipeline.
 //! - `driver`: the task that executes the effects of the machine.
+//! - `export`: copies of runs that another process decides about, as run folders.
 //! - `control`: the protocol by which other processes answer, pause and cancel a run.
 //! - `start`: the start of a run.
 //! - `recovery`: resuming, replaying and changing runs that another process began.
@@ -89,6 +90,7 @@ mod engine;
 mod entry;
 mod error;
 mod event;
+mod export;
 #[doc(hidden)]
 pub mod fuzzing;
 mod gates;
@@ -140,6 +142,7 @@ pub use event::{
     AttemptEnd, AttemptResult, EventError, EventKind, NodeName, ObservedStage, PauseCode, RunEvent, StageRef,
     TestedCondition, branch_label, stage_label,
 };
+pub use export::{ExportedCopy, ExportedPhase, ExportedRun};
 pub use gates::answer_error::AnswerError;
 pub use gates::interview::{
     AskError, AutoApprove, CallbackInterviewer, InterviewError, Interviewer, QueueInterviewer,

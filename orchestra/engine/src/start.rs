@@ -185,6 +185,7 @@ impl StartBuilder {
                 budget: self.limits.budget,
                 workspace,
                 replayed_from: None,
+                exported_from: None,
             }
         };
         let (store, session) = loop {

@@ -54,8 +54,8 @@ pub(crate) enum Entry {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         boot: Option<String>,
     },
-    /// Records of the journal were lost, and the loss was accepted. The run resumes from this state, which is from its
-    /// checkpoint.
+    /// The run goes on from this state, which no record before it leads to: records of the journal were lost and the loss
+    /// was accepted, or the journal is that of a copy of a run.
     Restored {
         state: Box<CheckpointState>,
         #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -60,6 +60,8 @@ pub(crate) fn fork(
         checkpoint: checkpoint_name(number),
     };
     manifest.replayed_from = Some(from.clone());
+    // A new run is executed here, also if the other one is a copy.
+    manifest.exported_from = None;
     let records = kept.to_vec();
     Ok(Fork {
         manifest,

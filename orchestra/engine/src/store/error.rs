@@ -174,6 +174,25 @@ pub enum StoreError {
         /// The last checkpoint.
         last: String,
     },
+    /// The folder is a copy of a run that a server executes.
+    #[error(
+        "the run in `{}` is a copy: {server} executes it; answer, cancel or resume it there, or replay it here",
+        .path.display()
+    )]
+    Exported {
+        /// The run folder.
+        path: PathBuf,
+        /// The address of the server.
+        server: String,
+    },
+    /// The folder for a copy of a run holds something else.
+    #[error("`{}` holds {found}; export the run to another folder", .path.display())]
+    NotACopy {
+        /// The folder.
+        path: PathBuf,
+        /// The content of the folder.
+        found: String,
+    },
     /// The run belongs to another process (rule D5).
     #[error(
         "the run in `{}` is owned by {}; wait for it to end, or stop it; one that is frozen can be replaced by \
@@ -338,6 +357,8 @@ impl StoreError {
             StoreError::FolderGone { .. } => "run_folder_gone",
             StoreError::Version { .. } => "store_version",
             StoreError::NoCheckpoint { .. } => "store_no_checkpoint",
+            StoreError::Exported { .. } => "run_exported",
+            StoreError::NotACopy { .. } => "store_not_a_copy",
             StoreError::Owned { .. } => "store_owned",
             StoreError::Busy { .. } => "store_busy",
             StoreError::OwnProcess { .. } => "store_own_process",

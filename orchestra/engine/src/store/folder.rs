@@ -154,6 +154,9 @@ impl FolderStore {
         let files = of_level(files, options.durability);
         let root = absolute(folder)?;
         let manifest = read_manifest(&*files, &root)?;
+        if let Some(server) = manifest.exported_from {
+            return Err(StoreError::Exported { path: root, server });
+        }
         let mut repaired = Vec::new();
         let bytes = commit_log::recover(&*files, &root)?;
         let ownership = Arc::new(Ownership::acquire(

@@ -77,6 +77,10 @@ pub struct Manifest {
     /// The run and the checkpoint whose state the run started with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replayed_from: Option<ReplayedFrom>,
+    /// The address of the server that executes the run, if the folder is a copy; see
+    /// [`ExportedRun`](crate::ExportedRun).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exported_from: Option<String>,
     /// The data that the workspace of the run needs to find its files again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace: Option<Value>,

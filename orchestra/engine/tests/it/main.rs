@@ -10,6 +10,7 @@ mod command_values;
 mod contracts;
 mod control;
 mod events;
+mod export;
 mod fan_in;
 mod flow;
 mod folder;

@@ -46,6 +46,7 @@ pub(super) fn manifest(durability: Durability) -> Manifest {
         budget: Default::default(),
         workspace: Some(serde_json::json!({ "base": "c0ffee" })),
         replayed_from: None,
+        exported_from: None,
         params,
         script: None,
         pipeline: PinnedSource {
