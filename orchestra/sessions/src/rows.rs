@@ -156,10 +156,13 @@ pub struct Session {
 
 impl Session {
     /// Returns whether the run has not ended, and no process owns it. If the owner cannot be determined, the run may be
-    /// in progress.
+    /// in progress. So may one that a server executes, whose folder is a copy.
     pub(crate) fn is_abandoned(&self) -> bool {
-        let owner = || RunFolder::open(&self.folder).and_then(|run| run.owner());
-        self.status.is_open() && matches!(owner(), Ok(None))
+        let is_free = |run: RunFolder| {
+            let is_copy = run.manifest().exported_from.is_some();
+            Ok(!is_copy && run.owner()?.is_none())
+        };
+        self.status.is_open() && matches!(RunFolder::open(&self.folder).and_then(is_free), Ok(true))
     }
 
     /// Returns the node at which the run failed, or `None` if it has not failed.
