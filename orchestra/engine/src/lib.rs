@@ -67,12 +67,12 @@
 //! - `setup`: the settings of an engine, the lookup of the handlers of a pipeline, and the pinned sources of a
 //!   pipeline.
 //! - `driver`: the task that executes the effects of the machine.
-//! - `export`: copies of runs that another process decides about, as run folders.
 //! - `control`: the protocol by which other processes answer, pause and cancel a run.
 //! - `start`: the start of a run.
 //! - `recovery`: resuming, replaying and changing runs that another process began.
 //! - `child_starter`: the starter of child runs.
 //! - `host`: the execution of single attempts for runs that another process decides about.
+//! - `export`: copies of such runs, as run folders.
 //! - `engine`: the engine and its builder.
 //! - `entry`: pipelines by name, with the functions that begin their runs.
 //! - `fuzzing`: the entry points of the fuzz targets.

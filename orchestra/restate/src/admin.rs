@@ -9,6 +9,16 @@ use crate::wire::RUN;
 /// The name under which a worker publishes its pipelines, one in each line.
 pub(crate) const PIPELINES: &str = "orchestra.pipelines";
 
+/// The number of runs that one query returns.
+const PAGE: usize = 1000;
+
+/// A run that a server has.
+pub(crate) struct ListedRun {
+    pub(crate) id: String,
+    /// `true` if a stage of another run started it.
+    pub(crate) is_child: bool,
+}
+
 /// A client of the administration of a server.
 ///
 /// ```no_run
@@ -113,7 +123,6 @@ impl Admin {
     /// # Errors
     /// The server cannot be reached.
     pub(crate) async fn living(&self, invocations: &[String]) -> Result<Vec<String>, ClientError> {
-        let url = format!("{}/query", self.url);
         let is_plain = |id: &&String| {
             id.bytes()
                 .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
@@ -127,13 +136,41 @@ impl Admin {
             "SELECT id FROM sys_invocation WHERE status <> 'completed' AND id IN ({})",
             quoted.join(", ")
         );
-        let answered = self.post(&url, &json!({ "query": query })).await?;
-        let answered: Value = serde_json::from_slice(&answered).map_err(|_| ClientError::unreadable(&url))?;
-        let rows = answered["rows"]
-            .as_array()
-            .ok_or_else(|| ClientError::unreadable(&url))?;
+        let rows = self.query(&query).await?;
         let ids = rows.iter().filter_map(|row| row["id"].as_str());
         Ok(ids.map(str::to_owned).collect())
+    }
+
+    /// Returns the runs after one in alphabetical order, at most as many as one page has.
+    ///
+    /// # Errors
+    /// The server cannot be reached.
+    pub(crate) async fn runs_after(&self, after: &str) -> Result<Vec<ListedRun>, ClientError> {
+        let after = after.replace('\'', "''");
+        let query = format!(
+            "SELECT service_key, value_utf8 FROM state WHERE service_name = '{RUN}' AND key = 'facts' AND service_key > '{after}' \
+             ORDER BY service_key LIMIT {PAGE}"
+        );
+        let rows = self.query(&query).await?;
+        let listed = rows.iter().filter_map(|row| {
+            let facts: Option<Value> = row["value_utf8"]
+                .as_str()
+                .and_then(|text| serde_json::from_str(text).ok());
+            Some(ListedRun {
+                id: row["service_key"].as_str()?.to_owned(),
+                is_child: facts.is_some_and(|facts| facts["parent"].is_object()),
+            })
+        });
+        Ok(listed.collect())
+    }
+
+    /// Returns the rows of the answer to a query.
+    async fn query(&self, query: &str) -> Result<Vec<Value>, ClientError> {
+        let url = format!("{}/query", self.url);
+        let answered = self.post(&url, &json!({ "query": query })).await?;
+        let answered: Value = serde_json::from_slice(&answered).map_err(|_| ClientError::unreadable(&url))?;
+        let rows = answered["rows"].as_array();
+        Ok(rows.ok_or_else(|| ClientError::unreadable(&url))?.clone())
     }
 
     async fn post(&self, url: &str, body: &Value) -> Result<Vec<u8>, RequestError> {

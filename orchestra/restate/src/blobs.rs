@@ -4,12 +4,15 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use futures_util::TryStreamExt as _;
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use object_store::local::LocalFileSystem;
 use object_store::path::Path as BlobPath;
 use object_store::{ObjectStore, ObjectStoreExt as _, PutPayload};
 use orchestra_engine::HostedText;
 use sha2::{Digest as _, Sha256};
+
+/// The number of blobs that are read at once.
+const CONCURRENT_READS: usize = 8;
 
 /// The store of the large values, texts and events of runs, which all workers of a run share.
 ///
@@ -180,18 +183,48 @@ impl Blobs {
         paths.sort();
         let mut texts: Vec<HostedText> = Vec::new();
         for path in paths {
-            let stored = self.store.get(&path).await?.bytes().await?;
-            let stored: Vec<HostedText> =
-                serde_json::from_slice(&stored).map_err(|_| BlobError::Damaged {
-                    run: run.to_owned(),
-                    name: path.to_string(),
-                })?;
-            for text in stored {
+            for text in self.read_texts(run, &path).await? {
                 texts.retain(|other| other.file != text.file);
                 texts.push(text);
             }
         }
         Ok(texts)
+    }
+
+    /// Returns all texts that a run stored, with the number of restarts before. A later text for the same file of a visit
+    /// comes after an earlier one.
+    pub(crate) async fn all_texts(&self, run: &str) -> Result<Vec<(u32, HostedText)>, BlobError> {
+        let listed = self.store.list(Some(&BlobPath::from_iter([run, "texts"])));
+        let listed: Vec<_> = listed.try_collect().await?;
+        let mut paths: Vec<BlobPath> = listed.into_iter().map(|found| found.location).collect();
+        paths.sort();
+        let read = stream::iter(paths).map(async |path| {
+            let texts = self.read_texts(run, &path).await?;
+            let restart = path
+                .filename()
+                .and_then(|name| name.split('-').next()?.parse().ok());
+            let restart: u32 = restart.unwrap_or_default();
+            Ok::<_, BlobError>(texts.into_iter().map(move |text| (restart, text)))
+        });
+        let read: Vec<_> = read.buffered(CONCURRENT_READS).try_collect().await?;
+        Ok(read.into_iter().flatten().collect())
+    }
+
+    async fn read_texts(&self, run: &str, path: &BlobPath) -> Result<Vec<HostedText>, BlobError> {
+        let stored = match self.store.get(path).await {
+            Ok(found) => found.bytes().await?,
+            Err(object_store::Error::NotFound { .. }) => {
+                return Err(BlobError::Missing {
+                    run: run.to_owned(),
+                    name: path.to_string(),
+                });
+            }
+            Err(error) => return Err(error.into()),
+        };
+        serde_json::from_slice(&stored).map_err(|_| BlobError::Damaged {
+            run: run.to_owned(),
+            name: path.to_string(),
+        })
     }
 }
 

@@ -13,8 +13,8 @@ use crate::packing::{LARGE_VALUE, pack};
 use crate::secret::random_name;
 use crate::state::Phase;
 use crate::wire::{
-    AnswerRequest, EventTail, Look, RUN, RemoteResult, RemoteStatus, ResumeRequest, Seen, Segment,
-    StartRequest, StopRequest, to_value,
+    AnswerRequest, EventTail, ExportedParts, Look, RUN, RemoteResult, RemoteStatus, ResumeRequest, Seen,
+    Segment, StartRequest, StopRequest, to_value,
 };
 
 /// The longest delay between two looks at a run that is waited for.
@@ -336,9 +336,20 @@ impl Client {
     /// # Errors
     /// The server cannot be reached, does not know the run, or a blob is lost.
     pub async fn events(&self, run: &RunId, after: u64) -> Result<Vec<RunEvent>, ClientError> {
-        let Seen::Events(EventTail { segment, events }) = self.look(run, Look::Events).await? else {
-            return Err(ClientError::unreadable(self.url()));
-        };
+        match self.look(run, Look::Events).await? {
+            Seen::Events(tail) => self.events_of(run, tail, after).await,
+            _ => Err(ClientError::unreadable(self.url())),
+        }
+    }
+
+    /// Returns the events after the one with a number, given the latest ones.
+    pub(crate) async fn events_of(
+        &self,
+        run: &RunId,
+        tail: EventTail,
+        after: u64,
+    ) -> Result<Vec<RunEvent>, ClientError> {
+        let EventTail { segment, events } = tail;
         let mut parts = vec![events];
         let mut before = segment;
         while let Some(name) = before {
@@ -359,6 +370,18 @@ impl Client {
         }
         let events = parts.into_iter().rev().flatten();
         Ok(events.filter(|event| event.seq > after).collect())
+    }
+
+    /// Returns everything of which a copy of a run is made.
+    pub(crate) async fn exported_parts(&self, run: &RunId) -> Result<ExportedParts, ClientError> {
+        match self.look(run, Look::Export).await? {
+            Seen::Export(parts) => Ok(*parts),
+            _ => Err(ClientError::unreadable(self.url())),
+        }
+    }
+
+    pub(crate) fn blobs(&self) -> &Blobs {
+        &self.blobs
     }
 
     async fn look(&self, run: &RunId, look: Look) -> Result<Seen, ClientError> {

@@ -37,12 +37,14 @@
 //!
 //! - `admin`: the administration of a server.
 //! - `client`: the client of runs.
+//! - `export`: copies of runs as run folders.
 //! - `local_server`: a Restate server on this machine, as a child process.
 
 mod admin;
 mod attempt_object;
 mod blobs;
 mod client;
+mod export;
 mod hosts;
 mod ingress;
 mod inline;
@@ -64,6 +66,7 @@ mod worker;
 pub use admin::Admin;
 pub use blobs::{BlobError, Blobs};
 pub use client::{Client, ClientError, RemoteStart};
+pub use export::{ExportError, Exported, Exporter, SyncReport};
 pub use local_server::{LocalServer, LocalServerBuilder, LocalServerError};
 pub use message::{Finished, Message, Outgoing, Refused, Reply, Report, Sent, Turn};
 pub use state::{AttemptQuestion, LiveStage, LiveTimer, PROTOCOL, Phase, Reserved, RunState, Withheld};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use orchestra_core::{Answer, Budget, Context, EffectId, Question, RunFailure, Usage};
-use orchestra_engine::{PastStage, RunEvent, RunId, StageHistory, Timestamp};
+use orchestra_engine::{PastStage, PinnedPipeline, RunEvent, RunId, StageHistory, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -201,6 +201,8 @@ pub(crate) enum Look {
     Sources,
     /// The events that are not in a segment yet, and the blob of the last segment.
     Events,
+    /// Everything of which a copy of the run is made.
+    Export,
 }
 
 /// The answer to a [`Look`].
@@ -214,6 +216,28 @@ pub(crate) enum Seen {
     /// The blob with the sources.
     Sources(String),
     Events(EventTail),
+    Export(Box<ExportedParts>),
+}
+
+/// The sources of the pipeline of a run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ExportedSources {
+    /// A blob of the run.
+    Blob(String),
+    /// Those of a child run.
+    Child(Box<PinnedPipeline>),
+}
+
+/// The parts of a copy of a run, as they are stored.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct ExportedParts {
+    /// The state. Large values are references to blobs.
+    pub(crate) state: Value,
+    pub(crate) sources: ExportedSources,
+    /// The initial context; `null` for a run of an earlier version. Large values are references to blobs.
+    pub(crate) params: Value,
+    pub(crate) events: EventTail,
 }
 
 /// The latest events of a run.

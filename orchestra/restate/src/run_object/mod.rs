@@ -8,7 +8,9 @@ mod views;
 use std::sync::Arc;
 
 use orchestra_core::Context;
-use orchestra_engine::{HostedChildEnd, HostedEnd, PastStage, RunEvent, RunId, StageHistory, Timestamp};
+use orchestra_engine::{
+    HostedChildEnd, HostedEnd, PastStage, PinnedPipeline, RunEvent, RunId, StageHistory, Timestamp,
+};
 use restate_sdk::context::RequestTarget;
 use restate_sdk::prelude::*;
 use serde_json::Value;
@@ -16,7 +18,7 @@ use serde_json::Value;
 use crate::blobs::{BlobError, name_of};
 use crate::hosts::{NoVersion, Version};
 use crate::message::{Finished, Message, Refused, Reply, Sent};
-use crate::packing::{root_blob, unpack};
+use crate::packing::{pack, root_blob, unpack};
 use crate::refusal::{Refusal, refused};
 use crate::run_object::children::was_stopped;
 use crate::run_object::stored::{Facts, Obstacle, Stored, facts, keys, read};
@@ -26,9 +28,12 @@ use crate::shared::Shared;
 use crate::state::{PROTOCOL, Phase, RunState};
 use crate::turn::{Start, start, turn};
 use crate::wire::{
-    self, AnswerRequest, ChildEnded, Envelope, EventHead, EventTail, Look, RUN, ResumeRequest, Seen,
-    StartChild, StartRequest, StopChild, StopHow, StopRequest, to_value,
+    self, AnswerRequest, ChildEnded, Envelope, EventHead, EventTail, ExportedParts, ExportedSources, Look,
+    RUN, ResumeRequest, Seen, StartChild, StartRequest, StopChild, StopHow, StopRequest, to_value,
 };
+
+/// The size in bytes above which the initial context becomes a blob, because each turn reads it.
+const LARGE_PARAMS: usize = 1024;
 
 #[derive(Clone)]
 pub(crate) struct RunObject(pub(crate) Arc<Shared>);
@@ -72,6 +77,7 @@ impl RunObject {
             hash: version.hash(),
             sources: version.name.clone(),
             secret: request.secret,
+            params: pack(blobs, &run, to_value(&context), LARGE_PARAMS).await?,
             request: digest,
             root: run.to_string(),
             stages: Vec::new(),
@@ -195,6 +201,7 @@ impl RunObject {
             hash: String::new(),
             sources: request.sources,
             secret: request.secret,
+            params: Value::Null,
             request: String::new(),
             root: request.root,
             stages: request.stages,
@@ -204,7 +211,10 @@ impl RunObject {
         let version = self.version(&facts).await;
         let version = version.map_err(|error| Obstacle::from(error).into_error())?;
         facts.hash = version.hash();
-        let context = read(&self.0.blobs, ctx.key(), request.context).await;
+        let context: Context = read(&self.0.blobs, ctx.key(), request.context)
+            .await
+            .map_err(Obstacle::into_error)?;
+        facts.params = pack(&self.0.blobs, &run, to_value(&context), LARGE_PARAMS).await?;
         if let Some(timeout) = request.timeout {
             let target = RequestTarget::object(RUN, ctx.key(), "stop_child");
             let stop = StopChild {
@@ -218,7 +228,7 @@ impl RunObject {
             run,
             pipeline: request.pipeline,
             hash: facts.hash.clone(),
-            context: context.map_err(Obstacle::into_error)?,
+            context,
             seed: request.seed,
             budget: request.budget,
             at: request.at,
@@ -307,17 +317,7 @@ impl RunObject {
         match look {
             Look::Sources => return Ok(Json(Seen::Sources(facts.sources))),
             Look::Events => {
-                let head = ctx.get::<Json<EventHead>>(keys::EVENTS).await?;
-                let head = head.map(|Json(head)| head).unwrap_or_default();
-                let mut tail = EventTail {
-                    segment: head.segment,
-                    events: Vec::new(),
-                };
-                for number in 0..head.keys {
-                    let stored = ctx.get::<Json<Vec<RunEvent>>>(keys::events(number)).await?;
-                    tail.events
-                        .extend(stored.into_iter().flat_map(|Json(stored)| stored));
-                }
+                let tail = latest_events(&ctx).await?;
                 return Ok(Json(Seen::Events(tail)));
             }
             _ => {}
@@ -325,6 +325,12 @@ impl RunObject {
         let parked = ctx.get::<String>(keys::PARKED).await?;
         let stored = ctx.get::<Json<Value>>(keys::RUN).await?;
         let Json(stored) = stored.ok_or_else(|| refused(Refusal::UnknownRun(ctx.key().to_owned())))?;
+        if let Look::Export = look {
+            let events = latest_events(&ctx).await?;
+            let parts = self.exported_parts(facts, stored, events).await;
+            let parts = parts.map_err(Obstacle::into_error)?;
+            return Ok(Json(Seen::Export(Box::new(parts))));
+        }
         let read = async {
             let state: RunState = read(&self.0.blobs, ctx.key(), stored).await?;
             let version = self.version(&facts).await?;
@@ -343,7 +349,7 @@ impl RunObject {
                 Seen::Latest(PastStage::latest(&machine, &effect, nodes.as_deref()))
             }
             Look::Result => Seen::Result(Box::new(result(&state, &machine))),
-            Look::Status | Look::Sources | Look::Events => {
+            Look::Status | Look::Sources | Look::Events | Look::Export => {
                 Seen::Status(Box::new(status(state, &machine, parked, &facts)))
             }
         }))
@@ -420,6 +426,28 @@ impl RunObject {
         Ok(Reply::Accepted)
     }
 
+    /// Returns everything of which a copy of the run is made.
+    async fn exported_parts(
+        &self,
+        facts: Facts,
+        state: Value,
+        events: EventTail,
+    ) -> Result<ExportedParts, Obstacle> {
+        let sources = if facts.stages.is_empty() {
+            ExportedSources::Blob(facts.sources)
+        } else {
+            // Only a worker knows which pipeline a stage names.
+            let version = self.version(&facts).await?;
+            ExportedSources::Child(Box::new(PinnedPipeline::from_pipeline(&version.pipeline)))
+        };
+        Ok(ExportedParts {
+            state,
+            sources,
+            params: facts.params,
+            events,
+        })
+    }
+
     async fn version(&self, facts: &Facts) -> Result<Arc<Version>, NoVersion> {
         self.0
             .hosts
@@ -490,4 +518,20 @@ fn lost(error: BlobError) -> HandlerError {
         true => refused(Refusal::Start(error.to_string())),
         false => error.into(),
     }
+}
+
+/// Returns the events that are not in a segment yet.
+async fn latest_events(ctx: &SharedObjectContext<'_>) -> Result<EventTail, TerminalError> {
+    let head = ctx.get::<Json<EventHead>>(keys::EVENTS).await?;
+    let head = head.map(|Json(head)| head).unwrap_or_default();
+    let mut tail = EventTail {
+        segment: head.segment,
+        events: Vec::new(),
+    };
+    for number in 0..head.keys {
+        let stored = ctx.get::<Json<Vec<RunEvent>>>(keys::events(number)).await?;
+        tail.events
+            .extend(stored.into_iter().flat_map(|Json(stored)| stored));
+    }
+    Ok(tail)
 }

@@ -20,6 +20,9 @@ pub(super) struct Facts {
     /// The blob with the sources.
     pub(super) sources: String,
     pub(super) secret: String,
+    /// The initial context. Large values are references to blobs.
+    #[serde(default)]
+    pub(super) params: Value,
     /// The request to start it, to recognize it when it arrives again.
     pub(super) request: String,
     /// The run whose blobs contain the sources.
