@@ -327,6 +327,8 @@ impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> ApiError {
         match error {
             StoreError::Owned { .. } => ApiError::conflict("owned", error.to_string()),
+            // The copy of a run that a Restate server executes.
+            StoreError::Exported { .. } => ApiError::conflict(error.code(), error.to_string()),
             StoreError::NoCheckpoint { .. } => {
                 ApiError::new(StatusCode::NOT_FOUND, "unknown_checkpoint", error.to_string())
             }
