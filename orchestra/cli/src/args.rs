@@ -12,7 +12,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 #[cfg(feature = "restate")]
-pub(crate) use restate::{ServeRestateArgs, ServerOptions};
+pub(crate) use restate::{ExportArgs, ServeRestateArgs, ServerOptions, SyncArgs};
 pub(crate) use stations::{StationsArgs, StationsCommand};
 
 const STYLES: Styles = Styles::styled()
@@ -106,6 +106,12 @@ pub(crate) enum Command {
     /// Work for a Restate server: execute the runs that `run --on` starts there
     #[cfg(feature = "restate")]
     ServeRestate(ServeRestateArgs),
+    /// Copy a run of a Restate server to a run folder, which `status`, `compare`, `replay` and `serve` read
+    #[cfg(feature = "restate")]
+    Export(ExportArgs),
+    /// Export the runs of a Restate server that are new or have changed
+    #[cfg(feature = "restate")]
+    Sync(SyncArgs),
     /// Keep workflows with their versions in a database; `stations:NAME` runs one
     Stations(StationsArgs),
     /// Serve an editor: the language server, on standard input and output

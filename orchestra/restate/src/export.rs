@@ -153,7 +153,7 @@ impl Exporter {
         }
     }
 
-    /// Sets the transforms with which workers load pipelines.
+    /// Sets the transforms with which workers load pipelines. Those of compiled pipelines are not loaded again.
     #[must_use]
     pub fn transforms(mut self, transforms: impl IntoIterator<Item = Arc<dyn Transform>>) -> Exporter {
         self.transforms.extend(transforms);
@@ -253,9 +253,10 @@ impl Exporter {
             }
             ExportedSources::Child(pinned) => Some(*pinned),
         };
+        // A compiled pipeline was loaded without transforms.
         let loaded = pinned.and_then(|pinned| {
-            let loaded = pinned.load(&self.transforms)?;
-            pinned.is_of(&loaded).then_some(loaded)
+            let load = |transforms: &[_]| pinned.load(transforms).filter(|loaded| pinned.is_of(loaded));
+            load(&self.transforms).or_else(|| load(&[]))
         });
         loaded.ok_or_else(|| ExportError::Pipeline { run: run.clone() })
     }

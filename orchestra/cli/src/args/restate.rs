@@ -67,6 +67,50 @@ pub(crate) struct ServeRestateArgs {
     pub(crate) runs: RunsDir,
 }
 
+/// The Restate server whose runs are exported.
+#[derive(Debug, Args)]
+pub(crate) struct ExportedServer {
+    /// The ingress of the Restate server
+    #[arg(long, value_name = "URL", default_value = INGRESS)]
+    pub(crate) on: String,
+    /// The folder of large values, which all workers and clients of the server share [default: `blobs` beside the folder
+    /// of runs]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) blobs: Option<PathBuf>,
+}
+
+impl ExportedServer {
+    /// Returns the same options as those of other commands.
+    pub(crate) fn options(&self) -> ServerOptions {
+        ServerOptions {
+            on: Some(self.on.clone()),
+            blobs: self.blobs.clone(),
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExportArgs {
+    /// The complete id of the run; that of a child run is `RUN-STAGE-NUMBER`
+    #[arg(value_name = "RUN")]
+    pub(crate) run: String,
+    #[command(flatten)]
+    pub(crate) server: ExportedServer,
+    #[command(flatten)]
+    pub(crate) runs: RunsDir,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SyncArgs {
+    #[command(flatten)]
+    pub(crate) server: ExportedServer,
+    /// The administration of the Restate server, which lists the runs
+    #[arg(long, value_name = "URL", default_value = ADMIN)]
+    pub(crate) admin: String,
+    #[command(flatten)]
+    pub(crate) runs: RunsDir,
+}
+
 impl RunsDir {
     /// Returns the folder of large values: the requested one, else one beside the folder of runs.
     pub(crate) fn blobs(&self, requested: Option<&Path>) -> PathBuf {

@@ -71,6 +71,10 @@ pub(crate) fn dispatch(
         #[cfg(feature = "server")]
         Command::Serve(args) => serve::serve(args, program, pipelines, terminal),
         #[cfg(feature = "restate")]
+        Command::Export(args) => on_restate::export::export(&args, program, terminal),
+        #[cfg(feature = "restate")]
+        Command::Sync(args) => on_restate::export::sync(&args, program, terminal),
+        #[cfg(feature = "restate")]
         Command::ServeRestate(args) => serve_restate::serve_restate(&args, program, pipelines, terminal),
         Command::Stations(args) => stations::stations(&args, program, terminal),
         #[cfg(feature = "lsp")]

@@ -38,6 +38,7 @@ const GUARD: &str = r#""$@" & worker=$!; cat >/dev/null; kill -9 $worker"#;
 struct Server {
     scratch: Scratch,
     on: String,
+    admin: String,
     model: ModelServer,
     announced: Value,
     _worker: Child,
@@ -106,6 +107,7 @@ impl Server {
         Server {
             scratch,
             on: ingress,
+            admin,
             model,
             announced: serde_json::from_str(&line).unwrap(),
             _worker: worker,
@@ -512,4 +514,82 @@ fn without_a_server_the_install_command_is_printed() {
         "{}",
         nothing.stderr
     );
+}
+
+#[test]
+fn runs_are_exported_and_shown_like_those_of_this_machine() {
+    let Some(server) = server("runs_are_exported_and_shown_like_those_of_this_machine") else {
+        return;
+    };
+    let mut run = server.start_run("./flows/gate.dot", "exported");
+    run.until(|object| object["event"] == "InterviewStarted");
+    let here = |args: &[&str]| done(server.scratch.command(args).output().unwrap());
+    let first = server.call(&["export", "exported"]).exits(0).stdout;
+    let folder = ".orchestra/runs/exported";
+    assert!(
+        first.starts_with(&format!("exported: exported to {folder} (")),
+        "{first}"
+    );
+    let again = server.call(&["export", "exported"]).exits(0).stdout;
+    assert!(
+        again.contains(&format!(
+            "nothing has changed since it was exported to {folder} ("
+        )),
+        "{again}"
+    );
+    let status = here(&["status", "exported"]).exits(0).stdout;
+    assert!(
+        status.contains("approve waits for an answer: Ship it?"),
+        "{status}"
+    );
+    for refused in [
+        vec!["resume", "exported"],
+        vec!["answer", "exported", "approve", "Y"],
+    ] {
+        let refused = here(&refused).stderr;
+        let reason = format!("is a copy: {} executes it", server.on);
+        assert!(
+            refused.starts_with("error[run_exported]") && refused.contains(&reason),
+            "{refused}"
+        );
+    }
+    server.call(&["answer", "exported", "approve", "Y"]).exits(0);
+    run.end().exits(0);
+    let synced = server
+        .call(&["sync", "--admin", &server.admin, "--json"])
+        .exits(0)
+        .objects()
+        .remove(0);
+    assert_eq!(synced["schema"], "orchestra.sync_result/1");
+    let exported = synced["exported"].as_array().unwrap();
+    assert!(exported.contains(&"exported".into()), "{synced}");
+    let status = here(&["status", "exported", "--json"])
+        .exits(0)
+        .objects()
+        .remove(0);
+    assert_eq!(status["status"], "success");
+    let last = server
+        .call(&["export", "exported", "--json"])
+        .exits(0)
+        .objects()
+        .remove(0);
+    assert_eq!(last["schema"], "orchestra.export_result/1");
+    assert_eq!((&last["changed"], &last["ended"]), (&false.into(), &true.into()));
+    let compared = here(&["compare", "exported", "exported"]);
+    assert!(compared.stderr.is_empty(), "{}", compared.stderr);
+    let replayed = here(&[
+        "replay",
+        "exported",
+        "--checkpoint",
+        "cp_000000",
+        "--auto-approve",
+    ])
+    .exits(0);
+    assert!(
+        replayed.stderr.contains("replay") || replayed.stdout.contains("success"),
+        "{}",
+        replayed.stderr
+    );
+    let unknown = server.call(&["export", "nowhere"]).exits(2).stderr;
+    assert!(unknown.starts_with("error[unknown_run]"), "{unknown}");
 }

@@ -1,7 +1,8 @@
-//! The commands about runs on a Restate server: those with `--on`.
+//! The commands about runs on a Restate server: those with `--on`, `export` and `sync`.
 
 mod control;
 pub(super) mod errors;
+pub(super) mod export;
 mod followed;
 mod options;
 mod run;
