@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::client::ClientError;
+use crate::client_error::ClientError;
 use crate::ingress::{RequestError, answer, http_client};
 use crate::wire::RUN;
 
@@ -21,7 +21,7 @@ pub(crate) struct ListedRun {
 
 /// A client of the administration of a server.
 ///
-/// ```no_run
+/// ```
 /// # async fn register() -> Result<(), orchestra_restate::ClientError> {
 /// let admin = orchestra_restate::Admin::new("http://127.0.0.1:9070")?;
 /// println!("version {}", admin.version().await?);

@@ -8,7 +8,8 @@ use serde_json::Value;
 
 use crate::admin::Admin;
 use crate::blobs::{BlobError, Blobs};
-use crate::ingress::{Backoff, Ingress, RequestError};
+use crate::client_error::ClientError;
+use crate::ingress::{Backoff, Ingress};
 use crate::packing::{LARGE_VALUE, pack};
 use crate::secret::random_name;
 use crate::state::Phase;
@@ -22,7 +23,7 @@ const LOOK: Duration = Duration::from_secs(1);
 
 /// A client of runs: it starts them, answers their questions and reads their state.
 ///
-/// ```no_run
+/// ```
 /// use orchestra_core::{Answer, Context};
 /// use orchestra_restate::{Blobs, Client, RemoteStart};
 /// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
@@ -71,89 +72,6 @@ impl RemoteStart {
             budget: Budget::default(),
         }
     }
-}
-
-/// An error of a request about a run.
-///
-/// ```
-/// # fn print(error: orchestra_restate::ClientError) {
-/// use orchestra_restate::ClientError;
-/// if let ClientError::Refused { status, code, message } = &error {
-///     println!("{status} {code}: {message}");
-/// }
-/// # }
-/// ```
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ClientError {
-    /// The request was refused.
-    #[error("{message}")]
-    Refused {
-        /// The HTTP status.
-        status: u16,
-        /// The code, such as `run_exists`.
-        code: String,
-        /// The reason.
-        message: String,
-    },
-    /// No server answered, or it failed.
-    #[error("{0}")]
-    Server(String),
-    /// A blob cannot be stored or read.
-    #[error(transparent)]
-    Blob(#[from] BlobError),
-}
-
-impl ClientError {
-    pub(crate) fn http(error: reqwest::Error) -> ClientError {
-        ClientError::Server(format!("no HTTP client can be created: {error}"))
-    }
-
-    pub(crate) fn unreadable(url: &str) -> ClientError {
-        ClientError::Server(format!(
-            "`{url}` gave an answer that cannot be understood; is it a Restate server of version 1.7 or newer?"
-        ))
-    }
-}
-
-impl From<RequestError> for ClientError {
-    fn from(error: RequestError) -> ClientError {
-        match error {
-            RequestError::Refused { status, message } => {
-                let (code, rest) = match message.split_once(": ") {
-                    Some((code, rest)) if !code.contains(' ') => (code.to_owned(), rest.to_owned()),
-                    // The server itself answers so where no worker was registered.
-                    _ if status == 404 => ("no_worker".to_owned(), no_worker(&message)),
-                    _ => (String::new(), message),
-                };
-                ClientError::Refused {
-                    status,
-                    code,
-                    message: rest,
-                }
-            }
-            error => ClientError::Server(with_sources(&error)),
-        }
-    }
-}
-
-fn no_worker(message: &str) -> String {
-    format!("the server knows no worker of runs; start one and register it ({message})")
-}
-
-/// Returns the message of an error with those of its sources.
-fn with_sources(error: &dyn std::error::Error) -> String {
-    let mut message = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        let text = error.to_string();
-        if !message.contains(&text) {
-            message.push_str(": ");
-            message.push_str(&text);
-        }
-        source = error.source();
-    }
-    message
 }
 
 impl Client {

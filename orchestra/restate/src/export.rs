@@ -12,7 +12,8 @@ use serde_json::Value;
 
 use crate::admin::Admin;
 use crate::blobs::BlobError;
-use crate::client::{Client, ClientError};
+use crate::client::Client;
+use crate::client_error::ClientError;
 use crate::ingress::Backoff;
 use crate::packing::{root_blob, unpack};
 use crate::state::{PROTOCOL, Phase, RunState};
@@ -27,7 +28,7 @@ const SERVER_FAILURES: usize = 2 * CONCURRENT;
 
 /// Exports runs: writes copies of them as run folders.
 ///
-/// ```no_run
+/// ```
 /// use orchestra_restate::{Admin, Blobs, Client, Exporter};
 /// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
 /// let blobs = Blobs::in_folder("/var/lib/orchestra/blobs".as_ref())?;

@@ -35,6 +35,7 @@
 //!
 //! Clients and servers:
 //!
+//! - `client_error`: the errors of requests about runs.
 //! - `admin`: the administration of a server.
 //! - `client`: the client of runs.
 //! - `export`: copies of runs as run folders.
@@ -44,6 +45,7 @@ mod admin;
 mod attempt_object;
 mod blobs;
 mod client;
+mod client_error;
 mod export;
 mod hosts;
 mod ingress;
@@ -65,7 +67,8 @@ mod worker;
 
 pub use admin::Admin;
 pub use blobs::{BlobError, Blobs};
-pub use client::{Client, ClientError, RemoteStart};
+pub use client::{Client, RemoteStart};
+pub use client_error::ClientError;
 pub use export::{ExportError, Exported, Exporter, SyncReport};
 pub use local_server::{LocalServer, LocalServerBuilder, LocalServerError};
 pub use message::{Finished, Message, Outgoing, Refused, Reply, Report, Sent, Turn};

@@ -269,7 +269,7 @@ pub(crate) struct Segment {
 
 /// The status of a run on the durable engine.
 ///
-/// ```no_run
+/// ```
 /// # async fn show(client: orchestra_restate::Client) -> Result<(), orchestra_restate::ClientError> {
 /// let run = orchestra_engine::RunId::new("nightly-7").expect("valid");
 /// for question in client.status(&run).await?.questions {
@@ -318,7 +318,7 @@ impl RemoteStatus {
 
 /// The result of a run on the durable engine so far.
 ///
-/// ```no_run
+/// ```
 /// # async fn show(client: orchestra_restate::Client) -> Result<(), orchestra_restate::ClientError> {
 /// let run = orchestra_engine::RunId::new("nightly-7").expect("valid");
 /// let result = client.wait(&run).await?;

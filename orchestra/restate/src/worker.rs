@@ -46,7 +46,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
 /// A worker: it takes turns of runs and executes their attempts, for a Restate server that calls it.
 ///
-/// ```no_run
+/// ```
 /// use orchestra_engine::{Engine, Entry};
 /// use orchestra_restate::{Admin, Blobs, Worker};
 /// # async fn work(entry: Entry) -> Result<(), Box<dyn std::error::Error>> {
@@ -66,7 +66,16 @@ pub struct Worker {
     pools: Vec<ServicePool>,
 }
 
-/// A builder of a [`Worker`], with an example there.
+/// A builder of a [`Worker`].
+///
+/// ```
+/// use orchestra_restate::{Blobs, Worker};
+/// # let folder = tempfile::tempdir().expect("a temporary folder");
+/// let blobs = Blobs::in_folder(folder.path())?;
+/// let worker = Worker::builder("http://127.0.0.1:8080", blobs).pool("gpu").stages(8).build()?;
+/// # let _ = worker;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct WorkerBuilder {
     ingress: String,
     blobs: Blobs,

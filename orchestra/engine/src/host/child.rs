@@ -18,7 +18,14 @@ use crate::run::state::{Origin, Run};
 use crate::setup::children::child_of;
 use crate::setup::initial_context::initial_context;
 
-/// A child run to start for a sub-pipeline stage of a hosted run. Made by [`AttemptHost::child`], with an example there.
+/// A child run to start for a sub-pipeline stage of a hosted run. Made by [`AttemptHost::child`].
+///
+/// ```
+/// use orchestra_engine::HostedChild;
+/// fn line(child: &HostedChild) -> String {
+///     format!("run {} of `{}`", child.run, child.host.pipeline().name)
+/// }
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct HostedChild {
