@@ -29,16 +29,16 @@ const SERVER_FAILURES: usize = 2 * CONCURRENT;
 /// Exports runs: writes copies of them as run folders.
 ///
 /// ```
-/// use orchestra_restate::{Admin, Blobs, Client, Exporter};
-/// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
-/// let blobs = Blobs::in_folder("/var/lib/orchestra/blobs".as_ref())?;
-/// let exporter = Exporter::new(Client::new("http://127.0.0.1:8080", blobs)?);
-/// let run = orchestra_engine::RunId::new("nightly-7")?;
-/// exporter.export(&run, ".orchestra/runs/nightly-7").await?;
-///
-/// let report = exporter.sync(&Admin::new("http://127.0.0.1:9070")?, ".orchestra/runs").await?;
-/// println!("{} runs have changed", report.exported.len());
-/// # Ok(()) }
+/// use orchestra_engine::RunId;
+/// use orchestra_restate::{Admin, Client, ExportError, Exporter};
+/// async fn copy(client: Client, admin: &Admin, run: &RunId) -> Result<(), ExportError> {
+///     let exporter = Exporter::new(client);
+///     let exported = exporter.export(run, ".orchestra/runs/nightly-7").await?;
+///     println!("{} events", exported.events);
+///     let report = exporter.sync(admin, ".orchestra/runs").await?;
+///     println!("{} runs have changed", report.exported.len());
+///     Ok(())
+/// }
 /// ```
 #[derive(Clone)]
 pub struct Exporter {

@@ -12,9 +12,8 @@ use super::folder::{FolderStore, StoreOptions};
 use super::manifest::{Manifest, RunIdentity};
 use super::owner::Owner;
 use super::ownership::sync_folder;
-use super::{Checkpoint, RunFolder, StoreError, journal};
+use super::{Checkpoint, Durability, JOURNAL, RunFolder, StoreError, journal};
 use crate::clock::Timestamp;
-use crate::store::{Durability, JOURNAL};
 
 /// The folder beside copies in which they are written. No id of a run begins with a dot.
 const STAGED: &str = ".exports";
