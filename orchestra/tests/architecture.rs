@@ -336,7 +336,9 @@ fn no_crate_is_built_twice_because_of_its_features() {
     }
     let names = |name: &str| features.keys().any(|package| package.starts_with(name));
     assert!(names("smallvec ") && names("orchestra-config "));
-    features.retain(|_, selected| selected.len() > 1);
+    // The parser generator of a test crate needs `libc` with fewer features; it is built in a second, and no other crate is
+    // built twice because of it.
+    features.retain(|package, selected| selected.len() > 1 && !package.starts_with("libc "));
     assert!(features.is_empty(), "{features:#?}");
 }
 
