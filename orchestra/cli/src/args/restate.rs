@@ -35,6 +35,9 @@ pub(crate) struct ServeRestateArgs {
     /// stages in progress return to it
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9080")]
     pub(crate) listen: String,
+    /// Let several workers of this machine listen at the same address, which share the work
+    #[arg(long)]
+    pub(crate) shared: bool,
     /// The address under which the server reaches the worker [default: that of `--listen`]
     #[arg(long, value_name = "URL")]
     pub(crate) url: Option<String>,
@@ -57,6 +60,9 @@ pub(crate) struct ServeRestateArgs {
     /// The number of stages that the worker executes at once
     #[arg(long, value_name = "N")]
     pub(crate) stages: Option<NonZeroUsize>,
+    /// Take the place of a worker whose pipelines this one lacks; their runs wait until a worker has them again
+    #[arg(long, conflicts_with = "no_register")]
+    pub(crate) force: bool,
     /// Do not tell the server about the worker; it is registered in another way
     #[arg(long, conflicts_with = "with_server")]
     pub(crate) no_register: bool,

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use orchestra_engine::{Engine, Entry};
-use orchestra_restate::{Admin, Blobs, LocalServer, LocalServerError, Worker};
+use orchestra_restate::{Admin, Blobs, ClientError, LocalServer, LocalServerError, Worker};
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -176,7 +176,7 @@ impl Service<'_> {
         drop(stop);
         if ended.is_ok() {
             self.terminal
-                .progress("stopping: waits for stages in progress, 10 s at most; once more stops at once");
+                .progress("stopping: waits for stages in progress, 20 s at most; once more stops at once");
             tokio::select! {
                 _ = &mut serving => {}
                 () = signals.next() => {}
@@ -190,7 +190,17 @@ impl Service<'_> {
 
     async fn listen(&self) -> Result<TcpListener, CliError> {
         let address = &self.args.listen;
-        TcpListener::bind(address).await.map_err(|error| {
+        let bound = match self.args.shared {
+            false => TcpListener::bind(address).await,
+            true => match tokio::net::lookup_host(address).await {
+                Ok(mut found) => match found.next() {
+                    Some(found) => Worker::listen(found),
+                    None => Err(std::io::ErrorKind::AddrNotAvailable.into()),
+                },
+                Err(error) => Err(error),
+            },
+        };
+        bound.map_err(|error| {
             CliError::usage("listen", format!("cannot listen on `{address}`: {error}"))
                 .exit(Exit::RunFailed)
                 .help("name another address with `--listen 127.0.0.1:0`, which chooses a free port")
@@ -245,7 +255,18 @@ impl Service<'_> {
                 .exit(Exit::RunFailed)
                 .help(format!("install one with `{}`", LocalServer::INSTALL)));
         }
-        admin.register(url).await.map_err(failed)?;
+        let registered = match self.args.force {
+            true => admin.register_by_force(url).await,
+            false => admin.register(url).await,
+        };
+        registered.map_err(|error| {
+            let lacks = matches!(&error, ClientError::Refused { code, .. } if code == "pipelines_missing");
+            let failed = failed(error);
+            match lacks {
+                true => failed.help("serve those too, or take its place with `--force`"),
+                false => failed,
+            }
+        })?;
         Ok(Some(version))
     }
 

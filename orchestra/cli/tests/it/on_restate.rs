@@ -182,7 +182,7 @@ fn a_run_is_started_answered_and_shown() {
         .exits(2);
     assert_eq!(
         wrong.stderr,
-        "error[wrong_answer]: `Perhaps` is not one of the answers: [Y] Yes, ship, [N] No\n"
+        "error[answer_refused]: `Perhaps` is not one of the answers: [Y] Yes, ship, [N] No\n"
     );
     let nowhere = server.call(&["answer", "answered", "build", "Y"]).exits(2);
     assert_eq!(
